@@ -1,1 +1,1 @@
-"""Changes machines and schedulers; today it holds the loopback demo fleet."""
+"""Changes machines and schedulers: bring-up, burn-in, triage, remediation, the agent, controllers; `cli` has the commands."""

@@ -27,8 +27,8 @@ LONGEST = (
     "tests/provisioning/agent/test_systemd.py",             # 120
     "tests/provisioning/bringup/test_sixtyfour.py",         # 80
     "tests/provisioning/lease/test_disruptive.py",          # 76
-    "tests/provisioning/bringup/test_onmachine_steps.py",   # 70
-    "tests/provisioning/test_demo.py",                      # 67
+    "tests/provisioning/bringup/steps/test_onmachine_steps.py",   # 70
+    "tests/provisioning/demo/test_demo.py",                      # 67
     "tests/healthcheck/test_docker_live.py",                # 65
     "tests/healthcheck/test_record.py",                     # 63
     "tests/inventory/transport/test_both.py",               # 55
@@ -42,15 +42,15 @@ LONGEST = (
     "tests/provisioning/agent/test_install.py",             # 30
     "tests/healthcheck/exporter/test_prometheus.py",        # 30
     "tests/healthcheck/test_scrub.py",
-    "tests/provisioning/test_triage_stateful.py",
+    "tests/provisioning/triage/test_stateful.py",
     "tests/healthcheck/test_every.py",                      # 27
     "tests/healthcheck/agent/test_agent_run.py",            # 25
     "tests/provisioning/discover/test_command.py",          # 25
-    "tests/provisioning/bringup/test_run_kill.py",          # 25
+    "tests/provisioning/bringup/engine/test_run_kill.py",          # 25
     "tests/provisioning/lease/test_leases_in_slurm.py",     # 23
     "tests/inventory/transport/test_ssh.py",                # 21
     "tests/inventory/test_import.py",                       # 20
-    "tests/provisioning/test_triage_slurm.py",              # 18
+    "tests/provisioning/triage/test_slurm.py",              # 18
 )
 _BETWEEN = 6
 

@@ -27,11 +27,12 @@ PURE = ("healthcheck/model", "healthcheck/facts", "healthcheck/checks", "healthc
 # What decides over time knows calendars; what time it is, and what any machine says, it is given.
 DECIDES = ("healthcheck/triage", "healthcheck/blame", "healthcheck/burnin", "healthcheck/kernellog", "healthcheck/joblog",
            "healthcheck/certify/requalify.py", "healthcheck/certify/certificate.py", "healthcheck/gate/decide.py",
-           "provisioning/burnin/course.py", "provisioning/burnin/stages.py")
+           *(f"provisioning/bringup/engine/{name}.py" for name in ("advance", "choose", "queues", "scheduler", "stop", "transitions")),
+           "provisioning/bringup/steps/identity.py", "provisioning/actions/ownership.py", "provisioning/triage/conditions.py")
 CALENDARS = {"datetime", "pathlib", "signal", "random", "rich"}     # paths in the names of loaders, names of signals, seeds that are given
 CLOCKS = {"now", "today", "utcnow"}
-# Burn-in's ends at the machine: its ranks' key server, and who starts and watches them.
-AT_THE_MACHINE = {"conduct.py", "keyserver.py", "peer.py", "wire.py", "onnode"}
+# Burn-in's ends at the machine: what runs on a node, and the connection that both sides share.
+AT_THE_MACHINE = {"wire.py", "onnode"}
 # Loading a package's compiled or heavy dependencies costs a command its start; these may only be imported inside functions.
 LATE = {"paramiko", "rich", "ClusterShell", "yaml", "pynvml"}
 

@@ -13,24 +13,39 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-# A module imports from lower rungs or from its own package, wherever in the file the import stands.
-LADDER = (
-    ("model",),
-    ("config",),
-    ("joblog",),                # reads entries of YAML, which is config's
-    ("collector", "kernellog"),
-    ("facts",),
-    ("xid", "baseline", "subnet"),
-    ("checks", "store"),
-    ("ruleset",),
-    ("judge", "scrub", "blame"),
-    ("burnin", "triage", "sweep"),
-    ("certify", "accounting", "replay", "watch"),
-    ("gate", "explain", "exporter", "report"),
-    ("agent",),
-    ("cli",),
-)
-RUNG = {package: number for number, packages in enumerate(LADDER, start=1) for package in packages}
+# A module imports from lower rungs or from its own package, wherever in the file the import stands. By the package that has the ladder.
+LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "healthcheck": (
+        ("model",),
+        ("config",),
+        ("joblog",),                # reads entries of YAML, which is config's
+        ("collector", "kernellog"),
+        ("facts",),
+        ("xid", "baseline", "subnet"),
+        ("checks", "store"),
+        ("ruleset",),
+        ("judge", "scrub", "blame"),
+        ("burnin", "triage", "sweep"),
+        ("certify", "accounting", "replay", "watch"),
+        ("gate", "explain", "exporter", "report"),
+        ("agent",),
+        ("cli",),
+    ),
+    "provisioning": (
+        ("actions",),
+        ("lease",),
+        ("agent", "bmc", "burnin", "triage"),
+        ("base", "discover", "remediate"),
+        ("bringup",),
+        ("gate", "demo"),
+        ("cli",),
+    ),
+    "provisioning.bringup": (
+        ("engine",),
+        ("policy", "pages"),
+        ("steps",),
+    ),
+}
 
 
 @cache
@@ -65,23 +80,35 @@ def imported(tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[st
             yield from (name if name in modules else node.module for name in inner)
 
 
-def home(module: str) -> str:
-    """The package of a module; "" for the root of healthcheck itself."""
-    return (*module.split(".")[1:2], "")[0]
+def home(module: str, root: str) -> str:
+    """The package below this root that a module is in; "" for the root itself and for what is not below it."""
+    return module.removeprefix(f"{root}.").partition(".")[0] if module.startswith(f"{root}.") else ""
 
 
-def test_every_package_has_its_rung_and_no_module_lies_at_the_root() -> None:
-    assert {home(module) for module in trees("healthcheck")} - {""} <= RUNG.keys()
-    assert [path.name for path in (ROOT / "healthcheck").glob("*.py")] == ["__init__.py"]
+@pytest.mark.parametrize("root", LADDERS)
+def test_every_package_has_its_rung_and_no_module_lies_at_the_root(root: str) -> None:
+    top, folder = root.partition(".")[0], ROOT / root.replace(".", "/")
+    assert {home(module, root) for module in trees(top)} - {""} <= {package for rung in LADDERS[root] for package in rung}
+    assert [path.name for path in folder.glob("*.py")] == ["__init__.py"]
 
 
-def test_a_module_imports_only_from_lower_rungs_or_its_own_package() -> None:
-    modules = trees("healthcheck")
+@pytest.mark.parametrize("root", LADDERS)
+def test_a_module_imports_only_from_lower_rungs_or_its_own_package(root: str) -> None:
+    modules = trees(root.partition(".")[0])
+    rung = {package: number for number, packages in enumerate(LADDERS[root]) for package in packages}
     upward = {
         f"{module} -> {name}" for module, tree in modules.items() for name in imported(tree, modules)
-        if name.startswith("healthcheck.") and home(module) and home(name) != home(module) and RUNG[home(name)] >= RUNG[home(module)]
+        if (own := home(module, root)) and (other := home(name, root)) and own != other and rung[other] >= rung[own]
     }
     assert upward == set()
+
+
+def test_nothing_but_a_command_imports_commands() -> None:
+    found = {
+        f"{module} -> {name}" for module, tree in trees("provisioning").items() for name in imported(tree, trees("provisioning"))
+        if name.startswith("healthcheck.cli") and home(module, "provisioning") != "cli"
+    }
+    assert found == set()
 
 
 def test_a_public_class_name_stands_for_one_thing() -> None:

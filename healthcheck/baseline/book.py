@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from healthcheck.baseline.catalogue import Catalogue
@@ -33,9 +34,16 @@ class KernelCatalogue(Fact):
     """The catalogue. Lines of one template all match an entry, or none does, so each template is looked up once."""
 
     name: str
-    catalogue: Catalogue = field(repr=False)
-    by_template: dict[str, Entry | None] = field(default_factory=dict, repr=False)
-    _newest: list[tuple[frozenset[str], Mapping[str, Entry]]] = field(default_factory=list, repr=False)
+    catalogue: Catalogue
+
+    @cached_property
+    def by_template(self) -> dict[str, Entry | None]:
+        """What was looked up."""
+        return {}
+
+    @cached_property
+    def _newest(self) -> list[tuple[frozenset[str], Mapping[str, Entry]]]:
+        return []
 
     def entries(self, templates: frozenset[str]) -> Mapping[str, Entry] | None:
         """By template those that know its lines; None where one of them was not met before, of which a line must be looked at."""
@@ -91,7 +99,7 @@ class KernelBaseline(Fact):
     there: bool
     exact: bool
     why: str
-    baseline: Baseline = field(repr=False)
+    baseline: Baseline
 
 
 def judged_by(rules: KernelRules, scope: Scope) -> KernelBaseline:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 
 from healthcheck.burnin.floors import Floor
+from healthcheck.burnin.merged import node_of, task_of
 from healthcheck.burnin.model import Accusation, Stage
 from healthcheck.burnin.published import Setting
 
@@ -69,3 +70,27 @@ class Judgement:
         if self.accusations or any(one.outcome is Outcome.FAIL for one in self.outcomes):
             return Outcome.FAIL
         return Outcome.PASS if self.outcomes and all(one.outcome is Outcome.PASS for one in self.outcomes) else Outcome.UNKNOWN
+
+
+def doubted(
+    judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str], tasks: Mapping[str, Sequence[str]],
+) -> Judgement:
+    """The judgement in which no node passes of which there is a doubt.
+
+    Of nodes that are `withheld` nothing is believed, no fault either; what is nobody's is believed if a task without them shows it, by
+    the nodes of each task.
+    """
+    outcomes = []
+    for one in judgement.outcomes:
+        why = doubts.get(one.node)
+        if why is not None and (one.outcome is not Outcome.FAIL or one.node in withheld):
+            one = replace(one, outcome=Outcome.UNKNOWN, why=(why, *one.why))
+        outcomes.append(one)
+    every = [one.node for one in judgement.outcomes]
+
+    def stands(one: Accusation) -> bool:
+        node = node_of(one)
+        shown = [tasks[name] for name in (one.name, *map(task_of, one.tests_for)) if name in tasks] or [every]
+        return node not in withheld if node is not None else any(withheld.keys().isdisjoint(nodes) for nodes in shown)
+
+    return replace(judgement, outcomes=tuple(outcomes), accusations=tuple(filter(stands, judgement.accusations)))

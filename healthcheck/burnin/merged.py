@@ -17,6 +17,10 @@ _WORST = (faults.WRONG_DATA, faults.WRONG_STORAGE, faults.DEAD, faults.LOST, fau
 _ORDER = tuple(Object)
 # Only a whole node can do that; no part of it explains it.
 _OF_NODES = (faults.LOST, faults.ABSENT)
+# What a NIC, its cable or its switch can do to a node. Of ranks that never came, or died, no rail is the cause. Nor of wrong data: a rail's
+# test is of the GPU beside it as well, and what changes on a link is found by its checksums.
+OF_RAILS = (faults.SLOW, faults.SLOW_LINK, faults.JITTER, faults.LATE, faults.RAISED, faults.HUNG)
+_WRONG = (faults.WRONG_DATA, faults.WRONG_STORAGE)
 _MOST_WHY = 600
 
 
@@ -99,14 +103,14 @@ def _tests(tests: Iterable[str], but: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def _into_parts(all_: Sequence[Accusation], parts: Sequence[Accusation]) -> list[Accusation]:
-    """Without the nodes whose GPU or rail is named: their tests and words go to the part, where there is but one."""
+    """Without the nodes whose GPU or rail is named for what may be it, too: their tests and words go to the part, where there is but one."""
     of_node: dict[str, list[Accusation]] = {}
     for part in parts:
         of_node.setdefault(node_of(part) or "", []).append(part)
     kept = []
     grown: dict[Accusation, Accusation] = {}
     for one in all_:
-        named = of_node.get(one.name, []) if one.object is Object.NODE and one.fault not in _OF_NODES else []
+        named = [part for part in of_node.get(one.name, []) if _explains(part, one)] if one.object is Object.NODE else []
         if not named:
             kept.append(one)
         for part in named:
@@ -114,6 +118,13 @@ def _into_parts(all_: Sequence[Accusation], parts: Sequence[Accusation]) -> list
             tests = unite(part, one)
             grown[part] = replace(part, why=said[:_MOST_WHY], tests_for=tests.tests_for, tests_against=tests.tests_against)
     return [grown.get(one, one) for one in kept]
+
+
+def _explains(part: Accusation, node: Accusation) -> bool:
+    """Whether what a part of a node is named for can be why its node failed."""
+    if node.fault in _OF_NODES or (node.fault in _WRONG and part.fault != node.fault):
+        return False
+    return part.object is not Object.RAIL or node.fault in OF_RAILS or node.fault == part.fault
 
 
 def _weight(fault: str) -> int:

@@ -2,30 +2,40 @@
 
 Tests over all rails tell nothing about which: one bad rail spoils what all carry. So a rail is taken for a fabric of its own, with an
 isolation of its own, and the isolations of all rails go on at the same time. They only make an accusation narrower: whom the pairs of all
-rails have not accused, one rail alone does not either.
+rails have not accused, one rail alone does not either. A node that fails now and then fails on some rails and not on others by chance, and
+so does a leaf: only what that explains much worse is put down to rails, and nodes are tried on until it is, or for long enough.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from healthcheck.burnin import faults
+from healthcheck.burnin import faults, priors
 from healthcheck.burnin.isolate import Isolation
-from healthcheck.burnin.merged import behind
-from healthcheck.burnin.model import Accusation, Object, Place, Rail
-from healthcheck.burnin.rounds import Round
-from healthcheck.burnin.weigh import Tested
+from healthcheck.burnin.merged import OF_RAILS, behind
+from healthcheck.burnin.model import Accusation, Object, Place, Rail, Stage
+from healthcheck.burnin.rounds import Pair, Round, pair
+from healthcheck.burnin.weigh import Outcome, Tested
 
-# What a NIC, its cable or its switch can do to a node. Of ranks that never came, or died, no rail is the cause.
-OF_RAILS = (faults.SLOW, faults.SLOW_LINK, faults.JITTER, faults.LATE, faults.RAISED, faults.HUNG, faults.WRONG_DATA)
-TRIES, ACROSS = 4, 2       # of one node and rail, and rounds across leaves: who is bad is known, and only what of it is asked
+TRIES, ACROSS = 8, 2       # of one node and rail, and rounds across leaves: who is bad is known, and only what of it is asked
 MATES = 3           # proven neighbours for each accused node, so that two of three pairs are of proven nodes alone
 _LEAST_MATES = 5    # and never fewer of one leaf: what fails is then no leaf's, and one that is slow has equals
+_MORE = 8           # rounds at most in which nodes are tried on, each with all its rails
 _OF_LEAF = 8        # nodes of an accused leaf, and of two others: from seven on it is the leaf of which all fail
 
 Rounds = Mapping[int, Round]
+
+
+class _Found(NamedTuple):
+    """What is known of one rail."""
+
+    accusations: Sequence[Accusation]
+    proven: frozenset[str]
+    tests: Sequence[Tested]
 
 
 class Rails:
@@ -46,27 +56,36 @@ class Rails:
         numbers = sorted({number for node in team for number in self._numbers(node)})
         self._of = {number: Isolation([self._alone(node, number) for node in team if number in self._numbers(node)],
                                       tries=TRIES, across=ACROSS, seed=seed) for number in numbers}
+        self._more: dict[int, list[Tested]] = {number: [] for number in numbers}     # of nodes that were tried on
+        self._current: Rounds | None = None
+        self._rounds_more = 0
 
     def next(self) -> Rounds | None:
         """The rounds to run now, by rail; None when no rail has one left."""
         found = {number: the for number, isolation in self._of.items() if (the := isolation.next()) is not None}
-        return found or None
+        if not found and self._current is None and self._rounds_more < _MORE:
+            self._rounds_more += 1
+            self._current = self._on()
+        return found or self._current or None
 
     def told(self, tests: Mapping[int, Iterable[Tested]]) -> None:
         """What came of each rail's round."""
         for number, heard in tests.items():
-            self._of[number].told(heard)
+            if self._current is None:
+                self._of[number].told(heard)
+            else:
+                self._more[number] += heard
+        self._current = None
 
     def accusations(self) -> tuple[Accusation, ...]:
         """Those that were given; of a node or a leaf of which some rails are bad and others are not, each bad one in its stead."""
-        found = {number: isolation.accusations() for number, isolation in self._of.items()}
-        proven = {number: frozenset(isolation.proven()) for number, isolation in self._of.items()}
+        found = self._found()
         narrower: list[Accusation] = []
         for one in self._accused:
             if one.object is Object.NODE:
-                narrower += self._of_node(one, found, proven)
+                narrower += self._of_node(one, found)
             elif one.object is Object.LEAF and one.name in self._leaves:
-                narrower += self._of_leaf(one, found, proven)
+                narrower += self._of_leaf(one, found)
             else:
                 narrower.append(one)
         return tuple(narrower)
@@ -106,41 +125,94 @@ class Rails:
             found.update(dict.fromkeys(mates[:max(_LEAST_MATES, MATES * count)]))
         return list(found)
 
+    def _on(self) -> Rounds:
+        """One more test of each rail of the nodes of which it is open whether they are bad or some of their rails, with proven nodes."""
+        found = self._found()
+        pairs: dict[int, list[Pair]] = {}
+        for one in self._accused:
+            bad, clear = self._of_rails(one, found) if one.object is Object.NODE else ({}, [])
+            if not bad or not clear or self._surely(self._tests_of(one.name, found), bad, "node"):
+                continue
+            for number in (*bad, *clear):
+                used = {node for each in pairs.get(number, ()) for node in each}
+                leaf = self._places[one.name].leaf
+                mates = sorted(found[number].proven - used - {one.name}, key=lambda node: (self._places[node].leaf != leaf, node))
+                if mates:
+                    pairs.setdefault(number, []).append(pair(one.name, mates[self._rounds_more % min(MATES, len(mates))]))
+        return {number: Round(Stage.LEAF_CONFIRM, self._rounds_more, tuple(some)) for number, some in pairs.items()}
+
     # ---- what it comes to
 
-    def _of_node(self, one: Accusation, found: Mapping[int, Sequence[Accusation]], proven: Mapping[int, Collection[str]],
-                 ) -> Iterator[Accusation]:
-        bad = {number: each for number, some in found.items() for each in some if each.object is Object.NODE and each.name == one.name}
-        clear = [number for number, nodes in proven.items() if one.name in nodes]
-        if not bad or not clear:
+    def _found(self) -> Mapping[int, _Found]:
+        return {number: _Found(isolation.accusations(), frozenset(isolation.proven()), (*isolation.evidence.tests, *self._more[number]))
+                for number, isolation in self._of.items()}
+
+    def _of_rails(self, one: Accusation, found: Mapping[int, _Found]) -> tuple[dict[int, Accusation], list[int]]:
+        """Which rails of an accused node are bad by themselves, and which have passed."""
+        bad = {number: each for number, of in found.items() for each in of.accusations
+               if each.object is Object.NODE and each.name == one.name}
+        return bad, [number for number, of in found.items() if one.name in of.proven]
+
+    def _of_node(self, one: Accusation, found: Mapping[int, _Found]) -> Iterator[Accusation]:
+        bad, clear = self._of_rails(one, found)
+        if not bad or not clear or any(each.fault not in OF_RAILS for each in bad.values()) \
+                or not self._surely(self._tests_of(one.name, found), bad, "node"):
             yield one
-        for number, each in bad.items() if clear else ():
+            return
+        for number, each in bad.items():
             name, fault = f"{one.name}/rail{number}", _of_link(each.fault)
             yield self._narrowed(one, replace(each, object=Object.RAIL, name=name, fault=fault), number, clear)
 
-    def _of_leaf(self, one: Accusation, found: Mapping[int, Sequence[Accusation]], proven: Mapping[int, Collection[str]],
-                 ) -> Iterator[Accusation]:
+    def _of_leaf(self, one: Accusation, found: Mapping[int, _Found]) -> Iterator[Accusation]:
         there = behind(one.name, self._places)
         switches = {number: self._switches(there, number) for number in found}
-        bad = {number: each for number, some in found.items() for each in some
+        bad = {number: each for number, of in found.items() for each in of.accusations
                if each.object is Object.LEAF and each.name in switches[number]}
         # What is open on a rail has not passed.
-        clear = [number for number, nodes in proven.items() if number not in bad and there & frozenset(nodes)
-                 and not any(each.object is Object.UNEXPLAINED for each in found[number])]
-        if not bad or not clear:
+        clear = [number for number, of in found.items() if number not in bad and there & of.proven
+                 and not any(each.object is Object.UNEXPLAINED for each in of.accusations)]
+        tests = {number: [test for test in of.tests if len(there & set(test.pair)) == 1] for number, of in found.items()}
+        if not bad or not clear or not self._surely(tests, bad, "uplinks"):
             yield one
-        for number, each in bad.items() if clear else ():
+            return
+        for number, each in bad.items():
             own = each.name if not any(each.name in switches[other] for other in clear) else f"{each.name}, rail {number}"
             yield self._narrowed(one, replace(each, name=own), number, clear)
+
+    def _tests_of(self, node: str, found: Mapping[int, _Found]) -> Mapping[int, list[Tested]]:
+        """By rail the tests of a node with others of which nothing bad is known."""
+        accused = {one.name for one in self._accused}
+        return {number: [test for test in of.tests if node in test.pair and test.pair.other(node) not in accused]
+                for number, of in found.items()}
+
+    def _surely(self, tests: Mapping[int, Iterable[Tested]], bad: Collection[int], kind: str) -> bool:
+        """Whether all of it, bad on every rail alike, explains these much worse than these rails do, each bad in its own way."""
+        counts = {number: (_count(some, Outcome.FAIL), _count(some, Outcome.PASS)) for number, some in tests.items()}
+        failed, passed = (sum(some) for some in zip(*counts.values(), strict=True))
+        share = (failed + 0.5) / (failed + passed + 1)
+        whole = _chance(failed, passed, share) - priors.cost(max(way.prior for way in priors.WAYS[kind]))
+        noise = min(priors.NOISE)
+        parts = sum(max(_chance(*counts[number], way.rate) - priors.cost(way.prior) for way in priors.WAYS["out"]) if number in bad
+                    else _chance(*counts[number], noise) for number in counts)
+        return parts - whole >= priors.ENOUGH
 
     def _switches(self, nodes: Iterable[str], number: int) -> frozenset[str]:
         """The leaves that this rail of these nodes hangs on."""
         return frozenset(self._alone(node, number).leaf or "" for node in nodes if number in self._numbers(node))
 
     def _narrowed(self, one: Accusation, each: Accusation, number: int, clear: Sequence[int]) -> Accusation:
-        why = f"with rail {number} alone {each.why}; rail{'s' * (len(clear) != 1)} {', '.join(map(str, clear))} passed"
+        why = f"with rail {number} alone, from the GPU beside it, {each.why}; rail{'s' * (len(clear) != 1)} {', '.join(map(str, clear))} passed"
         return replace(each, why=why, tests_for=(*one.tests_for, *each.tests_for), tests_against=(*one.tests_against, *each.tests_against))
 
 
 def _of_link(fault: str) -> str:
     return faults.SLOW_LINK if fault == faults.SLOW else fault
+
+
+def _count(tests: Iterable[Tested], outcome: Outcome) -> int:
+    return sum(test.outcome is outcome for test in tests)
+
+
+def _chance(failed: int, passed: int, rate: float) -> float:
+    """The logarithm of the chance of so many, of tests that fail at this rate."""
+    return failed * math.log(rate) + passed * math.log1p(-rate)

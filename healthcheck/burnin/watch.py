@@ -56,8 +56,8 @@ class Patience:
 @dataclass(frozen=True)
 class Seen:
     """One rank as the head knows it. `heard` is when its agent last told where it is, `ended` when its process was said to have ended,
-    with waitpid's `code` or `signal`, and what it `said` last; `raised` is the error it reported, `done` whether it reported that all is
-    well. `lost` is when its node's agent went away.
+    with waitpid's `code` or `signal`, and the `last_line` that it printed; `raised` is the error it reported, `done` whether it reported
+    that all is well. `lost` is when its node's agent went away.
     """
 
     seat: Seat
@@ -70,7 +70,7 @@ class Seen:
     ended: float | None = None
     code: int | None = None
     signal: int | None = None
-    said: str = ""
+    last_line: str = ""
     lost: float | None = None
     lost_why: str = ""
 
@@ -200,7 +200,7 @@ def _end(seen: Seen) -> str:
         return f"its process was ended by signal {_signal(seen.signal)}, {where}"
     if seen.raised is not None:
         return f"it failed, {where}: {seen.raised or 'and did not say why'}"
-    return f"its process ended with exit {seen.code}, without a report, {where}{': ' if seen.said else ''}{seen.said}"
+    return f"its process ended with exit {seen.code}, without a report, {where}{': ' if seen.last_line else ''}{seen.last_line}"
 
 
 def _stopped(task: Task, ranks: Sequence[Seen], now: float, patience: Patience) -> Trouble | None:

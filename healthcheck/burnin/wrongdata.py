@@ -32,9 +32,9 @@ from dataclasses import dataclass, field
 from math import comb
 
 from healthcheck.burnin.faults import WRONG_DATA
+from healthcheck.burnin.messages import MOST_PLACES
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Report, Task, Wrong
 from healthcheck.burnin.storagejudge import wrong_of_nodes
-from healthcheck.burnin.told import MOST_PLACES
 from healthcheck.burnin.training import unequal
 
 CHANCE = 1 / 1000

@@ -15,8 +15,7 @@ from healthcheck.config.rulesfolder import folders
 from healthcheck.joblog.model import Clock, JobLog
 from healthcheck.joblog.read import MOST_BYTES, merged, of_node, read_one
 from healthcheck.joblog.sayingsload import load_sayings
-from healthcheck.model.recording import SCHEMA, Recording
-from healthcheck.model.recordingread import read
+from healthcheck.model.recording import SCHEMA, Recording, read
 from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import UsageError
 from inventory.nodeset import NAME

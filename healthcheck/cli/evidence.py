@@ -68,7 +68,7 @@ def evidence(
     target = _only(node, chosen)
     states = state_dir(state)
     started = time.time()
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started))
+    stamp = time.strftime(kit.STAMP, time.gmtime(started))
     folder = Path(output) if output is not None else states / "evidence" / target.name / stamp
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: exists and is not an empty folder")

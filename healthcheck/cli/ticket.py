@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import json
 import time
 from pathlib import Path
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from healthcheck.store.file import Store
     from healthcheck.triage.ticket import Ticket
     from inventory.model import Node
-
-_STAMP = "%Y%m%dT%H%M%SZ"
 
 
 @click.command()
@@ -66,6 +63,7 @@ def _said(store: Store, name: str, nodes: dict[str, Node], rules: str | None, fo
     from healthcheck.store.ledger import lines
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
+    from healthcheck.sweep.evidence import newest_bundle
     from healthcheck.triage.gather import gather
     from healthcheck.triage.plan import make
     from healthcheck.triage.policyload import load_policy
@@ -96,18 +94,3 @@ def _said(store: Store, name: str, nodes: dict[str, Node], rules: str | None, fo
                for incident in plan.incidents if name in incident.nodes)
     return write(verdict, past, trails(store, name), lines(store, [name]), nodes.get(name),
                  bundle=newest_bundle(folder, name, began), shared=of)
-
-
-def newest_bundle(states: Path, node: str, since: float) -> str:
-    """The newest folder of `muster evidence` on this node in the state folder; empty where there is none as young as `since`."""
-    kept = states / "evidence" / node
-    stamps = [path.parent.name for path in kept.glob("*/manifest.json")]
-    young = sorted(stamp for stamp in stamps if (made := _time(stamp)) is not None and made >= since)
-    return str((kept / young[-1]).absolute()) if young else ""
-
-
-def _time(stamp: str) -> float | None:
-    try:
-        return float(calendar.timegm(time.strptime(stamp, _STAMP)))
-    except ValueError:
-        return None

@@ -24,7 +24,9 @@ _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.PASS, Status.SKIPPED)
 def recording(name: str, log: Log, now: float) -> Recording:
     """The look that would have brought this log, and nothing else; `now` is the head's clock (epoch seconds)."""
     text = to_kmsg(_numbered(log))
-    capture = Capture(Outcome.DONE, bytes=len(text), files={KMSG: FileCapture(Outcome.DONE, text)}, note="; ".join(log.caveats))
+    # What is gone before the first record its number says, and the fact counts it.
+    caveats = log.caveats[1:] if log.form == "kmsg" and log.lines[0].sequence else log.caveats
+    capture = Capture(Outcome.DONE, bytes=len(text), files={KMSG: FileCapture(Outcome.DONE, text)}, note="; ".join(caveats))
     return Recording(name, now, Host("", log.boot, now, 0, "", "", 0.0), None, {LOG.id: capture})
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.text import remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Kind, Probe
 from healthcheck.model.recording import Outcome
@@ -111,7 +110,6 @@ def _time(date: str, clock: str) -> tuple[float | None, str]:
     return float(seconds), f"{year}-{month:02}-{number:02} {at[1]}:{at[2]}"
 
 
-@remembered(64, 16384)
 def events(text: str) -> tuple[Event, ...]:
     """The events that were asserted and not taken back later; raises ValueError for a line that is no record.
 
@@ -141,7 +139,6 @@ def sensors(text: str) -> tuple[Sensor, ...]:
     return found
 
 
-@remembered(4096, 256)
 def _sensor(line: str) -> Sensor:
     columns = [column.strip() for column in line.split("|")]
     if len(columns) != 5 or _STATUS.fullmatch(columns[2]) is None:

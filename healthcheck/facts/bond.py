@@ -9,23 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
-from healthcheck.facts.text import of_paths
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, reading
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import Kind, Probe
 
 BONDING = "/proc/net/bonding"
 LACP = Probe("netdev.lacp", Kind.FILES, root=True, paths=(f"{BONDING}/*",))
 NO_PARTNER = "00:00:00:00:00:00"
 _NO_AGGREGATOR = re.compile(r"(?m)^bond \S{1,64} has no active aggregator$")
-# Which nothing is made of, and which differs from node to node.
-_ADDRESS = re.compile(r"(?m)^Permanent HW addr: [0-9a-f:]{0,60}\n")
-_LONGEST = 16 * 1024
-
 
 @dataclass(frozen=True)
 class Slave:
@@ -66,20 +61,25 @@ def unlisted(files: Files, *paths: str) -> list[str]:
     return [path for path in paths if files.has(path)]
 
 
-def members_of(found: tuple[Bond, ...]) -> Mapping[str, str] | Unmeasured:
+def members_of(files: Files) -> Mapping[str, str] | Unmeasured:
     """The bond that each interface is in, by the interface's name."""
     members: dict[str, str] = {}
-    for bond in found:
-        slaves = reading(bond, "slaves")
-        if isinstance(slaves, Unmeasured):
-            return slaves
-        members.update({slave.interface: bond.name for slave in slaves})
+    for name, read in _read_bonds(files):
+        if isinstance(read, Unmeasured):
+            return read
+        members.update({slave.interface: name for slave in read.slaves})
     return members
 
 
 def each_bond(files: Files) -> tuple[Bond, ...]:
     """Those there are, by name."""
-    return tuple([_read_bond(files, path) for path in sorted(files.found(_bonds_in))])
+    return tuple([Bond(name, *(read,) * 6) if isinstance(read, Unmeasured) else read  # type: ignore[arg-type]
+                  for name, read in _read_bonds(files)])
+
+
+def _read_bonds(files: Files) -> list[tuple[str, Bond | Unmeasured]]:
+    found = [(path.rpartition("/")[2], path) for path in sorted(files) if path.startswith(f"{BONDING}/")]
+    return [(name, files.read(path, partial(parse_bond, name))) for name, path in found]
 
 
 def no_bonds() -> tuple[Bond, ...]:
@@ -88,25 +88,8 @@ def no_bonds() -> tuple[Bond, ...]:
     return (Bond("bonds", *(no,) * 6),)
 
 
-@of_paths(most=16)
-def _bonds_in(paths: tuple[str, ...]) -> list[str]:
-    return [path for path in paths if path.startswith(f"{BONDING}/")]
-
-
-def _read_bond(files: Files, path: str) -> Bond:
-    name = path.rpartition("/")[2]
-    said = files.read(path, lambda text: parse_bond(name, text))
-    bond: Bond = Bond(name, *(said,) * 6) if isinstance(said, Unmeasured) else said  # type: ignore[arg-type]
-    return bond
-
-
 def parse_bond(name: str, text: str) -> Bond:
     """One file of /proc/net/bonding; raises ValueError for what is none, and for one that is cut."""
-    return _parse_bond(name, _ADDRESS.sub("", text)) if len(text) <= _LONGEST else _parse_bond.__wrapped__(name, text)
-
-
-@lru_cache(maxsize=256)
-def _parse_bond(name: str, text: str) -> Bond:
     head, *parts = re.split(r"(?m)^Slave Interface: ", text)
     top = _pairs(head)
     mode = top["Bonding Mode"]

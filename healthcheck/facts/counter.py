@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
-from healthcheck.facts.port import BASE, SYSFS, Port, count, ports
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, reading
+from healthcheck.facts.port import BASE, SYSFS, Port, count, pci_of, ports
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
 
@@ -130,41 +129,20 @@ _ByKind = dict[Means, tuple[PortCounter, ...]]
 def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     """The counters that each port's driver has, by their kind, port by port in the table's order; and why some were not seen, if so."""
     found = captures.once(ports)
-    files = captures.files(COUNTERS)
+    files, sysfs = captures.files(COUNTERS), captures.files(SYSFS)
     every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
-    read = files.but(_is_unjudged, _all, every)
+    # Nothing is made of counters that nobody judges: they grow with all that is sent.
+    of_ports = [_counters(files, port.name, port.device, pci_of(sysfs, port.device), port.number) for port in every]
+    read: _ByKind = {means: tuple(chain.from_iterable([of_port[means] for of_port in of_ports])) for means in _JUDGED}
     if isinstance(found, Partial):
         return read, found.reason
     # Only those of ports that there are: a device may have gone meanwhile.
-    files.passed_over(_unjudged(tuple([(port.device, port.number) for port in every])))
+    files.passed_over(_path(port.device, port.number, counter) for port in every for counter in TABLE
+                      if counter.means is Means.INFORMATIONAL)
     return read, files.unseen()
 
 
-def _all(files: Files, every: tuple[Port, ...]) -> _ByKind:
-    of_ports = [files.alike(_judged(port.device, port.number), _counters, port.name, port.device, reading(port, "pci"), port.number)
-                for port in every]
-    return {means: tuple(chain.from_iterable([of_port[means] for of_port in of_ports])) for means in _JUDGED}
-
-
 _JUDGED = tuple(means for means in Means if means is not Means.INFORMATIONAL)
-_UNJUDGED = frozenset(counter.name for counter in TABLE if counter.means is Means.INFORMATIONAL)
-
-
-def _is_unjudged(path: str) -> bool:
-    """Whether this is the file of a counter that nothing is made of: they grow with all that is sent."""
-    return path.rpartition("/")[2] in _UNJUDGED
-
-
-@lru_cache(maxsize=64)
-def _unjudged(found: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
-    """The files of these ports' counters that nothing is made of."""
-    return tuple(_path(device, number, counter) for device, number in found for counter in TABLE if counter.name in _UNJUDGED)
-
-
-@lru_cache(maxsize=1024)
-def _judged(device: str, number: int) -> tuple[str, ...]:
-    """The files of a port's other counters."""
-    return tuple(_path(device, number, counter) for counter in TABLE if counter.name not in _UNJUDGED)
 
 
 def _path(device: str, number: int, counter: Counter) -> str:

@@ -79,8 +79,8 @@ class DcgmRun(Fact):
     name: str
     version: str
     driver: str
-    listed: tuple[str, ...] = ()
-    caveat: str = ""
+    listed: tuple[str, ...]
+    caveat: str
 
 
 def document(text: str) -> dict[str, Any] | None:

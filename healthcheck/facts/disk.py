@@ -8,22 +8,16 @@ set of bits (smartctl(8)): the lower three say that it could not ask, the others
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Said
-from healthcheck.facts.forms import Cut, Forms, Path
 from healthcheck.facts.port import natural
-from healthcheck.facts.text import of_paths
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, reading
-from healthcheck.facts.wholeforms import Part, WholeForms
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
-from healthcheck.model.recording import FileCapture, Outcome
+from healthcheck.model.recording import Outcome
 
 SMART = Probe(
     "disk.smart", Kind.COMMAND, argv=("smartctl", "-j", "-a", "/dev/{name}"), each=("/sys/class/nvme/nvme*", "/sys/block/sd*"), most=64,
@@ -75,81 +69,17 @@ def disk_health(captures: Captures) -> Any:
     capture = captures.capture(SMART)
     if capture is not None and capture.outcome is Outcome.MISSING:
         return (_all(NO_TOOL, UNSUPPORTED),)
-    wholly = capture is not None and capture.outcome is Outcome.DONE
-    files = capture.files if capture is not None and wholly else {}
-    result = _at_sight(files) or _one_by_one(captures.devices(SMART), files)
+    answers = captures.devices(SMART)
+    result = tuple([read_disk(path.rpartition("/")[2], answers[path]) for path in sorted(answers, key=natural)])
     if not result:
         return (_all(NO_DISK, UNSUPPORTED),)
-    return result if wholly else Partial(result, "not every disk was asked in time")
-
-
-_OUTCOME, _ALL_DONE = attrgetter("outcome"), [Outcome.DONE]
-
-
-def _at_sight(files: Mapping[str, FileCapture]) -> tuple[DiskHealth, ...] | None:
-    """The disks of a node whose answers are of forms that were met together; None where they are of none."""
-    entries = list(files.values())
-    if not entries or list(map(_OUTCOME, entries)) != _ALL_DONE * len(entries):
-        return None
-    found = _TOGETHER.find(_together(files, entries))
-    if found is None or found[0].count != len(entries):
-        return None
-    every, said, values = found
-    return every.disks(said, values)
-
-
-def _one_by_one(answers: Mapping[str, Said | Unmeasured], files: Mapping[str, FileCapture]) -> tuple[DiskHealth, ...]:
-    result, forms = [], {}
-    for path in _in_order(tuple(answers)):
-        disk, form = _disk_and_form(path.rpartition("/")[2], answers[path])
-        result.append(disk)
-        if form is not None:
-            forms[path] = form
-    if files and len(forms) == len(files):
-        text = _together(files, files.values())
-        head, *heads = [entry.text.partition("\n")[0] + "\n" for entry in files.values()]
-        if text.count(_NUL) == 2 * len(files) - 1:      # so that it is in one way only that it is put together
-            before = [_NUL.join([*files, head]), *[_NUL + head for head in heads]]
-            parts = [Part(said, forms[path].cut) for said, path in zip(before, files, strict=True)]
-            _TOGETHER.learn(text, parts, "", partial(_Disks, forms, tuple(files)))
-    return tuple(result)
-
-
-_NUL = "\0"
-
-
-def _together(paths: Iterable[str], entries: Iterable[FileCapture]) -> str:
-    """What all disks said, in one text."""
-    return _NUL.join([*paths, *[entry.text for entry in entries]])
-
-
-@of_paths(most=16)
-def _in_order(paths: tuple[str, ...]) -> list[str]:
-    return sorted(paths, key=natural)
+    return result if capture is not None and capture.outcome is Outcome.DONE else Partial(result, "not every disk was asked in time")
 
 
 def read_disk(device: str, answer: Said | Unmeasured) -> DiskHealth:
     """What smartctl said of a disk; never raises."""
-    return _disk_and_form(device, answer)[0]
-
-
-def _disk_and_form(device: str, answer: Said | Unmeasured) -> tuple[DiskHealth, _Form | None]:
     if isinstance(answer, Unmeasured):
-        return _all(device, answer), None
-    if answer.exit & _COULD_NOT_ASK:
-        return read_whole(device, answer), None         # which may have nothing to do with what the document says
-    found = _FORMS.find(device, answer.text)
-    if found is not None:
-        form, _, values = found
-        return form.disk(values), form
-    disk = read_whole(device, answer)
-    if not isinstance(reading(disk, "kind"), Unmeasured):           # of what is no document the exit status is told, too
-        _FORMS.learn(device, answer.text, partial(_Form, disk))
-    return disk, None
-
-
-def read_whole(device: str, answer: Said) -> DiskHealth:
-    """What smartctl said of a disk, read from its first word to its last."""
+        return _all(device, answer)
     try:
         document = json.loads(answer.text)
     except (ValueError, RecursionError):
@@ -223,55 +153,3 @@ def _attributes(table: Any) -> dict[int, Any]:
             value = _count(raw, f"attribute {number}")
             found[number] = value & 0xFFFFFFFF if isinstance(value, int) else value
     return found
-
-
-def _of_log(member: str, value: Any) -> Any:
-    return _count(value, member)
-
-
-# What nothing is made of may differ from disk to disk and look to look (times, temperatures, what was read and written), and so may what
-# is a field as it stands.
-_WHOLLY_READ = frozenset((
-    "model_name", "scsi_model_name", "smartctl", "smart_status", "device", "ata_smart_attributes", "scsi_grown_defect_list", _LOG))
-_TAKEN: Mapping[Path, tuple[str, Callable[[Any], Any]]] = {
-    ("serial_number",): ("serial", lambda value: value if isinstance(value, str) else UNSUPPORTED),
-    **{(_LOG, member): (field, partial(_of_log, member)) for field, member in _OF_LOG},
-}
-
-
-class _Form:
-    """What is known of what a disk says, and which of the values that differ make its fields."""
-
-    def __init__(self, disk: DiskHealth, cut: Cut) -> None:
-        self.cut = cut
-        self._known = vars(disk)
-        self.taken = [(place, *_TAKEN[path]) for place, path in enumerate(cut.paths) if path in _TAKEN]
-
-    def disk(self, values: Sequence[Any], start: int = 0) -> DiskHealth:
-        """The disk that says this; its own values begin at `start`."""
-        return made(DiskHealth, {**self._known, **{field: take(values[start + place]) for place, field, take in self.taken}})
-
-
-_FORMS: Forms[_Form] = Forms(lambda path: path[0] not in _WHOLLY_READ or (len(path) == 2 and path[0] == _LOG))
-
-
-class _Disks:
-    """What is known of what all disks of a node say, and the last that said it: of most both looks differ only in what is no field."""
-
-    def __init__(self, forms: Mapping[str, _Form], paths: Sequence[str], starts: Sequence[int]) -> None:
-        """`forms` are by path in the order of the disks, `paths` as they were captured, each with the place where its own values begin."""
-        self.count = len(paths)
-        begin = dict(zip(paths, starts, strict=True))
-        self._forms = [(form, begin[path]) for path, form in forms.items()]
-        self._taken = [start + place for form, start in self._forms for place, _, _ in form.taken]
-        self._last: tuple[list[str], tuple[DiskHealth, ...]] | None = None
-
-    def disks(self, said: Sequence[str], values: Sequence[Any]) -> tuple[DiskHealth, ...]:
-        """The disks that say this, as text and as JSON has it, where what disks of these forms say differs."""
-        own, last = [said[place] for place in self._taken], self._last
-        if last is None or last[0] != own:
-            last = self._last = own, tuple([form.disk(values, start) for form, start in self._forms])
-        return last[1]
-
-
-_TOGETHER: WholeForms[_Disks] = WholeForms()

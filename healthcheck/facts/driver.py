@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from healthcheck.facts import smi
-from healthcheck.facts.base import Captures, fact, part, why
+from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import Files
 from healthcheck.facts.gpu import NVML, PCI, on_pci
-from healthcheck.facts.gpuline import reading
+from healthcheck.facts.gpuanswer import reading
 from healthcheck.facts.smi import SMI
-from healthcheck.facts.text import remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Kind, Probe
 from healthcheck.model.recording import Outcome
@@ -62,7 +61,7 @@ class Driver(Fact):
     peermem_loaded: bool
     dmabuf: bool
     uvm_loaded: bool
-    caveat: str = ""
+    caveat: str
 
 
 def _version(text: str) -> str:
@@ -122,7 +121,7 @@ def _by_nvml(captures: Captures) -> _Word:
     if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TIMEOUT, Outcome.TRUNCATED) or "\n" not in capture.text:
         crashed = capture is not None and capture.outcome is Outcome.CRASHED
         return _Word(None, why(NVML, capture), "crashed" if crashed else "")
-    head = _head(capture.text[:capture.text.find("\n")])
+    head = json.loads(capture.text[:capture.text.find("\n")])
     if not isinstance(head, dict):
         return _Word(None, "the NVML reader's answer is not of our form")
     error = head.get("error")
@@ -131,11 +130,6 @@ def _by_nvml(captures: Captures) -> _Word:
     if not isinstance(error, list) or len(error) != 2 or type(error[0]) is not int:
         return _Word(None, "NVML failed to start")
     return _refusal(error[0], f"NVML: {clean(error[1], 100)}")
-
-
-@remembered(64, 4096)
-def _head(line: str) -> Any:
-    return json.loads(line)
 
 
 def _refusal(code: int, words: str) -> _Word:
@@ -152,7 +146,7 @@ def _by_smi(captures: Captures) -> _Word:
     if capture is not None and capture.outcome is Outcome.CRASHED:
         return _Word(None, why(SMI, capture), "crashed")
     try:
-        return _Word(True, head=smi.log(captures).head)
+        return _Word(True, head=captures.once(smi.log).head)
     except Unread as error:
         return _Word(None, str(error))
 
@@ -207,7 +201,6 @@ def driver(captures: Captures) -> Driver:
     )
 
 
-@part(FILES)
 def _parts(captures: Captures) -> dict[str, Any]:
     """What the kernel shows of the driver."""
     files = captures.files(FILES)

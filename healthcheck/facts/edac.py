@@ -63,10 +63,6 @@ def edac(captures: Captures) -> Edac:
     """Every controller and every DIMM that the drivers know; all of them or nothing."""
     files = captures.files(EDAC)
     files.must(ALWAYS)
-    return files.but(ALWAYS.__eq__, _counted)
-
-
-def _counted(files: Files) -> Edac:
     controllers, dimms = [], []
     for path in files:
         if match := _CONTROLLER.fullmatch(path):

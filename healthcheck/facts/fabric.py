@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -47,8 +47,8 @@ class FabricLog(Fact):
     """The Fabric Manager's journal of this boot. `text` is Unmeasured where we may not read it, or it holds nothing of this boot."""
 
     name: str
-    text: str = field(repr=False)
-    caveat: str = ""
+    text: str
+    caveat: str
 
     def errors(self) -> Iterator[FabricLine]:
         """The lines of a documented form, oldest first."""

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
-from healthcheck.facts.text import remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
@@ -130,7 +128,7 @@ def parse_mountinfo(text: str) -> dict[str, _Mount]:
 @fact("filesystems", MOUNTS, each="filesystem")
 def filesystems(captures: Captures) -> tuple[Filesystem, ...]:
     """Every mounted file system that can hold data, in the order of their mount points."""
-    files, (_, held) = captures.files(MOUNTS), _mounts(captures)
+    files, (_, held) = captures.files(MOUNTS), captures.once(_mounts)
     return tuple([_filesystem(files, mount) for mount in held])
 
 
@@ -162,7 +160,7 @@ def _figures(text: str) -> tuple[Any, ...]:
 @fact("mount_answers", MOUNTS, each="mount_answer")
 def mount_answers(captures: Captures) -> tuple[MountAnswer, ...]:
     """Every mounted file system that can hold data, and whether it answered."""
-    _, held = _mounts(captures)
+    _, held = captures.once(_mounts)
     files, note = captures.files(MOUNTS), captures.note(MOUNTS)
     return tuple(
         # One that could not be killed either is not yet one that an earlier look left behind.
@@ -174,18 +172,9 @@ def mount_answers(captures: Captures) -> tuple[MountAnswer, ...]:
 def _mounts(captures: Captures) -> tuple[frozenset[str], tuple[_Mount, ...]]:
     """All mount points, and what is mounted that can hold data, in the order of their points."""
     try:
-        text = captures.files(MOUNTS).text(MOUNTINFO)
-        return _read(text) if len(text) <= _LONGEST else _read.__wrapped__(text)
+        mounts = parse_mountinfo(captures.files(MOUNTS).text(MOUNTINFO))
     except ValueError:
         raise Unread(f"{MOUNTINFO} is not of the documented form") from None
-
-
-_LONGEST = 64 * 1024
-
-
-@lru_cache(maxsize=64)
-def _read(text: str) -> tuple[frozenset[str], tuple[_Mount, ...]]:
-    mounts = parse_mountinfo(text)
     return frozenset(mounts), tuple(mounts[point] for point in sorted(mounts) if mounts[point].fstype not in PSEUDO)
 
 
@@ -205,14 +194,13 @@ def _answer(files: Files, point: str, since_earlier: bool) -> Any:
 @fact("mount_plan", MOUNTS, PLAN)
 def mount_plan(captures: Captures) -> MountPlan:
     """What mountinfo and fstab say."""
-    mounted, _ = _mounts(captures)
+    mounted, _ = captures.once(_mounts)
     files = captures.files(PLAN)
     if not files.has(FSTAB) and FSTAB in files:
         return MountPlan("mounts", mounted, UNSUPPORTED)  # type: ignore[arg-type]
     return MountPlan("mounts", mounted, files.read(FSTAB, parse_fstab))
 
 
-@remembered(64, 16384)
 def parse_fstab(text: str) -> tuple[Wanted, ...]:
     """The entries that are mounted at boot, in the file's order; raises ValueError on a line of another form."""
     wanted = []

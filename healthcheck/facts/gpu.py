@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from healthcheck.facts import smi
-from healthcheck.facts.base import Captures, fact, part, why
+from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import Files
-from healthcheck.facts.gpuanswer import Answer, read
-from healthcheck.facts.gpuline import GONE, READINGS, Formed, Line, all_fields, gone, index_of, reading, standing
+from healthcheck.facts.gpuanswer import GONE, READINGS, Answer, Line, all_fields, gone, index_of, read, reading, standing
 from healthcheck.facts.smi import SMI
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, changed
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
-from healthcheck.model.recording import Outcome
+from healthcheck.model.recording import Capture, Outcome
 
 NVML = Probe("gpu.nvml", Kind.NVML, seconds=15.0, limit=1 * MIB)
 PCI = Probe("gpu.pci", Kind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)
@@ -122,7 +121,7 @@ class Gpu(Fact):
     fabric_clique: int
     fabric_cluster: str
     fabric_health: int
-    caveat: str = ""
+    caveat: str
 
 
 @dataclass(frozen=True)
@@ -145,16 +144,28 @@ def pci_gpus(files: Files) -> list[str]:
     return found
 
 
+def _lines(captures: Captures) -> Answer:
+    """The reader's lines, parsed once: whole ones only where it did not come to its end."""
+    capture = captures.capture(NVML)
+    if _is_cut(capture) and capture is not None:
+        return read(capture.text[: capture.text.rfind("\n")])
+    return read(captures.text(NVML))
+
+
+def _is_cut(capture: Capture | None) -> bool:
+    return capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED) and "\n" in capture.text
+
+
 def _nvml(captures: Captures) -> Answer:
-    """The reader's lines; raises Unread with NVML's own word when the library did not come up."""
-    answer = read(captures.text(NVML))
+    """The lines of a reader that came to its end; raises Unread with NVML's own word when the library did not come up."""
+    captures.text(NVML)
+    answer = captures.once(_lines)
     error = answer.head.get("error")
     if error is not None:
         raise Unread(f"NVML: {str(error[1])[:100] if isinstance(error, list) and len(error) == 2 else 'it failed to start'}")
     return answer
 
 
-@part(PCI)
 def on_pci(captures: Captures) -> Any:
     """How many NVIDIA GPUs are on the PCI bus; Unmeasured where it was not wholly read."""
     try:
@@ -176,7 +187,7 @@ def _no_gpu_on_pci(captures: Captures) -> bool:
 def _second(captures: Captures, reason: str) -> smi.SmiLog:
     """nvidia-smi's log, which the collector fetches where NVML has no answer; raises Unread with both reasons."""
     try:
-        return smi.log(captures)
+        return captures.once(smi.log)
     except Unread as error:
         capture = captures.capture(SMI)
         asked = capture is not None and capture.outcome is not Outcome.MISSING
@@ -194,28 +205,26 @@ def _counted(head: Line, found: Made, lines: int, source: str = "NVML") -> Made 
 
 
 def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | Partial:
-    """What `make` makes of the NVML reader's lines, one of each GPU; raises Unread where NVML has no answer. Where it reads
-    nothing in which answers differ it is made once, and is the very same.
+    """What `make` makes of the NVML reader's lines, one of each GPU; raises Unread where NVML has no answer.
 
     Of no lines where NVML lists none, or where no driver is and the PCI bus was read and holds none; Partial where lines are missing.
     """
     capture = captures.capture(NVML)
-    if capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED) and "\n" in capture.text:
-        whole = capture.text[: capture.text.rfind("\n")]
-        return Partial(make(read(whole).gpus), why(NVML, capture))
+    if _is_cut(capture):
+        return Partial(make(captures.once(_lines).gpus), why(NVML, capture))
     try:
         answer = _nvml(captures)
     except Unread:
         if capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures):
             return make(())
         raise
-    return _counted(answer.head, answer.once(make), len(answer.gpus))
+    return _counted(answer.head, make(answer.gpus), len(answer.gpus))
 
 
 def _by_smi(captures: Captures, reason: str) -> Any:
     log = _second(captures, reason)
     caveat = f"read by nvidia-smi ({reason})"
-    found = tuple(changed(_gpu(line, "nvidia-smi"), caveat=caveat) for line in log.gpus)
+    found = tuple([_gpu(line, "nvidia-smi", caveat) for line in log.gpus])
     return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
 
 
@@ -232,9 +241,7 @@ def _gpus_of(lines: Sequence[Line]) -> tuple[Gpu, ...]:
     return tuple([_gpu(line) for line in lines])
 
 
-def _gpu(line: Line, source: str = "NVML") -> Gpu:
-    if type(line) is Formed:
-        return _with_margin(line.with_own(line.known.gpu.copy()))
+def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
     index = index_of(line)
     unread = gone(line, source)
     answers: Any
@@ -242,19 +249,37 @@ def _gpu(line: Line, source: str = "NVML") -> Gpu:
         code, words = line["error"]
         answers = False if code in GONE else unread
         nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
-        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], **nothing)
+        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat, **nothing)
     answers, lost = standing(line, source)
-    return _with_margin(
-        {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "", **all_fields(line, source), "caveat": ""})
-
-
-def _with_margin(values: dict[str, Any]) -> Gpu:
-    """The GPU of these fields. Of one that gives the threshold instead, what is left to it is the same distance."""
+    values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "", "caveat": caveat,
+              **all_fields(line, source)}
+    # Of one that gives the threshold instead, what is left to it is the same distance.
     if values["temperature_margin_c"] is UNSUPPORTED:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
         if type(slowdown) is int and type(now) is int:
             values["temperature_margin_c"] = slowdown - now
     return made(Gpu, values)
+
+
+def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
+    """What the driver wants of each GPU of which it was read, by PCI address: "" where it knows no such thing."""
+    try:
+        found = each(captures, _actions)
+        return found.value if isinstance(found, Partial) else found
+    except Unread as error:
+        reason = str(error)
+    except (ValueError, RecursionError):
+        return ()
+    try:
+        return _actions(_second(captures, reason).gpus)
+    except Unread:
+        return ()
+
+
+def _actions(lines: Sequence[Line]) -> tuple[tuple[str, str], ...]:
+    read = [(reading(line, "pci", str), reading(line, "recovery_action", str)) for line in lines]
+    return tuple([(pci, "" if action is UNSUPPORTED else action) for pci, action in read
+                  if type(pci) is str and not isinstance(action, Unmeasured)])
 
 
 @fact("gpu_presence", NVML, SMI, PCI)

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVML, PCI, each
-from healthcheck.facts.gpuanswer import very_same
-from healthcheck.facts.gpuline import Line, gone, index_of, reading
+from healthcheck.facts.gpuanswer import Line, gone, index_of, reading
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
 _SUPERCHIP = re.compile(r"\bG[HB]\d{3}\b")     # GH200, GB200, GB300
@@ -46,12 +44,7 @@ def gpu_loads(captures: Captures) -> Any:
 
 
 def _loads(lines: Sequence[Line]) -> tuple[GpuLoad, ...]:
-    return very_same(tuple(map(_load, lines)))
-
-
-@lru_cache(maxsize=1024)
-def _idle(index: int, used: int) -> GpuLoad:
-    return GpuLoad(f"GPU {index}", index, processes=(), gone=(), zombies=(), commands=(), memory_used_bytes=used)
+    return tuple(map(_load, lines))
 
 
 def _load(line: Line) -> GpuLoad:
@@ -65,8 +58,6 @@ def _load(line: Line) -> GpuLoad:
     if type(used) is int and isinstance(model, str) and _SUPERCHIP.search(model):
         used = UNSUPPORTED
     name = f"GPU {index}"
-    if rows == [] and type(used) is int:
-        return _idle(index, used)
     if type(rows) is not list:
         return GpuLoad(name, index, processes=rows, gone=rows, zombies=rows, commands=rows, memory_used_bytes=used)
     ended: Any = tuple(number for number, state, _ in rows if state == "")

@@ -1,104 +1,124 @@
-"""The NVML reader's answer: its first line, and one of each GPU (healthcheck.facts.gpuline).
-
-Two looks at nodes of one kind differ in a few values of each GPU, and lines of known forms make an answer of a known form. What is
-made of it and reads none of the values that differ is then the very same for all of them.
-"""
+"""The NVML reader's answer (healthcheck.collector.onnode.nvml): a first line of the whole, and one of each GPU with its readings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar, cast
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from healthcheck.facts.gpuline import Formed, Known, Line, Sent, sent
-from healthcheck.facts.text import lines_of
-from healthcheck.facts.values import Unread
-from healthcheck.facts.wholeforms import Part, WholeForms
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured, Unread
 
-T = TypeVar("T")
-
-
-class AnswerForm:
-    """What is known of answers of one form: the first line, and of each other what is known of it and where its own values begin.
-
-    `made` holds by the function what was made of the lines of such an answer: by those that read none of the values in which they differ.
-    """
-
-    def __init__(self, head: Line, known: Sequence[Known], starts: Sequence[int]) -> None:
-        self.head = head
-        self.lines = list(zip(known, starts, strict=True))
-        self.made: dict[Callable[..., Any], Any] = {}
-
-    def of_all(self, make: Callable[[Sequence[Line]], Any]) -> Any:
-        """What `make` makes of the lines of every answer of this form; _EACH where it asks for a value of their own: none is given."""
-        try:
-            return make([Formed(known, _WITHHELD, _WITHHELD, start) for known, start in self.lines])  # type: ignore[arg-type]
-        except _AskedForOwnError:
-            return _EACH
-
-
-class _AskedForOwnError(BaseException):
-    """A value was asked for in which answers of one form differ. Nobody who makes facts of them catches it."""
-
-
-class _Withheld:
-    """In the place of the values in which answers differ."""
-
-    def __getitem__(self, _: int) -> Any:
-        raise _AskedForOwnError
-
-
-_WITHHELD, _EACH = _Withheld(), object()
+Line = Mapping[str, Any]
 
 
 class Answer(NamedTuple):
-    """What the reader said, and the form of it where it has one that is known."""
+    """What the reader said: its first line, and one of each GPU."""
 
     head: Line
     gpus: Sequence[Line]
-    form: AnswerForm | None
-
-    def once(self, make: Callable[[Sequence[Line]], T]) -> T:
-        """What `make` makes of the GPUs' lines; made once for all answers of this form where it reads nothing in which they differ."""
-        form = self.form
-        if form is None:
-            return make(self.gpus)
-        if make not in form.made:
-            form.made[make] = form.of_all(make)
-        known = form.made[make]
-        return make(self.gpus) if known is _EACH else cast(T, known)
 
 
-_FORMS: WholeForms[AnswerForm] = WholeForms()
-_TUPLES: dict[tuple[int, ...], tuple[Any, ...]] = {}
-_MOST_TUPLES, _LONGEST_TUPLE = 64, 512
-
-
-def very_same(facts: tuple[T, ...]) -> tuple[T, ...]:
-    """The tuple of the very same facts that was there before, if there was one: who knows it need not look at what is in it."""
-    if len(facts) > _LONGEST_TUPLE:
-        return facts
-    key = tuple(map(id, facts))
-    if key not in _TUPLES and len(_TUPLES) >= _MOST_TUPLES:
-        _TUPLES.clear()
-    return _TUPLES.setdefault(key, facts)       # which keeps them, so that no others get their numbers
-
-
-@lru_cache(maxsize=2)
 def read(text: str) -> Answer:
-    """The reader's lines, parsed once for all the facts of one node; raises Unread where it has said nothing, ValueError for no JSON."""
-    found = _FORMS.find(text)
-    if found is not None:
-        form, said, values = found
-        return Answer(form.head, [Formed(known, said, values, start) for known, start in form.lines], form)
-    texts = lines_of(text)
-    lines = [sent(line) for line in texts]
-    if not lines or not all(isinstance(line, (dict, Sent, Formed)) for line in lines):
+    """The reader's lines; raises Unread where it has said nothing of our form, ValueError for what is not JSON."""
+    lines = [json.loads(line) for line in text.splitlines()]
+    if not lines or not all(isinstance(line, dict) for line in lines):
         raise Unread("the NVML reader's answer is empty or not of our form")
-    head, *gpus = lines
-    known = [line.known for line in gpus if type(line) is Formed]
-    if known and len(known) == len(gpus) and type(head) is not Formed and head.get("error") is None:
-        parts = [Part("\n", line.cut) for line in known]
-        parts[0] = Part(f"{texts[0]}\n", known[0].cut)
-        _FORMS.learn(text, parts, "\n" if text.endswith("\n") else "", lambda starts: AnswerForm(head, known, starts))
-    return Answer(head, gpus, None)
+    return Answer(lines[0], lines[1:])
+
+
+def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:
+    """One reading of the NVML reader: {"ok": value}, {"na": true} or {"error": [code, message]}."""
+    value = document.get(key)
+    if not isinstance(value, dict):
+        return Unmeasured(f"{source}: {key} was not read")
+    if value.get("na") is True:
+        return UNSUPPORTED
+    if "ok" in value and type(value["ok"]) is kind:
+        return value["ok"]
+    error = value.get("error")
+    if isinstance(error, list) and len(error) == 2:
+        return Unmeasured(f"{source}: {key}: {str(error[1])[:100]} (error {error[0]})")
+    return Unmeasured(f"{source}: {key} has the value {str(value.get('ok'))[:40]!r}, expected {kind.__name__}")
+
+
+# By the field of a Gpu: the reader's key, the type that it sends, and what is made of it if it is not taken as it is.
+READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any] | None]] = {
+    **{name: (name, str, None) for name in (
+        "pci", "uuid", "serial", "architecture", "part_number", "vbios", "inforom", "gsp_firmware", "recovery_action", "compute_mode",
+        "fabric_cluster",
+    )},
+    # nvml.h's state 0 and a mask without one set part say that there is no such thing.
+    "fabric_state": ("fabric_state", str, lambda value: UNSUPPORTED if value == "not_supported" else value),
+    "fabric_health": ("fabric_health", int, lambda value: value or UNSUPPORTED),
+    "model": ("name", str, None),
+    **{name: (name, int, None) for name in (
+        "minor", "memory_bytes", "memory_used_bytes", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_lifetime",
+        "ecc_uncorrected_lifetime", "sram_uncorrected_lifetime", "rows_corrected", "rows_uncorrected", "banks_max", "banks_high",
+        "banks_partial", "banks_low", "banks_none", "pages_retired_corrected", "pages_retired_uncorrected", "pcie_generation",
+        "pcie_generation_max", "pcie_width", "pcie_width_max", "pcie_replays", "temperature_c", "temperature_memory_c",
+        "temperature_slowdown_c", "temperature_shutdown_c", "temperature_memory_max_c", "temperature_gpu_max_c", "temperature_margin_c",
+        "clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz", "clock_memory_max_mhz", "clock_reasons", "slowdown_power_ns",
+        "slowdown_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns", "slowdown_sw_thermal_ns", "utilization_percent",
+        "fabric_status", "fabric_clique",
+    )},
+    "ecc_enabled": ("ecc_mode", int, bool),
+    **{name: (name, int, bool) for name in (
+        "persistence", "mig", "mig_pending", "ecc_pending", "sram_threshold_exceeded", "rows_pending", "rows_failed", "pages_pending",
+    )},
+    "power_watts": ("power_mw", int, lambda value: value / 1000),
+    "power_limit_watts": ("power_limit_mw", int, lambda value: value / 1000),
+    "power_limit_default_watts": ("power_limit_default_mw", int, lambda value: value / 1000),
+}
+
+
+def all_fields(line: Line, source: str) -> dict[str, Any]:
+    """Every reading of a line by the field of a Gpu that it makes; one that the device lacks is UNSUPPORTED."""
+    values = {}
+    for field, (key, kind, convert) in READINGS.items():
+        said = line.get(key)
+        # Nearly all are measured: these are taken here, and the others' reasons are found out one by one.
+        if type(said) is dict and len(said) == 1 and type(value := said.get("ok")) is kind:
+            values[field] = convert(value) if convert else value
+        else:
+            values[field] = _field(line, key, kind, convert, source)
+    return values
+
+
+def _field(line: Line, key: str, kind: type, convert: Callable[[Any], Any] | None, source: str) -> Any:
+    value = reading(line, key, kind, source)
+    return convert(value) if convert and type(value) is kind else value
+
+
+def standing(line: Line, source: str) -> tuple[Any, str | None]:
+    """Whether the GPU answers, and NVML's word where it is lost."""
+    lost = _lost(line)
+    if lost is not None:
+        return False, lost
+    if any(isinstance(value, dict) and "ok" in value for key, value in line.items() if key != "p2p"):    # which has an answer per pair
+        return True, None
+    return Unmeasured(f"{source}: not one of its readings was had"), None
+
+
+# NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_NOT_FOUND (nvml.h): the GPU itself does not answer.
+GONE = (15, 16, 28)
+
+
+def _lost(line: Line) -> str | None:
+    for error in [value["error"] for value in line.values() if type(value) is dict and "error" in value]:
+        if isinstance(error, list) and len(error) == 2 and error[0] in GONE:
+            return str(error[1])[:100]
+    return None
+
+
+def index_of(line: Line) -> int:
+    """The GPU's number in NVML's order."""
+    index = line.get("index")
+    if type(index) is not int:
+        raise Unread("the NVML reader's answer holds a GPU without an index")
+    return index
+
+
+def gone(line: Line, source: str = "NVML") -> Unmeasured | None:
+    """Why nothing was read of this GPU, if it gave no handle."""
+    error = line.get("error")
+    return Unmeasured(f"{source}: {str(error[1])[:100]} (error {error[0]})") if isinstance(error, list) and len(error) == 2 else None

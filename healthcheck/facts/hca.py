@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.facts.base import Captures, fact, part
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, natural, slot
@@ -157,7 +157,6 @@ def adapter_bus(captures: Captures) -> AdapterBus:
     return AdapterBus("PCI bus", tuple(replace(adapter, rdma=adapter.pci in with_rdma) for adapter in captures.once(_on_pci)))
 
 
-@part(PCI)
 def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
     """Without a word yet of whether they are RDMA devices."""
     bus = captures.files(PCI)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
+from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Kind, Probe
 
 MEMINFO = "/proc/meminfo"
@@ -112,17 +112,25 @@ def clock(captures: Captures) -> Clock:
 @fact("versions", VERSIONS)
 def versions(captures: Captures) -> Versions:
     """The running kernel's release, and the loaded NVIDIA module's version."""
+    kernel, driver = running(captures)
+    return Versions("versions", kernel=kernel, driver=driver)
+
+
+def running(captures: Captures) -> tuple[Any, Any]:
+    """Both versions, each of which may be absent; raises Unread where neither was asked for."""
     files = captures.files(VERSIONS)
-    driver: Any = UNSUPPORTED
-    if files.has(NVIDIA_MODULE):
-        driver = files.read(NVIDIA_MODULE, _line)
-    return Versions("versions", kernel=files.read(OSRELEASE, _line), driver=driver)
+    return files.read(OSRELEASE, _line), files.optional(NVIDIA_MODULE, _line)
 
 
 @fact("uptime", UPTIME)
 def uptime(captures: Captures) -> Uptime:
     """The first figure of /proc/uptime (proc(5)), in seconds there."""
-    return Uptime("uptime", hours=captures.files(UPTIME).read(UPTIME_FILE, _hours))
+    return Uptime("uptime", hours=uptime_hours(captures))
+
+
+def uptime_hours(captures: Captures) -> Any:
+    """The figure, which may be absent; raises Unread where it was not asked for."""
+    return captures.files(UPTIME).read(UPTIME_FILE, _hours)
 
 
 _SECONDS = re.compile(r"\d{1,12}(\.\d{1,6})?")

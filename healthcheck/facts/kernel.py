@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.host import UPTIME, uptime
+from healthcheck.facts.host import UPTIME, uptime_hours
 from healthcheck.facts.values import Fact, Partial, Unread
 from healthcheck.kernellog.carried import NOTHING, Carried, read
 from healthcheck.kernellog.masking import zeroed
@@ -40,7 +40,7 @@ _LONGEST = 8192  # the kernel's own limit for a record
 _HEX = re.compile(r"\\x([0-9a-f]{2})")
 
 # What checks look for in a log's lines (Form), as words that are looked for once, when the log is read: hardly any stands in a healthy one.
-# None holds a digit, for what was found of a line is remembered for those that differ from it in digits alone.
+# None holds a digit, for of lines that differ in digits alone one is searched.
 WORDS = frozenset((
     "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(", "beyond end of device",
     "-fs error (device ", "Remounting filesystem read-only", "Corruption", "corrupt", "I/O Error", "hutting down filesystem",
@@ -53,10 +53,6 @@ WORDS = frozenset((
     " CE ", "event severity: corrected", "Corrected error",
     "Xid", "fallen off the bus", "The NVIDIA GPU ", "muster: ",
 ))
-
-
-_MOST_REMEMBERED, _LONGEST_REMEMBERED = 32_768, 400     # lines, and characters of one
-_WITHOUT_WORDS: set[str] = set()
 
 
 class Form:
@@ -92,22 +88,20 @@ class KernelLog(Fact):
     """The log as captured. It is searched as one text and only the lines that match are parsed: a healthy log has thousands.
 
     `caveat` says how many records of this boot the kernel had overwritten already, which nobody can judge any more. `uptime` is in
-    seconds, and 0 where it was not measured. `words` are those that somebody looks for and that stand in it (WORDS); None where nobody
-    looked. `first` is the number of its first record.
+    seconds, and 0 where it was not measured. `first` is the number of its first record.
 
     `carried` is what earlier snapshots of this boot handed on, of which `earlier` are the records: those that checks of known faults judge
     in front of the others. No baseline knows of them. `whole`: all that the kernel holds was read.
     """
 
     name: str
-    text: str = field(repr=False)
-    caveat: str = ""
-    uptime: float = 0.0
-    words: frozenset[str] | None = None
-    first: int = 0
-    carried: Carried = NOTHING
-    earlier: str = field(default="", repr=False)
-    whole: bool = True
+    text: str
+    uptime: float
+    first: int
+    carried: Carried
+    earlier: str
+    whole: bool
+    caveat: str
 
     @property
     def oldest(self) -> float:
@@ -145,8 +139,14 @@ class KernelLog(Fact):
         return Records(self.text)
 
     def says(self, *words: str) -> bool:
-        """Whether any of these of WORDS stands in it, or may."""
-        return self.words is None or not self.words.isdisjoint(words)
+        """Whether any of these of WORDS stands in it."""
+        return not self._words.isdisjoint(words)
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        """Those of WORDS that stand in it. Lines that differ in digits alone are searched once: no word holds a digit."""
+        block = "\n".join({*zeroed(self.records().raw), *zeroed(Records(self.earlier).raw if self.earlier else ())})
+        return frozenset([word for word in WORDS if word in block])
 
     def matching(self, form: Form) -> Iterator[tuple[KernelLine, re.Match[str]]]:
         """The records that are of the form, oldest first, with what it found: the earlier ones, and those that the log holds."""
@@ -249,25 +249,10 @@ def unescape(text: str) -> str:
 def _uptime(captures: Captures) -> float:
     """In seconds; 0 where it was not measured."""
     try:
-        hours: Any = captures.once(uptime).hours
+        hours = uptime_hours(captures)
     except Unread:
         return 0.0
     return hours * 3600 if isinstance(hours, float) else 0.0
-
-
-def _words(texts: Sequence[str]) -> frozenset[str]:
-    """Those of WORDS that stand in one of the texts."""
-    new = set(zeroed(texts)) - _WITHOUT_WORDS
-    if not new:
-        return frozenset()
-    block = "\n".join(new)
-    found = frozenset([word for word in WORDS if word in block])
-    if len(_WITHOUT_WORDS) + len(new) > _MOST_REMEMBERED:
-        _WITHOUT_WORDS.clear()
-    for text in new if len(new) <= _MOST_REMEMBERED else ():
-        if len(text) <= _LONGEST_REMEMBERED and not (found and any(word in text for word in found)):
-            _WITHOUT_WORDS.add(text)
-    return found
 
 
 @fact("kernel_log", LOG, besides=(UPTIME,))
@@ -280,16 +265,13 @@ def kernel_log(captures: Captures) -> Any:
         raise Unread(f"{KMSG} holds no record of the documented form")
     lost = int(first[2])
     caveat = f"of this boot, the {lost} oldest records are gone from the kernel's buffer" if lost else ""
-    records = Records(text)
     capture = captures.capture(LOG)
     carried = read(capture.text) if capture is not None and capture.text else NOTHING
     earlier = marked_records(carried.records)
-    words = _words(records.raw) if not earlier else _words([*records.raw, *Records(earlier).raw])
     why = f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped" if files.truncated(KMSG) else ""
     if not why and capture is not None and TORN in capture.note:
         why = capture.note
-    log = KernelLog("kernel log", text, caveat, _uptime(captures), words, lost, carried, earlier, not why)
-    vars(log)["_records"] = records         # as if somebody had asked for them: somebody will
-    if why:
-        return Partial(log, why)
-    return log if capture is None or not capture.note else replace(log, caveat="; ".join(filter(None, (log.caveat, capture.note))))
+    if not why and capture is not None:
+        caveat = "; ".join(filter(None, (caveat, capture.note)))
+    log = KernelLog("kernel log", text, _uptime(captures), lost, carried, earlier, whole=not why, caveat=caveat)
+    return Partial(log, why) if why else log

@@ -5,11 +5,11 @@ Made of the same records as `healthcheck.facts.kernel`; a saved log is judged th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.host import UPTIME, VERSIONS, versions
+from healthcheck.facts.host import UPTIME, VERSIONS, running
 from healthcheck.facts.kernel import LOG, KernelLog, Records, kernel_log
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
 from healthcheck.kernellog.fold import Folding
@@ -32,15 +32,15 @@ class KernelEvents(Fact):
     """
 
     name: str
-    digest: Folding = field(repr=False)
+    digest: Folding
     newest: float
     whole: bool
-    templates: frozenset[str] = field(repr=False)
+    templates: frozenset[str]
     alone: bool
-    caveat: str = ""
-    now: float = 0.0
-    earlier: Folding | None = field(default=None, repr=False)
-    whole_since: float = 0.0
+    now: float
+    earlier: Folding | None
+    whole_since: float
+    caveat: str
 
     def age_hours(self, seconds: float) -> float:
         """As of a KernelLog."""
@@ -73,8 +73,7 @@ def _place(folding: Folding, captures: Captures) -> None:
     if scope.kernel and scope.driver:
         return
     try:
-        known = captures.once(versions)
+        kernel, driver = (value if isinstance(value, str) else "" for value in running(captures))
     except Unread:
         return
-    kernel, driver = (value if isinstance(value, str) else "" for value in (known.kernel, known.driver))
     folding.scope = Scope(scope.sku, scope.kernel or kernel, scope.driver or driver, scope.firmware)

@@ -14,7 +14,7 @@ class Look(Fact):
 
     name: str
     time: float
-    received: float = 0.0
+    received: float
 
 
 @fact("look")

@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import Captures, fact, part
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, no_bonds, unlisted
 from healthcheck.facts.files import Files
 from healthcheck.facts.port import count, device_id, slot
-from healthcheck.facts.text import of_paths
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
@@ -119,29 +117,14 @@ def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     """Every Ethernet interface of a PCI device that is no virtual function, by name."""
     files = captures.files(NETDEV)
     files.must(*unlisted(files, BASE, BONDING))
-    members = members_of(captures.once(_in_netdev))
+    members = members_of(files)
     counts = files.read(_COUNTS, parse_counts)
-    devices = files.but(_is_no_device, _devices, files.found(_names))
-    return tuple([_netdev(known["interface"], known, members, counts) for known in devices]) or (_nothing(),)
+    devices = [(name, _device(files, name)) for name in _names(files)]
+    return tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None]) or (_nothing(),)
 
 
-def _is_no_device(path: str) -> bool:
-    """Whether this is a file of no one interface."""
-    return not path.startswith(f"{BASE}/")
-
-
-def _devices(files: Files, names: list[str]) -> list[dict[str, Any]]:
-    return [known for name in names if (known := files.alike(_paths(name), _device, name)) is not None]
-
-
-@of_paths(most=16)
-def _names(paths: tuple[str, ...]) -> list[str]:
-    return sorted({path[len(BASE) + 1:].partition("/")[0] for path in paths if path.startswith(f"{BASE}/")})
-
-
-@lru_cache(maxsize=1024)
-def _paths(name: str) -> tuple[str, ...]:
-    return tuple(f"{BASE}/{name}/{file}" for file in _NAMES)
+def _names(files: Files) -> list[str]:
+    return sorted({path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")})
 
 
 def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Unmeasured, counts: Any) -> NetDev:
@@ -187,15 +170,9 @@ def _nothing() -> NetDev:
     return NetDev(NONE, *(no,) * 16)
 
 
-@part(NETDEV)
-def _in_netdev(captures: Captures) -> tuple[Bond, ...]:
-    """The bonds of which anybody may read, those there are."""
-    return each_bond(captures.files(NETDEV))
-
-
 @fact("bonds", NETDEV, each="bond")
 def bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name."""
     files = captures.files(NETDEV)
     files.must(*unlisted(files, BONDING))
-    return captures.once(_in_netdev) or no_bonds()
+    return each_bond(files) or no_bonds()

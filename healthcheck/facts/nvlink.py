@@ -5,20 +5,17 @@ A GPU that was not read, or that has no such links or counters at all, is one su
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain
-from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVML, PCI, each
-from healthcheck.facts.gpuanswer import very_same
-from healthcheck.facts.gpuline import Formed, Line, Sent, gone, index_of, reading
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
+from healthcheck.facts.gpuanswer import Line, gone, index_of, reading
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.made import made
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ def _number(value: Any) -> Any:
 
 def _rows(line: Line) -> Any:
     """The rows of a GPU's links, UNSUPPORTED or Unmeasured."""
-    rows = reading(line, "nvlinks", list)
+    rows = gone(line) or reading(line, "nvlinks", list)
     if type(rows) is list and not (_LISTS.issuperset(map(type, rows)) and _LENGTHS.issuperset(map(len, rows))):
         return Unmeasured("NVML: nvlinks is not of the reader's form")
     return rows
@@ -147,128 +144,88 @@ def _rows(line: Line) -> Any:
 _DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of divided GPUs gives nvlink_count: null)")
 
 
-class _Links(NamedTuple):
-    """What rows make of each of the facts."""
-
-    gpu_links: tuple[GpuLinks, ...]
-    nvlinks: tuple[NvLink, ...]
-    nvlink_errors: tuple[NvLinkErrors, ...]
-    nvlink5_errors: tuple[NvLink5Errors, ...]
-
-
 @fact("gpu_links", NVML, PCI, each="gpu_link")
 def gpu_links(captures: Captures) -> Any:
     """Of each GPU how many links it has."""
-    return _of_all(captures, 0)
+    return each(captures, lambda lines: tuple([_gpu_links(line) for line in lines]))
 
 
 @fact("nvlinks", NVML, PCI, each="nvlink")
 def nvlinks(captures: Captures) -> Any:
     """Every NVLink of every GPU."""
-    return _of_all(captures, 1)
+    return each(captures, lambda lines: tuple([link for line in lines for link in _links(line)]))
 
 
 @fact("nvlink_errors", NVML, PCI, each="nvlink_counters")
 def nvlink_errors(captures: Captures) -> Any:
     """The error counters of every NVLink up to the fourth generation."""
-    return _of_all(captures, 2)
+    return each(captures, lambda lines: tuple([link for line in lines for link in _errors(line, NvLinkErrors, _COUNTERS, _BEFORE)]))
 
 
 @fact("nvlink5_errors", NVML, PCI, each="nvlink5_counters")
 def nvlink5_errors(captures: Captures) -> Any:
     """The error counters of every NVLink of the fifth generation."""
-    return _of_all(captures, 3)
+    return each(captures, lambda lines: tuple([link for line in lines for link in _errors(line, NvLink5Errors, _COUNTERS5, _SHORT)]))
 
 
-def _of_all(captures: Captures, which: int) -> Any:
-    found = captures.once(_read)
-    return Partial(found.value[which], found.reason) if isinstance(found, Partial) else found[which]
+def _no_link(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
+    """The one subject that stands for all links of a GPU."""
+    return made(kind, {"name": f"GPU {index} NVLinks", "gpu": index, "link": why, **dict.fromkeys(names, why)})
 
 
-def _read(captures: Captures) -> Any:
-    return each(captures, _of_lines)
-
-
-def _of_lines(lines: Sequence[Line]) -> _Links:
-    """What all GPUs' rows make of each of the facts."""
-    every = [_of_line(line) for line in lines]
-    return _Links(*[very_same(tuple(chain.from_iterable(map(itemgetter(which), every)))) for which in range(len(_Links._fields))])
-
-
-def _of_line(line: Line) -> _Links:
-    index, unread, divided = index_of(line), gone(line), line.get("mig") == {"ok": 1}
-    # Of GPUs in one place whose rows say the same these are the same facts.
-    text = _text(line, "nvlinks") if unread is None else None
-    if text is None:
-        rows = unread or _rows(line)
-        if type(rows) is not list:
-            return _of_none(index, rows)
-        text = json.dumps(rows)
-    return _of_rows(index, text, divided)
-
-
-def _text(line: Line, key: str) -> str | None:
-    """The text of a line's rows, where it was kept."""
-    return line.text(key) if isinstance(line, (Formed, Sent)) else None
-
-
-@lru_cache(maxsize=2048)
-def _of_none(index: int, why: Any) -> _Links:
-    """What there is where no rows are: the GPU is its links' one subject."""
-    one: dict[str, Any] = {"name": f"GPU {index} NVLinks", "gpu": index}
-    return _Links(
-        (GpuLinks(name=f"GPU {index}", index=index, links=why, active=why),),
-        (NvLink(**one, **dict.fromkeys(("link", "active", "version", "gigabytes_per_second", "remote_type", "remote_pci"), why)),),
-        (NvLinkErrors(**one, **dict.fromkeys(("link", *_COUNTERS), why)),),
-        (NvLink5Errors(**one, **dict.fromkeys(("link", *_COUNTERS5), why)),))
-
-
-@lru_cache(maxsize=2048)
-def _of_rows(index: int, text: str, divided: bool) -> _Links:
-    rows = _rows({"nvlinks": {"ok": json.loads(text)}})
+def _gpu_links(line: Line) -> GpuLinks:
+    index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
-        return _of_none(index, rows)
-    none = _of_none(index, UNSUPPORTED)
-    return _Links(
-        (_gpu_links(index, rows, divided),), tuple(_links(index, rows, divided)) or none.nvlinks,
-        tuple(_errors(index, rows, NvLinkErrors, _COUNTERS, _BEFORE)) or none.nvlink_errors,
-        tuple(_errors(index, rows, NvLink5Errors, _COUNTERS5, _SHORT)) or none.nvlink5_errors)
-
-
-def _gpu_links(index: int, rows: list[list[Any]], divided: bool) -> GpuLinks:
+        return GpuLinks(name=f"GPU {index}", index=index, links=rows, active=rows)
     states = [_number(row[0]) for row in rows]
     unread = [state for state in states if isinstance(state, Unmeasured)]
     active: Any = unread[0] if unread else states.count(1)
-    if active == 0 and states and divided:
+    if active == 0 and states and _is_divided(line):
         active = _DIVIDED
     return GpuLinks(name=f"GPU {index}", index=index, links=len(rows), active=active)
 
 
-def _links(index: int, rows: list[list[Any]], divided: bool) -> Iterator[NvLink]:
-    down: Any = _DIVIDED if divided else False
+def _links(line: Line) -> list[NvLink]:
+    index, rows = index_of(line), _rows(line)
+    if not rows or type(rows) is not list:
+        return [_no_link(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
+    down: Any = _DIVIDED if _is_divided(line) else False
+    found = []
     for link, (*numbers, remote) in enumerate(row[:_BEFORE] for row in rows):
         state, version, speed, kind = map(_number, numbers)
-        yield made(NvLink, {
+        found.append(made(NvLink, {
             "name": f"GPU {index} NVLink {link}", "gpu": index, "link": link,
             "active": (state == 1 or down) if type(state) is int else state, "version": version,
             "gigabytes_per_second": speed / 1000 if type(speed) is int else speed,
             "remote_type": _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
             "remote_pci": remote[:32] if type(remote) is str else _number(remote if type(remote) is int and remote < 0 else None),
-        })
+        }))
+    return found
 
 
-def _errors(index: int, rows: list[list[Any]], kind: type, names: tuple[str, ...], start: int) -> Iterator[Any]:
-    """The counters of each link; nothing where no link of the GPU counts any: that is told of the GPU and not of each link."""
+_OF_LINK = ("active", "version", "gigabytes_per_second", "remote_type", "remote_pci")
+
+
+def _is_divided(line: Line) -> bool:
+    return bool(line.get("mig") == {"ok": 1})
+
+
+def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> list[T]:
+    """The counters of each link; one subject where no link of the GPU counts any: that is told of the GPU and not of each link."""
+    index, rows = index_of(line), _rows(line)
+    if type(rows) is not list:
+        return [_no_link(index, kind, names, rows)]
     counted = [row[start:start + len(names)] for row in rows]
     if all(value == -3 for values in counted for value in values):
-        return
-    fields = ("name", "gpu", "link", *names)
+        return [_no_link(index, kind, names, UNSUPPORTED)]
+    found = []
     for link, values in enumerate(counted):
-        found = [_number(value) for value in values or [-3] * len(names)]
-        if kind is NvLink5Errors:
-            found = [bit_error_ratio(value) if name in _BER and type(value) is int else value
-                     for name, value in zip(names, found, strict=True)]
-        yield made(kind, dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *found), strict=True)))
+        read = dict(zip(names, map(_number, values or [-3] * len(names)), strict=True))
+        for name in _BER if kind is NvLink5Errors else ():
+            if type(read[name]) is int:
+                read[name] = bit_error_ratio(read[name])
+        found.append(made(kind, {"name": f"GPU {index} NVLink {link}", "gpu": index, "link": link, **read}))
+    return found
 
 
 def bit_error_ratio(value: int) -> float:
@@ -284,7 +241,7 @@ def gpu_pairs(captures: Captures) -> Any:
 
 
 def _every_pair(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
-    return very_same(tuple(chain.from_iterable(map(_pairs, lines))))
+    return tuple([pair for line in lines for pair in _pairs(line)])
 
 
 def _alone(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
@@ -297,17 +254,7 @@ def _no_pair(index: int, what: str, why: Any) -> GpuPair:
 
 
 def _pairs(line: Line) -> tuple[GpuPair, ...]:
-    index, unread = index_of(line), gone(line)
-    text = _text(line, "p2p") if unread is None else None
-    return _pairs_of(index, unread or reading(line, "p2p", list)) if text is None else _pairs_of_text(index, text)
-
-
-@lru_cache(maxsize=1024)
-def _pairs_of_text(index: int, text: str) -> tuple[GpuPair, ...]:
-    return _pairs_of(index, reading({"p2p": {"ok": json.loads(text)}}, "p2p", list))
-
-
-def _pairs_of(index: int, rows: Any) -> tuple[GpuPair, ...]:
+    index, rows = index_of(line), gone(line) or reading(line, "p2p", list)
     if type(rows) is not list or len(rows) != index:
         if not index:
             return ()

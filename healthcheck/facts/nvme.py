@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import Captures, fact, part
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import natural
-from healthcheck.facts.text import of_paths, remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.model.made import made
 from healthcheck.model.probes import Kind, Probe
@@ -102,14 +100,12 @@ def _speed(text: str) -> Any:
 _MILLIDEGREES = re.compile(r"-?\d{1,7}")
 
 
-@remembered(1024, 64)
 def _degrees(text: str) -> float:
     if not _MILLIDEGREES.fullmatch(text):
         raise ValueError(text)
     return int(text) / 1000
 
 
-@remembered(64, 64)
 def _limit(text: str) -> float:
     """A drive that knows no limit says 0 kelvin, or the highest number there is."""
     celsius = _degrees(text)
@@ -120,22 +116,11 @@ def _optional(files: Files, path: str, parse: Callable[[str], Any]) -> Any:
     return files.optional(path, parse)
 
 
-def _devices(files: Files) -> list[str]:
-    return files.found(_named)
-
-
 _DRIVE = re.compile(rf"{BASE}/(nvme\d{{1,4}})/")
 
 
-@of_paths(most=16)
-def _named(paths: tuple[str, ...]) -> list[str]:
-    return sorted({match[1] for path in paths if (match := _DRIVE.match(path))}, key=natural)
-
-
-@lru_cache(maxsize=1024)
-def _paths(device: str) -> tuple[str, ...]:
-    """All files of a drive but its serial number."""
-    return tuple(path.replace("*", device[4:], 1) for path in NVME.paths if not path.endswith("/serial"))
+def _devices(files: Files) -> list[str]:
+    return sorted({match[1] for path in files if (match := _DRIVE.match(path))}, key=natural)
 
 
 @fact("nvmes", NVME, each="nvme")
@@ -143,44 +128,42 @@ def nvmes(captures: Captures) -> Any:
     """Every NVMe controller, in natural order of their names."""
     files = captures.files(NVME)
     none: Any = UNSUPPORTED
-    devices = _devices(files)
-    result = tuple([
-        made(Nvme, {**known, "serial": files.read(f"{BASE}/{device}/serial", _line)})
-        for device, known in zip(devices, files.but(_is_serial, _drives, tuple(devices)), strict=True)]) or (
+    result = tuple([_drive(files, device) for device in _devices(files)]) or (
         Nvme(NO_DRIVE, none, none, none, none, none, none, none, none, none, none),)
     unseen = files.unseen()
     return Partial(result, unseen) if unseen else result
 
 
-def _is_serial(path: str) -> bool:
-    return path.endswith("/serial")
-
-
-def _drives(files: Files, devices: tuple[str, ...]) -> list[dict[str, Any]]:
-    return [files.alike(_paths(device), _drive, device) for device in devices]
-
-
-def _drive(files: Files, device: str) -> dict[str, Any]:
-    """All fields of a drive but its serial number."""
+def _drive(files: Files, device: str) -> Nvme:
     at = f"{BASE}/{device}"
-    local = files.read(f"{at}/transport", _line) == "pcie" if files.has(f"{at}/transport") else True
-    pci: Any = files.read(f"{at}/address", _line) if local else UNSUPPORTED
+    local = _is_local(files, at)
+    pci = _pci(files, at)
 
     def link(file: str, parse: Callable[[str], Any]) -> Any:
         return _optional(files, f"{at}/device/{file}", parse) if local else UNSUPPORTED
 
-    return {
+    return made(Nvme, {
         "name": f"{device} ({pci})" if isinstance(pci, str) else device,
         "device": device,
         "pci": pci,
         "state": files.read(f"{at}/state", _line),
         "model": files.read(f"{at}/model", _line),
+        "serial": files.read(f"{at}/serial", _line),
         "firmware": files.read(f"{at}/firmware_rev", _line),
         "width": link("current_link_width", _width),
         "width_best": _best(link("max_link_width", _width), link("../max_link_width", _width)),
         "gigatransfers": link("current_link_speed", _speed),
         "gigatransfers_best": _best(link("max_link_speed", _speed), link("../max_link_speed", _speed)),
-    }
+    })
+
+
+def _is_local(files: Files, at: str) -> bool:
+    """Whether a drive is not reached over a network."""
+    return files.read(f"{at}/transport", _line) == "pcie" if files.has(f"{at}/transport") else True
+
+
+def _pci(files: Files, at: str) -> Any:
+    return files.read(f"{at}/address", _line) if _is_local(files, at) else UNSUPPORTED
 
 
 def _best(drive: Any, slot: Any) -> Any:
@@ -197,20 +180,18 @@ def nvme_heat(captures: Captures) -> Any:
     none: Any = UNSUPPORTED
     result = tuple([
         made(NvmeHeat, {"name": name, "celsius": files.read(now, _degrees), "limit": files.read(most, _limit) if files.has(most) else 0.0})
-        for name, now, most in files.found(_sensors)
+        for name, now, most in _sensors(files)
     ]) or (NvmeHeat("NVMe temperatures (none here)", none, none),)
     unseen = files.unseen()
     return Partial(result, unseen) if unseen else result
 
 
-@of_paths(most=16)
-def _sensors(paths: tuple[str, ...]) -> list[tuple[str, str, str]]:
+def _sensors(files: Files) -> list[tuple[str, str, str]]:
     """Of every drive's sensor the drive's name, and the files of the temperature and of its limit."""
-    found = sorted({path.rpartition("/")[0] for path in paths if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
+    found = sorted({path.rpartition("/")[0] for path in files if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
     return [(at.split("/")[4], f"{at}/temp1_input", f"{at}/temp1_max") for at in found]
 
 
-@part(PCI)
 def _on_pci(captures: Captures) -> Any:
     bus = captures.files(PCI)
     found = tuple(sorted(path.split("/")[-2] for path in bus if path.endswith("/uevent") and _CLASS.search(bus.text(path))))
@@ -223,9 +204,10 @@ def nvme_bus(captures: Captures) -> Any:
     """NVMe controllers that the PCI bus holds (class 0108), and those that the driver runs."""
     found, files = captures.once(_on_pci), captures.files(NVME)
     driven = []
-    devices = _devices(files)
-    files.passed_over([f"{BASE}/{device}/serial" for device in devices])
-    for pci in [known["pci"] for known in files.but(_is_serial, _drives, tuple(devices))]:
+    for device in _devices(files):
+        # Whether all else of a drive could be read is its own fact's to say.
+        files.passed_over(path.replace("*", device[4:], 1) for path in NVME.paths)
+        pci = _pci(files, f"{BASE}/{device}")
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)
         if isinstance(pci, str):

@@ -19,10 +19,9 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files, Said
-from healthcheck.facts.port import BASE, SYSFS, natural, ports, slot
-from healthcheck.facts.text import of_paths, remembered
+from healthcheck.facts.port import BASE, SYSFS, natural, numbered, pci_of, phys_state
 from healthcheck.facts.transceiver import read_module
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
 from healthcheck.model.recording import Outcome
@@ -88,7 +87,6 @@ _WHOLE = re.compile(r"-?\d{1,7}")
 _INPUT = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp\d+_input")
 
 
-@remembered(1024, 64)
 def _milli(text: str) -> float:
     if not _WHOLE.fullmatch(text):
         raise ValueError(text)
@@ -102,42 +100,26 @@ def sensors(captures: Captures) -> tuple[Sensor, ...]:
     if files.has(BASE):
         files.text(BASE)
     no: Any = UNSUPPORTED
-    return tuple([
-        made(Sensor, {**known, "celsius": files.read(stem + "input", _milli)})
-        for stem, known in files.but(_is_input, _all, files.found(_found))
-    ]) or (Sensor("sensors of adapters", *(no,) * 3),)
+    return tuple([_sensor(files, device, path.removesuffix("input")) for device, path in _found(files)]) or (
+        Sensor("sensors of adapters", *(no,) * 3),)
 
 
-def _is_input(path: str) -> bool:
-    """Whether this is the file of a temperature, which differs from look to look."""
-    return path.endswith("_input")
+def _found(files: Files) -> list[tuple[str, str]]:
+    """Every file of a temperature of no virtual function, with its device, in natural order."""
+    found = [(match[1], path) for path in files if (match := _INPUT.fullmatch(path))]
+    return sorted([at for at in found if not files.has(f"{BASE}/{at[0]}/device/physfn/uevent")], key=lambda at: (natural(at[0]), at[1]))
 
 
-def _all(files: Files, found: list[tuple[str, str, tuple[str, ...]]]) -> list[tuple[str, dict[str, Any]]]:
-    """Of every sensor of no virtual function the stem of its files, and all fields but its temperature."""
-    return [(stem, files.alike(others, _sensor, device, stem))
-            for device, stem, others in found if not files.has(f"{BASE}/{device}/device/physfn/uevent")]
-
-
-@of_paths(most=16)
-def _found(paths: tuple[str, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Of every sensor its device, the stem of its files, and those files that say what it is."""
-    found = sorted(((m[1], path) for path in paths if (m := _INPUT.fullmatch(path))), key=lambda at: (natural(at[0]), at[1]))
-    stems = ((device, path.removesuffix("input")) for device, path in found)
-    return [(device, stem, (f"{BASE}/{device}/device/uevent", stem + "label", stem + "crit")) for device, stem in stems]
-
-
-def _sensor(files: Files, device: str, stem: str) -> dict[str, Any]:
-    """All fields of a sensor but its temperature."""
+def _sensor(files: Files, device: str, stem: str) -> Sensor:
     label: Any = files.read(stem + "label", str) if files.has(stem + "label") else Unmeasured(f"{stem}label is not there")
     words = clean(label, 40) if isinstance(label, str) else stem.rpartition("/")[2].rstrip("_")
-    pci = files.read(f"{BASE}/{device}/device/uevent", slot)
-    critical: Any = files.optional(stem + "crit", _milli)
-    return {
+    pci = pci_of(files, device)
+    return made(Sensor, {
         "name": f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
         "module": label.lower().startswith("module") if isinstance(label, str) else label,
-        "critical_c": critical,
-    }
+        "critical_c": files.optional(stem + "crit", _milli),
+        "celsius": files.read(stem + "input", _milli),
+    })
 
 
 @fact("optics", MLXLINK, besides=(MODULES, SYSFS), each="module_optics")
@@ -164,13 +146,13 @@ def _modules(captures: Captures) -> tuple[Optics, ...]:
 def _links(captures: Captures) -> Mapping[str, Any]:
     """Whether a port of each RDMA device has a link."""
     try:
-        found = captures.once(ports)
+        files = captures.files(SYSFS)
     except Unread:
         return {}
     links: dict[str, Any] = {}
-    for port in found.value if isinstance(found, Partial) else found:
-        state = reading(port, "phys_state")
-        links[port.device] = state if isinstance(state, Unmeasured) else links.get(port.device) is True or state == "LinkUp"
+    for device, number in numbered(files):
+        state = phys_state(files, device, number)
+        links[device] = state if isinstance(state, Unmeasured) else links.get(device) is True or state == "LinkUp"
     return links
 
 

@@ -8,12 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
-from healthcheck.facts.text import of_paths, remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, readable
 from healthcheck.model.probes import MIB, Kind, Probe
 
@@ -104,7 +102,6 @@ def _hexadecimal(text: str) -> int:
 _GID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}")
 
 
-@remembered(1024, 64)
 def _gid(text: str) -> bool:
     """Whether "fe80:0000:0000:0000:a088:c203:00ab:cdef" is one; an entry that is not in use is all zeros."""
     if not _GID.fullmatch(text):
@@ -120,7 +117,6 @@ def _table(files: Files, at: str, parse: Callable[[str], Any]) -> Any:
     return UNSUPPORTED if not paths else unread[0] if unread else tuple(value for value in read if value)
 
 
-@remembered(1024, 512)
 def slot(text: str) -> str:
     for line in text.splitlines():
         key, _, value = line.partition("=")
@@ -129,7 +125,6 @@ def slot(text: str) -> str:
     raise ValueError(text)
 
 
-@remembered(1024, 512)
 def device_id(text: str) -> str:
     for line in text.splitlines():
         key, _, value = line.partition("=")
@@ -148,21 +143,9 @@ def count(text: str) -> int:
 def ports(captures: Captures) -> Any:
     """Every port of every RDMA device, in natural order of their names."""
     files = captures.files(SYSFS)
-    found = files.found(_found)
-    gids = tuple([_gids(files, f"{BASE}/{device}/ports/{number}/gids") for device, number in found])
-    result = files.but(_is_gid, _all, tuple(found), gids)
+    result = tuple([_port(files, device, number) for device, number in numbered(files)])
     unseen = files.unseen()
     return Partial(result, unseen) if unseen else result
-
-
-def _is_gid(path: str) -> bool:
-    """Whether this is a file of a port's GIDs, which are each port's own."""
-    return path.rpartition("/")[0].endswith("/gids")
-
-
-def _all(files: Files, found: tuple[tuple[str, int], ...], gids: tuple[Any, ...]) -> tuple[Port, ...]:
-    return tuple(files.alike(_paths(device, number), _made, device, number, known)
-                 for (device, number), known in zip(found, gids, strict=True))
 
 
 def _gids(files: Files, at: str) -> Any:
@@ -171,9 +154,19 @@ def _gids(files: Files, at: str) -> Any:
     return len(gids) if isinstance(gids, tuple) else gids
 
 
-@of_paths(most=16)
-def _found(paths: tuple[str, ...]) -> list[tuple[str, int]]:
-    return sorted({(m[1], int(m[2])) for path in paths if (m := _PORT.match(path))}, key=lambda at: (natural(at[0]), at[1]))
+def numbered(files: Files) -> list[tuple[str, int]]:
+    """Every port as its device and its number there, in natural order."""
+    return sorted({(m[1], int(m[2])) for path in files if (m := _PORT.match(path))}, key=lambda at: (natural(at[0]), at[1]))
+
+
+def pci_of(files: Files, device: str) -> Any:
+    """The PCI address of an RDMA device; Unmeasured where it cannot be read."""
+    return files.read(f"{BASE}/{device}/device/uevent", slot)
+
+
+def phys_state(files: Files, device: str, number: int) -> Any:
+    """The kernel's word for a port's physical state; Unmeasured where it cannot be read."""
+    return files.read(f"{BASE}/{device}/ports/{number}/phys_state", _word)
 
 
 def natural(name: str) -> tuple[str, int]:
@@ -181,20 +174,9 @@ def natural(name: str) -> tuple[str, int]:
     return head, int(name[len(head):] or 0)
 
 
-@lru_cache(maxsize=1024)
-def _paths(device: str, number: int) -> tuple[str, ...]:
-    """All files of a port but its GIDs, which are each port's own."""
-    at = f"{BASE}/{device}/ports/{number}"
-    return (
-        f"{BASE}/{device}/device/uevent", f"{BASE}/{device}/device/physfn/uevent", f"{BASE}/{device}/board_id",
-        *(f"{at}/{name}" for name in ("link_layer", "counters/link_downed", "rate", "state", "phys_state", "lid", "sm_lid")),
-        *(f"{at}/pkeys/{entry}" for entry in range(ENTRIES)),
-    )
-
-
-def _made(files: Files, device_name: str, number: int, gids: Any) -> Port:
+def _port(files: Files, device_name: str, number: int) -> Port:
     at = f"{BASE}/{device_name}/ports/{number}"
-    pci = files.read(f"{BASE}/{device_name}/device/uevent", slot)
+    pci = pci_of(files, device_name)
     device = files.read(f"{BASE}/{device_name}/device/uevent", device_id)
     layer = files.read(f"{at}/link_layer", str)
     counter = f"{at}/counters/link_downed"
@@ -209,14 +191,14 @@ def _made(files: Files, device_name: str, number: int, gids: Any) -> Port:
         number=number,
         kind=f"{device} {layer}" if isinstance(device, str) and isinstance(layer, str) else "",
         state=files.read(f"{at}/state", _word),
-        phys_state=files.read(f"{at}/phys_state", _word),
+        phys_state=phys_state(files, device_name, number),
         rate_gbps=files.read(rate, _rate),
         link_layer=layer,
         link_downed=downed,
         lanes=files.read(rate, _lanes),
         lid=files.read(f"{at}/lid", _hexadecimal),
         sm_lid=files.read(f"{at}/sm_lid", _hexadecimal),
-        gids=gids,
+        gids=_gids(files, f"{at}/gids"),
         keys=_table(files, f"{at}/pkeys", _hexadecimal),
         board=board,
         virtual=files.has(f"{BASE}/{device_name}/device/physfn/uevent"),

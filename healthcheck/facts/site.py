@@ -23,9 +23,9 @@ class PortPlans(Fact):
 
     name: str
     compute: Mapping[str, int | None]
-    others: frozenset[str] = frozenset()
-    down: frozenset[str] = frozenset()
-    unread: frozenset[str] = frozenset()
+    others: frozenset[str]
+    down: frozenset[str]
+    unread: frozenset[str]
 
 
 def plans_of(node: Node, usual: Mapping[str, PortPlan], unread: frozenset[str]) -> PortPlans:

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.text import remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import Kind, Probe
 from inventory.text import clean
@@ -75,7 +74,6 @@ class Crash(Fact):
     records: tuple[str, ...]
 
 
-@remembered(64, 4096)
 def pretty_name(text: str) -> str:
     """PRETTY_NAME of os-release; raises ValueError where there is none."""
     for line in text.splitlines():
@@ -95,7 +93,6 @@ def parameters(text: str) -> tuple[str, ...]:
     return tuple([known for word in words if (known := _common(word)) is not None])
 
 
-@remembered(1024, 256)
 def _common(word: str) -> str | None:
     """The word as it is shown; None for one that is a node's own."""
     return clean(word, 200) if _OWN.fullmatch(word.partition("=")[0]) is None else None

@@ -119,6 +119,9 @@ class Fact:
     def __init_subclass__(cls) -> None:
         """Raises TypeError for a field with a default: what nobody measured would look like a value."""
         super().__init_subclass__()
+        for field, kind in vars(cls).get("__annotations__", {}).items():
+            if field in vars(cls) and not str(kind).startswith(("ClassVar", "typing.ClassVar")):
+                raise TypeError(f"{cls.__name__}.{field} has a default; a field of a fact is given each time")
         for method in ("__eq__", "__hash__", "__repr__"):       # which @dataclass then leaves as they are
             if method not in vars(cls):
                 setattr(cls, method, vars(Fact)[method])

@@ -27,11 +27,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.facts.base import FACTS, Captures, build_fact, fact, part
-from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI, recovery_actions
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, Form, KernelLine, KernelLog, kernel_log
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
 from healthcheck.kernellog.provenance import USER_SPACE
 from healthcheck.kernellog.quoting import blanked
 from healthcheck.model.made import made
@@ -182,12 +182,12 @@ class Xids(Fact):
     name: str
     newest: float
     events: tuple[Xid, ...]
-    switch_events: tuple[SXid, ...] = ()
-    caveat: str = ""
-    resets: tuple[Reset, ...] = ()
-    wanted: tuple[tuple[str, str], ...] = ()
-    now: float = 0.0
-    whole_since: float = 0.0
+    switch_events: tuple[SXid, ...]
+    resets: tuple[Reset, ...]
+    wanted: tuple[tuple[str, str], ...]
+    now: float
+    whole_since: float
+    caveat: str
 
     def age_hours(self, seconds: float) -> float:
         """As of a KernelLog."""
@@ -306,21 +306,14 @@ def _resets(log: KernelLog) -> Iterator[Reset]:
 
 
 def _wanted(captures: Captures) -> tuple[tuple[str, str], ...]:
-    found = build_fact(FACTS["gpus"], captures)
-    found = found.value if isinstance(found, Partial) else found
-    if not isinstance(found, tuple):
-        return ()
-    asked = [(reading(gpu, "pci"), reading(gpu, "recovery_action")) for gpu in found]
     # Some write the domain with eight digits.
-    return tuple((_bare(pci[-12:]), "" if wanted is UNSUPPORTED else wanted) for pci, wanted in asked
-                 if isinstance(pci, str) and not isinstance(wanted, Unmeasured))
+    return tuple((_bare(pci[-12:]), action) for pci, action in recovery_actions(captures))
 
 
 def _bare(address: str) -> str:
     return address.lower().partition(".")[0]
 
 
-@part(PCI)
 def _architectures(captures: Captures) -> Mapping[str, str]:
     """The generation of each NVIDIA device on the bus, by address."""
     try:

@@ -5,13 +5,11 @@ One JSON document (`muster.recording/1`), the same for a live sweep, a saved swe
 
 from __future__ import annotations
 
-import itertools
-import marshal
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -39,9 +37,6 @@ class FileCapture:
 
     outcome: Outcome
     text: str = ""
-
-    def __hash__(self) -> int:
-        return hash(self.text)      # which Python knows already; an enum's member costs ten times as much, and nearly all are DONE
 
 
 @dataclass(frozen=True)
@@ -89,71 +84,6 @@ class Recording:
     captures: Mapping[str, Capture] = field(default_factory=lambda: MappingProxyType({}))
 
 
-class Entries(dict[str, FileCapture]):
-    """The entries of a capture that was read from JSON; those of equal text that were lately read may be one object, with one `serial`.
-    `most` is what its paths and texts cannot be more than, in characters.
-
-    A fleet's nodes, and a node at two times, say much the same: so it is decoded once, and whoever builds facts of it sees that at once.
-    """
-
-    __slots__ = ("most", "serial")
-
-    def __init__(self, entries: Mapping[str, FileCapture] | Iterable[tuple[str, FileCapture]], most: int | None = None) -> None:
-        super().__init__(entries)
-        self.serial = next(_serials)
-        self.most = sum(map(len, self)) + sum([len(entry.text) for entry in self.values()]) if most is None else most
-
-
-class Kin:
-    """What entries have in common that are of the same files, in the same order, and equal but for those at the paths `own`.
-
-    Those are wholly there (DONE) in all of them. `odd` are the others that are not, nor missing. `serial` is no Entries' and no other
-    Kin's; `made` is for whoever makes something of what they have in common.
-    """
-
-    __slots__ = ("base", "made", "odd", "own", "paths", "serial")
-
-    def __init__(self, base: Entries, own: Iterable[str]) -> None:
-        self.base = base
-        self.serial = next(_serials)
-        self.paths = tuple(base)
-        self.own = tuple(own)
-        self.odd = {path: entry.outcome for path, entry in base.items()
-                    if entry.outcome is not Outcome.DONE and entry.outcome is not Outcome.MISSING}
-        self.made: dict[Any, Any] = {}
-
-
-class Kindred(Mapping[str, FileCapture]):
-    """The entries of a capture that was read from JSON: those of its kin, and what its own files say (`texts`, by path). `most` is as of
-    Entries."""
-
-    __slots__ = ("kin", "most", "texts")
-
-    def __init__(self, kin: Kin, texts: Mapping[str, str], most: int) -> None:
-        self.kin, self.texts, self.most = kin, texts, most
-
-    def __getitem__(self, path: str) -> FileCapture:
-        return FileCapture(Outcome.DONE, self.texts[path]) if path in self.texts else self.kin.base[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.kin.paths)
-
-    def __len__(self) -> int:
-        return len(self.kin.paths)
-
-    def items(self) -> ItemsView[str, FileCapture]:
-        return self._all().items()
-
-    def values(self) -> ValuesView[FileCapture]:
-        return self._all().values()
-
-    def _all(self) -> dict[str, FileCapture]:
-        return {**self.kin.base, **{path: FileCapture(Outcome.DONE, text) for path, text in self.texts.items()}}
-
-
-_serials = itertools.count()
-
-
 class RecordingError(ValueError):
     """A document is not a recording of this version; its text says what is wrong, in one line."""
 
@@ -181,6 +111,11 @@ def capture_to_json(capture: Capture) -> dict[str, Any]:
             for path, entry in capture.files.items()
         }
     return document
+
+
+def read(data: bytes) -> Recording:
+    """The recording in a document of ours. Raises RecordingError for what is none; ValueError or RecursionError for what is not JSON."""
+    return from_json(json.loads(data))
 
 
 def from_json(document: Any) -> Recording:
@@ -217,81 +152,25 @@ def captures_from_json(document: dict[str, Any]) -> Mapping[str, Capture]:
 
 
 def _capture(name: str, value: Any) -> Capture:
-    # Nearly always all members are of their types; and an __init__ that sets eight fields one by one is most of what is left.
-    if type(value) is dict:
-        fields = {**_NOTHING, **value}
-        if tuple(map(type, fields.values())) in _ORDINARY and isfinite(fields["seconds"]) and fields["outcome"] in _OUTCOMES:
-            fields["outcome"] = _OUTCOMES[fields["outcome"]]
-            capture = object.__new__(Capture)
-            object.__setattr__(capture, "__dict__", fields)
-            return capture
-    return _any_capture(name, value)
-
-
-def _any_capture(name: str, value: Any) -> Capture:
     if not isinstance(value, dict):
         raise RecordingError(f"capture {_short(name)} is not an object")
     exit_status = value.get("exit")
     if exit_status is not None and type(exit_status) is not int:
         raise RecordingError(f"capture {_short(name)}: exit is {_short(exit_status)}, expected a whole number")
     files = value.get("files", {})
-    if not isinstance(files, (dict, Kindred)):
+    if not isinstance(files, dict):
         raise RecordingError(f"capture {_short(name)}: files is not an object")
     return Capture(
         outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
         bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
-        files=files if isinstance(files, (Entries, Kindred)) else entries_from_json(name, files) if files else _NO_FILES,
-        note=_typed(value, "note", str, ""),
+        files={path: _file(name, path, entry) for path, entry in files.items()}, note=_typed(value, "note", str, ""),
     )
-
-
-_NO_FILES: Mapping[str, FileCapture] = MappingProxyType({})
-# The fields of a capture in their order, and the types of those of an ordinary one.
-_NOTHING = {"outcome": None, "exit": None, "seconds": None, "bytes": None, "text": "", "stderr": "", "files": _NO_FILES, "note": ""}
-_ORDINARY = {(str, status, float, int, str, str, files, str)
-             for status in (type(None), int) for files in (Entries, Kindred, type(_NO_FILES))}
-_LARGE = 64 * 1024
-
-
-def entries_from_json(name: str, files: dict[str, Any]) -> Entries:
-    """Reads the files of the capture of this name; raises RecordingError."""
-    # Version 2 of marshal's format writes equal values alike, wherever they are in memory.
-    try:
-        text = marshal.dumps(files, 2)
-    except ValueError:      # it holds another's files, as a quick reader left them (healthcheck.model.recordingread)
-        raise RecordingError(f"capture {_short(name)}: its files are not each [outcome, text]") from None
-    return _decoded(name, text) if len(text) <= _LARGE else _decoded.__wrapped__(name, text)
-
-
-@lru_cache(maxsize=512)
-def _decoded(name: str, text: bytes) -> Entries:
-    files = marshal.loads(text)  # noqa: S302  (we wrote it above)
-    return Entries({path: _file(name, path, entry) for path, entry in files.items()})
-
-
-# The captures of short files ("0", "4: ACTIVE"): there are hundreds on a node, and few that differ.
-_SMALL: dict[tuple[str, str], FileCapture] = {}
-_MOST_SMALL, _SHORT = 8192, 256
 
 
 def _file(name: str, path: str, entry: Any) -> FileCapture:
     if not (isinstance(entry, list) and 1 <= len(entry) <= 2 and all(isinstance(part, str) for part in entry)):
         raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
-    return file_of(entry[0], entry[1] if len(entry) == 2 else "", name)
-
-
-def file_of(outcome: str, text: str, name: str = "") -> FileCapture:
-    """The file of this outcome and text, in the capture of this name; raises RecordingError for an outcome that is none."""
-    short = len(text) <= _SHORT
-    known = _SMALL.get((outcome, text)) if short else None
-    if known is None:
-        known = object.__new__(FileCapture)     # an __init__ that sets field by field is half of what this costs
-        object.__setattr__(known, "__dict__", {"outcome": _outcome(name, outcome), "text": text})
-        if short:
-            if len(_SMALL) >= _MOST_SMALL:
-                _SMALL.clear()
-            _SMALL[outcome, text] = known
-    return known
+    return FileCapture(_outcome(name, entry[0]), entry[1] if len(entry) == 2 else "")
 
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}

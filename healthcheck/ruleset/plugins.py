@@ -27,5 +27,5 @@ def load() -> None:
         except Exception as error:
             raise UsageError(f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}") from error
     for check in CHECKS.values():
-        for name in [name for name in missing_facts(check, HANDED_IN) if not name.startswith("previous_")]:
+        for name in missing_facts(check, HANDED_IN):
             raise UsageError(f"the check {check.name} asks for the fact {name}, which does not exist")

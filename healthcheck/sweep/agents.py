@@ -7,6 +7,7 @@ Whatever of that it is, nothing is known of the node, and its own failure says w
 from __future__ import annotations
 
 import base64
+import json
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,6 @@ from healthcheck.collector.reply import decode, within
 from healthcheck.model.places import RECORDING, SCHEMA, STATE
 from healthcheck.model.probes import MIB, Kind, Probe, ProbeSet
 from healthcheck.model.recording import FileCapture, Host, Outcome, Recording, RecordingError, from_json
-from healthcheck.model.recordingread import loads
 from inventory.text import clean
 from inventory.transport.base import Failure, Reply, Stage
 
@@ -136,7 +136,7 @@ def _document(data: bytes) -> dict[str, Any]:
     if not machine.eof:
         raise _Unusable("its agent's file is cut")
     try:
-        document = loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         raise _Unusable("its agent's file is damaged: it is not JSON") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:

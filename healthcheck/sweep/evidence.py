@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import calendar
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from healthcheck.collector import program, reply
@@ -33,6 +36,7 @@ from inventory.text import clean, short
 from inventory.transport.base import Limits, Transport
 
 SCHEMA = "muster.evidence/1"
+STAMP = "%Y%m%dT%H%M%SZ"    # the folder's name, in UTC
 COMMAND = "nvidia-bug-report.sh"
 LIMIT_S = 300
 LIMIT_BYTES = 24 * MIB
@@ -200,3 +204,18 @@ def _versions(recording: Recording) -> dict[str, str]:
     value = build_fact(FACTS["versions"], Captures(recording))
     said = {name: reading(value, name) for name in ("kernel", "driver")} if isinstance(value, Versions) else {}
     return {name: text for name, text in said.items() if isinstance(text, str)}
+
+
+def newest_bundle(states: Path, node: str, since: float) -> str:
+    """The newest folder of `muster evidence` on this node in the state folder; empty where there is none as young as `since`."""
+    kept = states / "evidence" / node
+    stamps = [path.parent.name for path in kept.glob("*/manifest.json")]
+    young = sorted(stamp for stamp in stamps if (made := _time(stamp)) is not None and made >= since)
+    return str((kept / young[-1]).absolute()) if young else ""
+
+
+def _time(stamp: str) -> float | None:
+    try:
+        return float(calendar.timegm(time.strptime(stamp, STAMP)))
+    except ValueError:
+        return None

@@ -17,8 +17,7 @@ from healthcheck.facts.earlier import HANDED_ON
 from healthcheck.facts.earlier import kept as handed_on
 from healthcheck.facts.seen import SEEN
 from healthcheck.facts.seen import kept as seen
-from healthcheck.model.recording import Outcome, Recording, to_json
-from healthcheck.model.recordingread import read
+from healthcheck.model.recording import Outcome, Recording, read, to_json
 from inventory.model import LifecycleState
 
 _NO_RESTS: Mapping[str, None] = MappingProxyType({})

@@ -19,8 +19,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from healthcheck.config.files import make_folder, write_whole
-from healthcheck.model.recording import Recording, RecordingError, from_json, to_json
-from healthcheck.model.recordingread import read
+from healthcheck.model.recording import Recording, RecordingError, from_json, read, to_json
 from healthcheck.sweep.looks import encode, trimmed
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan

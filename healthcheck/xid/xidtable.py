@@ -202,16 +202,16 @@ class XidTable(Fact):
     name: str
     dated: str
     xids: Mapping[int, Entry]
-    sxids: Mapping[int, SwitchEntry] = field(default_factory=dict)
-    sxids_dated: str = ""
-    remedies: Mapping[Action, str] = field(default_factory=dict)
-    endings: Mapping[Action, Ending] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
-    repeats: Mapping[str, Repeat] = field(default_factory=dict)
-    registers: frozenset[Bits] = frozenset()
-    words: frozenset[Word] = frozenset()
-    recoveries: Mapping[int, Recovery] = field(default_factory=dict)
-    files: frozenset[str] = frozenset()
+    sxids: Mapping[int, SwitchEntry]
+    sxids_dated: str
+    remedies: Mapping[Action, str]
+    endings: Mapping[Action, Ending]
+    sources: Mapping[str, str]
+    repeats: Mapping[str, Repeat]
+    registers: frozenset[Bits]
+    words: frozenset[Word]
+    recoveries: Mapping[int, Recovery]
+    files: frozenset[str]
 
     def xid(self, number: int, architecture: str = "") -> Entry:
         """What the table says of this Xid; a number that it does not hold is a case for support, and never ignored."""

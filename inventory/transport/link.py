@@ -79,10 +79,14 @@ class _Client(paramiko.Transport):
         return self._refusals.pop(getattr(self._asked, "number", -1), None)
 
     def _send_user_message(self, data: paramiko.Message) -> None:
-        # On a dead connection paramiko drops it without a word, and whoever has asked for something would wait for an answer for ever.
+        # Whoever has asked on a dead connection would wait for an answer for ever. paramiko closes its channels first, and wakes those who
+        # wait on one; it stops being active later. So whoever asks clears the channel's event and then looks here.
         base: Any = self
-        if not base.active and data.asbytes()[:1] == paramiko.common.cMSG_CHANNEL_REQUEST:
-            raise EOFError
+        message = data.asbytes()
+        if message[:1] == paramiko.common.cMSG_CHANNEL_REQUEST:
+            number = int.from_bytes(message[1:5], "big")
+            if not any(channel.remote_chanid == number and not channel.closed for channel in base._channels.values()):
+                raise EOFError
         base = super()
         base._send_user_message(data)
 
@@ -376,9 +380,10 @@ class Link:
             raise Refused(Stage.LOGIN, f"{self.who} hung up after the login ({self._client.said or 'without a word'})") from None
         try:
             channel.exec_command(command)
-        except _GONE:
+        except _GONE as error:
             task.check()
-            if again and not self.alive:
+            # A refusal is paramiko's own exception; the others say that the connection ended, even while it still counts as active.
+            if again and (not self.alive or not isinstance(error, paramiko.SSHException)):
                 raise Dropped(f"the connection to {self.who} was lost since the sweep before") from None
             raise Refused(Stage.LOGIN, f"{self.who} refuses to run a command for this user") from None
         return channel

@@ -3,7 +3,7 @@
 A node of the inventory is found by its name there, which a template makes of its own ("{node}.example.org"), or by a label that carries it.
 Questions about several nodes are asked some at a time (`atonce`), and `report` gets a line every few seconds as long as the answers take.
 
-The rights that it needs, and what people can do with kubectl, are printed by `muster privilege kubernetes` (`provisioning.kuberights`).
+The rights that it needs, and what people can do with kubectl, are printed by `muster privilege kubernetes` (`kuberights`).
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from typing import Any
 
 from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.nodeset import natural
 from inventory.text import clean
 from provisioning.bmc.base import Hardware, Missing, Part
-from provisioning.bringup.model import Trouble
 
 # The kind of part, the SKU's number of it, and whether the controller's list has nothing else.
 _COUNTED = (("gpu", "gpu_count", True), ("switch", "nvswitch_count", True), ("dimm", "dimm_count", True), ("drive", "nvme_count", False),

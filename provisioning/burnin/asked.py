@@ -10,6 +10,8 @@ from types import MappingProxyType
 from healthcheck.burnin.floors import load_floors
 from healthcheck.burnin.model import Stage
 from healthcheck.burnin.published import BurninRules
+from healthcheck.burnin.speeds import Speeds
+from healthcheck.burnin.stages import BY_THEMSELVES, Work, check
 from healthcheck.burnin.watch import Patience
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
@@ -19,8 +21,6 @@ from provisioning.burnin import ramp
 from provisioning.burnin.places import hardware
 from provisioning.burnin.ramp import Power
 from provisioning.burnin.run import Asked, places_of
-from provisioning.burnin.speeds import Speeds
-from provisioning.burnin.stages import BY_THEMSELVES, Work, check
 
 SCREEN = "screen"
 # What a screening has where nobody names stages: each node alone, and pairs of neighbours, which use all NICs of both. Rails alone, paths

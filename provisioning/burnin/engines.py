@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType, TracebackType
 
-from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.model import Kind, Stage, Task, TaskResult
+from healthcheck.burnin.stages import Step
+from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.nccltests import NcclTests, why_not
-from provisioning.burnin.stages import Step
 
 TORCH, NCCL_TESTS = "torch", "nccl-tests"
 
@@ -33,7 +33,7 @@ def unjudged(slurm: bool) -> list[str]:
 
 class Engines:
     """`run` gives each task to its engine. `conduct` starts PyTorch's side on all nodes, when first a task needs it and once more after
-    nccl-tests has run; `missing` waits for it, and tells on which nodes it is not: what they had to do with it is not run.
+    nccl-tests has run; `missing` waits for it, and says on which nodes it is not: what they had to do with it is not run.
     """
 
     def __init__(self, perf: NcclTests, slurm: bool, conduct: Callable[[], Conductor],

@@ -67,15 +67,15 @@ def why_not(task: Task, slurm: bool) -> str:
 class NcclTests:
     """nccl-tests on these nodes, under the lease that `granted` tells of. `folder` is where nodes have it; None: their PATH leads there.
 
-    `lost` is told of a node that could not be reached, `said` what a person should know of a task that brought no figures.
+    `lost` is called with a node that could not be reached, and why, `remark` with what a person should know of a task without figures.
     """
 
     def __init__(self, folder: str | None, nodes: Sequence[Node], gpus: Mapping[str, int], granted: Granted, fanout: int,
-                 lost: Callable[[str, str], None], said: Callable[[str], None]) -> None:
+                 lost: Callable[[str, str], None], remark: Callable[[str], None]) -> None:
         self.program = f"{folder.rstrip('/')}/{NAME}" if folder is not None else NAME
         self._nodes = {node.name: node for node in nodes}
         self._gpus, self._granted, self._fanout = gpus, granted, fanout
-        self._lost, self._said = lost, said
+        self._lost, self._remark = lost, remark
         self._known: dict[str, frozenset[str]] = {}     # by node the options of its build
 
     def look(self) -> dict[str, str]:
@@ -160,7 +160,7 @@ class NcclTests:
             text = ran.output.decode("utf-8", "replace")
             last = clean((text.strip().split("\n") or [""])[-1], 300)
             if not read(text) and ran.code is not None and ran.code > 0:
-                self._said(f"{ran.name} was not measured: Slurm did not start {NAME}: {last or f'exit {ran.code}'}")
+                self._remark(f"{ran.name} was not measured: Slurm did not start {NAME}: {last or f'exit {ran.code}'}")
                 continue
             yield self._read(by_name[ran.name], text, ran.code, ran.seconds, last)
 
@@ -186,7 +186,7 @@ class NcclTests:
         made = result(task, runs[0] if len(runs) == 1 else None, code, now - seconds, now)
         error = made.reports[0].error
         if error and not made.accusations:
-            self._said(f"{task.id} does not count: nccl-tests: {error}{f' ({last})' if last and not runs else ''}")
+            self._remark(f"{task.id} does not count: nccl-tests: {error}{f' ({last})' if last and not runs else ''}")
         return made
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from healthcheck.burnin import stages
 from healthcheck.burnin.model import Place, Stage
-from provisioning.burnin import ramp, stages
-from provisioning.burnin.ports import Ports
+from healthcheck.burnin.ports import presumed
+from healthcheck.burnin.stages import Work
+from provisioning.burnin import ramp
 from provisioning.burnin.ramp import Power
-from provisioning.burnin.stages import Work
 
 _HEAD = ("STAGE", "STEP", "TASKS", "NODES", "WAVES", "MINUTES", "KW")
-
-
-def presumed(places: Sequence[Place]) -> dict[str, Ports]:
-    """Before a look every planned rail is presumed to be there."""
-    return {place.node: Ports(rails={rail.number: {} for rail in place.rails}) for place in places}
 
 
 def lines(places: Sequence[Place], work: Work, wanted: Collection[Stage], power: Power) -> Iterator[str]:

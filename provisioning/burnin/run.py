@@ -1,34 +1,38 @@
-"""Runs a burn-in under a lease: a look before and after, ranks on all nodes, stage after stage; what was measured is kept come what may."""
+"""Runs a burn-in under a lease: a look before and after, ranks on all nodes, step after step; what was measured is kept come what may.
+
+What comes next is decided in `healthcheck.burnin.statemachine`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from zlib import crc32
 
-from healthcheck.burnin.conduct import Conductor
+from healthcheck.burnin import ports
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.floors import Floors
-from healthcheck.burnin.model import Place, Stage, TaskResult
+from healthcheck.burnin.model import Place, Stage, Task, TaskResult
+from healthcheck.burnin.stages import Work
+from healthcheck.burnin.statemachine import BurninRun, RunEnding
 from healthcheck.model.lease import Granted
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
 from healthcheck.sweep.sweep import Plan
 from inventory.model import Node
 from inventory.transport.base import Limits
-from provisioning.burnin import counters, ports, ramp
-from provisioning.burnin.course import Course
+from provisioning.burnin import counters, ramp
+from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.engines import TORCH, Engines, left_to_torch, unjudged
 from provisioning.burnin.look import Seen, look
 from provisioning.burnin.nccltests import NcclTests
 from provisioning.burnin.places import hardware, place, planned
+from provisioning.burnin.progress import ProgressReport
 from provisioning.burnin.ramp import Power
 from provisioning.burnin.record import Record
 from provisioning.burnin.stagelooks import Reading, StageLooks
-from provisioning.burnin.stages import Step, Work
-from provisioning.burnin.telling import Telling
 
 READY_S = 240.0         # for an agent to be started, and PyTorch to be imported from a cold network file system
 LOOK_S = 120.0
@@ -37,11 +41,12 @@ IN_TURN_S = 2.0
 
 Open = Callable[[], AbstractContextManager[Granted]]
 Act = Callable[[Burnin, Mapping[str, str]], None]
+RunTasks = Callable[[Sequence[Task], Mapping[str, float]], Iterator[TaskResult]]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be done: with which nodes, each with the SKU that it is of (None: nobody says), and how.
+    """What is to be done: with which nodes, each with the SKU that it is of (None: not known), and how.
 
     `engine` is what runs all-reduces, `nccl_tests` where nodes have nccl-tests (None: in their PATH), `slurm` whether programs are started
     by Slurm.
@@ -78,83 +83,80 @@ def as_plan(asked: Asked) -> Plan:
     return Plan(asked.nodes, Ruleset((), asked.skus, ""), asked.default_sku)
 
 
-def run(asked: Asked, lease: Open, record: Record, telling: Callable[[int], Telling], act: Act) -> tuple[Burnin, bool]:
+def run(asked: Asked, lease: Open, record: Record, progress: Callable[[int], ProgressReport], act: Act) -> tuple[Burnin, bool]:
     """The burn-in, and whether it was interrupted; also then all that was measured is in it, and in the state folder.
 
-    `act` is told of a burn-in that was finished, or gave way, and of the nodes of which nothing is believed, before its document says so
+    `act` is given a burn-in that was finished, or gave way, and the nodes of which nothing is believed, before its document says so
     and before any node is given back. Of one that gave way what was finished stands, and it was not interrupted. Raises ActionError,
     StoreError, UsageError before anything is sent.
     """
     with lease() as granted:
-        return _leased(asked, granted, record, telling, act)
+        # The seed is of the run's own id, so that it can be had again.
+        asked = replace(asked, work=replace(asked.work, seed=crc32(record.run.encode())))
+        places = places_of(asked)
+        machine = BurninRun(places, asked.work, asked.stages, asked.floors, hardware(asked.skus, places))
+        held = [node for node in asked.nodes if node.name in granted.lease.nodes]
+        for node, why in sorted(granted.lease.refused.items()):
+            machine.leave(node, why)
+        interrupted = False
+        try:
+            _measure(asked, granted, held, machine, record, progress)
+        except KeyboardInterrupt:
+            interrupted = True
+        machine.withheld.update(granted.lease.stood() if held else {})
+        machine.end(interrupted=interrupted, gave_way=granted.lease.gave_way() if interrupted else "")
+        if machine.ending is RunEnding.INTERRUPTED:
+            return record.keep(machine), not machine.withheld
+        return record.keep(machine, lambda burnin: act(burnin, machine.withheld)), False
 
 
-def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[int], Telling], act: Act) -> tuple[Burnin, bool]:
-    held = [node for node in asked.nodes if node.name in granted.lease.nodes]
+def _measure(asked: Asked, granted: Granted, held: Sequence[Node], machine: BurninRun, record: Record,
+             progress: Callable[[int], ProgressReport]) -> None:
+    """Looks at the nodes, runs all steps, and looks again. Raises KeyboardInterrupt where the user or the lease ends that early."""
     bounds = replace(Limits(fanout=asked.fanout), sweep_s=LOOK_S)
-    interrupted = finished = False
-    # Told by the run's own id, so that it can be had again.
-    asked = replace(asked, work=replace(asked.work, seed=crc32(record.run.encode())))
-    course = _course(asked, asked.work, places_of(asked))
-    looks: StageLooks | None = None
-    first: dict[str, Reading] = {}
-    began = record.clock()
-    for node, why in sorted(granted.lease.refused.items()):
-        _leave(record, course, node, why)
-    try:
-        seen = look(held, granted.transport, bounds)
-        _go_on(granted)
-        places = places_of(asked, seen)
-        out = course.out
-        course = _course(asked, replace(asked.work, ports=MappingProxyType(_ports(asked, held, places, seen))), places)
-        course.out = out
-        _remark(record, course)
-        first, began = _counters(asked, held, places, seen), record.clock()
-        looks = _looks(asked, granted, held, places, first)
-        record.stage_counters = looks.found
-        record.keep(course)
-        if held:
-            with telling(len(course.steps)) as tells:
-                _conduct(asked, granted, held, course, record, tells, looks)
-        _go_on(granted)
-        finished = True
-    except KeyboardInterrupt:
-        interrupted = True
-    try:
-        # An interrupted one is not kept waiting for what its links counted.
-        if not interrupted and looks is not None and first:
-            last = _counters(asked, held, course.places, look(held, granted.transport, bounds))
-            _go_on(granted)
-            looks.ends(last)
-            before, after = ({node: reading.values for node, reading in each.items()} for each in (first, last))
-            record.counters = counters.compared(before, after, record.clock() - began)
-    except KeyboardInterrupt:
-        interrupted = True
-    record.withheld.update(granted.lease.stood() if held else {})
-    finished = finished and not interrupted
-    gave_way = granted.lease.gave_way() if interrupted else ""
-    if gave_way:
-        course.cut()
-        record.unfinished = f"it gave way: {gave_way}"
-    over = finished or bool(gave_way)
-    burnin = record.keep(course, finished=finished, act=(lambda burnin: act(burnin, record.withheld)) if over else None)
-    return burnin, interrupted and not (record.withheld or gave_way)
+    seen = look(held, granted.transport, bounds)
+    _check_lease(granted)
+    places = places_of(asked, seen)
+    machine.begin(places, replace(asked.work, ports=MappingProxyType(_ports(asked, held, places, seen))))
+    first, began = _counters(asked, held, places, seen), record.clock()
+    looks = _looks(asked, granted, held, places, first)
+    machine.stage_counters = looks.found
+    record.keep(machine)
+    if held:
+        with progress(len(machine.steps)) as shown, _engine(asked, granted, held, machine) as run_tasks:
+            _run_steps(asked, granted, machine, record, shown, looks, run_tasks)
+    _check_lease(granted)
+    if first:
+        last = _counters(asked, held, places, look(held, granted.transport, bounds))
+        _check_lease(granted)
+        looks.ends(last)
+        before, after = ({node: reading.values for node, reading in each.items()} for each in (first, last))
+        machine.counters = counters.compared(before, after, record.clock() - began)
 
 
-def _go_on(granted: Granted) -> None:
+def _run_steps(asked: Asked, granted: Granted, machine: BurninRun, record: Record, shown: ProgressReport, looks: StageLooks,
+               run_tasks: RunTasks) -> None:
+    """Runs what the state machine says next, until nothing is left."""
+    while (step := machine.next()) is not None:
+        looks.begins(step)
+        _check_lease(granted)
+        parts = ramp.waves(step.tasks, machine.by_name, asked.power)
+        for why in parts.refused.values():
+            machine.left_out(step, why)
+        for wave in parts.waves:
+            shown.step(replace(step, tasks=wave), ramp.drawn(wave, machine.by_name))
+            for result in run_tasks(wave, ramp.starts(wave, machine.by_name)):
+                machine.add(result)     # at once: whatever happens next, it is kept
+                shown.done(result)
+                record.result(machine)
+        record.keep(machine)
+        machine.step_over()
+
+
+def _check_lease(granted: Granted) -> None:
     """Raises KeyboardInterrupt where the lease is over: whoever looked at nodes meanwhile was only refused the rest of them."""
     if granted.lease.over():
         raise KeyboardInterrupt
-
-
-def _course(asked: Asked, work: Work, places: tuple[Place, ...]) -> Course:
-    return Course(places, work, asked.stages, asked.floors, hardware(asked.skus, places), lambda step: ())
-
-
-def _leave(record: Record, course: Course, node: str, why: str) -> None:
-    """A node takes no part, and nothing of it passes."""
-    course.leave(node, why)
-    record.doubts[node] = f"took no part: {why}"
 
 
 def _looks(asked: Asked, granted: Granted, held: Sequence[Node], places: Sequence[Place], first: Mapping[str, Reading]) -> StageLooks:
@@ -168,67 +170,40 @@ def _looks(asked: Asked, granted: Granted, held: Sequence[Node], places: Sequenc
     return StageLooks(read, first)
 
 
-def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Course, record: Record, tells: Telling,
-             looks: StageLooks) -> None:
-    by_name = {one.node: one for one in course.places}
-
+@contextmanager
+def _engine(asked: Asked, granted: Granted, held: Sequence[Node], machine: BurninRun) -> Iterator[RunTasks]:
+    """What runs tasks. With PyTorch alone, nodes without it take no part. With nccl-tests, too, those without nccl-tests take none; who has
+    no PyTorch is measured by nccl-tests alone, and does not pass."""
     def conduct() -> Conductor:
         return Conductor(granted.transport, held, hosts=asked.hosts, listen=asked.listen, port=asked.port,
-                         limits=Limits(fanout=asked.fanout), seconds=_longest(asked, course), patience=asked.work.patience)
+                         limits=Limits(fanout=asked.fanout), seconds=_longest(asked, machine), patience=asked.work.patience)
 
-    def missing(conductor: Conductor) -> dict[str, str]:
-        """By node why PyTorch does nothing there; who has too few GPUs leaves."""
+    def missing(conductor: Conductor) -> Mapping[str, str]:
+        """By node why PyTorch does nothing there; who has too few GPUs takes no part."""
         crew = conductor.ready(asked.ready_s)
         lacking = {node.name: why for node in held if node.name in crew.here
-                   and (why := lacks(asked.sku(node), crew.here[node.name].gpus, by_name[node.name].gpus))}
+                   and (why := lacks(asked.sku(node), crew.here[node.name].gpus, machine.by_name[node.name].gpus))}
         for node, why in sorted(lacking.items()):
-            _leave(record, course, node, why)
+            machine.leave(node, why)
+        for node, why in sorted(crew.missing.items()):
+            if asked.engine == TORCH:
+                machine.leave(node, why)
+            else:
+                machine.doubts.setdefault(node, f"nothing was measured with PyTorch there: {why}")
         return {**crew.missing, **lacking}
 
-    with ExitStack() as stack:
-        if asked.engine == TORCH:
-            conductor = stack.enter_context(conduct())
-            for node, why in sorted(missing(conductor).items()):
-                _leave(record, course, node, why)
-            run_ = conductor.run
-        else:
-            run_ = stack.enter_context(_engines(asked, granted, held, course, record, conduct, missing)).run
-
-        def do(step: Step) -> Iterator[TaskResult]:
-            looks.begins(step)
-            _go_on(granted)
-            parts = ramp.waves(step.tasks, by_name, asked.power)
-            for why in parts.refused.values():
-                course.missing.setdefault(step.stage, why)
-                course.remarks.append(f"{step.stage.value} {step.name} was left out: {why}")
-            for wave in parts.waves:
-                tells.step(replace(step, tasks=wave), ramp.drawn(wave, by_name))
-                for result in run_(wave, ramp.starts(wave, by_name)):
-                    tells.done(result)
-                    yield result
-                    record.result(course)
-            record.keep(course)
-
-        course.do = do
-        course.go()
-
-
-def _engines(asked: Asked, granted: Granted, held: Sequence[Node], course: Course, record: Record, conduct: Callable[[], Conductor],
-             missing: Callable[[Conductor], dict[str, str]]) -> Engines:
-    """Both engines. Who has no nccl-tests takes no part; who has no PyTorch is measured by nccl-tests alone, and does not pass."""
-    perf = NcclTests(asked.nccl_tests, held, {one.node: one.gpus for one in course.places}, granted, asked.fanout,
-                     lambda node, why: _leave(record, course, node, why), course.remarks.append)
+    if asked.engine == TORCH:
+        with conduct() as conductor:
+            missing(conductor)
+            yield conductor.run
+        return
+    perf = NcclTests(asked.nccl_tests, held, {one.node: one.gpus for one in machine.places}, granted, asked.fanout,
+                     machine.leave, machine.remarks.append)
     for node, why in sorted(perf.look().items()):
-        _leave(record, course, node, why)
-    course.remarks += (*left_to_torch(course.steps, asked.slurm), *unjudged(asked.slurm))
-
-    def without(conductor: Conductor) -> dict[str, str]:
-        found = missing(conductor)
-        for node, why in sorted(found.items()):
-            record.doubts.setdefault(node, f"nothing was measured with PyTorch there: {why}")
-        return found
-
-    return Engines(perf, asked.slurm, conduct, without)
+        machine.leave(node, why)
+    machine.remarks += (*left_to_torch(machine.steps, asked.slurm), *unjudged(asked.slurm))
+    with Engines(perf, asked.slurm, conduct, missing) as engines:
+        yield engines.run
 
 
 def lacks(sku: Sku | None, seen: int, wanted: int) -> str:
@@ -238,10 +213,10 @@ def lacks(sku: Sku | None, seen: int, wanted: int) -> str:
     return f"PyTorch sees {seen} GPUs there, and {wanted} are to be burnt in; look with: muster check"
 
 
-def _longest(asked: Asked, course: Course) -> float:
+def _longest(asked: Asked, machine: BurninRun) -> float:
     """How long agents may stay at most: twice what all steps may take at worst, for there are confirmations, and an hour."""
-    by_name = {one.node: one for one in course.places}
-    worst = sum(len(ramp.waves(step.tasks, by_name, asked.power).waves) * max(task.seconds for task in step.tasks) for step in course.steps)
+    worst = sum(len(ramp.waves(step.tasks, machine.by_name, asked.power).waves) * max(task.seconds for task in step.tasks)
+                for step in machine.steps)
     return asked.ready_s + 2 * worst + 3600.0
 
 
@@ -264,18 +239,3 @@ def _counters(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen
     by_name = {one.node: one for one in places}
     return {node.name: Reading(counters.values(seen[node.name], by_name[node.name], _has_gpus(asked.sku(node))), seen[node.name].trouble)
             for node in nodes}
-
-
-def _remark(record: Record, course: Course) -> None:
-    """What is to be known of ports; a node with a rail that cannot be measured does not pass."""
-    notes: dict[str, list[str]] = {}
-    for one in course.places:
-        of = course.work.ports.get(one.node)
-        for note in of.notes if of is not None else ():
-            notes.setdefault(note, []).append(one.node)
-        if of is not None and Stage.RAIL in course.wanted and len(of.rails) < len(one.rails):
-            lacking = ", ".join(str(rail.number) for rail in one.rails if rail.number not in of.rails)
-            record.doubts.setdefault(one.node, f"rail {lacking} was not measured: no RDMA device was seen for it")
-    for note, nodes in notes.items():
-        more = f" and {len(nodes) - 1} more nodes" if len(nodes) > 1 else ""
-        record.remarks.append(f"{note} ({nodes[0]}{more})")

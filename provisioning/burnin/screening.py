@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from healthcheck.burnin import rounds
+from healthcheck.burnin import rounds, stages
 from healthcheck.burnin.model import Place, Stage
 from healthcheck.burnin.rounds import Round, Sites
-from provisioning.burnin import ramp, stages
+from healthcheck.burnin.stages import Work
+from provisioning.burnin import ramp
 from provisioning.burnin.ramp import Power
-from provisioning.burnin.stages import Work
 
 # To log in, to import PyTorch, to look at counters before and after, and to leave.
 AROUND_S = 60.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from healthcheck.burnin.model import Stage
 from healthcheck.burnin.stagecounters import StageCounters, between
+from healthcheck.burnin.stages import Step
 from provisioning.burnin.counters import Values
-from provisioning.burnin.stages import Step
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def base(
     from inventory.transport.remote import RemoteTransport
     from provisioning.base import page, send
     from provisioning.base.wish import wish
-    from provisioning.bringup.policyload import load
+    from provisioning.bringup.policy.load import load
 
     folders = rulesfolder.folders(rules)
     wanted = wish(load(folders).base)

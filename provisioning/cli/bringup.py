@@ -12,7 +12,7 @@ from inventory.cli.chosen import chosen as chosen_names
 from inventory.cli.chosen import who
 from inventory.cli.completing import nodes as node_sets
 from inventory.errors import UsageError
-from provisioning.bringup.model import ORDER
+from provisioning.bringup.engine.model import ORDER
 from provisioning.cli.base import base
 from provisioning.cli.bringupshow import report, status
 
@@ -78,12 +78,12 @@ def plan(nodes: str, inventory: str | None, rules: str | None, state: str | None
     Exit: 0 printed, 2 usage, 3 somebody is refused.
     """
     from inventory.nodeset import fold
-    from provisioning.bringup import planpage
+    from provisioning.bringup.pages.plan import lines
     from provisioning.cli.bringupsite import sorted_out, surroundings
 
     site = surroundings(inventory, rules, state, None)
     found, why = sorted_out(site, nodes)
-    for line in planpage.lines(found, site.policy.steps, site.policy.without, why, fold):
+    for line in lines(found, site.policy.steps, site.policy.without, why, fold):
         click.echo(line)
     return 3 if found.refused else 0
 
@@ -152,8 +152,9 @@ def retry(nodes: str, inventory: str | None, state: str | None) -> int:
     """
     from healthcheck.store import bringups
     from inventory.locate import state_dir
-    from provisioning.bringup.atwork import at_work
+    from provisioning.bringup.engine.site import LOCK
     from provisioning.cli.bringupsite import begun
+    from provisioning.lease.runlock import locked
 
     names, _ = chosen_names(nodes, inventory)
     folder = state_dir(state)
@@ -161,7 +162,7 @@ def retry(nodes: str, inventory: str | None, state: str | None) -> int:
         troubled = {one.node for one in bringups.progress(store, names) if one.stand == "trouble"}
         told = bringups.retry(store, names, who(), time.time())
     _tell(told)
-    if troubled and not at_work(folder):
+    if troubled and not locked(folder / LOCK):
         click.echo("then: muster bringup resume", err=True)
     return 0 if troubled else 3
 

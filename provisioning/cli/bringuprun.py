@@ -13,18 +13,18 @@ import click
 from healthcheck.store.bringupnotes import SO, TROUBLE
 from inventory.cli.chosen import who
 from inventory.errors import UsageError
-from provisioning.alone import taken
-from provisioning.bringup.model import ORDER
-from provisioning.bringup.site import LOCK, LOGIN_STEP
+from provisioning.bringup.engine.model import ORDER
+from provisioning.bringup.engine.site import LOCK, LOGIN_STEP
 from provisioning.cli.bringupshow import painted, standing_of
 from provisioning.cli.bringupsite import Surroundings
+from provisioning.lease.runlock import taken
 
 if TYPE_CHECKING:
     from inventory.model import Node
-    from provisioning.bringup.choose import Chosen
-    from provisioning.bringup.policy import Policy
-    from provisioning.bringup.site import Event, Outcome
-    from provisioning.bringup.standing import Standing
+    from provisioning.bringup.engine.choose import Chosen
+    from provisioning.bringup.engine.site import Event, Outcome
+    from provisioning.bringup.pages.standing import Standing
+    from provisioning.bringup.policy.model import Policy
 
     _Told = Callable[[Event], None]
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def carried_out(site: Surroundings, found: Chosen, *, act: bool, until: str | None, fanout: int, quiet: bool) -> int:
     """Brings the chosen machines up, or with no `act` only looks; gives the exit code."""
     from inventory.nodeset import fold
-    from provisioning.bringup.choose import refusals
+    from provisioning.bringup.pages.plan import refusals
 
     for line in refusals(found.refused, fold):
         click.echo(f"muster: {line}", err=True)
@@ -60,44 +60,44 @@ def ending(policy: Policy, until: str | None) -> Policy:
 def _looked(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str | None, fanout: int, quiet: bool) -> int:
     from healthcheck.report.progress import progress
     from inventory.nodeset import fold
-    from provisioning.bringup import drypage
-    from provisioning.bringup.drypage import First, Heard
+    from provisioning.bringup.pages import dryrun
+    from provisioning.bringup.pages.dryrun import First, Heard
 
     heard = Heard({})
     with progress(len(nodes), "bringup", quiet=quiet) as shown:
         def told(event: Event) -> None:
             if heard.told(event):
-                shown.done(event.node, event.stand != drypage.UNKNOWN)
+                shown.done(event.node, event.stand != dryrun.UNKNOWN)
 
         outcome = _prepared(site, nodes, policy, fanout, dry=True)(told)
     why = "; ".join(outcome.halted.values()) or ("the run was ended" if outcome.interrupted else "nobody came to it")
     for node in outcome.queued:
         first = heard.firsts.get(node)
         if first is None or (first.stand == SO and (until is None or ORDER.index(first.step) < ORDER.index(until))):
-            heard.firsts[node] = First(drypage.REFUSED, first.step if first is not None else "", why)
+            heard.firsts[node] = First(dryrun.REFUSED, first.step if first is not None else "", why)
     for node in outcome.trouble:
         heard.firsts.setdefault(node, First(
-            drypage.REFUSED, LOGIN_STEP, "its controller refused the login, and accounts lock; when it is mended: muster bringup retry"))
+            dryrun.REFUSED, LOGIN_STEP, "its controller refused the login, and accounts lock; when it is mended: muster bringup retry"))
     with suppress(BrokenPipeError):
-        for line in drypage.lines(heard.firsts, fold, painted()):
+        for line in dryrun.lines(heard.firsts, fold, painted()):
             click.echo(line)
         click.echo("This was a dry run: --apply does it.")
     if any(first.step == LOGIN_STEP and first.stand == TROUBLE for first in heard.firsts.values()):
         click.echo("note: a dry run keeps nothing, so each one tries a login that was refused once more, and accounts lock", err=True)
-    return 130 if outcome.interrupted else 4 if outcome.halted else drypage.code(heard.firsts, [node.name for node in nodes])
+    return 130 if outcome.interrupted else 4 if outcome.halted else dryrun.code(heard.firsts, [node.name for node in nodes])
 
 
 def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str | None, fanout: int, quiet: bool) -> int:
     from inventory.nodeset import fold
-    from provisioning.bringup import page
-    from provisioning.bringup.atwork import at_work
-    from provisioning.bringup.hold import held
-    from provisioning.bringup.live import live
-    from provisioning.bringup.masked import word
-    from provisioning.bringup.standing import past
+    from provisioning.bringup.engine.hold import held
+    from provisioning.bringup.pages.live import live
+    from provisioning.bringup.pages.masked import word
+    from provisioning.bringup.pages.standing import past
+    from provisioning.bringup.pages.status import lines
+    from provisioning.lease.runlock import locked
 
     names = {node.name for node in nodes}
-    if at_work(site.folder):
+    if locked(site.folder / LOCK):
         raise UsageError(taken(site.folder / LOCK, "bringup run"))
     work = _prepared(site, nodes, policy, fanout, dry=False)
     _begun(site, nodes)
@@ -110,7 +110,7 @@ def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str
         outcome = work(lambda event: shown.told(event.node, event.step, event.stand, event.said))
     found = look()
     with suppress(BrokenPipeError):
-        for line in page.lines(found, fold, painted()):
+        for line in lines(found, fold, painted()):
             click.echo(line)
     halted = {step: why for step, why in outcome.halted.items() if until is None or ORDER.index(step) <= ORDER.index(until)}
     for step, why in halted.items():
@@ -130,7 +130,7 @@ def _begun(site: Surroundings, nodes: Sequence[Node]) -> None:
     """Says in the inventory who is brought up from now on, and keeps jobs away from all of them."""
     from inventory.model import LifecycleState
     from inventory.nodeset import fold
-    from provisioning.bringup.hold import hold
+    from provisioning.bringup.engine.hold import hold
     from provisioning.bringup.steps.service import set_lifecycle
 
     planned = [node.name for node in nodes if node.lifecycle.state is LifecycleState.PLANNED]
@@ -150,15 +150,15 @@ def _begun(site: Surroundings, nodes: Sequence[Node]) -> None:
 def _prepared(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout: int, *, dry: bool) -> Callable[[_Told], Outcome]:
     """The run, to be begun with who is told. What cannot be is an error now, before anything is changed."""
     from inventory.transport.remote import RemoteTransport
-    from provisioning.bringup.doers import doers
-    from provisioning.bringup.idle import idle
-    from provisioning.bringup.means import Means
-    from provisioning.bringup.run import run
-    from provisioning.bringup.site import Site, nobody_there
+    from provisioning.bringup.engine.idle import idle
+    from provisioning.bringup.engine.run import run
+    from provisioning.bringup.engine.site import Site, nobody_there
+    from provisioning.bringup.steps.context import StepContext
+    from provisioning.bringup.steps.executors import executors
 
     name = f"bringup ({who()})"
-    means = Means(site.folder, site.path, site.inventory, site.ruleset, site.rules, RemoteTransport, name, site.default_sku, fanout)
+    context = StepContext(site.folder, site.path, site.inventory, site.ruleset, site.rules, RemoteTransport, name, site.default_sku, fanout)
     # A dry run disturbs nobody, so nobody has to be asked.
     may = nobody_there if dry else idle(site.folder, site.inventory, [node.name for node in nodes], site.path)
-    made = doers(means, policy)
+    made = executors(context, policy)
     return lambda told: run(Site(site.folder, name, time.time, idle=may), nodes, made, policy, told, dry=dry)

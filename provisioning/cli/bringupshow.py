@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from healthcheck.report.nodes import Paint
     from healthcheck.store.file import Store
     from inventory.model import Inventory
-    from provisioning.bringup.standing import Standing
+    from provisioning.bringup.pages.standing import Standing
 
 _OWNERS = ("datacentre", "vendor", "network", "operator", "user")
 _COLOURS = {"trouble": "red", "waiting": "yellow"}
@@ -51,13 +51,14 @@ def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inv
     from healthcheck.config.rulesfolder import folders
     from inventory.locate import state_dir
     from inventory.nodeset import fold
-    from provisioning.bringup import page, policyload
-    from provisioning.bringup.standing import code
+    from provisioning.bringup.pages.standing import code
+    from provisioning.bringup.pages.status import lines
+    from provisioning.bringup.policy.load import load
     from provisioning.cli.bringupsite import begun
 
     if watch and as_json:
         raise UsageError("--json is of one moment, and --watch goes on: leave one out")
-    policy = policyload.load(folders(rules))
+    policy = load(folders(rules))
     owners = {name: step.owner for name, step in policy.steps.items()}
     folder = state_dir(state)
 
@@ -67,17 +68,17 @@ def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inv
     with begun(folder) as store:
         names = known(store, nodes, inventory)
     if watch:
-        from provisioning.bringup.live import watch as watched
+        from provisioning.bringup.pages.live import watch as watched
 
         watched(look, fold)
     found = look()
     with suppress(BrokenPipeError):
         if as_json:
-            from provisioning.bringup.document import document
+            from provisioning.bringup.pages.standing import document
 
             click.echo(json.dumps(document(found), indent=1))
         else:
-            for line in page.lines(found, fold, painted()):
+            for line in lines(found, fold, painted()):
                 click.echo(line)
     return code(found)
 
@@ -106,8 +107,8 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
     from healthcheck.store import bringups
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
-    from provisioning.bringup import report as lists
-    from provisioning.bringup.standing import SERIAL, trouble_of
+    from provisioning.bringup.pages import report as lists
+    from provisioning.bringup.pages.standing import SERIAL, trouble_of
     from provisioning.cli.bringupsite import begun
 
     path = find_inventory(inventory)
@@ -123,7 +124,7 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
     head = lists.Head(time.time(), len(progress), sum(one.stand == "done" for one in progress.values()),
                       sum(one.stand == "trouble" for one in progress.values()), whose)
     if form == "html":
-        from provisioning.bringup.reporthtml import html
+        from provisioning.bringup.pages.reporthtml import html
 
         data = html(lines, head)
     else:
@@ -168,12 +169,13 @@ def standing_of(folder: Path, names: Collection[str] | None, owners: Mapping[str
     """How these machines stand by the store now, or all; `owners` are those of the steps. Raises StoreError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import opened
-    from provisioning.bringup.atwork import at_work
-    from provisioning.bringup.standing import standing
+    from provisioning.bringup.engine.site import LOCK
+    from provisioning.bringup.pages.standing import standing
+    from provisioning.lease.runlock import locked
 
     with opened(folder) as store:
         return standing(bringups.progress(store, names), bringups.troubles(store, nodes=names), bringups.skips(store, names),
-                        bringups.steps(store, names), time.time(), owners=owners, running=at_work(folder))
+                        bringups.steps(store, names), time.time(), owners=owners, running=locked(folder / LOCK))
 
 
 def painted() -> Paint:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.store.file import Store
     from inventory.model import Inventory
-    from provisioning.bringup.choose import Chosen
-    from provisioning.bringup.policy import BiosWish, FirmwareWish, Policy
+    from provisioning.bringup.engine.choose import Chosen
+    from provisioning.bringup.policy.model import BiosWish, FirmwareWish, Policy
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def surroundings(inventory: str | None, rules: str | None, state: str | None, sk
     from healthcheck.ruleset.ruleset import load_ruleset
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
-    from provisioning.bringup import policyload
+    from provisioning.bringup.policy.load import load
 
     folders = tuple(rulesfolder.folders(rules))
     ruleset = load_ruleset(folders)
@@ -50,7 +50,7 @@ def surroundings(inventory: str | None, rules: str | None, state: str | None, sk
     if path is None:
         raise UsageError("no inventory was found, and without one nobody knows which machines are in bring-up: see muster inventory --help")
     there = load_inventory(path, ruleset.skus, ruleset.profiles)
-    policy = policyload.load(folders)
+    policy = load(folders)
     if lost := unknown(policy, ruleset):
         raise RulesError(f"{policy.files[-1]}: {lost}")
     return Surroundings(path, there, folders, ruleset, policy, state_dir(state), sku)
@@ -103,7 +103,7 @@ def sorted_out(site: Surroundings, nodes: str | Iterable[str]) -> tuple[Chosen, 
     from healthcheck.store import bringups
     from healthcheck.store.file import NAME, opened
     from inventory.select import select
-    from provisioning.bringup.choose import chosen
+    from provisioning.bringup.engine.choose import chosen
 
     asked = select(site.inventory, nodes) if isinstance(nodes, str) else [site.inventory.nodes[name] for name in nodes]
     with opened(site.folder) if (site.folder / NAME).exists() else nullcontext() as store:

@@ -148,6 +148,8 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     """
     from healthcheck.burnin.document import as_bytes
     from healthcheck.burnin.documentread import read
+    from healthcheck.burnin.ports import presumed
+    from healthcheck.burnin.stages import planned
     from inventory.locate import state_dir
     from inventory.transport.base import Limits
     from provisioning.actions.choose import Options
@@ -155,9 +157,7 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     from provisioning.burnin import run as running
     from provisioning.burnin.consequences import carry_out
     from provisioning.burnin.engines import NCCL_TESTS, left_to_torch
-    from provisioning.burnin.planpage import presumed
     from provisioning.burnin.record import Record
-    from provisioning.burnin.stages import planned
     from provisioning.lease.check import leased, lessor
 
     asked, found = _asked(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
@@ -173,7 +173,7 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     places = running.places_of(asked)
     steps = planned(places, replace(asked.work, ports=presumed(places)), asked.stages)
     folder = state_dir(state)
-    record = Record(folder, length, asked.floors, {**options(asked, launcher), "stages": stages, "engine": engine})
+    record = Record(folder, length, {**options(asked, launcher), "stages": stages, "engine": engine})
     click.echo(f"muster: burn-in {record.run}: {_count(len(places), 'node')}, {_count(len(steps), 'step')}, about "
                f"{sum(step.seconds for step in steps) / 60:.0f} min if nobody is suspected", err=True)
     for line in left_to_torch(steps, asked.slurm) if engine == NCCL_TESTS else ():

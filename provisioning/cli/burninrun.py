@@ -36,13 +36,13 @@ def carried_out(asked: Asked, record: Record, launcher: str, lease: Lease, act: 
     """
     from provisioning.burnin import run as running
     from provisioning.burnin.launch import transport as transport_of
-    from provisioning.burnin.telling import telling
+    from provisioning.burnin.progress import progress_report
 
     transport = transport_of(launcher)
     under = (lambda name: transport_of(launcher, name)) if launcher == "slurm" else None
     try:
         burnt, interrupted = running.run(
-            asked, lambda: lease(transport, under), record, lambda steps: telling(steps, quiet=quiet), act)
+            asked, lambda: lease(transport, under), record, lambda steps: progress_report(steps, quiet=quiet), act)
     finally:
         close = getattr(transport, "close", None)
         if close is not None:

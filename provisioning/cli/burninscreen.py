@@ -100,10 +100,10 @@ def screen(
     from inventory.select import select
     from provisioning.actions.base import Waits
     from provisioning.actions.choose import backend as backend_of
-    from provisioning.alone import alone
     from provisioning.burnin.asked import SCREEN, asked
     from provisioning.burnin.screenpage import document, lines
     from provisioning.lease.check import settle_all
+    from provisioning.lease.runlock import alone
     from provisioning.lease.take import overdue
 
     path = find_inventory(inventory)
@@ -212,7 +212,7 @@ def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher
     from provisioning.lease.giveway import BEAT_S, GiveWay
 
     began = time.time()
-    record = Record(folder, SCREEN, wish.floors, options(wish, launcher), run=f"{run_id(began)}{SCREENING}")
+    record = Record(folder, SCREEN, options(wish, launcher), run=f"{run_id(began)}{SCREENING}")
     gives_way = GiveWay(began + one.budget.node_hours * screened.HOUR / len(one.choice.chosen))
 
     granted: list[Granted] = []

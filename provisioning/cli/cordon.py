@@ -16,7 +16,7 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from provisioning.actions.base import Backend
     from provisioning.actions.choose import Options
-    from provisioning.cordon import Done
+    from provisioning.actions.cordon import Done
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,9 +63,9 @@ def cordon(
     from healthcheck.store.cordons import open_cordons
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
-    from provisioning import strays
+    from provisioning.actions import strays
     from provisioning.actions.choose import Options
-    from provisioning.cordon import cordon as act
+    from provisioning.actions.cordon import cordon as act
 
     verb, nodes = _verb(words)
     if nodes is None:
@@ -113,7 +113,7 @@ def uncordon(
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
     from provisioning.actions.choose import Options
-    from provisioning.cordon import uncordon as act
+    from provisioning.actions.cordon import uncordon as act
 
     names, backend = _chosen(nodes, inventory, Options(hostfile, golden))
     with opened(state_dir(state)) as store:

@@ -29,7 +29,7 @@ def kubernetes(user: str | None, group: str | None, service_account: str | None,
     muster privilege kubernetes | less
     muster privilege kubernetes --tolerations
     """
-    from provisioning.kuberights import TOLERATIONS, Subject, manifest
+    from provisioning.actions.kuberights import TOLERATIONS, Subject, manifest
 
     named = [(kind, name) for kind, name in (("User", user), ("Group", group), ("ServiceAccount", service_account)) if name is not None]
     if len(named) > 1:

@@ -32,8 +32,8 @@ def reboot(nodes: str | None, reason: str | None, dry_run: bool, inventory: str 
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from provisioning.actions.choose import backend
-    from provisioning.reboot import reboot as act
-    from provisioning.reboot import settle_reboots
+    from provisioning.actions.reboot import reboot as act
+    from provisioning.actions.reboot import settle_reboots
 
     if nodes is None:
         path = find_inventory(inventory)

@@ -68,9 +68,9 @@ def remediate(
     from inventory.select import select
     from inventory.transport.remote import RemoteTransport
     from provisioning.actions.choose import Options, backend
-    from provisioning.alone import alone
-    from provisioning.cordon import Done
+    from provisioning.actions.cordon import Done
     from provisioning.lease.check import lessor
+    from provisioning.lease.runlock import alone
     from provisioning.remediate.carry import Means, carry
     from provisioning.remediate.settle import settle
     from provisioning.remediate.verify import Site
@@ -121,9 +121,9 @@ def _chosen(
     from healthcheck.store.silences import silenced as whose
     from healthcheck.triage.gather import gather
     from healthcheck.triage.plan import make
-    from provisioning import triage as doing
     from provisioning.remediate.choose import NAMING, choose
     from provisioning.remediate.record import tries
+    from provisioning.triage import apply as doing
 
     now = time.time()
     silences = active(store, now)

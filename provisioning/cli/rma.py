@@ -78,9 +78,9 @@ def open_(
     from inventory.cli.lifecycle import _date
     from inventory.locate import state_dir
     from inventory.model import Lifecycle, LifecycleState
-    from provisioning import rma as doing
     from provisioning.cli.rmafile import File
-    from provisioning.rmaticket import bundle, text_of
+    from provisioning.remediate import rma as doing
+    from provisioning.remediate.rmaticket import bundle, text_of
 
     if sum((slot is not None, gpu is not None, chassis)) > 1:
         raise UsageError("--slot, --gpu and --chassis exclude each other: each part goes by itself")
@@ -116,7 +116,7 @@ def ship(which: str, state: str | None) -> None:
     from healthcheck.store.file import opened
     from healthcheck.store.rmas import rmas, unfinished
     from inventory.locate import state_dir
-    from provisioning import rma as doing
+    from provisioning.remediate import rma as doing
 
     with opened(state_dir(state)) as store:
         left = unfinished(store)
@@ -151,8 +151,8 @@ def return_(
     from healthcheck.store.rmas import State, outcome, rmas, unfinished
     from inventory.locate import state_dir
     from inventory.model import Lifecycle, LifecycleState
-    from provisioning import rma as doing
     from provisioning.cli.rmafile import File
+    from provisioning.remediate import rma as doing
 
     new = _line(serial, "--serial") if serial else ""
     with opened(state_dir(state)) as store:
@@ -228,7 +228,7 @@ def _holds(store: Store, node: str, held_by: str | None) -> str:
 
 def _say_left(store: Store, but: int | None = None) -> None:
     from healthcheck.store.rmas import rmas, unfinished
-    from provisioning import rma as doing
+    from provisioning.remediate import rma as doing
 
     left = unfinished(store)
     for line in doing.unfinished([one for one in rmas(store) if one.id != but], left):

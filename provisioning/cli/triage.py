@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from healthcheck.triage.policy import Policy
     from inventory.model import Inventory
     from provisioning.actions.base import Backend
-    from provisioning.cordon import Done
-    from provisioning.triage import View
+    from provisioning.actions.cordon import Done
+    from provisioning.triage.apply import View
 
 
 @click.command()
@@ -79,15 +79,15 @@ def triage(
     from inventory.errors import MusterError
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
-    from provisioning import newnodes
-    from provisioning import triage as doing
     from provisioning.actions.base import ActionError, Tells
     from provisioning.actions.choose import Options, backend
-    from provisioning.conditions import conditions
     from provisioning.lease.take import overdue
-    from provisioning.mend import mend
-    from provisioning.onerun import one_run, outcome
-    from provisioning.policyfiles import policy_changes
+    from provisioning.triage import apply as doing
+    from provisioning.triage import newnodes
+    from provisioning.triage.conditions import conditions
+    from provisioning.triage.mend import mend
+    from provisioning.triage.onerun import one_run, outcome
+    from provisioning.triage.policyfiles import policy_changes
 
     if take_over is not None and not act:
         raise UsageError("--take-over ends what another --apply began: it goes with --apply")
@@ -187,7 +187,7 @@ def _fleet(
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
     from healthcheck.triage.gather import gather
-    from provisioning import triage as doing
+    from provisioning.triage import apply as doing
 
     now = time.time()
     silences = active(store, now)

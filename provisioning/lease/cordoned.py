@@ -12,7 +12,7 @@ from healthcheck.store.file import Store
 from healthcheck.store.leases import Entry
 from inventory.text import clean
 from provisioning.actions.base import ActionError, Backend, Held
-from provisioning.cordon import cordon, uncordon
+from provisioning.actions.cordon import cordon, uncordon
 
 
 class Cordoned:

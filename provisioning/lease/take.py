@@ -15,13 +15,13 @@ from healthcheck.store.leases import Entry
 from inventory.discover import Run
 from inventory.text import clean
 from provisioning.actions.base import ActionError, Holder
-from provisioning.cordon import Done, Want, cordon_each
+from provisioning.actions.cordon import Done, Want, cordon_each
+from provisioning.actions.ownership import Whose, whose
+from provisioning.actions.strays import adopt
 from provisioning.lease.base import Way
 from provisioning.lease.holder import Life, life, me
 from provisioning.lease.jobs import jobs
 from provisioning.lease.reservation import reserved
-from provisioning.strays import adopt
-from provisioning.whose import Whose, whose
 
 Clock = Callable[[], float]
 

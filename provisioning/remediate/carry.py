@@ -17,13 +17,13 @@ from healthcheck.triage.remediation import Remediation, Step
 from inventory.model import Node
 from inventory.transport.base import Transport
 from provisioning.actions.base import ActionError, Backend, Reboots
-from provisioning.cordon import Clock, Done, cordon, uncordon
+from provisioning.actions.cordon import Clock, Done, cordon, uncordon
+from provisioning.actions.reboot import reboot, settle_reboots
 from provisioning.lease.check import MARGIN_S, MakeLessor
 from provisioning.lease.idle import Idle, idle
 from provisioning.lease.jobs import jobs
 from provisioning.lease.take import Taken, give_back, take, without
 from provisioning.lease.watch import Watch
-from provisioning.reboot import reboot, settle_reboots
 from provisioning.remediate import record
 from provisioning.remediate.choose import Work
 from provisioning.remediate.judged import judged, settled

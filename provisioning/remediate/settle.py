@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from healthcheck.triage.remediation import Step
 from inventory.model import Node
-from provisioning.cordon import Done
+from provisioning.actions.cordon import Done
 from provisioning.remediate import record
 from provisioning.remediate.carry import Means, ended, give_back_nodes
 from provisioning.remediate.judged import judged, settled
 from provisioning.remediate.record import Begun, End
 from provisioning.remediate.send import send
 from provisioning.remediate.verify import Seen, await_
-from provisioning.triage import settle as settle_triage
+from provisioning.triage.apply import settle as settle_triage
 
 
 def settle(means: Means) -> list[Done]:

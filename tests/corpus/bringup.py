@@ -22,19 +22,19 @@ from inventory.load import load_inventory
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from provisioning.bmc.base import BmcError, Boot, Part, Power, Target, Wrong
-from provisioning.bringup.doers import Other
-from provisioning.bringup.means import Means
-from provisioning.bringup.model import ORDER, Doer, Machine, Seen, Stand
-from provisioning.bringup.policy import Policy
-from provisioning.bringup.policyload import load
-from provisioning.bringup.run import run
-from provisioning.bringup.site import Outcome, Site
+from provisioning.bringup.engine.model import ORDER, Executor, Machine, Seen, Stand
+from provisioning.bringup.engine.run import run
+from provisioning.bringup.engine.site import Outcome, Site
+from provisioning.bringup.policy.load import load
+from provisioning.bringup.policy.model import Policy
 from provisioning.bringup.steps.bios import BiosAsWished
 from provisioning.bringup.steps.bmc import BmcReachable
 from provisioning.bringup.steps.boot import BootFrom
 from provisioning.bringup.steps.checks import Checks
+from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.credentials import Credentials
 from provisioning.bringup.steps.doubles import Doubles
+from provisioning.bringup.steps.executors import Other
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from provisioning.bringup.steps.kernel import Kernel
 from provisioning.bringup.steps.os import OsAnswers
@@ -207,13 +207,13 @@ def brought_up(of: Rack, home: Path, transport: Recorded) -> Outcome:
     policy = load([packaged(), home / "rules"])
     rules = load_ruleset([packaged(), home / "rules"])
     inventory = load_inventory(home / "muster.yaml", rules.skus, rules.profiles)
-    means = Means(home / "state", home / "muster.yaml", inventory, rules, (packaged(), home / "rules"), lambda: transport, "somebody")
+    context = StepContext(home / "state", home / "muster.yaml", inventory, rules, (packaged(), home / "rules"), lambda: transport, "somebody")
     clock = Clock()
     site = Site(home / "state", "somebody", clock.time, clock.sleep, lambda machine: of.machines[machine.name].busy)
-    return run(site, [inventory.nodes[name] for name in of.machines], _doers(of.machines, means, policy), policy, lambda event: None)
+    return run(site, [inventory.nodes[name] for name in of.machines], _doers(of.machines, context, policy), policy, lambda event: None)
 
 
-def _doers(machines: Mapping[str, Planted], means: Means, policy: Policy) -> dict[str, Doer]:
+def _doers(machines: Mapping[str, Planted], context: StepContext, policy: Policy) -> dict[str, Executor]:
     step = policy.steps
 
     def controllers(node: Node) -> Scripted:
@@ -230,13 +230,13 @@ def _doers(machines: Mapping[str, Planted], means: Means, policy: Policy) -> dic
         return lambda machine: machines[machine.name].later.get(name, Seen(Stand.SO, "so"))
 
     twins = {name: Other({"serial": planted.controller.who.serial}) for name, planted in machines.items() if name.startswith("twin")}
-    found: tuple[Doer, ...] = (
+    found: tuple[Executor, ...] = (
         BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
-        HardwareAsOrdered(step["hardware"], controllers, policy, sku_of, Doubles(lambda: twins, None, means.inventory.nodes)),
+        HardwareAsOrdered(step["hardware"], controllers, policy, sku_of, Doubles(lambda: twins, None, context.inventory.nodes)),
         BiosAsWished(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy, answers),
         OsAnswers(step["os"], controllers, policy, answers),
-        Checks(step["checks"], means, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
-        Kernel(step["kernel"], means, policy.checks.profile),
+        Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
+        Kernel(step["kernel"], context, policy.checks.profile),
     )
-    real = {doer.step.name: doer for doer in found}
+    real = {executor.step.name: executor for executor in found}
     return {name: real.get(name) or Acts(replace(step[name], together=False), planted_at(name)) for name in ORDER}

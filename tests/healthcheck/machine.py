@@ -10,9 +10,11 @@ from typing import Any
 
 from healthcheck.facts.counter import TABLE
 from healthcheck.facts.firmware import DMI
+from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.module import MODULES
 from healthcheck.facts.resolver import RESOLV
 from healthcheck.facts.system import BACKEND, CMDLINE, OS_RELEASE, SYSCTL
+from healthcheck.kernellog.carried import NOTHING
 from healthcheck.model.probes import Probe
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from provisioning.demo import host as demo_host
@@ -39,6 +41,11 @@ LARGE = "4096 4096 100000000 70000000 65000000 500000 400000 400000 4096 255"
 
 def done(**files: str) -> Capture:
     return Capture(Outcome.DONE, seconds=0.01, bytes=1, files={path: FileCapture(Outcome.DONE, text) for path, text in files.items()})
+
+
+def kernel_log(text: str, earlier: str = "") -> KernelLog:
+    """The fact of a log of these records, of which the kernel has lost none."""
+    return KernelLog("kernel log", text, caveat="", uptime=0.0, first=0, carried=NOTHING, earlier=earlier, whole=True)
 
 
 def denied(*paths: str) -> Capture:

@@ -19,7 +19,7 @@ from healthcheck.store.cordons import State, mean, settle
 from healthcheck.triage.gather import gather
 from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.requalify import requalified
-from provisioning.rma import returning
+from provisioning.remediate.rma import returning
 from tests.healthcheck import machine
 from tests.healthcheck.logworld import (
     ECC,

@@ -31,8 +31,8 @@ from tests.mutation.mutants import Mutant, mutant, sites
 HERE = Path(__file__).parents[1]
 # By subject: the files that are changed, and those whose tests are to notice.
 SUBJECTS = {
-    "triage": ("healthcheck/triage/*.py", ("healthcheck/triage/test_*.py", "provisioning/test_triage_incidents.py",
-                                           "provisioning/test_conditions.py")),
+    "triage": ("healthcheck/triage/*.py", ("healthcheck/triage/test_*.py", "provisioning/triage/test_incidents.py",
+                                           "provisioning/triage/test_conditions.py")),
     # What decides, by the tests that ask it directly: those take seconds, so that no change has to be let off for want of time.
     "decisions": ("healthcheck/triage/*.py", tuple(f"healthcheck/triage/test_{name}.py" for name in (
         "breaker", "correlate", "decide", "faults", "gather", "incidents", "plan", "requalify", "suspect", "windows"))),
@@ -42,7 +42,7 @@ SUBJECTS = {
     # What reads the policy and what else a sweep is judged by: each of these tests loads all rules.
     "policy": ("healthcheck/triage/*.py", ("healthcheck/triage/test_policy*.py", "healthcheck/store/test_versions.py")),
     # So here: by what they keep in memory or in files. Real schedulers take minutes to notice a change that these notice in seconds.
-    "cordon": ("provisioning/cordon*.py", ("provisioning/actions/test_cordon*.py", "provisioning/actions/test_backends.py")),
+    "cordon": ("provisioning/actions/cordon.py", ("provisioning/actions/test_cordon*.py", "provisioning/actions/test_backends.py")),
     "lease": ("provisioning/lease/*.py", tuple(f"provisioning/lease/test_{name}.py" for name in (
         "giveway", "lease", "lease_outcomes", "under_a_lease"))),
 }

@@ -162,7 +162,7 @@ def test_what_no_device_has_is_what_the_rule_makes_of_it(rule: str, room: Room) 
     captures = Captures(room.healthy)
     facts = {name: build_fact(spec, captures) for name, spec in FACTS.items()}
     facts[EARLIER_BOOT] = earlier_boot(room.healthy, node.earlier(room.healthy), LifecycleState.SERVICE)
-    facts[PORT_PLANS] = PortPlans(PORT_PLANS, dict.fromkeys(port.pci for port in facts["ports"]))
+    facts[PORT_PLANS] = PortPlans(PORT_PLANS, dict.fromkeys(port.pci for port in facts["ports"]), frozenset(), frozenset(), frozenset())
     said = []
     for name in set(of.fact_names) & FACTS.keys():
         held = facts[name]

@@ -77,7 +77,7 @@ def _log(found: Found, start: int, end: int, boot: str, caveats: Sequence[str]) 
     whole = any(line.text.startswith(NAMES_ITSELF) for line in lines[:_EARLY + 1])
     said = []
     if found.numbered and lines[0].sequence > 0:
-        said.append(f"the {lines[0].sequence} oldest records of this boot were overwritten before they were read")
+        said.append(f"the {lines[0].sequence} oldest records of this boot are gone")
     elif not whole:
         said.append("the start of this boot is missing")
     if found.numbered:

@@ -1,1 +1,1 @@
-"""The steps, a module each: looks whether it is so, says what would change, and makes it so."""
+"""What each step of a bring-up looks at on a machine and changes there, a module each: `executors.executors` gives all of them by name."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from healthcheck.ruleset.ruleset import Ruleset
 from inventory.model import Node, Privilege
 from inventory.text import clean
@@ -15,7 +16,7 @@ from provisioning.agent import bundle
 from provisioning.agent.install import Do, Done, Wish, act, bounds
 from provisioning.agent.layout import PERIOD_S
 from provisioning.agent.status import status
-from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
 
 KEPT = "agent"      # under which a machine keeps which version was seen in use
 # What the node itself said; a deed that was never begun is begun again.
@@ -36,7 +37,7 @@ class Agent:
         self._building = threading.Lock()
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
-        """See `Doer.look`."""
+        """See `Executor.look`."""
         of = {machine.name: machine for machine in machines}
         nodes = [machine.node for machine in machines]
         for done in act(nodes, self._transport(), Wish(Do.STATUS, root=self._wish.root), bounds(len(nodes), None, self._fanout)):
@@ -44,7 +45,7 @@ class Agent:
             yield done.node, seen(machine, done, self._wanted(machine.node), self._wish.period)
 
     def make(self, machine: Machine, deed: Deed) -> Made:
-        """See `Doer.make`."""
+        """See `Executor.make`."""
         (done,) = self.install([machine.node])
         # A node that did not answer may have gone on: what it was sent installs itself, and doing it again does nothing.
         if not done.ok and done.told:

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.text import clean
 from inventory.transport.base import Stage, Transport
 from provisioning.base import send
 from provisioning.base.told import How, Item, Told
 from provisioning.base.wish import Wish
-from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
 
 # Nothing of ours has run there. Of others from which nothing came back, nobody knows.
 _NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LOGIN, Stage.BECOME, Stage.PYTHON, Stage.TURN)
@@ -28,13 +29,13 @@ class Base:
         self._transport, self._wish, self._fanout = transport, wish, fanout
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
-        """See `Doer.look`."""
+        """See `Executor.look`."""
         of = {machine.name: machine for machine in machines}
         for told in send.look([machine.node for machine in machines], self._transport(), self._wish, fanout=self._fanout):
             yield told.node, seen(of[told.node], told)
 
     def make(self, machine: Machine, deed: Deed) -> Made:
-        """See `Doer.make`."""
+        """See `Executor.make`."""
         (told,) = send.make([machine.node], self._transport(), self._wish)
         if not told.answered:
             return Made(False if told.stage in _NOT_BEGUN else None, clean(f"{told.stage.value if told.stage else 'reply'}: {told.said}"))

@@ -13,10 +13,11 @@ from typing import TypeAlias
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.text import clean
 from provisioning.bmc.base import Bios, BmcError, Controller, Missing, Power, Turn, Wrong
-from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Step, Trouble
-from provisioning.bringup.policy import Absent, Policy
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Seen, Stand, Step
+from provisioning.bringup.policy.model import Absent, Policy
 from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, refused, skip, trouble
 from provisioning.bringup.steps.power import reset
 

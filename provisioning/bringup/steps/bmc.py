@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inventory.text import clean
 from provisioning.bmc.base import Controller
-from provisioning.bringup.model import Machine, Seen, Stand
+from provisioning.bringup.engine.model import Machine, Seen, Stand
 from provisioning.bringup.steps.ofbmc import OfBmc
 
 

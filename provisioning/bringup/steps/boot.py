@@ -13,9 +13,9 @@ from healthcheck.model.outcome import Owner
 from inventory.model import Node
 from inventory.text import clean
 from provisioning.bmc.base import Controller, Missing, Power, Target, Turn
-from provisioning.bringup.banner import banner
-from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Step
-from provisioning.bringup.policy import Policy
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Seen, Stand, Step
+from provisioning.bringup.policy.model import Policy
+from provisioning.bringup.steps.banner import banner
 from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, refused, skip, trouble
 from provisioning.bringup.steps.power import off
 

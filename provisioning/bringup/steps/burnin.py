@@ -12,7 +12,10 @@ from healthcheck.burnin.documentread import load
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.merged import node_of
 from healthcheck.burnin.model import Accusation, Object
+from healthcheck.burnin.ports import presumed
+from healthcheck.burnin.stages import planned
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.errors import MusterError, StoreError, UsageError
 from inventory.model import Node
 from inventory.nodeset import fold
@@ -20,16 +23,14 @@ from inventory.text import clean
 from inventory.transport.base import Limits
 from provisioning.actions.base import ActionError
 from provisioning.actions.choose import Options, backend
-from provisioning.bringup.means import Means
-from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
 from provisioning.bringup.steps.certificate import ENDED, RUN
+from provisioning.bringup.steps.context import StepContext
 from provisioning.burnin import run as running
 from provisioning.burnin.asked import asked
 from provisioning.burnin.consequences import carry_out
-from provisioning.burnin.planpage import presumed
+from provisioning.burnin.progress import ProgressReport
 from provisioning.burnin.record import Record
-from provisioning.burnin.stages import planned
-from provisioning.burnin.telling import Telling
 from provisioning.lease.check import leased, lessor
 
 _KEY = "burnin"
@@ -42,13 +43,13 @@ _MARGIN_S = 600.0
 class BurnIn:
     """Looks at the documents that are kept; makes one burn-in of all machines that were found to need one."""
 
-    def __init__(self, step: Step, means: Means, length: str, stages: str | None) -> None:
+    def __init__(self, step: Step, context: StepContext, length: str, stages: str | None) -> None:
         self.step = step
-        self._means, self._length, self._stages = means, length, stages
+        self._context, self._length, self._stages = context, length, stages
         self._read: dict[Path, Burnin] = {}
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
-        """See `Doer.look`. A burn-in that was ended before this step was begun says nothing of it."""
+        """See `Executor.look`. A burn-in that was ended before this step was begun says nothing of it."""
         newest = self._newest(machines)
         for machine in machines:
             found = newest.get(machine.name)
@@ -104,7 +105,7 @@ class BurnIn:
         """By machine its newest burn-in that ended since it is at this step. Documents of others, and older ones, are passed over."""
         since = {machine.name: machine.began for machine in machines}
         found: dict[str, Burnin] = {}
-        for path in kept(self._means.folder, screenings=False):       # the newest first
+        for path in kept(self._context.folder, screenings=False):       # the newest first
             if not since.keys() - found.keys() or path.stat().st_mtime < min(since.values()):
                 break
             try:
@@ -119,21 +120,21 @@ class BurnIn:
     def _burn(self, nodes: Sequence[Node]) -> tuple[Burnin, list[str]]:
         """The burn-in, and what became of what it found."""
         notes: list[str] = []
-        means = self._means
-        wish = asked(nodes, means.inventory, means.ruleset, means.rules, self._length, self._stages, means.default_sku)
-        if means.inventory.burnin.head is not None:
-            wish = replace(wish, hosts=(means.inventory.burnin.head,))
-        made = lessor(None, backend(means.inventory, Options()), means.who)
+        context = self._context
+        wish = asked(nodes, context.inventory, context.ruleset, context.rules, self._length, self._stages, context.default_sku)
+        if context.inventory.burnin.head is not None:
+            wish = replace(wish, hosts=(context.inventory.burnin.head,))
+        made = lessor(None, backend(context.inventory, Options()), context.who)
         places = running.places_of(wish)
         steps = planned(places, replace(wish.work, ports=presumed(places)), wish.stages)
         longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + _MARGIN_S
-        bounds = Limits(sweep_s=longest, node_s=longest, fanout=means.fanout)
-        record = Record(means.folder, self._length, wish.floors, {"nodes": fold(node.name for node in nodes), "by": "muster bringup"})
-        transport = means.transport()
+        bounds = Limits(sweep_s=longest, node_s=longest, fanout=context.fanout)
+        record = Record(context.folder, self._length, {"nodes": fold(node.name for node in nodes), "by": "muster bringup"})
+        transport = context.transport()
         burnt, _ = running.run(
-            wish, lambda: leased(running.as_plan(wish), transport, bounds, means.folder, made, why="muster bringup: burn-in"),
-            record, lambda steps: Telling(), lambda burnin, withheld: notes.extend(
-                carry_out(means.folder, burnin, withheld, means.who, time.time(), given_back=False)))
+            wish, lambda: leased(running.as_plan(wish), transport, bounds, context.folder, made, why="muster bringup: burn-in"),
+            record, lambda steps: ProgressReport(), lambda burnin, withheld: notes.extend(
+                carry_out(context.folder, burnin, withheld, context.who, time.time(), given_back=False)))
         if record.trouble:
             raise UsageError(f"the burn-in could not be kept: {record.trouble}")
         return burnt, notes

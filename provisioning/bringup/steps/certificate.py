@@ -15,11 +15,12 @@ from healthcheck.certify.results import load_passed, seen_of
 from healthcheck.gate.entries import stands
 from healthcheck.model.hardware import Hardware
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from healthcheck.store.file import opened
 from inventory.errors import CertificateError, MusterError
 from inventory.text import clean
-from provisioning.bringup.means import Means
-from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.ofbmc import skip
 
 RUN, ENDED = "burnin.run", "burnin.ended"      # kept by the step before
@@ -28,17 +29,17 @@ RUN, ENDED = "burnin.run", "burnin.ended"      # kept by the step before
 class Certify:
     """Looks at the signed manifest; makes a certificate of the burn-in that the machine passed."""
 
-    def __init__(self, step: Step, means: Means) -> None:
+    def __init__(self, step: Step, context: StepContext) -> None:
         self.step = step
-        self._means = means
+        self._context = context
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
-        """See `Doer.look`."""
-        means = self._means
+        """See `Executor.look`."""
+        context = self._context
         try:
-            manifest = load_manifest(means.folder)
-            with opened(means.folder, make=True) as store:
-                found = stands(store, manifest, load_certificate_policy(means.rules), time.time())
+            manifest = load_manifest(context.folder)
+            with opened(context.folder, make=True) as store:
+                found = stands(store, manifest, load_certificate_policy(context.rules), time.time())
         except MusterError as error:
             for machine in machines:
                 yield machine.name, _trouble(str(error), "mend that, or make a key: muster certificate key new; then: muster bringup retry "
@@ -75,10 +76,10 @@ class Certify:
         return made
 
     def _certified(self, run: str, names: Sequence[str]) -> dict[str, Made]:
-        means = self._means
+        context = self._context
         try:
-            passed, others = load_passed(means.folder / FOLDER / f"{run}{SUFFIX}", frozenset(names))
-            with opened(means.folder) as store:
+            passed, others = load_passed(context.folder / FOLDER / f"{run}{SUFFIX}", frozenset(names))
+            with opened(context.folder) as store:
                 ready, hardware, missing = seen_of(store, passed)
             done, refused = self._issued(ready, hardware) if ready else ({}, {})
         except MusterError as error:
@@ -89,7 +90,7 @@ class Certify:
     def _issued(self, ready: Sequence[Passed], hardware: Mapping[str, Hardware]) -> tuple[Mapping[str, Certificate], Mapping[str, str]]:
         """The certificates, and who may have none with why: one that a person took back is nobody else's trouble."""
         try:
-            return issue(self._means.folder, ready, hardware, time.time()), {}
+            return issue(self._context.folder, ready, hardware, time.time()), {}
         except CertificateError as error:
             if len(ready) == 1:
                 return {}, {ready[0].node: str(error)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from provisioning.bringup.means import Means
-from provisioning.bringup.model import Deed, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.engine.model import Deed, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.sweeps import judged, swept
 
 KERNEL = "kernel-*"
@@ -16,13 +16,13 @@ _WELL = "checks.well"
 class Checks:
     """Looks by a sweep of all machines that are there; mends nothing."""
 
-    def __init__(self, step: Step, means: Means, profile: str, looks: int, between_s: float) -> None:
+    def __init__(self, step: Step, context: StepContext, profile: str, looks: int, between_s: float) -> None:
         self.step = step
-        self._means, self._profile, self._looks, self._between_s = means, profile, looks, between_s
+        self._context, self._profile, self._looks, self._between_s = context, profile, looks, between_s
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
-        """See `Doer.look`."""
-        reports, found = swept(self._means, machines, (self._profile,), skip=(KERNEL,))
+        """See `Executor.look`."""
+        reports, found = swept(self._context, machines, (self._profile,), skip=(KERNEL,))
         well = {machine.name: int(machine.kept.get(_WELL, "0")) for machine in machines}
         for report in reports:
             seen = judged(report, found.get(report.node))

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Controller, Identity, Missing, Wrong
-from provisioning.bringup.model import Machine, Seen, Stand, Step, Trouble
-from provisioning.bringup.policy import FirmwareWish, Policy
+from provisioning.bringup.engine.model import Machine, Seen, Stand, Step
+from provisioning.bringup.policy.model import FirmwareWish, Policy
 from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, skip
 from provisioning.bringup.steps.versions import compared
 

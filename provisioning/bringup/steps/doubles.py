@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.errors import ConfigError
 from inventory.text import clean
-from provisioning.bringup.model import Trouble
 from provisioning.bringup.steps.ofbmc import skip
 from provisioning.discover.model import number
 

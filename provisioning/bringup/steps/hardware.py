@@ -11,11 +11,12 @@ from typing import TypeVar
 
 from healthcheck.checks.bmc import bmc_fan, bmc_power_supply, bmc_sel_critical, bmc_sensors
 from healthcheck.model.outcome import Finding, Note, Owner
+from healthcheck.model.trouble import Trouble
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Controller, Power, Wrong
 from provisioning.bmc.compare import compare
-from provisioning.bringup.model import Machine, Seen, Stand, Step, Trouble
-from provisioning.bringup.policy import Policy
+from provisioning.bringup.engine.model import Machine, Seen, Stand, Step
+from provisioning.bringup.policy.model import Policy
 from provisioning.bringup.steps.credentials import kept
 from provisioning.bringup.steps.doubles import Doubles
 from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, place, skip

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from healthcheck.model.outcome import NodeReport, Owner, Status
+from healthcheck.model.trouble import Trouble
 from healthcheck.store.readings import Readings
-from provisioning.bringup.means import Means
-from provisioning.bringup.model import Deed, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.engine.model import Deed, Machine, Made, Seen, Stand, Step
 from provisioning.bringup.steps.checks import KERNEL
+from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.sweeps import judged, swept
 
 _NOVEL = "kernel-novel"
@@ -19,13 +20,13 @@ _HAND = ("learn one from sound nodes (muster baseline learn, review, approve), t
 class Kernel:
     """Looks by a sweep of all machines that are there, by the rules of the kernel's log alone; mends nothing."""
 
-    def __init__(self, step: Step, means: Means, profile: str) -> None:
+    def __init__(self, step: Step, context: StepContext, profile: str) -> None:
         self.step = step
-        self._means, self._profile = means, profile
+        self._context, self._profile = context, profile
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
-        """See `Doer.look`."""
-        reports, found = swept(self._means, machines, (self._profile,), only=(KERNEL,))
+        """See `Executor.look`."""
+        reports, found = swept(self._context, machines, (self._profile,), only=(KERNEL,))
         for report in reports:
             yield report.node, of_log(report, found.get(report.node))
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from healthcheck.ruleset.sku import Sku
 from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Controller, Wrong
-from provisioning.bringup.model import Deed, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.engine.model import Deed, Machine, Made, Seen, Stand, Step
 
 Controllers: TypeAlias = Callable[[Node], Controller]
 SkuOf: TypeAlias = Callable[[Node], "Sku | None"]
@@ -34,12 +35,12 @@ class OfBmc(ABC):
         self._controllers = controllers
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
-        """See `Doer.look`."""
+        """See `Executor.look`."""
         for machine in machines:
             yield machine.name, self._looked(machine)
 
     def make(self, machine: Machine, deed: Deed) -> Made:
-        """See `Doer.make`."""
+        """See `Executor.make`."""
         if machine.node.bmc is None:
             return Made(False, "it has no bmc in the inventory")
         try:

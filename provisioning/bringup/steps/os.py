@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Controller, Turn, Wrong
 from provisioning.bmc.base import Power as State
-from provisioning.bringup.banner import banner
-from provisioning.bringup.model import Deed, Machine, Past, Seen, Stand, Step, Trouble
-from provisioning.bringup.policy import Policy
+from provisioning.bringup.engine.model import Deed, Machine, Past, Seen, Stand, Step
+from provisioning.bringup.policy.model import Policy
+from provisioning.bringup.steps.banner import banner
 from provisioning.bringup.steps.boot import Answers
 from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, place, trouble
 from provisioning.bringup.steps.power import on

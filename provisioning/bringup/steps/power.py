@@ -6,10 +6,11 @@ There is no restart: killed between off and on, the next look finds the machine 
 from __future__ import annotations
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from provisioning.bmc.base import Controller
 from provisioning.bmc.base import Power as State
-from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Trouble
-from provisioning.bringup.policy import Power
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Seen, Stand
+from provisioning.bringup.policy.model import Power
 from provisioning.bringup.steps.ofbmc import place, refused
 
 _AGAIN_S = 5.0

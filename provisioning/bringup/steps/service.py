@@ -11,17 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.cli.lifecycle import edited
 from inventory.edit import InventoryFile
 from inventory.errors import InventoryError, MusterError
 from inventory.load import parse_with_origins
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.text import clean, short
-from provisioning.bringup.hold import give, held
-from provisioning.bringup.means import Means
-from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.engine.hold import give, held
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
 from provisioning.bringup.steps.agent import KEPT as AGENT
 from provisioning.bringup.steps.agent import Agent
+from provisioning.bringup.steps.context import StepContext
 
 _TRIES = 3      # a person may edit the file meanwhile
 # Whoever was sent elsewhere meanwhile (rma, maintenance, retired) is not given to jobs: that is a person's word.
@@ -31,15 +32,15 @@ _ONWARD = (LifecycleState.PLANNED, LifecycleState.BRINGUP, LifecycleState.SERVIC
 class Service:
     """Reads the inventory file anew at each look: a person may have edited it meanwhile."""
 
-    def __init__(self, step: Step, means: Means, agent: Agent | None = None) -> None:
+    def __init__(self, step: Step, context: StepContext, agent: Agent | None = None) -> None:
         self.step = step
-        self._means, self._agent = means, agent
+        self._context, self._agent = context, agent
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
-        """See `Doer.look`."""
+        """See `Executor.look`."""
         try:
             nodes = self._nodes()
-            kept = held(self._means.folder, self._means.inventory, [machine.name for machine in machines])
+            kept = held(self._context.folder, self._context.inventory, [machine.name for machine in machines])
         except MusterError as error:
             for machine in machines:
                 yield machine.name, Seen(Stand.UNKNOWN, clean(str(error), 300))
@@ -49,7 +50,7 @@ class Service:
         for machine in machines:
             node = nodes.get(machine.name)
             if node is None:
-                yield machine.name, Seen(Stand.UNKNOWN, f"{self._means.path} does not name it any more")
+                yield machine.name, Seen(Stand.UNKNOWN, f"{self._context.path} does not name it any more")
                 continue
             if node.lifecycle.state not in _ONWARD:
                 yield machine.name, _elsewhere(node)
@@ -68,8 +69,8 @@ class Service:
 
     def _nodes(self) -> Mapping[str, Node]:
         """As the file has them now."""
-        given = InventoryFile.read(self._means.path)
-        return parse_with_origins(given.text, str(given.path), self._means.ruleset.skus).inventory.nodes
+        given = InventoryFile.read(self._context.path)
+        return parse_with_origins(given.text, str(given.path), self._context.ruleset.skus).inventory.nodes
 
     def _agents(self, machines: Sequence[Machine]) -> dict[str, Seen]:
         """How the agents stand of those machines on which this bring-up has seen one."""
@@ -82,15 +83,15 @@ class Service:
 
     def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
         """Edits the file once for all of them, tells their agents, and then gives them to jobs."""
-        names, means = [machine.name for machine in machines], self._means
+        names, context = [machine.name for machine in machines], self._context
         try:
-            set_lifecycle(means.path, names, LifecycleState.SERVICE, means.ruleset.skus)
+            set_lifecycle(context.path, names, LifecycleState.SERVICE, context.ruleset.skus)
             nodes = self._nodes()
             self._tell([replace(machine, node=nodes[machine.name], deeds=()) for machine in machines])
-            given = {one.node: one for one in give(means.folder, means.inventory, names, means.who, time.time)}
+            given = {one.node: one for one in give(context.folder, context.inventory, names, context.who, time.time)}
         except MusterError as error:
             return dict.fromkeys(names, Made(False, clean(str(error), 300)))
-        written = f"written to {means.path}"
+        written = f"written to {context.path}"
         return {name: Made(name not in given or not given[name].failed,
                            f"{written}; {clean(given[name].said, 200)}" if name in given else written) for name in names}
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.enroll import Outcome
 from inventory.enrolment import Subject, decided, scanned, subject_of, written
 from inventory.errors import ConfigError, MusterError
@@ -21,8 +22,8 @@ from inventory.text import clean
 from inventory.transport.base import Failure, Stage, Transport
 from provisioning.base.send import identify
 from provisioning.base.who import Who, kept
-from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
-from provisioning.bringup.same import mixed
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.steps.identity import mixed
 
 _SCAN_S = 60.0
 # The store is read once for all machines of a moment.
@@ -56,7 +57,7 @@ class Ssh:
         self._read: tuple[float, Mapping[str, Mapping[str, str]]] = (float("-inf"), {})
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
-        """See `Doer.look`."""
+        """See `Executor.look`."""
         found = {who.node: who for who in identify([machine.node for machine in machines], self._transport(), fanout=self._fanout)}
         with self._lock:
             self._known |= {name: who for name, who in found.items() if who.failure is None}
@@ -130,7 +131,7 @@ class Ssh:
         return _stuck(decision.reason or decision.outcome.value, f"see: muster inventory enroll {name} --dry-run")
 
     def make(self, machine: Machine, deed: Deed) -> Made:
-        """Pins the keys that were looked at, and no others. See `Doer.make`."""
+        """Pins the keys that were looked at, and no others. See `Executor.make`."""
         try:
             (subject,) = self._subjects([machine.node])
             shown = "pin:" + ",".join(sorted(map(fingerprint, subject.decision.add)))

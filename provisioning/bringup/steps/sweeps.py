@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from healthcheck.model.outcome import Finding, NodeReport, Owner, Result, Severity, Status
 from healthcheck.model.recording import Recording
+from healthcheck.model.trouble import Trouble
 from healthcheck.report.progress import progress
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Readings, readings
@@ -18,15 +19,15 @@ from healthcheck.sweep.looks import Looks
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
 from inventory.text import clean
-from provisioning.bringup.means import Means
-from provisioning.bringup.model import Machine, Seen, Stand, Trouble
+from provisioning.bringup.engine.model import Machine, Seen, Stand
+from provisioning.bringup.steps.context import StepContext
 
 _MOST = 40          # troubles of one machine: a punch list is read by people
 PARTS = {"gpu": "gpu", "nvme": "drive", "chassis": "node", "port": "port"}
 
 
 def swept(
-    means: Means, machines: Sequence[Machine], profiles: tuple[str, ...], only: tuple[str, ...] = (), skip: tuple[str, ...] = (),
+    context: StepContext, machines: Sequence[Machine], profiles: tuple[str, ...], only: tuple[str, ...] = (), skip: tuple[str, ...] = (),
 ) -> tuple[tuple[NodeReport, ...], Mapping[str, Readings]]:
     """One sweep of these machines, which is in the store afterwards."""
     found: dict[str, Readings] = {}
@@ -34,13 +35,13 @@ def swept(
     def told(recording: Recording) -> None:
         found[recording.node] = readings(recording)
 
-    plan = sweep.Plan([machine.node for machine in machines], means.ruleset.select(only, skip), means.default_sku, "muster bringup", only,
-                      skip, profiles)
+    plan = sweep.Plan([machine.node for machine in machines], context.ruleset.select(only, skip), context.default_sku, "muster bringup",
+                      only, skip, profiles)
     began = time.time()
-    outcome = sweep.live(plan, means.transport(), sweep.limits(None, means.fanout), progress(len(machines), "look", quiet=True),
-                         looks=Looks(means.folder), told=told, words=words_in(means.folder))
-    with opened(means.folder, make=True) as store:
-        known = record(store, Sweep(began, time.time(), outcome.partial, plan.source, means.ruleset.digest, profiles, bool(only or skip),
+    outcome = sweep.live(plan, context.transport(), sweep.limits(None, context.fanout), progress(len(machines), "look", quiet=True),
+                         looks=Looks(context.folder), told=told, words=words_in(context.folder))
+    with opened(context.folder, make=True) as store:
+        known = record(store, Sweep(began, time.time(), outcome.partial, plan.source, context.ruleset.digest, profiles, bool(only or skip),
                                     judged_by(plan.ruleset, version("cluster-muster")), who()),
                        outcome.assessed.reports, found)
     return known, found

@@ -51,6 +51,17 @@ def test_a_clean_log_has_no_finding_and_says_that_no_baseline_judged_what_is_new
     assert [(one["rule"], one["origin"]) for one in unknown] == [("kernel-baseline", "muster")]
 
 
+def test_a_log_whose_oldest_records_the_kernel_overwrote_is_judged_by_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "saved").write_text("6,120,5000000,-;nfs: a quiet hour\n6,121,6000000,-;nfs: another\n6,130,7000000,-;nfs: a third\n")
+    code, document = checked(tmp_path, "saved")
+    results = {result["rule"]: result for result in document["nodes"][0]["results"]}
+    assert (code, findings(document), results["kernel-fault"]["status"]) == (3, [], "pass")
+    assert results["kernel-fault"]["reason"] == ("of this boot, the 120 oldest records are gone from the kernel's buffer; "
+                                                 "8 records are missing, in 1 places")
+    (tmp_path / "saved").write_text(f"6,120,5000000,-;nfs: a quiet hour\n4,121,6000000,-;{XID.split('] ')[1]}\n")
+    assert [finding["rule"] for finding in findings(checked(tmp_path, "saved")[1])] == ["kernel-xid"]
+
+
 @pytest.mark.parametrize("pack", [False, True])
 def test_a_bad_line_is_found_by_name_and_quoted_as_it_stands_in_the_file(tmp_path: Path, pack: bool) -> None:
     data = f"{BOOT}{XID}\n".encode()

@@ -22,6 +22,7 @@ from healthcheck.baseline.forms.boots import MOST_BOOTS
 from healthcheck.kernellog.model import LONGEST_LINE, Line, Log
 from healthcheck.kernellog.provenance import USER_SPACE, marked
 from inventory.errors import UsageError
+from tests.healthcheck import machine
 
 RECORDED = Path(__file__).resolve().parents[2] / "recordings" / "kernel" / "forms"
 # The kernel's own records of one boot in the recordings: seconds, priority, text.
@@ -235,10 +236,9 @@ def test_a_subsystem_is_that_of_the_record_above_it_and_no_text_imitates_it() ->
     assert [line.subsystem for line in log.lines] == ["", "", "", "usb", ""]
 
 
-def test_overwritten_records_and_gaps_are_told() -> None:
+def test_records_that_are_gone_and_gaps_are_reported() -> None:
     log = one("6,120,5000000,-;a\n6,121,5000001,-;b\n6,130,5000002,-;c\n")
-    assert "the 120 oldest records of this boot were overwritten before they were read" in log.caveats
-    assert "8 records are missing, in 1 places" in log.caveats
+    assert log.caveats == ("the 120 oldest records of this boot are gone", "8 records are missing, in 1 places")
 
 
 LINES = st.builds(
@@ -263,20 +263,18 @@ def test_any_line_written_as_kmsg_is_read_back_with_the_mark_of_who_wrote_it(lin
 
 
 def test_the_kernel_log_fact_reads_what_to_kmsg_writes() -> None:
-    from healthcheck.facts.kernel import KernelLog
 
     log = one("[    1.500000] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n")
-    fact = KernelLog(name="kernel log", text=to_kmsg(log))
+    fact = machine.kernel_log(to_kmsg(log))
     assert fact.newest == 1.5
     assert "NVRM: Xid" in fact.text
 
 
 def test_the_kernel_log_fact_and_a_saved_log_of_the_same_records_give_the_same_lines() -> None:
-    from healthcheck.facts.kernel import KernelLog
     from healthcheck.kernellog.provenance import marked_records
 
     single = [line for line in KMSG.splitlines(keepends=True) if "\\x" not in line]
-    fact = KernelLog(name="kernel log", text=marked_records("".join([*single, "12,7,2900000,-;NVRM: Xid (PCI:0000:3b:00): 79\n SUBSYSTEM=pci\n"])))
+    fact = machine.kernel_log(marked_records("".join([*single, "12,7,2900000,-;NVRM: Xid (PCI:0000:3b:00): 79\n SUBSYSTEM=pci\n"])))
     assert list(fact.records()) == list(read(fact.text.encode(), "x")[0].lines)
     assert [(line.text, line.subsystem) for line in fact.records()] == [
         ("Linux version 6.8.0", ""), ("pci 0000:3b:00.0: [10de:2330] type 00", "pci"), ("written by user space: NVRM: Xid (PCI:0000:3b:00): 79", "pci")]

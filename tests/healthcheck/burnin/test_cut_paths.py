@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.model import Accusation, Kind, Object, Seat, Stage, Task
 from healthcheck.burnin.watch import Patience
 from inventory.transport.local import LocalTransport
+from provisioning.burnin.conductor import Conductor
 from tests.testbed import torches
 from tests.testbed.namespaces import Net, namespaces
 

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Seat, Stage, Task, TaskResult
 from healthcheck.burnin.watch import Patience
 from inventory.model import BurnIn, Node
 from inventory.transport.local import LocalTransport
 from inventory.transport.remote import RemoteTransport
+from provisioning.burnin.conductor import Conductor
 from tests.testbed import badgpu, torches
 from tests.testbed.collector import MARK, await_none_with, processes_with
 from tests.testbed.require import require
@@ -197,7 +197,7 @@ def test_work_of_single_ranks_names_the_gpu_that_multiplies_wrongly(bed: Bed) ->
 
 ALONE = """
     import sys
-    from healthcheck.burnin.conduct import Conductor
+    from provisioning.burnin.conductor import Conductor
     from healthcheck.burnin.model import Kind, Seat, Stage, Task
     from inventory.model import BurnIn, Node
     from inventory.transport.local import LocalTransport

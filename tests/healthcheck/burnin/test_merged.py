@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,14 @@ def test_a_gpu_or_rail_outranks_its_node_and_takes_its_tests() -> None:
 
 def test_a_node_that_went_away_is_told_beside_its_gpu() -> None:
     assert len(merged([of(Object.NODE, "gpu001", faults.LOST), of(Object.GPU, "gpu001:3")], PLACES)) == 2
+
+
+@pytest.mark.parametrize(("part", "fault", "node"), [
+    (Object.RAIL, faults.SLOW_LINK, faults.WRONG_DATA), (Object.RAIL, faults.COUNTED, faults.WRONG_DATA), (Object.RAIL, faults.COUNTED, faults.DEAD),
+    (Object.GPU, faults.SLOW, faults.WRONG_DATA), (Object.GPU, faults.SLOW, faults.WRONG_STORAGE)])
+def test_what_a_part_of_a_node_cannot_have_done_stays_the_nodes(part: Object, fault: str, node: str) -> None:
+    of_part = of(part, "gpu001:3" if part is Object.GPU else "gpu001/rail3", fault)
+    assert {(one.object, one.fault) for one in merged([of(Object.NODE, "gpu001", node), of_part], PLACES)} == {(part, fault), (Object.NODE, node)}
 
 
 def test_a_node_or_part_of_one_outranks_its_pairs_and_no_others() -> None:

@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.faults import WRONG_DATA
 from healthcheck.burnin.model import Accusation, Kind, Object, Seat, Stage, Task, TaskResult
 from healthcheck.burnin.watch import Patience
 from healthcheck.burnin.wrongdata import wrong_data
 from inventory.model import BurnIn, Node
 from inventory.transport.local import LocalTransport
+from provisioning.burnin.conductor import Conductor
 from tests.testbed import badgpu, torches
 
 WORLD = 8

@@ -45,6 +45,7 @@ class Fabric:
     noise: float = 0.0
     seed: int = 1
     silent: set[int] = field(default_factory=set)       # rails of which alone nothing can be judged
+    share: float = 1.0      # of its tests that fail of what is bad
 
     def __post_init__(self) -> None:
         self.of = {place.node: place for place in self.places}
@@ -57,7 +58,8 @@ class Fabric:
                 or (ends[0] != ends[1] and not self.uplinks.isdisjoint(ends)) or not self.switches.isdisjoint(ends))
 
     def tested(self, each: Pair, test: str, rails: Iterable[int], fault: str) -> Sample:
-        failed = self.chance.random() < self.noise or any(self.bad(each, rail) for rail in rails)
+        bad = any(self.bad(each, rail) for rail in rails)
+        failed = self.chance.random() < (self.share if bad else self.noise)
         return Sample(each, test, Outcome.FAIL if failed else Outcome.PASS, fault)
 
     def found(self, fault: str = faults.SLOW, usable: Mapping[str, Iterable[int]] | None = None) -> tuple[Accusation, ...]:
@@ -86,7 +88,7 @@ def test_a_node_with_one_bad_rail_is_named_by_that_rail_with_the_tests_of_both()
     fabric = Fabric(cluster(2, 16), rails={("n007", 2)})
     [one] = fabric.found()
     assert (one.object, one.name, one.fault, one.confirmed) == (Object.RAIL, "n007/rail2", faults.SLOW_LINK, True)
-    assert one.why.startswith("with rail 2 alone failed in ") and one.why.endswith("; rails 0, 1, 3 passed")
+    assert one.why.startswith("with rail 2 alone, from the GPU beside it, failed in ") and one.why.endswith("; rails 0, 1, 3 passed")
     tests = [test.partition(":")[0] for test in one.tests_for]
     assert any(test.startswith("rail-confirm-1-2-") for test in tests) and any(not test.startswith("rail") for test in tests)
     assert all("n007" in test for test in one.tests_for)
@@ -101,6 +103,25 @@ def test_a_node_that_is_slow_on_every_rail_or_on_none_alone_stays_the_node() -> 
     together = Fabric(cluster(2, 16), nodes={"n007"})
     together.bad = lambda each, rail: False if together.rounds else "n007" in each        # type: ignore[method-assign]
     assert named(together.found()) == {("node", "n007")} and together.rounds
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
+def test_a_node_that_fails_now_and_then_is_put_down_to_no_rail(share: float) -> None:
+    for seed in range(20):
+        found = Fabric(cluster(2, 16), nodes={"n007"}, noise=0.003, share=share, seed=seed).found()
+        assert named(one for one in found if one.object is not Object.UNEXPLAINED) <= {("node", "n007")}, seed
+
+
+def test_a_rail_that_fails_in_half_of_its_tests_is_named_when_the_others_have_passed_for_long_enough() -> None:
+    found = [named(Fabric(cluster(2, 16), rails={("n007", 2)}, noise=0.003, share=0.5, seed=seed).found()) for seed in range(20)]
+    assert all(one <= {("rail", "n007/rail2"), ("node", "n007")} for one in found)
+    assert found.count({("rail", "n007/rail2")}) >= 10
+
+
+def test_wrong_data_is_no_rails_for_the_gpu_beside_it_may_have_made_it() -> None:
+    fabric = Fabric(cluster(2, 16), rails={("n007", 2)})
+    [one] = fabric.found(faults.WRONG_DATA)
+    assert (one.object, one.name, one.fault, one.confirmed) == (Object.NODE, "n007", faults.WRONG_DATA, True) and fabric.rounds == []
 
 
 def test_a_rail_of_which_nothing_could_be_judged_is_neither_named_nor_said_to_have_passed() -> None:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from healthcheck.burnin import faults
 from healthcheck.burnin.compare import Change, compare
 from healthcheck.burnin.comparepage import lines
-from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.floors import Floors, approve, load_floors, write
 from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import Judgement, Outcome
@@ -32,6 +31,7 @@ from healthcheck.config.rulesfolder import packaged
 from inventory.model import BurnIn, Node
 from inventory.nodeset import fold
 from inventory.transport.local import LocalTransport
+from provisioning.burnin.conductor import Conductor
 from tests.healthcheck.burnin import made
 from tests.testbed import badgpu, torches
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.floors import Floors, Learned
 from healthcheck.burnin.isolate import Isolation
 from healthcheck.burnin.late import slow
@@ -21,6 +20,7 @@ from healthcheck.burnin.rounds import tasks
 from healthcheck.burnin.setting import setting_of
 from healthcheck.config.rulesfolder import packaged
 from inventory.transport.local import LocalTransport
+from provisioning.burnin.conductor import Conductor
 from tests.testbed import torches
 from tests.testbed.namespaces import MBIT, Net, namespaces
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.model import End, Kind, Object, Seat, Stage, Task
 from healthcheck.burnin.watch import Patience
 from inventory.model import BurnIn, Node
 from inventory.transport.local import LocalTransport
+from provisioning.burnin.conductor import Conductor
 from tests.testbed import fuse, torches
 from tests.testbed.mounts import WHY_NOT, bound, can_mount
 from tests.testbed.require import require

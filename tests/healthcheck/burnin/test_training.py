@@ -13,7 +13,7 @@ from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.late import late
 from healthcheck.burnin.model import Accusation, Kind, Object, Stage, TaskResult, Wrong
-from healthcheck.burnin.running import Running
+from healthcheck.burnin.statemachine import TaskRun
 from healthcheck.burnin.training import odd_nodes, unequal
 from healthcheck.burnin.watch import Patience
 from tests.healthcheck.burnin.made import ASKED, FLOORS, NCCL, TRAINED, burnt, changed, places, result, sound, task, trained
@@ -160,8 +160,8 @@ def test_who_is_late_with_a_step_is_named_as_in_an_all_reduce() -> None:
 
 def test_a_training_s_result_names_who_is_wrong_as_soon_as_it_is_there() -> None:
     whole = training({"gpu001:2": GRADS}, BOTH)
-    running = Running(whole.task, Patience(), 0.0)
+    running = TaskRun(whole.task, Patience(), 0.0)
     for rank, report in enumerate(whole.reports):
-        running.hear(report.seat.node, {"report": {"task": "t", "rank": rank, "report": {
+        running.message(report.seat.node, {"report": {"task": "t", "rank": rank, "report": {
             "end": "done", "figures": dict(report.figures), "checksums": dict(report.checksums), "facts": dict(NCCL)}}}, 1.0)
     assert [one.name for one in running.result(2.0).accusations] == ["gpu001:2"]

@@ -107,7 +107,7 @@ def test_errors_that_several_have_while_connections_are_made_accuse_nobody_and_o
 
 
 def test_an_end_without_a_report_is_told_with_its_exit_code_and_last_words() -> None:
-    found = look(ranks(ended={4: NOW - 0.6}, code={4: 3}, said={4: "out of memory"}, progress={4: at(0, "setup")}))
+    found = look(ranks(ended={4: NOW - 0.6}, code={4: 3}, last_line={4: "out of memory"}, progress={4: at(0, "setup")}))
     assert named(found) == {"n1:0": faults.DEAD}
     assert found is not None and "exit 3, without a report, in setup of iteration 0: out of memory" in found.accusations[0].why
 

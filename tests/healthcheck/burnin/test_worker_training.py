@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.model import Accusation, Kind, Object, Seat, Stage, Task, TaskResult
 from healthcheck.burnin.training import odd_nodes
 from healthcheck.burnin.watch import Patience
 from inventory.model import BurnIn, Node
 from inventory.transport.local import LocalTransport
+from provisioning.burnin.conductor import Conductor
 from tests.testbed import badgpu, torches
 
 NODES, GPUS, STEPS = 3, 2, 24

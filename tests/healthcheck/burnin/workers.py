@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from healthcheck.burnin.keyserver import Gone, KeyServer, Said
 from healthcheck.burnin.program import build
 from healthcheck.burnin.wire import TOKEN
+from provisioning.burnin.keyserver import AgentGone, AgentMessage, KeyServer
 
 
 @dataclass
@@ -81,10 +81,10 @@ class Nodes:
         end = time.monotonic() + seconds
         while True:
             event = self.server.events.get(timeout=max(0.01, end - time.monotonic()))
-            if isinstance(event, Said):
+            if isinstance(event, AgentMessage):
                 self.server.taken(event)
                 return event.node, event.message
-            if isinstance(event, Gone):
+            if isinstance(event, AgentGone):
                 self.gone.append(event.node)
                 return event.node, {}
 
@@ -95,7 +95,7 @@ class Nodes:
         task = f"task-{self.count}"
         self.server.open(task)
         for node in dict.fromkeys(node for node, _ in seats):
-            self.server.tell(node, {"task": {
+            self.server.send(node, {"task": {
                 "id": task, "kind": kind, "stage": "node", "seconds": seconds, "overtime": 20, "params": params, "environment": dict(environment or {}),
                 "world": len(seats), "seats": [[rank, gpu] for rank, (name, gpu) in enumerate(seats) if name == node]}})
         return task
@@ -126,7 +126,7 @@ class Nodes:
     def tell_all(self, message: dict[str, Any]) -> None:
         """The same to every agent."""
         for name in self.names:
-            self.server.tell(name, message)
+            self.server.send(name, message)
 
     def task(self, kind: str, seats: Sequence[tuple[str, int]], **given: Any) -> Came:
         """A whole task, from its beginning to its end."""

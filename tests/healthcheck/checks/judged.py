@@ -66,7 +66,7 @@ def cohort(rule: str, *seen: Recording) -> list[tuple[Status, str]]:
 
 def _facts(rule: Rule, recording: Recording, earlier: Recording | None = None) -> dict[str, Any]:
     names = set(rule.checked.facts)
-    handed: dict[str, Any] = {PORT_PLANS: PortPlans("port plans", {})} if PORT_PLANS in names else {}
+    handed: dict[str, Any] = {PORT_PLANS: PortPlans("port plans", {}, frozenset(), frozenset(), frozenset())} if PORT_PLANS in names else {}
     if EARLIER_BOOT in names:
         handed[EARLIER_BOOT] = earlier_boot(recording, earlier, LifecycleState.SERVICE)
     return handed | {name: build_fact(FACTS[name], Captures(recording)) for name in names if name not in handed}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -12,9 +13,8 @@ from hypothesis import strategies as st
 from healthcheck.checks import disk, hca, memory
 from healthcheck.checks.kernel_event import _ELSEWHERE
 from healthcheck.config import linear
-from healthcheck.facts import kernel
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.kernel import _LONGEST, _RECORD, WORDS, Form, KernelLog, _words, unescape
+from healthcheck.facts.kernel import _LONGEST, _RECORD, WORDS, Form, KernelLog, Records, unescape
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.values import Partial
 from healthcheck.kernellog.fold import Folding
@@ -85,10 +85,9 @@ def test_lines_of_a_form_are_found_by_their_words_as_without_them(said: list[str
     text = log([*said, more.replace("\n", " ")], 0)
     found = build_fact(FACTS["kernel_log"], Captures(look("n0", text)))
     quick = found.value if isinstance(found, Partial) else found
-    assert isinstance(quick, KernelLog) and quick.words is not None
+    assert isinstance(quick, KernelLog)
     for form in _ELSEWHERE:
         found_in = [(line.text, match.span(), match.string) for line, match in quick.matching(form)]
-        assert found_in == [(line.text, match.span(), match.string) for line, match in KernelLog("kernel log", text).matching(form)]
         # As if each record were asked, whatever words it holds; and whoever asks one is told the same.
         assert found_in == [(text, match.span(), match.string) for text in quick.records().texts if (match := form.match(text))]
 
@@ -118,7 +117,7 @@ def test_of_a_record_of_several_lines_a_driver_may_have_written_each() -> None:
 @given(SAID, st.sampled_from(["", "x" * 9000, "a\\x5cb", "\\x0a"]))
 def test_records_are_the_same_however_they_are_read(said: list[str], more: str) -> None:
     text = "junk\n" + log([*said, more], 3) + " CONTINUED=1\n"
-    records = KernelLog("kernel log", text).records()
+    records = Records(text)
     whole = [unescape(match[5][:_LONGEST]) for match in _RECORD.finditer(text)]
     assert records.texts == whole == [line.text for line in records]
     assert len(records) == len(said) + 1 and [line.sequence for line in records] == list(range(3, 4 + len(said)))
@@ -137,35 +136,29 @@ def test_where_no_line_may_be_of_a_report_each_event_is_a_line_and_its_template_
 
 def test_logs_that_fold_to_the_same_are_equal() -> None:
     one, same, other = (Folding(records, records.texts) for records in (
-        KernelLog("kernel log", log(said, 0)).records() for said in (["a 1", "b 2"], ["a 1", "b 2"], ["a 1", "b 3"])))
+        Records(log(said, 0)) for said in (["a 1", "b 2"], ["a 1", "b 2"], ["a 1", "b 3"])))
     assert one == same and hash(one) == hash(same) and one != other
 
 
 @settings(deadline=None)
 @given(SAID, st.integers(0, 3))
 def test_what_is_told_of_some_templates_is_what_the_digest_tells_of_them(said: list[str], every: int) -> None:
-    records = KernelLog("kernel log", log(said, 0, 1000)).records()
+    records = Records(log(said, 0, 1000))
     folding = Folding(records, records.texts)
     some = sorted(folding.templates)[::every + 1]
     assert list(folding.of(some)) == [told for told in folding.told if told.template in some or told.kind is not Kind.LINE]
 
 
 @settings(deadline=None)
-@given(st.lists(st.one_of(SAID, st.lists(st.text(max_size=30), max_size=4)), min_size=1, max_size=4))
-def test_words_are_found_in_lines_like_others_as_in_those_met_first(logs: list[list[str]]) -> None:
-    for said in [*logs, *([text.translate(str.maketrans("0123456789", "9876543210")) for text in said] for said in logs)]:
-        assert _words(said) == {word for word in WORDS if any(word in text for text in said)}
+@given(st.lists(SAID, min_size=1, max_size=2))
+def test_a_log_says_the_words_that_stand_in_one_of_its_lines(logs: list[list[str]]) -> None:
+    text, earlier = (log(said, 0) for said in (*logs, [])[:2])
+    quick = machine.kernel_log(text, earlier=earlier)
+    assert {word for word in WORDS if quick.says(word)} == {word for word in WORDS if any(word in said for said in chain.from_iterable(logs))}
 
 
-def test_words_hold_no_digit_and_lines_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_word_holds_a_digit() -> None:
     assert not any(character.isdigit() for word in WORDS for character in word)
-    monkeypatch.setattr(kernel, "_WITHOUT_WORDS", remembered := set())
-    monkeypatch.setattr(kernel, "_MOST_REMEMBERED", 8)
-    for start in range(0, 60, 6):
-        _words([f"line {'abcdefghij'[number % 10] * number}" for number in range(start, start + 6)])
-        assert 0 < len(remembered) <= 8
-    _words(["x" * number for number in range(100)])
-    assert len(remembered) <= 8 and not any(len(text) > 400 for text in remembered)
 
 
 def test_a_form_whose_words_nobody_looks_for_is_refused() -> None:

@@ -18,7 +18,7 @@ import pytest
 from healthcheck.collector import program
 from healthcheck.collector.onnode import nvml as collector_nvml
 from healthcheck.facts.gpu import NVML
-from healthcheck.facts.gpuline import READINGS
+from healthcheck.facts.gpuanswer import READINGS
 from healthcheck.model.probes import Kind, Probe
 from healthcheck.model.recording import Capture, Outcome
 from inventory.errors import MusterError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,3 +77,18 @@ def test_every_file_cut_at_every_byte_is_what_it_says_or_nothing() -> None:
         value = build_fact(FACTS["nvmes"], captures)
         drives = value.value if isinstance(value, Partial) else value
         assert isinstance(drives[3].state, Unmeasured)
+
+
+@pytest.mark.parametrize("exit_status", [2, 4, 6])
+def test_a_disk_that_could_not_be_asked_has_no_readings(exit_status: int) -> None:
+    disk = read_disk("nvme0", Said(exit_status, json.dumps({
+        "device": {"protocol": "NVMe"}, "serial_number": "S", "nvme_smart_health_information_log": {"available_spare": 90, "percentage_used": 1}})))
+    assert isinstance(disk.spare, Unmeasured) and isinstance(disk.used_percent, Unmeasured)
+
+
+def test_disks_are_told_in_the_order_of_their_names_in_whatever_order_they_answered() -> None:
+    files = {f"/sys/class/nvme/nvme{number}": FileCapture(Outcome.DONE, "exit 0\n" + json.dumps({
+        "device": {"protocol": "NVMe"}, "serial_number": f"S{number}", "nvme_smart_health_information_log": {"available_spare": 90 - number}}))
+        for number in (10, 2, 1)}
+    found = build_fact(FACTS["disk_health"], Captures(machine.recording(disk_smart=Capture(Outcome.DONE, None, 0.0, 1, files=files))))
+    assert [(disk.name, disk.spare, disk.serial) for disk in found] == [(f"nvme{n}", 90 - n, f"S{n}") for n in (1, 2, 10)]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from healthcheck.facts import gpu_process, nvlink
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.gpuline import sent
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.scrub import scrub
@@ -214,32 +213,6 @@ def test_an_answer_that_ends_early_without_a_word_is_not_whole_either() -> None:
         for name in OF_NVML:
             value = built(name, dataclasses.replace(whole, text="".join(lines[:count])))
             assert isinstance(value, (Partial, Unmeasured)), (name, count)
-
-
-PIECES = st.lists(st.sampled_from([
-    '{', '}', '"index": 0', ', ', '"nvlinks": {"ok": ', '"p2p": {"ok": ', '[[1, 2]]', '[]', '}', '"x]}y"', '"a": ', 'null', '[', ']', '"p2p"',
-    '"error": [1, "no"]', '"nvlinks": {"ok": [[1, 7]]}', '"p2p": {"ok": [[0]]}', '{"ok": null}', '"n\\u0076links": 1', '\\', '"', "7",
-]), max_size=14).map("".join)
-WHOLE = st.lists(st.sampled_from([
-    '"index": 0', '"nvlinks": {"ok": [[1, 7, "0000:05:00.0"]]}', '"p2p": {"ok": []}', '"nvlinks": {"ok": null}', '"p2p": {"ok": [[0]], "x": 1}',
-    '"a": {"nvlinks": {"ok": [[1]]}}', '"nvlinks": {"ok": ["]}"]}', '"nvlin\\u006bs": {"na": true}', '"a": "\\"p2p\\": {\\"ok\\": [1]}"',
-    '"nvlinks": {"ok": 7}, "b": [1]', '"p2p": {"ok": [{"nvlinks": {"ok": [3]}}]}',
-]), max_size=5).map(lambda members: "{" + ", ".join(members) + "}")
-
-
-@settings(deadline=None, max_examples=600)
-@given(text=PIECES | WHOLE | PIECES.map(lambda text: "{" + text + "}"))
-def test_a_line_of_which_parts_were_met_before_says_what_it_says_when_read_whole(text: str) -> None:
-    try:
-        whole = json.loads(text)
-    except ValueError:
-        with pytest.raises(json.JSONDecodeError):
-            sent(text)
-        return
-    found = sent(text)
-    assert found == whole
-    for key, rows in getattr(found, "texts", {}).items():
-        assert {"ok": json.loads(rows)} == whole[key]
 
 
 VALUES = st.recursive(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures
 from healthcheck.facts.gpu import NVML, Gpu, gpu_presence, gpus
-from healthcheck.facts.gpuline import READINGS
+from healthcheck.facts.gpuanswer import READINGS
 from healthcheck.facts.smivalues import NOT_PRINTED
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread
 from healthcheck.model.probes import Kind, Probe

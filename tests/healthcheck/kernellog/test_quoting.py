@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.catalogueload import load_catalogue
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.xid import read_xids
 from healthcheck.kernellog.model import Entry
 from healthcheck.kernellog.quoting import USER, all_blanked, blanked, messages
 from healthcheck.kernellog.quotingforms import FORMS
 from healthcheck.model.outcome import Severity
+from tests.healthcheck import machine
 from tests.healthcheck.baseline.labels import labelled
 from tests.healthcheck.kernellog.quotes import Format, formats
 
@@ -71,8 +71,8 @@ def test_no_fault_in_any_users_text_convicts_anybody() -> None:
 @pytest.mark.parametrize("form", formats(), ids=lambda form: form.name)
 def test_no_xid_no_sxid_and_no_reset_is_read_from_a_users_text(form: Format) -> None:
     rows = "".join(f"6,{number},{number}000000,-;{_escaped(form.filled(text))}\n" for number, text in enumerate(XIDS))
-    own, _ = read_xids(KernelLog("kernel log", f"6,0,1000000,-;{_escaped(form.filled(PLAIN))}\n"))
-    found, unread = read_xids(KernelLog("kernel log", rows))
+    own, _ = read_xids(machine.kernel_log(f"6,0,1000000,-;{_escaped(form.filled(PLAIN))}\n"))
+    found, unread = read_xids(machine.kernel_log(rows))
     assert {event.number for event in found.events} <= {event.number for event in own.events}
     assert (found.switch_events, found.resets, unread) == ((), (), [])
 

@@ -391,11 +391,19 @@ def test_a_machine_without_gpus_and_ports_is_like_cpu_only() -> None:
         "memory_gib", "docker", "cpu_count", "dimm_count", "numa_nodes", "nvme_count"}
 
 
+NO_PORTS = dict.fromkeys(("port_sysfs", "port_counters", "hca_sysfs"), machine.done())
+
+
+def test_a_sku_without_ports_says_of_all_that_is_empty_without_them_that_it_may_be() -> None:
+    captures = Captures(machine.recording("n1", **NO_PORTS))
+    empty = {name for name, spec in FACTS.items() if build_fact(spec, captures) == ()}
+    assert len(empty) == 5 and RULES.skus["cpu-only"].empty >= empty and set(skus.OF_PORTS) == empty - {"ports"}
+
+
 @pytest.mark.parametrize("sku", ["cpu-only", None])
 def test_a_machine_that_has_no_ports_and_is_to_have_none_lacks_nothing_that_hangs_on_them(sku: str | None) -> None:
     """Without a SKU it is to have what most of its kind have: none of four has any."""
-    none = dict.fromkeys(("port_sysfs", "port_counters", "hca_sysfs"), machine.done())
-    bare = {"gpu_nvml": Capture(Outcome.MISSING), "gpu_pci": pci("2330", 0, 0), **none}
+    bare = {"gpu_nvml": Capture(Outcome.MISSING), "gpu_pci": pci("2330", 0, 0), **NO_PORTS}
     of_ports = {rule.id for rule in RULES.rules if {"ports", "port_fatal_counters", "port_rate_counters", "hcas"} & set(rule.fact_names)}
     assert {"port-state", "port-errors-fatal", "hca-firmware"} <= of_ports
     for report in swept(*(machine.recording(f"cpu{at}", **bare) for at in range(4)), sku=sku):

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from healthcheck.cli.main import root
-from healthcheck.cli.ticket import newest_bundle
 from healthcheck.model.outcome import NodeReport, NodeState, Origin, Severity, Status
 from healthcheck.model.outcome import Result as Result_
 from healthcheck.store.file import opened
 from healthcheck.store.silences import silence
 from healthcheck.store.sweeps import Sweep, record
+from healthcheck.sweep.evidence import newest_bundle
 from inventory.errors import MusterError
 from tests.healthcheck.triage.test_nodes import home  # noqa: F401  (a fixture)
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -71,6 +72,18 @@ def sessions(server: Sshd) -> list[int]:
     return [int(pid) for pid in children.read_text().split()]
 
 
+def ended(server: Sshd) -> bool:
+    """Whether no process of sshd serves a connection any more; ends those that do.
+
+    Asked again and again: a signal that comes just before sshd waits for its next packet is noticed only with another signal.
+    """
+    pids = sessions(server)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    return not pids
+
+
 def test_three_sweeps_log_in_once(server: Sshd, keeping: Keeping) -> None:
     for _ in range(3):
         replies = keeping(server.node("n1"), server.node("n2"))
@@ -86,9 +99,7 @@ def test_each_sweep_is_a_program_of_its_own_that_ends_with_its_answer(server: Ss
 
 def test_a_connection_that_the_node_ended_is_opened_again(server: Sshd, keeping: Keeping) -> None:
     keeping(server.node())
-    for pid in sessions(server):
-        os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not sessions(server), what="the end of the session")
+    wait_until(lambda: ended(server), what="the end of the session")
     assert keeping(server.node())["n1"].body == b"well"
     assert logins(server) == 2
 
@@ -222,9 +233,7 @@ def test_nodes_behind_a_jump_host_keep_the_way_as_well(server: Sshd, tmp_path: P
         for _ in range(3):
             assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
         assert (logins(bastion), logins(server)) == (1, 1)
-        for pid in sessions(bastion):
-            os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: not sessions(server), what="the end of what went through the jump host")
+        wait_until(lambda: ended(bastion) and not sessions(server), what="the end of what went through the jump host")
         assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
         assert (logins(bastion), logins(server)) == (2, 2)
         keeping.transport.close()
@@ -261,9 +270,7 @@ def test_what_a_sweep_had_no_use_for_is_ended_by_the_next(server: Sshd, keeping:
 
 def lost(server: Sshd, keeping: Keeping) -> bool:
     """Whether every kept connection is; ends what of the server's serves one."""
-    for pid in sessions(server):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+    ended(server)
     return not any(link.alive for link in keeping.kept._idle.values())
 
 
@@ -298,9 +305,7 @@ def test_a_connection_that_is_lost_just_before_the_command_is_opened_again_at_on
         pending = channel._event_pending
 
         def lost_now() -> None:
-            for pid in sessions(server):
-                os.kill(pid, signal.SIGTERM)
-            wait_until(lambda: channel.closed, what="the loss of the connection")
+            wait_until(lambda: ended(server) and channel.closed, what="the loss of the connection")
             pending()
 
         monkeypatch.setattr(channel, "_event_pending", lost_now)
@@ -308,6 +313,40 @@ def test_a_connection_that_is_lost_just_before_the_command_is_opened_again_at_on
 
     monkeypatch.setattr(link._client, "open_session", loses)
     reply = keeping(server.node(), login_s=3)["n1"]
+    assert reply.body == b"well", reply.failure
+    assert logins(server) == 2
+
+
+def test_a_connection_whose_channels_are_closed_already_takes_no_command_though_it_still_counts_as_active(
+        server: Sshd, keeping: Keeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeping(server.node())
+    (link,) = keeping.kept._idle.values()
+    open_session = link._client.open_session
+    asked, actives = threading.Event(), []
+
+    def loses(**words: Any) -> Any:
+        channel = open_session(**words)
+        pending, unlink = channel._event_pending, channel._unlink
+
+        def unlinks_and_stays() -> None:
+            unlink()
+            asked.wait(20)
+
+        def lost_now() -> None:
+            wait_until(lambda: ended(server) and channel.closed, what="the loss of the channel")
+            actives.append(link.alive)
+            pending()
+
+        monkeypatch.setattr(channel, "_unlink", unlinks_and_stays)
+        monkeypatch.setattr(channel, "_event_pending", lost_now)
+        return channel
+
+    monkeypatch.setattr(link._client, "open_session", loses)
+    try:
+        reply = keeping(server.node(), connect_s=5, login_s=5)["n1"]
+    finally:
+        asked.set()
+    assert actives == [True]
     assert reply.body == b"well", reply.failure
     assert logins(server) == 2
 

@@ -14,8 +14,8 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.strays import strays
 from provisioning.actions.base import Backend, Holder
-from provisioning.cordon import Done, cordon, uncordon
-from provisioning.strays import adopt, forget
+from provisioning.actions.cordon import Done, cordon, uncordon
+from provisioning.actions.strays import adopt, forget
 from tests.testbed.backends import CommandSite, GoldenSite, HostFileSite, KubernetesSite, Memory, Site, SlurmSite
 from tests.testbed.kubernetes import serving
 from tests.testbed.marks import nameless

@@ -16,8 +16,8 @@ from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import Mark, mark_of
 from provisioning.actions.base import ActionError, Holder, marked, number_of
+from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.hostfile import HostFile
-from provisioning.cordon import cordon, uncordon
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
 

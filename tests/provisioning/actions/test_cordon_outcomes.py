@@ -13,7 +13,7 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import mark_of
 from provisioning.actions.base import ActionError, Held, Holder
-from provisioning.cordon import Done, Want, cordon, cordon_each, uncordon, uncordon_each
+from provisioning.actions.cordon import Done, Want, cordon, cordon_each, uncordon, uncordon_each
 from tests.testbed.marks import nameless
 
 FREE = Held(Holder.NOBODY)

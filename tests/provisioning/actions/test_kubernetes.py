@@ -21,11 +21,11 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from inventory.model import InKubernetes
 from provisioning.actions.base import ActionError, Condition, Holder, New, number_of
+from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.kubeapi import Api, Refused
 from provisioning.actions.kubenode import KEY, STARTUP, cordoned, gpu_pod, held_of, instant, proven, released, unproven
+from provisioning.actions.kuberights import Subject, manifest
 from provisioning.actions.kubernetes import Kubernetes
-from provisioning.cordon import cordon, uncordon
-from provisioning.kuberights import Subject, manifest
 from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.take import Lessor, give_back, take
 from tests.command import MUSTER, environment, muster

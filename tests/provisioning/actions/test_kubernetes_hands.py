@@ -15,13 +15,13 @@ from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from inventory.model import InKubernetes
 from provisioning.actions.base import ActionError, Condition, Holder, nothing
+from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.kubeapi import Api, Refused
 from provisioning.actions.kubenode import KEY, STARTUP
+from provisioning.actions.kuberights import TOLERATIONS, Subject, manifest
 from provisioning.actions.kubernetes import Kubernetes
-from provisioning.cordon import cordon, uncordon
-from provisioning.kuberights import TOLERATIONS, Subject, manifest
-from provisioning.mend import mend
-from provisioning.triage import settle
+from provisioning.triage.apply import settle
+from provisioning.triage.mend import mend
 from tests.command import muster
 from tests.testbed.apiserver import applied
 from tests.testbed.kubernetes import Json, Problem, Serving, kubeconfig, relayed, webhook

@@ -161,7 +161,7 @@ import os, sys, time
 from pathlib import Path
 from healthcheck.store.file import opened
 from provisioning.actions.slurm import Slurm
-from provisioning.cordon import cordon
+from provisioning.actions.cordon import cordon
 calls = 0
 class Dying(Slurm):
     def isolate(self, node, reason):

@@ -14,9 +14,9 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from inventory.discover import Answer, _run
 from provisioning.actions.base import ActionError, Holder
+from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.slurm import Slurm as Backend
-from provisioning.cordon import cordon, uncordon
-from provisioning.triage import settle
+from provisioning.triage.apply import settle
 from tests.testbed.newslurm import programs
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run

@@ -14,9 +14,9 @@ from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from inventory.discover import Answer, _run
 from provisioning.actions.base import Holder
+from provisioning.actions.cordon import cordon, uncordon
+from provisioning.actions.reboot import reboot, settle_reboots
 from provisioning.actions.slurm import Slurm as Backend
-from provisioning.cordon import cordon, uncordon
-from provisioning.reboot import reboot, settle_reboots
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster

@@ -12,9 +12,9 @@ import pytest
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from provisioning.actions.base import Holder
+from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.slurm import Slurm as Backend
-from provisioning.cordon import cordon, uncordon
-from provisioning.triage import settle
+from provisioning.triage.apply import settle
 from tests.testbed.newslurm import programs
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run

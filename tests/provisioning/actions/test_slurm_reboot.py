@@ -10,9 +10,9 @@ import pytest
 
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
+from provisioning.actions.cordon import Done, cordon, uncordon
+from provisioning.actions.reboot import reboot, settle_reboots
 from provisioning.actions.slurm import Slurm as Backend
-from provisioning.cordon import Done, cordon, uncordon
-from provisioning.reboot import reboot, settle_reboots
 from tests.testbed.marks import nameless
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run

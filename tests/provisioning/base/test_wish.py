@@ -18,7 +18,7 @@ from inventory.transport.base import Failure, Reply, Stage
 from provisioning.base.told import How, read
 from provisioning.base.who import kept, number, uuid, who
 from provisioning.base.wish import ITEMS, Wish, wish
-from provisioning.bringup.policyload import load
+from provisioning.bringup.policy.load import load
 
 
 def test_the_packaged_rules_wish_for_all_of_it() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from provisioning.bmc.base import Hardware, Missing, Part
 from provisioning.bmc.compare import Compared, compare
-from provisioning.bringup.model import Trouble
 from tests.provisioning.bringup.controllers import GIB, SKU, parts
 
 EMPTY = frozenset({"dimm", "drive", "nic"})

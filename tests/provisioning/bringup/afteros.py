@@ -11,8 +11,8 @@ from healthcheck.model.outcome import Owner
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory.load import load_inventory
 from inventory.transport.local import LocalTransport
-from provisioning.bringup.means import Means
-from provisioning.bringup.model import Deed, Effect, Machine, Made, Past, Seen, Stand, Step
+from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Past, Seen, Stand, Step
+from provisioning.bringup.steps.context import StepContext
 
 
 def step(name: str) -> Step:
@@ -20,15 +20,15 @@ def step(name: str) -> Step:
     return Step(name, name, Effect.PASSIVE, Owner.OPERATOR, 600.0, together=True)
 
 
-def means(home: Path, ruleset: Ruleset | None = None, sku: str | None = None) -> Means:
+def context(home: Path, ruleset: Ruleset | None = None, sku: str | None = None) -> StepContext:
     """Of the muster.yaml that lies in `home`, and of the rules in its folder `rules`."""
     folders = [packaged(), *([home / "rules"] if (home / "rules").is_dir() else [])]
     rules = ruleset or load_ruleset(folders)
     path = home / "muster.yaml"
-    return Means(home / "state", path, load_inventory(path, rules.skus, rules.profiles), rules, tuple(folders), LocalTransport, "a test", sku)
+    return StepContext(home / "state", path, load_inventory(path, rules.skus, rules.profiles), rules, tuple(folders), LocalTransport, "a test", sku)
 
 
-def machines(of: Means, *names: str, began: float | None = None) -> list[Machine]:
+def machines(of: StepContext, *names: str, began: float | None = None) -> list[Machine]:
     """These machines, which have just come to the step."""
     now = time.time()
     return [Machine(of.inventory.nodes[name], began if began is not None else now, now) for name in names]
@@ -42,4 +42,4 @@ def after(machine: Machine, seen: Seen, made: Made | None = None) -> Machine:
     return replace(machine, kept={**machine.kept, **seen.keep}, deeds=deeds, now=time.time())
 
 
-__all__ = ["Deed", "Stand", "after", "machines", "means", "step"]
+__all__ = ["Deed", "Stand", "after", "context", "machines", "step"]

@@ -29,8 +29,8 @@ from provisioning.bmc.base import (
     Turn,
     Wrong,
 )
-from provisioning.bringup.model import Machine, Past
-from provisioning.bringup.policyload import load
+from provisioning.bringup.engine.model import Machine, Past
+from provisioning.bringup.policy.load import load
 
 POLICY = load([packaged()])
 SKU = Sku("gx8", "eight GPUs", {"gpu_count": 8, "dimm_count": 4, "nvme_count": 2, "port_count": 2, "memory_gib": 256, "cpu_count": 224},

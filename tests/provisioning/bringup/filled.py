@@ -6,12 +6,13 @@ import sqlite3
 from pathlib import Path
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from healthcheck.store import bringupnotes as notes
 from healthcheck.store import bringups
 from healthcheck.store.file import Store, opened
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
-from provisioning.bringup.model import ORDER, Trouble
-from provisioning.bringup.standing import SERIAL, Standing, standing
+from provisioning.bringup.engine.model import ORDER
+from provisioning.bringup.pages.standing import SERIAL, Standing, standing
 
 NOW = 1_795_327_200.0       # 2026-11-22T06:00Z
 OWNERS = dict.fromkeys(ORDER, Owner.OPERATOR) | {"bmc": Owner.DATACENTRE, "hardware": Owner.DATACENTRE, "burnin": Owner.VENDOR}

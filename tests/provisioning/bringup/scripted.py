@@ -16,11 +16,12 @@ from itertools import count
 from pathlib import Path
 
 from healthcheck.model.outcome import Owner
+from healthcheck.model.trouble import Trouble
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
-from provisioning.bringup.model import Deed, Doer, Effect, Machine, Made, Seen, Stand, Step, Trouble
-from provisioning.bringup.run import run
-from provisioning.bringup.site import Event, Outcome, Site
-from provisioning.bringup.stop import Bounds
+from provisioning.bringup.engine.model import Deed, Effect, Executor, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.engine.run import run
+from provisioning.bringup.engine.site import Event, Outcome, Site
+from provisioning.bringup.engine.stop import Bounds
 
 SO = Seen(Stand.SO, "so")
 SHOWS_S = 0.03      # after a deed
@@ -62,7 +63,7 @@ def node(name: str, power: str | None = None, *, user: str | None = None, state:
 
 @dataclass
 class Acts:
-    """A doer of two functions of one machine."""
+    """An executor of two functions of one machine."""
 
     step: Step
     looks: Callable[[Machine], Seen] = lambda machine: SO
@@ -145,17 +146,17 @@ class Disk:
         return trouble("no GPU 3") if number % 10 == 3 else Seen(Stand.SO, "as it should be", keep={"serial": f"S{number}"})
 
 
-def world(folder: Path, died: Died) -> tuple[dict[str, Doer], Plan]:
-    """Doers of a whole way, and their policy."""
+def world(folder: Path, died: Died) -> tuple[dict[str, Executor], Plan]:
+    """Executors of a whole way, and their policy."""
     disk = Disk(folder, died)
-    doers: dict[str, Doer] = {one.step.name: one for one in (
+    executors: dict[str, Executor] = {one.step.name: one for one in (
         Acts(step("bmc")), Acts(step("credentials")), Acts(step("hardware"), disk.parts),
         Acts(step("bios", at_once=8), disk.wants("write", "off", "on", once=True), disk.make),
         Acts(step("boot", domain_at_once=3), disk.wants("pxe", once=False), disk.make),
         Acts(step("os"), disk.install),
         Acts(step("checks", together=True, gather_s=0.05)),
         Acts(step("service"), disk.wants("service", once=False), disk.make))}
-    return doers, Plan({name: doer.step for name, doer in doers.items()}, frozenset({"credentials"}), width=16, grace_s=0.02)
+    return executors, Plan({name: executor.step for name, executor in executors.items()}, frozenset({"credentials"}), width=16, grace_s=0.02)
 
 
 def nodes(number: int, served: Callable[[str], bool] = lambda name: False) -> list[Node]:
@@ -167,10 +168,10 @@ def nodes(number: int, served: Callable[[str], bool] = lambda name: False) -> li
 def bring_up(folder: Path, number: int, at: int = 0, told: Callable[[Event], None] = lambda event: None) -> Outcome:
     """A run over them, or what is left of it."""
     (folder / "world").mkdir(parents=True, exist_ok=True)
-    doers, plan = world(folder / "world", Died(at))
+    executors, plan = world(folder / "world", Died(at))
     disk = Disk(folder / "world", Died(0))
     there = nodes(number, lambda name: any(key == "service" for _, key, _ in disk.lines(name)))
-    return run(Site(folder / "state", "ada"), there, doers, plan, told)
+    return run(Site(folder / "state", "ada"), there, executors, plan, told)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ import pytest
 
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
-from provisioning.alone import alone
-from provisioning.bringup.model import ORDER
-from provisioning.bringup.site import LOCK
+from provisioning.bringup.engine.model import ORDER
+from provisioning.bringup.engine.site import LOCK
+from provisioning.lease.runlock import alone
 from tests.command import MUSTER, environment, muster, unread
 from tests.provisioning.bringup.filled import many, small
-from tests.provisioning.bringup.test_report import GOLDEN
+from tests.provisioning.bringup.pages.test_report import GOLDEN
 
 INVENTORY = """version: 1
 groups: {rack1: 'gpu[001-008]'}

@@ -14,7 +14,7 @@ import pytest
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from inventory.model import LifecycleState
-from provisioning.bringup.model import ORDER
+from provisioning.bringup.engine.model import ORDER
 from tests.command import MUSTER, environment, muster
 from tests.provisioning.bringup.onevm import NAME, Site, site
 from tests.testbed.bmcs import require_rack

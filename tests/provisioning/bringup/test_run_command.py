@@ -18,7 +18,7 @@ from healthcheck.model.outcome import Owner
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from inventory.errors import ConfigError, MusterError
-from provisioning.bringup.model import ORDER, Deed, Doer, Effect, Machine, Made, Seen, Stand
+from provisioning.bringup.engine.model import ORDER, Deed, Effect, Executor, Machine, Made, Seen, Stand
 from tests.provisioning.bringup.filled import PSU
 from tests.provisioning.bringup.scripted import SO, Acts, trouble
 from tests.provisioning.bringup.test_command import INVENTORY
@@ -35,7 +35,7 @@ class World:
     made: list[tuple[str, str]] = field(default_factory=list)
     looked: list[tuple[str, str]] = field(default_factory=list)
 
-    def doers(self, means: Any, policy: Any, *rest: Any) -> dict[str, Doer]:
+    def executors(self, context: Any, policy: Any, *rest: Any) -> dict[str, Executor]:
         return {name: Acts(step, self._look(name), self._make) for name, step in policy.steps.items()}
 
     def _look(self, step: str) -> Callable[[Machine], Seen]:
@@ -53,9 +53,9 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    module: Any = ModuleType("provisioning.bringup.doers")
-    module.doers = made.doers
-    monkeypatch.setitem(sys.modules, "provisioning.bringup.doers", module)
+    module: Any = ModuleType("provisioning.bringup.steps.executors")
+    module.executors = made.executors
+    monkeypatch.setitem(sys.modules, "provisioning.bringup.steps.executors", module)
     return made
 
 
@@ -232,7 +232,7 @@ def test_an_interrupt_ends_what_is_under_way_and_says_how_to_go_on(typed: Typed,
 
 
 def test_two_at_once_are_not_let_act(typed: Typed, home: Path) -> None:
-    from provisioning.alone import alone
+    from provisioning.lease.runlock import alone
 
     (home / "state").mkdir()
     file = home / "muster.yaml"
@@ -247,9 +247,9 @@ def test_two_at_once_are_not_let_act(typed: Typed, home: Path) -> None:
 
 
 def test_a_run_that_cannot_be_has_changed_nothing(typed: Typed, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def doers(*given: Any) -> dict[str, Doer]:
+    def executors(*given: Any) -> dict[str, Executor]:
         raise ConfigError("the delivery list cannot be read")
-    monkeypatch.setattr(sys.modules["provisioning.bringup.doers"], "doers", doers)
+    monkeypatch.setattr(sys.modules["provisioning.bringup.steps.executors"], "executors", executors)
     file = home / "muster.yaml"
     file.write_text(INVENTORY.replace("lifecycle: bringup", "lifecycle: planned"))
     before = file.read_text()

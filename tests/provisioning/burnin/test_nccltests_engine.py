@@ -20,6 +20,7 @@ import pytest
 
 from healthcheck.burnin.faults import HUNG, LOST, WRONG_DATA
 from healthcheck.burnin.model import End, Kind, Object, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.stages import Step
 from healthcheck.model.lease import Granted, Lease
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Reply
@@ -29,7 +30,6 @@ from provisioning.burnin import headrun, nccltests
 from provisioning.burnin.engines import left_to_torch
 from provisioning.burnin.headrun import Started, at_once
 from provisioning.burnin.nccltests import NcclTests, why_not
-from provisioning.burnin.stages import Step
 from tests.provisioning.burnin.site import Site
 from tests.testbed import allreduceperf, torches
 from tests.testbed.require import require

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.burnin.model import Place
+from healthcheck.burnin.stages import Work
 from provisioning.burnin.ramp import Power
 from provisioning.burnin.screening import Budget, Candidate, choose, seconds
-from provisioning.burnin.stages import Work
 
 NOW, DAY, DAYS = 1_800_000_000.0, 86400.0, 7.0
 WIDE = Budget(100, 1000.0, Power(), 180.0)

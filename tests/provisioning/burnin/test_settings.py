@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.burnin import stages
 from healthcheck.burnin.model import Kind, Stage
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.ruleset.sku import BurninEnv, Sku
 from inventory.errors import RulesError, UsageError
 from inventory.model import Node, SiteBurnIn
-from provisioning.burnin import stages
 from provisioning.burnin.asked import asked, settings
 from tests.healthcheck.burnin.made import RULES
 from tests.provisioning.burnin.test_stages import places, work

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from healthcheck.burnin.model import Kind, Seat, Stage, Task
+from healthcheck.burnin.stages import Step
 from provisioning.burnin.stagelooks import Reading, StageLooks
-from provisioning.burnin.stages import Step
 from tests.healthcheck import machine
 from tests.provisioning.burnin.site import Site
 from tests.testbed import torches

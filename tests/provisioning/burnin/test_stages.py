@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from healthcheck.burnin import stages
 from healthcheck.burnin.floors import Floors, Learned
 from healthcheck.burnin.model import Kind, Place, Rail, Stage
+from healthcheck.burnin.ports import Ports, presumed
 from healthcheck.burnin.published import BUSBW, GIB, Setting
 from healthcheck.burnin.setting import Hardware
+from healthcheck.burnin.speeds import Speeds
+from healthcheck.burnin.stages import Step, Work
 from healthcheck.burnin.watch import Patience
 from inventory.errors import UsageError
 from inventory.model import StorageMount
-from provisioning.burnin import stages
 from provisioning.burnin.asked import wanted
-from provisioning.burnin.planpage import lines, presumed
-from provisioning.burnin.ports import Ports
+from provisioning.burnin.planpage import lines
 from provisioning.burnin.ramp import Power
-from provisioning.burnin.speeds import Speeds
-from provisioning.burnin.stages import Step, Work
 from tests.healthcheck.burnin.made import RULES
 
 EVERY = frozenset(Stage) - {Stage.SOAK}

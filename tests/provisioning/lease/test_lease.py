@@ -32,9 +32,9 @@ from inventory.model import Node
 from inventory.nodeset import expand
 from inventory.transport.base import Limits, Program, Reply, Stage
 from provisioning.actions.base import ActionError, Held, Holder
+from provisioning.actions.cordon import cordon
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.slurm import Slurm
-from provisioning.cordon import cordon
 from provisioning.lease import holder, take
 from provisioning.lease.check import lessor, settle_all
 from provisioning.lease.holder import Life

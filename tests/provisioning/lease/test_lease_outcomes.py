@@ -27,10 +27,10 @@ from inventory.model import InKubernetes, Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from provisioning.actions.base import ActionError, Backend, Held, Holder
 from provisioning.actions.choose import Options
+from provisioning.actions.cordon import cordon
 from provisioning.actions.kubeapi import Api
 from provisioning.actions.kubernetes import Kubernetes
 from provisioning.actions.slurm import Slurm
-from provisioning.cordon import cordon
 from provisioning.lease import check, holder, idle, take
 from provisioning.lease.check import Leases, leased, lessor, settle_all
 from provisioning.lease.holder import Life

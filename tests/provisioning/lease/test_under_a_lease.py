@@ -38,6 +38,7 @@ class Sent:
 
     def __init__(self) -> None:
         self.probes: dict[str, set[str]] = {}
+        self.seconds: dict[str, float] = {}
         self.bounds: dict[str, Limits] = {}
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
@@ -45,6 +46,7 @@ class Sent:
         document = json.loads(zlib.decompress(packed).partition(b"\0")[2])
         for node in nodes:
             self.probes[node.name] = {probe["id"] for probe in document["probes"]}
+            self.seconds[node.name] = document["seconds"]
             self.bounds[node.name] = limits
             yield Reply(node.name, None, Failure(Stage.CONNECT, "nobody"), 0, 0)
 
@@ -59,6 +61,16 @@ def test_a_node_that_the_lease_refuses_is_sent_what_is_passive_and_nothing_else(
     disruptive = {probe.id for rule in RULES.rules for probe in rule.disruptive}
     assert not sent.probes["gpu002"] & disruptive and sent.bounds["gpu002"].node_s <= 60
     assert [report.node for report in outcome.assessed.reports] == ["gpu001", "gpu002"]
+
+
+@pytest.mark.parametrize(("leased", "node_s", "seconds"), [
+    (False, 60, 45), (False, 48, 43), (False, 20, 15), (False, 3, 1), (True, 600, 595), (True, 20, 15),
+])
+def test_the_collector_ends_early_enough_for_its_answer_to_come_back_before_its_node_is_given_up(
+        leased: bool, node_s: float, seconds: float) -> None:
+    sent, lease = Sent(), Lease(frozenset({"gpu001", "gpu002"}), "a test") if leased else None
+    sweep.live(sweep.Plan(NODES, QUICK), sent, replace(Limits(), node_s=node_s), progress(0, "", quiet=True), lease=lease)
+    assert set(sent.seconds.values()) == {seconds}
 
 
 def test_the_bounds_are_what_the_probes_may_take_one_after_another_and_a_deadline_goes_before() -> None:

@@ -79,7 +79,7 @@ def interrupted(*_: object) -> Iterator[object]:
 
 
 def test_a_node_that_we_held_before_stays_held(world: World, store: Store) -> None:
-    from provisioning.cordon import cordon
+    from provisioning.actions.cordon import cordon
 
     cordon(store, world.backend, ["n1"], "Xid 79", "a person", lambda: 1.0)
     assert not any(one.failed for one in carry(world.means(store), world.works("n1", "n2")))

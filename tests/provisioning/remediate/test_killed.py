@@ -13,7 +13,7 @@ from healthcheck.store.ledger import lines
 from provisioning.remediate.carry import carry
 from provisioning.remediate.settle import settle
 from tests.provisioning.remediate.world import RULE, World
-from tests.provisioning.triageworld import Death
+from tests.provisioning.triage.triageworld import Death
 
 
 def run(world: World, store: Store) -> None:

@@ -19,7 +19,7 @@ from healthcheck.store.marks import mark_of
 from healthcheck.triage.remediation import Remediation, Step
 from inventory.model import Node
 from provisioning.actions.base import Boot, Held, Holder
-from provisioning.cordon import Done
+from provisioning.actions.cordon import Done
 from provisioning.lease import take
 from provisioning.lease.check import lessor
 from provisioning.lease.idle import Idle
@@ -28,7 +28,7 @@ from provisioning.remediate.carry import Means
 from provisioning.remediate.choose import Work
 from provisioning.remediate.send import Did
 from provisioning.remediate.verify import Seen, Site
-from tests.provisioning.triageworld import Death, Memory
+from tests.provisioning.triage.triageworld import Death, Memory
 
 RULE = "docker-answers"
 BOOT = "00000000-0000-4000-8000-00000000000"

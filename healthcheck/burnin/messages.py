@@ -1,0 +1,182 @@
+"""The messages of agents, read: their JSON as values, bounded and clean. What is not understood is None, and never an error. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.burnin.figures import known
+from healthcheck.burnin.model import End, Progress, Report, Seat, Wrong
+from healthcheck.burnin.wire import PHASES
+from inventory.text import clean
+
+MOST_ENTRIES = 64
+MOST_RANKS = 1024
+MOST_ITERATIONS = 64
+MOST_OWNERS = 16
+MOST_PLACES = 32
+MOST_TEXT = 400
+MOST_FACT = 2000
+_ENDS = {"done": End.DONE, "raised": End.RAISED, "called off": End.CALLED_OFF}
+_DAY = 86400.0
+
+
+@dataclass(frozen=True)
+class AgentReady:
+    """What an agent reports of its node once ranks can be started there: versions, GPUs, and why PyTorch cannot be had (torch None)."""
+
+    node: str
+    python: str
+    host: str
+    gpus: int
+    torch: str | None
+    why: str = ""
+    facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a rank is: of which task, and its ages in seconds turned into the head's clock."""
+
+    task: str
+    rank: int
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class RankEnded:
+    """A rank's process ended: waitpid's word, and the last line that it printed."""
+
+    task: str
+    rank: int
+    code: int | None
+    signal: int | None
+    last_line: str = ""
+
+
+def ready(node: str, message: Mapping[str, Any]) -> AgentReady | None:
+    """The agent's {"here": ...}."""
+    value = message.get("here")
+    if not isinstance(value, dict):
+        return None
+    torch = value.get("torch")
+    return AgentReady(node, _text(value.get("python")), _text(value.get("host")), _whole(value.get("gpus"), 1024) or 0,
+                      None if torch is None else _text(torch), _text(value.get("why")), _texts(value.get("facts"), MOST_FACT))
+
+
+def tasks(message: Mapping[str, Any]) -> set[str]:
+    """The names of the tasks that a message speaks of."""
+    rows = message.get("ranks")
+    parts = [message.get("joined"), message.get("report"), message.get("ended"), *(rows[:MOST_RANKS] if isinstance(rows, list) else ())]
+    return {each["task"] for each in parts if isinstance(each, dict) and isinstance(each.get("task"), str)}
+
+
+def joined(message: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The task and rank of {"joined": ...}."""
+    return _place(message.get("joined"))
+
+
+def positions(message: Mapping[str, Any], at: float) -> list[Position]:
+    """Where ranks are, of {"ranks": [...]} that came at `at`."""
+    value = message.get("ranks")
+    found = []
+    for each in value[:MOST_RANKS] if isinstance(value, list) else ():
+        place = _place(each)
+        if place is None:
+            continue
+        moved, tick, phase, state = (each.get(word) for word in ("moved", "tick", "phase", "state"))
+        iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
+        found.append(Position(*place, Progress(
+            -1 if iteration is None else iteration, phase if phase in PHASES else "", _before(at, moved), _before(at, tick),
+            state if isinstance(state, str) and len(state) == 1 and state.isalpha() else "")))
+    return found
+
+
+def ended(message: Mapping[str, Any]) -> RankEnded | None:
+    """{"ended": ...}."""
+    value = message.get("ended")
+    place = _place(value)
+    if place is None or not isinstance(value, dict):
+        return None
+    return RankEnded(*place, _whole(value.get("code"), 1 << 31, least=-(1 << 31)), _whole(value.get("signal"), 256),
+                     _text(value.get("said")))
+
+
+def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, int, Report] | None:
+    """The task, the rank and the report of {"report": ...}; `seat` is its seat where it is known already."""
+    whole = message.get("report")
+    place = _place(whole)
+    if place is None or not isinstance(whole, dict) or not isinstance(whole.get("report"), dict):
+        return None
+    body = whole["report"]
+    figures = {name: float(value) for name, value in _items(body.get("figures"))
+               if known(name) and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+               and math.isfinite(value)}
+    last = body.get("last")
+    progress = Progress()
+    if isinstance(last, dict):
+        phase, iteration = last.get("phase"), _whole(last.get("iteration"), 1 << 40, least=-1)
+        progress = Progress(-1 if iteration is None else iteration, phase if phase in PHASES else "")
+    end = body.get("end")
+    return (*place, Report(
+        seat or Seat("", 0), _ENDS.get(end, End.RAISED) if isinstance(end, str) else End.RAISED, MappingProxyType(figures),
+        _texts(body.get("checksums"), 128), _wrongs(body.get("wrong")), _whole(body.get("wrong_total"), 1 << 62) or 0,
+        _texts(body.get("facts"), MOST_FACT), _whole(body.get("code"), 1 << 31, least=-(1 << 31)), _text(body.get("error")), progress))
+
+
+def _wrongs(value: Any) -> tuple[Wrong, ...]:
+    found = []
+    for each in value[:MOST_ITERATIONS] if isinstance(value, list) else ():
+        if not isinstance(each, dict):
+            continue
+        owners = each.get("owners")
+        whole = {_whole(owner, 1 << 24) for owner in owners[:MOST_OWNERS]} if isinstance(owners, list) else set()
+        iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
+        found.append(Wrong(-1 if iteration is None else iteration, _whole(each.get("count"), 1 << 62) or 0,
+                           tuple(sorted(owner for owner in whole if owner is not None)), each.get("own_input") is True,
+                           _text(each.get("check")), _places(each.get("places")), _inputs(each.get("inputs"))))
+    return tuple(found)
+
+
+def _places(value: Any) -> tuple[tuple[int, int], ...]:
+    pairs = [each for each in value[:MOST_PLACES] if isinstance(each, list) and len(each) == 2] if isinstance(value, list) else []
+    found = [(_whole(place, 1 << 62), _whole(owner, 1 << 24, least=-1)) for place, owner in pairs]
+    return tuple((place, owner) for place, owner in found if place is not None and owner is not None)
+
+
+def _inputs(value: Any) -> tuple[int, ...]:
+    found = [_whole(place, 1 << 62) for place in value[:MOST_PLACES]] if isinstance(value, list) else []
+    return tuple(place for place in found if place is not None)
+
+
+def _place(value: Any) -> tuple[str, int] | None:
+    if not isinstance(value, dict):
+        return None
+    task, rank = value.get("task"), _whole(value.get("rank"), 1 << 24)
+    return (task, rank) if isinstance(task, str) and rank is not None else None
+
+
+def _before(at: float, age: Any) -> float | None:
+    """When it was, by the head's clock; an age that is none, or of the future, is now or never."""
+    if not isinstance(age, (int, float)) or isinstance(age, bool) or not age < _DAY:
+        return None
+    return at - max(0.0, float(age))
+
+
+def _whole(value: Any, most: int, least: int = 0) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most else None
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items())[:MOST_ENTRIES] if isinstance(value, dict) else []
+
+
+def _texts(values: Any, most: int) -> Mapping[str, str]:
+    return MappingProxyType({clean(name, 64): clean(value, most) for name, value in _items(values) if isinstance(value, (str, int, float))})
+
+
+def _text(value: Any) -> str:
+    return clean(value, MOST_TEXT) if isinstance(value, (str, int, float)) else ""

@@ -1,0 +1,141 @@
+"""Settles marks that no cordon of this store accounts for, and cordons of ours that a person wrote upon: adopts them, or forgets them.
+
+As in `cordon`: read, change, read again, node by node, each change in the ledger before it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from healthcheck.store import cordons, ledger
+from healthcheck.store.cordons import Cordon, State, mean, open_cordons, settle
+from healthcheck.store.file import Store
+from healthcheck.store.strays import keep
+from inventory.errors import UsageError
+from inventory.text import clean
+from provisioning.actions.base import ActionError, Backend, Held, Holder, Rewrites, marked, still
+from provisioning.actions.cordon import Clock, Done, identity_of, settle_meant
+from provisioning.actions.ownership import Whose, instead, strays, whose
+
+
+def adopt(
+    store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False, anew: bool = False,
+) -> list[Done]:
+    """Puts a mark of ours in the place of what stands on these nodes; a line for each, in order. Only a person ends such a cordon. With
+    `anew` also in the place of a cordon that is ours already.
+
+    Raises UsageError for a back end that cannot, and ActionError where it cannot be asked.
+    """
+    able = _able(backend)
+    known, seen = _begin(store, backend, nodes, clock, dry)
+    done: dict[str, Done] = {}
+    made: dict[str, Cordon] = {}
+    troubles: dict[str, str] = {}
+    for node in dict.fromkeys(nodes):
+        held, one = seen[node], known.get(node)
+        ours = anew and one is not None and whose(one, held) is Whose.OURS
+        if not ours and (left := _left(node, held, one)) is not None:
+            done[node] = left
+        elif dry:
+            done[node] = Done(node, f"would be adopted: {held.reason}", held=True)
+        else:
+            if one is not None:
+                settle(store, one, State.VOID, f"adopted anew by {who}", clock())
+            new = mean(store, node, backend.name, why, who, clock(), identity=identity_of(store, node, held))
+            if new is None:
+                done[node] = Done(node, "another muster is cordoning it", held=True, failed=True)
+                continue
+            made[node] = new
+            try:
+                still(backend, node, held.reason)
+                able.rewrite(node, held.reason, marked(new.mark, why))
+            except ActionError as error:
+                troubles[node] = str(error)
+    now = backend.held(list(made)) if made else {}
+    for node, new in made.items():
+        if whose(new, now[node]) is Whose.OURS:
+            cordons.held(store, new, f"adopted: {clean(seen[node].reason, 200)}", clock(), now[node].user, now[node].since)
+            done[node] = Done(node, f"adopted as {new.mark}; it was {seen[node].reason}", held=True)
+        else:
+            trouble = troubles.get(node) or f"{backend.name} shows {now[node].holder.value}: {now[node].reason}"
+            settle(store, new, State.VOID, f"not done: {trouble}", clock())
+            done[node] = Done(node, f"NOT adopted: {trouble}", held=now[node].holder is not Holder.NOBODY, failed=True)
+    return _end(store, backend, nodes, done, now, clock)
+
+
+def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False) -> list[Done]:
+    """Takes marks that are not a cordon of ours away from these nodes; a line for each, in order. What nobody else holds goes back to jobs;
+    what a person wrote beside a mark stays, as theirs. Raises as `adopt`."""
+    able = _able(backend)
+    known, seen = _begin(store, backend, nodes, clock, dry)
+    done: dict[str, Done] = {}
+    begun: dict[str, int] = {}
+    troubles: dict[str, str] = {}
+    for node in dict.fromkeys(nodes):
+        held, one = seen[node], known.get(node)
+        if (left := _left(node, held, one)) is not None:
+            done[node] = left
+        elif dry:
+            done[node] = Done(node, f"would be forgotten: {held.reason}", held=one is not None)
+        else:
+            with store.writing() as db:
+                begun[node] = ledger.begin(db, clock(), who, "forget", node, why, backend.name)
+            try:
+                still(backend, node, held.reason)
+                if one is not None:
+                    able.rewrite(node, held.reason, theirs(held.reason))
+                else:
+                    backend.release(node, held.reason if held.holder is Holder.US else "")
+            except ActionError as error:
+                troubles[node] = str(error)
+    now = backend.held(list(begun)) if begun else {}
+    for node, line in begun.items():
+        gone = now[node].mark != seen[node].mark
+        rest = "it goes back to jobs" if now[node].holder is Holder.NOBODY else f"others hold it: {now[node].reason}"
+        said = f"{seen[node].mark} is taken away; {rest}" if gone else f"NOT forgotten: {troubles.get(node) or 'it is there all the same'}"
+        if gone and (one := known.get(node)) is not None:
+            settle(store, one, State.VOID, f"forgotten by {who}", clock())
+        with store.writing() as db:
+            ledger.finish(db, line, said if gone else f"not done: {said}", clock())
+        done[node] = Done(node, said, held=now[node].holder is not Holder.NOBODY, failed=not gone)
+    return _end(store, backend, nodes, done, now, clock)
+
+
+def theirs(reason: str) -> str:
+    """What a person's hold is to show without our mark."""
+    return reason.removeprefix("muster:").partition(":")[2].strip() or "a person holds it"
+
+
+def _able(backend: Backend) -> Rewrites:
+    if not isinstance(backend, Rewrites):
+        raise UsageError(f"{backend.name} cannot put one mark in the place of another: give the node back there by hand")
+    return backend
+
+
+def _begin(
+    store: Store, backend: Backend, nodes: Sequence[str], clock: Clock, dry: bool,
+) -> tuple[Mapping[str, Cordon], Mapping[str, Held]]:
+    if not dry:
+        settle_meant(store, backend, clock)
+    return {one.node: one for one in open_cordons(store, nodes, backend.name)}, backend.held(nodes)
+
+
+def _left(node: str, held: Held, one: Cordon | None) -> Done | None:
+    """Why there is nothing to settle on a node; None where there is."""
+    if held.holder is Holder.ABSENT:
+        return Done(node, "is not known there", held=False, failed=True)
+    if held.mark is None:
+        said = "nobody holds it" if held.holder is Holder.NOBODY else f"left alone, others hold it: {held.reason}"
+        return Done(node, said, held=held.holder is Holder.OTHERS, failed=True)
+    if one is not None and whose(one, held) is Whose.OURS:
+        return Done(node, f"is a cordon of ours already, {one.mark}: {one.why}", held=True)
+    if one is not None and held.mark != one.mark:
+        return Done(node, f"{instead(whose(one, held), one, held)}: muster triage --apply writes that down first", held=True, failed=True)
+    return None
+
+
+def _end(
+    store: Store, backend: Backend, nodes: Sequence[str], done: Mapping[str, Done], now: Mapping[str, Held], clock: Clock,
+) -> list[Done]:
+    keep(store, backend.name, now, strays(now, open_cordons(store, backend=backend.name), cordons.names(store)), clock())
+    return [done[node] for node in nodes]

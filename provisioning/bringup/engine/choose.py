@@ -1,0 +1,77 @@
+"""Who of the asked machines may be brought up, which steps each has still to go, and who is refused with what to type. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from healthcheck.store.bringupnotes import DONE
+from inventory.model import Node
+from provisioning.bringup.engine.model import ORDER
+from provisioning.bringup.engine.site import unfit
+
+if TYPE_CHECKING:
+    from healthcheck.store.bringups import Progress
+
+# Steps that cannot be looked at but through the machine's management controller. Without one, step os waits for the machine.
+BY_BMC = ("bmc", "credentials", "hardware", "bios", "boot")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One machine that may be brought up: the steps that it has still to go, and those of the rest that it skips."""
+
+    node: Node
+    steps: tuple[str, ...]
+    skips: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """One machine that may not: why, and what to type. NODES in `hand` stands for the machines that are refused so; `taken_off` is one that
+    is on its way, and may not go on."""
+
+    node: str
+    why: str
+    hand: str
+    taken_off: bool = False
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The asked machines, each in one of these, in the order of asking."""
+
+    ways: tuple[Way, ...]
+    through: tuple[str, ...]
+    refused: tuple[Refused, ...]
+
+
+def chosen(
+    nodes: Iterable[Node], progress: Mapping[str, Progress], skips: Mapping[str, Collection[str]], without: Collection[str],
+) -> Chosen:
+    """Sorts the machines out: by lifecycle, by what the store says of them, and by whether they can be looked at."""
+    ways: list[Way] = []
+    through: list[str] = []
+    refused: list[Refused] = []
+    for node in nodes:
+        past = progress.get(node.name)
+        over = {*skips.get(node.name, ()), *without}
+        if node.in_service and past is not None and past.stand == DONE:
+            through.append(node.name)
+            continue
+        if unfit(node, past.step if past is not None and past.on_its_way else None, ORDER[-1]):
+            refused.append(Refused(node.name, f"its lifecycle is {node.lifecycle.state.value}, and only planned and bringup are brought up",
+                                   "muster inventory lifecycle NODES bringup", past is not None and past.on_its_way))
+            continue
+        # Whoever was through and is back in bring-up goes the whole way again.
+        ahead = ORDER[ORDER.index(past.step):] if past is not None and past.on_its_way and past.step in ORDER else ORDER
+        steps = tuple(step for step in ahead if step not in over)
+        needs = [step for step in steps if step in BY_BMC]
+        if needs and node.bmc is None:
+            words = " ".join(f"--step {step}" for step in needs)
+            refused.append(Refused(node.name, f"the inventory has no bmc entry, by which {', '.join(needs)} are looked at",
+                                   f"give it one (bmc: in the inventory), or: muster bringup skip NODES {words} --reason TEXT"))
+            continue
+        ways.append(Way(node, steps, tuple(step for step in ahead if step in over)))
+    return Chosen(tuple(ways), tuple(through), tuple(refused))

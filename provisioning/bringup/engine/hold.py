@@ -1,0 +1,76 @@
+"""Keeps jobs away from machines while they are brought up, and gives those to jobs that are through: cordons of ours, each with its line
+in the ledger. What somebody else holds already is theirs, and stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from healthcheck.store.cordons import open_cordons
+from healthcheck.store.file import NAME, Store, opened
+from inventory.errors import UsageError
+from inventory.model import Inventory
+from provisioning.actions.base import ActionError, Backend, Holder
+from provisioning.actions.choose import Options, backend
+from provisioning.actions.cordon import Done, cordon, settle_meant, uncordon
+
+WHY = "bring-up"        # by which our cordons are known from those of other people's commands
+
+Clock = Callable[[], float]
+
+
+def through(there: Inventory) -> Backend | None:
+    """What keeps jobs away here: as the inventory says, else Slurm if it is there, else nothing. Raises UsageError for what it says."""
+    try:
+        return backend(there, Options())
+    except UsageError:
+        if there.cordon is not None:
+            raise
+        return None
+
+
+def hold(
+    folder: Path, there: Inventory, nodes: Sequence[str], who: str, clock: Clock, told: Callable[[str], None] = lambda line: None,
+) -> list[Done]:
+    """Cordons those of these machines that could be given jobs now, and gives a line for each. Raises ActionError, StoreError: what the
+    inventory names must answer. Where it names nothing, and Slurm is here and does not answer, `told` hears that nobody is asked then."""
+    base = through(there)
+    if base is None:
+        return []
+    try:
+        free = [node for node, held in base.held(nodes).items() if held.holder is Holder.NOBODY] if nodes else []
+        if not free:
+            return []
+        with opened(folder, make=True) as store:
+            return cordon(store, base, free, WHY, who, clock)
+    except ActionError as error:
+        if there.cordon is not None:
+            raise
+        told(f"{error}; the inventory names nothing that keeps jobs away, so that a machine in bring-up is taken for idle; to be sure: "
+             f"cordon: {base.name} in {there.source}")
+        return []
+
+
+def held(folder: Path, there: Inventory, nodes: Collection[str]) -> frozenset[str]:
+    """Those of these machines that a bring-up cordoned and nobody gave to jobs yet, by the store."""
+    base = through(there)
+    if base is None or not (folder / NAME).exists():
+        return frozenset()
+    with opened(folder) as store:
+        return _ours(store, base, nodes)
+
+
+def give(folder: Path, there: Inventory, nodes: Collection[str], who: str, clock: Clock) -> list[Done]:
+    """Gives to jobs what a bring-up cordoned of these; a line for each. Raises ActionError, StoreError."""
+    base = through(there)
+    if base is None:
+        return []
+    with opened(folder, make=True) as store:
+        settle_meant(store, base, clock)
+        ours = _ours(store, base, nodes)
+        return uncordon(store, base, sorted(ours), f"{WHY} is over", who, clock) if ours else []
+
+
+def _ours(store: Store, base: Backend, nodes: Collection[str]) -> frozenset[str]:
+    return frozenset(one.node for one in open_cordons(store, nodes, base.name) if one.why == WHY)

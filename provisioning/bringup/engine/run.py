@@ -1,0 +1,83 @@
+"""Takes machines through their steps until each is through, in trouble or halted; killed anywhere, the next run goes on from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from healthcheck.store import bringupnotes as notes
+from healthcheck.store import bringups
+from healthcheck.store.file import NAME, Store, opened
+from inventory.model import Node
+from provisioning.bringup.engine.loop import Engine
+from provisioning.bringup.engine.model import Executor
+from provisioning.bringup.engine.signals import asked
+from provisioning.bringup.engine.site import LOCK, Event, Outcome, Policy, Site, unfit
+from provisioning.bringup.engine.state import read
+from provisioning.lease.runlock import alone
+
+
+def run(
+    site: Site, nodes: Sequence[Node], executors: Mapping[str, Executor], policy: Policy, told: Callable[[Event], None], *,
+    dry: bool = False,
+) -> Outcome:
+    """Has these machines begin or go on; gives how they stand at the end. `told` hears of each as it happens, in this thread.
+
+    With `dry` each is looked at, step by step, until the first that is not so, and nothing is written; `Outcome.seen` is the plan. One
+    run at a time acts on a state folder. Raises UsageError for the second, StoreError.
+    """
+    with _store(site, dry) as store:
+        rows = {row.node: row for row in bringups.progress(store)} if store is not None else {}
+        last, first = tuple(policy.steps)[-1], next(iter(policy.steps))
+        left: dict[str, str] = {}
+        for node in nodes:
+            row = rows.get(node.name)
+            if why := unfit(node, row.step if row is not None and row.on_its_way else None, last):
+                left[node.name] = why
+        fit = [node for node in nodes if node.name not in left]
+        if store is not None and not dry:
+            _taken_off(store, left, site.clock())
+            bringups.begin(store, [node.name for node in fit], first, site.who, site.clock())
+        for name, why in left.items():
+            told(Event(name, "", notes.LEFT, why))
+        engine = Engine(site, read(store, fit, first), executors, policy, told, store, dry=dry)
+        with asked(engine.interrupt):
+            engine.run()
+        return _outcome(engine, nodes, left)
+
+
+@contextmanager
+def _store(site: Site, dry: bool) -> Iterator[Store | None]:
+    """The store, and nobody else acting; for a dry run the store as it is, None where there is none."""
+    if dry and not (site.folder / NAME).exists():
+        yield None
+    elif dry:
+        with opened(site.folder) as store:
+            yield store
+    else:
+        with opened(site.folder, make=True) as store, alone(site.folder, LOCK, "bringup run"):
+            yield store
+
+
+def _taken_off(store: Store, left: Mapping[str, str], now: float) -> None:
+    """Machines that are on their way, and may not be any more."""
+    with store.writing() as db:
+        for name, why in left.items():
+            notes.taken_off(db, name, why, now)
+
+
+def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str]) -> Outcome:
+    states = engine.states.values()
+    queued = [state for state in states if not state.out]
+    halted = {step: why for step, why in engine.scheduler.halts.items() if any(state.step == step for state in queued)}
+    if halted:
+        with engine.journal.transaction():
+            for state in queued:
+                if state.step in halted and not state.came:
+                    engine.journal.stood(state.name, notes.QUEUED, halted[state.step])
+    return Outcome(
+        tuple(state.name for state in states if state.done),
+        tuple(state.name for state in states if state.out and not state.done),
+        tuple(state.name for state in queued), tuple(node.name for node in nodes if node.name in left), MappingProxyType(halted),
+        MappingProxyType({state.name: state.seen for state in states if state.seen is not None}), engine.stopping)

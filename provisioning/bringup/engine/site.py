@@ -1,0 +1,103 @@
+"""What a run of bring-up is given, what it tells meanwhile, and what came of it, as values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+from inventory.model import LifecycleState, Node
+from provisioning.bringup.engine import stop
+from provisioning.bringup.engine.model import Deed, Machine, Seen, Step
+
+LOCK = "bringup.lock"       # in the state folder, held by the run that acts
+LOGIN_STEP = "credentials"
+BY_POLICY = "the policy leaves it out"
+
+
+class Policy(Protocol):
+    """What the engine asks of the policy. `steps` are by name in their order; those in `without` the site leaves out."""
+
+    @property
+    def steps(self) -> Mapping[str, Step]: ...
+    @property
+    def without(self) -> frozenset[str]: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def grace_s(self) -> float: ...
+    @property
+    def stop(self) -> stop.Bounds: ...
+
+
+def nobody_there(machine: Machine) -> str:
+    """For machines that no scheduler knows: planned and bringup are proof enough that none gave it jobs."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a run keeps what it knows, and in whose name it acts. `idle` says why a machine must not be disturbed, "" where it may be.
+
+    `sleep` is for tests that have a clock of their own: it is called when nothing is under way, in place of waiting.
+    """
+
+    folder: Path
+    who: str
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] | None = None
+    idle: Callable[[Machine], str] = nobody_there
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to a machine in a step. `stand` is so, skipped, deed (it is begun), made (it ended), waiting, unknown, trouble, done or
+    left; halted is said of a step, with no machine, and interrupted of none."""
+
+    node: str
+    step: str
+    stand: str
+    said: str
+    seen: Seen | None = None
+    deed: Deed | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How machines stand at the end of a run, by name in the order asked for. `queued` were not begun or not ended; `halted` says why, by
+    step. `seen` is each machine's last look with its step: of a dry run it is the plan."""
+
+    done: tuple[str, ...] = ()
+    trouble: tuple[str, ...] = ()
+    queued: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    halted: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    seen: Mapping[str, tuple[str, Seen]] = field(default_factory=lambda: MappingProxyType({}))
+    interrupted: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """130 interrupted, 4 halted, 1 somebody has to lend a hand, else 0."""
+        return 130 if self.interrupted else 4 if self.halted else 1 if self.trouble or self.left else 0
+
+
+def domain_of(node: Node) -> str:
+    """What a machine's power comes from: its power domain, else its rack. Machines of which neither is known share one, as they might."""
+    return f"power {node.power}" if node.power else f"rack {node.rack}" if node.rack else ""
+
+
+def user_of(node: Node) -> str:
+    """As whom one logs in to its controller."""
+    return (node.bmc.user or "") if node.bmc is not None else ""
+
+
+def unfit(node: Node, step: str | None, last: str) -> str:
+    """Why a machine may not be brought up, and what to type; empty where it may. `step` is the one it is in, if it is on its way: at the
+    `last` one it may be in service already, and nobody had the time to write it down."""
+    state = node.lifecycle.state
+    if state in (LifecycleState.PLANNED, LifecycleState.BRINGUP) or (state is LifecycleState.SERVICE and step == last):
+        return ""
+    return f"its lifecycle is {state.value}, and only planned and bringup are brought up: muster inventory lifecycle {node.name} bringup"

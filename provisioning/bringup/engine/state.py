@@ -1,0 +1,121 @@
+"""The state of machines on their way, as a run holds it in memory, and how it is read from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from healthcheck.store import bringups
+from healthcheck.store.bringupnotes import LOGIN, REFUSED, SKIPPED, TROUBLE
+from healthcheck.store.bringups import Progress
+from healthcheck.store.file import Store
+from inventory.model import Node
+from provisioning.bringup.engine.model import Machine, Made, Past, Seen
+from provisioning.bringup.engine.site import LOGIN_STEP, domain_of, user_of
+
+
+@dataclass
+class MachineState:
+    """One machine on its way.
+
+    `began` is when its step was begun, `came` when this run first looked at it there (0: not yet), `looked` when the
+    newest look was begun, and `due` when it is to be looked at again.
+
+    `deeds` are those of this step that count, by their numbers in the store, oldest first; `making` is the one that is
+    under way, and `begun` says that it was handed on. `busy` is a machine that is looked at or changed right now,
+    `placed` one that has a place in its step, and one that is `out` goes no further in this run. `unlogged`: that its
+    controller is logged in to was left out, so nobody knows. `hindered` is why a deed was not begun that is to be done.
+    """
+
+    node: Node
+    step: str
+    domain: str
+    user: str
+    kept: dict[str, str] = field(default_factory=dict)
+    deeds: dict[int, Past] = field(default_factory=dict)
+    began: float | None = None
+    came: float = 0.0
+    looked: float = 0.0
+    due: float | None = None
+    making: int | None = None
+    begun: bool = False
+    busy: bool = False
+    placed: bool = False
+    out: bool = False
+    done: bool = False
+    unlogged: bool = False
+    said: str = ""
+    hindered: str = ""
+    seen: tuple[str, Seen] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its inventory name."""
+        return self.node.name
+
+    @property
+    def refused(self) -> bool:
+        """Whether its controller refused the login, and nobody said since that it may be tried again."""
+        return self.kept.get(LOGIN) == REFUSED
+
+    def machine(self, now: float) -> Machine:
+        """What a step gets of it."""
+        began = self.began if self.began is not None else now
+        return Machine(self.node, began, now, MappingProxyType(dict(self.kept)), tuple(self.deeds.values()))
+
+    def unended(self) -> list[int]:
+        """Deeds of which nobody wrote the end, but for the one that is under way."""
+        return [number for number, past in self.deeds.items() if past.ended is None and number != self.making]
+
+    def ended(self, number: int, made: Made, now: float) -> None:
+        """What became of a deed."""
+        self.deeds[number] = replace(self.deeds[number], ended=now, done=made.done, said=made.said)
+
+    def onward(self, step: str) -> None:
+        """It comes to another step."""
+        self.step, self.deeds, self.began, self.came, self.due, self.said, self.hindered = step, {}, None, 0.0, None, "", ""
+
+
+def start(node: Node, first: str) -> MachineState:
+    """A machine at the beginning of its way."""
+    return MachineState(node, first, domain_of(node), user_of(node))
+
+
+def read(store: Store | None, nodes: Sequence[Node], first: str) -> dict[str, MachineState]:
+    """Machines where the store has them, by name in the order of `nodes`; those that are not on their way begin. One query each for all."""
+    names = {node.name for node in nodes}
+    rows = {row.node: row for row in bringups.progress(store, names) if row.on_its_way} if store is not None else {}
+    states = {node.name: start(node, first) for node in nodes}
+    for name, row in rows.items():
+        _put(states[name], row)
+    if store is not None and rows:
+        _fill(store, [states[name] for name in rows])
+    return states
+
+
+def again(store: Store, states: Iterable[MachineState]) -> list[MachineState]:
+    """Those of these machines, which were in trouble, that a person has since said are to be tried again, as the store has them now."""
+    rows = {row.node: row for row in bringups.progress(store) if row.stand != TROUBLE and row.on_its_way}
+    found = [state for state in states if state.name in rows]
+    for state in found:
+        state.onward(rows[state.name].step)
+        _put(state, rows[state.name])
+    if found:
+        _fill(store, found)
+    return found
+
+
+def _put(state: MachineState, row: Progress) -> None:
+    state.step, state.kept, state.said = row.step, dict(row.kept), row.said
+
+
+def _fill(store: Store, states: Sequence[MachineState]) -> None:
+    of = {state.name: state for state in states}
+    for line in bringups.steps(store, of):
+        of[line.node].unlogged |= line.step == LOGIN_STEP and line.outcome == SKIPPED
+        if line.ended is None and line.step == of[line.node].step:
+            of[line.node].began = line.began
+    for deed in bringups.deeds(store, of):
+        if deed.counts and deed.step == of[deed.node].step:
+            of[deed.node].deeds[deed.id] = Past(deed.key, deed.name, deed.began, deed.ended, deed.done, deed.said)

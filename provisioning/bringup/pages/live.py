@@ -1,0 +1,146 @@
+"""Says on standard error how far a bring-up is: a table that is drawn anew on a terminal, a line for each change in a log."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from healthcheck.report.plan import ago
+from healthcheck.store.bringupnotes import DONE, LEFT, SKIPPED, TROUBLE, WAITING
+from inventory.errors import MusterError
+from inventory.text import clean
+from provisioning.bringup.engine.site import BY_POLICY
+from provisioning.bringup.pages import status
+from provisioning.bringup.pages.standing import Standing
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from healthcheck.report.nodes import Fold
+
+EVERY_S = 2.0           # between two looks: of a thousand machines one takes a tenth of that
+SUMMARY_S = 60.0        # between two lines in a log that sum all up
+_LEAST_ROWS = 5
+_WIDEST = 24            # column of the second table, but for the last
+_STUCK = ("NODES", "STEP", "FOR", "OWNER", "WHAT, AND THE NEXT HAND")
+_COLOURS = {TROUBLE: "red", WAITING: "yellow"}
+
+Look = Callable[[], Standing]       # how it stands now; may raise MusterError
+
+
+class Live:
+    """Used as a context manager around the work, and told of each change. This one says nothing."""
+
+    def told(self, node: str, step: str, stand: str, said: str) -> None:
+        """A machine stands so in this step from now on; or a step, where no machine is named, or the whole run."""
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        pass
+
+
+def live(look: Look, fold: Fold, *, quiet: bool = False) -> Live:
+    """A table where standard error is a terminal that can be drawn on, lines elsewhere."""
+    if quiet:
+        return Live()
+    return Screen(look, fold) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else Lines(look)
+
+
+class Lines(Live):
+    """A line for each change, and all summed up once a minute while anything changes."""
+
+    def __init__(self, look: Look, clock: Callable[[], float] = time.monotonic) -> None:
+        self._look, self._clock = look, clock
+        self._stands: dict[str, tuple[str, str, str]] = {}
+        self._next = clock() + SUMMARY_S
+
+    def told(self, node: str, step: str, stand: str, said: str) -> None:
+        """See `Live.told`. That a machine still waits, or passes over what the policy leaves out, is not said."""
+        if (stand, said) == (SKIPPED, BY_POLICY):
+            return      # of every machine, and the plan has said it
+        mark = (step, stand, "" if stand == WAITING else said)
+        if self._stands.get(node) != mark:
+            self._stands[node] = mark
+            _print(f"{' '.join(filter(None, (node, step, stand)))}{f': {clean(said, 200)}' if said else ''}")
+        if self._clock() >= self._next:
+            self._next = self._clock() + SUMMARY_S
+            try:
+                _print(status.summary(self._look()))
+            except MusterError as error:
+                _print(f"how all stand could not be read: {error}")
+
+
+class Screen(Live):
+    """The table of `muster bringup status`, drawn anew every other second, and gone when the work is over."""
+
+    def __init__(self, look: Look, fold: Fold) -> None:
+        from rich.console import Console
+        from rich.live import Live as RichLive
+
+        self._look, self._fold = look, fold
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._drawn: RenderableType = ""
+        self._live: Any = RichLive(get_renderable=self._draw, console=self._console, refresh_per_second=1 / EVERY_S, transient=True)
+
+    def _draw(self) -> RenderableType:
+        # In a thread of rich's, which would end with an error: what was drawn before stays.
+        try:
+            self._drawn = table(self._look(), self._fold, self._console)
+        except MusterError as error:
+            self._drawn = f"muster: {clean(error)}"
+        return self._drawn
+
+    def __enter__(self) -> Screen:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._live.__exit__(kind, error, trace)
+
+
+def watch(look: Look, fold: Fold, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Shows how it stands until nobody is on the way any more, or somebody interrupts it."""
+    with live(look, fold) as shown:
+        while True:
+            standing = look()
+            for spot in standing.spots:
+                shown.told(spot.node, spot.step, spot.stand, spot.what)
+            if all(spot.stand in (DONE, LEFT) for spot in standing.spots):
+                return
+            sleep(EVERY_S)
+
+
+def table(standing: Standing, fold: Fold, console: Console) -> RenderableType:
+    """How many are in each step, and as many of those that wait or are in trouble as the screen has lines for, the worst first."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    steps = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for at, name in enumerate(status.COUNTED):
+        steps.add_column(name, justify="right" if 1 <= at <= 5 else "left", no_wrap=True)
+    for count in standing.counts:
+        row = status.counted(count, standing.now)
+        steps.add_row(*row, style=_COLOURS[TROUBLE] if count.here.get(TROUBLE) else "")
+    groups = status.alike(standing.stuck, fold)
+    room = max(_LEAST_ROWS, console.height - len(standing.counts) - 6)
+    cells = [(fold(one.nodes), one.step, ago(standing.now - one.since), one.owner or "-",
+              clean(f"{one.what}; next: {one.hand}" if one.hand else one.what, 300)) for one in groups[:room]]
+    stuck = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_header=bool(groups))
+    widths = [min(_WIDEST, max([len(name), *(len(row[at]) for row in cells)])) for at, name in enumerate(_STUCK[:-1])]
+    for name, width in zip(_STUCK, (*widths, max(len(_STUCK[-1]), console.width - sum(widths) - 2 * len(_STUCK))), strict=True):
+        stuck.add_column(name, no_wrap=True, width=width, overflow="ellipsis")
+    for one, row in zip(groups, cells, strict=False):
+        stuck.add_row(*map(Text, row), style=_COLOURS.get(one.stand, ""))
+    more = Text(f"and {len(groups) - room} more: muster bringup status" if len(groups) > room else "")
+    return Group(Text(status.summary(standing)), steps, stuck, more)
+
+
+def _print(text: str) -> None:
+    print(f"bringup: {text}", file=sys.stderr, flush=True)  # noqa: T201

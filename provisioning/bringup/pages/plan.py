@@ -1,0 +1,126 @@
+"""What a bring-up would do, for people: who has which steps still to go, how many at a time, for how long at most. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import ceil
+
+from healthcheck.report.nodes import Fold
+from inventory.model import Node
+from inventory.text import clean
+from provisioning.bringup.engine.choose import Chosen, Refused, Way
+from provisioning.bringup.engine.model import ORDER, Effect, Step
+from provisioning.bringup.engine.site import domain_of
+from provisioning.bringup.pages.masked import word
+
+_HEAD = ("STEP", "MACHINES", "AT ONCE", "PER DOMAIN", "ROUNDS", "AT MOST", "EFFECT", "OWNER", "WHAT")
+_RIGHT = range(1, 6)
+
+
+def lines(
+    chosen: Chosen, steps: Mapping[str, Step], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold,
+) -> Iterator[str]:
+    """The plan; `why` is by machine and step what somebody said when they had it skipped."""
+    for names, ahead in _alike(chosen.ways):
+        yield f"{fold(names)}: {_span(ahead)}"
+    if chosen.ways:
+        yield ""
+        yield from table(chosen.ways, steps)
+        yield ""
+        yield from _sums(chosen.ways, steps)
+    out = [step for step in ORDER if step in without]
+    if out and chosen.ways:
+        yield f"left out by the policy, and nobody passes them: {', '.join(out)}"
+    yield from _skipped(chosen.ways, without, why, fold)
+    if chosen.through:
+        yield f"{fold(chosen.through)}: through already, in service"
+    yield from refusals(chosen.refused, fold)
+
+
+def refusals(refused: Sequence[Refused], fold: Fold) -> Iterator[str]:
+    """A line for all that are refused for one reason, with what to type."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in refused:
+        alike.setdefault((one.why, one.hand), []).append(one.node)
+    for (why, hand), names in alike.items():
+        folded = fold(names)
+        yield f"{clean(folded, 200)}: refused: {why}; type: {hand.replace('NODES', word(folded))}"
+
+
+def table(ways: Sequence[Way], steps: Mapping[str, Step]) -> Iterator[str]:
+    """A line for each step that anybody has still to go."""
+    rows = [_HEAD]
+    for name in ORDER:
+        there = [way.node for way in ways if name in way.steps]
+        if not there:
+            continue
+        step = steps[name]
+        per_domain = str(step.domain_at_once) if step.domain_at_once is not None else "-"
+        rows.append((name, str(len(there)), str(step.at_once), per_domain, str(rounds(step, there)), _long(step.seconds), step.effect.value,
+                     step.owner.value, step.title))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
+    for row in rows:
+        yield "  ".join(cell.rjust(widths[at]) if at in _RIGHT else cell.ljust(widths[at]) for at, cell in enumerate(row)).rstrip()
+
+
+def rounds(step: Step, nodes: Sequence[Node]) -> int:
+    """How many times as long as for one machine it takes for all, with so many at a time in all and in one power domain."""
+    in_all = ceil(len(nodes) / step.at_once)
+    if step.domain_at_once is None:
+        return in_all
+    domains = Counter(map(domain_of, nodes))
+    return max([in_all, *(ceil(number / step.domain_at_once) for number in domains.values())])
+
+
+def _sums(ways: Sequence[Way], steps: Mapping[str, Step]) -> Iterator[str]:
+    ahead = [name for name in ORDER if any(name in way.steps for way in ways)]
+    most = sum(rounds(steps[name], [way.node for way in ways if name in way.steps]) * steps[name].seconds + steps[name].gather_s
+               for name in ahead)
+    yield f"{_count(len(ways), 'machine')}, {_count(len(ahead), 'step')}, {_long(most)} at most if every step took all its time"
+    if disruptive := [name for name in ahead if steps[name].effect is Effect.DISRUPTIVE]:
+        yield f"disruptive, so only on machines proven idle: {', '.join(disruptive)}"
+    unnamed = [way.node for way in ways if way.node.power is None]
+    if unnamed and any(steps[name].domain_at_once is not None for name in ahead):
+        yield (f"note: the inventory has no power domain (power:) of {_count(len(unnamed), 'machine')}: a rack counts as one, and those of "
+               "no rack together")
+
+
+def _skipped(ways: Sequence[Way], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold) -> Iterator[str]:
+    alike: dict[tuple[str, str], list[str]] = {}
+    for way in ways:
+        for step in way.skips:
+            if step not in without:
+                alike.setdefault((step, why.get((way.node.name, step), "")), []).append(way.node.name)
+    for (step, said), names in alike.items():
+        yield f"{fold(names)}: {step} is skipped{f': {said}' if said else ''}"
+
+
+def _alike(ways: Sequence[Way]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
+    found: dict[tuple[str, ...], list[str]] = {}
+    for way in ways:
+        found.setdefault(way.steps, []).append(way.node.name)
+    for ahead, names in found.items():
+        yield names, ahead
+
+
+def _span(ahead: Sequence[str]) -> str:
+    """Steps in words: a range where none is left out between the first and the last."""
+    if not ahead:
+        return "nothing to go"
+    first, last = ORDER.index(ahead[0]), ORDER.index(ahead[-1])
+    if len(ahead) > 2 and len(ahead) == last - first + 1:
+        return f"{ahead[0]} to {ahead[-1]}, {len(ahead)} steps"
+    return f"{', '.join(ahead)}"
+
+
+def _long(seconds: float) -> str:
+    """A span of time in one unit, never less than it is."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{ceil(seconds / size * 10) / 10:g} {unit}"
+    return f"{ceil(seconds)} s"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

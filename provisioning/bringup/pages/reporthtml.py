@@ -1,0 +1,56 @@
+"""The punch list as one HTML page that needs nothing else: no script, no picture, no address is fetched; each owner's on sheets of its own.
+
+Every text of a machine is escaped, and the page forbids a browser to run or fetch anything (Content-Security-Policy), whatever is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from healthcheck.report.plan import ago
+from healthcheck.triage.ticket import utc
+from provisioning.bringup.pages import report
+from provisioning.bringup.pages.report import Head, Line
+
+_STYLE = """
+body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #111; background: #fff }
+table { border-collapse: collapse; width: 100% }
+th, td { border: 1px solid #999; padding: .3em .5em; text-align: left; vertical-align: top; overflow-wrap: anywhere }
+th { background: #eee } thead { display: table-header-group } tr { break-inside: avoid }
+.mono { font-family: ui-monospace, monospace } .box { width: 1.2em; font-size: 1.2em }
+@media print { body { margin: 0; font-size: 11px } section + section { break-before: page } }
+"""
+_COLUMNS = ("", "Rack", "Place", "Machine", "Part", "Slot", "Serial", "Machine's serial", "Step", "Since", "What is wrong", "To do")
+
+
+def html(lines: Sequence[Line], head: Head) -> str:
+    """The whole page; `lines` are ordered."""
+    return "\n".join(_page(lines, head)) + "\n"
+
+
+def _page(lines: Sequence[Line], head: Head) -> Iterator[str]:
+    yield "<!DOCTYPE html>"
+    yield '<html lang="en"><head><meta charset="utf-8">'
+    yield "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+    yield '<meta name="viewport" content="width=device-width">'
+    yield f"<title>Punch list, {utc(head.now)}</title>"
+    yield f"<style>{_STYLE}</style></head><body>"
+    yield f"<h1>Punch list, {utc(head.now)}</h1>"
+    yield f"<p>{escape(head.counts)}.</p>"
+    if not lines:
+        yield f"<p>{escape(report.empty(head))}</p>"
+    for owner, mine in report.owned(lines):
+        yield f'<section id="{owner.value}"><h2>{escape(report.title(owner, mine))}</h2>'
+        yield f"<table><thead><tr>{''.join(f'<th>{name}</th>' for name in _COLUMNS)}</tr></thead><tbody>"
+        for one in mine:
+            yield _row(one, head.now)
+        yield "</tbody></table></section>"
+    yield "</body></html>"
+
+
+def _row(one: Line, now: float) -> str:
+    numbers = (one.rack, one.unit, one.node, one.part, one.slot, one.serial, one.machine_serial, one.step)
+    cells = "".join(f'<td class="mono">{escape(text)}</td>' for text in numbers)
+    return (f'<tr><td class="box">☐</td>{cells}<td>{utc(one.since)}<br>{ago(now - one.since)}</td><td>{escape(one.what)}</td>'
+            f"<td>{escape(one.hand)}</td></tr>")

@@ -1,0 +1,85 @@
+"""What each key of `bringup.yaml` may be: forms that read one value, by section and key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+from healthcheck.certify.certificate import STAGES
+from healthcheck.config.forms import FLAG, NAME, TEXT, Form, real, several, whole, word, yet
+from healthcheck.model.outcome import Owner
+from inventory.located import LocatedList, LocatedMap
+from provisioning.bmc.base import Target
+from provisioning.bmc.compare import KINDS
+from provisioning.bringup.policy.model import Absent
+
+_BURNIN_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "train", "soak")
+_MOST_MINUTES, _MOST_AT_ONCE, _MOST_TEXT, _MOST_SETTINGS = 60 * 24 * 14, 4096, 200, 200
+
+
+def words(name: str, members: Iterable[str]) -> type[Enum]:
+    """An Enum whose members are these words."""
+    return Enum(name, {one: one for one in members})    # type: ignore[return-value]
+
+
+def _line(given: Any) -> str:
+    if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > _MOST_TEXT:
+        raise ValueError
+    return given
+
+
+def _settings(given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, LocatedMap) or not 1 <= len(given) <= _MOST_SETTINGS:
+        raise ValueError
+    return given
+
+
+def _kinds(given: Any) -> Any:
+    if not isinstance(given, LocatedList) or len(given) > len(KINDS):
+        raise ValueError
+    return given
+
+
+def _burnin_stages(given: Any) -> str | None:
+    if given is None:
+        return None
+    named = [one.strip() for one in given.split(",")] if isinstance(given, str) else []
+    if not named or not set(named) <= set(_BURNIN_STAGES):
+        raise ValueError
+    return ",".join(named)
+
+
+_LINE = Form(f"a line of at most {_MOST_TEXT} characters", _line)
+STEP: Mapping[str, Form] = {
+    "owner": word(Owner), "minutes": real(0.01, _MOST_MINUTES), "at_once": whole(1, _MOST_AT_ONCE),
+    "domain_at_once": yet(whole(1, _MOST_AT_ONCE)), "gather_seconds": real(0, 86400),
+}
+_OF: Mapping[str, Form] = {"vendor": _LINE, "skus": several("names of SKUs", NAME), "enabled": FLAG}
+WISHES: Mapping[str, Mapping[str, Form]] = {
+    "bios": {**_OF, "settings": Form(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings), "absent": word(Absent), "source": TEXT},
+    "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": word(Owner)},
+}
+SECTIONS: Mapping[str, Mapping[str, Form]] = {
+    "run": {"width": whole(1, _MOST_AT_ONCE), "grace_seconds": real(0, 3600)},
+    "stop": {"share": real(0.01, 1), "least": whole(1, 100_000), "refused_logins": whole(1, 100_000)},
+    "power": {"off_seconds": real(0.1, 3600), "on_seconds": real(0.1, 3600), "bios_minutes": real(0.01, _MOST_MINUTES),
+              "answer_minutes": real(0, _MOST_MINUTES)},
+    "boot": {"target": word(words("_Boots", (one.value for one in (Target.NONE, Target.PXE, Target.DISK))))},
+    "parts": {"may_be_empty": Form(f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=word(words("_Parts", KINDS))),
+              "log_days": real(0, 3660), "doubles_seconds": real(0, 3600)},
+    "delivery": {"file": yet(_LINE)},
+    "ssh": {"host_keys": _LINE},
+    "burnin": {"length": word(words("_Lengths", STAGES)),
+               "stages": Form(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length", _burnin_stages)},
+    "checks": {"profile": NAME, "looks": whole(1, 100), "between_seconds": real(0, 86400)},
+}
+
+
+def _setting(given: Any) -> str | int | bool:
+    if not isinstance(given, (str, int)):
+        raise ValueError
+    return given if isinstance(given, int) else _line(given)
+
+
+SETTING = Form("text, a whole number, true or false", _setting)

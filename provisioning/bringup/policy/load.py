@@ -1,0 +1,207 @@
+"""Reads `bringup.yaml` of the rules folders into one Policy; every mistake is one line with file, line, column and key.
+
+A later folder's file is laid over the earlier ones: steps by name and wishes by id, each key by key, where `enabled: false` takes a wish
+out; the other sections key by key. It is data: nothing in it is ever executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, overlay
+from healthcheck.config.forms import NAME, Form, value, word
+from healthcheck.model.outcome import Owner
+from inventory.errors import Mark, RulesError
+from inventory.located import LocatedList, LocatedMap, load_yaml
+from provisioning.bmc.base import Target
+from provisioning.bringup.engine.model import ORDER, Step
+from provisioning.bringup.policy.forms import SECTIONS, SETTING, STEP, WISHES, words
+from provisioning.bringup.policy.model import (
+    FILE,
+    FIRST,
+    STEPS,
+    Absent,
+    BiosWish,
+    BurnInWish,
+    ChecksWish,
+    FirmwareWish,
+    Machines,
+    Parts,
+    Policy,
+    Power,
+    Stop,
+)
+
+_TOP = ("steps", "without", *SECTIONS, *WISHES, "base")
+
+
+class _Draft:
+    """The policy while files are laid over each other; a step's entry, and each value of a section with its place."""
+
+    def __init__(self) -> None:
+        self.files: list[str] = []
+        self.steps: dict[str, dict[str, Any]] = {name: {} for name in ORDER}
+        self.without: frozenset[str] = frozenset()
+        self.sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+        self.marks: dict[tuple[str, str], Mark] = {}
+        self.wishes: dict[str, dict[str, Entry]] = {name: {} for name in WISHES}
+        self.base = LocatedMap(Mark(FILE, 1, 1))
+
+
+def load(folders: Iterable[Path]) -> Policy:
+    """What the files of all folders say together; raises RulesError. Among the folders may be such a file itself, whatever its name."""
+    draft, looked = _Draft(), []
+    for folder in folders:
+        looked.append(str(folder))
+        if (path := folder if folder.is_file() else folder / FILE).is_file():
+            _read(draft, path)
+    if not draft.files:
+        raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(looked)}")
+    end = Mark(draft.files[-1], 1, 1)
+    for name in ORDER:
+        _complete(f"steps: {name}", draft.steps[name], STEP, end)
+    held = draft.sections
+    for name, forms in SECTIONS.items():
+        _complete(name, held[name], forms, end)
+    run, stop, power, parts = held["run"], held["stop"], held["power"], held["parts"]
+    burnin, checks = held["burnin"], held["checks"]
+    return Policy(
+        MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without, run["width"], run["grace_seconds"],
+        Stop(stop["share"], stop["least"], stop["refused_logins"]),
+        Power(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60, power["answer_minutes"] * 60),
+        Target(held["boot"]["target"]),
+        Parts(frozenset(parts["may_be_empty"]), parts["log_days"], parts["doubles_seconds"]),
+        BurnInWish(burnin["length"], burnin["stages"]), ChecksWish(checks["profile"], checks["looks"], checks["between_seconds"]),
+        tuple(_bios(entry) for entry in _there(draft, "bios")), tuple(_firmware(entry) for entry in _there(draft, "firmware")),
+        _path(draft, "delivery", "file"), draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST))
+
+
+def _read(draft: _Draft, path: Path) -> None:
+    top = load_yaml(path, error=RulesError)
+    if not isinstance(top, LocatedMap):
+        raise RulesError(f"expected a map of {', '.join(_TOP)}; got {kind_of(top)}", Mark(str(path), 1, 1))
+    known_keys(top, _TOP, "")
+    draft.files.append(str(path))
+    if "steps" in top:
+        steps = _map(top, "steps")
+        known_keys(steps, ORDER, "steps: ")
+        for name in steps:
+            _keys(_map(steps, name, "steps: "), f"steps: {name}", STEP, draft.steps[name])
+    if "without" in top:
+        draft.without = _without(top)
+    for name, forms in SECTIONS.items():
+        if name in top:
+            given = _map(top, name)
+            _keys(given, name, forms, draft.sections[name])
+            draft.marks |= {(name, key): mark for key, mark in given.value_marks.items()}
+    for name, forms in WISHES.items():
+        for item, mark in _items(top, name):
+            _wish(draft, name, forms, item, mark)
+    if "base" in top:
+        given = _map(top, "base")
+        draft.base.update(given)
+        draft.base.key_marks |= given.key_marks
+        draft.base.value_marks |= given.value_marks
+        draft.base.written |= given.written
+
+
+def _keys(given: LocatedMap, where: str, forms: Mapping[str, Form], into: dict[str, Any]) -> None:
+    known_keys(given, list(forms), f"{where}: ")
+    for key in given:
+        into[key] = _plain(value(f"{where}: {key}", given[key], given.value_marks[key], forms[key]))
+
+
+def _plain(found: Any) -> Any:
+    """Members of the Enums that only name words as those words."""
+    if isinstance(found, tuple):
+        return tuple(_plain(one) for one in found)
+    return found.value if isinstance(found, Enum) and not isinstance(found, (Owner, Absent)) else found
+
+
+def _wish(draft: _Draft, section: str, forms: Mapping[str, Form], item: Any, mark: Mark) -> None:
+    entry = entry_of(item, ("id", *forms), "id", mark)
+    value("id", entry.name, entry.marks["id"], NAME)
+    for key, form in forms.items():
+        if key in entry.values:
+            entry.values[key] = value(f"{section}: {entry.name}: {key}", entry.values[key], entry.marks[key], form)
+    settings = entry.values.get("settings")
+    if isinstance(settings, LocatedMap):
+        for name, given in settings.items():
+            value(f"{section}: {entry.name}: settings: {name}", given, settings.value_marks[name], SETTING)
+        old = draft.wishes[section].get(entry.name)
+        if old is not None and old.mark.file != mark.file:
+            entry.values["settings"] = {**old.values.get("settings", {}), **settings}
+    overlay(draft.wishes[section], entry, "id")
+
+
+def _without(top: LocatedMap) -> frozenset[str]:
+    found = top["without"]
+    if not isinstance(found, LocatedList):
+        raise RulesError(f"without: expected a list of steps, got {kind_of(found)}", top.value_marks["without"])
+    # Without its end a way would be gone again and again.
+    form = word(words("_Steps", ORDER[:-1]))
+    return frozenset(value("without", one, found.value_marks[at], form).value for at, one in enumerate(found))
+
+
+def _map(top: LocatedMap, key: str, where: str = "") -> LocatedMap:
+    found = top[key]
+    if not isinstance(found, LocatedMap):
+        raise RulesError(f"{where}{key}: expected a map, got {kind_of(found)}", top.value_marks[key])
+    return found
+
+
+def _items(top: LocatedMap, key: str) -> list[tuple[Any, Mark]]:
+    found = top.get(key, [])
+    if not isinstance(found, list):
+        raise RulesError(f"{key}: expected a list, got {kind_of(found)}", top.value_marks[key])
+    return [(item, top[key].value_marks[at]) for at, item in enumerate(found)]
+
+
+def _complete(where: str, found: Mapping[str, Any], forms: Mapping[str, Form], mark: Mark) -> None:
+    for key, form in forms.items():
+        if key not in found:
+            raise RulesError(f"{where}: {key} is missing: expected {form.phrase}", mark)
+
+
+def _there(draft: _Draft, section: str) -> list[Entry]:
+    return [entry for entry in draft.wishes[section].values() if entry.values.get("enabled", True)]
+
+
+def _step(name: str, held: Mapping[str, Any]) -> Step:
+    title, effect, together = STEPS[name]
+    return Step(name, title, effect, held["owner"], held["minutes"] * 60, held["at_once"], held["domain_at_once"], together,
+                held["gather_seconds"])
+
+
+def _of(entry: Entry) -> Machines:
+    return Machines(entry.values.get("vendor", "*"), entry.values.get("skus", ()))
+
+
+def _bios(entry: Entry) -> BiosWish:
+    held = entry.values
+    for key in ("settings", "source"):
+        if key not in held:
+            raise RulesError(f"bios: {entry.name}: {key} is missing: expected {WISHES['bios'][key].phrase}", entry.mark)
+    return BiosWish(entry.name, _of(entry), MappingProxyType(dict(held["settings"])), held.get("absent", Absent.TROUBLE), held["source"])
+
+
+def _firmware(entry: Entry) -> FirmwareWish:
+    held = entry.values
+    if "component" not in held:
+        raise RulesError(f"firmware: {entry.name}: component is missing: expected bios, bmc, or a glob over the names of components",
+                         entry.mark)
+    if ("at_least" in held) == ("exactly" in held):
+        raise RulesError(f"firmware: {entry.name}: at_least is missing: expected either at_least or exactly",
+                         entry.marks.get("at_least", entry.mark))
+    return FirmwareWish(entry.name, _of(entry), held["component"], held.get("at_least"), held.get("exactly"),
+                        held.get("owner", Owner.OPERATOR))
+
+
+def _path(draft: _Draft, section: str, key: str, none: str | None = None) -> Path | None:
+    """A path that is not absolute starts at the file that names it."""
+    file = draft.sections[section][key]
+    return None if file in (None, none) else Path(draft.marks[section, key].file).parent / file

@@ -1,0 +1,165 @@
+"""The policy of bring-up as values: which steps, for how long and how many at once, when to stop, and what is wished of each machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.model.outcome import Owner
+from provisioning.bmc.base import Target
+from provisioning.bringup.engine.model import Effect, Step
+
+FILE = "bringup.yaml"
+FIRST = "first"     # a host key is pinned at first contact
+# What a step is called, whether a machine notices it, and whether it takes all machines that are there at once.
+STEPS: Mapping[str, tuple[str, Effect, bool]] = {
+    "bmc": ("controller reachable", Effect.PASSIVE, False),
+    "credentials": ("credentials and firmware known", Effect.PASSIVE, False),
+    "hardware": ("hardware equals the SKU", Effect.PASSIVE, False),
+    "bios": ("BIOS settings as wanted", Effect.DISRUPTIVE, False),
+    "boot": ("boots from where it should", Effect.DISRUPTIVE, False),
+    "os": ("operating system answers", Effect.DISRUPTIVE, False),
+    "ssh": ("SSH with a pinned host key", Effect.PASSIVE, False),
+    "base": ("base configuration", Effect.DISRUPTIVE, False),
+    "agent": ("agent installed", Effect.PASSIVE, False),
+    "checks": ("node checks", Effect.PASSIVE, True),
+    "kernel": ("kernel log known", Effect.PASSIVE, True),
+    "burnin": ("burn-in", Effect.DISRUPTIVE, True),
+    "certificate": ("certificate signed", Effect.PASSIVE, True),
+    "service": ("in service", Effect.PASSIVE, True),
+}
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a run begins nothing new: the `share` of its machines that are in new trouble, at least so many of them; and so many BMCs that
+    refused the login, for then the password is wrong, and accounts lock."""
+
+    share: float
+    least: int
+    refused_logins: int
+
+
+@dataclass(frozen=True)
+class Power:
+    """For how long a change of power may take to show, and a boot with new settings to make them current; and how long a machine that is on
+    is given to answer before it is sent to an installer; seconds."""
+
+    off_s: float
+    on_s: float
+    bios_s: float
+    answer_s: float = 600.0
+
+
+class Absent(Enum):
+    """What it means that a BIOS has no attribute of the wished name."""
+
+    TROUBLE = "trouble"
+    LEAVE = "leave"         # said, and left: it was renamed, or this model has no such choice
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Which machines a wish is for: a glob over the maker's name as the controller says it, and SKUs, () for all."""
+
+    vendor: str = "*"
+    skus: tuple[str, ...] = ()
+
+    def has(self, vendor: str, sku: str | None) -> bool:
+        """Whether a machine is among them; makers are compared without regard to case."""
+        return fnmatchcase(vendor.casefold(), self.vendor.casefold()) and (not self.skus or sku in self.skus)
+
+
+@dataclass(frozen=True)
+class BiosWish:
+    """Settings of the BIOS by their attribute's name, as the controller spells them."""
+
+    id: str
+    of: Machines
+    settings: Mapping[str, str | int | bool]
+    absent: Absent
+    source: str
+
+
+@dataclass(frozen=True)
+class FirmwareWish:
+    """A version that a component must have, exactly or at least. `component` is a glob over names of the firmware inventory; `bios` and
+    `bmc` are the machine's BIOS and its controller's own firmware."""
+
+    id: str
+    of: Machines
+    component: str
+    at_least: str | None
+    exactly: str | None
+    owner: Owner
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How the inventory of parts is judged: kinds whose seats may be empty where the SKU has no number of them; how many days of the event
+    log count; and for how long a machine waits for the serial numbers of those beside it, so that of two alike both are told."""
+
+    may_be_empty: frozenset[str]
+    log_days: float
+    doubles_s: float
+
+
+@dataclass(frozen=True)
+class BurnInWish:
+    """Which burn-in: a length, and its stages by commas, None for all that the length has."""
+
+    length: str
+    stages: str | None
+
+
+@dataclass(frozen=True)
+class ChecksWish:
+    """Which rules' profile has to pass, in how many looks in a row, and how long after one another."""
+
+    profile: str
+    looks: int
+    between_s: float
+
+
+@dataclass(frozen=True)
+class Policy:
+    """All of it. `steps` are by name in their order; those in `without` a site leaves out, which is shown and never a pass.
+
+    `boot` is from what a machine without an answering operating system boots once; NONE leaves that to its boot order. `delivery` is the
+    CSV file of what was delivered. `base` is for the reader of the base configuration, values with their places. `host_keys` is where the
+    host keys to expect are listed, None where they are pinned at first contact.
+    """
+
+    steps: Mapping[str, Step]
+    without: frozenset[str]
+    width: int
+    grace_s: float
+    stop: Stop
+    power: Power
+    boot: Target
+    parts: Parts
+    burnin: BurnInWish
+    checks: ChecksWish
+    bios: tuple[BiosWish, ...] = ()
+    firmware: tuple[FirmwareWish, ...] = ()
+    delivery: Path | None = None
+    base: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    files: tuple[str, ...] = ()
+    host_keys: Path | None = None
+
+    def settings(self, vendor: str, sku: str | None) -> dict[str, tuple[str | int | bool, Absent]]:
+        """What is wished of one machine's BIOS; where wishes differ, the later one holds."""
+        return {name: (value, wish.absent) for wish in self.bios if wish.of.has(vendor, sku) for name, value in wish.settings.items()}
+
+    def needs_maker(self, wishes: Sequence[BiosWish | FirmwareWish], sku: str | None) -> bool:
+        """Whether it takes the maker's name to know which of these wishes are for a machine of this SKU."""
+        return any(wish.of.vendor != "*" and (not wish.of.skus or sku in wish.of.skus) for wish in wishes)
+
+    def versions(self, vendor: str, sku: str | None) -> tuple[FirmwareWish, ...]:
+        """What is wished of one machine's firmware."""
+        return tuple(wish for wish in self.firmware if wish.of.has(vendor, sku))

@@ -1,0 +1,30 @@
+"""What the steps after the operating system work with: rules, the transport to the nodes, the state folder, the inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from healthcheck.ruleset.ruleset import Ruleset
+from inventory.model import Inventory, Node
+from inventory.transport.base import Transport
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """`path` is the inventory file, `rules` the folders of rules in their order, `default_sku` what nodes are that name no SKU."""
+
+    folder: Path
+    path: Path
+    inventory: Inventory
+    ruleset: Ruleset
+    rules: tuple[Path, ...]
+    transport: Callable[[], Transport]
+    who: str
+    default_sku: str | None = None
+    fanout: int = 64
+
+    def sku(self, node: Node) -> str | None:
+        """What the machine is to be."""
+        return node.sku or self.default_sku

@@ -1,0 +1,84 @@
+"""All steps of a run, each with what it needs, by name in the order in which a machine goes through them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from healthcheck.ruleset.sku import Sku
+from healthcheck.store import bringups
+from healthcheck.store.file import NAME, opened
+from inventory.model import Node
+from provisioning.base.wish import wish
+from provisioning.bmc.base import Controller
+from provisioning.bmc.connect import controller
+from provisioning.bringup.engine.model import ORDER, Executor
+from provisioning.bringup.policy.model import Policy
+from provisioning.bringup.steps.agent import Agent
+from provisioning.bringup.steps.base import Base
+from provisioning.bringup.steps.bios import BiosAsWished
+from provisioning.bringup.steps.bmc import BmcReachable
+from provisioning.bringup.steps.boot import BootFrom
+from provisioning.bringup.steps.burnin import BurnIn
+from provisioning.bringup.steps.certificate import Certify
+from provisioning.bringup.steps.checks import Checks
+from provisioning.bringup.steps.context import StepContext
+from provisioning.bringup.steps.credentials import Credentials
+from provisioning.bringup.steps.doubles import Doubles, Other, delivered_by
+from provisioning.bringup.steps.hardware import HardwareAsOrdered
+from provisioning.bringup.steps.kernel import Kernel
+from provisioning.bringup.steps.os import OsAnswers
+from provisioning.bringup.steps.service import Service
+from provisioning.bringup.steps.ssh import Ssh
+
+_BEFORE = ORDER[:ORDER.index("bios")]       # until then a machine is about to tell who it is
+
+
+def executors(context: StepContext, policy: Policy) -> dict[str, Executor]:
+    """Raises RulesError for a base configuration that cannot be, ConfigError for a delivery list that cannot be read."""
+    step = policy.steps
+
+    def controllers(node: Node) -> Controller:
+        return controller(node, folder=context.folder)
+
+    def sku_of(node: Node) -> Sku | None:
+        return context.ruleset.skus.get(context.sku(node) or "")
+
+    agent = Agent(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku, fanout=context.fanout)
+    listed = delivered_by(policy.delivery, context.inventory.nodes)
+    found: tuple[Executor, ...] = (
+        BmcReachable(step["bmc"], controllers),
+        Credentials(step["credentials"], controllers, policy, sku_of),
+        HardwareAsOrdered(step["hardware"], controllers, policy, sku_of,
+                          Doubles(lambda: _others(context), listed, context.inventory.nodes)),
+        BiosAsWished(step["bios"], controllers, policy, sku_of),
+        BootFrom(step["boot"], controllers, policy),
+        OsAnswers(step["os"], controllers, policy),
+        Ssh(step["ssh"], context.transport, policy.host_keys, names=tuple(context.inventory.nodes), others=lambda: _kept(context),
+            fanout=context.fanout),
+        Base(step["base"], context.transport, wish(policy.base), fanout=context.fanout),
+        agent,
+        Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
+        Kernel(step["kernel"], context, policy.checks.profile),
+        BurnIn(step["burnin"], context, policy.burnin.length, policy.burnin.stages),
+        Certify(step["certificate"], context),
+        Service(step["service"], context, agent),
+    )
+    return {executor.step.name: executor for executor in found}
+
+
+def _rows(context: StepContext) -> list[bringups.Progress]:
+    """All machines of the inventory that were ever begun; none before there is a store."""
+    if not (context.folder / NAME).exists():
+        return []
+    with opened(context.folder) as store:
+        return bringups.progress(store, context.inventory.nodes)
+
+
+def _kept(context: StepContext) -> Mapping[str, Mapping[str, str]]:
+    return {row.node: row.kept for row in _rows(context)}
+
+
+def _others(context: StepContext) -> Mapping[str, Other]:
+    """A machine whose controller did not answer its first look is not waited for: that may take as long as it likes."""
+    return {row.node: Other(row.kept, row.on_its_way and row.step in _BEFORE and "serial" not in row.kept and (
+        row.stand == "queued" or (row.stand == "waiting" and row.step != ORDER[0]))) for row in _rows(context)}

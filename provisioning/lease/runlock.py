@@ -1,0 +1,114 @@
+"""One at a time: a lock in the state folder that says who holds it, where, and since when.
+
+The lock is a flock, which goes with its process. What it says is in its file, for whoever finds it taken.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from inventory.cli.chosen import who
+from inventory.errors import UsageError
+from inventory.text import clean
+from provisioning.lease.holder import me, pid_of
+
+_MOST_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who is at work: the person, the machine, the process (`provisioning.lease.holder`) and since when (epoch seconds)."""
+
+    who: str
+    host: str
+    holder: str
+    began: float
+
+    def words(self, now: float) -> str:
+        """In words."""
+        pid = pid_of(self.holder)
+        process = f", process {pid}" if pid is not None else ""
+        since = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(self.began))
+        return f"{clean(self.who, 80)} on {clean(self.host, 80)}{process}, for {age(now - self.began)} (since {since})"
+
+
+def here() -> str:
+    """This machine's name."""
+    return clean(os.uname().nodename, 80)
+
+
+def age(seconds: float) -> str:
+    """Seconds as a person says them."""
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+@contextmanager
+def alone(folder: Path, lock: str, what: str) -> Iterator[None]:
+    """Only one process of this machine (and of others, where the file system has locks) acts in a state folder under a lock of this name;
+    raises UsageError for the second, which says who the first is. The lock goes with the process.
+    """
+    path = folder / lock
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; muster {what} --apply keeps others out by this file") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(taken(path, what)) from None
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be locked: {error.strerror}; keep the state folder on a file system that has locks") from None
+        own = {"who": who(), "host": here(), "holder": me(), "began": time.time()}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(own).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def taken(path: Path, what: str) -> str:
+    """That somebody else has the lock, and who."""
+    owner = _owner(path)
+    said = f": {owner.words(time.time())}" if owner is not None else ""
+    return f"another muster {what} --apply is at work{said}; wait until it has ended"
+
+
+def locked(path: Path) -> bool | None:
+    """Whether a process holds this lock now, which it does while it lives; None where that cannot be asked."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        # Shared, so that two who ask do not see each other; and given back at once.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _owner(path: Path) -> Owner | None:
+    """What the lock's file says; None where it says nothing yet."""
+    try:
+        with path.open("rb") as file:
+            told = json.loads(file.read(_MOST_BYTES))
+        return Owner(str(told["who"]), str(told["host"]), str(told["holder"]), float(told["began"]))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None

@@ -1,0 +1,94 @@
+"""New nodes that a back end keeps from jobs from their first moment on: given to jobs once they have shown what a repaired one must show.
+
+In Kubernetes the kubelet registers a node with a taint (--register-with-taints=muster.dev/unproven=:NoSchedule). Nobody holds such a node:
+it can be cordoned and leased as any other, and what anybody holds beside stays theirs when the taint goes. A node that registers again is a
+new one: what was seen before that does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from healthcheck.model.faultkind import Isolation
+from healthcheck.store import ledger
+from healthcheck.store.file import Store
+from healthcheck.triage.past import Fleet, Repaired
+from healthcheck.triage.plan import Plan
+from healthcheck.triage.policy import Policy
+from healthcheck.triage.requalify import requalified
+from provisioning.actions.base import Backend, Held, Holder, New, Startup, each
+from provisioning.actions.cordon import Done
+
+Clock = Callable[[], float]
+ACTION = "give to jobs"
+_LONG_S = 2 * 86400.0       # a node that is new for longer is so for another reason than its sweeps
+
+
+def admit(
+    store: Store, backend: Backend, fleet: Fleet, plan: Plan, policy: Policy, who: str, clock: Clock, *, dry: bool = False,
+) -> list[Done]:
+    """Ends the probation of new nodes in service that are proven well; gives a line for each that is on probation. Raises ActionError.
+
+    Ledger line before the deed, and its outcome after a look; whoever is killed in between is found by the next run.
+    """
+    if not isinstance(backend, Startup):
+        return []
+    waiting = backend.unproven([past.node for past in fleet.nodes])
+    if not dry:
+        _settle(store, backend, waiting, clock)
+    worse = {verdict.node for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE}
+    done: list[Done] = []
+    asked: dict[str, int] = {}
+    for past in fleet.nodes:
+        new = waiting.get(past.node)
+        if new is None:
+            continue
+        well, said = False, f"{backend.name} does not say since when it is there"
+        if new.registered is not None:
+            well, said = requalified(replace(past, repaired=(*past.repaired, Repaired(new.registered, "registered"))), policy, fleet.now)
+        if not well or past.node in worse or past.leased:
+            hint = ""
+            if not well and new.registered is not None and fleet.now - new.registered > _LONG_S:
+                hint = "; new for days: do its DaemonSets tolerate the taint? See: muster privilege kubernetes"
+            done.append(Done(past.node, f"new, and kept from jobs: {past.leased or said}{hint}", held=True))
+        elif dry:
+            done.append(Done(past.node, f"new, and would be given to jobs: {said}", held=True))
+        else:
+            with store.writing() as db:
+                asked[past.node] = ledger.begin(db, clock(), who, ACTION, past.node, said, backend.name)
+    troubles = each(backend, {node: partial(backend.prove, node, waiting[node].identity) for node in asked})
+    left, held = (backend.unproven(list(asked)), backend.held(list(asked))) if asked else ({}, {})
+    for node, line in asked.items():
+        why = _kept_back(waiting[node], left.get(node), held[node], troubles.get(node, ""), backend.name)
+        with store.writing() as db:
+            ledger.finish(db, line, f"not done: {why}" if why else "done", clock())
+        kept = bool(why) and held[node].holder is not Holder.ABSENT
+        done.append(Done(node, f"NOT given to jobs: {why}" if why else "new, and given to jobs", held=kept, failed=bool(why)))
+    return done
+
+
+def _kept_back(was: New, new: New | None, held: Held, trouble: str, where: str) -> str:
+    """Why a node was not given to jobs, by what the back end shows of it now; empty where it was."""
+    if held.holder is Holder.ABSENT:
+        return f"it is not known in {where} any more"
+    if held.identity != was.identity:
+        return f"another node of its name has registered in {where} meanwhile"
+    return (trouble or f"{where} shows it as new still") if new is not None else ""
+
+
+def _settle(store: Store, backend: Backend, waiting: Mapping[str, New], clock: Clock) -> None:
+    """Writes down what became of each change of which nobody knows the end; of a node that is gone nobody ever will."""
+    cut = [line for line in ledger.lines(store) if line.outcome is None and line.action == ACTION]
+    if not cut or not isinstance(backend, Startup):
+        return
+    nodes = sorted({line.node for line in cut})
+    left, held = backend.unproven([node for node in nodes if node not in waiting]), backend.held(nodes)
+    with store.writing() as db:
+        for line in cut:
+            if held[line.node].holder is Holder.ABSENT:
+                said = f"nobody knows: it is not known in {backend.name} any more"
+            else:
+                said = f"{'not done' if line.node in {*waiting, *left} else 'done'}; found so later"
+            ledger.finish(db, line.id, said, clock())

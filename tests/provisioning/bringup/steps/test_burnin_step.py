@@ -1,0 +1,170 @@
+"""The last steps on real ranks: burn-in of all that are there, certificate, service. Every machine is this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from healthcheck.certify.keys import new_key
+from healthcheck.certify.manifest import revoke
+from healthcheck.model.hardware import Now
+from healthcheck.model.outcome import Owner
+from healthcheck.store.file import opened
+from healthcheck.store.hardware import write_hardware
+from inventory.load import load_inventory
+from inventory.model import LifecycleState
+from provisioning.bringup.engine.model import Effect, Stand
+from provisioning.bringup.steps.burnin import BurnIn
+from provisioning.bringup.steps.certificate import Certify
+from provisioning.bringup.steps.service import Service, set_lifecycle
+from tests.provisioning.bringup.afteros import after, context, machines, step
+from tests.provisioning.burnin.site import Site
+from tests.testbed import torches
+
+
+def bed(home: Path, nodes: int) -> Site:
+    site = Site(home, torches.python(), nodes)
+    (home / "state").mkdir(exist_ok=True)
+    text = json.loads((home / "muster.yaml").read_text())
+    text["defaults"]["lifecycle"] = "bringup"
+    (home / "muster.yaml").write_text(json.dumps(text, indent=1))
+    return site
+
+
+def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_accused_stays(tmp_path: Path) -> None:
+    site = bed(tmp_path, 3)
+    site.plant({"fault": "product", "node": "n3", "gpu": 0})
+    of = context(tmp_path)
+    there = machines(of, "n1", "n2", "n3")
+    burn = BurnIn(step("burnin"), of, "quick", "node,leaf-pairs")
+    seen = dict(burn.look(there))
+    assert {one.stand for one in seen.values()} == {Stand.NOT_SO}
+    deed = seen["n1"].deed
+    assert deed is not None and deed.effect is Effect.DISRUPTIVE and deed.change == ("burn in, length quick, stages node,leaf-pairs",)
+    made = burn.make_together(there)
+    assert {name: one.done for name, one in made.items()} == {"n1": True, "n2": True, "n3": True}, made
+    assert site.cordoned() == []
+    there = [after(one, seen[one.name], made[one.name]) for one in there]
+    seen = dict(burn.look(there))
+    assert {name: one.stand for name, one in seen.items()} == {"n1": Stand.SO, "n2": Stand.SO, "n3": Stand.TROUBLE}
+    (trouble,) = seen["n3"].troubles
+    assert (trouble.owner, trouble.part, trouble.slot) == (Owner.VENDOR, "gpu", "GPU 0") and "wrong data" in trouble.what
+    # A burn-in of before a machine came to this step says nothing of it.
+    assert {one.stand for _, one in burn.look(machines(of, "n1", began=time.time() + 5))} == {Stand.NOT_SO}
+
+    well = [after(one, seen[one.name]) for one in there if one.name != "n3"]
+    certify = Certify(step("certificate"), of)
+    said = dict(certify.look(well))
+    assert {one.stand for one in said.values()} == {Stand.TROUBLE} and "muster certificate key new" in said["n1"].troubles[0].hand
+    assert said["n1"].troubles[0].hand.endswith("muster bringup retry n1")
+    new_key(of.folder, "test", "a test", time.time())
+    ((_, bare),) = certify.look(machines(of, "n1"))
+    assert bare.stand is Stand.TROUBLE and bare.troubles[0].hand.endswith("muster bringup skip n1 --step certificate --reason WHY")
+    said = dict(certify.look(well))
+    assert {one.stand for one in said.values()} == {Stand.NOT_SO}
+    # Nobody has read their hardware yet: not certified, and said so.
+    refused = certify.make_together(well)
+    assert {one.done for one in refused.values()} == {False} and "no look has read its hardware" in refused["n1"].said
+    again = dict(certify.look([after(one, said[one.name], refused[one.name]) for one in well]))
+    assert {one.stand for one in again.values()} == {Stand.TROUBLE}
+    # This machine tells no serial number; theirs are of a look that is made here.
+    with opened(of.folder, make=True) as store, store.writing() as db:
+        for machine in well:
+            db.execute("INSERT INTO node (name) VALUES (?) ON CONFLICT DO NOTHING", (machine.name,))
+            (number,) = db.execute("SELECT id FROM node WHERE name = ?", (machine.name,)).fetchone()
+            write_hardware(db, number, time.time(), Now({"chassis": {"serial": f"S-{machine.name}"}}, frozenset({"chassis"}), "boot", {}))
+    done = certify.make_together(well)
+    assert {one.done for one in done.values()} == {True}, done
+    assert {one.stand for _, one in certify.look(well)} == {Stand.SO}
+    assert "passed no burn-in" in dict(certify.look(machines(of, "n3")))["n3"].said
+    # One that a person took back stays so, and is nobody else's trouble.
+    revoke(of.folder, ["n1"], "coolant leak", "ada", time.time() + 1)
+    done = certify.make_together(well)
+    assert (done["n1"].done, done["n2"].done) == (False, True) and "was revoked after this result" in done["n1"].said, done
+    assert dict(certify.look(well))["n1"].stand is Stand.NOT_SO
+
+    service = Service(step("service"), of)
+    asked = dict(service.look(well))
+    assert asked["n1"].deed is not None and asked["n1"].deed.change == ("lifecycle: bringup -> service",)
+    assert {one.done for one in service.make_together(well).values()} == {True}
+    assert {one.stand for _, one in service.look(well)} == {Stand.SO}
+    found = load_inventory(of.path, None)
+    assert {node.name: node.lifecycle.state for node in found} == {
+        "n1": LifecycleState.SERVICE, "n2": LifecycleState.SERVICE, "n3": LifecycleState.BRINGUP}
+
+
+def test_without_anything_that_keeps_jobs_away_there_is_no_burn_in_and_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bed(tmp_path, 1)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    text = json.loads((tmp_path / "muster.yaml").read_text())
+    del text["cordon"]
+    (tmp_path / "muster.yaml").write_text(json.dumps(text))
+    of = context(tmp_path)
+    burn = BurnIn(step("burnin"), of, "quick", "node")
+    (machine,) = machines(of, "n1")
+    ((_, seen),) = burn.look([machine])
+    assert seen.deed is not None
+    made = burn.make(machine, seen.deed)
+    assert made.done is False and "scontrol was not found" in made.said
+    # It does not come true by trying again: somebody is told, and not a deed written every few seconds for a day.
+    ((_, again),) = burn.look([after(machine, seen, made)])
+    assert again.stand is Stand.TROUBLE and again.troubles[0].hand.endswith("muster bringup retry n1")
+
+
+def test_a_scheduler_that_does_not_answer_is_asked_again_in_minutes_and_its_words_are_told(tmp_path: Path) -> None:
+    bed(tmp_path, 1)
+    text = json.loads((tmp_path / "muster.yaml").read_text())
+    text["cordon"] = {"command": ["/bin/false"]}
+    (tmp_path / "muster.yaml").write_text(json.dumps(text))
+    of = context(tmp_path)
+    burn = BurnIn(step("burnin"), of, "quick", "node")
+    (machine,) = machines(of, "n1")
+    ((_, seen),) = burn.look([machine])
+    assert seen.deed is not None
+    made = burn.make(machine, seen.deed)
+    assert made.done is False
+    ((_, again),) = burn.look([after(machine, seen, made)])
+    assert again.stand is Stand.NOT_SO and again.again_s >= 60 and made.said in again.said and made.said in again.troubles[0].what
+
+
+def test_an_older_burn_in_and_a_file_of_rubbish_are_passed_over(tmp_path: Path) -> None:
+    bed(tmp_path, 1)
+    of = context(tmp_path)
+    folder = of.folder / "burnin"
+    folder.mkdir()
+    (folder / "x.burnin.json").write_text("{")
+    os.utime(folder / "x.burnin.json", (time.time() + 60, time.time() + 60))
+    ((_, seen),) = BurnIn(step("burnin"), of, "quick", None).look(machines(of, "n1"))
+    assert seen.stand is Stand.NOT_SO
+
+
+def test_a_node_that_left_the_inventory_is_not_put_into_service(tmp_path: Path) -> None:
+    bed(tmp_path, 2)
+    of = context(tmp_path)
+    there = machines(of, "n1", "n2")
+    text = json.loads((tmp_path / "muster.yaml").read_text())
+    del text["nodes"]["n2"]
+    (tmp_path / "muster.yaml").write_text(json.dumps(text, indent=1))
+    service = Service(step("service"), of)
+    seen = dict(service.look(there))
+    assert (seen["n1"].stand, seen["n2"].stand) == (Stand.NOT_SO, Stand.UNKNOWN)
+    deed = seen["n1"].deed
+    assert deed is not None
+    before = of.path.read_text()
+    made = service.make_together(there)
+    assert {one.done for one in made.values()} == {False} and "n2" in made["n1"].said and of.path.read_text() == before
+    set_lifecycle(of.path, ["n1"], LifecycleState.SERVICE, None)
+    assert dict(service.look(there))["n1"].stand is Stand.SO
+
+
+def test_an_inventory_that_cannot_be_read_is_unknown_and_no_pass(tmp_path: Path) -> None:
+    bed(tmp_path, 1)
+    of = context(tmp_path)
+    there = machines(of, "n1")
+    of.path.write_text("nodes: [")
+    ((_, seen),) = Service(step("service"), of).look(there)
+    assert seen.stand is Stand.UNKNOWN and "muster.yaml" in seen.said

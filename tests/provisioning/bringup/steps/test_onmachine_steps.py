@@ -1,0 +1,393 @@
+"""The steps ssh, base and agent on two nodes with a real systemd and a real sshd, and the command for the base configuration."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Owner
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
+from healthcheck.store import bringups
+from healthcheck.store.file import opened
+from inventory.hostkeys import fingerprint
+from inventory.load import load_inventory
+from inventory.model import Lifecycle, LifecycleState, Node
+from inventory.transport.remote import RemoteTransport
+from provisioning.agent.layout import BASE as BASE_FOLDER
+from provisioning.agent.layout import NODE
+from provisioning.base import send
+from provisioning.base.onnode.item import HEADER
+from provisioning.base.told import How, Told
+from provisioning.base.wish import Wish
+from provisioning.bringup.engine.model import Deed, Effect, Executor, Machine, Past, Seen, Stand
+from provisioning.bringup.engine.run import run
+from provisioning.bringup.engine.site import Event, Site
+from provisioning.bringup.policy.load import load
+from provisioning.bringup.steps.agent import Agent
+from provisioning.bringup.steps.base import Base
+from provisioning.bringup.steps.context import StepContext
+from provisioning.bringup.steps.service import Service
+from provisioning.bringup.steps.ssh import Ssh
+from tests.command import environment
+from tests.testbed.nspawn import Machine as Container
+from tests.testbed.nspawn import nodes, require_nspawn
+from tests.testbed.ports import free_port
+from tests.testbed.sshd import make_key, public, wait_until
+
+pytestmark = pytest.mark.timeout(600)      # the first test makes the root file system, if there is none yet
+LIMITS, SYSTEM, SYSCTL = "etc/security/limits.d/muster.conf", "etc/systemd/system.conf.d/90-muster.conf", "etc/sysctl.d/90-muster.conf"
+STEPS = load([packaged()]).steps
+CHRONY = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Container]]:
+    require_nspawn()
+    with nodes(tmp_path_factory.mktemp("nspawn"), "n1", "n2") as started:
+        yield {one.name: one for one in started}
+
+
+@pytest.fixture
+def n1(machines: dict[str, Container]) -> Container:
+    return machines["n1"]
+
+
+@pytest.fixture
+def n2(machines: dict[str, Container]) -> Container:
+    return machines["n2"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, machines: dict[str, Container]) -> Path:
+    any_ = machines["n1"]
+    (tmp_path / "muster.yaml").write_text(
+        f"version: 1\ndefaults: {{user: root, lifecycle: bringup, identity_file: {any_.key}, known_hosts_file: {any_.known_hosts}}}\nnodes:\n"
+        + "".join(one.entry() for one in machines.values()))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def ruleset() -> Ruleset:
+    return load_ruleset([packaged()])
+
+
+def node(machine: Container, name: str | None = None, known_hosts: Path | None = None) -> Node:
+    return Node(name or machine.name, "127.0.0.1", machine.port, "root", identity_file=(str(machine.key),),
+                known_hosts_file=(str(known_hosts or machine.known_hosts),), sku="cpu-only")
+
+
+def machine(of: Node, *deeds: Past, **kept: str) -> Machine:
+    return Machine(of, time.time() - 1, time.time(), kept, deeds)
+
+
+def look(executor: Executor, *of: Node | Machine) -> dict[str, Seen]:
+    found = [one if isinstance(one, Machine) else machine(one) for one in of]
+    return dict(executor.look(found))
+
+
+def made(executor: Executor, of: Node, seen: Seen) -> Past:
+    """Does what the look asked for."""
+    assert seen.stand is Stand.NOT_SO, seen
+    assert seen.deed is not None
+    began = time.time()
+    done = executor.make(machine(of), seen.deed)
+    return Past(seen.deed.key, seen.deed.name, began, time.time(), done.done, done.said)
+
+
+BASE = (sys.executable, "-c", "import sys; from provisioning.cli.base import base; sys.exit(base.main(sys.argv[1:], standalone_mode=False))")
+
+
+def configured(home: Path, *words: str, code: int = 0) -> str:
+    done = subprocess.run([*BASE, *words], cwd=home, env=environment(home, PYTHONPATH=str(Path(__file__).parents[4])), text=True,
+                          capture_output=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def ask(of: Container, wish: Wish, *, make: bool = False) -> dict[str, tuple[How, str]]:
+    (told,) = (send.make if make else send.look)([node(of)], RemoteTransport(), wish)
+    return items(told)
+
+
+def items(told: Told) -> dict[str, tuple[How, str]]:
+    assert told.answered, told.said
+    return {item.name: (item.how, item.said) for item in told.items}
+
+
+def test_a_fresh_node_shows_its_diff_is_made_so_and_then_nothing_is_left_to_do(n1: Container, home: Path) -> None:
+    n1.run("hostnamectl", "set-hostname", "debian")
+    shown = configured(home, "n1", code=1)
+    for line in ("  host_name    /etc/hostname\n               - debian\n               + n1\n",
+                 "  memlock      /etc/security/limits.d/muster.conf (new)\n               + * - memlock unlimited\n",
+                 "+ DefaultLimitMEMLOCK=infinity", "  time         does not apply: a container (systemd-nspawn) has its host's clock",
+                 "  persistence  does not apply: no NVIDIA GPU here", "Nothing was changed; --apply makes it so."):
+        assert line in shown
+    assert not (n1.root / LIMITS).exists()
+    assert "n1: made so: host_name, memlock" in configured(home, "n1", "--apply")
+    assert (n1.run("hostname").strip(), (n1.root / "etc/hostname").read_text()) == ("n1", "n1\n")
+    assert (n1.root / SYSTEM).read_text() == HEADER + "[Manager]\nDefaultLimitMEMLOCK=infinity\n"
+    # What systemd starts from now on is to have no limit, without a restart of the machine.
+    assert n1.run("systemctl", "show", "--property=LimitMEMLOCK", "--value", "ssh") == "infinity\n"
+    before = {path: (n1.root / path).stat().st_mtime_ns for path in (LIMITS, SYSTEM)}
+    assert configured(home, "n1").startswith("n1: nothing to do\n")
+    (told,) = json.loads(configured(home, "n1", "--apply", "--json"))["nodes"]
+    assert (told["done"], told["changed"]) == (True, [])
+    assert {path: (n1.root / path).stat().st_mtime_ns for path in (LIMITS, SYSTEM)} == before
+
+
+def test_nodes_that_do_not_answer_are_told_of_beside_the_others(n1: Container, home: Path) -> None:
+    text = (home / "muster.yaml").read_text()
+    (home / "muster.yaml").write_text(f"{text}  n9: {{address: 127.0.0.1, port: {free_port()}}}\n")
+    configured(home, "n1", "--apply")
+    assert "n9: not seen: connect: " in configured(home, "n1,n9", code=3)
+
+
+def test_a_file_of_somebody_else_is_refused_and_left(n1: Container, home: Path) -> None:
+    configured(home, "n1", "--apply")
+    for path, text, says in (
+        ("etc/security/limits.d/99-site.conf", "* hard memlock 64\n", "/etc/security/limits.d/99-site.conf: yours says `* hard memlock 64`"),
+        (SYSTEM, "[Manager]\nDefaultLimitMEMLOCK=8M\n", f"/{SYSTEM} is not muster's; yours says: [Manager]; DefaultLimitMEMLOCK=8M"),
+    ):
+        (n1.root / path).write_text(text)
+        assert says in configured(home, "n1", "--apply", code=1)
+        assert (n1.root / path).read_text() == text
+        (n1.root / path).unlink()
+    configured(home, "n1", "--apply")
+
+
+def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: Container) -> None:
+    wish = Wish(synchronised=False, host_name=False, memlock=False)
+    n2.run("mv", "/run/systemd/container", "/run/systemd/away")      # from here on it is a machine of its own
+    try:
+        assert "no time service is installed" in ask(n2, wish)["time"][1]
+        for name in ("chrony", "ntp"):
+            (n2.root / f"etc/systemd/system/{name}.service").write_text(CHRONY)
+        n2.run("systemctl", "daemon-reload")
+        assert ask(n2, wish)["time"][0] is How.DIFFERS
+        assert ask(n2, wish, make=True)["time"] == (How.SO, "chrony.service")
+        assert n2.run("systemctl", "is-enabled", "chrony").strip() == "enabled"
+        # Whether the clock is set is the kernel's word, which nobody is given in here: not seen is not so.
+        assert ask(n2, replace(wish, synchronised=True))["time"] == (How.UNSEEN, "adjtimex: Operation not permitted")
+        n2.run("systemctl", "start", "ntp")
+        assert ask(n2, wish)["time"] == (
+            How.TROUBLE, "chrony.service and ntp.service both set the clock: systemctl disable --now one of them")
+        now = n2.run("cat", "/proc/sys/kernel/pid_max").strip()
+        assert ask(n2, replace(wish, time=False, sysctl={"kernel.pid_max": now}), make=True)["sysctl"][0] is How.SO
+        assert (n2.root / SYSCTL).read_text() == HEADER + f"kernel.pid_max = {now}\n"
+        # The kernel is its host's after all, and may not be written to.
+        (told,) = send.make([node(n2)], RemoteTransport(), replace(wish, time=False, sysctl={"kernel.pid_max": "4000"}))
+        assert "Read-only file system" in told.failed["sysctl"]
+    finally:
+        n2.run("systemctl", "disable", "--now", "chrony", "ntp")
+        for path in ("etc/systemd/system/chrony.service", "etc/systemd/system/ntp.service", SYSCTL):
+            (n2.root / path).unlink(missing_ok=True)
+        n2.run("mv", "/run/systemd/away", "/run/systemd/container")
+
+
+def test_a_head_or_a_program_that_is_killed_leaves_whole_files_and_again_ends_it(n2: Container, home: Path) -> None:
+    whole = {LIMITS: HEADER + "* - memlock unlimited\nroot - memlock unlimited\n", SYSTEM: HEADER + "[Manager]\nDefaultLimitMEMLOCK=infinity\n"}
+    for kill in ("head", "program"):
+        for path in whole:
+            with suppress(FileNotFoundError):
+                (n2.root / path).unlink()
+        head = subprocess.Popen([*BASE, "n2", "--apply"], cwd=home, env=environment(home, PYTHONPATH=str(Path(__file__).parents[4])),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        wait_until(lambda head=head: (n2.root / LIMITS).exists() or head.poll() is not None, 60, "that it is at work")  # type: ignore[misc]
+        for pid in [head.pid] if kill == "head" else programs(n2):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        head.communicate(timeout=60)
+        assert all((n2.root / path).read_text() == text for path, text in whole.items() if (n2.root / path).exists())
+        wait_until(lambda: not programs(n2), 30, "that it ends")
+        configured(home, "n2", "--apply")
+        assert {path: (n2.root / path).read_text() for path in whole} == whole
+
+
+def programs(of: Container) -> list[int]:
+    """The pids, here, of what muster runs there."""
+    space = Path(f"/proc/{of.leader}/ns/pid").readlink()
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (path / "ns/pid").readlink() == space and b"muster:%s:python" in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+    return found
+
+
+def test_step_base_names_the_diff_as_its_deed_and_is_so_after_it(n1: Container) -> None:
+    executor = Base(STEPS["base"], RemoteTransport, Wish())
+    n1.run("hostnamectl", "set-hostname", "debian")
+    seen = look(executor, node(n1))["n1"]
+    assert seen.deed is not None
+    assert seen.deed.effect is Effect.DISRUPTIVE        # what goes by the old name would be disturbed
+    assert seen.deed.change == ("host_name: /etc/hostname", "host_name: - debian", "host_name: + n1", "host_name: the kernel's",
+                                "host_name: - debian", "host_name: + n1")
+    past = made(executor, node(n1), seen)
+    assert (past.done, past.said) == (True, "made so: host_name")
+    assert look(executor, node(n1))["n1"].stand is Stand.SO
+    # Something else there undoes it.
+    n1.run("hostnamectl", "set-hostname", "debian")
+    seen = look(executor, machine(node(n1), past))["n1"]
+    assert (seen.stand, seen.troubles[0].owner) == (Stand.TROUBLE, Owner.OPERATOR)
+    assert "does not stay" in seen.said
+    n1.run("hostnamectl", "set-hostname", "n1")
+
+
+def test_step_ssh_pins_at_first_contact_and_never_takes_a_changed_key(n1: Container, n2: Container, tmp_path: Path) -> None:
+    known = tmp_path / "known_hosts"
+    executor = Ssh(STEPS["ssh"], RemoteTransport)
+    both = [node(n1, known_hosts=known), node(n2, known_hosts=known)]
+    for one, seen in zip(both, look(executor, *both).values(), strict=True):
+        assert seen.deed is not None
+        assert seen.deed.name == "pin the host key, trusted at first contact: only the network vouches for it"
+        assert made(executor, one, seen).done
+    found = look(executor, *both)
+    assert [seen.stand for seen in found.values()] == [Stand.SO, Stand.SO], found
+    assert found["n1"].said == "n1 answers, a container (systemd-nspawn) shows its host's"
+    assert found["n1"].keep["os.machine"] == (n1.root / "etc/machine-id").read_text().strip()
+
+    other = public(make_key(tmp_path / "other"))
+    known.write_text(f"[127.0.0.1]:{n1.port} {other}\n")
+    seen = look(executor, both[0])["n1"]
+    assert (seen.stand, seen.deed) == (Stand.TROUBLE, None)
+    assert "muster inventory enroll n1 --replace n1" in seen.troubles[0].hand
+    assert known.read_text() == f"[127.0.0.1]:{n1.port} {other}\n"
+
+
+def test_step_ssh_compares_with_a_list_where_one_is_given(n1: Container, tmp_path: Path) -> None:
+    def keys(name: str) -> str:
+        return fingerprint(base64.b64decode((n1.root / f"etc/ssh/ssh_host_{name}_key.pub").read_text().split()[1]))
+
+    listed, known = tmp_path / "keys.txt", tmp_path / "known_hosts"
+    executor, here = Ssh(STEPS["ssh"], RemoteTransport, listed), node(n1, known_hosts=known)
+    listed.write_text("n1 SHA256:" + "A" * 43 + "\n")
+    assert look(executor, here)["n1"].stand is Stand.TROUBLE
+    listed.write_text("n7 SHA256:" + "A" * 43 + "\n")
+    assert "says nothing of" in look(executor, here)["n1"].said
+    listed.write_text("".join(f"n1 {keys(name)}\n" for name in ("ed25519", "rsa", "ecdsa")))
+    seen = look(executor, here)["n1"]
+    assert seen.deed is not None
+    assert seen.deed.name == "pin the host key, as the list says"
+    # Between the look and the deed somebody else took the address.
+    listed.write_text("n1 SHA256:" + "A" * 43 + "\n")
+    assert made(executor, here, seen).done is False
+    assert not known.exists()
+
+
+def test_step_ssh_sees_two_addresses_of_one_machine_a_clone_and_a_swap(n1: Container, n2: Container) -> None:
+    executor = Ssh(STEPS["ssh"], RemoteTransport, names=["n1", "n2", "n3"])
+    found = look(executor, node(n1), node(n1, "n3"))
+    assert found["n1"].stand is Stand.SO            # it calls itself n1
+    assert found["n3"].troubles[0].what == "the addresses of n3 and n1 reach the same machine (host name n1)"
+    assert found["n3"].troubles[0].owner is Owner.OPERATOR
+
+    found = look(executor, node(n1, "n2"), node(n2, "n1"))
+    assert {(seen.stand, seen.troubles[0].owner, seen.troubles[0].part) for seen in found.values()} == {
+        (Stand.TROUBLE, Owner.DATACENTRE, "cable")}
+
+    own = (n2.root / "etc/machine-id").read_text()
+    (n2.root / "etc/machine-id").write_text((n1.root / "etc/machine-id").read_text())
+    found = look(Ssh(STEPS["ssh"], RemoteTransport), node(n1), node(n2))
+    (n2.root / "etc/machine-id").write_text(own)
+    assert all("/etc/machine-id" in seen.troubles[0].what for seen in found.values())
+
+
+def test_step_ssh_holds_a_machine_against_those_that_came_before_it(n1: Container) -> None:
+    first = look(Ssh(STEPS["ssh"], RemoteTransport), node(n1))["n1"]
+    seen = look(Ssh(STEPS["ssh"], RemoteTransport, others=lambda: {"n1": first.keep}), node(n1, "n5"))["n5"]
+    assert "the addresses of n5 and n1 reach the same machine" in seen.said
+    assert set(seen.keep.values()) == {""}
+
+
+def test_step_ssh_waits_for_who_does_not_listen_and_asks_a_person_for_the_rest(n1: Container, tmp_path: Path) -> None:
+    executor = Ssh(STEPS["ssh"], RemoteTransport)
+    nobody = replace(node(n1), name="n8", port=free_port())
+    assert look(executor, nobody)["n8"].stand is Stand.WAIT
+    stranger = replace(node(n1), identity_file=(str(make_key(tmp_path / "key")),))
+    assert look(executor, stranger)["n1"].stand is Stand.WAIT      # cloud-init may put the key in yet
+    late = replace(machine(stranger), began=time.time() - 600)
+    assert "authorized_keys" in look(executor, late)["n1"].troubles[0].hand
+    lost = replace(node(n1), python="python3.99")
+    assert "python3" in look(executor, lost)["n1"].troubles[0].hand
+
+
+def test_step_agent_installs_waits_for_a_look_and_is_so(n2: Container, ruleset: Ruleset) -> None:
+    executor, here = Agent(STEPS["agent"], RemoteTransport, ruleset, period=10), node(n2)
+    seen = look(executor, here)["n2"]
+    assert seen.said == "no agent is installed"
+    past = made(executor, here, seen)
+    assert past.done, past.said
+    seen = look(executor, machine(here, past))["n2"]
+    assert seen.stand in (Stand.WAIT, Stand.SO)
+    wait_until(lambda: look(executor, machine(here, past))["n2"].stand is Stand.SO, 60, "that it has looked")
+    # Other rules, or another period: another version is wanted.
+    seen = look(Agent(STEPS["agent"], RemoteTransport, ruleset, period=20), here)["n2"]
+    assert seen.deed is not None
+    assert seen.deed.change[0].startswith("- ")
+    # A timer that nobody starts is no agent.
+    n2.run("systemctl", "stop", "muster-agent.timer")
+    assert look(executor, here)["n2"].stand is Stand.NOT_SO
+    n2.run("systemctl", "start", "muster-agent.timer")
+    n2.run("systemctl", "mask", "--runtime", "muster-agent.service")
+    n2.run("rm", "/var/lib/muster/agent/result.json")
+    waits = look(executor, machine(here, past))["n2"]
+    assert waits.stand is Stand.WAIT
+    stuck = look(executor, replace(machine(here, replace(past, ended=time.time() - 30))))["n2"]
+    assert stuck.stand is Stand.TROUBLE
+    assert "has made no look" in stuck.said
+
+
+def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_third_that_it_is_one_of_them(
+    n1: Container, n2: Container, home: Path, ruleset: Ruleset,
+) -> None:
+    known = home / "known_hosts"
+    here = [replace(node(of, name, known), lifecycle=Lifecycle(LifecycleState.BRINGUP)) for of, name in ((n1, "n1"), (n2, "n2"), (n1, "n3"))]
+    configured(home, "n1,n2", "--apply")
+    n2.run("hostnamectl", "set-hostname", "localhost")
+    steps = {name: STEPS[name] for name in ("ssh", "base", "agent")}
+    executors: dict[str, Executor] = {
+        "ssh": Ssh(steps["ssh"], RemoteTransport, names=["n1", "n2", "n3"]), "base": Base(steps["base"], RemoteTransport, Wish()),
+        "agent": Agent(steps["agent"], RemoteTransport, ruleset, period=10)}
+    (home / "state").mkdir()
+    events: list[Event] = []
+    outcome = run(Site(home / "state", "a test"), here, executors, replace(load([packaged()]), steps=steps), events.append)
+    assert (outcome.done, outcome.trouble) == (("n1", "n2"), ("n3",)), events
+    deeds = {(one.node, one.deed.name.partition(",")[0]) for one in events if one.deed is not None and one.stand == "deed"}
+    assert deeds >= {("n2", "pin the host key"), ("n2", "make so: host_name"), ("n1", "install the agent"), ("n2", "install the agent")}
+    assert {name for _, name in deeds} == {"pin the host key", "make so: host_name", "install the agent"}
+    assert n2.run("hostname") == "n2\n"
+    with opened(home / "state") as store:
+        assert [(one.node, one.step, one.owner) for one in bringups.troubles(store)] == [("n3", "ssh", Owner.OPERATOR.value)]
+
+
+def test_who_comes_into_service_is_so_for_its_agent_too(n2: Container, home: Path, ruleset: Ruleset) -> None:
+    """What the agent says of its node is counted in alerts only when its node is in service."""
+    of = StepContext(home / "state", home / "muster.yaml", load_inventory(home / "muster.yaml"), ruleset, (packaged(),), RemoteTransport, "a test")
+    agent = Agent(STEPS["agent"], RemoteTransport, ruleset, period=10)
+    here = of.inventory.nodes["n2"]
+    seen = look(agent, here)["n2"]
+    if seen.deed is not None:
+        assert agent.make(machine(here), seen.deed).done
+    wait_until(lambda: look(agent, here)["n2"].stand is Stand.SO, 60, "that it has looked")
+    service, there = Service(STEPS["service"], of, agent), machine(here, agent=look(agent, here)["n2"].keep["agent"])
+    assert "bringup" in n2.run("cat", f"{BASE_FOLDER}/current/{NODE}")
+    assert {one.done for one in service.make_together([there]).values()} == {True}
+    assert load_inventory(of.path).nodes["n2"].in_service
+    assert "bringup" not in n2.run("cat", f"{BASE_FOLDER}/current/{NODE}")
+    assert look(service, there)["n2"].stand is Stand.SO
+    # One that was cut short before the agent was told is seen.
+    assert agent.make(machine(here), Deed("", "", (), Effect.PASSIVE)).done
+    behind = look(service, there)["n2"]
+    assert behind.deed is not None and behind.deed.change == ("its agent: in service",)

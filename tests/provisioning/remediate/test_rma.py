@@ -1,0 +1,396 @@
+"""Parts that go to the vendor and come back: each step once, nothing half done that nobody says, and no old board taken for a new one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from healthcheck.cli.main import root
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
+from healthcheck.store.cordons import State as CordonState
+from healthcheck.store.cordons import mean, settle
+from healthcheck.store.file import Store, opened
+from healthcheck.store.history import Seat
+from healthcheck.store.ledger import lines
+from healthcheck.store.readings import Component, Readings
+from healthcheck.store.rmas import State, alarms, outcome, rmas, unfinished
+from healthcheck.store.sweeps import Sweep, record
+from inventory.edit import InventoryFile
+from inventory.errors import MusterError, UsageError
+from inventory.load import load_inventory
+from inventory.model import LifecycleState
+from provisioning.cli.rma import rma as command
+from provisioning.remediate.rma import Part, chosen, may_return, opening, part_at, returning, shipping
+from tests.testbed.marks import muster, plain
+from tests.testbed.memory import in_memory
+
+HOUR = 3600.0
+INVENTORY = "version: 1\nnodes:\n  gpu[001-003]: {rack: r01}   # by the door\n"
+GPU3 = "0000:9a:00.0"
+
+
+def sweep(store: Store, ago: float, gpu3: str, chassis: str = "C1", fails: bool = False, node: str = "gpu001") -> None:
+    """One stored look at a node of four GPUs, of which the last has this serial number."""
+    slots = ("0000:1a:00.0", "0000:3b:00.0", "0000:5d:00.0", GPU3)
+    serials = [f"{node}-{number}" for number in range(3)] + [gpu3]
+    parts = (*(Component("gpu", slot, serial, f"GPU {n}") for n, (slot, serial) in enumerate(zip(slots, serials, strict=True)) if serial),
+             Component("chassis", "chassis", chassis, "chassis"))
+    findings = (Finding("failed", "none", "GPU 3"),) if fails else ()
+    result = Result("gpu-row-remap-failed", "x", Status.FAIL if fails else Status.PASS, Severity.CRITICAL, findings, "", None, "Send it back.",
+                    Owner.VENDOR if fails else None)
+    now = time.time() - ago
+    record(store, Sweep(now, now + 5, False, "test", "digest"),
+           [NodeReport(node, NodeState.UNHEALTHY if fails else NodeState.HEALTHY, "", (result,))],
+           {node: Readings(parts, (), frozenset({"gpu", "chassis"}), "boot")})
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A head with an inventory and a store: GPU 3 of gpu001 is worn out, and the node is cordoned."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MUSTER_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("MUSTER_INVENTORY", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "muster.yaml").write_text(INVENTORY)
+    with opened(tmp_path / "state", make=True) as store:
+        sweep(store, 3 * HOUR, "OLD")
+        sweep(store, 2 * HOUR, "OLD", fails=True)
+        held = mean(store, "gpu001", "hostfile", "worn", "us", time.time() - HOUR)
+        assert held is not None
+        settle(store, held, CordonState.HELD, "cordoned", time.time() - HOUR)
+    return tmp_path
+
+
+def run(home: Path, *words: str, code: int = 0) -> str:
+    """The command in this process, as `main` runs it; what it prints, and the error as `main` prints it."""
+    done = CliRunner().invoke(root, ["rma", *words])
+    assert done.exception is None or isinstance(done.exception, (MusterError, SystemExit)), done.exc_info
+    error = f"muster: {done.exception}\n" if isinstance(done.exception, MusterError) else ""
+    assert (done.exception.exit_code if isinstance(done.exception, MusterError) else done.exit_code) == code, done.output + error
+    return plain(done.stdout + done.stderr + error)
+
+
+def lifecycle(home: Path, node: str = "gpu001") -> LifecycleState:
+    return load_inventory(home / "muster.yaml").nodes[node].lifecycle.state
+
+
+def look(home: Path, *words: str, **more: str) -> None:
+    with opened(home / "state") as store:
+        sweep(store, -1, *words, **more)  # type: ignore[arg-type]
+
+
+OPEN = ("open", "gpu001", "--gpu", "3", "--reason", "rows are used up", "--reference", "00412345")
+
+
+def test_a_gpu_goes_out_and_another_comes_back(home: Path) -> None:
+    said = run(home, *OPEN, "--yes")
+    assert f"RMA 1 is open: gpu OLD at {GPU3} of gpu001; muster#1 (hostfile) keeps jobs away\n" in said
+    assert f"# gpu001: RMA 1 (00412345), GPU 3 at {GPU3}, serial OLD\n" in said and "To the vendor. Please replace it" in said
+    assert "gpu-row-remap-failed: `GPU 3` showed `failed`, expected `none`" in said and "- Rack: r01" in said
+    held = load_inventory(home / "muster.yaml").nodes["gpu001"].lifecycle
+    assert (held.state, held.owner, held.until is not None) == (LifecycleState.RMA, "vendor", True)
+    assert "by the door" in (home / "muster.yaml").read_text()
+    assert "cordon by us (worn): cordoned\n" in said and "rma open" not in said     # an RMA is paper, and mends nothing
+    assert run(home, "ship", "gpu001") == f"RMA 1 is shipped: gpu OLD at {GPU3} of gpu001\n"
+    said = run(home, "return", "gpu001", "--serial", "NEW", "--yes")
+    assert f"RMA 1 is returned (exchanged NEW): gpu OLD at {GPU3} of gpu001\n" in said and "expected at 0000:9a:00.0: NEW;" in said
+    assert lifecycle(home) is LifecycleState.BRINGUP and "enroll" not in said
+    look(home, "NEW")
+    assert run(home, "list") == "nothing is away\n"
+    with opened(home / "state") as store:
+        told = [(line.action, line.outcome) for line in lines(store, ["gpu001"]) if line.action != "cordon"]
+    assert [action for action, _ in told] == ["rma open", "rma ship", "rma return"]
+    assert told[0][1] is not None and plain(told[0][1]).startswith("open, muster#1 (hostfile) keeps jobs away; lifecycle rma, owner vendor")
+    assert told[2][1] == "returned (exchanged NEW); lifecycle bringup, written to muster.yaml"
+
+
+def test_the_same_board_that_was_to_be_exchanged_is_told_loudly_until_another_rma(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    run(home, "ship", "1")
+    assert "OLD is the serial number" in run(home, "return", "1", "--serial", "OLD", "--yes", code=2).replace("'", "")
+    run(home, "return", "1", "--yes")
+    assert run(home, "list") == "nothing is away\n"
+    look(home, "OLD")
+    told = run(home, "list")
+    assert "the SAME gpu came back: serial OLD, and it was said to be exchanged" in told
+    document = json.loads(run(home, "list", "--format", "json"))
+    assert document["schema"] == "muster.rmas/1" and document["rmas"][0]["alarm"].startswith("the SAME gpu")
+    run(home, *OPEN, "--yes")
+    assert "SAME" not in run(home, "list")
+
+
+def test_the_same_board_is_found_in_another_node_too(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    run(home, "ship", "1")
+    run(home, "return", "1", "--yes")
+    look(home, "NEW")
+    look(home, "OLD", node="gpu002", chassis="C2")
+    assert f"the SAME gpu came back in gpu002, slot {GPU3}" in run(home, "list")
+
+
+def test_a_repaired_board_may_be_the_same_and_must_be(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    run(home, "ship", "1")
+    run(home, "return", "1", "--same", "--yes")
+    look(home, "OLD")
+    assert run(home, "list") == "nothing is away\n"
+    look(home, "STRANGE")
+    with opened(home / "state") as store:       # the old one was seen since, so that it did come back
+        assert alarms(store, rmas(store)) == {}
+
+
+def test_another_board_than_was_said_is_told(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    run(home, "ship", "1")
+    run(home, "return", "1", "--serial", "NEW", "--yes")
+    look(home, "STRANGE")
+    assert "ANOTHER gpu came back: serial STRANGE, and NEW was said to come" in run(home, "list")
+
+
+def test_a_whole_node_comes_back_with_a_new_chassis_and_its_host_keys_are_not_believed(home: Path) -> None:
+    said = run(home, "open", "gpu001", "--chassis", "--reason", "smoke", "--yes")
+    assert "the whole node (chassis C1)" in said
+    run(home, "ship", "gpu001")
+    said = run(home, "return", "gpu001", "--serial", "C9", "--yes")
+    assert "expected at the chassis: C9" in said and "muster inventory enroll gpu001 --replace gpu001" in said
+    look(home, "OLD", chassis="C1")
+    assert "the SAME chassis came back: serial C1" in run(home, "list")
+
+
+def test_a_node_that_may_get_jobs_is_refused_unless_a_person_says_who_keeps_them_away(home: Path) -> None:
+    words = ("open", "gpu002", "--slot", "PSU 2", "--serial", "P7", "--reason", "hums", "--yes")
+    said = run(home, *words, code=2)
+    assert said.startswith("muster: no cordon of ours keeps jobs away from gpu002") and "muster cordon gpu002 --reason 'RMA'" in said
+    assert lifecycle(home, "gpu002") is LifecycleState.SERVICE and run(home, "list") == "nothing is away\n"
+    assert "jobs are kept away by the night shift" in run(home, *words, "--held-by", "the night shift")
+    assert lifecycle(home, "gpu002") is LifecycleState.RMA
+
+
+def test_a_cordon_of_which_nobody_knows_whether_it_was_done_keeps_no_jobs_away(home: Path) -> None:
+    with opened(home / "state") as store:
+        assert mean(store, "gpu002", "slurm", "x", "us", time.time()) is not None
+    assert run(home, "open", "gpu002", "--chassis", "--reason", "x", "--yes", code=2).startswith("muster: no cordon of ours keeps jobs away")
+
+
+def test_steps_out_of_order_are_one_clear_error(home: Path) -> None:
+    assert run(home, "ship", "gpu001", code=2) == "muster: there is no RMA of 'gpu001'; see: muster rma list --all\n"
+    assert run(home, "return", "7", code=2) == "muster: there is no RMA 7; see: muster rma list --all\n"
+    run(home, *OPEN, "--yes")
+    assert run(home, "return", "1", "--yes", code=2) == "muster: RMA 1 of gpu001 is open, so there is nothing to return; next is: muster rma ship 1\n"
+    run(home, "ship", "1")
+    run(home, "return", "1", "--yes")
+    assert run(home, "ship", "1", code=2) == "muster: RMA 1 of gpu001 is returned, so there is nothing to ship; for another: muster rma open gpu001\n"
+
+
+def test_every_step_may_be_repeated(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    before = (home / "muster.yaml").read_text()
+    assert "# gpu001: RMA 1" in run(home, *OPEN)
+    run(home, "ship", "1")
+    assert "RMA 1 is shipped already" in run(home, "ship", "gpu001")
+    assert (home / "muster.yaml").read_text() == before
+    run(home, "return", "1", "--yes")
+    muster("inventory", "lifecycle", "gpu001", "service", "--yes", home=home)
+    assert "RMA 1 is returned already (exchanged, " in run(home, "return", "gpu001")
+    assert lifecycle(home) is LifecycleState.SERVICE
+
+
+def test_a_node_is_out_until_the_last_of_its_parts_is_back(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    run(home, "open", "gpu001", "--gpu", "1", "--reason", "that one too", "--yes")
+    assert "gpu001 has 2 RMAs: 1 (gpu OLD" in run(home, "ship", "gpu001", code=2)
+    for number in ("1", "2"):
+        run(home, "ship", number)
+    assert "gpu001 stays as it is in the inventory: RMA 2 of it is not back" in run(home, "return", "1", "--yes")
+    assert lifecycle(home) is LifecycleState.RMA
+    run(home, "return", "gpu001", "--yes")
+    assert lifecycle(home) is LifecycleState.BRINGUP
+
+
+def test_what_comes_back_for_a_node_that_is_gone_from_the_inventory_is_closed_all_the_same(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    run(home, "ship", "1")
+    (home / "muster.yaml").write_text("version: 1\nnodes:\n  gpu[002-003]:\n")
+    assert "RMA 1 is returned (exchanged)" in run(home, "return", "1") and run(home, "list") == "nothing is away\n"
+    with opened(home / "state") as store:
+        assert lines(store)[-1].outcome == "returned (exchanged); muster.yaml does not name the node any more"
+
+
+@pytest.mark.parametrize("words", [("--dry-run",), ()])
+def test_without_a_yes_nothing_is_done(home: Path, words: tuple[str, ...]) -> None:
+    said = run(home, *OPEN, *words, code=0 if words else 2)
+    assert "+  gpu001: {lifecycle: {state: rma, owner: vendor, until: " in said
+    assert f"\nto be opened: the RMA of gpu OLD at {GPU3} of gpu001; muster#1 (hostfile) keeps jobs away\n" in said
+    assert lifecycle(home) is LifecycleState.SERVICE and run(home, "list") == "nothing is away\n"
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("gpu001", "--reason", "x"), "say what of gpu001 goes back: --chassis, --gpu N or --slot SLOT; the store knows 0000:1a:00.0 (gpu gpu001-0)"),
+    (("gpu001", "--gpu", "4", "--reason", "x"), "the store knows 4 GPUs of gpu001, so there is no GPU 4: give its --slot and --serial"),
+    (("gpu001", "--slot", "fan 3", "--reason", "x"), "the store knows nothing at 'fan 3' of gpu001, but 0000:1a:00.0 (gpu gpu001-0)"),
+    (("gpu001", "--gpu", "1", "--chassis", "--reason", "x"), "--slot, --gpu and --chassis exclude each other: each part goes by itself"),
+    (("gpu001", "--gpu", "1", "--reason", " "), "--reason is empty"),
+    (("gpu001", "--gpu", "1", "--reason", "x", "--evidence", "none"), "none: there is no such file or folder (named by --evidence)"),
+    (("gpu009", "--gpu", "1", "--reason", "x"), "muster.yaml has no node gpu009; did you mean gpu"),
+    (("gpu[001-002]", "--gpu", "1", "--reason", "x"), "gpu[001-002] names 2 nodes, expected one"),
+])
+def test_what_is_not_clear_is_asked_for_before_anything_is_done(home: Path, words: tuple[str, ...], said: str) -> None:
+    assert run(home, "open", *words, "--yes", code=2).startswith(f"muster: {said}")
+    assert (home / "muster.yaml").read_text() == INVENTORY
+
+
+def test_a_number_is_not_believed_while_a_gpu_is_lost() -> None:
+    seats = [Seat("gpu", f"S{n}", "gpu001", f"0000:{n}a:00.0", 0, 10, 9 if n == 1 else None) for n in range(4)]
+    with pytest.raises(UsageError, match=r"GPU 2 of gpu001 is not certain: 0000:1a:00.0 is not seen any more, and numbers shift"):
+        part_at("gpu001", seats, (), None, 2, False, None)
+    assert part_at("gpu001", seats, (), "0000:1a:00.0", None, False, None) == Part("gpu001", "0000:1a:00.0", "gpu", "S1")
+
+
+def test_evidence_that_is_as_young_as_the_fault_goes_along(home: Path) -> None:
+    for ago in (24, 1):
+        folder = home / "state" / "evidence" / "gpu001" / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() - ago * HOUR))
+        folder.mkdir(parents=True)
+        if ago > 1:
+            (folder / "manifest.json").write_text("{}")
+    assert "Evidence: none since this began" in run(home, *OPEN, "--yes")
+    (folder / "manifest.json").write_text("{}")
+    assert f"Evidence: {folder}" not in run(home, *OPEN)       # what an RMA was opened with stays
+    muster("cordon", "gpu002", "--reason", "x", "--hostfile", "bad", home=home)
+    assert "Evidence: `/" in run(home, "open", "gpu002", "--chassis", "--reason", "x", "--evidence", "muster.yaml", "--yes")
+
+
+class Death(BaseException):
+    """Stands for a kill."""
+
+
+def killed(*words: str) -> None:
+    """The command, which dies when it is about to change the file."""
+    def die(file: InventoryFile, text: str) -> None:
+        raise Death
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Death):
+        patch.setattr(InventoryFile, "write", die)
+        CliRunner().invoke(command, words, catch_exceptions=False)
+
+
+def test_killed_between_the_store_and_the_file_the_next_run_says_what_is_left_and_finishes_it(home: Path) -> None:
+    killed(*OPEN, "--yes")
+    assert lifecycle(home) is LifecycleState.SERVICE
+    left = f"RMA 1 of gpu001 was cut short, and the inventory file may not say so yet; finish it with: muster rma open gpu001 --slot {GPU3} --reason 'rows are used up'\n"
+    assert left in run(home, "list") and left in run(home, "ship", "1", code=2)
+    run(home, "open", "gpu001", "--slot", GPU3, "--reason", "rows are used up", "--yes")
+    assert lifecycle(home) is LifecycleState.RMA and "cut short" not in run(home, "list")
+    run(home, "ship", "1")
+    killed("return", "1", "--yes")
+    assert lifecycle(home) is LifecycleState.RMA and "finish it with: muster rma return 1\n" in run(home, "list")
+    run(home, "return", "gpu001", "--yes")
+    assert lifecycle(home) is LifecycleState.BRINGUP and "cut short" not in run(home, "list")
+    with opened(home / "state") as store:
+        assert [line.action for line in lines(store, ["gpu001"]) if line.action != "cordon"] == ["rma open", "rma ship", "rma return"]
+
+
+def test_of_two_at_once_the_second_finds_the_first(home: Path) -> None:
+    with opened(home / "state") as store:
+        part = Part("gpu001", GPU3, "gpu", "OLD")
+        first = opening(store, part, "a", "one", "", "", "held", time.time, lambda: "")
+        second = opening(store, part, "b", "two", "", "", "held", time.time, lambda: "")
+        assert second == first and len(rmas(store)) == 1
+        assert shipping(store, first, {}, "one", time.time)
+        assert shipping(store, first, {}, "two", time.time)     # it had looked before the other shipped
+        assert [line.outcome for line in lines(store) if line.action == "rma ship"] == ["shipped", "not done: somebody else was first"]
+
+
+class Hands(RuleBasedStateMachine):
+    """Steps in any order, some cut short, on one node with two slots and a file that is one word."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = in_memory()
+        self.file = "service"
+        self.now = 0.0
+
+    def clock(self, lives: int) -> Callable[[], float]:
+        left = lives
+
+        def tick() -> float:
+            nonlocal left
+            left -= 1
+            if not left:
+                raise Death
+            self.now += 1
+            return self.now
+        return tick
+
+    def writes(self, word: str, clock: Callable[[], float]) -> Callable[[], str]:
+        def write() -> str:
+            clock()
+            self.file = word
+            clock()
+            return word
+        return write
+
+    LIVES = st.integers(1, 5) | st.just(1000)
+    SLOTS = st.sampled_from(["", "a"])
+
+    @rule(slot=SLOTS, lives=LIVES)
+    def we_open(self, slot: str, lives: int) -> None:
+        clock = self.clock(lives)
+        with opened(Path(self.folder.name), make=True) as store, suppress(Death):
+            opening(store, Part("n", slot, "gpu", "s"), "why", "us", "", "", "held", clock, self.writes("rma", clock))
+
+    @rule(number=st.integers(1, 4), lives=LIVES)
+    def we_ship(self, number: int, lives: int) -> None:
+        with opened(Path(self.folder.name), make=True) as store, suppress(Death, UsageError):
+            one = chosen(rmas(store), left := unfinished(store), str(number))
+            shipping(store, one, left, "us", self.clock(lives))
+
+    @rule(number=st.integers(1, 4), same=st.booleans(), lives=LIVES)
+    def we_return(self, number: int, same: bool, lives: int) -> None:
+        clock = self.clock(lives)
+        with opened(Path(self.folder.name), make=True) as store, suppress(Death, UsageError):
+            one = chosen(rmas(store), left := unfinished(store), str(number))
+            if one.state is State.RETURNED and one.id not in left:
+                return
+            may_return(one, same=same, new="")
+            away = [each for each in rmas(store) if each.id != one.id and each.state is not State.RETURNED]
+            said = one.outcome or outcome(same=same, new="")
+            returning(store, one, said, "us", clock, (lambda: "left") if away else self.writes("bringup", clock))
+
+    @invariant()
+    def what_is_not_told_as_left_is_as_the_file_says(self) -> None:
+        if hasattr(self, "folder"):
+            with opened(Path(self.folder.name), make=True) as store:
+                found, left = rmas(store), unfinished(store)
+                for one in found:
+                    assert (one.returned is None) == (one.outcome is None) and (one.returned is None or one.shipped is not None)
+                if not left and found:
+                    assert (self.file == "rma") == any(one.state is not State.RETURNED for one in found)
+
+    @rule()
+    def who_comes_after_can_finish_all_of_it(self) -> None:
+        with opened(Path(self.folder.name), make=True) as store:
+            for number in sorted(unfinished(store)):
+                one = chosen(rmas(store), unfinished(store), str(number))
+                if one.state is State.RETURNED:
+                    self.we_return(number, False, 1000)
+                else:
+                    self.we_open(one.slot, 1000)
+            assert not unfinished(store) and all(line.outcome is not None for line in lines(store))
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            self.folder.cleanup()
+
+
+TestHands = Hands.TestCase
+TestHands.settings = settings(max_examples=30, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
