@@ -105,8 +105,8 @@ def test_a_mount_that_never_answers_is_unknown_at_first_and_a_fault_at_the_secon
         assert not any(str(point) in found["subject"] for rule in rules for found in told[rule]["findings"])
         assert f"statvfs of {point} (fuse of muster-hung) did not return in time" in told["filesystem-answers"]["reason"]
         told = asked(tmp_path, *rules)
-        assert about(told["filesystem-hung"], point).startswith("no answer, now and at the earlier look")
-        assert about(told["filesystem-answers"], point).startswith("no answer: an earlier look still waits for it")
+        assert about(told["filesystem-hung"], point).startswith("no answer, now and in the earlier snapshot")
+        assert about(told["filesystem-answers"], point).startswith("no answer: an earlier reader still waits for it")
         assert told["filesystem-space"]["status"] != "unknown"
     told = asked(tmp_path, *rules)
     assert str(point) not in str([told[rule] for rule in rules])

@@ -14,7 +14,7 @@ EXPECTED: Mapping[str, Expected] = {
     "no-room-for-images": only("docker-disk", "/run/lock/docker on /run/lock", "0.0 GiB left|at least 30 GiB", "docker system df", "warning"),
     "container-loops": only("container-restarting", "node-exporter", "restarting|exit status 1", "docker logs", "warning"),
     "container-ends-after-a-while": only(
-        "container-restarts-again", "node-exporter", "up for 7 s|11 s at the earlier look", "RestartCount", "warning"),
+        "container-restarts-again", "node-exporter", "up for 7 s|11 s in the earlier snapshot", "RestartCount", "warning"),
     "container-dead": only("container-dead", "job-4711", "dead|removed", "docker rm -f", "warning"),
     "container-ill": only("container-unhealthy", "cache", "unhealthy", "docker inspect", "warning"),
     "cdi-from-before-the-upgrade": together(

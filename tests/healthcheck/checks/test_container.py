@@ -83,6 +83,8 @@ def test_a_container_that_is_new_or_ended_is_not_compared() -> None:
     before = machine.recording(docker_ps=ps(machine.container("old", status="Up 3 seconds")))
     assert verdict("container-restarts-again", now, before).status is Status.PASS
     assert verdict("container-restarts-again", now).status is Status.SKIPPED
+    without = machine.recording(docker_ps=NO_DAEMON)
+    assert verdict("container-restarts-again", now, without).status is Status.SKIPPED      # Docker has come since
 
 
 def test_an_uptime_in_other_words_is_unknown_where_it_is_read() -> None:

@@ -10,7 +10,7 @@ import pytest
 from healthcheck.model.outcome import Severity, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine, network
-from tests.healthcheck.checks.judged import RULES, after, ids, said, verdict
+from tests.healthcheck.checks.judged import RULES, after, cohort, ids, said, verdict
 from tests.healthcheck.network import EINVAL, ethtool, hwmon, link, mlxlink, netdev, roce, statistics
 
 DENIED = FileCapture(Outcome.DENIED)
@@ -136,6 +136,33 @@ def test_virtual_functions_and_interfaces_of_containers_are_not_judged() -> None
         files |= network.capture(changed).files
     now = machine.recording(netdev_sysfs=network.capture(files))
     assert judge("netdev-link", now) == (PASS, "")
+
+
+# ---- Ethernet, the fleet
+
+@pytest.mark.parametrize(("rule", "odd", "unread", "words"), [
+    ("fleet-netdev-mtu", {"mtu": "9000\n"}, {"mtu": DENIED},
+     "eno3 (0000:0c:00.0): MTU 9000, expected MTU 1500, as on 3 of 4 nodes at 0000:0c:00.0"),
+    ("fleet-netdev-speed", {"speed": "1000\n"}, {"speed": DENIED},
+     "eno3 (0000:0c:00.0): 1000 Mb/s, expected 10000 Mb/s, as on 3 of 4 nodes at 0000:0c:00.0"),
+])
+def test_the_interface_that_is_not_as_the_fleets_is_named(
+    rule: str, odd: dict[str, Any], unread: dict[str, Any], words: str,
+) -> None:
+    same, other = ether(), ether(eno3=odd)
+    assert cohort(rule, same, same, other, same) == [(PASS, "")] * 2 + [(FAIL, words), (PASS, "")]
+    split = cohort(rule, same, same, other, other)
+    assert {status for status, _ in split} == {PASS}
+    assert all(reason.startswith("eno3 (0000:0c:00.0): no ") for _, reason in split)
+    found = cohort(rule, same, same, same, ether(eno3=unread), other)
+    assert [status for status, _ in found] == [PASS] * 3 + [UNKNOWN, FAIL]
+    assert "permission denied" in found[3][1] and found[4][1] == words
+
+
+def test_an_interface_that_is_not_set_up_is_compared_with_none() -> None:
+    same, down = ether(), ether(eno3=NO_LINK | {"flags": "0x1002\n", "mtu": "9000\n"})
+    for rule in ("fleet-netdev-mtu", "fleet-netdev-speed"):
+        assert cohort(rule, same, same, same, down) == [(PASS, "")] * 4
 
 
 # ---- RoCE

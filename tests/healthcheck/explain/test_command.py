@@ -108,5 +108,5 @@ def test_a_look_at_one_node_is_judged_with_what_its_sweep_knew(tmp_path: Path) -
     (tmp_path / "look.json").write_bytes(one(recording, previous, alone, muster="1", scrubbed=False))
     told = muster("explain", "look.json", home=tmp_path)
     assert told.returncode == 1
-    # A link that was lost again since the earlier look shows in no look alone.
-    assert "lost its link 3 times since the earlier look" in told.stdout
+    # A link that was lost again since the earlier snapshot shows in no snapshot alone.
+    assert "lost its link 3 times since the earlier snapshot" in told.stdout

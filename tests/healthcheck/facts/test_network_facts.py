@@ -18,7 +18,7 @@ from healthcheck.facts.netdev import parse_counts
 from healthcheck.facts.optics import parse_link
 from healthcheck.facts.roce import parse_statistics
 from healthcheck.facts.transceiver import read_module
-from healthcheck.facts.values import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
 from healthcheck.model.recording import FileCapture, Outcome
 from tests.healthcheck import machine, network
 
@@ -39,10 +39,11 @@ _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_siz
 
 @given(st.dictionaries(st.sampled_from(list(network.MODULE)), _JSON))
 def test_whatever_a_module_says_of_itself_is_a_value_or_unmeasured(changes: dict[str, Any]) -> None:
-    found: Any = parse_link("mlx5_0", network.link(network.MODULE | changes))
-    for lanes in (found.rx_dbm, found.tx_dbm):
+    found = parse_link("mlx5_0", network.link(network.MODULE | changes))
+    for lanes in (reading(found, "rx_dbm"), reading(found, "tx_dbm")):
         assert isinstance(lanes, (tuple, Unmeasured)) or lanes is UNSUPPORTED
-    assert isinstance(found.celsius, (float, Unmeasured)) or found.celsius is UNSUPPORTED
+    celsius = reading(found, "celsius")
+    assert isinstance(celsius, (float, Unmeasured)) or celsius is UNSUPPORTED
 
 
 def test_mlxlinks_answer_cut_anywhere_is_no_answer() -> None:
@@ -76,8 +77,8 @@ def test_a_bond_cut_anywhere_never_has_a_member_that_it_has_not() -> None:
 
 
 def test_a_copper_cable_has_no_light_and_no_temperature() -> None:
-    found: Any = parse_link("mlx5_0", network.link(network.COPPER))
-    assert (found.celsius, found.rx_dbm, found.tx_dbm, found.faults) == (UNSUPPORTED,) * 4
+    found = parse_link("mlx5_0", network.link(network.COPPER))
+    assert [reading(found, field) for field in ("celsius", "rx_dbm", "tx_dbm", "faults")] == [UNSUPPORTED] * 4
     assert found.effective_ber == 15e-255
     assert found.raw_ber == 2e-9
 
