@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.cache import FactCache
 from healthcheck.judge.guard import Guards, Subject
 from healthcheck.judge.judge import Facts
 from healthcheck.judge.settled import Like, Look, Settled
@@ -30,12 +31,13 @@ class Shared:
     def __init__(self) -> None:
         self._subjects: dict[int, Subject] = {}
         self._said = Settled()
+        self._cache = FactCache()
         self._given: list[Any] = [None]                 # None: that there is no such fact is what nodes have in common, too
         self._common = {id(None): None}
 
     def facts(self, recordings: Sequence[tuple[Recording, Iterable[str]]]) -> list[dict[str, Any]]:
         """Of recordings of one node the facts of the names given with each."""
-        return [_facts(Captures(recording), names) for recording, names in recordings]
+        return [_facts(Captures(recording, self._cache), names) for recording, names in recordings]
 
     def given(self, fact: Any) -> Any:
         """A fact that no capture holds, or an equal one that was given before."""
