@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
+from healthcheck.facts.cache import Content, FactCache, content_of
 from healthcheck.facts.files import Files, Said, said
 from healthcheck.facts.values import Partial, Unmeasured, Unread
 from healthcheck.model.probes import Kind, Probe
@@ -41,15 +42,25 @@ def why(probe: Probe, capture: Capture | None) -> str:
 
 
 class Captures:
-    """One reached node's recording as a fact builder sees it: asks by probe, and is told Unread when it cannot be had."""
+    """One reached node's recording as a fact builder sees it: asks by probe, and is told Unread when it cannot be had.
 
-    def __init__(self, recording: Recording) -> None:
+    With a `cache`, facts of captures that were met before are not made again.
+    """
+
+    def __init__(self, recording: Recording, cache: FactCache | None = None) -> None:
         if recording.host is None:
             raise ValueError("a node that was not reached has no facts")
         self._recording = recording
-        self.host: Host = recording.host        # what the collector says of the machine
+        self._host = recording.host
         self._captures = recording.captures
+        self._cache = cache
+        self._contents: dict[str, Content | None] = {}
         self._built: dict[Builder, Any] = {}
+
+    @property
+    def host(self) -> Host:
+        """What the collector says of the machine."""
+        return self._host
 
     @property
     def node(self) -> str:
@@ -64,9 +75,20 @@ class Captures:
     def once(self, build: Callable[[Captures], T]) -> T:
         """What `build` makes of these captures, made at most once for all the facts that share it; what it raises is not kept."""
         if build not in self._built:
-            self._built[build] = build(self)
+            self._built[build] = self._build(build)
         found: T = self._built[build]
         return found
+
+    def _build(self, build: Builder) -> Any:
+        spec = BY_BUILDER.get(build)
+        if self._cache is None or spec is None or spec.of_snapshot:
+            return build(self)
+        return self._cache.fact(spec.name, [self._content(probe) for probe in spec.everything], partial(build, self))
+
+    def _content(self, probe: Probe) -> Content | None:
+        if probe.id not in self._contents:
+            self._contents[probe.id] = content_of(self._captures.get(probe.id))
+        return self._contents[probe.id]
 
     def capture(self, probe: Probe) -> Capture | None:
         """The raw capture, whatever its outcome."""
@@ -108,13 +130,15 @@ class Captures:
 class FactSpec:
     """A registered fact: its name as checks ask for it, the probes it is built from, and the builder.
 
-    `besides` are probes that add to the fact where they were captured, and that it does without where they were not.
+    `besides` are probes that add to the fact where they were captured, and that it does without where they were not. `of_snapshot`: it also
+    depends on what no capture holds, the snapshot's `host`, `node` or `received`.
     """
 
     name: str
     probes: tuple[Probe, ...]
     build: Builder
     besides: tuple[Probe, ...] = ()
+    of_snapshot: bool = False
 
     @cached_property
     def everything(self) -> tuple[Probe, ...]:
@@ -128,7 +152,9 @@ MEMBERS: dict[str, str] = {}
 BY_BUILDER: dict[Builder, FactSpec] = {}
 
 
-def fact(name: str, *probes: Probe, besides: tuple[Probe, ...] = (), each: str = "") -> Callable[[Builder], Builder]:
+def fact(
+    name: str, *probes: Probe, besides: tuple[Probe, ...] = (), each: str = "", of_snapshot: bool = False,
+) -> Callable[[Builder], Builder]:
     """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or Unmeasured, or raises Unread.
 
     Of a collection `each` is what checks call one member.
@@ -137,7 +163,7 @@ def fact(name: str, *probes: Probe, besides: tuple[Probe, ...] = (), each: str =
     def register(build: Builder) -> Builder:
         if name in FACTS and FACTS[name].build.__module__ != build.__module__:
             raise ValueError(f"the fact {name} is defined in {FACTS[name].build.__module__} already")
-        FACTS[name] = BY_BUILDER[build] = FactSpec(name, probes, build, besides)
+        FACTS[name] = BY_BUILDER[build] = FactSpec(name, probes, build, besides, of_snapshot)
         if each:
             MEMBERS[each] = name
         return build

@@ -156,7 +156,7 @@ def _parsed(captures: Captures, probe: Probe, parse: Any, what: str) -> Any:
         raise Unread(f"ipmitool's {what} is not of its form") from None
 
 
-@fact("bmc_log", LOG)
+@fact("bmc_log", LOG, of_snapshot=True)
 def bmc_log(captures: Captures) -> BmcLog:
     """The controller's last 100 events, less those that were taken back."""
     return BmcLog("BMC", events=_parsed(captures, LOG, events, "event log"), now=captures.host.time)

@@ -7,7 +7,7 @@ CAP_NET_ADMIN only, so root reads these files once more (`LACP`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -53,7 +53,7 @@ def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name, as root sees it."""
     files = captures.files(LACP)
     files.must(*unlisted(files, BONDING))
-    return each_bond(files) or no_bonds()
+    return each_bond(read_bonds(files))
 
 
 def unlisted(files: Files, *paths: str) -> list[str]:
@@ -61,31 +61,27 @@ def unlisted(files: Files, *paths: str) -> list[str]:
     return [path for path in paths if files.has(path)]
 
 
-def members_of(files: Files) -> Mapping[str, str] | Unmeasured:
+def members_of(found: Iterable[tuple[str, Bond | Unmeasured]]) -> Mapping[str, str] | Unmeasured:
     """The bond that each interface is in, by the interface's name."""
     members: dict[str, str] = {}
-    for name, read in _read_bonds(files):
+    for name, read in found:
         if isinstance(read, Unmeasured):
             return read
         members.update({slave.interface: name for slave in read.slaves})
     return members
 
 
-def each_bond(files: Files) -> tuple[Bond, ...]:
-    """Those there are, by name."""
+def each_bond(found: Iterable[tuple[str, Bond | Unmeasured]]) -> tuple[Bond, ...]:
+    """The bonds themselves; one of which nothing is supported where there is none."""
+    no: Any = UNSUPPORTED
     return tuple([Bond(name, *(read,) * 6) if isinstance(read, Unmeasured) else read  # type: ignore[arg-type]
-                  for name, read in _read_bonds(files)])
+                  for name, read in found]) or (Bond("bonds", *(no,) * 6),)
 
 
-def _read_bonds(files: Files) -> list[tuple[str, Bond | Unmeasured]]:
+def read_bonds(files: Files) -> list[tuple[str, Bond | Unmeasured]]:
+    """Those there are, by name, with what was read of each."""
     found = [(path.rpartition("/")[2], path) for path in sorted(files) if path.startswith(f"{BONDING}/")]
     return [(name, files.read(path, partial(parse_bond, name))) for name, path in found]
-
-
-def no_bonds() -> tuple[Bond, ...]:
-    """The one of a node that has none."""
-    no: Any = UNSUPPORTED
-    return (Bond("bonds", *(no,) * 6),)
 
 
 def parse_bond(name: str, text: str) -> Bond:

@@ -142,7 +142,7 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     return read, files.unseen()
 
 
-_JUDGED = tuple(means for means in Means if means is not Means.INFORMATIONAL)
+_JUDGED = {means: tuple(counter for counter in TABLE if counter.means is means) for means in Means if means is not Means.INFORMATIONAL}
 
 
 def _path(device: str, number: int, counter: Counter) -> str:
@@ -155,11 +155,10 @@ def _of_kind(captures: Captures, means: Means) -> Any:
 
 
 def _counters(files: Files, port: str, device: str, pci: Any, number: int) -> _ByKind:
-    found: dict[Means, list[tuple[str, Any]]] = {means: [] for means in _JUDGED}
-    for counter in TABLE:
-        path = _path(device, number, counter)
-        if counter.means in found and files.has(path):
-            found[counter.means].append((counter.name, files.read(path, _value)))
-    return {means: tuple(made(PortCounter, {
-        "name": f"{port} {name}", "pci": pci, "number": number, "counter": name, "value": value,
-    }) for name, value in values or [(f"{means.value} counters", UNSUPPORTED)]) for means, values in found.items()}
+    found: _ByKind = {}
+    for means, counters in _JUDGED.items():
+        there = [(counter.name, path) for counter in counters if files.has(path := _path(device, number, counter))]
+        values = [(name, files.read(path, _value)) for name, path in there] or [(f"{means.value} counters", UNSUPPORTED)]
+        found[means] = tuple([made(PortCounter, {"name": f"{port} {name}", "pci": pci, "number": number, "counter": name, "value": value})
+                              for name, value in values])
+    return found

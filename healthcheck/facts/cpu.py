@@ -91,14 +91,17 @@ def _some(text: str) -> tuple[int, ...]:
     return found
 
 
+_WORD, _NUMBER = re.compile(r"[a-z_]{1,32}"), re.compile(r"\d{1,20}")
+
+
 def _word(text: str) -> str:
-    if re.fullmatch(r"[a-z_]{1,32}", text) is None:
+    if _WORD.fullmatch(text) is None:
         raise ValueError(text)
     return text
 
 
 def _number(text: str) -> int:
-    if re.fullmatch(r"\d{1,20}", text) is None:
+    if _NUMBER.fullmatch(text) is None:
         raise ValueError(text)
     return int(text)
 

@@ -21,6 +21,7 @@ EDAC = Probe("memory.edac", Kind.FILES, limit=1 * MIB, paths=(
 ))
 
 _CONTROLLER = re.compile(re.escape(BASE) + r"/(mc\d{1,4})/ue_count")
+_NUMBER = re.compile(r"\d{1,20}")
 _DIMM = re.compile(re.escape(BASE) + r"/(mc\d{1,4}/(?:dimm|rank)\d{1,4})/dimm_ce_count")
 
 
@@ -46,7 +47,7 @@ class Edac(Fact):
 
 
 def _count(text: str) -> int:
-    if re.fullmatch(r"\d{1,20}", text) is None:
+    if _NUMBER.fullmatch(text) is None:
         raise ValueError(text)
     return int(text)
 

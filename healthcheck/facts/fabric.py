@@ -59,7 +59,7 @@ class FabricLog(Fact):
                     break
 
 
-@fact("fabric_log", JOURNAL)
+@fact("fabric_log", JOURNAL, of_snapshot=True)
 def fabric_log(captures: Captures) -> FabricLog:
     """The journal's lines of the unit; what cannot be read is one field, so that nodes without NVSwitches need none."""
     capture = captures.capture(JOURNAL)

@@ -83,7 +83,8 @@ class Files:
 
     def optional(self, path: str, parse: Callable[[str], T]) -> Any:
         """As `read`; UNSUPPORTED where there is no such file."""
-        return self.read(path, parse) if self.has(path) else UNSUPPORTED
+        entry = self._entries.get(path)
+        return UNSUPPORTED if entry is None or entry.outcome is _MISSING else self.read(path, parse)
 
     def passed_over(self, paths: Iterable[str]) -> None:
         """Takes these for seen: nothing is made of them, and whether they could be read is of no account."""

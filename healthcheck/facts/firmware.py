@@ -87,13 +87,17 @@ def installation(captures: Captures) -> str:
     return hashlib.sha256(f"muster {text}".encode()).hexdigest()[:16] if _ID.fullmatch(text) else ""
 
 
+_BETWEEN = re.compile(r"\n\s*\n")
+_OF_SLOT = re.compile(r"^[ \t]*(Locator|Size|Configured Memory Speed|Configured Clock Speed)[ \t]*:(.*)$", re.MULTILINE)
+
+
 def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:
     """Modules and empty slots of dmidecode's output; raises ValueError where a slot says neither a size nor that it is empty."""
     modules, empty = [], []
-    for block in re.split(r"\n\s*\n", text):
-        if "Memory Device" not in block.splitlines()[:1]:
+    for block in _BETWEEN.split(text):
+        if block.partition("\n")[0] != "Memory Device":
             continue
-        fields = {key.strip(): value.strip() for key, colon, value in (line.partition(":") for line in block.splitlines()) if colon}
+        fields = {key: value.strip() for key, value in _OF_SLOT.findall(block)}
         slot = clean(fields.get("Locator", ""), 60)
         if not slot:
             raise ValueError(block[:80])

@@ -5,7 +5,7 @@ NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -135,13 +135,19 @@ class GpuPresence(Fact):
 
 def pci_gpus(files: Files) -> list[str]:
     """The PCI addresses of NVIDIA display controllers, from the uevent files of the bus; raises Unread if any cannot be read."""
-    found = []
-    for path in files:
-        fields = dict(line.partition("=")[::2] for line in files.text(path).splitlines())
-        vendor = fields.get("PCI_ID", "").partition(":")[0]
-        if vendor.upper() == NVIDIA_VENDOR and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY_CLASSES:
-            found.append(fields.get("PCI_SLOT_NAME", path.split("/")[-2]).lower())
-    return found
+    return [found.get("PCI_SLOT_NAME", path.split("/")[-2]).lower() for path in files
+            if is_gpu(found := uevent(files.text(path)))]
+
+
+def uevent(text: str) -> dict[str, str]:
+    """The fields of a PCI device's uevent file."""
+    return dict([line.partition("=")[::2] for line in text.splitlines()])
+
+
+def is_gpu(fields: Mapping[str, str]) -> bool:
+    """Whether these are the fields of an NVIDIA display controller."""
+    vendor = fields.get("PCI_ID", "").partition(":")[0]
+    return vendor.upper() == NVIDIA_VENDOR and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY_CLASSES
 
 
 def _lines(captures: Captures) -> Answer:

@@ -14,7 +14,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
-from healthcheck.facts.gpu import PCI
+from healthcheck.facts.gpu import PCI, uevent
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, natural, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.model.probes import Kind, Probe
@@ -76,9 +76,13 @@ class AdapterBus(Fact):
     adapters: tuple[Adapter, ...]
 
 
+_WIDTH = re.compile(r"\d{1,3}")
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
+
+
 def _width(text: str) -> Any:
     """Lanes; 0, 63 and 255 are what a virtual machine or a device without a link of its own shows."""
-    if not re.fullmatch(r"\d{1,3}", text):
+    if _WIDTH.fullmatch(text) is None:
         raise ValueError(text)
     return UNSUPPORTED if text in ("0", "63", "255") else int(text)
 
@@ -87,7 +91,7 @@ def _speed(text: str) -> Any:
     """GT/s of "32.0 GT/s PCIe", older kernels "8 GT/s"; what the kernel calls unknown is not supported."""
     if text.startswith("Unknown"):
         return UNSUPPORTED
-    found = re.fullmatch(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", text)
+    found = _SPEED.fullmatch(text)
     if found is None:
         raise ValueError(text)
     return float(found[1])
@@ -162,8 +166,11 @@ def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
     bus = captures.files(PCI)
     found = []
     for path in bus:
-        device = dict(line.partition("=")[::2] for line in bus.text(path).splitlines())
-        kind, family = device_id(bus.text(path)) if device.get("PCI_ID") else "", device.get("PCI_CLASS", "").lstrip("0")[:3]
-        if kind.startswith(_VENDOR) and family in (_INFINIBAND, _ETHERNET) and kind not in VIRTUAL:
-            found.append(Adapter(slot(bus.text(path)), kind, family == _INFINIBAND, device.get("DRIVER", ""), rdma=False))
+        text = bus.text(path)
+        device = uevent(text)
+        family = device.get("PCI_CLASS", "").lstrip("0")[:3]
+        if family in (_INFINIBAND, _ETHERNET) and device.get("PCI_ID"):
+            kind = device_id(text)
+            if kind.startswith(_VENDOR) and kind not in VIRTUAL:
+                found.append(Adapter(slot(text), kind, family == _INFINIBAND, device.get("DRIVER", ""), rdma=False))
     return tuple(found)

@@ -17,7 +17,7 @@ class Look(Fact):
     received: float
 
 
-@fact("look")
+@fact("look", of_snapshot=True)
 def look(captures: Captures) -> Look:
     """The moment of this look, as the collector said it and as the head saw it."""
     return Look("look", time=captures.host.time, received=captures.received)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, no_bonds, unlisted
+from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, read_bonds, unlisted
 from healthcheck.facts.files import Files
 from healthcheck.facts.port import count, device_id, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
@@ -83,8 +83,11 @@ def _duplex(text: str) -> Any:
     return UNSUPPORTED if text == "unknown" else text
 
 
+_FLAGS = re.compile(r"0x[0-9a-fA-F]{1,8}")
+
+
 def _flags(text: str) -> bool:
-    if not re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text):
+    if _FLAGS.fullmatch(text) is None:
         raise ValueError(text)
     return bool(int(text, 16) & _UP)
 
@@ -117,7 +120,7 @@ def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     """Every Ethernet interface of a PCI device that is no virtual function, by name."""
     files = captures.files(NETDEV)
     files.must(*unlisted(files, BASE, BONDING))
-    members = members_of(files)
+    members = members_of(captures.once(_bonds))
     counts = files.read(_COUNTS, parse_counts)
     devices = [(name, _device(files, name)) for name in _names(files)]
     return tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None]) or (_nothing(),)
@@ -175,4 +178,9 @@ def bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name."""
     files = captures.files(NETDEV)
     files.must(*unlisted(files, BONDING))
-    return each_bond(files) or no_bonds()
+    return each_bond(captures.once(_bonds))
+
+
+def _bonds(captures: Captures) -> list[tuple[str, Bond | Unmeasured]]:
+    """The bonds as anybody may read them."""
+    return read_bonds(captures.files(NETDEV))

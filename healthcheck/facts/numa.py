@@ -52,8 +52,11 @@ def _bytes(text: str) -> int:
     return int(match[1]) * 1024
 
 
+_NODE = re.compile(r"-1|\d{1,5}")
+
+
 def _node(text: str) -> int:
-    if re.fullmatch(r"-1|\d{1,5}", text) is None:
+    if _NODE.fullmatch(text) is None:
         raise ValueError(text)
     return int(text)
 

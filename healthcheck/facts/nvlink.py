@@ -192,7 +192,7 @@ def _links(line: Line) -> list[NvLink]:
     down: Any = _DIVIDED if _is_divided(line) else False
     found = []
     for link, (*numbers, remote) in enumerate(row[:_BEFORE] for row in rows):
-        state, version, speed, kind = map(_number, numbers)
+        state, version, speed, kind = [value if type(value) is int and value >= 0 else _number(value) for value in numbers]
         found.append(made(NvLink, {
             "name": f"GPU {index} NVLink {link}", "gpu": index, "link": link,
             "active": (state == 1 or down) if type(state) is int else state, "version": version,
@@ -215,16 +215,18 @@ def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> li
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
         return [_no_link(index, kind, names, rows)]
-    counted = [row[start:start + len(names)] for row in rows]
-    if all(value == -3 for values in counted for value in values):
+    end, fields = start + len(names), ("name", "gpu", "link", *names)
+    counted = [row[start:end] for row in rows]
+    if not any(counted) or all(value == -3 for values in counted for value in values):
         return [_no_link(index, kind, names, UNSUPPORTED)]
     found = []
     for link, values in enumerate(counted):
-        read = dict(zip(names, map(_number, values or [-3] * len(names)), strict=True))
+        numbers = [value if type(value) is int and value >= 0 else _number(value) for value in values or [-3] * len(names)]
+        read: dict[str, Any] = dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *numbers), strict=True))
         for name in _BER if kind is NvLink5Errors else ():
             if type(read[name]) is int:
                 read[name] = bit_error_ratio(read[name])
-        found.append(made(kind, {"name": f"GPU {index} NVLink {link}", "gpu": index, "link": link, **read}))
+        found.append(made(kind, read))
     return found
 
 

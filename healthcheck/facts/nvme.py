@@ -82,8 +82,12 @@ def _line(text: str) -> str:
     return text
 
 
+_WIDTH = re.compile(r"\d{1,3}")
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
+
+
 def _width(text: str) -> Any:
-    if not re.fullmatch(r"\d{1,3}", text):
+    if _WIDTH.fullmatch(text) is None:
         raise ValueError(text)
     return UNSUPPORTED if text in ("0", "63", "255") else int(text)     # as virtual machines show it
 
@@ -91,7 +95,7 @@ def _width(text: str) -> Any:
 def _speed(text: str) -> Any:
     if text.startswith("Unknown"):
         return UNSUPPORTED
-    found = re.fullmatch(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", text)
+    found = _SPEED.fullmatch(text)
     if found is None:
         raise ValueError(text)
     return float(found[1])
@@ -207,7 +211,10 @@ def nvme_bus(captures: Captures) -> Any:
     for device in _devices(files):
         # Whether all else of a drive could be read is its own fact's to say.
         files.passed_over(path.replace("*", device[4:], 1) for path in NVME.paths)
-        pci = _pci(files, f"{BASE}/{device}")
+        at = f"{BASE}/{device}"
+        if files.has(f"{at}/transport"):
+            files.must(f"{at}/transport")       # where that is not known, neither is whether the drive is to be on the bus
+        pci = _pci(files, at)
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)
         if isinstance(pci, str):

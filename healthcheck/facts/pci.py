@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.gpu import DISPLAY_CLASSES, NVIDIA_VENDOR, PCI
+from healthcheck.facts.gpu import NVIDIA_VENDOR, PCI, is_gpu, uevent
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.recording import Outcome
 
@@ -29,10 +29,10 @@ class PciBus(Fact):
 def pci_bus(captures: Captures) -> Any:
     """From the uevent files of every device; nothing is counted unless all of them were read."""
     files = captures.files(PCI)
-    devices = [dict(line.partition("=")[::2] for line in files.text(path).splitlines()) for path in files]
+    devices = [uevent(files.text(path)) for path in files]
     capture = captures.capture(PCI)
     if not devices or capture is None or capture.outcome is not Outcome.DONE:
         raise Unread("the PCI bus was not wholly read")
     ours = [device for device in devices if device.get("PCI_ID", "").partition(":")[0].upper() == NVIDIA_VENDOR]
-    gpus = sorted(device["PCI_ID"].lower()[:9] for device in ours if device.get("PCI_CLASS", "").lstrip("0") in DISPLAY_CLASSES)
+    gpus = sorted(device["PCI_ID"].lower()[:9] for device in ours if is_gpu(device))
     return PciBus("PCI bus", tuple(gpus), sum(device.get("PCI_CLASS", "").lstrip("0") == _BRIDGE_CLASS for device in ours))

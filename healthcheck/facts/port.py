@@ -66,6 +66,7 @@ class Port(Fact):
 
 
 _FULL = 255
+_PORTS = "/ports/"
 _PORT = re.compile(re.escape(BASE) + r"/([^/]+)/ports/(\d+)/")
 
 
@@ -85,16 +86,20 @@ def _rate(text: str) -> float:
     return float(figure)
 
 
+_WIDTH = re.compile(r"\((\d{1,2})X")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
+
+
 def _lanes(text: str) -> int:
     """The 4 of "400 Gb/sec (4X NDR)"."""
-    found = re.search(r"\((\d{1,2})X", text)
+    found = _WIDTH.search(text)
     if found is None:
         raise ValueError(text)
     return int(found[1])
 
 
 def _hexadecimal(text: str) -> int:
-    if not re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text):
+    if _HEXADECIMAL.fullmatch(text) is None:
         raise ValueError(text)
     return int(text, 16)
 
@@ -111,26 +116,31 @@ def _gid(text: str) -> bool:
 
 def _table(files: Files, at: str, parse: Callable[[str], Any]) -> Any:
     """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured if one cannot be read."""
-    paths = [path for path in (f"{at}/{entry}" for entry in range(ENTRIES)) if files.has(path)]
-    read = [files.read(path, parse) for path in paths]
-    unread = [value for value in read if isinstance(value, Unmeasured)]
-    return UNSUPPORTED if not paths else unread[0] if unread else tuple(value for value in read if value)
+    read = [files.read(path, parse) for entry in range(ENTRIES) if files.has(path := f"{at}/{entry}")]
+    for value in read:
+        if isinstance(value, Unmeasured):
+            return value
+    return tuple([value for value in read if value]) if read else UNSUPPORTED
+
+
+_SLOT = re.compile(r"^PCI_SLOT_NAME=(\S+)", re.MULTILINE)
+_PCI_ID = re.compile(r"^PCI_ID=([0-9A-Fa-f]{1,4}):([0-9A-Fa-f]{1,4})$", re.MULTILINE)
 
 
 def slot(text: str) -> str:
-    for line in text.splitlines():
-        key, _, value = line.partition("=")
-        if key == "PCI_SLOT_NAME" and value:
-            return value.lower()
-    raise ValueError(text)
+    """The PCI address in a device's uevent file; raises ValueError where there is none."""
+    found = _SLOT.search(text)
+    if found is None:
+        raise ValueError(text)
+    return found[1].lower()
 
 
 def device_id(text: str) -> str:
-    for line in text.splitlines():
-        key, _, value = line.partition("=")
-        if key == "PCI_ID" and re.fullmatch(r"[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}", value):
-            return ":".join(part.lower().zfill(4) for part in value.split(":"))
-    raise ValueError(text)
+    """The PCI vendor and device ("15b3:1021") in a device's uevent file; raises ValueError where there is none."""
+    found = _PCI_ID.search(text)
+    if found is None:
+        raise ValueError(text)
+    return f"{found[1].lower():0>4}:{found[2].lower():0>4}"
 
 
 def count(text: str) -> int:
@@ -156,7 +166,9 @@ def _gids(files: Files, at: str) -> Any:
 
 def numbered(files: Files) -> list[tuple[str, int]]:
     """Every port as its device and its number there, in natural order."""
-    return sorted({(m[1], int(m[2])) for path in files if (m := _PORT.match(path))}, key=lambda at: (natural(at[0]), at[1]))
+    found = {path[:path.find("/", at + len(_PORTS)) + 1] for path in files if (at := path.find(_PORTS)) > 0}
+    return sorted([(match[1], int(match[2])) for start in found if (match := _PORT.fullmatch(start))],
+                  key=lambda at: (natural(at[0]), at[1]))
 
 
 def pci_of(files: Files, device: str) -> Any:

@@ -106,9 +106,12 @@ def processes(captures: Captures) -> Any:
     return Partial(found, f"{more} more processes in uninterruptible sleep could not be looked at closely") if more > 0 else found
 
 
+_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
+
+
 def _function(waits: str) -> str:
     """The kernel function, which is "0" for those who may not know."""
-    return waits if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]{0,63}", waits) else ""
+    return waits if _FUNCTION.fullmatch(waits) else ""
 
 
 @fact("tables", TABLES)

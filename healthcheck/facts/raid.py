@@ -59,8 +59,12 @@ def _whole(text: str) -> int:
     return int(text)
 
 
+_OF_ARRAY = re.compile(rf"{_BLOCK}/md[^/]*/md/")
+_WORD, _FLAGS = re.compile(r"[a-z0-9_-]{0,32}"), re.compile(r"[a-z_,]{0,200}")
+
+
 def _word(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9_-]{0,32}", text):
+    if _WORD.fullmatch(text) is None:
         raise ValueError(text)
     return text
 
@@ -76,7 +80,7 @@ def _done(text: str) -> Any:
 
 
 def _flags(text: str) -> frozenset[str]:
-    if not re.fullmatch(r"[a-z_,]{0,200}", text):
+    if _FLAGS.fullmatch(text) is None:
         raise ValueError(text)
     return frozenset(text.split(","))
 
@@ -85,7 +89,7 @@ def _flags(text: str) -> frozenset[str]:
 def arrays(captures: Captures) -> Any:
     """Every md array, in natural order of their names."""
     files = captures.files(MD)
-    names = {path.split("/")[3] for path in files if re.match(rf"{_BLOCK}/md[^/]*/md/", path)}
+    names = {path.split("/")[3] for path in files if _OF_ARRAY.match(path)}
     none: Any = UNSUPPORTED
     result = tuple(_array(files, name) for name in sorted(names, key=natural)) or (
         Array(NO_ARRAY, none, none, none, none, none, none, none, none),)

@@ -129,7 +129,7 @@ def sysctls(captures: Captures) -> Sysctls:
     return Sysctls("sysctl", values if found else Unmeasured("/proc/sys was not captured"))  # type: ignore[arg-type]
 
 
-@fact("host_name")
+@fact("host_name", of_snapshot=True)
 def host_name(captures: Captures) -> HostName:
     """Both names, for whoever reads logs by the one and drains by the other."""
     return HostName("host name", own=clean(captures.host.hostname, 100), inventory=captures.node)

@@ -14,6 +14,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
+from healthcheck.model.made import made
 from inventory.transport.base import Failure, Stage
 
 SCHEMA = "muster.recording/1"
@@ -168,9 +169,12 @@ def _capture(name: str, value: Any) -> Capture:
 
 
 def _file(name: str, path: str, entry: Any) -> FileCapture:
-    if not (isinstance(entry, list) and 1 <= len(entry) <= 2 and all(isinstance(part, str) for part in entry)):
+    if type(entry) is not list or not 1 <= len(entry) <= 2:
         raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
-    return FileCapture(_outcome(name, entry[0]), entry[1] if len(entry) == 2 else "")
+    outcome, text = entry if len(entry) == 2 else (entry[0], "")
+    if type(outcome) is not str or type(text) is not str:
+        raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
+    return made(FileCapture, {"outcome": _OUTCOMES.get(outcome) or _outcome(name, outcome), "text": text})
 
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}

@@ -15,6 +15,7 @@ from healthcheck.baseline.book import KERNEL_BASELINE, KERNEL_CATALOGUE, KernelB
 from healthcheck.checks.xid import resets as proven_resets
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
+from healthcheck.facts.cache import FactCache
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.seen import SEEN_BEFORE, seen_before, unusual
@@ -84,12 +85,14 @@ class Assessment:
 
     def __init__(
         self, nodes: Sequence[Node], ruleset: Ruleset, default_sku: str | None = None, asked: Collection[str] = (),
-        profiles: Sequence[str] = (),
+        profiles: Sequence[str] = (), *, cached: bool = True,
     ) -> None:
         """`asked` are the ids of the probes that were sent: what is disruptive is judged where it was sent, or was recorded.
 
-        `profiles` are those of the occasion; each node's own holds beside them.
+        `profiles` are those of the occasion; each node's own holds beside them. Not `cached`, every fact is made of its own captures,
+        which changes no result.
         """
+        self._cache = FactCache() if cached else None
         self._nodes = nodes
         self._by_name = {node.name: node for node in nodes}
         self._ruleset = ruleset
@@ -146,11 +149,11 @@ class Assessment:
         view = self._views[node.profile]
         disturbed = {name for name in view.disruptive_probes if name in self._asked or name in recording.captures}
         needed = view.facts if disturbed else view.undisturbed
-        facts = facts_of(recording, needed | view.learned if sku is None else needed)
+        facts = facts_of(recording, needed | view.learned if sku is None else needed, self._cache)
         earlier = None
         if previous is not None and _same_boot(recording, previous):
             held = previous.captures        # without the facts that it did not look for, being for other rules
-            earlier = facts_of(previous, [name for name, probes in view.looked if all(map(held.__contains__, probes))])
+            earlier = facts_of(previous, [name for name, probes in view.looked if all(map(held.__contains__, probes))], self._cache)
         if sku is not None and (why := skus.contradiction(sku, facts)) is not None:
             sku = sku.contradicted(why)
         facts[PORT_PLANS] = plans_of(node, sku.ports if sku is not None else {}, addresses(left))
@@ -323,9 +326,9 @@ def _of(value: Any) -> tuple[Any, bool]:
     return (value.value, True) if isinstance(value, Partial) else (value, False)
 
 
-def facts_of(recording: Recording, names: Iterable[str]) -> dict[str, Any]:
+def facts_of(recording: Recording, names: Iterable[str], cache: FactCache | None = None) -> dict[str, Any]:
     """The facts of these names that a reached node's recording holds."""
-    captures = Captures(recording)
+    captures = Captures(recording, cache)
     return {name: build_fact(FACTS[name], captures) for name in names}
 
 

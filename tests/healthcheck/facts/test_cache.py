@@ -1,0 +1,153 @@
+"""Facts with a cache are those without: for every recording that there is, in whatever order they come, and whatever is changed in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.cache import FactCache, content_of
+from healthcheck.kernellog.fold import Folding
+from healthcheck.model.recording import SCHEMA, Capture, FileCapture, Outcome, Recording, read
+from healthcheck.ruleset.ruleset import load_ruleset
+from tests.healthcheck import machine
+
+load_ruleset([packaged()])      # so that all facts are known
+RECORDINGS = Path(__file__).resolve().parents[2] / "recordings"
+
+
+def recorded() -> Iterator[Recording]:
+    """Every reached node below tests/recordings."""
+    for path in sorted(RECORDINGS.rglob("*.json")):
+        data = path.read_bytes()
+        if f'"schema":"{SCHEMA}"' in data.decode().replace(" ", ""):
+            recording = read(data)
+            if recording.host is not None:
+                yield recording
+
+
+def plain(value: Any) -> Any:
+    """What is in a value, with the type of each part: NaN is equal to nothing, and 1 to True."""
+    if isinstance(value, Folding):
+        return plain(value.told)
+    if isinstance(value, (tuple, list)):
+        return [type(value), *map(plain, value)]
+    if isinstance(value, (frozenset, Mapping)):
+        return type(value), sorted(repr(plain(one)) for one in (value.items() if isinstance(value, Mapping) else value))
+    if is_dataclass(value):
+        return type(value), {name: plain(held) for name, held in vars(value).items() if name in {field.name for field in fields(value)}}
+    return type(value), repr(value)
+
+
+def facts(recording: Recording, cache: FactCache | None) -> dict[str, Any]:
+    """All facts, as `plain`."""
+    captures = Captures(recording, cache)
+    return {name: plain(build_fact(spec, captures)) for name, spec in FACTS.items()}
+
+
+def test_for_every_recording_facts_are_the_same_with_the_cache_and_without() -> None:
+    cache, number = FactCache(), 0
+    for recording in recorded():
+        number += 1
+        alone = facts(recording, None)
+        assert facts(recording, cache) == alone
+        assert facts(recording, cache) == alone     # now that it was met
+    assert number > 3
+
+
+HEALTHY = machine.recording()
+PROBES = sorted(HEALTHY.captures)
+OTHER = str.maketrans("0123456789", "1234567890")
+
+
+def changed(capture: Capture, how: str, at: int) -> Capture:
+    files = dict(capture.files)
+    if files and how in ("text", "file", "lost"):
+        path = sorted(files)[at % len(files)]
+        entry = files.pop(path)
+        if how != "lost":
+            files[path] = FileCapture(Outcome.DENIED, "") if how == "file" else FileCapture(entry.outcome, entry.text.translate(OTHER))
+        return replace(capture, files=files)
+    changes: dict[str, dict[str, Any]] = {
+        "text": {"text": capture.text.translate(OTHER)}, "exit": {"exit": at % 256}, "stderr": {"stderr": "permission denied"}, "note": {"note": "x"},
+        "slow": {"outcome": Outcome.TIMEOUT, "seconds": at / 10}, "outcome": {"outcome": list(Outcome)[at % len(Outcome)]},
+        "order": {"files": dict(sorted(files.items(), reverse=at % 2 == 0))},
+    }
+    return replace(capture, **changes.get(how, {"text": capture.text[:at]}))
+
+
+WAYS = st.sampled_from(["text", "file", "lost", "exit", "stderr", "note", "slow", "outcome", "order", "cut"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PROBES), WAYS, st.integers(0, 300)), min_size=1, max_size=5))
+def test_a_node_of_which_something_else_was_captured_has_its_own_facts(changes: list[tuple[str, str, int]]) -> None:
+    cache = FactCache()
+    seen = HEALTHY
+    for probe, how, at in changes:
+        seen = replace(seen, captures={**seen.captures, probe: changed(seen.captures[probe], how, at)})
+        facts(HEALTHY, cache)
+        assert facts(seen, cache) == facts(seen, None)
+
+
+def test_how_long_a_probe_took_and_how_many_bytes_it_brought_make_no_other_fact() -> None:
+    other = replace(HEALTHY, captures={name: replace(held, seconds=held.seconds + 0.5, bytes=held.bytes + 1) for name, held in HEALTHY.captures.items()})
+    assert facts(other, None) == facts(HEALTHY, None)
+
+
+def test_what_was_met_before_is_the_very_same_fact_and_is_not_made_again() -> None:
+    cache = FactCache()
+    first, second = (build_fact(FACTS["hcas"], Captures(machine.recording(node), cache)) for node in ("n1", "n2"))
+    assert first is second and first is not build_fact(FACTS["hcas"], Captures(HEALTHY))
+
+
+def test_only_facts_that_say_so_depend_on_more_than_captures(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for name in ("host", "node", "received"):
+        monkeypatch.setattr(Captures, name, property(lambda self, name=name: asked.append(name) or getattr(self._recording, name)))
+    silent = replace(HEALTHY, captures={name: replace(held, text="") for name, held in HEALTHY.captures.items()})
+    of_snapshot = set()
+    for recording in (HEALTHY, silent):
+        for name, spec in FACTS.items():
+            asked.clear()
+            build_fact(spec, Captures(recording))
+            of_snapshot |= {name} if asked else set()
+    assert of_snapshot == {name for name, spec in FACTS.items() if spec.of_snapshot} == {"bmc_log", "fabric_log", "host_name", "look"}
+
+
+def test_a_fact_of_the_snapshot_is_each_snapshots_own() -> None:
+    cache = FactCache()
+    assert [build_fact(FACTS["host_name"], Captures(machine.recording(node), cache)).inventory for node in ("n1", "n2")] == ["n1", "n2"]
+
+
+def test_what_is_raised_is_not_kept() -> None:
+    cache, made = FactCache(), [0]
+
+    def make() -> int:
+        made[0] += 1
+        if made[0] == 1:
+            raise ValueError("first")
+        return made[0]
+
+    with pytest.raises(ValueError, match="first"):
+        cache.fact("f", [()], make)
+    assert [cache.fact("f", [()], make) for _ in range(2)] == [2, 2]
+    assert cache.fact("g", [()], make) == 3
+
+
+def test_no_more_is_kept_than_the_bound_and_of_more_what_was_asked_for_last() -> None:
+    cache = FactCache(most=10_000)
+    often = content_of(Capture(Outcome.DONE, text="often"))
+    for number in range(50):
+        assert cache.fact("f", [content_of(Capture(Outcome.DONE, text=str(number) * 1000))], lambda number=number: number) == number  # type: ignore[misc]
+        assert cache.fact("f", [often], lambda number=number: number) == 0  # type: ignore[misc]
+        assert cache._size <= 10_000 and sum(size for _, size in cache._facts.values()) == cache._size
+    assert content_of(Capture(Outcome.DONE, text="x" * 40_000)) is None
+    assert cache.fact("f", [None], lambda: "made") == "made"
