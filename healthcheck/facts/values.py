@@ -9,7 +9,6 @@ asks with `reading`, which returns what is there or why nothing is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
@@ -95,14 +94,19 @@ class NotSupported(Refusal):
 _RECORDED: ContextVar[list[Refusal] | None] = ContextVar("refusals", default=None)
 
 
-@contextmanager
-def refusals(into: list[Refusal] | None) -> Iterator[None]:
-    """Meanwhile every refusal goes into this list; into none, with None."""
-    token = _RECORDED.set(into)
-    try:
-        yield
-    finally:
-        _RECORDED.reset(token)
+class refusals:
+    """Within it every refusal goes into this list; into none, with None."""
+
+    __slots__ = ("_into", "_token")
+
+    def __init__(self, into: list[Refusal] | None) -> None:
+        self._into = into
+
+    def __enter__(self) -> None:
+        self._token = _RECORDED.set(self._into)
+
+    def __exit__(self, *_: object) -> None:
+        _RECORDED.reset(self._token)
 
 
 class Fact:

@@ -17,7 +17,7 @@ from healthcheck.checks.base import GROWTH, Check, NotJudged, NotMeasured, NotSu
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
-from healthcheck.judge.nodefacts import NodeFacts, chosen, identity_of, members
+from healthcheck.judge.nodefacts import NodeFacts, identity_of, members
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Origin, Owner, Repair, Result, Status
 from healthcheck.ruleset.rule import Rule, Unsupported
 from healthcheck.ruleset.sku import Sku
@@ -54,13 +54,13 @@ def _add(lines: list[str], line: str) -> None:
         lines.append(line)
 
 
-def judge(rule: Rule, snapshot: NodeFacts, sku: Sku | None) -> Result:
+def judge(rule: Rule, node: NodeFacts, sku: Sku | None) -> Result:
     """What one rule says of one node."""
     if rule.left_out:
         return result(rule, Status.SKIPPED, reason=rule.left_out)
     if sku is not None and sku.empty:
         for name in rule.fact_names:
-            if name in sku.empty and snapshot.facts.get(name) == ():
+            if name in sku.empty and node.facts.get(name) == ():
                 return result(rule, Status.SKIPPED, reason=f"there are no {name}, as the SKU says")
     missing = rule.without_number(sku)
     if missing is not None:
@@ -68,7 +68,7 @@ def judge(rule: Rule, snapshot: NodeFacts, sku: Sku | None) -> Result:
             return result(rule, Status.SKIPPED, reason=f"the SKU {sku.name} says that {missing} is not judged")
         return result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
     verdict = Verdict()
-    if _ready(rule.checked, snapshot, sku, verdict) and _run(rule.checked, snapshot, rule.values(sku), verdict):
+    if _ready(rule.checked, node, sku, verdict) and _run(rule.checked, node, rule.values(sku), verdict):
         return rule.passed
     return rule_on(rule, verdict)
 
@@ -79,10 +79,10 @@ def _no_number(name: str, sku: Sku | None) -> str:
     return sku.why_unknown.get(name, f"the SKU {sku.name} gives no {name}")
 
 
-def _ready(check: Check, snapshot: NodeFacts, sku: Sku | None, verdict: Verdict) -> bool:
+def _ready(check: Check, node: NodeFacts, sku: Sku | None, verdict: Verdict) -> bool:
     """Whether there is anything to judge. The verdict is told what of the facts was not measured."""
     for name in check.facts:
-        held = snapshot.input(name)
+        held = node.input(name)
         if held.plain:
             continue
         if held.nothing is not None:
@@ -98,7 +98,7 @@ def _ready(check: Check, snapshot: NodeFacts, sku: Sku | None, verdict: Verdict)
             verdict.unmeasured.setdefault(name, _nothing(name, sku))
             return False
     for name in check.earlier:
-        before = snapshot.earlier(name)
+        before = node.earlier(name)
         if before is None:
             verdict.skipped = NO_EARLIER
             return False
@@ -120,14 +120,14 @@ def _nothing(name: str, sku: Sku | None) -> Unmeasured:
     return Unmeasured(f"no {name} were found, and the SKU {sku.name} does not say that there are none")
 
 
-def _run(check: Check, snapshot: NodeFacts, values: Mapping[str, Any], verdict: Verdict) -> bool:
+def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], verdict: Verdict) -> bool:
     """Runs a check, over each subject by itself where it judges one at a time. Whether there is nothing to report."""
     refused: list[Refusal] = []
     ended = judged = 0
     with refusals(refused):
         try:
-            subjects = _subjects(check, snapshot, refused)
-            others = [_argument(check, name, snapshot) for name in check.arguments[1:]]
+            subjects = _subjects(check, node, refused)
+            others = [_argument(check, name, node) for name in check.arguments[1:]]
         except Refusal:
             subjects, others = [], []
         except Exception as error:  # noqa: BLE001  (a defect of a selection must cost its rules, not the sweep)
@@ -136,8 +136,9 @@ def _run(check: Check, snapshot: NodeFacts, values: Mapping[str, Any], verdict: 
         for subject in subjects:
             before = len(refused)
             try:
-                arguments = [argument(subject) for argument in others]
-                for found in islice(check.function(subject, *arguments, **values), MOST_FINDINGS):
+                found_by = (check.function(subject, *[argument(subject) for argument in others], **values) if others
+                            else check.function(subject, **values))
+                for found in islice(found_by, MOST_FINDINGS):
                     if isinstance(found, Note):
                         _add(verdict.caveats, clean(found.text))
                     else:
@@ -158,7 +159,7 @@ def _run(check: Check, snapshot: NodeFacts, values: Mapping[str, Any], verdict: 
         if check.each and subjects:
             verdict.judged = judged > 0
         else:
-            verdict.judged = ended == len(subjects) and not _spoilt(check, snapshot, refused)
+            verdict.judged = ended == len(subjects) and not _spoilt(check, node, refused)
         if check.counts:
             verdict.findings = []
     return not (verdict.findings or verdict.unmeasured or verdict.unsupported or verdict.caveats)
@@ -168,36 +169,37 @@ def _broken(verdict: Verdict, check: Check, error: Exception) -> None:
     verdict.unmeasured[check.name] = Unmeasured(f"the check failed: {type(error).__name__}: {error}", Origin.MUSTER)
 
 
-def _subjects(check: Check, snapshot: NodeFacts, refused: list[Refusal]) -> Sequence[Any]:
+def _subjects(check: Check, node: NodeFacts, refused: list[Refusal]) -> Sequence[Any]:
     """What the check is run over: each member, or all of them at once, as it takes them."""
-    value = snapshot.input(check.subject).value
     if check.over:
-        selected = snapshot.selected(check.over)
-        refused += selected.refused
-        if selected.failed is not None:
-            raise selected.failed
-        value = tuple(chosen(members(value), selected))
+        chosen = node.chosen(check.over, check.subject)
+        refused += chosen.refused
+        if chosen.failed is not None:
+            raise chosen.failed
+        value: Any = chosen.members
+    else:
+        value = node.input(check.subject).value
     if check.each:
         return members(value)
     return (Peers(members(value)) if check.arguments[0] in check.peers_of else value,)
 
 
-def _argument(check: Check, name: str, snapshot: NodeFacts) -> Callable[[Any], Any]:
+def _argument(check: Check, name: str, node: NodeFacts) -> Callable[[Any], Any]:
     """What gives an argument for a subject."""
     if name == GROWTH:
-        growth = growth_of(snapshot, check.subject)
-        whole = not check.each and type(snapshot.input(check.subject).value) is tuple
+        growth = growth_of(node, check.subject)
+        whole = not check.each and type(node.input(check.subject).value) is tuple
         return (lambda _: growth) if whole else growth
     if name in MEMBERS:
-        return lambda subject: snapshot.joined(name, subject)
-    value = snapshot.input(name).value
+        return lambda subject: node.joined(name, subject)
+    value = node.input(name).value
     given = Peers(members(value)) if name in check.peers_of else value
     return lambda _: given
 
 
-def growth_of(snapshot: NodeFacts, name: str) -> Callable[[Fact], Growth[Any]]:
+def growth_of(node: NodeFacts, name: str) -> Callable[[Fact], Growth[Any]]:
     """A function that gives the growth of each subject of a fact; it refuses a subject whose identity was not measured."""
-    growths = snapshot.growths(name)
+    growths = node.growths(name)
 
     def growth(subject: Fact) -> Growth[Any]:
         known = growths.get(id(subject))
@@ -209,10 +211,10 @@ def growth_of(snapshot: NodeFacts, name: str) -> Callable[[Fact], Growth[Any]]:
     return growth
 
 
-def _spoilt(check: Check, snapshot: NodeFacts, refused: Iterable[Refusal]) -> bool:
-    """Whether nothing is left of one of the facts that the check takes whole, now or in the earlier snapshot."""
+def _spoilt(check: Check, node: NodeFacts, refused: Iterable[Refusal]) -> bool:
+    """Whether nothing is left of one of the facts that the check takes whole, now or in the earlier node."""
     ids = {id(one.fact) for one in refused}
-    return any(value != () and all(id(member) in ids for member in members(value)) for value in snapshot.taken(check))
+    return any(value != () and all(id(member) in ids for member in members(value)) for value in node.taken(check))
 
 
 def rule_on(rule: Rule, verdict: Verdict) -> Result:

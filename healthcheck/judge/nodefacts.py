@@ -67,6 +67,18 @@ def identity_of(fact: Fact) -> Identity:
     return tuple([getattr(fact, field) for field in fact.IDENTITY])
 
 
+def _identified(facts: Iterable[Any]) -> list[tuple[Any, Identity]]:
+    """Each fact with its identity; without those that refuse it."""
+    found = []
+    with refusals(None):
+        for fact in facts:
+            try:
+                found.append((fact, identity_of(fact)))
+            except Refusal:
+                continue
+    return found
+
+
 class NodeFacts:
     """One node's facts. `previous` are those of its earlier snapshot of the same boot, None where there is none."""
 
@@ -74,8 +86,10 @@ class NodeFacts:
         self.facts = facts
         self.previous = previous
         self._inputs: dict[str, Input] = {}
+        self._earlier: dict[str, Input] = {}
         self._growths: dict[str, dict[int, Growth[Any]]] = {}
         self._selected: dict[str, Selected] = {}
+        self._chosen: dict[tuple[str, str], Selected] = {}
         self._by_identity: dict[str, dict[Identity, Fact]] = {}
 
     def input(self, name: str) -> Input:
@@ -89,7 +103,10 @@ class NodeFacts:
         """A fact of the earlier snapshot; None where there is no snapshot that looked for it."""
         if self.previous is None or name not in self.previous or MOMENT not in self.previous:
             return None
-        return Input.of(self.previous[name])
+        known = self._earlier.get(name)
+        if known is None:
+            known = self._earlier[name] = Input.of(self.previous[name])
+        return known
 
     def taken(self, check: Check) -> list[Any]:
         """The facts that a check takes, of this snapshot and of the earlier one."""
@@ -121,6 +138,16 @@ class NodeFacts:
             except Exception as error:  # noqa: BLE001  (it is raised again where each check would have met it)
                 return Selected((), error, tuple(refused))
 
+    def chosen(self, selection: str, name: str) -> Selected:
+        """The members of a fact that a selection chose, or that belong to one that it chose: their identity begins with its identity."""
+        known = self._chosen.get((selection, name))
+        if known is None:
+            selected, refused = self.selected(selection), list[Refusal]()
+            with refusals(refused):
+                found = tuple(_belonging(members(self.input(name).value), selected.members))
+            known = self._chosen[selection, name] = Selected(found, selected.failed, (*selected.refused, *refused))
+        return known
+
     def joined(self, member: str, subject: Fact) -> Fact:
         """The member of another collection with the subject's identity, or with an identity that the subject's begins with.
 
@@ -129,9 +156,8 @@ class NodeFacts:
         name = fact_of(member)
         known = self._by_identity.get(name)
         if known is None:
-            with refusals(None):
-                known = {identity: fact for fact, identity in readable(members(self.input(name).value), identity_of)}
-            self._by_identity[name] = known
+            known = self._by_identity[name] = {
+                identity: fact for fact, identity in _identified(members(self.input(name).value))}
         identity = identity_of(subject)
         for length in range(len(identity), 0, -1):
             if identity[:length] in known:
@@ -142,21 +168,18 @@ class NodeFacts:
 def pair(value: Any, previous: Facts, name: str, moment: Any) -> dict[int, Growth[Any]]:
     """By the id of each member its growth; `moment` is that of this snapshot."""
     before = Input.of(previous[name]).value if name in previous else ()
-    with refusals(None):
-        earlier = {identity: fact for fact, identity in readable(members(before), identity_of)}
-        found = list(readable(members(value), identity_of))
+    earlier = {identity: fact for fact, identity in _identified(members(before))}
+    found = _identified(members(value))
     began = previous.get(MOMENT)
     seconds = moment.time - began.time if began is not None and moment is not None else 0.0
     what = next((member for member, collection in MEMBERS.items() if collection == name), name).replace("_", " ")
     return {id(fact): Growth(fact, earlier.get(identity), seconds, what) for fact, identity in found}
 
 
-def chosen(subjects: Iterable[Any], selected: Selected) -> list[Any]:
-    """Those subjects that were selected, or that belong to one that was: their identity begins with its identity."""
-    ids = set(map(id, selected.members))
-    subjects = tuple(subjects)
+def _belonging(subjects: tuple[Any, ...], selected: tuple[Any, ...]) -> list[Any]:
+    ids = set(map(id, selected))
     if not ids or any(id(subject) in ids for subject in subjects):
         return [subject for subject in subjects if id(subject) in ids]
-    identities = {identity for _, identity in readable(selected.members, identity_of)}
+    identities = {identity for _, identity in readable(selected, identity_of)}
     return [subject for subject, own in readable(subjects, identity_of)
             if any(own[:length] in identities for length in range(1, len(own) + 1))]

@@ -102,8 +102,10 @@ class Rule:
                 return name
         return None
 
-    def values(self, sku: Sku | None) -> dict[str, Any]:
+    def values(self, sku: Sku | None) -> Mapping[str, Any]:
         """The check's keyword arguments for a node of this SKU; every needed number must be there."""
+        if not self.numbers:
+            return self.parameters
         given: Mapping[str, Any] = {} if sku is None else sku.numbers
         return {
             key: given[value.name] if isinstance(value, Number) else value
