@@ -48,11 +48,13 @@ class Growth(Generic[F]):
     def of(self, counter: str) -> int:
         """The growth of one counter. Raises NotMeasured where it fell, for it was reset, or where it is full and counts no more."""
         now: Any = getattr(self.now, counter)
-        before: Any = getattr(self.before, counter)
+        before: Any = getattr(self.before if self._before is None else self._before, counter)
+        if now == before:
+            if now and now == self.now.full(counter):
+                raise self._refusal(f"{counter} is full at {now}, so it counts no more: reset it")
+            return 0
         if now < before:
             raise self._refusal(f"{counter} went from {before} to {now}: it was reset between the two snapshots")
-        if now == before and now == self.now.full(counter):
-            raise self._refusal(f"{counter} is full at {now}, so it counts no more: reset it")
         return int(now - before)
 
     def rate(self, counter: str, *, per: float) -> float:

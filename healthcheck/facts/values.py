@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from healthcheck.model.outcome import Origin
@@ -119,6 +120,7 @@ class Fact:
     name: str
     caveat: str = ""
     IDENTITY: ClassVar[tuple[str, ...]] = ("name",)
+    _identity: ClassVar[Callable[[Fact], tuple[Any, ...]]]
 
     def __init_subclass__(cls) -> None:
         """Raises TypeError for a field with a default: what nobody measured would look like a value."""
@@ -126,6 +128,8 @@ class Fact:
         for field, kind in vars(cls).get("__annotations__", {}).items():
             if field in vars(cls) and not str(kind).startswith(("ClassVar", "typing.ClassVar")):
                 raise TypeError(f"{cls.__name__}.{field} has a default; a field of a fact is given each time")
+        read = attrgetter(*cls.IDENTITY)
+        cls._identity = staticmethod(read if len(cls.IDENTITY) > 1 else lambda fact: (read(fact),))
         for method in ("__eq__", "__hash__", "__repr__"):       # which @dataclass then leaves as they are
             if method not in vars(cls):
                 setattr(cls, method, vars(Fact)[method])
@@ -147,6 +151,11 @@ class Fact:
             if type(value) is Unmeasured:
                 raise NotMeasured(self, value.reason, value.origin)
             raise NotSupported(self, field)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells this subject from its like in any snapshot. Raises NotMeasured or NotSupported."""
+        return type(self)._identity(self)
 
     def full(self, counter: str) -> int | None:
         """The value at which this counter stays and counts no more; None where it has none."""

@@ -17,7 +17,7 @@ from healthcheck.checks.base import GROWTH, Check, NotJudged, NotMeasured, NotSu
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
-from healthcheck.judge.nodefacts import NodeFacts, identity_of, members
+from healthcheck.judge.nodefacts import NodeFacts, members
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Origin, Owner, Repair, Result, Status
 from healthcheck.ruleset.rule import Rule, Unsupported
 from healthcheck.ruleset.sku import Sku
@@ -204,7 +204,7 @@ def growth_of(node: NodeFacts, name: str) -> Callable[[Fact], Growth[Any]]:
     def growth(subject: Fact) -> Growth[Any]:
         known = growths.get(id(subject))
         if known is None:
-            identity_of(subject)        # which refuses what it lacks
+            _ = subject.identity        # which refuses what it lacks
             raise NotMeasured(subject, "it is there twice")
         return known
 

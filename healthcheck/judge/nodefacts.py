@@ -62,18 +62,13 @@ def members(value: Any) -> tuple[Any, ...]:
     return value if type(value) is tuple else (value,)
 
 
-def identity_of(fact: Fact) -> Identity:
-    """What tells a subject from its like in any snapshot. Raises NotMeasured or NotSupported."""
-    return tuple([getattr(fact, field) for field in fact.IDENTITY])
-
-
 def _identified(facts: Iterable[Any]) -> list[tuple[Any, Identity]]:
     """Each fact with its identity; without those that refuse it."""
     found = []
     with refusals(None):
         for fact in facts:
             try:
-                found.append((fact, identity_of(fact)))
+                found.append((fact, fact.identity))
             except Refusal:
                 continue
     return found
@@ -158,7 +153,7 @@ class NodeFacts:
         if known is None:
             known = self._by_identity[name] = {
                 identity: fact for fact, identity in _identified(members(self.input(name).value))}
-        identity = identity_of(subject)
+        identity = subject.identity
         for length in range(len(identity), 0, -1):
             if identity[:length] in known:
                 return known[identity[:length]]
@@ -180,6 +175,6 @@ def _belonging(subjects: tuple[Any, ...], selected: tuple[Any, ...]) -> list[Any
     ids = set(map(id, selected))
     if not ids or any(id(subject) in ids for subject in subjects):
         return [subject for subject in subjects if id(subject) in ids]
-    identities = {identity for _, identity in readable(selected, identity_of)}
-    return [subject for subject, own in readable(subjects, identity_of)
+    identities = {identity for _, identity in readable(selected, lambda fact: fact.identity)}
+    return [subject for subject, own in readable(subjects, lambda fact: fact.identity)
             if any(own[:length] in identities for length in range(1, len(own) + 1))]
