@@ -14,7 +14,7 @@ from healthcheck.model.recording import Capture, Outcome
 Content = tuple[Any, ...]
 # Characters of one capture: what is longer (a GPU driver's answer, a log) holds times and temperatures, and is never met twice.
 _LONGEST = 32 * 1024
-_MOST, _EACH = 16 * 1024 * 1024, 512       # the latter for an entry itself
+_MOST, _EACH = 8 * 1024 * 1024, 512       # the latter for an entry itself
 _DONE = Outcome.DONE
 
 

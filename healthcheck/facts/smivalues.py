@@ -258,7 +258,7 @@ _ROWS = "remapped_rows/"
 _HISTOGRAM = "remapped_rows/row_remapper_histogram/row_remapper_histogram_"
 _LINK = "pci/pci_gpu_link_info/"
 
-# By the NVML reader's keys (`facts/gpuline.py`, READINGS): how nvidia-smi says the same.
+# By the NVML reader's keys (`facts/gpuanswer.py`, READINGS): how nvidia-smi says the same.
 _READS: Mapping[str, Read] = {
     "pci": _at(pci_address, "pci/pci_bus_id", "@id"),
     "uuid": _at(str, "uuid"),

@@ -14,7 +14,6 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.model.made import made
 from inventory.transport.base import Failure, Stage
 
 SCHEMA = "muster.recording/1"
@@ -32,7 +31,7 @@ class Outcome(Enum):
     WEDGED = "wedged"          # not started: its predecessor is past its limit and still there; or it cannot be killed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileCapture:
     """One file or mount point of a FILES or MOUNTS probe. `text` holds bytes that are not UTF-8 as surrogate escapes."""
 
@@ -174,7 +173,7 @@ def _file(name: str, path: str, entry: Any) -> FileCapture:
     outcome, text = entry if len(entry) == 2 else (entry[0], "")
     if type(outcome) is not str or type(text) is not str:
         raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
-    return made(FileCapture, {"outcome": _OUTCOMES.get(outcome) or _outcome(name, outcome), "text": text})
+    return FileCapture(_OUTCOMES.get(outcome) or _outcome(name, outcome), text)
 
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
