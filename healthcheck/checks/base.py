@@ -231,10 +231,3 @@ def _fits(value: object, hint: Any) -> bool:
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     return type(value) is hint
-
-
-def increase(now: Fact, before: Fact, counter: str) -> int:
-    newer, older = getattr(now, counter), getattr(before, counter)
-    if newer < older:
-        raise NotMeasured(now, f"{counter} went from {older} to {newer}: it was reset between the two looks")
-    return int(newer - older)
