@@ -191,6 +191,22 @@ def test_a_rate_without_an_earlier_look_is_skipped_and_one_of_a_reset_counter_un
     assert judge_fleet(BY_ID[rule_id], {**cohort, "odd": strange})["odd"].status is Status.UNKNOWN
 
 
+def test_what_one_node_refuses_of_a_reading_that_others_have_in_common_costs_them_nothing() -> None:
+    cohort = {f"n{i}": looks(0) for i in range(8)}
+    began_anew = Snapshot(cohort["n0"].facts, {"gpus": counted(5), "look": Look("look", 6400.0, 0.0)})
+    results = judge_fleet(BY_ID["fleet-pcie-replays"], {**cohort, "anew": began_anew})
+    assert (results["anew"].status, results["n0"].status) == (Status.UNKNOWN, Status.PASS)
+    assert results["anew"].reason.startswith("GPU 4: pcie_replays went from 5 to 0")
+
+
+def test_a_counter_that_was_not_measured_before_is_unknown_and_one_that_was_not_supported_is_told() -> None:
+    cohort = {f"n{i}": looks(0) for i in range(8)}
+    hung, old = looks(0, before=Unmeasured("hung")), looks(0, before=UNSUPPORTED)
+    results = judge_fleet(BY_ID["fleet-pcie-replays"], {**cohort, "hung": hung, "old": old})
+    assert (results["hung"].status, results["hung"].reason) == (Status.UNKNOWN, "GPU 4: hung")
+    assert "not supported: pcie_replays of GPU 4" in results["old"].reason
+
+
 def links(active: Any = 18) -> tuple[GpuLinks, ...]:
     return tuple(GpuLinks(f"GPU {n} NVLinks", n, 18, active if n == 2 else 18) for n in range(8))
 
