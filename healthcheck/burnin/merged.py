@@ -103,7 +103,7 @@ def _tests(tests: Iterable[str], but: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def _into_parts(all_: Sequence[Accusation], parts: Sequence[Accusation]) -> list[Accusation]:
-    """Without the nodes whose GPU or rail is named for what may be it, too: their tests and words go to the part, where there is but one."""
+    """Without the nodes whose GPU or rail is named and may be why: their tests and words go to the part, where there is but one."""
     of_node: dict[str, list[Accusation]] = {}
     for part in parts:
         of_node.setdefault(node_of(part) or "", []).append(part)

@@ -201,7 +201,8 @@ class Rails:
         return frozenset(self._alone(node, number).leaf or "" for node in nodes if number in self._numbers(node))
 
     def _narrowed(self, one: Accusation, each: Accusation, number: int, clear: Sequence[int]) -> Accusation:
-        why = f"with rail {number} alone, from the GPU beside it, {each.why}; rail{'s' * (len(clear) != 1)} {', '.join(map(str, clear))} passed"
+        passed = f"rail{'s' * (len(clear) != 1)} {', '.join(map(str, clear))} passed"
+        why = f"with rail {number} alone, from the GPU beside it, {each.why}; {passed}"
         return replace(each, why=why, tests_for=(*one.tests_for, *each.tests_for), tests_against=(*one.tests_against, *each.tests_against))
 
 
