@@ -193,7 +193,7 @@ def test_a_rate_without_an_earlier_look_is_skipped_and_one_of_a_reset_counter_un
 
 def test_what_one_node_refuses_of_a_reading_that_others_have_in_common_costs_them_nothing() -> None:
     cohort = {f"n{i}": looks(0) for i in range(8)}
-    began_anew = Snapshot(cohort["n0"].facts, {"gpus": counted(5), "look": Look("look", 6400.0, 0.0)})
+    began_anew = NodeFacts(cohort["n0"].facts, {"gpus": counted(5), "look": Look("look", 6400.0, 0.0)})
     results = judge_fleet(BY_ID["fleet-pcie-replays"], {**cohort, "anew": began_anew})
     assert (results["anew"].status, results["n0"].status) == (Status.UNKNOWN, Status.PASS)
     assert results["anew"].reason.startswith("GPU 4: pcie_replays went from 5 to 0")
