@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -28,16 +28,18 @@ _MOST_LINES, _LONGEST_LINE, _MOST_RECORDS = 600, 8192, 2000     # of a log, in o
 NO_EARLIER = "no earlier look at this node in this boot"
 
 
-@dataclass
 class Verdict:
     """What running one check brought, before the rule's word on it."""
 
-    findings: list[Finding] = field(default_factory=list)
-    unmeasured: dict[str, Unmeasured] = field(default_factory=dict)
-    unsupported: list[str] = field(default_factory=list)
-    caveats: list[str] = field(default_factory=list)
-    skipped: str = ""
-    judged: bool = True
+    __slots__ = ("caveats", "findings", "judged", "skipped", "unmeasured", "unsupported")
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.unmeasured: dict[str, Unmeasured] = {}
+        self.unsupported: list[str] = []
+        self.caveats: list[str] = []
+        self.skipped = ""
+        self.judged = True
 
     def refuse(self, refused: Iterable[Refusal], check: str) -> None:
         """Takes in what was refused to a check."""
@@ -68,7 +70,7 @@ def judge(rule: Rule, node: NodeFacts, sku: Sku | None) -> Result:
             return result(rule, Status.SKIPPED, reason=f"the SKU {sku.name} says that {missing} is not judged")
         return result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
     verdict = Verdict()
-    if _ready(rule.checked, node, sku, verdict) and _run(rule.checked, node, rule.values(sku), verdict):
+    if (node.plain(rule.checked) or _ready(rule.checked, node, sku, verdict)) and _run(rule.checked, node, rule.values(sku), verdict):
         return rule.passed
     return rule_on(rule, verdict)
 

@@ -82,6 +82,7 @@ class NodeFacts:
         self.previous = previous
         self._inputs: dict[str, Input] = {}
         self._earlier: dict[str, Input] = {}
+        self._plain: dict[tuple[tuple[str, ...], tuple[str, ...]], bool] = {}
         self._growths: dict[str, dict[int, Growth[Any]]] = {}
         self._selected: dict[str, Selected] = {}
         self._chosen: dict[tuple[str, str], Selected] = {}
@@ -101,6 +102,16 @@ class NodeFacts:
         known = self._earlier.get(name)
         if known is None:
             known = self._earlier[name] = Input.of(self.previous[name])
+        return known
+
+    def plain(self, check: Check) -> bool:
+        """Whether all that a check takes was wholly measured, and nothing is to be said beside it."""
+        key = check.facts, check.earlier
+        known = self._plain.get(key)
+        if known is None:
+            earlier = map(self.earlier, check.earlier)
+            known = self._plain[key] = all(self.input(name).plain for name in check.facts) and all(
+                before is not None and before.nothing is None and before.partly is None and before.value != () for before in earlier)
         return known
 
     def taken(self, check: Check) -> list[Any]:

@@ -27,7 +27,7 @@ class View:
 
     rules: tuple[Rule, ...]
     judged: tuple[Rule, ...]
-    simple: tuple[Rule, ...]        # of those judged the ones that wait for nothing on a node of a known SKU
+    alone: tuple[Rule, ...]         # of those judged the ones that need no other node
     disruptive: tuple[Rule, ...]    # the ones that are judged where their probes were sent
     left_out: Mapping[str, Result]
     unasked: Mapping[str, Result]   # what disruptive rules say where they were not
@@ -56,7 +56,7 @@ class View:
         facts, passive = (names | {"kernel_log"} if LOG_FACTS & names else names for names in (facts, passive))
         previous = _of_earlier(judged)
         return cls(
-            rules, judged, tuple(rule for rule in judged if not rule.disruptive and not rule.checked.fleet), disruptive,
+            rules, judged, tuple(rule for rule in judged if not rule.checked.fleet), disruptive,
             {rule.id: result(rule, Status.SKIPPED, reason=rule.left_out) for rule in rules if rule.left_out},
             {rule.id: result(rule, Status.SKIPPED, reason=NEEDED) for rule in disruptive},
             frozenset(facts), frozenset(passive),

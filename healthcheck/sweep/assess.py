@@ -163,14 +163,12 @@ class Assessment:
         facts[KERNEL_CATALOGUE] = self._catalogue
         facts[KERNEL_BASELINE] = self._baseline(facts.get("kernel_events"), sku)
         snapshot = NodeFacts(facts, earlier)
-        results: dict[str, Result] = {}
-        kept: set[str] = set()
-        for rule in view.rules:
-            if rule.left_out:
-                results[rule.id] = view.left_out[rule.id]
-            elif rule.disruptive and disturbed.isdisjoint(probe.id for probe in rule.disruptive):
+        results = dict(view.left_out)
+        kept = set(view.fleet_facts)
+        for rule in view.alone:
+            if rule.disruptive and disturbed.isdisjoint(probe.id for probe in rule.disruptive):
                 results[rule.id] = view.unasked[rule.id]
-            elif self._must_wait(rule, sku):
+            elif sku is None and _needs_sku(rule):
                 kept.update(rule.fact_names)
             else:
                 results[rule.id] = judge(rule, snapshot, sku)
@@ -275,11 +273,6 @@ class Assessment:
                     self._unreached[name] = NodeReport(name, NodeState.UNKNOWN, reason, (), waiting.node.in_service)
                     del self._waiting[name]
 
-    def _must_wait(self, rule: Rule, sku: Sku | None) -> bool:
-        if rule.checked.fleet:
-            return True
-        return sku is None and bool(rule.numbers or set(rule.fact_names) & {*skus.EMPTY_FACTS, *skus.OF_GPUS, *skus.OF_PORTS})
-
     def _sku_of(self, node: Node) -> Sku | None:
         name = node.sku or self._default_sku
         return self._ruleset.skus[name] if name is not None else None
@@ -324,6 +317,14 @@ class Assessment:
 def _of(value: Any) -> tuple[Any, bool]:
     """A fact, and whether a part of it was not read."""
     return (value.value, True) if isinstance(value, Partial) else (value, False)
+
+
+def _needs_sku(rule: Rule) -> bool:
+    """Whether a rule waits, on a node that names no SKU, for what most nodes show."""
+    return bool(rule.numbers) or not _SKU_FACTS.isdisjoint(rule.fact_names)
+
+
+_SKU_FACTS = frozenset((*skus.EMPTY_FACTS, *skus.OF_GPUS, *skus.OF_PORTS))
 
 
 def facts_of(recording: Recording, names: Iterable[str], cache: FactCache | None = None) -> dict[str, Any]:
