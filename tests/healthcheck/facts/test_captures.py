@@ -10,7 +10,7 @@ import pytest
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.files import Files
-from healthcheck.facts.values import Partial, Unmeasured, Unread
+from healthcheck.facts.values import Partial, Unmeasured, Unread, reading
 from healthcheck.model.probes import Probe
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.ruleset.ruleset import load_ruleset
@@ -62,7 +62,7 @@ def test_a_tool_that_had_all_of_its_time_is_not_one_that_was_cut_short() -> None
     own = machine.captures()["host.own-name"]
     found = [of("own_name", machine.recording(**{"host_own-name": replace(own, outcome=Outcome.TIMEOUT, text="", exit=None, seconds=seconds)}))
              for seconds in (3.0, 1.0)]
-    assert [one.value.resolves is False for one in found] == [True, False]
+    assert [reading(one.value, "resolves") is False for one in found] == [True, False]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.TRUNCATED])

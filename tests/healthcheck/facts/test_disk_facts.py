@@ -13,7 +13,7 @@ from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.disk import read_disk
 from healthcheck.facts.files import Said
 from healthcheck.facts.filesystem import parse_fstab
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 
@@ -39,9 +39,10 @@ def test_no_text_upsets_the_reader_of_fstab(text: str) -> None:
 def test_no_answer_of_smartctl_upsets_its_reader_or_passes_for_another_type(code: int, text: str) -> None:
     disk = read_disk("nvme0", Said(code, text))
     for field in ("critical_warning", "media_errors", "spare", "used_percent", "reallocated", "grown_defects"):
-        value = getattr(disk, field)
+        value = reading(disk, field)
         assert value is UNSUPPORTED or isinstance(value, Unmeasured) or (type(value) is int and value >= 0)
-    assert disk.passed is UNSUPPORTED or isinstance(disk.passed, (bool, Unmeasured))
+    passed = reading(disk, "passed")
+    assert passed is UNSUPPORTED or isinstance(passed, (bool, Unmeasured))
 
 
 def test_an_answer_of_smartctl_cut_at_any_byte_is_no_measurement() -> None:
@@ -49,7 +50,7 @@ def test_an_answer_of_smartctl_cut_at_any_byte_is_no_measurement() -> None:
     whole = read_disk("nvme0", Said(0, entry))
     assert (whole.passed, whole.critical_warning, whole.serial) == (True, 0, "S64FNE0R903600")
     for at in range(len(entry)):
-        assert isinstance(read_disk("nvme0", Said(0, entry[:at])).passed, Unmeasured)
+        assert isinstance(reading(read_disk("nvme0", Said(0, entry[:at])), "passed"), Unmeasured)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(
@@ -76,14 +77,14 @@ def test_every_file_cut_at_every_byte_is_what_it_says_or_nothing() -> None:
         captures = Captures(machine.recording(nvme_sysfs=Capture(Outcome.DONE, None, 0.0, 1, files=files)))
         value = build_fact(FACTS["nvmes"], captures)
         drives = value.value if isinstance(value, Partial) else value
-        assert isinstance(drives[3].state, Unmeasured)
+        assert isinstance(reading(drives[3], "state"), Unmeasured)
 
 
 @pytest.mark.parametrize("exit_status", [2, 4, 6])
 def test_a_disk_that_could_not_be_asked_has_no_readings(exit_status: int) -> None:
     disk = read_disk("nvme0", Said(exit_status, json.dumps({
         "device": {"protocol": "NVMe"}, "serial_number": "S", "nvme_smart_health_information_log": {"available_spare": 90, "percentage_used": 1}})))
-    assert isinstance(disk.spare, Unmeasured) and isinstance(disk.used_percent, Unmeasured)
+    assert isinstance(reading(disk, "spare"), Unmeasured) and isinstance(reading(disk, "used_percent"), Unmeasured)
 
 
 def test_disks_are_told_in_the_order_of_their_names_in_whatever_order_they_answered() -> None:

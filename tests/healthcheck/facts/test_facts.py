@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.filesystem import parse_mountinfo
 from healthcheck.facts.kernel import Form
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, FileCapture, Outcome, from_json, to_json
 from healthcheck.ruleset import plugins
 from tests.healthcheck import machine
@@ -39,8 +39,8 @@ def test_gpus_are_read_with_their_identity_and_errors() -> None:
 
 def test_a_reading_that_nvml_does_not_support_is_unsupported_and_one_it_refuses_is_unmeasured() -> None:
     gpus = built("gpus", gpu_nvml=machine.nvml(gpu0={"ecc_uncorrected": {"na": True}, "serial": {"error": [4, "Insufficient Permissions"]}}))
-    assert gpus[0].ecc_uncorrected is UNSUPPORTED
-    assert gpus[0].serial == Unmeasured("NVML: serial: Insufficient Permissions (error 4)")
+    assert reading(gpus[0], "ecc_uncorrected") is UNSUPPORTED
+    assert reading(gpus[0], "serial") == Unmeasured("NVML: serial: Insufficient Permissions (error 4)")
 
 
 def test_a_gpu_whose_readings_say_it_is_lost_does_not_answer() -> None:
@@ -54,7 +54,7 @@ def test_a_gpu_without_a_handle_is_still_a_gpu() -> None:
     lines[6] = json.dumps({"index": 5, "error": [15, "GPU is lost"]})
     gpus = built("gpus", gpu_nvml=replace(capture, text="\n".join(lines)))
     assert (len(gpus), gpus[5].answers) == (8, False)
-    assert isinstance(gpus[5].uuid, Unmeasured)
+    assert isinstance(reading(gpus[5], "uuid"), Unmeasured)
 
 
 def test_no_nvidia_device_on_a_bus_that_was_read_is_a_measured_none() -> None:
@@ -74,7 +74,7 @@ def test_without_the_bus_no_device_is_not_a_measured_none(bus: Capture) -> None:
 def test_a_gpu_on_the_bus_without_a_library_is_unmeasured_not_none() -> None:
     assert isinstance(built("gpus", gpu_nvml=Capture(Outcome.MISSING)), Unmeasured)
     presence = built("gpu_presence", gpu_nvml=Capture(Outcome.MISSING))
-    assert presence.on_pci == 8 and isinstance(presence.listed, Unmeasured)
+    assert presence.on_pci == 8 and isinstance(reading(presence, "listed"), Unmeasured)
 
 
 def test_a_library_that_does_not_start_says_why() -> None:
@@ -108,8 +108,8 @@ def test_ports_are_read_by_the_kernels_abi() -> None:
 ])
 def test_a_port_file_of_another_form_is_unmeasured(name: str, text: str, field: str) -> None:
     ports = built("ports", port_sysfs=machine.ports(**{f"mlx5_3.{name}": text}))
-    assert isinstance(getattr(ports[3], field), Unmeasured)
-    assert not isinstance(getattr(ports[2], field), Unmeasured)
+    assert isinstance(reading(ports[3], field), Unmeasured)
+    assert not isinstance(reading(ports[2], field), Unmeasured)
 
 
 def test_ports_of_a_device_are_in_natural_order() -> None:
@@ -135,7 +135,7 @@ def test_a_mount_that_hangs_is_unmeasured_and_the_others_are_not() -> None:
     held = machine.captures()["filesystem.mounts"]
     files = {**held.files, "/home": FileCapture(Outcome.TIMEOUT)}
     root, home, _ = built("filesystems", filesystem_mounts=replace(held, files=files))
-    assert isinstance(home.used_percent, Unmeasured) and not isinstance(root.used_percent, Unmeasured)
+    assert isinstance(reading(home, "used_percent"), Unmeasured) and not isinstance(reading(root, "used_percent"), Unmeasured)
 
 
 def test_escapes_in_mount_points_are_undone_and_the_last_mount_at_a_point_counts() -> None:
@@ -147,7 +147,7 @@ def test_a_filesystem_without_blocks_or_inodes_does_not_support_the_figure() -> 
     held = machine.captures()["filesystem.mounts"]
     files = {**held.files, "/": FileCapture(Outcome.DONE, "4096 4096 0 0 0 0 0 0 0 255")}
     root = built("filesystems", filesystem_mounts=replace(held, files=files))[0]
-    assert root.used_percent is UNSUPPORTED and root.inodes_used_percent is UNSUPPORTED
+    assert reading(root, "used_percent") is UNSUPPORTED and reading(root, "inodes_used_percent") is UNSUPPORTED
 
 
 # Docker
@@ -200,7 +200,7 @@ def test_the_clock_is_synchronised_as_adjtimex_says(state: int, status: int, syn
 
 def test_a_node_without_the_nvidia_module_does_not_support_a_driver_version() -> None:
     files = {"/proc/sys/kernel/osrelease": FileCapture(Outcome.DONE, "6.1\n"), "/sys/module/nvidia/version": FileCapture(Outcome.MISSING)}
-    assert built("versions", host_versions=Capture(Outcome.DONE, files=files)).driver is UNSUPPORTED
+    assert reading(built("versions", host_versions=Capture(Outcome.DONE, files=files)), "driver") is UNSUPPORTED
 
 
 # Kernel log

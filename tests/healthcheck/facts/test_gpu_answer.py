@@ -10,7 +10,7 @@ import pytest
 from healthcheck.facts import gpu, gpu_process, gpuanswer, nvlink
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpuanswer import READINGS
-from healthcheck.facts.values import Partial, Unmeasured
+from healthcheck.facts.values import Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
 
@@ -32,14 +32,14 @@ def test_each_reading_is_one_field_of_its_own_gpu(field: str, key: str) -> None:
     said = [machine.nvml(2, gpu1={key: {"ok": value}}) for value in (("a", "b") if kind is str else (0, 7))]
     first, second = (build_fact(FACTS["gpus"], Captures(machine.recording(gpu_nvml=capture))) for capture in said)
     assert first[0] == second[0]
-    assert getattr(first[1], field) != getattr(second[1], field)
+    assert reading(first[1], field) != reading(second[1], field)
 
 
 def test_what_gpus_are_set_to_is_told_of_their_links() -> None:
     down = machine.nvlinks(1, link0=[0, 7, 26562, 2, "0000:05:00.0", 0, 0, 0, 0, 0])
     for number in range(2):
         divided = Captures(machine.recording(gpu_nvml=usual(number, gpu1={"nvlinks": down, "mig": {"ok": number % 2}})))
-        active = build_fact(FACTS["nvlinks"], divided)[18].active
+        active = reading(build_fact(FACTS["nvlinks"], divided)[18], "active")
         assert isinstance(active, Unmeasured) if number % 2 else active is False
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from healthcheck.facts import gpu_process, nvlink
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading, readings
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.scrub import scrub
 from inventory.model import Node
@@ -42,7 +42,7 @@ LOST = Unmeasured("NVML: GPU is lost (error 15)")
 
 
 def fields_of(fact: Any, *without: str) -> set[Any]:
-    return {getattr(fact, field.name) for field in dataclasses.fields(fact) if field.name not in ("name", "gpu", "index", *without)}
+    return {value for field, value in readings(fact).items() if field not in ("name", "gpu", "index", *without)}
 
 
 # Links
@@ -64,8 +64,9 @@ def test_the_links_of_a_gpu_are_counted() -> None:
 
 def test_a_link_whose_state_is_not_told_is_not_counted_as_down() -> None:
     capture = machine.nvml(gpu2={"nvlinks": machine.nvlinks(link4=[-999, 7, 26562, 2, "0000:05:00.0", 0, 0, 0, 0, 0])})
-    assert built("nvlinks", capture)[2 * 18 + 4].active == Unmeasured("NVML: error 999")
-    assert (built("gpu_links", capture)[2].links, built("gpu_links", capture)[2].active) == (18, Unmeasured("NVML: error 999"))
+    assert reading(built("nvlinks", capture)[2 * 18 + 4], "active") == Unmeasured("NVML: error 999")
+    counted = built("gpu_links", capture)[2]
+    assert (counted.links, reading(counted, "active")) == (18, Unmeasured("NVML: error 999"))
 
 
 @pytest.mark.parametrize("name", ["gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors"])
@@ -98,7 +99,7 @@ def test_errors_of_a_link_are_told_by_kind() -> None:
     errors = built("nvlink_errors", gpu1={"nvlinks": machine.nvlinks(link2=[1, 7, 26562, 2, "x", 1, 2, 1 << 40, -15, -3])})
     found = errors[18 + 2]
     assert (found.name, found.replay, found.recovery, found.crc_flit) == ("GPU 1 NVLink 2", 1, 2, 1 << 40)
-    assert (found.crc_data, found.ecc_data) == (Unmeasured("NVML: error 15"), UNSUPPORTED)
+    assert (reading(found, "crc_data"), reading(found, "ecc_data")) == (Unmeasured("NVML: error 15"), UNSUPPORTED)
 
 
 def test_the_fifth_generation_has_its_own_errors_and_an_older_one_says_so_once_a_gpu() -> None:
@@ -117,7 +118,7 @@ def test_the_fifth_generation_has_its_own_errors_and_an_older_one_says_so_once_a
 def test_a_gpu_of_which_nothing_was_read_does_not_answer_by_having_a_list_of_pairs() -> None:
     nothing = {key: {"error": [999, "Unknown Error"]} for key in json.loads(machine.nvml().text.splitlines()[1]) if key not in ("index", "p2p")}
     gpus = built("gpus", gpu1=nothing)
-    assert gpus[1].answers == Unmeasured("NVML: not one of its readings was had") and gpus[2].answers is True
+    assert reading(gpus[1], "answers") == Unmeasured("NVML: not one of its readings was had") and gpus[2].answers is True
 
 
 def test_every_pair_is_there_in_both_orders() -> None:
@@ -133,7 +134,7 @@ def test_a_pair_that_may_not_reach_each_other_says_why_in_nvmls_words() -> None:
     pairs = {pair.name: pair for pair in built("gpu_pairs", gpu5={"p2p": {"ok": rows}})}
     there, back = pairs["GPU 5 to GPU 3"], pairs["GPU 3 to GPU 5"]
     assert (there.read, there.write, there.nvlink) == ("ok", "unknown", "gpu_not_supported")
-    assert (back.read, back.write, back.nvlink) == (Unmeasured("NVML: error 15"), "unknown", "chipset_not_supported")
+    assert (reading(back, "read"), back.write, back.nvlink) == (Unmeasured("NVML: error 15"), "unknown", "chipset_not_supported")
 
 
 def test_pairs_with_a_lost_gpu_are_unmeasured() -> None:
@@ -164,13 +165,14 @@ def test_processes_are_told_with_those_that_are_gone_and_those_that_nobody_waite
 @pytest.mark.parametrize(("state", "gone", "zombies"), [("-", False, False), ("?", True, False), ("S", True, True)])
 def test_what_cannot_be_told_of_processes_is_unmeasured(state: str, gone: bool, zombies: bool) -> None:
     load = built("gpu_loads", gpu3={"processes": {"ok": [[12, state, ""]]}})[3]
-    assert (load.processes, isinstance(load.gone, tuple), isinstance(load.zombies, tuple)) == ((12,), gone, zombies)
+    told = isinstance(reading(load, "gone"), tuple), isinstance(reading(load, "zombies"), tuple)
+    assert (load.processes, *told) == ((12,), gone, zombies)
 
 
 @pytest.mark.parametrize("told", [{"error": [4, "no"]}, None, {"ok": [[1, 2, "x"]]}, {"ok": ["x"]}, {"ok": [[1, "S"]]}])
 def test_processes_that_were_not_read_are_no_idle_gpu(told: Any) -> None:
     load = built("gpu_loads", gpu3={"processes": told})[3]
-    assert isinstance(load.processes, Unmeasured) and load.memory_used_bytes == 0
+    assert isinstance(reading(load, "processes"), Unmeasured) and load.memory_used_bytes == 0
 
 
 def test_what_a_sites_programs_are_called_is_not_in_a_recording_that_is_handed_on() -> None:
@@ -236,7 +238,7 @@ def test_a_damaged_reading_costs_its_own_gpu_and_never_makes_health(name: str, k
 
 def test_a_number_in_the_place_of_a_links_remote_end_is_no_address() -> None:
     first = built("nvlinks", machine.nvml(1, gpu0={"nvlinks": {"ok": [[0] * 10, [0, 0, 0, 0, -3] + [0] * 5, [0, 0, 0, 0, -999] + [0] * 5]}}))
-    assert [link.remote_pci for link in first] == [
+    assert [reading(link, "remote_pci") for link in first] == [
         Unmeasured("NVML: not of the reader's form"), UNSUPPORTED, Unmeasured("NVML: error 999")]
 
 
@@ -247,5 +249,5 @@ def test_a_row_of_any_form_is_read_or_unmeasured(name: str, row: list[Any]) -> N
     assert isinstance(found, tuple)
     for fact in found:
         for field in dataclasses.fields(fact):
-            value = getattr(fact, field.name)
+            value = reading(fact, field.name)
             assert value is UNSUPPORTED or isinstance(value, Unmeasured) or type(value).__name__ == str(field.type).partition("[")[0], (fact, field.name)

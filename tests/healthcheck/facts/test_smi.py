@@ -21,7 +21,7 @@ from healthcheck.facts.base import Captures
 from healthcheck.facts.gpu import NVML, Gpu, gpu_presence, gpus
 from healthcheck.facts.gpuanswer import READINGS
 from healthcheck.facts.smivalues import NOT_PRINTED
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread, reading
 from healthcheck.model.probes import Kind, Probe
 from healthcheck.model.recording import Capture, Outcome
 from provisioning.demo.build import build
@@ -62,7 +62,7 @@ def changed(element: str, *values: str) -> str:
 def test_nvidia_smi_fills_every_field_that_it_has_just_as_nvml_does() -> None:
     (said,) = gpus(Captures(machine.recording(gpu_nvml=machine.nvml(1))))
     gpu = one(LOG)
-    other = {field.name for field in fields(Gpu) if getattr(gpu, field.name) != getattr(said, field.name)}
+    other = {field.name for field in fields(Gpu) if reading(gpu, field.name) != reading(said, field.name)}
     assert other == {"caveat", *(name for name, (key, _, _) in READINGS.items() if key in NOT_PRINTED)}
     assert gpu.caveat == "read by nvidia-smi (gpu.nvml crashed (signal 11))"
 
@@ -95,7 +95,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("element", "value", "field", "expected"), FAULTS, ids=[f"{e}-{v}" for e, v, _, _ in FAULTS])
 def test_a_value_that_differs_is_read_as_what_it_is(element: str, value: str, field: str, expected: object) -> None:
-    assert getattr(one(changed(element, value)), field) == expected
+    assert reading(one(changed(element, value)), field) == expected
 
 
 @pytest.mark.parametrize(("word", "action"), [
@@ -111,7 +111,7 @@ def test_what_nvidia_smi_says_that_the_driver_wants_is_a_request_whatever_it_cal
 @pytest.mark.parametrize(("word", "value"), [("N/A", UNSUPPORTED), ("Unknown Error", Unmeasured), ("[GPU is lost]", Unmeasured)])
 def test_a_recovery_that_nvidia_smi_does_not_know_of_is_no_request(word: str, value: object) -> None:
     start, end = LOG.index("<gpu_reset_status>"), LOG.index("</gpu_reset_status>") + len("</gpu_reset_status>")
-    found = one(f"{LOG[:start]}<gpu_recovery_action>{word}</gpu_recovery_action>{LOG[end:]}").recovery_action
+    found = reading(one(f"{LOG[:start]}<gpu_recovery_action>{word}</gpu_recovery_action>{LOG[end:]}"), "recovery_action")
     assert found is value if value is UNSUPPORTED else isinstance(found, Unmeasured)
 
 
@@ -131,40 +131,41 @@ def test_the_forms_of_drivers_before_and_after_are_read_too() -> None:
         "<sram_uncorrectable_secded>0</sram_uncorrectable_secded>", "")
     assert (one(combined).ecc_uncorrected, one(combined).sram_uncorrected_lifetime) == (6, 6)
     unreserved = one(LOG.replace("<reserved>551 MiB</reserved>", ""))
-    assert isinstance(unreserved.memory_used_bytes, Unmeasured)
+    assert isinstance(reading(unreserved, "memory_used_bytes"), Unmeasured)
 
 
 # ---- three ways of saying nothing ----
 
 @pytest.mark.parametrize("word", ["N/A", "[N/A]", "[Not Supported]", "Not Supported"])
 def test_what_the_device_lacks_is_unsupported(word: str) -> None:
-    assert one(changed("current_ecc", word)).ecc_enabled is UNSUPPORTED
-    assert one(changed("replay_counter", word)).pcie_replays is UNSUPPORTED
+    assert reading(one(changed("current_ecc", word)), "ecc_enabled") is UNSUPPORTED
+    assert reading(one(changed("replay_counter", word)), "pcie_replays") is UNSUPPORTED
 
 
 @pytest.mark.parametrize("word", ["[Unknown Error]", "Unknown Error", "ERR!", "Requested functionality has been deprecated", "[Insufficient Permissions]",
                                   "", "12 apples", "Enabled-ish", "9" * 50, "[GPU requires a hug]"])
 def test_what_nvidia_smi_could_not_tell_is_unmeasured_and_never_a_value(word: str) -> None:
     gpu = one(changed("replay_counter", word))
-    assert isinstance(gpu.pcie_replays, Unmeasured) or (word == "" and gpu.pcie_replays is UNSUPPORTED)
+    replays = reading(gpu, "pcie_replays")
+    assert isinstance(replays, Unmeasured) or (word == "" and replays is UNSUPPORTED)
     assert gpu.answers is True
 
 
 @pytest.mark.parametrize("word", ["[GPU is lost]", "GPU is lost", "[GPU requires reset]"])
 def test_a_lost_gpu_does_not_answer(word: str) -> None:
     gpu = one(changed("gpu_temp", word))
-    assert gpu.answers is False and gpu.trouble == word.strip("[]") and isinstance(gpu.temperature_c, Unmeasured)
+    assert gpu.answers is False and gpu.trouble == word.strip("[]") and isinstance(reading(gpu, "temperature_c"), Unmeasured)
 
 
 def test_a_block_that_is_not_available_as_a_whole_is_unsupported_in_each_part() -> None:
     start, end = LOG.index("<remapped_rows>"), LOG.index("</remapped_rows>")
     gpu = one(LOG[:start] + "<remapped_rows>N/A" + LOG[end:])
-    assert gpu.rows_pending is UNSUPPORTED and gpu.banks_max is UNSUPPORTED and gpu.rows_corrected is UNSUPPORTED
+    assert [reading(gpu, field) for field in ("rows_pending", "banks_max", "rows_corrected")] == [UNSUPPORTED] * 3
 
 
 def test_an_element_that_this_version_does_not_print_is_unmeasured() -> None:
     gpu = one(LOG.replace("<gpu_temp_slow_threshold>92 C</gpu_temp_slow_threshold>", "<gpu_temp_slow_tlimit_threshold>-2 C</gpu_temp_slow_tlimit_threshold>"))
-    assert gpu.temperature_slowdown_c == Unmeasured(
+    assert reading(gpu, "temperature_slowdown_c") == Unmeasured(
         "nvidia-smi: temperature_slowdown_c: it does not print temperature/gpu_temp_slow_threshold (error -1)")
 
 

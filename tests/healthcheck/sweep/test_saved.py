@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.checks.base import PREVIOUS
 from healthcheck.collector.reply import within
 from healthcheck.config.files import write_whole
 from healthcheck.config.rulesfolder import packaged
@@ -37,8 +36,7 @@ from tests.healthcheck import machine
 
 RULES = load_ruleset([packaged()])
 # The captures that some rule compares with an earlier look, and what is kept of the node's boots and of what was unusual in its log.
-COMPARED = {probe.id for rule in RULES.rules for name in rule.checked.facts if name.startswith(PREVIOUS)
-            for probe in FACTS[name.removeprefix(PREVIOUS)].probes} | {KEPT, SEEN, HANDED_ON}
+COMPARED = {probe.id for rule in RULES.rules for name in rule.checked.earlier for probe in FACTS[name].probes} | {KEPT, SEEN, HANDED_ON}
 NODES = (
     Node(name="gpu001", sku="hgx-h100"), Node(name="gpu002"), Node(name="gpu003", sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.RMA)),
     Node(name="gpu004", sku="hgx-h100", ports={"0000:40:00.0": PortPlan(rail=0, leaf="leaf01")}, labels={"zone": "a"}),
