@@ -13,7 +13,6 @@ from healthcheck.checks import (
     disk,
     docker,
     driver,
-    fabric,
     filesystem,
     fleet,
     fleet_gpu,
@@ -35,6 +34,7 @@ from healthcheck.checks import (
     netdev,
     numa,
     nvlink,
+    nvlink_fabric,
     optics,
     pcie,
     pcie_config,
@@ -62,7 +62,7 @@ OURS = (
     disk, raid, scsi,
     cpu, limits, memory, numa, pcie, pcie_config, process,
     container, counter, hca,
-    dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,
+    dcgm, docker, driver, nvlink_fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,
     gpu_power, host, kernel_event, kernel_unusual, nvlink, port, site, xid,
 )
 GROUP = "muster.checks"
