@@ -114,6 +114,7 @@ def _rule_from_plain(plain: dict[str, Any]) -> Rule:
         unsupported=Unsupported(plain["unsupported"]), effect=Effect(plain["effect"]), remedy=plain["remedy"], source=plain["source"],
         proven=Proven(plain["proven"]), origin_file=plain["origin_file"], owner=Owner(plain["owner"]),
         overridden=tuple(plain["overridden"]), disabled=plain["disabled"] if known else "",
+        formerly=tuple(plain.get("formerly", ())),
         left_out=plain["left_out"] if known or plain["left_out"] else f"{AT_HOME}: its check is a plug-in's")
 
 

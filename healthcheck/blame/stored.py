@@ -28,8 +28,8 @@ BEFORE = 7 * 86400.0        # of a job's start: what a problem is looked for tha
 _WEIGHTS: tuple[tuple[str, Weight], ...] = (
     ("kernel-xid-job", Weight.USER), ("kernel-xid-watch", Weight.ODD), ("kernel-sxid-watch", Weight.ODD), ("kernel-xid*", Weight.DEVICE),
     ("kernel-sxid*", Weight.DEVICE), ("kernel-hardware-*", Weight.DEVICE), ("gpu-process*", Weight.ODD), ("gpu-*", Weight.DEVICE),
-    ("nvlink*", Weight.DEVICE), ("dcgm-diag-*", Weight.DEVICE), ("memory-*", Weight.DEVICE), ("cpu-*", Weight.HOST),
-    ("pcie-*", Weight.DEVICE), ("bmc-*", Weight.DEVICE), ("fabric-*", Weight.NETWORK), ("port-*", Weight.NETWORK),
+    ("nvlink-fabric-*", Weight.NETWORK), ("nvlink*", Weight.DEVICE), ("dcgm-diag-*", Weight.DEVICE), ("memory-*", Weight.DEVICE),
+    ("cpu-*", Weight.HOST), ("pcie-*", Weight.DEVICE), ("bmc-*", Weight.DEVICE), ("port-*", Weight.NETWORK),
     ("hca-*", Weight.NETWORK), ("roce-*", Weight.NETWORK), ("optics-*", Weight.NETWORK), ("netdev-*", Weight.NETWORK),
     ("disk-*", Weight.HOST), ("filesystem-*", Weight.HOST), ("raid-*", Weight.HOST), ("zpool-*", Weight.HOST),
     ("kernel-fault", Weight.HOST), ("service-*", Weight.HOST), ("process-*", Weight.HOST))

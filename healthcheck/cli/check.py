@@ -85,6 +85,7 @@ def check(
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
     A profile may allow some UNKNOWN: it is shown all the same, but does not count. `muster rules list --profile gate` shows its rules.
     """
+    from healthcheck.cli import formerly
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.sweep import sweep
@@ -108,6 +109,8 @@ def check(
         if _digest_of(replay) not in ("", ruleset.digest):
             click.echo(f"muster: --replay {replay}: the rules have changed since it was saved; judged by the present ones", err=True)
     else:
+        formerly.report((*only, *skip), ruleset.former)
+
         def planned() -> Plan:
             chosen = choose(nodes, inventory, local, from_slurm, ruleset)
             if not disruptive:

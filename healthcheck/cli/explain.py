@@ -44,6 +44,7 @@ def explain(rule: str | None, number: str | None, rules: str | None, form: str) 
     """
     import difflib
 
+    from healthcheck.cli import formerly
     from healthcheck.cli.explainfile import explain_file, is_file
     from healthcheck.config import rulesfolder
     from healthcheck.report.rule import document, text
@@ -68,6 +69,8 @@ def explain(rule: str | None, number: str | None, rules: str | None, form: str) 
         explain_policy(number, folders, ruleset, form)
         return 0
     by_id = {known.id: known for known in ruleset.rules}
+    if rule is not None:
+        rule = formerly.today(rule, ruleset.former)
     if rule is not None and is_file(rule, by_id):
         if number is not None:
             raise UsageError(f"{short(rule)} is a file, and one file is explained at a time; {short(number)} is left over")

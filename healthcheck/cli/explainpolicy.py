@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from healthcheck.cli import formerly
 from healthcheck.config.entry import nearest
 from healthcheck.report import policy as report
 from healthcheck.ruleset.ruleset import Ruleset
@@ -24,7 +25,9 @@ def explain_policy(name: str | None, folders: Sequence[Path], ruleset: Ruleset, 
         click.echo(json.dumps(report.document(loaded, rules), indent=1) if form == "json" else report.text(loaded, rules))
         return
     kind = next((kind for kind in loaded.policy.kinds if kind.id == name), None)
-    rule = next((rule for rule in rules if rule.id == name), None)
+    rule = next((rule for rule in rules if name in (rule.id, *rule.formerly)), None)
+    if kind is None:
+        formerly.report([name], ruleset.former)
     if name in loaded.out and rule is None:
         raise UsageError(f"{name} is taken out by {loaded.out[name]}")
     if kind is None and rule is None:

@@ -49,8 +49,9 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     from healthcheck.certify.policyload import load_certificate_policy
     from healthcheck.config.rulesfolder import folders
     from healthcheck.gate.entries import entries
-    from healthcheck.gate.policyload import load_gate_policy
+    from healthcheck.gate.policyload import load_gate_policy, with_todays_names
     from healthcheck.gate.publish import publish as signed
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.file import opened
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
@@ -61,6 +62,8 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     folder = state_dir(state)
     found, now = load_inventory(path), time.time()
     policy, asked = load_gate_policy(folders(rules)), load_certificate_policy(folders(rules))
+    if policy.rules:
+        policy = with_todays_names(policy, load_ruleset(folders(rules)).former)
     manifest = load_manifest(folder, load_keys(folder))
     with opened(folder, make=True) as store:
         nodes = entries(store, found, manifest, asked, now)

@@ -61,6 +61,7 @@ def history(
     from inventory.locate import state_dir
     from inventory.nodeset import expand
 
+    rule = _globs(rule)
     chosen = expand(nodes) if nodes is not None else None
     start = time.time() - (since if since is not None else 30 * _DAY)
     with opened(state_dir(state)) as store:
@@ -77,6 +78,17 @@ def history(
             click.echo(json.dumps({"schema": "muster.problem/1", **vars(problem)}))
         return
     _print(found, states)
+
+
+def _globs(rule: tuple[str, ...]) -> tuple[str, ...]:
+    """What was asked for, in the names that rules have now."""
+    if not rule:
+        return ()
+    from healthcheck.cli import formerly
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
+
+    return formerly.expanded(rule, load_ruleset(rulesfolder.folders(None)).former)
 
 
 def _print(found: list[Problem], states: list[Spell]) -> None:

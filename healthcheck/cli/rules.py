@@ -72,11 +72,14 @@ def listed(
     muster rules list 'gpu-*' --severity critical
     muster rules list --profile timer --owner datacentre --format json | jq -r '.[].rule'
     """
+    from healthcheck.cli import formerly
+
     ruleset = _loaded(folder)
     kind = _sku(ruleset, sku)
+    globs = formerly.expanded((glob,) if glob is not None else ("*",), ruleset.former)
     found = [
         rule for rule in ruleset.under(*profile)
-        if (glob is None or fnmatchcase(rule.id, glob)) and not (profile and rule.left_out) and (kind is None or _judged(rule, kind))
+        if any(fnmatchcase(rule.id, each) for each in globs) and not (profile and rule.left_out) and (kind is None or _judged(rule, kind))
         and severity in (None, rule.severity.value) and owner in (None, rule.owner.value) and proven in (None, rule.proven.value)
     ]
     if form == "json":
@@ -109,9 +112,11 @@ def show(rule: str, sku: str | None, folder: str | None, form: str) -> None:
     \b
     muster rules show gpu-count --sku hgx-h100
     """
+    from healthcheck.cli import formerly
     from healthcheck.report.rule import document, text
 
     ruleset = _loaded(folder)
+    rule = formerly.today(rule, ruleset.former)
     kind, found = _sku(ruleset, sku), _find(ruleset, rule)
     profiles = [name for name in sorted(ruleset.profiles) if not {r.id: r for r in ruleset.under(name)}[rule].left_out]
     if form == "json":

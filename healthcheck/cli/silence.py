@@ -75,11 +75,11 @@ def silence(
     if reason is None or not reason.strip():
         raise UsageError("--reason is missing: whoever wonders why nothing is done wants to know")
     end = _end(length, until, now)
-    _known(rule, all_rules, rules)
+    globs = _known(rule, all_rules, rules)
     names, _ = chosen(nodes, inventory)
     with opened(state_dir(state), make=True) as store:
-        made = silences.silence(store, names, rule, clean(reason.strip()), who(), now, end)
-    _tell([made], {}, form, now)
+        made = [silences.silence(store, names, glob, clean(reason.strip()), who(), now, end) for glob in globs]
+    _tell(made, {}, form, now)
 
 
 @click.command()
@@ -105,10 +105,11 @@ def unsilence(what: str, rule: str | None, reason: str, inventory: str | None, s
         raise UsageError(f"silence {number} has a rule already: leave {short(rule)} out")
     names = chosen(what, inventory)[0] if number is None else ()
     now = time.time()
+    asked = _asked(rule)
     with opened(state_dir(state)) as store:
         held = silences.active(store, now)
         meant = [one for one in held if (one.id == number if number is not None else not one.nodes.isdisjoint(names))]
-        of_rule = [one for one in meant if rule in (None, one.rule)]
+        of_rule = [one for one in meant if rule is None or one.rule in asked]
         if not of_rule:
             there = f"; there is {meant[0].id}, for {short(meant[0].rule)}" if meant else "; see: muster silence"
             raise UsageError(f"{what}: no silence" + (f" for {short(rule)}" if rule is not None else "") + f" holds{there}")
@@ -116,6 +117,17 @@ def unsilence(what: str, rule: str | None, reason: str, inventory: str | None, s
             left = silences.unsilence(store, one.id, None if number is not None else names, clean(reason.strip()), who(), now)
             click.echo(f"silence {one.id} ({clean(one.rule)}): " + (
                 "had ended already" if left is None else "is over" if left.ended is not None else f"goes on for {_fold(left)}"))
+
+
+def _asked(rule: str | None) -> tuple[str, ...]:
+    """The rule as it may stand in a silence: as it was typed, or in the names that rules have now."""
+    if rule is None:
+        return ()
+    from healthcheck.cli import formerly
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
+
+    return formerly.expanded([rule], load_ruleset(rulesfolder.folders(None)).former)
 
 
 def _end(length: float | None, until: float | None, now: float) -> float:
@@ -127,20 +139,25 @@ def _end(length: float | None, until: float | None, now: float) -> float:
     return end
 
 
-def _known(rule: str, all_rules: bool, folder: str | None) -> None:
-    """Raises UsageError for a glob of no rule, which would silence nothing, and for one of all rules that is not meant to be."""
+def _known(rule: str, all_rules: bool, folder: str | None) -> tuple[str, ...]:
+    """The glob in the names that rules have now, which may be several. Raises UsageError for a glob of no rule, which would silence
+    nothing, and for one of all rules that is not meant to be."""
+    from healthcheck.cli import formerly
     from healthcheck.config import rulesfolder
     from healthcheck.config.entry import nearest
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.accused import RULES
 
-    known = [*(each.id for each in load_ruleset(rulesfolder.folders(folder)).rules), *RULES]
-    matched = [each for each in known if fnmatchcase(each, rule)]
+    ruleset = load_ruleset(rulesfolder.folders(folder))
+    known = [*(each.id for each in ruleset.rules), *RULES]
+    globs = formerly.expanded([rule], ruleset.former)
+    matched = [each for each in known if any(fnmatchcase(each, glob) for glob in globs)]
     if not matched:
         raise UsageError(f"no rule matches {short(rule)}{nearest(rule, known)}; `muster explain` lists them")
     if (len(matched) == len(known)) != all_rules:
         raise UsageError(f"{short(rule)} is all {len(known)} rules; if so it is meant, add --all-rules" if not all_rules else
                          f"--all-rules goes with RULE '*', not with {short(rule)}, which is {len(matched)} of {len(known)} rules")
+    return tuple(glob for glob in globs if any(fnmatchcase(each, glob) for each in known))
 
 
 def _list(state: str | None, form: str, now: float) -> None:

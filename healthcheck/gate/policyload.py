@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.config.entry import kind_of, known_keys
+from healthcheck.config.formernames import in_todays_names
 from healthcheck.config.forms import GLOB, NAME, Form, real, value, word
 from healthcheck.gate.policy import STAGES, GatePolicy, read
 from healthcheck.ruleset.profile import Word
@@ -53,6 +54,15 @@ def load_gate_policy(folders: Sequence[Path]) -> GatePolicy:
             if key not in said[name]:
                 raise RulesError(f"{name}: {key} is missing: expected {form.phrase}", Mark(str(files[-1]), 1, 1))
     return read(said)
+
+
+def with_todays_names(policy: GatePolicy, former: Mapping[str, str]) -> GatePolicy:
+    """The policy whose globs over rules also match by the ids that rules had before (`former`: id by former id)."""
+    rules: dict[str, str] = {}
+    for glob, said in policy.rules:
+        for name in in_todays_names([glob], former):
+            rules.setdefault(name, said)
+    return policy._replace(rules=tuple(rules.items()))
 
 
 def _lay(said: dict[str, dict[str, Any]], path: Path) -> None:

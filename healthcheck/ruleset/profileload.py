@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from healthcheck.config.entry import Entry, kind_of, known_keys, nearest
+from healthcheck.config.formernames import in_todays_names
 from healthcheck.ruleset.profile import Budget, OnUnknown, Profile, Word
 from healthcheck.ruleset.rule import Rule
 from inventory.errors import Mark, RulesError
@@ -42,12 +43,14 @@ def _globs(entry: Entry, key: str, rules: Sequence[Rule]) -> tuple[str, ...]:
     if not isinstance(globs, LocatedList) or not globs:
         said = f"profile {entry.name}: {key}: expected a list of globs over the ids of rules, got {kind_of(globs)}"
         raise RulesError(said, entry.marks[key])
-    return tuple(_glob(entry, key, glob, globs.value_marks[at], rules) for at, glob in enumerate(globs))
+    return tuple(name for at, glob in enumerate(globs) for name in _glob(entry, key, glob, globs.value_marks[at], rules))
 
 
-def _glob(entry: Entry, key: str, glob: Any, mark: Mark, rules: Sequence[Rule]) -> str:
-    if isinstance(glob, str) and any(fnmatchcase(rule.id, glob) for rule in rules):
-        return glob
+def _glob(entry: Entry, key: str, glob: Any, mark: Mark, rules: Sequence[Rule]) -> tuple[str, ...]:
+    if isinstance(glob, str):
+        globs = in_todays_names([glob], {old: rule.id for rule in rules for old in rule.formerly})
+        if any(fnmatchcase(rule.id, each) for rule in rules for each in globs):
+            return globs
     hint = nearest(str(glob), [rule.id for rule in rules])
     raise RulesError(f"profile {entry.name}: {key}: no rule matches {kind_of(glob)}{hint}; `muster rules list` names them", mark)
 
@@ -80,8 +83,8 @@ def _unknown(entry: Entry, rules: Sequence[Rule]) -> OnUnknown | None:
     if not isinstance(globs, LocatedMap):
         raise RulesError(f"profile {entry.name}: unknown: rules: expected a map from globs to block or allow", given.value_marks["rules"])
     return OnUnknown(**words, rules=tuple(
-        (_glob(entry, "unknown: rules", glob, globs.key_marks[glob], rules),
-         _word(entry, f"unknown: rules: {glob}", word, globs.value_marks[glob])) for glob, word in globs.items()
+        (name, _word(entry, f"unknown: rules: {glob}", word, globs.value_marks[glob])) for glob, word in globs.items()
+        for name in _glob(entry, "unknown: rules", glob, globs.key_marks[glob], rules)
     ))
 
 

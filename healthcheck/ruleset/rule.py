@@ -43,6 +43,8 @@ class Number:
 class Rule:
     """One rule. `parameters` holds plain values and `Number`s; `origin_file` is the file that won, `overridden` those it hides.
 
+    `formerly` are ids that it had before: what people wrote of those is about it.
+
     `left_out` is empty, or says why the rule is not judged in this sweep; it is then SKIPPED, and visible. `disabled` is empty, or says
     why it is not judged where no profile enables it.
     """
@@ -61,6 +63,7 @@ class Rule:
     overridden: tuple[str, ...] = ()
     left_out: str = ""
     disabled: str = ""
+    formerly: tuple[str, ...] = ()
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:

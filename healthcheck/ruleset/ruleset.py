@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from healthcheck.baseline.book import KernelRules
+from healthcheck.config.formernames import in_todays_names
 from healthcheck.model.lease import Lease
 from healthcheck.model.outcome import Result
 from healthcheck.model.probes import Probe, ProbeSet
@@ -45,10 +46,16 @@ class Ruleset:
         """The catalogue and the baselines; raises RulesError for a mistake in their files."""
         return self.kernel_from() if self.kernel_from is not None else None
 
+    @property
+    def former(self) -> Mapping[str, str]:
+        """By each id that a rule had before, the one that it has."""
+        return {old: rule.id for rule in self.rules for old in rule.formerly}
+
     def select(self, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Ruleset:
         """The same rules, those left out by the globs marked so; raises UsageError for a glob that matches nothing."""
+        only, skip = in_todays_names(only, self.former), in_todays_names(skip, self.former)
         for pattern in (*only, *skip):
-            if not any(fnmatchcase(rule.id, pattern) for rule in self.rules):
+            if not any(fnmatchcase(name, pattern) for name in (*(rule.id for rule in self.rules), *self.former)):
                 raise UsageError(f"no rule matches {pattern!r}{_nearest(pattern, [r.id for r in self.rules])}; `muster explain` lists them")
         chosen = []
         for rule in self.rules:
@@ -99,7 +106,7 @@ class Ruleset:
 
     def refuse_disruptive(self, only: Sequence[str]) -> None:
         """Raises UsageError where a glob of --only asks for nothing but what needs a lease: it would be skipped, and nobody would know."""
-        for pattern in only:
+        for pattern in in_todays_names(only, self.former):
             asked = [rule for rule in self.rules if fnmatchcase(rule.id, pattern)]
             if asked and all(rule.disruptive for rule in asked):
                 verb = "is disruptive and needs a lease" if len(asked) == 1 else "are disruptive and need a lease"

@@ -10,6 +10,7 @@ import datetime as dt
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
 from enum import Enum
 from math import inf
 from pathlib import Path
@@ -36,7 +37,7 @@ from healthcheck.xid.xidtableload import load_xid_table
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
-_RULE_KEYS = ("id", "check", "with", "severity", "unsupported", "effect", "remedy", "owner", "source", "proven", "enabled")
+_RULE_KEYS = ("id", "formerly", "check", "with", "severity", "unsupported", "effect", "remedy", "owner", "source", "proven", "enabled")
 _SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "burnin", "source")
 _NUMBER_TYPES = (int, float, bool, str, type(None))
 
@@ -47,6 +48,7 @@ def load(folders: Iterable[Path]) -> Ruleset:
     folders = tuple(folders)
     digest = hashlib.sha256()
     rules: dict[str, Entry] = {}
+    former: dict[str, str] = {}
     skus: dict[str, Entry] = {}
     profiles: dict[str, Entry] = {}
     baselines: dict[str, str] = {}
@@ -57,8 +59,10 @@ def load(folders: Iterable[Path]) -> Ruleset:
                 baselines[path.name] = _digest(baselines, path.name, read)
             if path.name in NOT_RULES:
                 continue
-            for entry in _rule_entries(path):
+            entries = [_renamed(entry, former) for entry in _rule_entries(path)]
+            for entry in entries:
                 overlay(rules, entry, "id")
+                former.update(_former(rules[entry.name]))
         for path in sorted((folder / "sku").glob("*.yaml")):
             digest.update(path.read_bytes())
             overlay(skus, _sku_entry(path), "sku")
@@ -94,6 +98,23 @@ def _rule_entries(path: Path) -> list[Entry]:
     if not isinstance(document, LocatedList):
         raise RulesError(f"expected a list of rules, got {kind_of(document)}", Mark(str(path), 1, 1))
     return [entry_of(item, _RULE_KEYS, "id", document.value_marks[index]) for index, item in enumerate(document)]
+
+
+def _former(entry: Entry) -> dict[str, str]:
+    """By each name that the rule or, with a dot, its check had before, the one that it has."""
+    names = entry.values.get("formerly", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        said = f"expected a list of names, got {kind_of(names)}"
+        raise RulesError(f"rule {entry.name}: formerly: {said}", entry.marks["formerly"])
+    return {name: entry.values.get("check", "") if "." in name else entry.name for name in names}
+
+
+def _renamed(entry: Entry, former: Mapping[str, str]) -> Entry:
+    """The entry of a rule under the names of today, where it was written before the rule or its check was renamed."""
+    check = entry.values.get("check")
+    if isinstance(check, str) and check in former:
+        entry = replace(entry, values={**entry.values, "check": former[check]})
+    return replace(entry, name=former.get(entry.name, entry.name))
 
 
 def _sku_entry(path: Path) -> Entry:
@@ -190,7 +211,7 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
         effect=_member(Effect, entry, "effect", Effect.PASSIVE), remedy=" ".join(values["remedy"].split()),
         source=" ".join(values["source"].split()), proven=proven, origin_file=entry.mark.file, overridden=entry.overridden,
         owner=_member(Owner, entry, "owner", Owner.OPERATOR),
-        left_out=disabled, disabled=disabled,
+        left_out=disabled, disabled=disabled, formerly=tuple(name for name in values.get("formerly", ()) if "." not in name),
     )
     if (rule.effect is Effect.DISRUPTIVE) != bool(rule.disruptive):
         probes = f"its probe {rule.disruptive[0].id} is" if rule.disruptive else "none of its probes is disruptive"

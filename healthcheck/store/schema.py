@@ -234,4 +234,26 @@ _TENTH = (
     "CREATE TABLE screened (node TEXT PRIMARY KEY, run TEXT NOT NULL, at REAL NOT NULL, told INTEGER NOT NULL) WITHOUT ROWID",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _NINTH, _TENTH)
+# Rules that were renamed: what is open goes on under the new id. A silence by a glob holds for both, as a site may have rules of its own.
+_ELEVENTH = (
+    "CREATE TABLE renamed (rule TEXT NOT NULL)",
+    "INSERT INTO renamed VALUES ('fabric-clique'), ('fabric-health'), ('fabric-imex'), ('fabric-manager'), ('fabric-manager-log'), "
+    "('fabric-state')",
+    "UPDATE problem SET rule = 'nvlink-' || rule WHERE rule IN (SELECT rule FROM renamed)",
+    "UPDATE version SET name = 'nvlink-' || name WHERE kind = 'rule' AND name IN (SELECT rule FROM renamed)",
+    "UPDATE silence SET rule = 'nvlink-' || rule WHERE rule IN (SELECT rule FROM renamed)",
+    "INSERT INTO silence (nodes, rule, why, who, began, until, ended) SELECT nodes, 'nvlink-' || rule, why, who, began, until, ended "
+    "FROM silence WHERE substr(rule, 1, 6) = 'fabric' AND instr(rule, '*') ORDER BY id",
+    """UPDATE look SET measured = (
+        SELECT json_group_array(CASE WHEN value IN (SELECT rule FROM renamed) THEN 'nvlink-' || value ELSE value END)
+        FROM json_each(measured)
+    ) WHERE instr(measured, '"fabric-')""",
+    # A symptom begins with its rule.
+    """UPDATE incident SET symptoms = (
+        SELECT json_group_array(CASE WHEN substr(value, 1, instr(value || ' ', ' ') - 1) IN (SELECT rule FROM renamed)
+                                THEN 'nvlink-' || value ELSE value END) FROM json_each(symptoms)
+    ) WHERE instr(symptoms, '"fabric-')""",
+    "DROP TABLE renamed",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _NINTH, _TENTH, _ELEVENTH)

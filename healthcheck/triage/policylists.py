@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
+from healthcheck.config.formernames import in_todays_names
 from healthcheck.config.forms import FLAG, GLOB, NAME, TEXT, Form, several, value, word
 from healthcheck.model.faultkind import Of
 from healthcheck.triage.policy import KINDS, Causes
@@ -42,8 +43,11 @@ def items(top: LocatedMap, name: str, what: str) -> list[tuple[Any, Mark]]:
     return [(item, found.value_marks[at]) for at, item in enumerate(found)]
 
 
-def lay_places(entries: dict[str, Entry], top: LocatedMap, ids: Collection[str] | None) -> dict[str, Entry]:
-    """The entries with those of a file over them; its globs must each match some of these ids, where ids are given. Raises RulesError."""
+def lay_places(
+    entries: dict[str, Entry], top: LocatedMap, ids: Collection[str] | None, former: Mapping[str, str],
+) -> dict[str, Entry]:
+    """The entries with those of a file over them; its globs must each match some of these ids, where ids are given, or a former one.
+    Raises RulesError."""
     new: dict[str, Entry] = {}
     for item, mark in items(top, "places", "what places can cause"):
         entry = entry_of(item, ("id", *_PLACE), "id", mark)
@@ -53,9 +57,11 @@ def lay_places(entries: dict[str, Entry], top: LocatedMap, ids: Collection[str] 
                 entry.values[key] = value(f"place {entry.name}: {key}", entry.values[key], entry.marks[key], form)
         if ids is not None and "rules" in item:
             for at, glob in enumerate(item["rules"]):
-                if not any(fnmatchcase(rule, glob) for rule in ids):
+                if not any(fnmatchcase(rule, glob) for rule in (*ids, *former)):
                     said = f"no rule matches {glob!r}{nearest(glob, ids)}; `muster rules list` names them"
                     raise RulesError(f"place {entry.name}: rules: {said}", item["rules"].value_marks[at])
+        if "rules" in entry.values:
+            entry.values["rules"] = in_todays_names(entry.values["rules"], former)
         overlay(entries if entry.name in entries else new, entry, "id")
     return {**new, **entries}
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
+from healthcheck.config.formernames import in_todays_names
 from healthcheck.config.forms import FLAG, GLOB, NAME, TEXT, Form, real, several, value, whole, word, yet
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
@@ -127,7 +128,8 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
     draft = _Draft()
     for folder in folders:
         if (path := folder if folder.is_file() else folder / FILE).is_file():
-            _read(draft, path, None if packaged() in path.parents else [*(rule.id for rule in ruleset.rules), *RULES])
+            known = None if packaged() in path.parents else [*(rule.id for rule in ruleset.rules), *RULES]
+            _read(draft, path, known, ruleset.former)
     if not draft.files:
         raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(map(str, folders))}")
     end = Mark(draft.files[-1], 1, 1)
@@ -156,8 +158,9 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
     return Loaded(policy, MappingProxyType({**lists, **draft.marks}), MappingProxyType(out))
 
 
-def _read(draft: _Draft, path: Path, ids: Collection[str] | None) -> None:
-    """Lays one file over the earlier ones; its globs must each match some of these ids. None: some may be of rules to come."""
+def _read(draft: _Draft, path: Path, ids: Collection[str] | None, former: Mapping[str, str]) -> None:
+    """Lays one file over the earlier ones; its globs must each match some of these ids, or a former one. None: some may be of rules to
+    come."""
     top = load_yaml(path, error=RulesError)
     if not isinstance(top, LocatedMap):
         raise RulesError(f"expected a map of {', '.join(_TOP)}; got {kind_of(top)}", Mark(str(path), 1, 1))
@@ -171,19 +174,21 @@ def _read(draft: _Draft, path: Path, ids: Collection[str] | None) -> None:
             if key in entry.values:
                 entry.values[key] = value(f"fault {entry.name}: {key}", entry.values[key], entry.marks[key], form)
         if ids is not None and "rules" in item:
-            _all_match(entry.name, item["rules"], ids)
+            _all_match(entry.name, item["rules"], (*ids, *former))
+        if "rules" in entry.values:
+            entry.values["rules"] = in_todays_names(entry.values["rules"], former)
         overlay(draft.faults if entry.name in draft.faults else new, entry, "id")
     draft.faults = {**new, **draft.faults}
-    draft.places = lay_places(draft.places, top, ids)
+    draft.places = lay_places(draft.places, top, ids, former)
     if "windows" in top:
         draft.windows = top
         draft.marks["windows"] = top.value_marks["windows"]
     for name in _NAMES:
         if name in top:
-            _lay(draft, name, top[name], top.value_marks[name])
+            _lay(draft, name, top[name], top.value_marks[name], former)
 
 
-def _lay(draft: _Draft, name: str, given: Any, mark: Mark) -> None:
+def _lay(draft: _Draft, name: str, given: Any, mark: Mark, former: Mapping[str, str]) -> None:
     """Lays one section over what earlier files say of it."""
     forms, said = _SECTIONS[name], name.replace(".", ": ")
     inner = [each for each in _SECTIONS if each.startswith(f"{name}.")]
@@ -193,10 +198,11 @@ def _lay(draft: _Draft, name: str, given: Any, mark: Mark) -> None:
     known_keys(given, keys, f"{said}: ")
     for key in given:
         if key in forms:
-            draft.sections[name][key] = value(f"{said}: {key}", given[key], given.value_marks[key], forms[key])
+            found = value(f"{said}: {key}", given[key], given.value_marks[key], forms[key])
+            draft.sections[name][key] = in_todays_names(found, former) if key == "rules" else found
             draft.marks[f"{name}.{key}"] = given.value_marks[key]
         else:
-            _lay(draft, f"{name}.{key}", given[key], given.value_marks[key])
+            _lay(draft, f"{name}.{key}", given[key], given.value_marks[key], former)
 
 
 def _section(draft: _Draft, name: str, mark: Mark) -> dict[str, Any]:

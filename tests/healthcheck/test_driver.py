@@ -139,7 +139,7 @@ def no_gpu(**changes: Any) -> dict[str, Result]:
 
 def test_a_node_without_a_gpu_needs_no_driver_and_no_services() -> None:
     found = no_gpu()
-    for rule in ("driver-loads", "driver-module-matches", "driver-peermem", "driver-gsp", "fabric-manager", "fabric-manager-log", "fabric-imex"):
+    for rule in ("driver-loads", "driver-module-matches", "driver-peermem", "driver-gsp", "nvlink-fabric-manager", "nvlink-fabric-manager-log", "nvlink-fabric-imex"):
         assert found[rule].status in (Status.SKIPPED, Status.PASS), (rule, found[rule])
 
 

@@ -83,7 +83,7 @@ def test_a_fault_a_rule_and_what_is_called_like_both_are_explained(tmp_path: Pat
     rule = explained(tmp_path, "gpu-count")
     assert rule.startswith("gpu-count  (critical)") and "fails      gpu-lost: isolation evict, repair reboot, after 1 sweep\n" in rule
     both = explained(tmp_path, "fabric-manager")
-    assert both.startswith("fabric-manager\n") and "The rule of that name:\n\nfabric-manager  (critical)\n" in both
+    assert both.startswith("fabric-manager\n") and "The rule of that name:\n\nnvlink-fabric-manager  (critical)\n" in both
 
 
 def test_programs_get_all_of_it_with_the_place_of_every_key(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_programs_get_all_of_it_with_the_place_of_every_key(tmp_path: Path) -> N
     assert wedged["confirm"] == 5
     one = document(tmp_path, "fabric-manager")
     assert one["fault"] == "fabric-manager" and one["as_rule"] == {
-        "rule": "fabric-manager", "severity": "critical", "fail": "fabric-manager", "unknown": "probe-wedged"}
+        "rule": "nvlink-fabric-manager", "severity": "critical", "fail": "fabric-manager", "unknown": "probe-wedged"}
     assert document(tmp_path, "critical")["taken"]["gpu-lost"] == ["gpu-answers", "gpu-count"]
 
 

@@ -79,8 +79,8 @@ EXPECTED: Mapping[str, Expected] = {
         _only("fleet-driver", "driver", "535.129.03|535.161.08", "reboot", "warning"),
         _only("fleet-gsp", "GPU ", "535.129.03|535.161.08", "reinstall", "warning")),
     "fabric-manager-dead": _all(
-        _only("fabric-manager", "nvidia-fabricmanager", "failed|active", "drain|restart nvidia-fabricmanager"),
-        _only("fabric-state", "GPU ", "in progress|completed", "drain|nvidia-fabricmanager"), blind=True),
+        _only("nvlink-fabric-manager", "nvidia-fabricmanager", "failed|active", "drain|restart nvidia-fabricmanager"),
+        _only("nvlink-fabric-state", "GPU ", "in progress|completed", "drain|nvidia-fabricmanager"), blind=True),
     "pcie-narrow": _all(
         _only("gpu-pcie-width", "GPU 5", "x8|x16", "power the node off|reseat", owner="datacentre"),
         _only("fleet-pcie", "GPU 5", "x8|x16|63 of 64", "reseat", "warning", "datacentre")),

@@ -78,7 +78,7 @@ def test_a_reading_that_was_never_asked_for_passes_nowhere() -> None:
         assert not {result.rule for result in told.results if result.status is Status.FAIL}, key
     for key, rule in (("rows_uncorrected", "gpu-row-remap-count"), ("ecc_mode", "gpu-ecc-enabled"), ("ecc_uncorrected", "gpu-ecc-uncorrected"),
                       ("rows_failed", "gpu-row-remap-failed"), ("pcie_width", "gpu-pcie-width"), ("recovery_action", "gpu-recovery-action"),
-                      ("fabric_state", "fabric-state"), ("mig", "gpu-mig"), ("persistence", "gpu-persistence")):
+                      ("fabric_state", "nvlink-fabric-state"), ("mig", "gpu-mig"), ("persistence", "gpu-persistence")):
         assert rule in judged_by[key]
 
 

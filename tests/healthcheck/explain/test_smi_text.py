@@ -34,7 +34,7 @@ def test_a_fabric_whose_parts_are_all_well_is_well() -> None:
 def test_each_part_of_the_fabrics_health_is_read_from_the_text(part: str) -> None:
     told = explained(_log(**{name: words[name == part] for name, words in PARTS.items()}))
     assert told.exit_code == 1
-    assert {cause.by for cause in told.causes} == {"fabric-health"}
+    assert {cause.by for cause in told.causes} == {"nvlink-fabric-health"}
 
 
 def test_every_part_that_the_xml_log_has_is_read_from_the_text() -> None:

@@ -288,7 +288,7 @@ def test_without_a_sku_a_dead_fabric_manager_is_found_by_what_most_nodes_run() -
     unseen = {"gpu_pci": pci("2330", switches=0)}
     reports = swept(*(machine.recording(f"n{n}", **unseen) for n in range(4)),
                     machine.recording("dead", service_nvidia=machine.services(fabricmanager="failed/failed"), **unseen), sku=None)
-    assert [results(report)["fabric-manager"].status for report in reports] == [Status.PASS] * 4 + [Status.FAIL]
+    assert [results(report)["nvlink-fabric-manager"].status for report in reports] == [Status.PASS] * 4 + [Status.FAIL]
 
 
 def test_gpus_without_a_fabric_are_learned_to_have_none() -> None:
@@ -373,7 +373,7 @@ def test_a_machine_like_no_other_is_proposed_whole() -> None:
 def test_a_dead_fabric_manager_of_hgx_b200_is_not_learned_from_and_is_found_by_what_was_learned(tmp_path: Path) -> None:
     b200 = {"gpu_nvml": machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA B200"}} for n in range(8)}), "gpu_pci": pci("2901", switches=0)}
     dead = nodes(1, service_nvidia=machine.services(fabricmanager="failed/failed"), **b200)
-    with pytest.raises(UsageError, match="fabric-manager: nvidia-fabricmanager: failed"):
+    with pytest.raises(UsageError, match="nvlink-fabric-manager: nvidia-fabricmanager: failed"):
         propose(nodes(3, service_nvidia=machine.services(fabricmanager="failed/failed"), **b200), RULES)
     proposal = propose(nodes(3, **b200), RULES)
     assert proposal.parent is not None and proposal.parent.name == "hgx-b200" and "fabric_manager" not in proposal.differs
@@ -381,7 +381,7 @@ def test_a_dead_fabric_manager_of_hgx_b200_is_not_learned_from_and_is_found_by_w
     (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(proposal, "ours", "a test"))
     assessment = Assessment([Node(name="n0", sku="ours")], load_ruleset([packaged(), tmp_path]))
     assessment.add(dead[0])
-    assert results(assessment.finish().reports[0])["fabric-manager"].status is Status.FAIL
+    assert results(assessment.finish().reports[0])["nvlink-fabric-manager"].status is Status.FAIL
 
 
 def test_a_machine_without_gpus_and_ports_is_like_cpu_only() -> None:

@@ -36,7 +36,7 @@ KINDS = (
     FaultKind("worn", "", ("gpu-worn",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.REPLACE, reserve=True, lasting=True),
     FaultKind("driver", "", ("gpu-recovery-action",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESET_GPU, decides=True),
     FaultKind("error", "", ("kernel-xid",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESET_GPU),
-    FaultKind("fabric", "", ("fabric-manager",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESTART_SERVICE),
+    FaultKind("fabric", "", ("nvlink-fabric-manager",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESTART_SERVICE),
     FaultKind("port", "", ("port-*",), severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT, confirm=2),
     FaultKind("other", "", ("*",), severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT),
     FaultKind("gone", "", (), of=Of.UNREACHED, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT, owner=Owner.DATACENTRE),

@@ -199,8 +199,8 @@ def test_what_is_as_unlikely_as_the_policy_says_is_no_chance() -> None:
 def test_two_places_of_one_symptom_are_two_and_one_place_of_two_symptoms_is_one() -> None:
     two = found({number: failing(number) for number in [*range(16, 24), *range(160, 168)]})
     assert {(one.kind, one.place) for one in two} == {("rack", "r2"), ("rack", "r20")}
-    (one,) = found({number: (*failing(number), *failing(number, "fabric-manager", "")) for number in range(16, 24)})
-    assert (one.place, one.symptoms) == ("r2", ("fabric-manager", "gpu-count of GPU"))
+    (one,) = found({number: (*failing(number), *failing(number, "nvlink-fabric-manager", "")) for number in range(16, 24)})
+    assert (one.place, one.symptoms) == ("r2", ("gpu-count of GPU", "nvlink-fabric-manager"))
 
 
 def test_places_that_have_the_same_nodes_are_named_beside() -> None:

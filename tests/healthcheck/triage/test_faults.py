@@ -199,12 +199,12 @@ def test_what_an_incident_answers_for_neither_flaps_nor_climbs_on_its_nodes() ->
     over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number) for number in range(3))
     assert len(faults(past("n1", over=over), policy(), NOW)) == 1
     assert faults(past("n1", over=over, shared=(incident,)), policy(), NOW) == []
-    returned = problem("fabric-manager", "", began=-20, ended=-10)
-    here = problem("fabric-manager", "", began=-5)
+    returned = problem("nvlink-fabric-manager", "", began=-20, ended=-10)
+    here = problem("nvlink-fabric-manager", "", began=-5)
     assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)))).repair is Repair.REBOOT
-    ended = Shared(1, frozenset({"fabric-manager"}), at(-21), at(-9))
+    ended = Shared(1, frozenset({"nvlink-fabric-manager"}), at(-21), at(-9))
     assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)), shared=(ended,))).repair is Repair.RESTART_SERVICE
-    lasting = Shared(1, frozenset({"fabric-manager"}), at(-6))
+    lasting = Shared(1, frozenset({"nvlink-fabric-manager"}), at(-6))
     assert only(past("n1", here, boots=(at(-30), at(-4)), shared=(lasting,))).repair is Repair.RESTART_SERVICE
 
 
@@ -279,7 +279,7 @@ def test_a_fault_is_for_whom_its_first_problem_names_and_else_for_the_operator(o
 def test_a_service_that_fails_again_after_its_restart_is_rebooted_and_after_two_reboots_inspected(
     boots: tuple[float, ...], done: tuple[Repaired, ...], repair: Repair, because: tuple[str, ...],
 ) -> None:
-    fault = only(past("n1", problem("fabric-manager", "", began=-5), boots=tuple(map(at, boots)), repaired=done))
+    fault = only(past("n1", problem("nvlink-fabric-manager", "", began=-5), boots=tuple(map(at, boots)), repaired=done))
     assert (fault.repair, fault.because, fault.raised) == (repair, because, bool(because))
 
 

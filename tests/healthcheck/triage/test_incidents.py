@@ -159,11 +159,11 @@ def test_what_a_person_closed_is_each_nodes_own_and_nothing_else_is(
 # ---- one that is open already: where it goes on, by which name, with whom
 
 def test_one_that_goes_on_at_its_place_stays_the_same_with_all_that_it_ever_showed() -> None:
-    before = opened("rack", "r2", R2, symptoms=("fabric-manager",))
-    found = life({number: (wrong(number), wrong(number, "fabric-manager", seen=-0.05)) for number in R2}, before)
+    before = opened("rack", "r2", R2, symptoms=("nvlink-fabric-manager",))
+    found = life({number: (wrong(number), wrong(number, "nvlink-fabric-manager", seen=-0.05)) for number in R2}, before)
     assert at_(found) == [(1, "r2", 8)] and found.ends == () and found.of == {1: found.incidents[0]}
     (one,) = found.incidents
-    assert (one.symptoms, one.began, one.owner, one.isolates) == (("fabric-manager", "port-state"), at(-3), Owner.NETWORK, True)
+    assert (one.symptoms, one.began, one.owner, one.isolates) == (("nvlink-fabric-manager", "port-state"), at(-3), Owner.NETWORK, True)
     assert {(member.began, member.seen) for member in one.members} == {(at(-3), at(-0.05))}
     older = life({number: (wrong(number, began=-9, seen=-0.3), wrong(number, began=-8, seen=-0.2)) for number in R2}, before)
     assert {(member.began, member.seen) for member in older.incidents[0].members} == {(at(-9), at(-0.1))}

@@ -23,7 +23,7 @@ from tests.healthcheck.triage.made import NOW, at, past, problem
 
 RULES = load_ruleset([packaged()])
 POLICY = load_policy([packaged()], RULES)
-FABRIC = problem("fabric-manager", "nvidia-fabricmanager", observed="inactive (dead)")
+FABRIC = problem("nvlink-fabric-manager", "nvidia-fabricmanager", observed="inactive (dead)")
 DOCKER = problem("docker-answers", "docker")
 
 
@@ -70,7 +70,7 @@ def test_what_the_driver_itself_asks_for_is_the_rung_that_is_due() -> None:
 
 
 def test_what_came_back_after_a_restart_is_not_restarted_again() -> None:
-    before = problem("fabric-manager", "nvidia-fabricmanager", began=-30, ended=-28)
+    before = problem("nvlink-fabric-manager", "nvidia-fabricmanager", began=-30, ended=-28)
     again = one(FABRIC, over=(before,), repaired=(Repaired(at(-28), "restart-service"),))
     assert again == "fabric-manager: reboot is for it, and the policy does not enable it: muster remediate n1 --step reboot"
 
@@ -96,7 +96,7 @@ def test_a_worse_fault_that_no_step_mends_comes_first() -> None:
 def test_nodes_come_by_their_failure_domains_and_one_without_is_its_own() -> None:
     nodes = [past("n1", FABRIC, domains={"rack": ("r2",)}), past("n2", FABRIC, domains={"leaf": ("l1",)}), past("n3", FABRIC),
              past("n4", FABRIC, domains={"rack": ("r2",), "leaf": ("l1",)})]
-    works, _ = chosen(*(Past(**{**vars(each), "problems": (problem("fabric-manager", "x", node=each.node),)}) for each in nodes))
+    works, _ = chosen(*(Past(**{**vars(each), "problems": (problem("nvlink-fabric-manager", "x", node=each.node),)}) for each in nodes))
     assert [(work.domain, work.node) for work in works] == [("leaf l1", "n2"), ("node n3", "n3"), ("rack r2", "n1"), ("rack r2", "n4")]
 
 

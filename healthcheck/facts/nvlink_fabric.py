@@ -35,7 +35,7 @@ FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 @dataclass(frozen=True)
-class FabricLine:
+class NvlinkFabricLine:
     """One line that says of an error: what it is called, with its number where it has one, and the line."""
 
     what: str
@@ -43,24 +43,24 @@ class FabricLine:
 
 
 @dataclass(frozen=True)
-class FabricLog(Fact):
+class NvlinkFabricLog(Fact):
     """The Fabric Manager's journal of this boot. `text` is Unmeasured where we may not read it, or it holds nothing of this boot."""
 
     name: str
     text: str
     caveat: str
 
-    def errors(self) -> Iterator[FabricLine]:
+    def errors(self) -> Iterator[NvlinkFabricLine]:
         """The lines of a documented form, oldest first."""
         for line in self.text.splitlines():
             for what, form in FORMS:
                 if found := form.search(line):
-                    yield FabricLine(f"{what} {found[1]}" if form.groups else what, clean(line, 300))
+                    yield NvlinkFabricLine(f"{what} {found[1]}" if form.groups else what, clean(line, 300))
                     break
 
 
-@fact("fabric_log", JOURNAL, of_snapshot=True)
-def fabric_log(captures: Captures) -> FabricLog:
+@fact("nvlink_fabric_log", JOURNAL, of_snapshot=True)
+def nvlink_fabric_log(captures: Captures) -> NvlinkFabricLog:
     """The journal's lines of the unit; what cannot be read is one field, so that nodes without NVSwitches need none."""
     capture = captures.capture(JOURNAL)
     text: Any
@@ -80,4 +80,4 @@ def fabric_log(captures: Captures) -> FabricLog:
                 f"the journal shows nothing of {UNIT} since boot" + (" (needs root, or the group systemd-journal)" if hidden else ""))
     except Unread as error:
         text = Unmeasured(str(error))
-    return FabricLog(name="fabric manager log", text=text, caveat=caveat)
+    return NvlinkFabricLog(name="fabric manager log", text=text, caveat=caveat)

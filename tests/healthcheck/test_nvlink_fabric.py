@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.fabric import FabricLog, fabric_log
 from healthcheck.facts.gpu import gpus
+from healthcheck.facts.nvlink_fabric import NvlinkFabricLog, nvlink_fabric_log
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
 from healthcheck.judge.judge import judge
 from healthcheck.judge.nodefacts import NodeFacts
@@ -45,7 +45,7 @@ def _readings(readings: dict[str, Any]) -> dict[str, Any]:
 BROKEN = [999, "Unknown Error"]
 
 
-# ---- fabric-state ----
+# ---- nvlink-fabric-state ----
 
 @pytest.mark.parametrize(("readings", "words"), [
     ({"fabric_state": "in_progress"}, "GPU 3: fabric probe in progress, expected completed"),
@@ -54,22 +54,22 @@ BROKEN = [999, "Unknown Error"]
     ({"fabric_status": 77}, "GPU 3: fabric probe completed with error (77), expected success"),
 ])
 def test_a_gpu_without_its_place_in_the_fabric_is_named(readings: dict[str, Any], words: str) -> None:
-    assert said(results(gpu_nvml=gpu(**readings))["fabric-state"]) == words
+    assert said(results(gpu_nvml=gpu(**readings))["nvlink-fabric-state"]) == words
 
 
 def test_the_fabrics_state_passes_and_is_unknown_as_it_was_measured() -> None:
-    assert results()["fabric-state"].status is Status.PASS
-    assert results(gpu_nvml=gpu(fabric_state=BROKEN))["fabric-state"].status is Status.UNKNOWN
-    assert results(gpu_nvml=gpu(fabric_status=BROKEN))["fabric-state"].status is Status.UNKNOWN
-    assert results(gpu_nvml=Capture(Outcome.TIMEOUT))["fabric-state"].status is Status.UNKNOWN
+    assert results()["nvlink-fabric-state"].status is Status.PASS
+    assert results(gpu_nvml=gpu(fabric_state=BROKEN))["nvlink-fabric-state"].status is Status.UNKNOWN
+    assert results(gpu_nvml=gpu(fabric_status=BROKEN))["nvlink-fabric-state"].status is Status.UNKNOWN
+    assert results(gpu_nvml=Capture(Outcome.TIMEOUT))["nvlink-fabric-state"].status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize("capture", [gpu(fabric_state=None), gpu(fabric_state="not_supported"), every(fabric_state=None), every(fabric_state="not_supported")])
 def test_a_fabric_that_the_sku_says_is_there_and_nvml_does_not_support_is_unknown(capture: Capture) -> None:
-    found = results(gpu_nvml=capture)["fabric-state"]
+    found = results(gpu_nvml=capture)["nvlink-fabric-state"]
     assert found.status is Status.UNKNOWN and "not supported: fabric_state of GPU " in found.reason
-    assert on(CPU, "fabric-state", gpu_nvml=capture).status is Status.PASS
-    assert on("hgx-a100", "fabric-state", gpu_nvml=capture).status is Status.SKIPPED
+    assert on(CPU, "nvlink-fabric-state", gpu_nvml=capture).status is Status.PASS
+    assert on("hgx-a100", "nvlink-fabric-state", gpu_nvml=capture).status is Status.SKIPPED
 
 
 def test_a_state_that_nvml_does_not_support_and_a_mask_without_a_part_are_unsupported() -> None:
@@ -77,7 +77,7 @@ def test_a_state_that_nvml_does_not_support_and_a_mask_without_a_part_are_unsupp
     assert reading(first, "fabric_state") is UNSUPPORTED and reading(first, "fabric_health") is UNSUPPORTED
 
 
-# ---- fabric-health ----
+# ---- nvlink-fabric-health ----
 
 HEALTHY = 0x1AA
 
@@ -92,38 +92,38 @@ HEALTHY = 0x1AA
         (7, "invalid location"), (8, "GPU state invalid"), (15, "number 15"))),
 ])
 def test_each_part_of_the_health_mask_is_named(mask: int, words: str, owner: Owner | None) -> None:
-    result = results(gpu_nvml=gpu(fabric_health=mask))["fabric-health"]
+    result = results(gpu_nvml=gpu(fabric_health=mask))["nvlink-fabric-health"]
     assert said(result) == f"GPU 3: {words}" and result.findings[0].owner is owner
 
 
 @pytest.mark.parametrize("mask", [HEALTHY, 0xAA, 0x100, 0x21AA, 0x11AA])
 def test_a_mask_without_a_fault_passes_also_where_parts_are_not_supported(mask: int) -> None:
-    assert results(gpu_nvml=every(fabric_health=mask))["fabric-health"].status is Status.PASS
+    assert results(gpu_nvml=every(fabric_health=mask))["nvlink-fabric-health"].status is Status.PASS
 
 
 def test_the_fabrics_health_is_unknown_or_skipped_where_there_is_no_mask() -> None:
-    assert results(gpu_nvml=gpu(fabric_health=BROKEN))["fabric-health"].status is Status.UNKNOWN
-    assert results(gpu_nvml=every(fabric_health=None))["fabric-health"].status is Status.SKIPPED
-    assert results(gpu_nvml=every(fabric_health=0))["fabric-health"].status is Status.SKIPPED
+    assert results(gpu_nvml=gpu(fabric_health=BROKEN))["nvlink-fabric-health"].status is Status.UNKNOWN
+    assert results(gpu_nvml=every(fabric_health=None))["nvlink-fabric-health"].status is Status.SKIPPED
+    assert results(gpu_nvml=every(fabric_health=0))["nvlink-fabric-health"].status is Status.SKIPPED
 
 
-# ---- fabric-clique ----
+# ---- nvlink-fabric-clique ----
 
 CLUSTER = "5cd30dc8-0000-4000-8000-000000000001"
 
 
 def test_gpus_of_two_cliques_or_clusters_in_one_node_are_named() -> None:
-    assert said(results(gpu_nvml=gpu(fabric_clique=7))["fabric-clique"]) == (
+    assert said(results(gpu_nvml=gpu(fabric_clique=7))["nvlink-fabric-clique"]) == (
         "GPU 3: clique 7 of cluster 00000000-0000-0000-0000-000000000000, "
         "expected clique 0 of cluster 00000000-0000-0000-0000-000000000000, as most of the node's GPUs")
-    assert "GPU 3: clique 0 of cluster 5cd30dc8" in said(results(gpu_nvml=gpu(fabric_cluster=CLUSTER))["fabric-clique"])
+    assert "GPU 3: clique 0 of cluster 5cd30dc8" in said(results(gpu_nvml=gpu(fabric_cluster=CLUSTER))["nvlink-fabric-clique"])
 
 
 def test_the_clique_passes_is_unknown_and_is_skipped_as_it_was_measured() -> None:
-    assert results(gpu_nvml=every(fabric_clique=184, fabric_cluster=CLUSTER))["fabric-clique"].status is Status.PASS
-    assert results(gpu_nvml=gpu(fabric_clique=BROKEN))["fabric-clique"].status is Status.UNKNOWN
-    assert results(gpu_nvml=every(fabric_state="in_progress"))["fabric-clique"].status is Status.UNKNOWN
-    assert results(gpu_nvml=every(fabric_state=None))["fabric-clique"].status is Status.SKIPPED
+    assert results(gpu_nvml=every(fabric_clique=184, fabric_cluster=CLUSTER))["nvlink-fabric-clique"].status is Status.PASS
+    assert results(gpu_nvml=gpu(fabric_clique=BROKEN))["nvlink-fabric-clique"].status is Status.UNKNOWN
+    assert results(gpu_nvml=every(fabric_state="in_progress"))["nvlink-fabric-clique"].status is Status.UNKNOWN
+    assert results(gpu_nvml=every(fabric_state=None))["nvlink-fabric-clique"].status is Status.SKIPPED
 
 
 # ---- services ----
@@ -133,28 +133,28 @@ NO_SYSTEMD = Capture(Outcome.DONE, exit=1, stderr="System has not been booted wi
 
 @pytest.mark.parametrize(("state", "words"), [("failed/failed", "failed (failed)"), ("inactive/dead", "inactive (dead)"), ("activating/start", "activating (start)")])
 def test_a_fabric_manager_that_does_not_run_is_named(state: str, words: str) -> None:
-    found = results(service_nvidia=machine.services(fabricmanager=state))["fabric-manager"]
+    found = results(service_nvidia=machine.services(fabricmanager=state))["nvlink-fabric-manager"]
     assert said(found) == f"nvidia-fabricmanager: {words}, expected active"
 
 
 def test_a_fabric_manager_that_is_not_installed_is_a_fault_unless_the_fabric_shows_its_work() -> None:
     absent = machine.services(fabricmanager="")
-    assert results(service_nvidia=absent)["fabric-manager"].status is Status.PASS
+    assert results(service_nvidia=absent)["nvlink-fabric-manager"].status is Status.PASS
     for unready in (every(fabric_state="in_progress"), every(fabric_state=None), every(fabric_status=23)):
-        assert said(results(service_nvidia=absent, gpu_nvml=unready)["fabric-manager"]) == "nvidia-fabricmanager: not installed, expected active"
+        assert said(results(service_nvidia=absent, gpu_nvml=unready)["nvlink-fabric-manager"]) == "nvidia-fabricmanager: not installed, expected active"
 
 
 @pytest.mark.parametrize("sku", [sku.name for sku in RULES.skus.values() if sku.name.startswith(("hgx-", "dgx-"))])
 def test_every_sku_with_nvswitches_of_its_own_wants_a_fabric_manager_seen_or_not(sku: str) -> None:
-    down = on(sku, "fabric-manager", service_nvidia=machine.services(fabricmanager="failed/failed"))
+    down = on(sku, "nvlink-fabric-manager", service_nvidia=machine.services(fabricmanager="failed/failed"))
     assert said(down) == "nvidia-fabricmanager: failed (failed), expected active"
     absent = machine.services(fabricmanager="")
-    assert on(sku, "fabric-manager", service_nvidia=absent, gpu_nvml=every(fabric_state="in_progress")).status is Status.FAIL
-    assert on(sku, "fabric-manager", service_nvidia=absent).status is Status.PASS
-    assert on(sku, "fabric-manager").status is Status.PASS
-    assert on(sku, "fabric-manager", service_nvidia=NO_SYSTEMD).status is Status.UNKNOWN
+    assert on(sku, "nvlink-fabric-manager", service_nvidia=absent, gpu_nvml=every(fabric_state="in_progress")).status is Status.FAIL
+    assert on(sku, "nvlink-fabric-manager", service_nvidia=absent).status is Status.PASS
+    assert on(sku, "nvlink-fabric-manager").status is Status.PASS
+    assert on(sku, "nvlink-fabric-manager", service_nvidia=NO_SYSTEMD).status is Status.UNKNOWN
     logged = machine.journal("nv-fabricmanager[2211]: detected NVSwitch fatal error 12028 on fid 0")
-    assert on(sku, "fabric-manager-log", fabric_journal=logged).status is Status.FAIL
+    assert on(sku, "nvlink-fabric-manager-log", fabric_journal=logged).status is Status.FAIL
 
 
 @pytest.mark.parametrize("sku", [TRAY, CPU, "single-gpu"])
@@ -163,25 +163,25 @@ def test_a_machine_without_nvswitches_of_its_own_wants_no_fabric_manager(sku: st
 
 
 def test_without_systemd_the_services_are_unknown_and_no_fault() -> None:
-    found = results(service_nvidia=NO_SYSTEMD)["fabric-manager"]
+    found = results(service_nvidia=NO_SYSTEMD)["nvlink-fabric-manager"]
     assert found.status is Status.UNKNOWN and "not booted with systemd" in found.reason
-    assert results(service_nvidia=Capture(Outcome.TIMEOUT))["fabric-manager"].status is Status.UNKNOWN
-    assert "no systemctl" in results(service_nvidia=Capture(Outcome.MISSING))["fabric-manager"].reason
+    assert results(service_nvidia=Capture(Outcome.TIMEOUT))["nvlink-fabric-manager"].status is Status.UNKNOWN
+    assert "no systemctl" in results(service_nvidia=Capture(Outcome.MISSING))["nvlink-fabric-manager"].reason
 
 
 def test_where_the_switches_are_elsewhere_no_fabric_manager_is_wanted() -> None:
     down = machine.services(fabricmanager="failed/failed", imex="active/running")
-    assert on(TRAY, "fabric-manager", service_nvidia=down).status is Status.PASS
+    assert on(TRAY, "nvlink-fabric-manager", service_nvidia=down).status is Status.PASS
     none = {"gpu_nvml": Capture(Outcome.MISSING, note="no NVIDIA device"), "gpu_pci": machine.pci(0)}
-    assert on(CPU, "fabric-manager", service_nvidia=down, **none).status in (Status.PASS, Status.SKIPPED)
+    assert on(CPU, "nvlink-fabric-manager", service_nvidia=down, **none).status in (Status.PASS, Status.SKIPPED)
 
 
 def test_imex_is_wanted_where_the_sku_says_so() -> None:
-    assert said(on(TRAY, "fabric-imex", service_nvidia=machine.services(imex="failed/failed"))) == "nvidia-imex: failed (failed), expected active"
-    assert said(on(TRAY, "fabric-imex")) == "nvidia-imex: not installed, expected active"
-    assert on(TRAY, "fabric-imex", service_nvidia=machine.services(imex="active/running")).status is Status.PASS
-    assert on(TRAY, "fabric-imex", service_nvidia=NO_SYSTEMD).status is Status.UNKNOWN
-    assert results(service_nvidia=NO_SYSTEMD)["fabric-imex"].status is Status.SKIPPED
+    assert said(on(TRAY, "nvlink-fabric-imex", service_nvidia=machine.services(imex="failed/failed"))) == "nvidia-imex: failed (failed), expected active"
+    assert said(on(TRAY, "nvlink-fabric-imex")) == "nvidia-imex: not installed, expected active"
+    assert on(TRAY, "nvlink-fabric-imex", service_nvidia=machine.services(imex="active/running")).status is Status.PASS
+    assert on(TRAY, "nvlink-fabric-imex", service_nvidia=NO_SYSTEMD).status is Status.UNKNOWN
+    assert results(service_nvidia=NO_SYSTEMD)["nvlink-fabric-imex"].status is Status.SKIPPED
 
 
 # ---- the journal ----
@@ -197,18 +197,18 @@ def test_imex_is_wanted_where_the_sku_says_so() -> None:
     ("systemd[1]: nvidia-fabricmanager.service: Failed with result 'exit-code'.", "fabric manager error"),
 ])
 def test_each_documented_error_of_the_fabric_manager_is_named(line: str, what: str) -> None:
-    (finding,) = results(fabric_journal=machine.journal(line))["fabric-manager-log"].findings
+    (finding,) = results(fabric_journal=machine.journal(line))["nvlink-fabric-manager-log"].findings
     assert finding.subject == what and line in str(finding.observed)
 
 
 def test_equal_errors_are_one_finding_with_a_count() -> None:
     many = machine.journal(*["nv-fabricmanager[1]: detected NVSwitch non-fatal error 11012 on fid 0"] * 500)
-    (finding,) = results(fabric_journal=many)["fabric-manager-log"].findings
+    (finding,) = results(fabric_journal=many)["nvlink-fabric-manager-log"].findings
     assert str(finding.observed).startswith("500 lines, the first: ")
 
 
 def test_a_quiet_journal_passes_and_one_that_cannot_be_read_is_unknown() -> None:
-    rule = "fabric-manager-log"
+    rule = "nvlink-fabric-manager-log"
     assert results()[rule].status is Status.PASS
     hint = "Hint: You are currently not seeing messages from other users and the system.\n"
     found = results(fabric_journal=Capture(Outcome.DONE, exit=0, text="-- No entries --\n", stderr=hint))[rule]
@@ -219,20 +219,20 @@ def test_a_quiet_journal_passes_and_one_that_cannot_be_read_is_unknown() -> None
 
 def test_a_journal_of_which_only_the_end_was_read_can_fail_and_does_not_pass() -> None:
     cut = Capture(Outcome.TRUNCATED, exit=0, text=machine.journal().text)
-    assert results(fabric_journal=cut)["fabric-manager-log"].status is Status.UNKNOWN
+    assert results(fabric_journal=cut)["nvlink-fabric-manager-log"].status is Status.UNKNOWN
     bad = Capture(Outcome.TRUNCATED, exit=0, text=machine.journal("x: detected NVSwitch fatal error 12028").text)
-    assert results(fabric_journal=bad)["fabric-manager-log"].status is Status.FAIL
+    assert results(fabric_journal=bad)["nvlink-fabric-manager-log"].status is Status.FAIL
 
 
 def test_a_node_without_switches_needs_no_journal() -> None:
-    assert on(TRAY, "fabric-manager-log", fabric_journal=Capture(Outcome.MISSING)).status is Status.PASS
+    assert on(TRAY, "nvlink-fabric-manager-log", fabric_journal=Capture(Outcome.MISSING)).status is Status.PASS
 
 
 @settings(deadline=None, max_examples=200)
 @given(st.text(max_size=400), st.text(max_size=60))
 def test_any_journal_is_lines_or_unmeasured(text: str, stderr: str) -> None:
-    found = fabric_log(Captures(machine.recording(fabric_journal=Capture(Outcome.DONE, exit=0, text=text, stderr=stderr))))
-    assert isinstance(found, FabricLog)
+    found = nvlink_fabric_log(Captures(machine.recording(fabric_journal=Capture(Outcome.DONE, exit=0, text=text, stderr=stderr))))
+    assert isinstance(found, NvlinkFabricLog)
     if not isinstance(reading(found, "text"), Unmeasured):
         for line in found.errors():
             assert len(line.text) <= 300 and line.text.isprintable()

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from healthcheck.checks.base import NotJudged, NotMeasured, Peers, check
-from healthcheck.facts.fabric import FabricLog
 from healthcheck.facts.gpu import Gpu
+from healthcheck.facts.nvlink_fabric import NvlinkFabricLog
 from healthcheck.facts.service import Services
 from healthcheck.model.outcome import Finding, Owner
 
@@ -20,8 +20,8 @@ _STATUS = {3: "not supported", 10: "timeout", 15: "GPU is lost", 16: "GPU requir
            29: "invalid state", 999: "unknown error"}
 
 
-@check("fabric.state")
-def fabric_state(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
+@check("nvlink_fabric.state")
+def nvlink_fabric_state(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
     """Every GPU of a machine with an NVLink fabric has become a part of it: its probe is completed, and with success.
 
     One that never gets there runs, and hangs or fails in the first job that talks over NVLink.
@@ -48,8 +48,8 @@ _CORRECT = ("Drain. Compare the fabric's configuration (partition, chassis, firm
             "and correct it.")
 
 
-@check("fabric.health")
-def fabric_health(gpu: Gpu) -> Iterator[Finding]:
+@check("nvlink_fabric.health")
+def nvlink_fabric_health(gpu: Gpu) -> Iterator[Finding]:
     """No part of a GPU's fabric health mask says that something is wrong: bandwidth, routes, recoveries, configuration.
 
     Parts that the driver does not support are not judged; a GPU without any is not supported.
@@ -62,11 +62,11 @@ def fabric_health(gpu: Gpu) -> Iterator[Finding]:
         yield Finding(observed, "a correct configuration", remedy=_CORRECT, owner=Owner.OPERATOR)
 
 
-@check("fabric.clique")
-def fabric_clique(gpus: Peers[Gpu]) -> Iterator[Finding]:
+@check("nvlink_fabric.clique")
+def nvlink_fabric_clique(gpus: Peers[Gpu]) -> Iterator[Finding]:
     """All GPUs of a node are in one NVLink cluster and clique; GPUs of two cliques do not reach each other over NVLink.
 
-    Only GPUs whose probe is completed have a place; where none has one, fabric.state says why.
+    Only GPUs whose probe is completed have a place; where none has one, nvlink_fabric.state says why.
     """
     told = gpus.read(_place)
     places = {gpu.name: place for gpu, place in told if place is not None}
@@ -88,8 +88,8 @@ def _in_fabric(gpu: Gpu) -> bool:
     return gpu.fabric_state == "completed" and not gpu.fabric_status
 
 
-@check("fabric.manager")
-def fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: bool) -> Iterator[Finding]:
+@check("nvlink_fabric.manager")
+def nvlink_fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: bool) -> Iterator[Finding]:
     """On a machine with NVSwitches of its own the Fabric Manager runs. Whether it has any only the SKU knows: not all are PCI devices.
 
     Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric probes show that it did its work.
@@ -102,12 +102,12 @@ def fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: bool) -> I
     yield Finding(manager.shown, "active", manager.name, remedy=_RESTART)
 
 
-@check("fabric.manager_log")
-def fabric_manager_log(fabric_log: FabricLog, *, expected: bool) -> Iterator[Finding]:
+@check("nvlink_fabric.manager_log")
+def nvlink_fabric_manager_log(nvlink_fabric_log: NvlinkFabricLog, *, expected: bool) -> Iterator[Finding]:
     """The Fabric Manager logged no error in this boot, on a machine with NVSwitches of its own. Equal errors are one finding, counted."""
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
-    for line in fabric_log.errors() if expected else ():
+    for line in nvlink_fabric_log.errors() if expected else ():
         counts[line.what] += 1
         first.setdefault(line.what, line.text)
     for what, number in counts.items():
@@ -115,8 +115,8 @@ def fabric_manager_log(fabric_log: FabricLog, *, expected: bool) -> Iterator[Fin
         yield Finding(said, "no such line in this boot", what)
 
 
-@check("fabric.imex")
-def fabric_imex(services: Services, *, expected: bool) -> Iterator[Finding]:
+@check("nvlink_fabric.imex")
+def nvlink_fabric_imex(services: Services, *, expected: bool) -> Iterator[Finding]:
     """Where GPUs of several nodes share memory over NVLink, the IMEX service that exports and imports it runs."""
     if not expected:
         raise NotJudged("there are no NVLinks between nodes, as the SKU says")
