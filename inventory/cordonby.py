@@ -21,7 +21,7 @@ from typing import Any
 from inventory.entry import check_keys, described
 from inventory.errors import InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap
-from inventory.model import By, CordonBy, InKubernetes
+from inventory.model import CordonBy, InKubernetes, IsolationBackend
 
 _EXPECTED = ("expected slurm, kubernetes, {hostfile: FILE}, {golden: FILE}, {kubernetes: {context: NAME}} "
              "or {command: [PROGRAM, ...], seconds: 30}")
@@ -41,21 +41,22 @@ def read_cordon(document: LocatedMap, folder: Path) -> CordonBy | None:
     if "cordon" not in document:
         return None
     found, mark = document["cordon"], document.value_marks["cordon"]
-    if found == By.SLURM.value:
-        return CordonBy(By.SLURM)
-    if found == By.KUBERNETES.value:
-        return CordonBy(By.KUBERNETES, kubernetes=InKubernetes())
+    if found == IsolationBackend.SLURM.value:
+        return CordonBy(IsolationBackend.SLURM)
+    if found == IsolationBackend.KUBERNETES.value:
+        return CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes())
     if not isinstance(found, LocatedMap):
         raise InventoryError(f"cordon is {described(found)}, {_EXPECTED}", mark)
     check_keys(found, ("hostfile", "golden", "command", "kubernetes", "seconds"), "cordon")
-    ways = [way for way in (By.HOSTFILE, By.GOLDEN, By.COMMAND, By.KUBERNETES) if way.value in found]
+    ways = [way for way in (IsolationBackend.HOSTFILE, IsolationBackend.GOLDEN, IsolationBackend.COMMAND, IsolationBackend.KUBERNETES)
+            if way.value in found]
     if len(ways) != 1:
         raise InventoryError(f"cordon names {len(ways)} ways to keep jobs away, {_EXPECTED}", mark)
     way = ways[0]
     value, place = found[way.value], found.value_marks[way.value]
-    if way is By.KUBERNETES:
+    if way is IsolationBackend.KUBERNETES:
         return CordonBy(way, seconds=_seconds(found), kubernetes=_kubernetes(value, place, folder))
-    if way is not By.COMMAND:
+    if way is not IsolationBackend.COMMAND:
         if "seconds" in found:
             raise InventoryError("cordon.seconds goes with a command or kubernetes only", found.key_marks["seconds"])
         return CordonBy(way, path=_file(_word(value, place, f"cordon.{way.value}", "a file name"), folder))

@@ -21,7 +21,7 @@ MAX_OUTPUT = 32 * 1024 * 1024      # 100,000 nodes in some partitions each, with
 MAX_STDERR = 64 * 1024
 
 
-class Answer(NamedTuple):
+class CommandOutput(NamedTuple):
     """What a command said: its exit status (negative for a signal) and what it printed, at most `MAX_OUTPUT` bytes and one."""
 
     exit: int
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     stderr: bytes
 
 
-Run = Callable[[Sequence[str]], Answer]
+Run = Callable[[Sequence[str]], CommandOutput]
 """Runs an argv list; raises OSError, of which TimeoutError says that it did not end in time."""
 
 
@@ -91,7 +91,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C", "TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}
 
 
-def _run(argv: Sequence[str]) -> Answer:
+def _run(argv: Sequence[str]) -> CommandOutput:
     deadline = time.monotonic() + SINFO_SECONDS
     outputs: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
     with subprocess.Popen(
@@ -117,7 +117,7 @@ def _run(argv: Sequence[str]) -> Answer:
         finally:
             if child.poll() is None:
                 child.kill()
-    return Answer(child.returncode, bytes(outputs["stdout"]), bytes(outputs["stderr"]))
+    return CommandOutput(child.returncode, bytes(outputs["stdout"]), bytes(outputs["stderr"]))
 
 
 def _inventory(names: Iterable[str], source: str) -> Inventory:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from inventory.expect import Expected
-from inventory.hostkeys import Known, KnownKey, RevokedKeys, fingerprint, key_type
+from inventory.hostkeys import KnownHost, KnownKey, RevokedKeys, fingerprint, key_type
 from inventory.model import Via
 
 
-class Outcome(Enum):
+class EnrolmentOutcome(Enum):
     """What becomes of one node."""
 
     PIN = "pin"                      # nothing is known of it
@@ -31,12 +31,13 @@ class Outcome(Enum):
     @property
     def refused(self) -> bool:
         """Whether somebody must look at it."""
-        return self in (Outcome.CHANGED, Outcome.REVOKED, Outcome.MISMATCH, Outcome.UNLISTED, Outcome.BLOCKED, Outcome.DECLINED)
+        return self in (EnrolmentOutcome.CHANGED, EnrolmentOutcome.REVOKED, EnrolmentOutcome.MISMATCH, EnrolmentOutcome.UNLISTED,
+                        EnrolmentOutcome.BLOCKED, EnrolmentOutcome.DECLINED)
 
     @property
     def writes(self) -> bool:
         """Whether keys are to be written."""
-        return self in (Outcome.PIN, Outcome.ADD, Outcome.REPLACE)
+        return self in (EnrolmentOutcome.PIN, EnrolmentOutcome.ADD, EnrolmentOutcome.REPLACE)
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Decision:
     `vouched` says that --expect names every key of `add`: then nobody has to be asked.
     """
 
-    outcome: Outcome
+    outcome: EnrolmentOutcome
     add: tuple[bytes, ...] = ()
     drop: tuple[KnownKey, ...] = ()
     left_out: tuple[bytes, ...] = ()
@@ -55,7 +56,8 @@ class Decision:
 
 
 def decide(
-    keys: tuple[bytes, ...], known: Known, file: str, *, revoked: RevokedKeys | None = None, expected: Collection[Expected] | None = None,
+    keys: tuple[bytes, ...], known: KnownHost, file: str, *, revoked: RevokedKeys | None = None,
+    expected: Collection[Expected] | None = None,
     replace: bool = False, certified: bool = False, via: Via = Via.PARAMIKO,
 ) -> Decision:
     """What to do about a host that has proven `keys`, to be pinned in `file`. `expected` None: nobody has said what to expect.
@@ -64,41 +66,43 @@ def decide(
     other, as each is shown on a connection of its own: whatever is neither known nor expected is for a person to approve.
     """
     if reason := _revoked(keys, known, revoked):
-        return Decision(Outcome.REVOKED, reason=reason)
+        return Decision(EnrolmentOutcome.REVOKED, reason=reason)
     if expected is not None and (reason := _mismatch(keys, known, expected)):
-        return Decision(Outcome.MISMATCH, reason=f"REFUSED: {reason}; this is not that node, or the list is older than its installation")
+        return Decision(EnrolmentOutcome.MISMATCH,
+                        reason=f"REFUSED: {reason}; this is not that node, or the list is older than its installation")
     held = {key.blob for key in (*known.keys, *known.portless)}
     missing = tuple(blob for blob in keys if blob not in held)
     if not missing:
-        return Decision(Outcome.KNOWN)
+        return Decision(EnrolmentOutcome.KNOWN)
     rival = _rival(keys, missing, known)
     if rival is None and not known.keys and known.authorities and certified and via is Via.OPENSSH:
-        return Decision(Outcome.AUTHORITY, reason=f"{known.name} is known by the authority in {known.authorities[0].where}; "
+        return Decision(EnrolmentOutcome.AUTHORITY, reason=f"{known.name} is known by the authority in {known.authorities[0].where}; "
                                                   "transport openssh checks that, and there is nothing to pin")
     if rival is not None and not replace:
-        return Decision(Outcome.CHANGED, reason=_changed(keys, known, rival))
+        return Decision(EnrolmentOutcome.CHANGED, reason=_changed(keys, known, rival))
     add = missing
     if expected is not None:
         prints = {each.fingerprint for each in expected}
         add = tuple(blob for blob in missing if fingerprint(blob) in prints)
         if not add and (rival is not None or not any(blob in held for blob in keys)):
-            return Decision(Outcome.UNLISTED, reason=f"--expect says nothing of what {known.name} offers anew: {_all(missing)}")
+            return Decision(EnrolmentOutcome.UNLISTED, reason=f"--expect says nothing of what {known.name} offers anew: {_all(missing)}")
         if not add:
-            return Decision(Outcome.KNOWN, left_out=missing)
+            return Decision(EnrolmentOutcome.KNOWN, left_out=missing)
     left_out = tuple(blob for blob in missing if blob not in add)
     if rival is None:
-        outcome = Outcome.ADD if known.keys else Outcome.PIN
+        outcome = EnrolmentOutcome.ADD if known.keys else EnrolmentOutcome.PIN
         return Decision(outcome, add, left_out=left_out, vouched=expected is not None, reason=_aside(known, via))
     drop = tuple(key for key in known.keys if key.blob not in keys)
     if elsewhere := [key for key in drop if key.file != file]:
         old = elsewhere[0]
-        return Decision(Outcome.BLOCKED, reason=f"the old key {_one(old.blob)} of {known.name} stands in {old.where}, and only {file} is "
+        return Decision(EnrolmentOutcome.BLOCKED,
+                        reason=f"the old key {_one(old.blob)} of {known.name} stands in {old.where}, and only {file} is "
                                                 f"written here; take it out with: ssh-keygen -R {shlex.quote(known.name)} "
                                                 f"-f {shlex.quote(old.file)}")
-    return Decision(Outcome.REPLACE, add, drop, left_out, vouched=expected is not None)
+    return Decision(EnrolmentOutcome.REPLACE, add, drop, left_out, vouched=expected is not None)
 
 
-def _revoked(keys: Iterable[bytes], known: Known, revoked: RevokedKeys | None) -> str:
+def _revoked(keys: Iterable[bytes], known: KnownHost, revoked: RevokedKeys | None) -> str:
     if revoked is not None and revoked.problem:
         return f"no host key can be trusted while RevokedHostKeys cannot be read: {revoked.problem}"
     for blob in keys:
@@ -109,7 +113,7 @@ def _revoked(keys: Iterable[bytes], known: Known, revoked: RevokedKeys | None) -
     return ""
 
 
-def _mismatch(keys: tuple[bytes, ...], known: Known, expected: Collection[Expected]) -> str:
+def _mismatch(keys: tuple[bytes, ...], known: KnownHost, expected: Collection[Expected]) -> str:
     """Why these are not the keys that were expected; a type of which nothing is said is no mismatch beside one that fits."""
     prints = {each.fingerprint for each in expected}
     for blob in keys:
@@ -122,7 +126,7 @@ def _mismatch(keys: tuple[bytes, ...], known: Known, expected: Collection[Expect
     return ""
 
 
-def _rival(keys: tuple[bytes, ...], missing: tuple[bytes, ...], known: Known) -> KnownKey | None:
+def _rival(keys: tuple[bytes, ...], missing: tuple[bytes, ...], known: KnownHost) -> KnownKey | None:
     """The known key that the missing ones would contradict: one of the same type, or any when the host has proven none of them."""
     types = {key_type(blob) for blob in missing}
     for key in known.keys:
@@ -131,14 +135,14 @@ def _rival(keys: tuple[bytes, ...], missing: tuple[bytes, ...], known: Known) ->
     return known.keys[0] if known.keys and not any(key.blob in keys for key in known.keys) else None
 
 
-def _changed(keys: tuple[bytes, ...], known: Known, rival: KnownKey) -> str:
+def _changed(keys: tuple[bytes, ...], known: KnownHost, rival: KnownKey) -> str:
     same = [blob for blob in keys if key_type(blob) == rival.type]
     if same:
         return f"{known.name} offers {_one(same[0])}, {rival.where} holds {fingerprint(rival.blob)}"
     return f"{known.name} offers {_all(keys)}, and no longer the key that {rival.where} holds, {_one(rival.blob)}"
 
 
-def _aside(known: Known, via: Via) -> str:
+def _aside(known: KnownHost, via: Via) -> str:
     if known.keys or not known.authorities:
         return ""
     why = "it shows no host certificate" if via is Via.OPENSSH else "transport paramiko cannot check certificates"

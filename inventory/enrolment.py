@@ -7,23 +7,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from inventory import pins
-from inventory.enroll import Decision, Outcome, decide
+from inventory.enroll import Decision, EnrolmentOutcome, decide
 from inventory.errors import MusterError, UsageError
 from inventory.expect import Expectations
 from inventory.hostkeys import KnownHosts, RevokedKeys
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, Target, options_for, resolve
+from inventory.sshconfig import SshConfig, SshTarget, options_for, resolve
 
-_NOT_YET = Decision(Outcome.UNREACHED)
-_DONE = {Outcome.PIN: ("to pin", "pinned"), Outcome.ADD: ("to add to", "added to"), Outcome.REPLACE: ("to replace", "replaced")}
+_NOT_YET = Decision(EnrolmentOutcome.UNREACHED)
+_DONE = {EnrolmentOutcome.PIN: ("to pin", "pinned"), EnrolmentOutcome.ADD: ("to add to", "added to"),
+         EnrolmentOutcome.REPLACE: ("to replace", "replaced")}
 
 
 @dataclass(frozen=True)
-class Subject:
+class NodeEnrolment:
     """One node: where it is, where its keys are looked up and pinned, and what was found and decided."""
 
     node: Node
-    target: Target
+    target: SshTarget
     file: str
     files: tuple[str, ...]
     hash_names: bool
@@ -39,7 +40,7 @@ class Subject:
         return _DONE[self.decision.outcome][self.done] if self.decision.outcome in _DONE else self.decision.outcome.value
 
 
-def subject_of(node: Node, config: SshConfig, option: str | None) -> Subject:
+def subject_of(node: Node, config: SshConfig, option: str | None) -> NodeEnrolment:
     """Where a node is, and where its keys are kept: in the file that `option` names, else the first that its user would write to.
 
     Raises ConfigError for an ssh_config that is broken, and UsageError for one that keeps no keys.
@@ -55,10 +56,10 @@ def subject_of(node: Node, config: SshConfig, option: str | None) -> Subject:
                          "name one with --known-hosts FILE")
     else:
         file = target.known_hosts_files[0]
-    return Subject(node, target, file, tuple(dict.fromkeys((file, *target.known_hosts_files))), options.hash_known_hosts)
+    return NodeEnrolment(node, target, file, tuple(dict.fromkeys((file, *target.known_hosts_files))), options.hash_known_hosts)
 
 
-def scanned(subjects: Sequence[Subject], config: SshConfig, timeout: float, fanout: int) -> list[Subject]:
+def scanned(subjects: Sequence[NodeEnrolment], config: SshConfig, timeout: float, fanout: int) -> list[NodeEnrolment]:
     """The same, with the keys that each node has proven, or the stage and the reason why it was not reached."""
     from inventory.transport.base import Limits
     from inventory.transport.scan import scan
@@ -69,13 +70,14 @@ def scanned(subjects: Sequence[Subject], config: SshConfig, timeout: float, fano
     for each in subjects:
         seen = scans[each.node.name]
         if seen.failure is not None:
-            found.append(replace(each, decision=Decision(Outcome.UNREACHED, reason=seen.failure.reason), stage=seen.failure.stage.value))
+            found.append(replace(each, decision=Decision(EnrolmentOutcome.UNREACHED, reason=seen.failure.reason),
+                                 stage=seen.failure.stage.value))
         else:
             found.append(replace(each, keys=seen.keys, certified=seen.certified))
     return found
 
 
-def decided(subjects: Iterable[Subject], expected: Expectations | None, to_replace: Collection[str]) -> list[Subject]:
+def decided(subjects: Iterable[NodeEnrolment], expected: Expectations | None, to_replace: Collection[str]) -> list[NodeEnrolment]:
     """The same, with what is to be done about each."""
     known_hosts: dict[tuple[str, ...], KnownHosts] = {}
     revoked: dict[str, RevokedKeys] = {}
@@ -92,26 +94,26 @@ def decided(subjects: Iterable[Subject], expected: Expectations | None, to_repla
                 revoked=revoked[list_] if list_ is not None else None,
                 expected=expected.about(each.node.name, target) if expected is not None else None,
                 replace=each.node.name in to_replace, certified=each.certified, via=each.node.transport)
-            if decision.outcome is Outcome.UNLISTED and expected is not None and (why := expected.why_silent(each.node.name)):
+            if decision.outcome is EnrolmentOutcome.UNLISTED and expected is not None and (why := expected.why_silent(each.node.name)):
                 decision = replace(decision, reason=f"{decision.reason}; {why}")
             each = replace(each, decision=decision)
         found.append(each)
     return _possible(found)
 
 
-def _change(subject: Subject) -> pins.Change:
-    return pins.Change(subject.target.known_hosts_name, subject.decision.add, tuple(key.blob for key in subject.decision.drop))
+def _change(subject: NodeEnrolment) -> pins.PinChange:
+    return pins.PinChange(subject.target.known_hosts_name, subject.decision.add, tuple(key.blob for key in subject.decision.drop))
 
 
-def _by_file(subjects: Iterable[Subject]) -> dict[str, list[Subject]]:
-    found: dict[str, list[Subject]] = {}
+def _by_file(subjects: Iterable[NodeEnrolment]) -> dict[str, list[NodeEnrolment]]:
+    found: dict[str, list[NodeEnrolment]] = {}
     for each in subjects:
         if each.decision.outcome.writes:
             found.setdefault(each.file, []).append(each)
     return found
 
 
-def _possible(subjects: Sequence[Subject]) -> list[Subject]:
+def _possible(subjects: Sequence[NodeEnrolment]) -> list[NodeEnrolment]:
     """The same, with a refusal for each change that its file does not allow."""
     blocked: dict[str, str] = {}
     for file, those in _by_file(subjects).items():
@@ -120,15 +122,15 @@ def _possible(subjects: Sequence[Subject]) -> list[Subject]:
         except MusterError as error:
             obstacles = {each.target.known_hosts_name: str(error) for each in those}
         blocked |= {each.node.name: obstacles[name] for each in those if (name := each.target.known_hosts_name) in obstacles}
-    return refused(subjects, Outcome.BLOCKED, blocked)
+    return refused(subjects, EnrolmentOutcome.BLOCKED, blocked)
 
 
-def refused(subjects: Iterable[Subject], outcome: Outcome, reasons: Mapping[str, str]) -> list[Subject]:
+def refused(subjects: Iterable[NodeEnrolment], outcome: EnrolmentOutcome, reasons: Mapping[str, str]) -> list[NodeEnrolment]:
     return [replace(each, decision=Decision(outcome, reason=reasons[each.node.name])) if each.node.name in reasons else each
             for each in subjects]
 
 
-def written(subjects: Sequence[Subject]) -> list[Subject]:
+def written(subjects: Sequence[NodeEnrolment]) -> list[NodeEnrolment]:
     """The same, once each file holds what was decided for it; a file that cannot be written refuses its nodes."""
     done: set[str] = set()
     failed: dict[str, str] = {}
@@ -140,4 +142,4 @@ def written(subjects: Sequence[Subject]) -> list[Subject]:
             done.update(names)
         except MusterError as error:
             failed |= dict.fromkeys(names, str(error))
-    return [replace(each, done=each.node.name in done) for each in refused(subjects, Outcome.BLOCKED, failed)]
+    return [replace(each, done=each.node.name in done) for each in refused(subjects, EnrolmentOutcome.BLOCKED, failed)]

@@ -41,7 +41,7 @@ _ALSO_CALLED = {     # what people write who come from ssh_config, Ansible or th
 }
 
 
-class Given(NamedTuple):
+class LocatedValue(NamedTuple):
     """One value as a file gave it, and where."""
 
     value: Any
@@ -49,7 +49,7 @@ class Given(NamedTuple):
 
 
 Key = str | tuple[str, str]     # a node's key, or (labels, ports, burnin or bmc, key within)
-Values = dict[Key, Given]
+Values = dict[Key, LocatedValue]
 
 
 BMC_ADDRESS = ("bmc", "address")
@@ -163,7 +163,7 @@ class EntryReader:
                 if "privilege" in found:
                     raise InventoryError("become and privilege say the same thing; keep one of them", found.key_marks[key])
                 # The older, shorter way to write `privilege: become`.
-                values["privilege"] = Given(Privilege.BECOME if _boolean(spot) else Privilege.UNPRIVILEGED, found.key_marks[key])
+                values["privilege"] = LocatedValue(Privilege.BECOME if _boolean(spot) else Privilege.UNPRIVILEGED, found.key_marks[key])
             elif key == "labels":
                 values.update(_labels(spot))
             elif key == "ports":
@@ -173,7 +173,7 @@ class EntryReader:
             elif key == "bmc":
                 values.update(self._bmc(spot, found.key_marks[key]))
             else:
-                values[key] = Given(self._readers[key](spot), found.key_marks[key])
+                values[key] = LocatedValue(self._readers[key](spot), found.key_marks[key])
         return values
 
     def _address(self, spot: _Spot) -> str:
@@ -191,7 +191,7 @@ class EntryReader:
 
     def _bmc(self, spot: _Spot, mark: Mark) -> Values:
         if not isinstance(spot.value, LocatedMap):
-            return {BMC_ADDRESS: Given(self._bmc_address(spot), mark)}
+            return {BMC_ADDRESS: LocatedValue(self._bmc_address(spot), mark)}
         readers: dict[str, Callable[[_Spot], Any]] = {
             "address": self._bmc_address,
             "port": self._readers["port"],
@@ -201,7 +201,7 @@ class EntryReader:
             "tls": self._tls,
         }
         check_keys(spot.value, tuple(readers), "bmc")
-        return {("bmc", key): Given(readers[key](spot.within(key)), spot.value.key_marks[key]) for key in spot.value}
+        return {("bmc", key): LocatedValue(readers[key](spot.within(key)), spot.value.key_marks[key]) for key in spot.value}
 
     def _bmc_address(self, spot: _Spot) -> str:
         if isinstance(spot.value, str) and "@" in spot.value:       # what stands before it may be a password, and is not repeated
@@ -340,7 +340,7 @@ def _labels(spot: _Spot) -> Values:
             raise InventoryError(f"{short(key)} is no label: expected letters, digits, '.', '-', '_', '/'", mark)
         inner = spot.within(key)
         written = inner.written if isinstance(inner.value, bool) else None
-        values["labels", key] = Given(written or inner.text(), mark)
+        values["labels", key] = LocatedValue(written or inner.text(), mark)
     return values
 
 
@@ -355,7 +355,7 @@ def _ports(spot: _Spot) -> Values:
             raise InventoryError(f"{short(key)} is no PCI address, expected one such as 0000:18:00.0", mark)
         if ("ports", address) in values:
             raise InventoryError(f"duplicate key: port {address} stands at {values['ports', address].mark} already", mark)
-        values["ports", address] = Given(_port(spot.within(key)), mark)
+        values["ports", address] = LocatedValue(_port(spot.within(key)), mark)
     return values
 
 
@@ -369,7 +369,7 @@ def _burnin(spot: _Spot) -> Values:
         "ranks": lambda inner: _whole(inner, 1, 1024, "a number of processes from 1 to 1024"),
         "watts": lambda inner: float(_whole(inner, 1, 1_000_000, "the watts that the whole node draws at most, such as 10200")),
     }
-    return {("burnin", key): Given(readers[key](spot.within(key)), spot.value.key_marks[key]) for key in spot.value}
+    return {("burnin", key): LocatedValue(readers[key](spot.within(key)), spot.value.key_marks[key]) for key in spot.value}
 
 
 def _words(spot: _Spot, expected: str) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.errors import ConfigError, UsageError
-from inventory.hostkeys import Known, KnownHosts, fingerprint, key_type
-from inventory.sshconfig import Target
+from inventory.hostkeys import KnownHost, KnownHosts, fingerprint, key_type
+from inventory.sshconfig import SshTarget
 from inventory.text import short
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -46,7 +46,7 @@ class Expectations:
         self._lists: list[KnownHosts] = []
         self._silent: dict[str, str] = {}
 
-    def about(self, node: str, target: Target) -> tuple[Expected, ...]:
+    def about(self, node: str, target: SshTarget) -> tuple[Expected, ...]:
         """The keys that a node is to show; nothing when no file speaks of it."""
         found: list[Expected] = []
         for name in dict.fromkeys((node.lower(), target.hostname.lower(), target.known_hosts_name.lower())):
@@ -209,7 +209,7 @@ def _names(comment: str) -> Iterator[str]:
             yield name.rpartition("@")[2]
 
 
-def _trusted(known: Known) -> Iterator[Expected]:
+def _trusted(known: KnownHost) -> Iterator[Expected]:
     revoked = {key.blob for key in known.revoked}
     for key in (*known.keys, *known.portless):
         if key.blob not in revoked:

@@ -46,7 +46,7 @@ class KnownKey:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownHost:
     """All that the files hold about one host.
 
     `keys` are under the very name; `portless` are under the bare host name of a host on another port than 22, where OpenSSH accepts
@@ -107,12 +107,12 @@ class KnownHosts:
         found._parse(file, data)
         return found
 
-    def about(self, host: str, port: int, alias: str | None = None) -> Known:
+    def about(self, host: str, port: int, alias: str | None = None) -> KnownHost:
         """What is known of `host` at `port`; `alias` (HostKeyAlias) is looked up instead, and without a port."""
         name = alias.lower() if alias else host_name(host, port)
         exact = self._all(name)
         bare = self._all(host.lower()) if name.startswith("[") and not alias else []
-        return Known(
+        return KnownHost(
             name=name,
             keys=tuple(key for key in exact if key.marker is Marker.TRUSTED),
             portless=tuple(key for key in bare if key.marker is Marker.TRUSTED),

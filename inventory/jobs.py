@@ -28,7 +28,7 @@ _WORD = re.compile(r"(?:^|\s)(JobState|Reason|UserId|Restarts|ExitCode|SubmitTim
 
 
 @dataclass(frozen=True)
-class Step:
+class JobStep:
     """One step of a job: its name within it ("0", "batch"), state, exit code and signal, and nodes."""
 
     name: str
@@ -58,7 +58,7 @@ class Job:
     failed: tuple[str, ...] = ()
     by: str = ""
     requeues: int = 0
-    steps: tuple[Step, ...] = ()
+    steps: tuple[JobStep, ...] = ()
     source: str = "sacct"
 
 
@@ -118,9 +118,9 @@ def parse_sacct(text: str, number: str) -> Job:
                _nodes(row["NodeList"]), _nodes(row.get(_FAILED, "")), by, len(runs) - 1, steps)
 
 
-def _step(row: dict[str, str]) -> Step:
+def _step(row: dict[str, str]) -> JobStep:
     code, signal = _exit(row["ExitCode"])
-    return Step(clean(row["JobID"].partition(".")[2], 40), _state(row["State"])[0], code, signal, _nodes(row["NodeList"]))
+    return JobStep(clean(row["JobID"].partition(".")[2], 40), _state(row["State"])[0], code, signal, _nodes(row["NodeList"]))
 
 
 def by_scontrol(number: str, run: Run | None = None) -> Job:

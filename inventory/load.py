@@ -14,7 +14,7 @@ from inventory.cordonby import read_cordon
 from inventory.entry import BMC_ADDRESS, EntryReader, Key, Values, check_keys, described, no_bmc_address
 from inventory.errors import InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
-from inventory.model import Bmc, BurnIn, Inventory, Lifecycle, LifecycleState, Node, Privilege, Secret, Speaks, Via
+from inventory.model import Bmc, BurnInSettings, Inventory, Lifecycle, LifecycleState, Node, Privilege, Secret, Speaks, Via
 from inventory.nodeset import MAX_NODES, NAME, Groups, did_you_mean, fold
 from inventory.text import short
 
@@ -211,7 +211,7 @@ def _node(name: str, values: Values) -> Node:
         else:
             nested.setdefault(key[0], {})[key[1]] = given.value
     for key, inner in nested.items():
-        plain[key] = BurnIn(**inner) if key == "burnin" else _bmc(**inner) if key == "bmc" else MappingProxyType(inner)
+        plain[key] = BurnInSettings(**inner) if key == "burnin" else _bmc(**inner) if key == "bmc" else MappingProxyType(inner)
     return Node(name, **plain)
 
 

@@ -21,7 +21,7 @@ from inventory.importers.base import Imported
 from inventory.load import LoadedInventory, parse_with_origins
 from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import fold
-from inventory.place import MAX_KEY, NOTHING, Path, Want, change, sets_of
+from inventory.place import MAX_KEY, NOTHING, DesiredValues, Path, change, sets_of
 
 _NESTED = ("labels", "ports", "burnin", "bmc")        # their keys merge one by one
 _BMC = {"protocol": "speaks", "password": "secret"}     # what the model calls them
@@ -85,7 +85,7 @@ def merge(text: str, path: str, imported: Imported, *, overwrite: Collection[str
 
     wants = list(compared.wants(defaults))
     if retiring:
-        wants.append(Want(("lifecycle",), dict.fromkeys(retiring, "retired"), defaults.get("lifecycle", "service")))
+        wants.append(DesiredValues(("lifecycle",), dict.fromkeys(retiring, "retired"), defaults.get("lifecycle", "service")))
     flat_defaults = _flat(defaults)
     entries = _entries({name: {key: value for key, value in _flat(given).items() if flat_defaults.get(key) != value}
                         for name, given in new.items()})
@@ -140,10 +140,10 @@ class _Compared:
         """The nodes that get a value of the source for this key."""
         return self._values.get(key, {})
 
-    def wants(self, defaults: Mapping[str, Any]) -> Iterator[Want]:
+    def wants(self, defaults: Mapping[str, Any]) -> Iterator[DesiredValues]:
         otherwise = {("lifecycle",): "service", **_flat(defaults)}
         for key, values in self._values.items():
-            yield Want(key, values, otherwise.get(key, NOTHING), self._settled.get(key, {}), meaning=_meaning(key))
+            yield DesiredValues(key, values, otherwise.get(key, NOTHING), self._settled.get(key, {}), meaning=_meaning(key))
 
     def kept(self, source: str) -> list[str]:
         lines = [f"kept: {fold(names)} {key} {mine}, {source} says {theirs}" for (key, mine, theirs), names in self._kept.items()]

@@ -98,7 +98,7 @@ class Bmc:
 
 
 @dataclass(frozen=True)
-class BurnIn:
+class BurnInSettings:
     """How a node takes part in burn-in. `python` starts a Python that has torch, () for the node's own; `ranks` is how many processes take
     part where that is not one per GPU of its SKU; `watts` is what the whole node draws at most.
     """
@@ -138,7 +138,7 @@ class Node:
     bmc: Bmc | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     unread: tuple[str, ...] = ()
-    burnin: BurnIn = BurnIn()
+    burnin: BurnInSettings = BurnInSettings()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ class Node:
         return self.lifecycle.state is LifecycleState.SERVICE
 
 
-class By(Enum):
+class IsolationBackend(Enum):
     """What keeps jobs away from a node of this site."""
 
     SLURM = "slurm"
@@ -190,7 +190,7 @@ class InKubernetes:
 class CordonBy:
     """The site's choice of what keeps jobs away: the absolute `path` of a file, a command, or a cluster; `seconds` is for one question."""
 
-    by: By
+    by: IsolationBackend
     path: str | None = None
     argv: tuple[str, ...] = ()
     seconds: float = 30.0

@@ -30,7 +30,7 @@ _WORDS = re.compile(r"\s*(?!@)(\S+)\s+(\S+)\s+(\S+)")
 
 
 @dataclass(frozen=True)
-class Change:
+class PinChange:
     """Keys (in wire form) to add under a name, and keys that this name shall no longer have."""
 
     name: str
@@ -59,7 +59,7 @@ def has_hashed_names(data: bytes) -> bool:
     return any(line.lstrip().startswith(b"|1|") for line in data.split(b"\n"))
 
 
-def forgotten(data: bytes, changes: Iterable[Change]) -> bytes:
+def forgotten(data: bytes, changes: Iterable[PinChange]) -> bytes:
     """The file without the keys that the changes drop. Other names on the same line keep them; markers, comments and other lines stay.
 
     A pattern that covers the name is left: it speaks of other hosts too.
@@ -99,7 +99,7 @@ def pinned(data: bytes, keys: Iterable[tuple[str, bytes]], *, hash_names: bool) 
     return data + gap + b"".join(lines)
 
 
-def obstacles(data: bytes, file: str, changes: Collection[Change]) -> dict[str, str]:
+def obstacles(data: bytes, file: str, changes: Collection[PinChange]) -> dict[str, str]:
     """Why changes cannot be made to a file that holds `data`, by name; those that can be made are not in it."""
     found = {change.name: f"{short(change.name)} is no name that known_hosts can hold"
              for change in changes if not _NAME.fullmatch(change.name)}
@@ -113,7 +113,7 @@ def obstacles(data: bytes, file: str, changes: Collection[Change]) -> dict[str, 
     return found
 
 
-def write(path: str, changes: Collection[Change], *, hash_names: bool) -> None:
+def write(path: str, changes: Collection[PinChange], *, hash_names: bool) -> None:
     """Makes all the changes to the file, or none; where keys are dropped, the file as it was is kept beside it as FILE.old.
 
     A key that is there by now is not added again. Raises MusterError when the file has come to hold another key for a name meanwhile,
@@ -134,7 +134,7 @@ def write(path: str, changes: Collection[Change], *, hash_names: bool) -> None:
         raise MusterError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _changed(data: bytes, path: str, changes: Collection[Change], *, hash_names: bool) -> bytes:
+def _changed(data: bytes, path: str, changes: Collection[PinChange], *, hash_names: bool) -> bytes:
     known_hosts = KnownHosts.parse(data, path)
     new: list[tuple[str, bytes]] = []
     for change in changes:

@@ -25,7 +25,7 @@ MAX_KEY = 100               # characters of one folded key; YAML allows 1024, a 
 
 
 @dataclass(frozen=True)
-class Want:
+class DesiredValues:
     """The values that nodes are to have under one key; `otherwise` holds for a node of which no entry says anything.
 
     Nodes in `settled` have their value already: they are not written for, and count where all nodes of a set must agree. With
@@ -40,7 +40,7 @@ class Want:
     meaning: Callable[[Any], Any] = lambda value: value
 
 
-def change(text: str, source: str, wants: Iterable[Want], add: Document, meant: Callable[[Inventory], Mapping[str, Node]],
+def change(text: str, source: str, wants: Iterable[DesiredValues], add: Document, meant: Callable[[Inventory], Mapping[str, Node]],
            groups: Mapping[str, str], loaded: LoadedInventory, skus: Any = None) -> str:
     """The text after all wants, with the entries `add` and the groups given; it loads, and every node is exactly as `meant` says.
 
@@ -92,7 +92,7 @@ def _entries(document: Document, groups: Mapping[str, Any], key: Path) -> Iterat
         yield _Entry(text, names, len(names) == 1 and "@" not in text, _get(held, key))
 
 
-def _place(document: Document, groups: Mapping[str, Any], want: Want, by_sets: bool) -> None:
+def _place(document: Document, groups: Mapping[str, Any], want: DesiredValues, by_sets: bool) -> None:
     """Changes the document so that the nodes have the values wanted, as far as entries can tell."""
     entries = list(_entries(document, groups, want.key))
     if by_sets:
@@ -129,7 +129,7 @@ def _place(document: Document, groups: Mapping[str, Any], want: Want, by_sets: b
             _put(document, text, want.key, value)
 
 
-def _shrink(document: Document, entries: list[_Entry], want: Want) -> list[_Entry]:
+def _shrink(document: Document, entries: list[_Entry], want: DesiredValues) -> list[_Entry]:
     """Takes nodes that are to have another value out of sets that say nothing but this key."""
     renamed: dict[str, str] = {}
     after: list[_Entry] = []
@@ -151,7 +151,7 @@ def _shrink(document: Document, entries: list[_Entry], want: Want) -> list[_Entr
     return after
 
 
-def _change_sets(document: Document, entries: list[_Entry], want: Want) -> None:
+def _change_sets(document: Document, entries: list[_Entry], want: DesiredValues) -> None:
     """Changes sets of which every node is to have one value; the widest first, and none that would then disagree with another."""
     sets = sorted((entry for entry in entries if not entry.own), key=lambda entry: -len(entry.names))
     covered: set[str] = set()
@@ -184,7 +184,7 @@ def _change_sets(document: Document, entries: list[_Entry], want: Want) -> None:
         covered |= entry.names
 
 
-def _equal(want: Want, one: Any, other: Any) -> bool:
+def _equal(want: DesiredValues, one: Any, other: Any) -> bool:
     if one is NOTHING or other is NOTHING:
         return one is other
     return same(want.meaning(one), want.meaning(other))

@@ -67,7 +67,7 @@ class SshOptions:
 
 
 @dataclass(frozen=True)
-class Target:
+class SshTarget:
     """All that a connection to one node needs: the inventory over ssh_config over the defaults.
 
     `identity_files` were asked for when `identities_given`; else they are the usual ones, which need not exist.
@@ -120,13 +120,13 @@ def options_for(
     return (config if config is not None else default_config()).lookup(name, address=address, user=user, port=port)
 
 
-def resolve(node: Node, options: SshOptions) -> Target:
+def resolve(node: Node, options: SshOptions) -> SshTarget:
     """The node's own values over the options over the defaults of ssh."""
     ssh = _home() / ".ssh"
     jump = node.proxy_jump if node.proxy_jump is not None else options.proxy_jump
     users = node.known_hosts_file or options.user_known_hosts_files
     machines = options.global_known_hosts_files
-    return Target(
+    return SshTarget(
         name=node.name,
         hostname=node.address or options.hostname,
         port=node.port or options.port or 22,
@@ -147,7 +147,7 @@ def resolve(node: Node, options: SshOptions) -> Target:
     )
 
 
-def target_for(node: Node, config: SshConfig | None = None) -> Target:
+def target_for(node: Node, config: SshConfig | None = None) -> SshTarget:
     """`options_for` and `resolve` in one, so that Match blocks and tokens see what the inventory gives."""
     return resolve(node, options_for(node.name, config, address=node.address, user=node.user, port=node.port))
 

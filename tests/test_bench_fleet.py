@@ -24,8 +24,8 @@ from healthcheck.model.outcome import Finding, NodeReport, NodeState, Repair, Re
 from healthcheck.ruleset.ruleset import load_ruleset  # noqa: E402
 from healthcheck.store.file import opened  # noqa: E402
 from healthcheck.store.history import Problem  # noqa: E402
-from healthcheck.store.readings import Component, Readings  # noqa: E402
-from healthcheck.store.sweeps import Sweep, record  # noqa: E402
+from healthcheck.store.readings import Component, NodeReadings  # noqa: E402
+from healthcheck.store.sweeps import SweepRecord, record  # noqa: E402
 from healthcheck.triage.gather import gather  # noqa: E402
 from healthcheck.triage.policyload import load_policy  # noqa: E402
 from inventory.model import Node  # noqa: E402
@@ -157,9 +157,9 @@ def test_the_values_of_the_simulation_are_those_that_sweeps_leave_in_a_real_stor
                 report = NodeReport("gpu00000", state_of([found]), "", (found,))
                 boot = sum(tick >= each for each in boots | boards)
                 parts = (Component("gpu", "0000:1b:00.0", f"S00000-{board}-0", subject),)
-                read = {"gpu00000": Readings(parts, (), frozenset({"gpu"}), f"boot-{boot}")}
+                read = {"gpu00000": NodeReadings(parts, (), frozenset({"gpu"}), f"boot-{boot}")}
             profiles = ("bringup",) if tick in looks else ()
-            record(store, Sweep(clock(tick), clock(tick) + 9, False, "test", "digest", profiles), [report], read)
+            record(store, SweepRecord(clock(tick), clock(tick) + 9, False, "test", "digest", profiles), [report], read)
             real = gather(store, [Node("gpu00000")], policy, clock(tick)).nodes[0]
             value = memory.past(0, tick, (), None)
             assert list(map(told, value.problems)) == list(map(told, real.problems)), tick

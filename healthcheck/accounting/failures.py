@@ -13,14 +13,14 @@ from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Severity
 from healthcheck.model.problem import Problem
 from healthcheck.triage.faults import MERELY_NEW, of
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.policy import TriagePolicy
 
 _HOUR = 3600.0
 _BEFORE = _HOUR     # an incident is known later than what its nodes show first: sweeps must have confirmed it
 
 
 @dataclass(frozen=True)
-class Failure:
+class NodeFailure:
     """One failure of one node; `ended` is None while it lasts. `shared`: it was part of an incident, whose cause is not the node's own."""
 
     node: str
@@ -32,7 +32,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Together:
+class IncidentSpan:
     """When these nodes were one incident; `ended` is None while they are."""
 
     nodes: frozenset[str]
@@ -40,13 +40,13 @@ class Together:
     ended: float | None
 
 
-def failures(problems: Iterable[Problem], policy: Policy, incidents: Sequence[Together] = ()) -> list[Failure]:
+def failures(problems: Iterable[Problem], policy: TriagePolicy, incidents: Sequence[IncidentSpan] = ()) -> list[NodeFailure]:
     """The failures of all nodes, by node and time. What comes back within the policy's `repeat.apart_hours` is the same failure."""
     by_node: dict[str, list[tuple[Problem, FaultKind]]] = defaultdict(list)
     for problem in problems:
         if (kind := counted(problem, policy)) is not None:
             by_node[problem.node].append((problem, kind))
-    of_node: dict[str, list[Together]] = defaultdict(list)
+    of_node: dict[str, list[IncidentSpan]] = defaultdict(list)
     for one in incidents:
         for node in one.nodes:
             of_node[node].append(one)
@@ -54,7 +54,7 @@ def failures(problems: Iterable[Problem], policy: Policy, incidents: Sequence[To
             for group in _apart(by_node[node], policy.repeat.apart_hours * _HOUR)]
 
 
-def counted(problem: Problem, policy: Policy) -> FaultKind | None:
+def counted(problem: Problem, policy: TriagePolicy) -> FaultKind | None:
     """The kind of fault that such a problem is of, if the policy isolates for it and enough sweeps saw it."""
     what = of(problem)
     kind = policy.kind(what, problem.rule, Severity(problem.severity)) if what is not None else None
@@ -85,9 +85,9 @@ def _apart(found: list[tuple[Problem, FaultKind]], apart: float) -> Iterable[lis
     yield group
 
 
-def _failure(node: str, group: list[tuple[Problem, FaultKind]], policy: Policy, incidents: Sequence[Together]) -> Failure:
+def _failure(node: str, group: list[tuple[Problem, FaultKind]], policy: TriagePolicy, incidents: Sequence[IncidentSpan]) -> NodeFailure:
     worst, kind = min(group, key=lambda pair: policy.kinds.index(pair[1]))
     began = group[0][0].began
     ends = [problem.ended for problem, _ in group if problem.ended is not None]
     shared = any(one.began - _BEFORE <= began and (one.ended is None or began <= one.ended) for one in incidents)
-    return Failure(node, began, max(ends) if len(ends) == len(group) else None, kind.id, component(worst), shared)
+    return NodeFailure(node, began, max(ends) if len(ends) == len(group) else None, kind.id, component(worst), shared)

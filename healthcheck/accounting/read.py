@@ -6,21 +6,21 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from healthcheck.accounting.failures import Together, failures
+from healthcheck.accounting.failures import IncidentSpan, failures
 from healthcheck.accounting.service import Span, both, watched, without
-from healthcheck.accounting.summary import Told
-from healthcheck.accounting.times import Held
-from healthcheck.store.cordons import State
+from healthcheck.accounting.summary import SummaryInput
+from healthcheck.accounting.times import CordonSpan
+from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.history import problems
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.policy import TriagePolicy
 
 _HOUR = 3600.0
 
 
 def read(
-    store: Store, nodes: Collection[str] | None, policy: Policy, since: float, now: float, groups: Mapping[str, Mapping[str, str]],
-) -> Told:
+    store: Store, nodes: Collection[str] | None, policy: TriagePolicy, since: float, now: float, groups: Mapping[str, Mapping[str, str]],
+) -> SummaryInput:
     """What is stored of these nodes, or of all, from `since` to `now`; raises StoreError."""
     sweeps = [(row[0], row[1]) for row in store.rows("SELECT started, nodes FROM sweep WHERE started <= ? ORDER BY started", now)]
     most = max((number for _, number in sweeps), default=0)
@@ -30,9 +30,9 @@ def read(
     service = {node: both(without(spans, away.get(node, ())), ran) for node, spans in seen.items()}
     # One failure may go on from before; the ends of others say where it began.
     found = problems(store, None, since - policy.repeat.apart_hours * _HOUR)
-    together = [Together(frozenset(json.loads(row[0])), row[1], row[2]) for row in store.rows(
+    together = [IncidentSpan(frozenset(json.loads(row[0])), row[1], row[2]) for row in store.rows(
         "SELECT nodes, began, ended FROM incident WHERE ended IS NULL OR ended >= ?", since)]
-    return Told(
+    return SummaryInput(
         failures((problem for problem in found if problem.node in service), policy, together),
         {node: spans for node, spans in service.items() if spans}, first,
         # What looked at few nodes says nothing of when the others were last seen well.
@@ -59,11 +59,11 @@ def _away(store: Store, now: float) -> Mapping[str, list[Span]]:
     return away
 
 
-def _held(store: Store) -> Mapping[str, list[Held]]:
+def _held(store: Store) -> Mapping[str, list[CordonSpan]]:
     """By node the cordons that were made, oldest first."""
-    held: dict[str, list[Held]] = defaultdict(list)
+    held: dict[str, list[CordonSpan]] = defaultdict(list)
     for node, began, ended, state in store.rows(
             "SELECT cordon.node, began, ended, state FROM cordon JOIN ledger ON ledger.id = line "
             "WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY began, cordon.id"):
-        held[node].append(Held(node, began, ended, state == State.RELEASED.value))
+        held[node].append(CordonSpan(node, began, ended, state == CordonState.RELEASED.value))
     return held

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from healthcheck.accounting import chance
-from healthcheck.accounting.failures import Failure
+from healthcheck.accounting.failures import NodeFailure
 from healthcheck.accounting.service import Span, seconds, within
-from healthcheck.accounting.times import Course, Held, Kept, Spread, courses, spread
+from healthcheck.accounting.times import CordonSpan, DurationStats, FailureTimeline, IsolationOutcome, courses, spread
 
 WEEK = 7 * 86400.0
 WORST = 0.10        # the share of nodes that are asked how much of all failures is theirs
@@ -28,15 +28,15 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """One cause, component, rack or SKU. `unseen`: from the sweep before to the one that saw a failure first. Durations in seconds."""
 
     key: str
     rate: Rate
     nodes: int
-    unseen: Spread
-    isolate: Spread
-    back: Spread
+    unseen: DurationStats
+    isolate: DurationStats
+    back: DurationStats
     already: int
     never: int
     out: int
@@ -63,36 +63,36 @@ class Summary:
     since: float
     now: float
     nodes: int
-    total: Row
-    tables: Mapping[str, tuple[Row, ...]]
+    total: SummaryRow
+    tables: Mapping[str, tuple[SummaryRow, ...]]
     weekly: Rate
     worst: Worst
     first: int
     shared: int
     outside: int
-    interval: Spread
-    out: tuple[Held, ...]
+    interval: DurationStats
+    out: tuple[CordonSpan, ...]
 
 
 @dataclass(frozen=True)
-class Told:
+class SummaryInput:
     """What a summary is made of. `service` is, by node, the time that counts, and `first` when each was first looked at; `sweeps` are the
     beginnings of those that looked at most nodes, sorted; `held` our cordons by node, sorted; `groups` by what is grouped by, what a node
     belongs to."""
 
-    failures: Sequence[Failure]
+    failures: Sequence[NodeFailure]
     service: Mapping[str, Sequence[Span]]
     first: Mapping[str, float]
     sweeps: Sequence[float]
-    held: Mapping[str, Sequence[Held]]
+    held: Mapping[str, Sequence[CordonSpan]]
     groups: Mapping[str, Mapping[str, str]]
 
 
-BY_FAILURE: Mapping[str, Callable[[Failure], str]] = {
+BY_FAILURE: Mapping[str, Callable[[NodeFailure], str]] = {
     "cause": lambda failure: failure.cause, "component": lambda failure: failure.component}
 
 
-def summary(told: Told, since: float, now: float, by: Iterable[str]) -> Summary:
+def summary(told: SummaryInput, since: float, now: float, by: Iterable[str]) -> Summary:
     """The summary of what `told` holds, with a table for each of `by`: "cause", "component", or one of `told.groups`."""
     begun = [failure for failure in told.failures if since <= failure.began <= now and failure.node in told.service]
     shared = [failure for failure in begun if failure.shared]
@@ -119,11 +119,11 @@ def rate(failures: int, node_weeks: float) -> Rate:
 
 
 def _table(
-    name: str, found: Sequence[Course], time: Mapping[str, float], weeks: float, group: Mapping[str, str],
-) -> tuple[Row, ...]:
+    name: str, found: Sequence[FailureTimeline], time: Mapping[str, float], weeks: float, group: Mapping[str, str],
+) -> tuple[SummaryRow, ...]:
     """A row for each group, those with most failures first; the time of a rack or a SKU is that of its own nodes."""
     of = BY_FAILURE.get(name) or (lambda failure: group.get(failure.node, ""))
-    there: dict[str, list[Course]] = defaultdict(list)
+    there: dict[str, list[FailureTimeline]] = defaultdict(list)
     for course in found:
         there[of(course.failure)].append(course)
     times: dict[str, float] = dict.fromkeys(there, weeks)
@@ -135,15 +135,16 @@ def _table(
     return tuple(sorted(rows, key=lambda row: (-row.rate.failures, row.key)))
 
 
-def _row(key: str, found: Sequence[Course], weeks: float) -> Row:
+def _row(key: str, found: Sequence[FailureTimeline], weeks: float) -> SummaryRow:
     kept = Counter(course.kept for course in found)
-    return Row(
+    return SummaryRow(
         key, rate(len(found), weeks), len({course.failure.node for course in found}), spread(course.unseen for course in found),
-        spread(course.isolate for course in found), spread(course.back for course in found), kept[Kept.ALREADY], kept[Kept.NEVER],
+        spread(course.isolate for course in found), spread(course.back for course in found), kept[IsolationOutcome.ALREADY],
+        kept[IsolationOutcome.NEVER],
         sum(course.out for course in found))
 
 
-def _worst(found: Sequence[Failure], nodes: int) -> Worst:
+def _worst(found: Sequence[NodeFailure], nodes: int) -> Worst:
     often = sorted(Counter(failure.node for failure in found).items(), key=lambda pair: (-pair[1], pair[0]))
     most = math.ceil(nodes * WORST)
     again = tuple(pair for pair in often if pair[1] > 1)

@@ -18,7 +18,7 @@ from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset.profile import Profile
-from healthcheck.ruleset.rule import Number, Proven, Rule, Unsupported
+from healthcheck.ruleset.rule import Number, Proven, Rule, UnsupportedPolicy
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
 from healthcheck.xid.xidtable import XidTable
@@ -111,7 +111,7 @@ def _rule_from_plain(plain: dict[str, Any]) -> Rule:
     return Rule(
         id=plain["id"], checked=known or _missing(plain), severity=Severity(plain["severity"]),
         parameters={name: _parameter(value) for name, value in plain["parameters"].items()} if known else {},
-        unsupported=Unsupported(plain["unsupported"]), effect=Effect(plain["effect"]), remedy=plain["remedy"], source=plain["source"],
+        unsupported=UnsupportedPolicy(plain["unsupported"]), effect=Effect(plain["effect"]), remedy=plain["remedy"], source=plain["source"],
         proven=Proven(plain["proven"]), origin_file=plain["origin_file"], owner=Owner(plain["owner"]),
         overridden=tuple(plain["overridden"]), disabled=plain["disabled"] if known else "",
         formerly=tuple(plain.get("formerly", ())),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from healthcheck.agent import metrics
 from healthcheck.agent.compiled import on_a_node, read_rules
-from healthcheck.agent.said import Said, nagios
+from healthcheck.agent.said import AgentOutput, nagios
 from healthcheck.agent.unjudged import failed, unknown
 from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
 from healthcheck.collector.reply import decode
@@ -27,14 +27,14 @@ from inventory.text import clean
 from inventory.transport.base import Reply
 
 if TYPE_CHECKING:
-    from healthcheck.agent.keep import Folder
+    from healthcheck.agent.keep import StateFolder
     from healthcheck.agent.main import Installed
-    from healthcheck.agent.recorder import Look
+    from healthcheck.agent.recorder import CollectorReply
 
 _CRITICAL = 2
 
 
-def judged(found: Installed, look: Look, result: dict[str, Any], state: Folder, began: float) -> Said:
+def judged(found: Installed, look: CollectorReply, result: dict[str, Any], state: StateFolder, began: float) -> AgentOutput:
     """What this look says of this node; where it cannot be judged, unknown, and whose fault that is."""
     if look.stage:
         return unknown(failed(look, result), result, f"{look.stage}: {look.reason}", Origin.NODE.value, began)
@@ -62,7 +62,7 @@ def judged(found: Installed, look: Look, result: dict[str, Any], state: Folder, 
     took = time.time() - began
     line = f"{report.state.value}{': ' + report.reason if report.reason else ''}"
     origin = None if report.state is not NodeState.UNKNOWN else _origin(report)
-    return Said(
+    return AgentOutput(
         dict(result, judged=True, recording=to_json(recording), previous=None if previous is None else to_json(previous)),
         dict(result, judged=True, state=report.state.value, reason=report.reason, origin=origin, code=code, nagios=severe, counts=counts,
              seconds=round(took, 3), report=document.node(report), kept=packed[1], look=base64.b64encode(packed[0]).decode()),

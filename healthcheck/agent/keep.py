@@ -24,7 +24,7 @@ class Unkept(Exception):
     """The state folder, or what is in it, cannot be used; one line."""
 
 
-class Folder:
+class StateFolder:
     """The state folder, of which this run is the only one, until the process ends."""
 
     def __init__(self, path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from healthcheck.agent import quick, recorder
-from healthcheck.agent.keep import Busy, Folder, Unkept, whole
+from healthcheck.agent.keep import Busy, StateFolder, Unkept, whole
 from healthcheck.agent.unjudged import unjudged
 from healthcheck.model.places import METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, STATE
 from inventory.errors import MusterError
@@ -124,7 +124,7 @@ def _bound(code: int, options: argparse.Namespace) -> None:
 
 
 def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> int:
-    state = Folder(Path(options.state))
+    state = StateFolder(Path(options.state))
     found = installed(options.bundle)
     occasion = found.node.get("occasion", "timer") if options.profile is None else options.profile
     own = found.node["node"].get("profile") or ""
@@ -184,7 +184,7 @@ def _slow(number: int, frame: object) -> NoReturn:
     raise TimeoutError(f"it took longer than {_FETCH_S:g} s")
 
 
-def _look(found: Installed, probes: dict[str, Any], root: str) -> recorder.Look:
+def _look(found: Installed, probes: dict[str, Any], root: str) -> recorder.CollectorReply:
     asked = dict(probes, schema="muster.probes/1", probes=[found.rules["probes"][probe] for probe in probes["probes"]])
     # Never longer than leaves time to judge and to write.
     asked["seconds"] = min(probes["seconds"], LIMIT_S - recorder.SLACK_S - 10.0)

@@ -10,22 +10,22 @@ from healthcheck.exporter import nodes
 from healthcheck.exporter.fleet import BUILD
 from healthcheck.exporter.source import NodeNow
 from healthcheck.facts.base import Captures
-from healthcheck.model.exposition import GAUGE, Family
+from healthcheck.model.exposition import GAUGE, MetricFamily
 from healthcheck.model.outcome import NodeReport
 from healthcheck.model.recording import Recording
 from healthcheck.store import newest
-from healthcheck.store.shown import Shown, shown
+from healthcheck.store.shown import Telemetry, shown
 from inventory.model import Node
 
-PERIOD = Family("muster_agent_period_seconds", GAUGE,
-                "How often a node's timer looks; a result that is older than two of these says nothing.", ("node",))
-TOOK = Family("muster_agent_run_seconds", GAUGE, "What the agent's newest run took.", ("node",))
-RULES = Family("muster_agent_info", GAUGE, "By which rules and which installed copy the agent's newest run judged; always 1.",
-               ("bundle", "node", "rules"))
+PERIOD = MetricFamily("muster_agent_period_seconds", GAUGE,
+                      "How often a node's timer looks; a result that is older than two of these says nothing.", ("node",))
+TOOK = MetricFamily("muster_agent_run_seconds", GAUGE, "What the agent's newest run took.", ("node",))
+RULES = MetricFamily("muster_agent_info", GAUGE, "By which rules and which installed copy the agent's newest run judged; always 1.",
+                     ("bundle", "node", "rules"))
 FAMILIES = (PERIOD, TOOK, RULES, BUILD)
 
 
-def seen(recording: Recording) -> Shown | None:
+def seen(recording: Recording) -> Telemetry | None:
     """What a look shows beside its results; None where there was no look."""
     return shown(recording, Captures(recording)) if recording.host is not None else None
 

@@ -26,7 +26,7 @@ _HEAD = 4096
 _NOISE = 4096
 
 
-class Look(NamedTuple):
+class CollectorReply(NamedTuple):
     """One look: the collector's answer as it came, or the stage at which there was none and why. `received` is this machine's clock."""
 
     received: float
@@ -43,13 +43,13 @@ class NoAnswer(Exception):
         self.stage = stage
 
 
-def look(source: bytes, probes: dict[str, Any], extras: dict[str, bytes], words: Sequence[str] = (), root: str = "") -> Look:
+def look(source: bytes, probes: dict[str, Any], extras: dict[str, bytes], words: Sequence[str] = (), root: str = "") -> CollectorReply:
     """One look at this machine."""
     try:
         body = collect(source, probes, extras, words, root)
-        return Look(time.time(), body)
+        return CollectorReply(time.time(), body)
     except NoAnswer as error:
-        return Look(time.time(), b"", error.stage, str(error))
+        return CollectorReply(time.time(), b"", error.stage, str(error))
 
 
 def collect(source: bytes, probes: dict[str, Any], extras: dict[str, bytes], words: Sequence[str] = (), root: str = "") -> bytes:

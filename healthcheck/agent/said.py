@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-class Said(NamedTuple):
+class AgentOutput(NamedTuple):
     """The two documents of the state folder, the text for node_exporter, and the line for a person or for Nagios.
 
     `remember` keeps what the next run compares with; it is called once `look` is kept.

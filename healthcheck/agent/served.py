@@ -19,12 +19,12 @@ from typing import Any
 from healthcheck.agent import metrics
 from healthcheck.agent.keep import MOST
 from healthcheck.config.codec import from_plain
-from healthcheck.exporter.source import Fleet, NodeNow
+from healthcheck.exporter.source import FleetStatus, NodeNow
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.places import RESULT, SCHEMA
 from healthcheck.store import newest
 from healthcheck.store.newest import Newest
-from healthcheck.store.shown import Shown
+from healthcheck.store.shown import Telemetry
 from inventory.model import Node
 from inventory.text import clean
 
@@ -61,7 +61,7 @@ class AgentSource:
         self._held: _Result | str = ""
         self._told: tuple[object, ...] = ()
 
-    def read(self, now: float) -> Fleet | None:
+    def read(self, now: float) -> FleetStatus | None:
         """The node, of which nothing is known where its result cannot be believed."""
         held = self._result()
         trouble = held if isinstance(held, str) else self._unbelievable(held, now)
@@ -71,9 +71,9 @@ class AgentSource:
         self._told = (held, trouble, aged)
         if isinstance(held, str) or trouble:
             name = held.node.name if isinstance(held, _Result) else self._node.name if self._node is not None else _here()
-            return Fleet((NodeNow(name, self._node, None),), None, trouble)
+            return FleetStatus((NodeNow(name, self._node, None),), None, trouble)
         # The page knows by the clock when it is too old, which is good as long as the clock has gone on as time did.
-        return Fleet((NodeNow(held.node.name, held.node, held.newest),), None, aged, stale=PERIODS * held.period, more=held.more)
+        return FleetStatus((NodeNow(held.node.name, held.node, held.newest),), None, aged, stale=PERIODS * held.period, more=held.more)
 
     def close(self) -> None:
         """There is nothing to let go of."""
@@ -135,7 +135,7 @@ def _result(data: bytes, node: Node | None) -> _Result:
         now = newest.decoded(name, when, rules, look, told["kept"])
     else:
         kept = json.loads(told["kept"]) if told.get("kept") else {}
-        now = Newest(name, when, rules, NodeState.UNKNOWN.value, _text(told, "reason"), "agent", None, {}, (), None, Shown(),
+        now = Newest(name, when, rules, NodeState.UNKNOWN.value, _text(told, "reason"), "agent", None, {}, (), None, Telemetry(),
                      kept.get("totals", {}), kept.get("xids"))
     if now.state not in {state.value for state in NodeState} or now.state != told["state"]:
         raise _Unread("names no state, or two")

@@ -6,11 +6,11 @@ import base64
 import time
 from typing import TYPE_CHECKING, Any
 
-from healthcheck.agent.said import Said, nagios
+from healthcheck.agent.said import AgentOutput, nagios
 
 if TYPE_CHECKING:
-    from healthcheck.agent.keep import Folder
-    from healthcheck.agent.recorder import Look
+    from healthcheck.agent.keep import StateFolder
+    from healthcheck.agent.recorder import CollectorReply
 
 STATES = ("unhealthy", "unknown", "degraded", "healthy")
 # As `healthcheck.exporter.nodes` and `healthcheck.agent.metrics` say it, which this Python cannot read; a test compares them.
@@ -19,7 +19,7 @@ _NEWEST = "When the sweep began whose results are a node's newest, in seconds si
 _PERIOD = "How often a node's timer looks; a result that is older than two of these says nothing."
 
 
-def unjudged(look: Look, result: dict[str, Any], state: Folder, began: float) -> Said:
+def unjudged(look: CollectorReply, result: dict[str, Any], state: StateFolder, began: float) -> AgentOutput:
     """What is said of a look that home is to judge: its answer is kept as it came, with the one before it to compare with."""
     if look.stage:
         return unknown(failed(look, result), result, f"{look.stage}: {look.reason}", "node", began)
@@ -28,16 +28,16 @@ def unjudged(look: Look, result: dict[str, Any], state: Folder, began: float) ->
     return unknown(dict(result, **held), result, f"judged at home: Python {result['python']} records only", "muster", began)
 
 
-def failed(look: Look, result: dict[str, Any]) -> dict[str, Any]:
+def failed(look: CollectorReply, result: dict[str, Any]) -> dict[str, Any]:
     """The document of a look that came to nothing."""
     return dict(result, recording={"schema": "muster.recording/1", "node": result["node"], "received": look.received,
                                    "failure": {"stage": look.stage, "reason": look.reason}})
 
 
-def unknown(look: dict[str, Any], result: dict[str, Any], reason: str, origin: str, began: float) -> Said:
+def unknown(look: dict[str, Any], result: dict[str, Any], reason: str, origin: str, began: float) -> AgentOutput:
     """What is said of a node of which nobody here can say how it is; `look` is the document for home."""
     whole = dict(result, judged=False, state="unknown", reason=reason, origin=origin, code=3, nagios=3, counts={})
-    return Said(
+    return AgentOutput(
         dict(look, judged=False), whole, page(result["node"], result["time"], result["period"]), f"{result['node']}: unknown: {reason}",
         nagios(3, reason, {}, time.time() - began), lambda: None)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from healthcheck.baseline.flags import is_known_fault
 from healthcheck.config.entry import nearest
 from healthcheck.kernellog.masking import template
-from healthcheck.kernellog.model import Baseline, Known, Phase
+from healthcheck.kernellog.model import Baseline, KnownTemplate, Phase
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -17,7 +17,7 @@ _ID_LENGTH = 7
 
 
 @dataclass(frozen=True)
-class By:
+class ApprovalRule:
     """The rule of bulk approval: on at least this share of the nodes, in at least so many boots, all of it said in these phases."""
 
     seen_on: float | None = None
@@ -29,18 +29,18 @@ class By:
         """Whether it takes anything at all: without a rule nothing is approved in bulk."""
         return self.seen_on is not None or self.boots is not None or bool(self.phases)
 
-    def takes(self, one: Known, nodes: int) -> bool:
+    def takes(self, one: KnownTemplate, nodes: int) -> bool:
         """Whether this template meets it, of so many nodes."""
         enough = self.seen_on is None or one.nodes >= self.seen_on * nodes
         return enough and (self.boots is None or one.boots >= self.boots) and (not self.phases or set(one.phases) <= set(self.phases))
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ApprovalSelection:
     """What is to be approved, and what a rule would have taken but for its flags."""
 
-    approved: tuple[Known, ...]
-    held_back: tuple[Known, ...] = ()
+    approved: tuple[KnownTemplate, ...]
+    held_back: tuple[KnownTemplate, ...] = ()
 
 
 def short_id(template: str) -> str:
@@ -48,7 +48,7 @@ def short_id(template: str) -> str:
     return hashlib.sha256(template.encode("utf-8", "surrogatepass")).hexdigest()[:_ID_LENGTH]
 
 
-def choose(baseline: Baseline, names: Sequence[str], rule: By, *, flagged: bool) -> Chosen:
+def choose(baseline: Baseline, names: Sequence[str], rule: ApprovalRule, *, flagged: bool) -> ApprovalSelection:
     """What `names` (ids, lines, or beginnings of templates) mean, of it what meets the rule; without names, all that meets it.
 
     `baseline` has its flags worked out anew. Raises UsageError for a name of nothing, for a known fault that is named, and for a
@@ -61,16 +61,16 @@ def choose(baseline: Baseline, names: Sequence[str], rule: By, *, flagged: bool)
         if flagged:
             raise UsageError("--flagged approves what is named one by one: give the ids that `muster baseline review` shows")
         met = [one for one in baseline.proposed.values() if rule.takes(one, baseline.nodes)]
-        return Chosen(tuple(one for one in met if not one.flags), tuple(one for one in met if one.flags))
-    found: dict[str, Known] = {}
+        return ApprovalSelection(tuple(one for one in met if not one.flags), tuple(one for one in met if one.flags))
+    found: dict[str, KnownTemplate] = {}
     for name in names:
         for one in _named(baseline, name, flagged=flagged):
             if rule.takes(one, baseline.nodes):
                 found[one.template] = one
-    return Chosen(tuple(found.values()))
+    return ApprovalSelection(tuple(found.values()))
 
 
-def _named(baseline: Baseline, name: str, *, flagged: bool) -> list[Known]:
+def _named(baseline: Baseline, name: str, *, flagged: bool) -> list[KnownTemplate]:
     by_id = [one for one in baseline.proposed.values() if short_id(one.template) == name]
     by_line = baseline.proposed.get(template(name))
     begins = [one for one in baseline.proposed.values() if name and one.template.startswith(name)]
@@ -97,7 +97,7 @@ def _nothing(baseline: Baseline, name: str) -> str:
     return f"{short(name)}: nothing that is proposed has this id or begins so{hint}; see: muster baseline review {baseline.file}"
 
 
-def approve(baseline: Baseline, chosen: Sequence[Known], by: str, why: str) -> Baseline:
+def approve(baseline: Baseline, chosen: Sequence[KnownTemplate], by: str, why: str) -> Baseline:
     """The baseline in which these are known, and by whom and why, and are no proposals any more."""
     known = {**baseline.known, **{one.template: replace(one, by=by, why=why, flags=()) for one in chosen}}
     proposed = {text: one for text, one in baseline.proposed.items() if text not in known}

@@ -10,7 +10,7 @@ from typing import Any
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.scope import fitting, words
 from healthcheck.facts.values import Fact, Unmeasured
-from healthcheck.kernellog.model import Baseline, Entry, Kind, Scope, Told
+from healthcheck.kernellog.model import Baseline, CatalogueEntry, KernelEventKind, KernelMessage, Scope
 from healthcheck.model.outcome import Origin, Severity
 
 KERNEL_CATALOGUE = "kernel_catalogue"
@@ -37,15 +37,15 @@ class KernelCatalogue(Fact):
     catalogue: Catalogue
 
     @cached_property
-    def by_template(self) -> dict[str, Entry | None]:
+    def by_template(self) -> dict[str, CatalogueEntry | None]:
         """What was looked up."""
         return {}
 
     @cached_property
-    def _newest(self) -> list[tuple[frozenset[str], Mapping[str, Entry]]]:
+    def _newest(self) -> list[tuple[frozenset[str], Mapping[str, CatalogueEntry]]]:
         return []
 
-    def entries(self, templates: frozenset[str]) -> Mapping[str, Entry] | None:
+    def entries(self, templates: frozenset[str]) -> Mapping[str, CatalogueEntry] | None:
         """By template those that know its lines; None where one of them was not met before, of which a line must be looked at."""
         if self._newest and self._newest[0][0] is templates:
             return self._newest[0][1]
@@ -55,26 +55,26 @@ class KernelCatalogue(Fact):
         self._newest[:] = [(templates, found)]
         return found
 
-    def entry(self, told: Told) -> Entry | None:
+    def entry(self, told: KernelMessage) -> CatalogueEntry | None:
         """The entry that knows this event: the one that knows its head, or a worse one that knows another of its lines."""
         found = self._of_head(told)
-        if told.kind is Kind.LINE:
+        if told.kind is KernelEventKind.LINE:
             return found
         entries = {entry.id: entry for line in told.lines if (entry := self.catalogue.find(line.text)) is not None}
         worst = min(entries.values(), key=_rank, default=None)
         return worst if worst is not None and (found is None or _rank(worst) < _rank(found)) else found
 
-    def emitter(self, entry: Entry, told: Told) -> str:
+    def emitter(self, entry: CatalogueEntry, told: KernelMessage) -> str:
         """The emitter in whose messages the entry knows this event; empty where each record's SUBSYSTEM= is of another."""
         found = ((line, self.catalogue.emitter(entry, line.text)) for line in told.lines)
         return next((emitter.id for line, emitter in found if emitter is not None and emitter.agrees(line.subsystem)), "")
 
-    def fault(self, told: Told) -> bool:
+    def fault(self, told: KernelMessage) -> bool:
         """Whether it is known, and healthy machines do not say it: then no baseline has a say."""
         entry = self.entry(told)
         return entry is not None and not entry.ordinary
 
-    def _of_head(self, told: Told) -> Entry | None:
+    def _of_head(self, told: KernelMessage) -> CatalogueEntry | None:
         try:
             return self.by_template[told.template]
         except KeyError:
@@ -84,7 +84,7 @@ class KernelCatalogue(Fact):
             return found
 
 
-def _rank(entry: Entry) -> int:
+def _rank(entry: CatalogueEntry) -> int:
     return _WORST_FIRST.index(entry.severity)
 
 

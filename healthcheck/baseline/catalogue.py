@@ -16,7 +16,7 @@ from functools import cached_property
 
 from healthcheck.config.pattern import Pattern
 from healthcheck.kernellog.emitter import KERNEL, Emitter
-from healthcheck.kernellog.model import LONGEST_LINE, Entry
+from healthcheck.kernellog.model import LONGEST_LINE, CatalogueEntry
 from healthcheck.kernellog.quoting import COMM, messages
 from healthcheck.model.outcome import Severity
 
@@ -28,12 +28,12 @@ _WORST_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 _Places = dict[str, frozenset[int]]     # by word, the entries that need it
 
 
-class Known:
+class CompiledEntry:
     """An entry with its patterns, compiled when they are first needed."""
 
     __slots__ = ("_emitters", "_match", "_unless", "entry")
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: CatalogueEntry) -> None:
         self.entry = entry
         self._emitters = entry.emitters or (KERNEL,)
         self._match = Pattern(entry.match)
@@ -66,9 +66,9 @@ class Known:
 class Catalogue:
     """All entries, in the order in which they stand. One that a site has disabled is there to be explained, and knows nothing."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CatalogueEntry, ...]
 
-    def find(self, text: str) -> Entry | None:
+    def find(self, text: str) -> CatalogueEntry | None:
         """The entry that knows this line: of several one that yields to none of them, the worst, and of equals the first; else None.
 
         What a user chose in the line counts for nothing.
@@ -76,7 +76,7 @@ class Catalogue:
         found = [entry for message in messages(text[:LONGEST_LINE]) if (entry := self._find(message)) is not None]
         return min(found, key=lambda entry: _WORST_FIRST.index(entry.severity), default=None)
 
-    def _find(self, text: str) -> Entry | None:
+    def _find(self, text: str) -> CatalogueEntry | None:
         lower = text.lower()
         asked = self._of_words(lower, self._places) if next(self._asked) < _WITHOUT_RUNS else self._of_runs(lower)
         known = [one.entry for one in (self._ranked[place] for place in sorted(asked)) if one.possible(lower) and one.knows(text)]
@@ -100,12 +100,12 @@ class Catalogue:
                         asked |= places
         return asked
 
-    def emitter(self, entry: Entry, text: str) -> Emitter | None:
+    def emitter(self, entry: CatalogueEntry, text: str) -> Emitter | None:
         """As whose message the entry knows this line; None where it does not."""
         known = self._by_entry[entry.id]
         return next(filter(None, map(known.emitter, messages(text[:LONGEST_LINE]))), None)
 
-    def by_id(self, name: str) -> Entry | None:
+    def by_id(self, name: str) -> CatalogueEntry | None:
         """The entry of this id; None where there is none."""
         return self._by_id.get(name)
 
@@ -115,17 +115,17 @@ class Catalogue:
         return itertools.count()
 
     @cached_property
-    def _by_id(self) -> dict[str, Entry]:
+    def _by_id(self) -> dict[str, CatalogueEntry]:
         return {entry.id: entry for entry in self.entries}
 
     @cached_property
-    def _by_entry(self) -> dict[str, Known]:
+    def _by_entry(self) -> dict[str, CompiledEntry]:
         return {known.entry.id: known for known in self._ranked}
 
     @cached_property
-    def _ranked(self) -> list[Known]:
+    def _ranked(self) -> list[CompiledEntry]:
         judged = (entry for entry in self.entries if not entry.disabled)
-        return [Known(entry) for entry in sorted(judged, key=lambda entry: _WORST_FIRST.index(entry.severity))]
+        return [CompiledEntry(entry) for entry in sorted(judged, key=lambda entry: _WORST_FIRST.index(entry.severity))]
 
     @cached_property
     def _places(self) -> _Places:

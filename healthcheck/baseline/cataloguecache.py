@@ -12,7 +12,7 @@ from healthcheck.baseline.catalogueload import load_catalogue
 from healthcheck.config import usercache
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.kernellog.model import Entry
+from healthcheck.kernellog.model import CatalogueEntry
 
 _KIND = "catalogue"
 
@@ -24,7 +24,7 @@ def catalogue(folders: Iterable[Path]) -> Catalogue:
     data = usercache.kept(_KIND, name)
     with contextlib.suppress(ValueError, KeyError, TypeError):
         if data is not None:
-            return Catalogue(from_plain(tuple[Entry, ...], json.loads(data)))
+            return Catalogue(from_plain(tuple[CatalogueEntry, ...], json.loads(data)))
     made = load_catalogue(folders, proven=packaged())
     usercache.keep(_KIND, name, json.dumps(to_plain(made.entries), separators=(",", ":")).encode())
     return made

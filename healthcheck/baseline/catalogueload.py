@@ -27,7 +27,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from healthcheck.baseline.catalogue import Catalogue, Known
+from healthcheck.baseline.catalogue import Catalogue, CompiledEntry
 from healthcheck.config import entry as entries
 from healthcheck.config import linear
 from healthcheck.config.pattern import Pattern
@@ -35,7 +35,7 @@ from healthcheck.config.rulesfolder import called
 from healthcheck.kernellog.emitter import Emitter
 from healthcheck.kernellog.emitterload import load_emitters
 from healthcheck.kernellog.ending import Ending, ending
-from healthcheck.kernellog.model import LONGEST_LINE, Entry
+from healthcheck.kernellog.model import LONGEST_LINE, CatalogueEntry
 from healthcheck.kernellog.quoting import COMM, blanked
 from healthcheck.model.outcome import Owner, Repair, Severity
 from inventory.errors import Mark, RulesError
@@ -83,7 +83,7 @@ def _entries(path: Path) -> list[entries.Entry]:
     return made
 
 
-def _entry(given: entries.Entry, group: str, emitters: Mapping[str, Emitter], ids: Collection[str], proven: Path | None) -> Entry:
+def _entry(given: entries.Entry, group: str, emitters: Mapping[str, Emitter], ids: Collection[str], proven: Path | None) -> CatalogueEntry:
     known = not given.overridden and proven is not None and Path(given.mark.file).parent.parent == proven
     enabled, ordinary = _switch(given, "enabled", True), _switch(given, "ordinary", False)
     match, unless = _pattern(given, "match", known), _pattern(given, "unless", known) if "unless" in given.values else ""
@@ -96,7 +96,7 @@ def _entry(given: entries.Entry, group: str, emitters: Mapping[str, Emitter], id
     xid = given.values.get("xid", "")
     if xid not in ("", *TABLES):
         raise _wrong(given, "xid", f"expected one of {', '.join(TABLES)}, got {entries.kind_of(xid)}")
-    made = Entry(
+    made = CatalogueEntry(
         id=given.name, match=match, unless=unless, severity=_member(given, "severity", Severity), meaning=_text(given, "meaning"),
         remedy=_text(given, "remedy"), owner=_member(given, "owner", Owner), source=_text(given, "source"), examples=_examples(given),
         group=group, repair=_member(given, "repair", Repair) if "repair" in given.values else None, xid=xid, file=given.mark.file,
@@ -207,17 +207,17 @@ def _examples(given: entries.Entry) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _matched(made: Entry, given: entries.Entry) -> None:
+def _matched(made: CatalogueEntry, given: entries.Entry) -> None:
     """Raises RulesError for an example that the entry does not know."""
-    known = Known(made)
+    known = CompiledEntry(made)
     for example in made.examples:
         text = blanked(example)
         if not known.knows(text):
-            why = "unless takes out" if made.unless and Known(replace(made, unless="")).knows(text) else _why_not(made, text)
+            why = "unless takes out" if made.unless and CompiledEntry(replace(made, unless="")).knows(text) else _why_not(made, text)
             raise _wrong(given, "examples", f"{why} {short(example)}")
 
 
-def _why_not(made: Entry, text: str) -> str:
+def _why_not(made: CatalogueEntry, text: str) -> str:
     if not any(emitter.prefix(text) for emitter in made.emitters):
         return f"none of its emitters ({', '.join(emitter.id for emitter in made.emitters)}) begins"
     if any(Pattern(made.match).begins(text, prefix.end()) >= 0 for one in made.emitters if (prefix := one.prefix(text)) is not None):

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from healthcheck.kernellog.model import Baseline, Known
+from healthcheck.kernellog.model import Baseline, KnownTemplate
 
 _SHARE = 0.1        # of the nodes: less is the chance of which nodes were up
 
 
-class Change(Enum):
+class TemplateChange(Enum):
     """In the order in which they are told."""
 
     NEW = "new"             # in the second only
@@ -26,16 +26,16 @@ class Change(Enum):
 class Different:
     """One template's change; `before` and `after` are None where it is not there."""
 
-    change: Change
+    change: TemplateChange
     template: str
-    before: Known | None
-    after: Known | None
+    before: KnownTemplate | None
+    after: KnownTemplate | None
     shares: tuple[float | None, float | None]
 
 
 def differences(first: Baseline, second: Baseline) -> list[Different]:
     """All of them, by kind and template. Both are as they hold today (`learn.current`)."""
-    order = list(Change)
+    order = list(TemplateChange)
     return sorted(_all(first, second), key=lambda one: (order.index(one.change), one.template))
 
 
@@ -50,20 +50,20 @@ def _all(first: Baseline, second: Baseline) -> Iterator[Different]:
             yield Different(change, template, old, new, shares)
 
 
-def _change(template: str, first: Baseline, second: Baseline, shares: tuple[float | None, float | None]) -> Change | None:
+def _change(template: str, first: Baseline, second: Baseline, shares: tuple[float | None, float | None]) -> TemplateChange | None:
     old, new = shares
     if new is None:
-        return Change.GONE
+        return TemplateChange.GONE
     if template in second.expired and template not in first.expired:
-        return Change.EXPIRED
+        return TemplateChange.EXPIRED
     if old is None:
-        return Change.NEW
+        return TemplateChange.NEW
     if template in second.known and template not in first.known:
-        return Change.APPROVED
+        return TemplateChange.APPROVED
     if template in second.proposed and template not in first.proposed:
-        return Change.WITHDRAWN
-    return Change.SHARE if abs(new - old) > _SHARE else None
+        return TemplateChange.WITHDRAWN
+    return TemplateChange.SHARE if abs(new - old) > _SHARE else None
 
 
-def _share(one: Known | None, of: Baseline) -> float | None:
+def _share(one: KnownTemplate | None, of: Baseline) -> float | None:
     return None if one is None else one.nodes / max(1, of.nodes)

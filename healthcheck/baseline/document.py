@@ -8,7 +8,7 @@ from healthcheck.baseline.approval import short_id
 from healthcheck.baseline.difference import Different
 from healthcheck.baseline.file import SCHEMA
 from healthcheck.baseline.flags import rank
-from healthcheck.kernellog.model import Baseline, Known, Scope
+from healthcheck.kernellog.model import Baseline, KnownTemplate, Scope
 
 
 def document(baseline: Baseline) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def document(baseline: Baseline) -> dict[str, Any]:
     }
 
 
-def entry(one: Known, baseline: Baseline) -> dict[str, Any]:
+def entry(one: KnownTemplate, baseline: Baseline) -> dict[str, Any]:
     """One template; `share` is of the baseline's nodes, and `on` names them where they are not all."""
     return {
         "id": short_id(one.template), "template": one.template, "phases": [phase.value for phase in one.phases], "nodes": one.nodes,

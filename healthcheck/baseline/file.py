@@ -32,7 +32,7 @@ from pathlib import Path
 
 from healthcheck.config.files import write_whole
 from healthcheck.kernellog.masking import VERSION
-from healthcheck.kernellog.model import Baseline, Kind, Known
+from healthcheck.kernellog.model import Baseline, KernelEventKind, KnownTemplate
 from inventory.errors import UsageError
 from inventory.located import MAX_BYTES
 
@@ -89,13 +89,13 @@ def _lines(baseline: Baseline) -> Iterator[str]:
     yield from _entries("proposed", baseline.proposed, baseline)
 
 
-def _entries(name: str, known: Mapping[str, Known], baseline: Baseline) -> Iterator[str]:
+def _entries(name: str, known: Mapping[str, KnownTemplate], baseline: Baseline) -> Iterator[str]:
     yield f"{name}:" if known else f"{name}: []"
     for template in sorted(known):
         yield from _entry(known[template], baseline)
 
 
-def _entry(one: Known, baseline: Baseline) -> Iterator[str]:
+def _entry(one: KnownTemplate, baseline: Baseline) -> Iterator[str]:
     yield f"- template: {_quoted(one.template)}"
     yield f"  phases: [{', '.join(phase.value for phase in one.phases)}]"
     yield f"  nodes: {'all' if one.nodes == baseline.nodes else one.nodes}"
@@ -107,7 +107,7 @@ def _entry(one: Known, baseline: Baseline) -> Iterator[str]:
         yield f"  busiest: {one.busiest}"
     if one.priority is not None:
         yield f"  priority: {one.priority}"
-    if one.kind is not Kind.LINE:
+    if one.kind is not KernelEventKind.LINE:
         yield f"  kind: {one.kind.value}"
     yield f"  first_seen: {one.first_seen}"
     yield f"  last_seen: {'last' if one.last_seen == baseline.last else one.last_seen}"

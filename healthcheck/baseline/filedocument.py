@@ -12,7 +12,7 @@ from typing import Any
 from healthcheck.baseline.file import SCHEMA, unescaped
 from healthcheck.config.entry import kind_of, known_keys, nearest
 from healthcheck.kernellog.masking import VERSION
-from healthcheck.kernellog.model import Baseline, Kind, Known, Phase, Scope
+from healthcheck.kernellog.model import Baseline, KernelEventKind, KnownTemplate, Phase, Scope
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap
 from inventory.nodeset import NAME
@@ -132,7 +132,7 @@ def _phases_of(top: _Map) -> dict[Phase, tuple[float, float]]:
     return found
 
 
-def _entries(top: _Map, kind: str, held: Baseline, marks: dict[str, Mark]) -> dict[str, Known]:
+def _entries(top: _Map, kind: str, held: Baseline, marks: dict[str, Mark]) -> dict[str, KnownTemplate]:
     if kind not in top.item:
         return {}
     rows = top.items(kind)
@@ -148,7 +148,7 @@ def _entries(top: _Map, kind: str, held: Baseline, marks: dict[str, Mark]) -> di
     return found
 
 
-def _known(row: _Map, held: Baseline, *, approved: bool) -> Known:
+def _known(row: _Map, held: Baseline, *, approved: bool) -> KnownTemplate:
     times = row.item.get("times")
     match = _TIMES.fullmatch(times) if isinstance(times, str) else None
     if match is None or not 0 < int(match[1]) <= int(match[2]):
@@ -162,7 +162,7 @@ def _known(row: _Map, held: Baseline, *, approved: bool) -> Known:
     template = row.text("template")
     if not template:
         raise row.fail("template", "what the lines have in common")
-    return Known(
+    return KnownTemplate(
         template, _phases(row), row.amount("nodes", held.nodes), row.amount("boots", held.boots), int(match[1]), most,
         row.text("example"), row.date("first_seen"), held.last if row.item.get("last_seen") == "last" else row.date("last_seen"), by, why,
         row.number("busiest", most, most), _kind(row), row.number("priority", 7) if "priority" in row.item else None, row.text("on", ""),
@@ -179,9 +179,9 @@ def _phases(row: _Map) -> tuple[Phase, ...]:
         raise row.fail("phases", f"some of {', '.join(names)}", nearest(wrong, names)) from error
 
 
-def _kind(row: _Map) -> Kind:
+def _kind(row: _Map) -> KernelEventKind:
     try:
-        return Kind(row.item.get("kind", "line"))
+        return KernelEventKind(row.item.get("kind", "line"))
     except ValueError:
-        names = [kind.value for kind in Kind]
+        names = [kind.value for kind in KernelEventKind]
         raise row.fail("kind", f"one of {', '.join(names)}", nearest(str(row.item["kind"]), names)) from None

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from healthcheck.baseline.file import unescaped
-from healthcheck.kernellog.model import Baseline, Kind, Known, Phase
+from healthcheck.kernellog.model import Baseline, KernelEventKind, KnownTemplate, Phase
 
 _TEXT = "'([^'\n]*(?:''[^'\n]*)*)'"
 _NUMBER = "(0|[1-9][0-9]{0,11})"
@@ -26,7 +26,7 @@ _UNPRINTABLE = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uf
 _APPROVED = re.compile(r"^approved:(?: \[\])?\n", re.MULTILINE)
 _PROPOSED = re.compile(r"proposed:(?: \[\])?\n")
 _PHASES = {phase.value: phase for phase in Phase}
-_KINDS = {kind.value: kind for kind in Kind}
+_KINDS = {kind.value: kind for kind in KernelEventKind}
 
 
 def split(text: str) -> tuple[str, str] | None:
@@ -35,10 +35,10 @@ def split(text: str) -> tuple[str, str] | None:
     return None if begins is None or _UNPRINTABLE.search(text) else (text[:begins.start()], text[begins.start():])
 
 
-def entries(text: str, held: Baseline) -> tuple[Mapping[str, Known], Mapping[str, Known]] | None:
+def entries(text: str, held: Baseline) -> tuple[Mapping[str, KnownTemplate], Mapping[str, KnownTemplate]] | None:
     """Approved and proposed entries of the rest that `split` gave; `held` says how many nodes and boots are all."""
-    known: dict[str, Known] = {}
-    proposed: dict[str, Known] = {}
+    known: dict[str, KnownTemplate] = {}
+    proposed: dict[str, KnownTemplate] = {}
     begins = _APPROVED.match(text)
     at = begins.end() if begins else len(text)
     into = known
@@ -58,7 +58,7 @@ def entries(text: str, held: Baseline) -> tuple[Mapping[str, Known], Mapping[str
     return (known, proposed) if into is proposed else None
 
 
-def _known(given: tuple[str | None, ...], held: Baseline, *, approved: bool) -> Known | None:
+def _known(given: tuple[str | None, ...], held: Baseline, *, approved: bool) -> KnownTemplate | None:
     template, phases, nodes, on, boots, least, most, busiest, priority, kind, first, last, unseen, by, why, flags, example = given
     said, times = _phases(phases or ""), (int(least or 0), int(most or 0))
     counts = held.nodes if nodes == "all" else int(nodes or 0), held.boots if boots == "all" else int(boots or 0)
@@ -73,7 +73,7 @@ def _known(given: tuple[str | None, ...], held: Baseline, *, approved: bool) -> 
         texts = [_plain(text or "") for text in (template, example, by, why, on)]
     except ValueError:
         return None
-    return Known(
+    return KnownTemplate(
         texts[0], said or (), counts[0], counts[1], times[0], times[1], texts[1], first or "", day, texts[2], texts[3],
         times[1] if busiest is None else int(busiest), _KINDS[kind or "line"], None if priority is None else int(priority), texts[4],
         int(unseen or 0), tuple(flags[1:-1].split("', '")) if flags else (),

@@ -16,7 +16,7 @@ from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.filedocument import baseline as document_to_baseline
 from healthcheck.baseline.flags import known_fault
 from healthcheck.kernellog.masking import VERSION, templates
-from healthcheck.kernellog.model import Baseline, Entry, Known
+from healthcheck.kernellog.model import Baseline, CatalogueEntry, KnownTemplate
 from inventory.errors import Mark, RulesError
 from inventory.located import MAX_BYTES, load_yaml, parse_yaml
 from inventory.text import short
@@ -71,12 +71,12 @@ def quickly(path: Path) -> Baseline | None:
     return None if found is None else replace(held, known=found[0], proposed=found[1])
 
 
-def _known_faults(baseline: Baseline, catalogue: Catalogue) -> list[tuple[Known, Entry]]:
+def _known_faults(baseline: Baseline, catalogue: Catalogue) -> list[tuple[KnownTemplate, CatalogueEntry]]:
     """What stands approved, and must not, with the catalogue's entry that knows it."""
     return [(one, fault) for one in baseline.known.values() if (fault := known_fault(one.example, catalogue))]
 
 
-def _other_examples(baseline: Baseline) -> list[tuple[Known, str]]:
+def _other_examples(baseline: Baseline) -> list[tuple[KnownTemplate, str]]:
     """The entries whose example is of another template, which is given with them."""
     entries = [*baseline.known.values(), *baseline.proposed.values()]
     made = templates([one.example for one in entries])
@@ -87,7 +87,7 @@ def _masked_anew(baseline: Baseline, marks: Mapping[str, Mark]) -> tuple[Baselin
     """The same by the templates that these masks make. Of two that are one now, that of more boots stays."""
     places: dict[str, Mark] = {}
 
-    def anew(held: Mapping[str, Known], besides: Iterable[str]) -> dict[str, Known]:
+    def anew(held: Mapping[str, KnownTemplate], besides: Iterable[str]) -> dict[str, KnownTemplate]:
         entries = sorted(held.values(), key=lambda one: one.boots)
         made = dict(zip(templates([one.example for one in entries]), entries, strict=True))
         places.update((text, marks[one.template]) for text, one in made.items())

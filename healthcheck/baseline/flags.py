@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from healthcheck.baseline.catalogue import Catalogue
-from healthcheck.kernellog.model import Baseline, Entry, Kind, Known
+from healthcheck.kernellog.model import Baseline, CatalogueEntry, KernelEventKind, KnownTemplate
 
 RARE = 0.2              # of the nodes or boots: what fewer than one in five of equal machines say is peculiar to these
 WORST_PRIORITY = 3      # error, in syslog's numbers: what the kernel itself holds for one
@@ -30,7 +30,7 @@ _ANY_CASE = (
 _WORDS = re.compile(rf"\b(?:BUG|Bug|WARNING|(?i:{'|'.join(_ANY_CASE)}))\b")
 
 
-def known_fault(example: str, catalogue: Catalogue) -> Entry | None:
+def known_fault(example: str, catalogue: Catalogue) -> CatalogueEntry | None:
     """The catalogue's entry for lines of a template, of which this is one: all of them match it, or none does (model.Entry).
 
     What healthy machines say, too, is none.
@@ -45,13 +45,13 @@ def trouble(text: str) -> str | None:
     return match[0].lower() if match else None
 
 
-def flags(known: Known, nodes: int, boots: int, catalogue: Catalogue) -> tuple[str, ...]:
+def flags(known: KnownTemplate, nodes: int, boots: int, catalogue: Catalogue) -> tuple[str, ...]:
     """Why it is not for bulk approval, the worst first; `nodes` and `boots` are how many were learned."""
     found = []
     fault = known_fault(known.example, catalogue)
     if fault is not None:
         found.append(f"{_FAULT}{fault.id}")
-    if known.kind is not Kind.LINE:
+    if known.kind is not KernelEventKind.LINE:
         found.append(REPORT)
     if known.priority is not None and known.priority <= WORST_PRIORITY:
         found.append(f"{_PRIORITY}{known.priority}")
@@ -68,7 +68,7 @@ def is_known_fault(reasons: Iterable[str]) -> bool:
     return any(reason.startswith(_FAULT) for reason in reasons)
 
 
-def rank(known: Known) -> tuple[object, ...]:
+def rank(known: KnownTemplate) -> tuple[object, ...]:
     """A sort key: the worst first, of equals those that most nodes say."""
     worst = min((at for at, begins in enumerate(_RANK) for flag in known.flags if flag.startswith(begins)), default=len(_RANK))
     return worst, -len(known.flags), -known.nodes, -known.boots, known.template
@@ -79,5 +79,5 @@ def flagged(baseline: Baseline, catalogue: Catalogue) -> Baseline:
     return replace(baseline, proposed=_flagged(baseline.proposed, baseline, catalogue))
 
 
-def _flagged(proposed: Mapping[str, Known], baseline: Baseline, catalogue: Catalogue) -> dict[str, Known]:
+def _flagged(proposed: Mapping[str, KnownTemplate], baseline: Baseline, catalogue: Catalogue) -> dict[str, KnownTemplate]:
     return {text: replace(one, flags=flags(one, baseline.nodes, baseline.boots, catalogue)) for text, one in proposed.items()}

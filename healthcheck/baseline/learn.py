@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from healthcheck.kernellog.model import LONGEST_LINE, Baseline, Digest, Kind, Known, Phase, Scope, Told
+from healthcheck.kernellog.model import LONGEST_LINE, Baseline, Digest, KernelEventKind, KernelMessage, KnownTemplate, Phase, Scope
 from inventory.nodeset import expand, fold
 
 BOOT_KEPT = 12      # characters of a boot's id that tell it from others
@@ -36,7 +36,7 @@ class _Seen:
 
     example: str
     said_by: tuple[str, str]
-    kind: Kind = Kind.LINE
+    kind: KernelEventKind = KernelEventKind.LINE
     nodes: int = 0
     boots: int = 0
     least: int = 0
@@ -55,14 +55,14 @@ class _Seen:
         self.boots += 1
         self.nodes |= bit
 
-    def note(self, told: Told) -> None:
+    def note(self, told: KernelMessage) -> None:
         """How it was said."""
         if told.busiest > self.busiest:
             self.busiest = told.busiest
         if told.phase is not self.last:
             self.last = told.phase
             self.phases.add(told.phase)
-        if told.kind is not Kind.LINE:
+        if told.kind is not KernelEventKind.LINE:
             self.kind = told.kind
         for line in told.lines:
             given = line.priority
@@ -127,9 +127,9 @@ def learn(digests: Iterable[Digest], scope: Scope, day: str, name: str = "") -> 
     return learner.learned(scope, day, name)
 
 
-def _known(text: str, seen: _Seen, bits: Mapping[str, int], day: str) -> Known:
+def _known(text: str, seen: _Seen, bits: Mapping[str, int], day: str) -> KnownTemplate:
     nodes = [node for node, bit in bits.items() if seen.nodes & bit] if seen.nodes + 1 < 1 << len(bits) else list(bits)
-    return Known(
+    return KnownTemplate(
         text, _phases(seen.phases), len(nodes), seen.boots, seen.least, seen.most, seen.example, day, day, busiest=seen.busiest,
         kind=seen.kind, priority=seen.priority, on="" if len(nodes) == len(bits) else fold(sorted(nodes)),
     )
@@ -146,8 +146,8 @@ def merge(old: Baseline, new: Baseline) -> Baseline:
         looks[node] = (*kept, *(boot for boot in boots if boot not in kept))[-_BOOTS_KEPT:]
     joined = _joiner(old, new, looks)
     olds, news = {**old.proposed, **old.expired, **old.known}, {**new.proposed, **new.expired, **new.known}
-    known: dict[str, Known] = {}
-    proposed: dict[str, Known] = {}
+    known: dict[str, KnownTemplate] = {}
+    proposed: dict[str, KnownTemplate] = {}
     for text in olds.keys() | news.keys():
         before, after = olds.get(text), news.get(text)
         on, count = joined(before.on if before else None, after.on if after else None)
@@ -169,12 +169,12 @@ def merge(old: Baseline, new: Baseline) -> Baseline:
     )
 
 
-def _both(old: Known, new: Known, on: str, nodes: int) -> Known:
+def _both(old: KnownTemplate, new: KnownTemplate, on: str, nodes: int) -> KnownTemplate:
     given = [one for one in (old.priority, new.priority) if one is not None]
-    return Known(
+    return KnownTemplate(
         old.template, _phases({*old.phases, *new.phases}), nodes, old.boots + new.boots, min(old.least, new.least),
         max(old.most, new.most), old.example, min(old.first_seen, new.first_seen), max(old.last_seen, new.last_seen),
-        old.by or new.by, old.why or new.why, max(old.busiest, new.busiest), old.kind if old.kind is not Kind.LINE else new.kind,
+        old.by or new.by, old.why or new.why, max(old.busiest, new.busiest), old.kind if old.kind is not KernelEventKind.LINE else new.kind,
         min(given, default=None), on, new.unseen,
     )
 
@@ -225,5 +225,5 @@ def _by_phase(began: Mapping[Phase, tuple[float, float]]) -> dict[Phase, tuple[f
     return {phase: began[phase] for phase in sorted(began, key=_ORDER.__getitem__)}
 
 
-def _sorted(known: Mapping[str, Known]) -> dict[str, Known]:
+def _sorted(known: Mapping[str, KnownTemplate]) -> dict[str, KnownTemplate]:
     return {text: known[text] for text in sorted(known)}

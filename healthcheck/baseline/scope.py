@@ -18,7 +18,7 @@ _SERIES = re.compile(r"\d+\.\d+")
 _FIELDS = ("kernel", "driver", "firmware")
 
 
-class Level(Enum):
+class ScopeLevel(Enum):
     """How much of a scope a baseline is learned for, from exact to general."""
 
     EXACT = "exact"         # SKU, kernel, driver, firmware
@@ -42,15 +42,15 @@ def series(kernel: str) -> str:
     return match[0] if match else kernel
 
 
-def widened(scope: Scope, level: Level) -> Scope:
+def widened(scope: Scope, level: ScopeLevel) -> Scope:
     """The scope of a baseline that is learned at this level."""
-    if level is Level.SKU:
+    if level is ScopeLevel.SKU:
         return Scope(scope.sku)
-    if level is Level.SERIES:
+    if level is ScopeLevel.SERIES:
         return Scope(scope.sku, series(scope.kernel))
-    if level is Level.KERNEL:
+    if level is ScopeLevel.KERNEL:
         return Scope(scope.sku, scope.kernel)
-    return replace(scope, firmware="") if level is Level.DRIVER else scope
+    return replace(scope, firmware="") if level is ScopeLevel.DRIVER else scope
 
 
 def words(scope: Scope) -> str:

@@ -25,7 +25,7 @@ class Weight(Enum):
 
 
 @dataclass(frozen=True)
-class Window:
+class JobWindow:
     """A job's time: `start` to `end` in epoch seconds, and its nodes. `known`: somebody or something says when it was.
 
     `whole`: these are all of its nodes, and not only those that its logs name.
@@ -69,7 +69,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedPlace:
     """What several nodes have in common: a leaf, a rack, a power domain, or an incident of the store, and the nodes behind it."""
 
     kind: str
@@ -87,11 +87,11 @@ class Case:
     """
 
     title: str
-    window: Window
+    window: JobWindow
     ended: str
     failed: float
     evidence: tuple[Evidence, ...]
-    shared: tuple[Shared, ...] = ()
+    shared: tuple[SharedPlace, ...] = ()
     unmeasured: tuple[str, ...] = ()
     looked: tuple[str, ...] = ()
     fine: bool = False

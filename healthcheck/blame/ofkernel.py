@@ -18,7 +18,7 @@ from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
 from healthcheck.facts.kernel import KernelLog, kernel_log
 from healthcheck.facts.values import Partial
 from healthcheck.facts.xid import XID
-from healthcheck.joblog.model import LONGEST_LINE, Clock
+from healthcheck.joblog.model import LONGEST_LINE, LogClock
 from healthcheck.kernellog.provenance import USER, marked
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.recording import Recording
@@ -68,7 +68,7 @@ def timeless(text: str) -> bool:
     return sum(_SINCE_BOOT.match(row) is not None for row in rows) * 2 > len([row for row in rows if row])
 
 
-def evidence(text: str, node: str, source: str, clock: Clock, judges: Judges) -> Iterator[Evidence]:
+def evidence(text: str, node: str, source: str, clock: LogClock, judges: Judges) -> Iterator[Evidence]:
     """Faults of a log, each kind of each device once, with the first line's time. `node` is whose log it is, empty where its lines say."""
     yield from _judged(_of_text(text, node, clock), source, judges)
 
@@ -90,7 +90,7 @@ def recorded(recording: Recording, node: str, source: str, judges: Judges) -> tu
 _Line = tuple[int, float, str, str]     # its number, when, on which node, and what was said
 
 
-def _of_text(text: str, node: str, clock: Clock) -> Iterator[_Line]:
+def _of_text(text: str, node: str, clock: LogClock) -> Iterator[_Line]:
     for number, row in enumerate(text.split("\n")[:_MOST], 1):
         stamp = _stamp(row[:LONGEST_LINE], clock)
         if stamp is not None:
@@ -119,13 +119,13 @@ def _judged(lines: Iterator[_Line], source: str, judges: Judges) -> Iterator[Evi
                            found.sure, found.group)
 
 
-def _stamp(row: str, clock: Clock | None) -> tuple[float, str] | None:
+def _stamp(row: str, clock: LogClock | None) -> tuple[float, str] | None:
     """When a line was said, and the rest of it; without a clock only whether it has a time."""
-    clock = clock or Clock(0.0)
+    clock = clock or LogClock(0.0)
     if (iso := _ISO.match(row)) is not None:
         if iso[3] or iso[6]:
             east = (int(iso[4]) * 3600 + int(iso[5]) * 60) * (-1 if iso[3] == "-" else 1) if iso[3] else 0
-            time = Clock(clock.near, dt.timezone.utc).iso(iso[1])
+            time = LogClock(clock.near, dt.timezone.utc).iso(iso[1])
             return (time - east, row[iso.end():]) if time is not None else None
         time = clock.iso(iso[1])
         return (time, row[iso.end():]) if time is not None else None

@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from healthcheck.blame.evidence import Evidence, Weight, Window
+from healthcheck.blame.evidence import Evidence, JobWindow, Weight
 from healthcheck.blame.rank import worth
 from healthcheck.joblog.charges import Charge, charges
 from healthcheck.joblog.kinds import ABSENT, of_kind
-from healthcheck.joblog.meaning import Accused, Fault, Sure
-from healthcheck.joblog.model import JobEvent, JobLog, Kind
-from healthcheck.joblog.names import Names, Who
+from healthcheck.joblog.meaning import Culprit, FaultDomain, Sure
+from healthcheck.joblog.model import JobEvent, JobEventKind, JobLog
+from healthcheck.joblog.names import JobParty, NodeNames
 from healthcheck.model.outcome import Owner
 
-_WEIGHTS = {Fault.GPU: Weight.DEVICE, Fault.NETWORK: Weight.NETWORK, Fault.HOST: Weight.HOST, Fault.NODE: Weight.LOST,
-            Fault.PROGRAM: Weight.USER, Fault.ORDER: Weight.ORDERED, Fault.STOP: Weight.STOPPED, Fault.END: Weight.LEAD,
-            Fault.SPEED: Weight.ODD}
+_WEIGHTS = {FaultDomain.GPU: Weight.DEVICE, FaultDomain.NETWORK: Weight.NETWORK, FaultDomain.HOST: Weight.HOST,
+            FaultDomain.NODE: Weight.LOST,
+            FaultDomain.PROGRAM: Weight.USER, FaultDomain.ORDER: Weight.ORDERED, FaultDomain.STOP: Weight.STOPPED,
+            FaultDomain.END: Weight.LEAD,
+            FaultDomain.SPEED: Weight.ODD}
 _MOST = 400         # pieces of evidence that one log gives
-_OF_JOB = (Kind.TIME_LIMIT, Kind.CANCELLED, Kind.PREEMPTED, Kind.REQUEUED, Kind.STEP_CANCELLED)
-_OWN = (Kind.GPU, Kind.GPU_MEMORY, Kind.CUDA, Kind.EXCEPTION)
-_BY_SAYING = (Kind.NETWORK, Kind.NCCL, Kind.PEER, Kind.SETUP, Kind.EXCEPTION, Kind.CUDA)
-_GROUPS = {Kind.NODE_FAIL: "lost", Kind.OOM: "oom"}
+_OF_JOB = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED, JobEventKind.STEP_CANCELLED)
+_OWN = (JobEventKind.GPU, JobEventKind.GPU_MEMORY, JobEventKind.CUDA, JobEventKind.EXCEPTION)
+_BY_SAYING = (JobEventKind.NETWORK, JobEventKind.NCCL, JobEventKind.PEER, JobEventKind.SETUP, JobEventKind.EXCEPTION, JobEventKind.CUDA)
+_GROUPS = {JobEventKind.NODE_FAIL: "lost", JobEventKind.OOM: "oom"}
 _OFF = 3600.0       # seconds by which times of a log may lie outside the job's and still be of it
 
 
-def fitting(log: JobLog, window: Window) -> JobLog:
+def fitting(log: JobLog, window: JobWindow) -> JobLog:
     """The log, without its times where none of them is of the job's time: they are of another zone, or the log of another job."""
     times = [event.time for event in log.events if event.time is not None]
     if not window.known or not times or any(window.start - _OFF <= time <= window.end + _OFF for time in times):
@@ -35,12 +37,12 @@ def fitting(log: JobLog, window: Window) -> JobLog:
                    caveats=(*log.caveats, f"{name}: when it happened: none of its times is of the job's time; another zone, another job?"))
 
 
-def evidence(log: JobLog, window: Window, addresses: Mapping[str, str] = {}, *, ordered: bool = False) -> Iterator[Evidence]:
+def evidence(log: JobLog, window: JobWindow, addresses: Mapping[str, str] = {}, *, ordered: bool = False) -> Iterator[Evidence]:
     """What the logs accuse. `addresses` are further names and addresses of nodes; `ordered`: the scheduler's record says that it ended the
     job itself."""
     nodes = window.nodes if window.whole else ()
-    names = Names(log, nodes, addresses)
-    ended = {event.rank: event.time for event in log.events if event.kind is Kind.EXIT and event.rank is not None}
+    names = NodeNames(log, nodes, addresses)
+    ended = {event.rank: event.time for event in log.events if event.kind is JobEventKind.EXIT and event.rank is not None}
     made = 0
     least = (float("inf"), Weight.ORDERED, True)
     for place, charge in enumerate(charges(log, nodes, addresses, ordered=ordered), 1):
@@ -58,7 +60,7 @@ def evidence(log: JobLog, window: Window, addresses: Mapping[str, str] = {}, *, 
 
 def failed(log: JobLog) -> float | None:
     """The first moment at which a rank ended or an error was said, None where no line of one has a time."""
-    wrong = [charge for charge in charges(log) if charge.wrong and charge.told.fault is not Fault.SPEED]
+    wrong = [charge for charge in charges(log) if charge.wrong and charge.told.fault is not FaultDomain.SPEED]
     return min((charge.time for charge in wrong if charge.time is not None), default=None)
 
 
@@ -73,14 +75,14 @@ def _evidence(charge: Charge, ended: Mapping[int, float | None]) -> Evidence:
     group = _GROUPS.get(charge.kind, told.id)
     if told is ABSENT:
         return _absent(charge, node)
-    if charge.kind is Kind.EXIT:
+    if charge.kind is JobEventKind.EXIT:
         who = f"rank {charge.who.rank}" if charge.who.rank is not None else "a task"
         return Evidence(node, weight, f"{who} {charge.words}", _at(event), time, time, event.text, told.owner,
                         f"Look at what it said last, and at the node: muster check {node or 'NODE'}.", sure, "first", charge.who.rank)
-    if told.accuses is Accused.PEER and charge.kind is not Kind.PEER and (charge.who.address or not charge.who.label):
+    if told.accuses is Culprit.PEER and charge.kind is not JobEventKind.PEER and (charge.who.address or not charge.who.label):
         # The other end, or anything between, is as likely as this one; an address that leads to no node says less.
         weight, sure, node = Weight.LEAD, sure and bool(node), node or charge.who.address
-    if charge.kind is Kind.PEER and not charge.symptom:
+    if charge.kind is JobEventKind.PEER and not charge.symptom:
         by = charge.by[0].node if charge.by else ""
         node = node or charge.who.address
         return Evidence(node, Weight.LEAD, f"its peer{f' on {by}' if by else ''} lost the connection to it first", _at(event), time, time,
@@ -103,24 +105,24 @@ def _absent(charge: Charge, node: str) -> Evidence:
 def _what(charge: Charge) -> str:
     """What is said of it, behind a node's name."""
     told = charge.told
-    named = told.accuses is not Accused.PEER or bool(charge.who.label)
+    named = told.accuses is not Culprit.PEER or bool(charge.who.label)
     usual = of_kind(charge.kind)
     # Where a saying tells more than the kind of event does, its own words.
     usually = "" if usual is None or charge.kind in _BY_SAYING else usual.brief
     brief = (told.brief if named else "") or usually
     rank = f"rank {charge.who.rank}: " if charge.who.rank is not None else ""
     where = charge.who.part
-    words = f" ({charge.words})" if charge.words and charge.kind is not Kind.EXCEPTION else ""
+    words = f" ({charge.words})" if charge.words and charge.kind is not JobEventKind.EXCEPTION else ""
     return f"{rank}{f'{where}: ' if where else ''}{brief or told.meaning.partition(';')[0]}{words}"
 
 
-def _symptoms(charge: Charge, names: Names) -> Iterator[Evidence]:
+def _symptoms(charge: Charge, names: NodeNames) -> Iterator[Evidence]:
     """Of what follows from something else, or is merely told, the first word of each node and rank."""
-    if charge.kind is Kind.EXIT or not charge.wrong:
+    if charge.kind is JobEventKind.EXIT or not charge.wrong:
         return
     seen: set[tuple[str, int | None]] = set()
     for event in charge.events:
-        who = names.of(event) if event.kind not in _OF_JOB else Who()
+        who = names.of(event) if event.kind not in _OF_JOB else JobParty()
         if (who.node, who.rank) not in seen:
             seen.add((who.node, who.rank))
             usual = of_kind(charge.kind)

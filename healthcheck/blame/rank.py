@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from healthcheck.blame.evidence import Case, Evidence, Shared, Weight
+from healthcheck.blame.evidence import Case, Evidence, SharedPlace, Weight
 from healthcheck.model.outcome import Owner
 
 NEAR = 35 * 60.0        # seconds
@@ -43,7 +43,7 @@ class Suspect:
     """One node, one thing that nodes share, or the job itself (both empty), with its evidence, the telling one first."""
 
     node: str
-    shared: Shared | None
+    shared: SharedPlace | None
     evidence: tuple[Evidence, ...]
     score: float
 
@@ -143,7 +143,7 @@ def _shared(alone: Sequence[Suspect], case: Case) -> list[Suspect]:
                 alike[one.weight, one.group].setdefault(suspect.node, one)
     found: list[Suspect] = []
     for by_node in alike.values():
-        best: Shared | None = None
+        best: SharedPlace | None = None
         for shared in case.shared:
             behind = by_node.keys() & shared.nodes
             of_job = shared.nodes & set(case.window.nodes)
@@ -159,7 +159,7 @@ def _shared(alone: Sequence[Suspect], case: Case) -> list[Suspect]:
     return found
 
 
-def _narrow(shared: Shared) -> tuple[bool, int]:
+def _narrow(shared: SharedPlace) -> tuple[bool, int]:
     return shared.kind != "incident", len(shared.nodes)
 
 

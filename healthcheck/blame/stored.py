@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from healthcheck.blame.evidence import Evidence, Shared, Weight, Window
+from healthcheck.blame.evidence import Evidence, JobWindow, SharedPlace, Weight
 from healthcheck.model.outcome import Owner, Severity, Status
 from healthcheck.model.problem import Problem
 from healthcheck.store.file import Store
@@ -47,16 +47,16 @@ _LONGEST = 400
 
 
 @dataclass(frozen=True)
-class Told:
+class StoreEvidence:
     """What the store said, what of it could not be asked, and the incidents of that time."""
 
     evidence: tuple[Evidence, ...]
     unmeasured: tuple[str, ...]
-    incidents: tuple[Shared, ...]
+    incidents: tuple[SharedPlace, ...]
     looked: tuple[str, ...]
 
 
-def told(store: Store, window: Window) -> Told:
+def told(store: Store, window: JobWindow) -> StoreEvidence:
     """What there is of the nodes of a job, from BEFORE its start to AFTER its end."""
     sweeps = _looks(store, window)
     boots = _boots(store, window)
@@ -77,10 +77,10 @@ def told(store: Store, window: Window) -> Told:
     unmeasured = [*_unlooked(sweeps, window), *(_blind(reason, names) for reason, names in sorted(blind.items()))]
     seen = sorted(node for node in window.nodes if sweeps.get(node))
     looked = (f"sweeps of {len(seen)} of {len(window.nodes)} nodes",) if seen else ()
-    return Told(tuple(evidence), tuple(unmeasured), tuple(_incidents(store, window)), looked)
+    return StoreEvidence(tuple(evidence), tuple(unmeasured), tuple(_incidents(store, window)), looked)
 
 
-def _looks(store: Store, window: Window) -> Mapping[str, Sequence[float]]:
+def _looks(store: Store, window: JobWindow) -> Mapping[str, Sequence[float]]:
     """By node the times of sweeps that reached it, as far as its states tell; from a day before the job."""
     since, until = window.start - 86400.0, window.end + AFTER
     times = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started BETWEEN ? AND ? ORDER BY started", since, until)]
@@ -93,7 +93,7 @@ def _looks(store: Store, window: Window) -> Mapping[str, Sequence[float]]:
     return found
 
 
-def _boots(store: Store, window: Window) -> Mapping[str, Sequence[tuple[float, float]]]:
+def _boots(store: Store, window: JobWindow) -> Mapping[str, Sequence[tuple[float, float]]]:
     """By node its boots: the first and the last look at each."""
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for name, began, seen in store.rows(
@@ -103,7 +103,7 @@ def _boots(store: Store, window: Window) -> Mapping[str, Sequence[tuple[float, f
     return found
 
 
-def _problem(problem: Problem, looks: Sequence[float], window: Window) -> Evidence:
+def _problem(problem: Problem, looks: Sequence[float], window: JobWindow) -> Evidence:
     after = max((time for time in looks if time < problem.began), default=window.start - BEFORE)
     by = problem.began
     weight = next((weight for glob, weight in _WEIGHTS if fnmatchcase(problem.rule, glob)), Weight.ODD)
@@ -126,7 +126,7 @@ def _unreached(problem: Problem, looks: Sequence[float]) -> Evidence:
                     group="unreached")
 
 
-def _booted(boots: Mapping[str, Sequence[tuple[float, float]]], window: Window) -> Iterator[Evidence]:
+def _booted(boots: Mapping[str, Sequence[tuple[float, float]]], window: JobWindow) -> Iterator[Evidence]:
     for node, of in boots.items():
         for (_, after), (by, _) in pairwise(of):
             if by >= window.start and after <= window.end + AFTER:
@@ -135,7 +135,7 @@ def _booted(boots: Mapping[str, Sequence[tuple[float, float]]], window: Window) 
                                "journalctl -b -1 -n 200", group="booted")
 
 
-def _counted(store: Store, window: Window) -> Iterator[Evidence]:
+def _counted(store: Store, window: JobWindow) -> Iterator[Evidence]:
     for node in window.nodes:
         before: dict[tuple[str, str], tuple[float, float]] = {}
         for slot, name, time, value in store.rows(
@@ -150,7 +150,7 @@ def _counted(store: Store, window: Window) -> Iterator[Evidence]:
                                group=name)
 
 
-def _done(store: Store, window: Window) -> Iterator[Evidence]:
+def _done(store: Store, window: JobWindow) -> Iterator[Evidence]:
     for line in lines(store, window.nodes, window.start - 3600):
         if line.action not in _DEEDS or line.time > window.end + AFTER or str(line.outcome or "").startswith("not done"):
             continue
@@ -160,16 +160,16 @@ def _done(store: Store, window: Window) -> Iterator[Evidence]:
                        group=line.action)
 
 
-def _incidents(store: Store, window: Window) -> Iterator[Shared]:
+def _incidents(store: Store, window: JobWindow) -> Iterator[SharedPlace]:
     for kind, cause, nodes, why, owner in store.rows(
             "SELECT kind, cause, nodes, why, owner FROM incident WHERE began <= ? AND (ended IS NULL OR ended >= ?)",
             window.end + 3600, window.start):
         names = frozenset(json.loads(nodes)) & set(window.nodes)
         if names and kind != "unmeasured":
-            yield Shared("incident", f"{kind} {cause}", frozenset(json.loads(nodes)), why, Owner(owner))
+            yield SharedPlace("incident", f"{kind} {cause}", frozenset(json.loads(nodes)), why, Owner(owner))
 
 
-def _unlooked(sweeps: Mapping[str, Sequence[float]], window: Window) -> Iterator[str]:
+def _unlooked(sweeps: Mapping[str, Sequence[float]], window: JobWindow) -> Iterator[str]:
     """Nodes of which no sweep after the job, or within it, says how they were."""
     never = sorted(node for node in window.nodes if not sweeps.get(node))
     if never:

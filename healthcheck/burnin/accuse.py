@@ -12,7 +12,7 @@ from healthcheck.burnin.model import Accusation, Object
 from healthcheck.burnin.posterior import Rival, Weighed
 from healthcheck.burnin.priors import ENOUGH
 from healthcheck.burnin.suspects import Suspects
-from healthcheck.burnin.weigh import Cause, Evidence, Outcome, Tested
+from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome, Tested
 
 _MOST_NAMES = 8
 _MOST_ODDS = 14.0       # beyond a million to one the model is not to be believed so exactly
@@ -25,7 +25,7 @@ def accusations(weighed: Weighed, with_proven: Set[tuple[str, int]]) -> tuple[Ac
     """Who is accused. `with_proven` are (node, test) where the node was tried with one that had been proven."""
     evidence = weighed.evidence
     failed = weighed.unexplained(())
-    if failed and not any(test.outcome is Outcome.PASS for test in evidence.tests):
+    if failed and not any(test.outcome is PairOutcome.PASS for test in evidence.tests):
         why = "no pair passed, so there is nobody to compare with: what all of them share is at fault, or too many of them"
         return (_accusation(evidence, Object.UNEXPLAINED, "all pairs", why, failed, []),)
     found: dict[tuple[Object, str], Accusation] = {}
@@ -53,7 +53,7 @@ def _some(lines: tuple[str, ...]) -> tuple[str, ...]:
     return (*lines[:_MOST_TESTS], f"and {len(lines) - _MOST_TESTS} more") if len(lines) > _MOST_TESTS else lines
 
 
-def _next_best(weighed: Weighed, cause: Cause) -> str:
+def _next_best(weighed: Weighed, cause: CandidateCause) -> str:
     """What else could be, and how much less likely that is."""
     rival = weighed.rivals[cause]
     instead = _named_causes(other for other in rival.causes if other not in weighed.best)
@@ -92,7 +92,7 @@ def _times(rival: Rival) -> str:
     return f"{math.exp(rival.worse):.3g} to 1"
 
 
-def _path_between(causes: Iterable[Cause]) -> Cause | None:
+def _path_between(causes: Iterable[CandidateCause]) -> CandidateCause | None:
     """The path between two groups, where all that could be guilty lies on it: with only two, no third tells whose end it is."""
     known = list(causes)
     between = next((cause for cause in known if cause.kind == "between"), None)
@@ -100,22 +100,22 @@ def _path_between(causes: Iterable[Cause]) -> Cause | None:
     if any(cause.kind not in ("between", "uplinks") for cause in known):
         return None
     if between is None:
-        return Cause("between", groups[0], groups[1]) if len(groups) == 2 else None
+        return CandidateCause("between", groups[0], groups[1]) if len(groups) == 2 else None
     return between if set(groups) <= {between.name, between.other} and sum(cause.kind == "between" for cause in known) == 1 else None
 
 
-def _on(path: Cause, evidence: Evidence, tests: Iterable[int]) -> set[Cause]:
+def _on(path: CandidateCause, evidence: PairEvidence, tests: Iterable[int]) -> set[CandidateCause]:
     """The path between two groups, and what leads out of them."""
     return {cause for at in tests for cause in evidence.causes[at]
             if cause == path or (cause.kind == "uplinks" and cause.name in (path.name, path.other))}
 
 
-def _named_causes(causes: Iterable[Cause], word: str = ", ") -> str:
+def _named_causes(causes: Iterable[CandidateCause], word: str = ", ") -> str:
     names = list(dict.fromkeys(_called(cause) for cause in causes))
     return word.join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
 
 
-def _called(cause: Cause) -> str:
+def _called(cause: CandidateCause) -> str:
     if cause.kind in ("pair", "between"):
         return f"the path {cause.name} - {cause.other}"
     where = {"node": "", "out": "what leads out of ", "uplinks": "what leads out of ", "inside": "all of "}[cause.kind]
@@ -132,9 +132,9 @@ def doubts(weighed: Weighed) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _node(weighed: Weighed, cause: Cause, with_proven: Set[tuple[str, int]]) -> list[Accusation]:
+def _node(weighed: Weighed, cause: CandidateCause, with_proven: Set[tuple[str, int]]) -> list[Accusation]:
     evidence = weighed.evidence
-    failed, passed = _own(weighed, cause), evidence.passed(Cause("node", cause.name))
+    failed, passed = _own(weighed, cause), evidence.passed(CandidateCause("node", cause.name))
     partners = {evidence.tests[at].pair.other(cause.name) for at in failed}
     confirmed = any((cause.name, at) in with_proven for at in failed)
     why = f"failed in {len(failed)} of {len(failed) + len(passed)} tests, with {len(partners)} partners" + (
@@ -144,17 +144,17 @@ def _node(weighed: Weighed, cause: Cause, with_proven: Set[tuple[str, int]]) -> 
     return [_accusation(evidence, Object.NODE, cause.name, why, failed, passed, confirmed)]
 
 
-def _own(weighed: Weighed, cause: Cause) -> list[int]:
+def _own(weighed: Weighed, cause: CandidateCause) -> list[int]:
     """The failures that speak for a cause: all that depend on it, but those that only another accused one explains as well."""
     failed = weighed.evidence.failed(cause)
     others = set(weighed.accused) - {cause}
     return [at for at in failed if others.isdisjoint(weighed.evidence.causes[at])] or failed
 
 
-def _pair(weighed: Weighed, cause: Cause, _: object) -> list[Accusation]:
+def _pair(weighed: Weighed, cause: CandidateCause, _: object) -> list[Accusation]:
     evidence = weighed.evidence
     failed, passed = evidence.failed(cause), evidence.passed(cause)
-    elsewhere = [bool(evidence.passed(Cause("node", node))) for node in (cause.name, cause.other)]
+    elsewhere = [bool(evidence.passed(CandidateCause("node", node))) for node in (cause.name, cause.other)]
     name = f"{cause.name} - {cause.other}"
     if not all(elsewhere):
         who = " and ".join(node for node, known in zip((cause.name, cause.other), elsewhere, strict=True) if not known)
@@ -164,14 +164,14 @@ def _pair(weighed: Weighed, cause: Cause, _: object) -> list[Accusation]:
     return [_accusation(evidence, Object.PAIR, name, why, failed, passed, len(failed) > 1)]
 
 
-def _between(weighed: Weighed, cause: Cause, failed: object) -> list[Accusation]:
+def _between(weighed: Weighed, cause: CandidateCause, failed: object) -> list[Accusation]:
     evidence = weighed.evidence
     own, passed = failed if isinstance(failed, list) else evidence.failed(cause), evidence.passed(cause)
     why = f"{len(own)} of {len(own) + len(passed)} pairs between them failed, and their nodes pass elsewhere"
     return [_accusation(evidence, Object.PAIR, f"{cause.name or 'no leaf'} - {cause.other or 'no leaf'}", why, own, passed, True)]
 
 
-def _group(weighed: Weighed, cause: Cause, _: object) -> list[Accusation]:
+def _group(weighed: Weighed, cause: CandidateCause, _: object) -> list[Accusation]:
     evidence = weighed.evidence
     failed, passed = _own(weighed, cause), evidence.passed(cause)
     others = {str(group) for at in failed for each in evidence.causes[at] if each.kind == "uplinks" and each != cause
@@ -195,7 +195,7 @@ def _unexplained(weighed: Weighed) -> list[Accusation]:
         if not _is_noise(weighed, at):
             left.setdefault(str(evidence.tests[at].pair), []).append(at)
     return [_accusation(evidence, Object.UNEXPLAINED, name, "failed, and no node, path or leaf explains it by more than one sample", failed,
-                        evidence.passed(Cause("pair", *evidence.tests[failed[0]].pair))) for name, failed in left.items()]
+                        evidence.passed(CandidateCause("pair", *evidence.tests[failed[0]].pair))) for name, failed in left.items()]
 
 
 def _is_noise(weighed: Weighed, at: int) -> bool:
@@ -203,13 +203,13 @@ def _is_noise(weighed: Weighed, at: int) -> bool:
     not do needs no second time.
     """
     evidence, test = weighed.evidence, weighed.evidence.tests[at]
-    path = Cause("pair", *test.pair)
+    path = CandidateCause("pair", *test.pair)
     again = len(evidence.passed(path)) >= len(evidence.failed(path))
     return not test.hard and (again or all(weighed.gain(cause) < _UNLIKELY for cause in evidence.causes[at]))
 
 
 def _accusation(
-    evidence: Evidence, of: Object, name: str, why: str, failed: list[int], passed: list[int], confirmed: bool = False,
+    evidence: PairEvidence, of: Object, name: str, why: str, failed: list[int], passed: list[int], confirmed: bool = False,
 ) -> Accusation:
     tests = [evidence.tests[at] for at in failed]
     said = Counter(test.fault for test in tests)
@@ -218,4 +218,4 @@ def _accusation(
 
 
 def _lines(tests: Iterable[Tested]) -> tuple[str, ...]:
-    return tuple(f"{test.test}: {test.pair} {test.fault if test.outcome is Outcome.FAIL else 'passed'}" for test in tests)
+    return tuple(f"{test.test}: {test.pair} {test.fault if test.outcome is PairOutcome.FAIL else 'passed'}" for test in tests)

@@ -11,15 +11,15 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import Accusation, Object, Place
+from healthcheck.burnin.model import Accusation, Object, Participant
 from healthcheck.burnin.rounds import Sites
-from healthcheck.burnin.weigh import Outcome
+from healthcheck.burnin.weigh import PairOutcome
 
 _PARTS = 4          # so many parts are left out in turn at first, then two of what is left
 
 
 @dataclass(frozen=True)
-class Units:
+class SuspectUnits:
     """What is accused as a whole: leaves, or NVLink domains where all nodes share a leaf, or nodes. Their nodes by name."""
 
     object: Object
@@ -27,7 +27,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Part:
+class BisectGroup:
     """Nodes that run together: the suspected units, and `padding` of proven nodes. `without` are the units left out of all, else ()."""
 
     suspects: tuple[str, ...]
@@ -36,18 +36,18 @@ class Part:
     without: tuple[str, ...] = ()
 
 
-Parts = tuple[Part, ...]
-_Steps = Generator[Parts, Sequence[Outcome], None]
+Parts = tuple[BisectGroup, ...]
+_Steps = Generator[Parts, Sequence[PairOutcome], None]
 
 
-def units(places: Iterable[Place]) -> Units:
+def units(places: Iterable[Participant]) -> SuspectUnits:
     """The largest units of which there are several."""
     sites = Sites(places)
     for by, of in ((sites.leaf, Object.LEAF), (sites.near, Object.LEAF)):
         groups = sites.grouped(sites.order, by)
         if len(groups) > 1 and all(group.name for group in groups):
-            return Units(of, {str(group): tuple(nodes) for group, nodes in groups.items()})
-    return Units(Object.NODE, {node: (node,) for node in sites.order})
+            return SuspectUnits(of, {str(group): tuple(nodes) for group, nodes in groups.items()})
+    return SuspectUnits(Object.NODE, {node: (node,) for node in sites.order})
 
 
 class Bisection:
@@ -56,17 +56,17 @@ class Bisection:
     `failed` is the id of the test of all nodes that failed, `proven` are more nodes that may fill up.
     """
 
-    def __init__(self, of: Units, failed: str, proven: Iterable[str] = (), fault: str = faults.SLOW) -> None:
+    def __init__(self, of: SuspectUnits, failed: str, proven: Iterable[str] = (), fault: str = faults.SLOW) -> None:
         self._of, self._failed, self._fault = of, failed, fault
         self._everybody = tuple(node for nodes in of.nodes.values() for node in nodes)
         self._size = (len(self._everybody) + 1) // 2
         self._extra = tuple(node for node in proven if node not in set(self._everybody))
         self._clean: list[str] = []
         self._found: list[Accusation] = []
-        self._log: list[tuple[Part, str, Outcome]] = []
+        self._log: list[tuple[BisectGroup, str, PairOutcome]] = []
         self._steps = self._plan()
         self._current: Parts | None = None
-        self._outcomes: Sequence[Outcome] | None = None
+        self._outcomes: Sequence[PairOutcome] | None = None
         self._over = False
 
     def next(self) -> Parts | None:
@@ -78,7 +78,7 @@ class Bisection:
                 self._over = True
         return self._current
 
-    def told(self, outcomes: Sequence[tuple[str, Outcome]]) -> None:
+    def told(self, outcomes: Sequence[tuple[str, PairOutcome]]) -> None:
         """What came of the parts, in their order: the test's id and its outcome. Raises ValueError unless there is one for each."""
         if self._current is None or len(outcomes) != len(self._current):
             raise ValueError("one outcome for each part of the round under way")
@@ -106,42 +106,42 @@ class Bisection:
             suspected = []
             for at in range(0, len(parted), 2):
                 pair = list(zip(parted[at:at + 2], outcomes[at:at + 2], strict=True))
-                self._clean += [unit for half, outcome in pair if outcome is Outcome.PASS for unit in half]
-                bad = [half for half, outcome in pair if outcome is Outcome.FAIL]
+                self._clean += [unit for half, outcome in pair if outcome is PairOutcome.PASS for unit in half]
+                bad = [half for half, outcome in pair if outcome is PairOutcome.FAIL]
                 suspected += bad
-                if not bad and all(outcome is Outcome.PASS for _, outcome in pair):
+                if not bad and all(outcome is PairOutcome.PASS for _, outcome in pair):
                     yield from self._leave_out(tuple(unit for half, _ in pair for unit in half), _PARTS)
                 elif not bad:
                     self._unexplained(f"whether {_named(parted[at] + parted[at + 1])} fail could not be measured")
 
-    def _sure(self, parts: list[Part]) -> Generator[Parts, Sequence[Outcome], list[Outcome]]:
+    def _sure(self, parts: list[BisectGroup]) -> Generator[Parts, Sequence[PairOutcome], list[PairOutcome]]:
         """The outcomes of these parts; what is unknown is run once more."""
         outcomes = list((yield tuple(parts)))
-        again = [at for at, outcome in enumerate(outcomes) if outcome is Outcome.UNKNOWN]
+        again = [at for at, outcome in enumerate(outcomes) if outcome is PairOutcome.UNKNOWN]
         if again:
             for at, outcome in zip(again, (yield tuple(parts[at] for at in again)), strict=True):
                 outcomes[at] = outcome
         return outcomes
 
-    def _part(self, suspects: tuple[str, ...], at: int, of: int, turn: int = 0) -> Part:
+    def _part(self, suspects: tuple[str, ...], at: int, of: int, turn: int = 0) -> BisectGroup:
         """These units, and its share of the proven nodes up to the size of half the cluster."""
         own = self._nodes(suspects)
         proven = [*self._nodes(self._clean), *self._extra]
         proven = proven[turn % len(proven):] + proven[:turn % len(proven)] if proven else []
         padding = tuple(proven[at::of][:max(0, self._size - len(own))])
-        return Part(suspects, (*own, *padding), padding)
+        return BisectGroup(suspects, (*own, *padding), padding)
 
     def _confirm(self, unit: str) -> _Steps:
         """Once more with other proven nodes, beside a control of proven ones in its place: nobody is guilty by one sample."""
         part = self._part((unit,), 0, 1, len(self._of.nodes[unit]))
         left = [node for node in (*self._nodes(self._clean), *self._extra) if node not in set(part.padding)]
-        control = [Part((), tuple(left[:len(part.nodes)]))] if len(left) > 1 else []
+        control = [BisectGroup((), tuple(left[:len(part.nodes)]))] if len(left) > 1 else []
         outcomes = yield from self._sure([part, *control])
-        if outcomes[0] is Outcome.FAIL and Outcome.FAIL not in outcomes[1:]:
+        if outcomes[0] is PairOutcome.FAIL and PairOutcome.FAIL not in outcomes[1:]:
             self._accuse(unit, "fails among proven nodes each time, at the size of half the cluster", bool(part.padding))
         else:
-            why = "failed and passed" if outcomes[0] is Outcome.PASS else "failed, as did proven nodes without it" if control and (
-                outcomes[1] is Outcome.FAIL) else "failed once, and could not be measured again"
+            why = "failed and passed" if outcomes[0] is PairOutcome.PASS else "failed, as did proven nodes without it" if control and (
+                outcomes[1] is PairOutcome.FAIL) else "failed once, and could not be measured again"
             self._unexplained(f"{unit} {why}")
 
     def _leave_out(self, group: tuple[str, ...], parts: int) -> _Steps:
@@ -152,8 +152,8 @@ class Bisection:
         for piece in pieces:
             left = set(self._nodes(piece))
             nodes = tuple(node for node in self._everybody if node not in left)
-            outcomes = yield from self._sure([Part((), nodes, (), piece)])
-            needed += [piece] if outcomes[0] is Outcome.PASS else []
+            outcomes = yield from self._sure([BisectGroup((), nodes, (), piece)])
+            needed += [piece] if outcomes[0] is PairOutcome.PASS else []
         if not needed or len(needed) == len(pieces):
             most = len(self._everybody) - len(self._nodes(pieces[0]))
             most = len(self._everybody) - len(self._nodes(pieces[0]))
@@ -170,15 +170,15 @@ class Bisection:
         return [node for name in names for node in self._of.nodes[name]]
 
     def _accuse(self, unit: str, why: str, confirmed: bool) -> None:
-        speaks_for = [self._failed, *(test for part, test, outcome in self._log if (outcome is Outcome.FAIL and unit in part.suspects)
-                                      or (outcome is Outcome.PASS and unit in part.without))]
-        against = [test for part, test, outcome in self._log if (outcome is Outcome.PASS and unit in part.suspects)
-                   or (outcome is Outcome.FAIL and part.without and unit in part.without)]
+        speaks_for = [self._failed, *(test for part, test, outcome in self._log if (outcome is PairOutcome.FAIL and unit in part.suspects)
+                                      or (outcome is PairOutcome.PASS and unit in part.without))]
+        against = [test for part, test, outcome in self._log if (outcome is PairOutcome.PASS and unit in part.suspects)
+                   or (outcome is PairOutcome.FAIL and part.without and unit in part.without)]
         self._found.append(Accusation(self._of.object, unit, self._fault, why, tuple(speaks_for), tuple(against), confirmed))
 
     def _unexplained(self, why: str) -> None:
-        tests = (self._failed, *(test for _, test, outcome in self._log if outcome is Outcome.FAIL))
-        passed = tuple(test for _, test, outcome in self._log if outcome is Outcome.PASS)
+        tests = (self._failed, *(test for _, test, outcome in self._log if outcome is PairOutcome.FAIL))
+        passed = tuple(test for _, test, outcome in self._log if outcome is PairOutcome.PASS)
         self._found.append(Accusation(Object.UNEXPLAINED, self._failed, self._fault, why, tests, passed))
 
 

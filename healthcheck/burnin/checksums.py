@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import Accusation, Kind, Object, Seat, TaskResult
+from healthcheck.burnin.model import Accusation, Object, Seat, TaskKind, TaskResult
 from healthcheck.burnin.setting import DEVICE, backend_of
 from inventory.text import clean
 
 # A float product is the same bits only with the same chip, driver and libraries; an integer one everywhere.
 ALIKE = (DEVICE, "capability", "driver", "cuda", "cublas", "torch")
-_ALIKE = {Kind.RANDOM: ALIKE, Kind.KNOWN: ()}
+_ALIKE = {TaskKind.RANDOM: ALIKE, TaskKind.KNOWN: ()}
 _MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
-class Odd:
+class ChecksumJudgement:
     """Who is accused; where nobody has a majority the nodes that this leaves in doubt, by the accusation's name; by node the backend of a
     random product that had no equal, so that nothing says whether it is right; and remarks."""
 
@@ -28,7 +28,7 @@ class Odd:
     remarks: tuple[str, ...]
 
 
-def odd_ones(results: Iterable[TaskResult]) -> Odd:
+def odd_ones(results: Iterable[TaskResult]) -> ChecksumJudgement:
     """Who has another checksum than most of its equals; a tie names nobody."""
     backends: dict[str, str] = {}
     said: dict[tuple[object, ...], dict[Seat, tuple[str, str]]] = defaultdict(dict)
@@ -49,7 +49,7 @@ def odd_ones(results: Iterable[TaskResult]) -> Odd:
     unjudged: dict[str, str] = {}
     for key, of in said.items():
         alone += len(of) == 1
-        if len(of) == 1 and key[0] is Kind.RANDOM:
+        if len(of) == 1 and key[0] is TaskKind.RANDOM:
             unjudged.update({seat.node: backends[seat.node] for seat in of})
         counts = Counter(checksum for checksum, _ in of.values())
         usual, number = counts.most_common(1)[0]
@@ -67,7 +67,7 @@ def odd_ones(results: Iterable[TaskResult]) -> Odd:
                 Object.UNEXPLAINED, name, faults.WRONG_DATA, "equals do not agree, and no result has a majority",
                 tuple(dict.fromkeys(task for _, task in of.values()))))
     remarks = (f"{alone} checksum{'s' * (alone != 1)} had no equal to be compared with",) if alone else ()
-    return Odd(tuple(accusations), doubtful, unjudged, remarks)
+    return ChecksumJudgement(tuple(accusations), doubtful, unjudged, remarks)
 
 
 def named(all_: Sequence[object]) -> str:

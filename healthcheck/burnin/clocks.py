@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from healthcheck.burnin.model import Kind, TaskResult
+from healthcheck.burnin.model import TaskKind, TaskResult
 
 # NVML's bits (nvml.h, nvmlClocksEventReason*), worst first: which are a fault by themselves, and which only tell.
 REASONS = {
@@ -19,7 +19,7 @@ _LOW = 0.97     # of the median of equals
 
 
 @dataclass(frozen=True)
-class Clock:
+class ClockSample:
     """What was sampled of one GPU while it worked; None: not sampled."""
 
     mhz: float | None
@@ -28,11 +28,11 @@ class Clock:
     reasons: int | None
 
 
-def clocks(results: Iterable[TaskResult]) -> dict[str, Clock]:
+def clocks(results: Iterable[TaskResult]) -> dict[str, ClockSample]:
     """By seat what was sampled while GEMM ran; reasons of several tasks or-ed, of the rest the last."""
-    found: dict[str, Clock] = {}
+    found: dict[str, ClockSample] = {}
     for result in results:
-        if result.task.kind is not Kind.RATE:
+        if result.task.kind is not TaskKind.RATE:
             continue
         for report in result.reports:
             figures = report.figures
@@ -40,15 +40,15 @@ def clocks(results: Iterable[TaskResult]) -> dict[str, Clock]:
             old = found.get(str(report.seat))
             seen = (old.reasons if old is not None else None, int(bits) if bits is not None else None)
             known = [each for each in seen if each is not None]
-            found[str(report.seat)] = Clock(figures.get("clock_mhz"), figures.get("power_w"), figures.get("temperature_c"),
-                                            known[0] | known[-1] if known else None)
+            found[str(report.seat)] = ClockSample(figures.get("clock_mhz"), figures.get("power_w"), figures.get("temperature_c"),
+                                                  known[0] | known[-1] if known else None)
     return found
 
 
-def said(seat: str, all_: Mapping[str, Clock], equals: Iterable[str]) -> str:
+def said(seat: str, all_: Mapping[str, ClockSample], equals: Iterable[str]) -> str:
     """What its clocks say of a GPU that is slow, beside its equals; "" where nothing was sampled."""
     own = all_.get(seat)
-    if own is None or own == Clock(None, None, None, None):
+    if own is None or own == ClockSample(None, None, None, None):
         return ""
     parts = []
     usual = [clock.mhz for name in equals if (clock := all_.get(name)) is not None and clock.mhz is not None]

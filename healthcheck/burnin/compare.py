@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from healthcheck.burnin import sizes
 from healthcheck.burnin.document import Burnin
-from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.model import Object
 from healthcheck.burnin.published import BY_SIZE, Setting, bytes_of
 from healthcheck.burnin.setting import measures
@@ -36,7 +36,7 @@ LEAST = 0.01
 VERSIONS = ("device", "capability", "driver", "kernel", "cuda", "nccl", "torch", "backend", "power_limit_w", "environment", "nccl_conf")
 
 
-class Change(Enum):
+class FigureChange(Enum):
     """What became of a figure."""
 
     SLOWER = "slower"
@@ -53,14 +53,14 @@ class _Subject(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedFigure:
     """One figure under one setting. `share` is the change of the median node or pair (-0.05: five per cent
     less), of `n`; `low` and `high` are its interval, None where they are too few. `before` and `after` are
     medians over the same subjects, in the figure's unit; `fell` are subjects (a GPU, a node, a rail, a pair)
     that lost more than the others did, with their own change."""
 
     setting: Setting
-    change: Change
+    change: FigureChange
     n: int
     before: float
     after: float
@@ -82,12 +82,12 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class OutcomeChange:
     """A node whose outcome differs between the runs; None: it took no part."""
 
     node: str
-    before: Outcome | None
-    after: Outcome | None
+    before: BurnInOutcome | None
+    after: BurnInOutcome | None
 
 
 @dataclass(frozen=True)
@@ -97,22 +97,22 @@ class Comparison:
 
     before: str
     after: str
-    figures: tuple[Compared, ...]
+    figures: tuple[ComparedFigure, ...]
     differences: tuple[Difference, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[OutcomeChange, ...]
     only: tuple[tuple[str, Setting], ...]
 
     @property
     def slower(self) -> bool:
         """Whether anything got slower by more than noise, as a whole or on one subject, or a node that passed
         fails now."""
-        return any(one.change is Change.SLOWER or one.fell for one in self.figures) or any(
-            one.after is Outcome.FAIL and one.before is Outcome.PASS for one in self.verdicts)
+        return any(one.change is FigureChange.SLOWER or one.fell for one in self.figures) or any(
+            one.after is BurnInOutcome.FAIL and one.before is BurnInOutcome.PASS for one in self.verdicts)
 
     @property
     def told_apart(self) -> bool:
         """Whether any figure could be compared at all."""
-        return any(one.change is not Change.TOO_FEW for one in self.figures)
+        return any(one.change is not FigureChange.TOO_FEW for one in self.figures)
 
 
 def compare(before: Burnin, after: Burnin, least: float = LEAST) -> Comparison:
@@ -152,7 +152,7 @@ def _sweep(setting: Setting) -> Setting:
     return replace(setting, size=0)
 
 
-def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], least: float, confidence: float) -> Compared:
+def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], least: float, confidence: float) -> ComparedFigure:
     ratios = {subject: after / before for subject, (before, after) in values.items()}
     units: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for subject, ratio in ratios.items():
@@ -160,16 +160,16 @@ def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], 
     samples = [median(of_unit) for of_unit in units.values()]
     middle, bounds = median(samples), interval(samples, confidence)
     if bounds is None:
-        change = Change.TOO_FEW
+        change = FigureChange.TOO_FEW
     elif abs(middle - 1) < least or bounds[0] <= 1 <= bounds[1]:
-        change = Change.SAME
+        change = FigureChange.SAME
     else:
-        change = Change.SLOWER if middle < 1 else Change.FASTER
+        change = FigureChange.SLOWER if middle < 1 else FigureChange.FASTER
     named = {subject.name: ratio for subject, ratio in ratios.items()}
     fell = tuple((name, named[name] - 1) for name, one in slow(named).items() if one.off and named[name] < 1 - least)
     low, high = (None, None) if bounds is None else (bounds[0] - 1, bounds[1] - 1)
-    return Compared(setting, change, len(samples), median(before for before, _ in values.values()),
-                    median(after for _, after in values.values()), middle - 1, low, high, fell)
+    return ComparedFigure(setting, change, len(samples), median(before for before, _ in values.values()),
+                          median(after for _, after in values.values()), middle - 1, low, high, fell)
 
 
 def _by_subject(burnin: Burnin) -> dict[Setting, dict[_Subject, float]]:
@@ -228,8 +228,8 @@ def _versions(burnin: Burnin) -> dict[tuple[str, str], str]:
     return {key: " | ".join(sorted(values)) for key, values in found.items()}
 
 
-def _verdicts(before: Burnin, after: Burnin) -> Iterable[Verdict]:
+def _verdicts(before: Burnin, after: Burnin) -> Iterable[OutcomeChange]:
     first, second = ({one.node: one.outcome for one in run.judgement.outcomes} for run in (before, after))
     for node in sorted(first.keys() | second.keys()):
         if first.get(node) is not second.get(node):
-            yield Verdict(node, first.get(node), second.get(node))
+            yield OutcomeChange(node, first.get(node), second.get(node))

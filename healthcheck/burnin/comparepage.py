@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from healthcheck.burnin.compare import CONFIDENCE, Change, Compared, Comparison, Difference
+from healthcheck.burnin.compare import CONFIDENCE, ComparedFigure, Comparison, Difference, FigureChange
 from healthcheck.burnin.published import BY_SIZE, Setting, bytes_of
 from inventory.text import clean
 
@@ -26,12 +26,13 @@ def lines(found: Comparison, fold: Fold) -> Iterator[str]:
         yield f"  and {len(found.differences) - _MOST} more differences: --format json"
     if not found.differences:
         yield "  no version, option or variable differs"
-    for title, change in (("slower", Change.SLOWER), ("faster", Change.FASTER), ("no change larger than noise", Change.SAME),
-                          ("too few to tell a change from noise", Change.TOO_FEW)):
+    for title, change in (("slower", FigureChange.SLOWER), ("faster", FigureChange.FASTER),
+                          ("no change larger than noise", FigureChange.SAME),
+                          ("too few to tell a change from noise", FigureChange.TOO_FEW)):
         group = [one for one in found.figures if one.change is change]
         if group:
             yield f"{title}:"
-            apart = [one for one in group if one.setting.figure != BY_SIZE or change in (Change.SLOWER, Change.FASTER)]
+            apart = [one for one in group if one.setting.figure != BY_SIZE or change in (FigureChange.SLOWER, FigureChange.FASTER)]
             yield from (f"  {_figure(one)}" for one in sorted(apart, key=lambda one: one.share))
             yield from (f"  {line}" for line in _sweeps(one for one in group if one not in apart))
     fallen = [(one, name, share) for one in found.figures for name, share in one.fell]
@@ -71,9 +72,9 @@ def _difference(one: Difference, fold: Fold) -> str:
     return f"  {clean(one.name, 120)}: {clean(one.before, 200)} -> {clean(one.after, 200)}{where}"
 
 
-def _sweeps(figures: Iterable[Compared]) -> Iterator[str]:
+def _sweeps(figures: Iterable[ComparedFigure]) -> Iterator[str]:
     """One line for each sweep, over those of its sizes."""
-    of: dict[Setting, list[Compared]] = defaultdict(list)
+    of: dict[Setting, list[ComparedFigure]] = defaultdict(list)
     for one in figures:
         of[replace(one.setting, size=0)].append(one)
     for setting, group in of.items():
@@ -82,6 +83,6 @@ def _sweeps(figures: Iterable[Compared]) -> Iterator[str]:
         yield f"{min(shares):+.1%} to {max(shares):+.1%}  {sizes}, {group[0].n} compared: {setting}, {setting.algo}"
 
 
-def _figure(one: Compared) -> str:
+def _figure(one: ComparedFigure) -> str:
     bounds = "" if one.low is None or one.high is None else f" ({one.low:+.1%} to {one.high:+.1%})"
     return f"{one.share:+.1%}{bounds}  {one.before:.4g} -> {one.after:.4g}, {one.n} compared: {one.setting}"

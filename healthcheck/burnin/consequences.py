@@ -20,12 +20,12 @@ from collections.abc import Collection, Iterator, Mapping
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.document import Burnin
-from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.merged import node_of, sharing, task_of
-from healthcheck.burnin.model import Accusation, Object, Place, Stage, Task
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, Task
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.store import accused
-from healthcheck.store.accused import Accused, Found
+from healthcheck.store.accused import BurnInAccusation, FinishedBurnIn
 from inventory.text import clean
 
 _RULE = {
@@ -38,17 +38,18 @@ _EXPECTED = {
 }
 _NEVER_SURE = (faults.LATE, faults.LOST, faults.ABSENT, faults.JITTER)
 # What must be passed instead of a stage that only suspects go through.
-_AS = {Stage.LEAF_CONFIRM: Stage.LEAF_PAIRS, Stage.RAIL_CONFIRM: Stage.LEAF_PAIRS, Stage.BISECT: Stage.ALL}
+_AS = {BurnInStage.LEAF_CONFIRM: BurnInStage.LEAF_PAIRS, BurnInStage.RAIL_CONFIRM: BurnInStage.LEAF_PAIRS,
+       BurnInStage.BISECT: BurnInStage.ALL}
 # More nodes than a pair has say nothing of any of them.
 _MOST_SHARING = 2
 
 
-def consequences(burnin: Burnin, doubted: Collection[str] = ()) -> Found:
+def consequences(burnin: Burnin, doubted: Collection[str] = ()) -> FinishedBurnIn:
     """What it says of its nodes; of those that are `doubted` nothing that it says is believed. Only for one that was finished."""
     passed = {} if burnin.length not in accused.LENGTHS else {
         one.node: tuple(stage.stage.value for stage in one.stages) for one in burnin.judgement.outcomes
-        if one.outcome is Outcome.PASS and one.node not in doubted and one.stages and all(stage.done for stage in one.stages)}
-    return Found(burnin.run, _length(burnin), burnin.ended, tuple(_accused(burnin, doubted)), passed)
+        if one.outcome is BurnInOutcome.PASS and one.node not in doubted and one.stages and all(stage.done for stage in one.stages)}
+    return FinishedBurnIn(burnin.run, _length(burnin), burnin.ended, tuple(_accused(burnin, doubted)), passed)
 
 
 def _length(burnin: Burnin) -> str:
@@ -56,12 +57,12 @@ def _length(burnin: Burnin) -> str:
     return burnin.length if burnin.length in accused.LENGTHS else accused.LENGTHS[0]
 
 
-def _accused(burnin: Burnin, doubted: Collection[str]) -> Iterator[Accused]:
+def _accused(burnin: Burnin, doubted: Collection[str]) -> Iterator[BurnInAccusation]:
     places = {place.node: place for place in burnin.burnt.places}
     tasks = {result.task.id: result.task for result in burnin.burnt.results}
     took_part = {node for task in tasks.values() for node in task.nodes}
     sick = _counts(burnin, places)
-    failed = {one.node for one in burnin.judgement.outcomes if one.outcome is Outcome.FAIL}
+    failed = {one.node for one in burnin.judgement.outcomes if one.outcome is BurnInOutcome.FAIL}
     for one in burnin.judgement.accusations:
         node = node_of(one)
         if node is not None:
@@ -71,24 +72,25 @@ def _accused(burnin: Burnin, doubted: Collection[str]) -> Iterator[Accused]:
         sharing = _sharing(one, places, tasks) & took_part
         if not sharing & frozenset(doubted):
             for name in sorted(sharing):
-                yield Accused(name, accused.SHARED, clean(one.name, 120), Severity.WARNING, Owner.NETWORK, _said(one),
-                              _EXPECTED[accused.SHARED], f"muster burnin show {burnin.run}", _stages(burnin, one, tasks), None, 0, (),
-                              one.tests_for, one.tests_against)
+                yield BurnInAccusation(name, accused.SHARED, clean(one.name, 120), Severity.WARNING, Owner.NETWORK, _said(one),
+                                       _EXPECTED[accused.SHARED], f"muster burnin show {burnin.run}", _stages(burnin, one, tasks), None, 0,
+                                       (),
+                                       one.tests_for, one.tests_against)
 
 
-def _of_one(burnin: Burnin, one: Accusation, place: Place, tasks: Mapping[str, Task], sick: Mapping[str, float]) -> Accused:
+def _of_one(burnin: Burnin, one: Accusation, place: Participant, tasks: Mapping[str, Task], sick: Mapping[str, float]) -> BurnInAccusation:
     rule = accused.LINK if one.object is Object.RAIL else _RULE.get(one.fault, accused.DEAD)
     gpu = int(one.name.rpartition(":")[2]) if one.object is Object.GPU else None
     severity = Severity.CRITICAL if _certain(one, place, tasks, sick) else Severity.WARNING
     owner = Owner.NETWORK if rule == accused.LINK else Owner.VENDOR if rule == accused.WRONG_DATA else Owner.OPERATOR
     subject = f"GPU {gpu}" if gpu is not None else _port(one.name, place) if one.object is Object.RAIL else ""
     again = f"muster burnin show {burnin.run}; mend it, then burn it in again: muster burnin run {place.node} --length {_length(burnin)}"
-    return Accused(
+    return BurnInAccusation(
         place.node, rule, subject, severity, owner, _said(one), _EXPECTED[rule], again, _stages(burnin, one, tasks), gpu, place.gpus,
         _serials(burnin, one.name) if gpu is not None else (), one.tests_for, one.tests_against)
 
 
-def _certain(one: Accusation, place: Place, tasks: Mapping[str, Task], sick: Mapping[str, float]) -> bool:
+def _certain(one: Accusation, place: Participant, tasks: Mapping[str, Task], sick: Mapping[str, float]) -> bool:
     if one.object not in (Object.GPU, Object.NODE):
         return False
     if one.confirmed or one.fault == faults.COUNTED or (one.fault == faults.WRONG_DATA and one.object is Object.GPU):
@@ -99,7 +101,7 @@ def _certain(one: Accusation, place: Place, tasks: Mapping[str, Task], sick: Map
     return alone and one.fault not in _NEVER_SURE and sick[one.fault] <= 0.5
 
 
-def _counts(burnin: Burnin, places: Mapping[str, Place]) -> Mapping[str, float]:
+def _counts(burnin: Burnin, places: Mapping[str, Participant]) -> Mapping[str, float]:
     """By fault the share of all GPUs that are accused of it, by themselves or with their node."""
     whole = sum(place.gpus for place in places.values())
     seats: dict[str, set[str]] = defaultdict(set)
@@ -111,7 +113,7 @@ def _counts(burnin: Burnin, places: Mapping[str, Place]) -> Mapping[str, float]:
     return {fault: len(found) / whole for fault, found in seats.items()}
 
 
-def _sharing(one: Accusation, places: Mapping[str, Place], tasks: Mapping[str, Task]) -> frozenset[str]:
+def _sharing(one: Accusation, places: Mapping[str, Participant], tasks: Mapping[str, Task]) -> frozenset[str]:
     """The nodes of a pair, or behind leaves that are accused; of what is unexplained those of a pair, and else nobody."""
     found = sharing(one.name, places)
     if one.object is Object.UNEXPLAINED and not found:
@@ -122,7 +124,7 @@ def _sharing(one: Accusation, places: Mapping[str, Place], tasks: Mapping[str, T
 def _stages(burnin: Burnin, one: Accusation, tasks: Mapping[str, Task]) -> tuple[str, ...]:
     """The stages in which it failed; all that were asked for where no task's name tells."""
     found = {tasks[name].stage for name in map(task_of, one.tests_for) if name in tasks} or {stage for stage, _ in burnin.burnt.asked}
-    return tuple(dict.fromkeys(_AS.get(stage, stage).value for stage in Stage if stage in found))
+    return tuple(dict.fromkeys(_AS.get(stage, stage).value for stage in BurnInStage if stage in found))
 
 
 def _serials(burnin: Burnin, seat: str) -> tuple[str, ...]:
@@ -132,7 +134,7 @@ def _serials(burnin: Burnin, seat: str) -> tuple[str, ...]:
         for key in ("serial", "uuid") if (value := report.facts.get(key))))
 
 
-def _port(name: str, place: Place) -> str:
+def _port(name: str, place: Participant) -> str:
     number = name.rpartition("/rail")[2]
     return next((f"port at PCI {clean(rail.address, 20)}, rail {rail.number}" for rail in place.rails if str(rail.number) == number),
                 clean(name.rpartition("/")[2], 40))

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import Accusation, Object, Place
+from healthcheck.burnin.model import Accusation, Object, Participant
 from healthcheck.burnin.published import BurninRules
-from healthcheck.burnin.setting import Hardware
+from healthcheck.burnin.setting import SkuHardware
 from healthcheck.facts.counter import BY_NAME
 from inventory.text import clean
 
@@ -20,7 +20,7 @@ TEST = "counters"       # what stands among the tests of an accusation
 
 
 @dataclass(frozen=True)
-class Counter:
+class CounterGrowth:
     """One counter of one part of a node before the first stage and after the last; None where it could not be read.
 
     `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0, rail1 ... by number, or any other word for the node as a whole.
@@ -44,7 +44,7 @@ class Counter:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CounterJudgement:
     """Who is accused by counters, by node what could not be told, and remarks."""
 
     accusations: tuple[Accusation, ...]
@@ -53,8 +53,8 @@ class Counted:
 
 
 def counted(
-    counters: Iterable[Counter], rules: BurninRules, places: Mapping[str, Place], hardware: Mapping[str, Hardware],
-) -> Counted:
+    counters: Iterable[CounterGrowth], rules: BurninRules, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware],
+) -> CounterJudgement:
     """Judges them all. One that was not read, went down, or was full before, says nothing, and that is unknown."""
     accusations, unknown, unjudged = [], dict[str, list[str]](), set[str]()
     for one in counters:
@@ -63,7 +63,7 @@ def counted(
             unjudged.add(clean(one.name, 60))
             continue
         place = places.get(one.node)
-        gbps = hardware.get(place.sku or "", Hardware()).gbps if place is not None else 0
+        gbps = hardware.get(place.sku or "", SkuHardware()).gbps if place is not None else 0
         if limit.below_gbps is not None and not 0 < gbps < limit.below_gbps:
             continue        # such links have them by nature, and an unknown one may be such
         said = f"{clean(one.subject, 40)}: {limit.id}"
@@ -77,4 +77,4 @@ def counted(
             why = f"{limit.why}: {clean(one.name, 60)} rose by {rise}, allowed {allowed:g}"
             accusations.append(Accusation(*one.accused, faults.COUNTED, why, (TEST,)))
     remarks = (f"counters without a limit in the rules are not judged: {', '.join(sorted(unjudged)[:8])}",) if unjudged else ()
-    return Counted(tuple(accusations), {node: tuple(said) for node, said in unknown.items()}, remarks)
+    return CounterJudgement(tuple(accusations), {node: tuple(said) for node, said in unknown.items()}, remarks)

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.burnin.judge import Burnt
-from healthcheck.burnin.judgement import Held, Judgement, NodeOutcome
-from healthcheck.burnin.model import Accusation, End, Place, Progress, Report, Task, TaskResult
+from healthcheck.burnin.judgement import JudgedFigure, Judgement, NodeOutcome
+from healthcheck.burnin.model import Accusation, Participant, RankEnd, RankProgress, RankReport, Task, TaskResult
 from healthcheck.burnin.stagecounters import StageCounters
 from healthcheck.config.files import make_folder, write_whole
 from inventory.errors import UsageError
@@ -135,7 +135,7 @@ def _option(name: str, value: Option) -> Option:
     return clean(value) if isinstance(value, str) else _number(value) if isinstance(value, float) else value
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: Participant) -> dict[str, Any]:
     rails = [[rail.number, rail.address, rail.leaf] for rail in place.rails]
     return {**{key: value for key, value in asdict(place).items() if key != "rails"}, "rails": rails}
 
@@ -153,7 +153,7 @@ def _outcome(one: NodeOutcome) -> dict[str, Any]:
     }
 
 
-def _held(one: Held) -> dict[str, Any]:
+def _held(one: JudgedFigure) -> dict[str, Any]:
     floor = None if one.floor is None else {"least": _number(one.floor.least), "origin": one.floor.origin, "why": clean(one.floor.why)}
     setting = {**vars(one.setting), "gbps": _number(one.setting.gbps)}
     if not one.setting.mount:
@@ -177,7 +177,7 @@ def _task(task: Task) -> dict[str, Any]:
             **({"local": {node: environment(own) for node, own in task.local.items()}} if task.local else {})}
 
 
-def _reports(task: Task, reports: Sequence[Report]) -> dict[str, Any]:
+def _reports(task: Task, reports: Sequence[RankReport]) -> dict[str, Any]:
     """The columns. `ranks` is there only where not every seat reported, or in another order."""
     rank_of = {seat: rank for rank, seat in enumerate(task.seats)}
     ranks = [rank_of[report.seat] for report in reports if report.seat in rank_of]
@@ -188,11 +188,11 @@ def _reports(task: Task, reports: Sequence[Report]) -> dict[str, Any]:
     told["checksums"] = _columns(own, lambda report: report.checksums, lambda value: clean(value, 200))
     told["facts"] = _columns(own, lambda report: report.facts, clean)
     told["odd"] = [_odd(at, report) for at, report in enumerate(own)
-                   if report.end is not End.DONE or report.wrong_total or report.wrong or report.error]
+                   if report.end is not RankEnd.DONE or report.wrong_total or report.wrong or report.error]
     return told
 
 
-def _columns(reports: Sequence[Report], of: Callable[[Report], Mapping[str, Any]], written: Callable[[Any], Any]) -> dict[str, Any]:
+def _columns(reports: Sequence[RankReport], of: Callable[[RankReport], Mapping[str, Any]], written: Callable[[Any], Any]) -> dict[str, Any]:
     names = dict.fromkeys(name for report in reports for name in of(report))
     return {clean(name, 120): _column([written(held[name]) if name in (held := of(report)) else None for report in reports])
             for name in names}
@@ -203,15 +203,15 @@ def _column(values: list[Any]) -> Any:
     return values[0] if values and all(value == values[0] for value in values) else values
 
 
-def _odd(at: int, report: Report) -> dict[str, Any]:
-    last = {} if report.last == Progress() else {"last": {
+def _odd(at: int, report: RankReport) -> dict[str, Any]:
+    last = {} if report.last == RankProgress() else {"last": {
         entry.name: _number(value) if isinstance(value := getattr(report.last, entry.name), float) else value
-        for entry in fields(Progress)}}
+        for entry in fields(RankProgress)}}
     return {"at": at, "code": report.code, "error": clean(report.error), "wrong_total": report.wrong_total,
             "wrong": [[one.iteration, one.count, list(one.owners), one.own_input] for one in report.wrong], **_where(report), **last}
 
 
-def _where(report: Report) -> dict[str, Any]:
+def _where(report: RankReport) -> dict[str, Any]:
     """In what each of `wrong` was, which elements and which of its inputs: beside them, so that what reads them alone still can."""
     if not any(one.check or one.places or one.inputs for one in report.wrong):
         return {}

@@ -10,15 +10,29 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.burnin import fields
-from healthcheck.burnin.counters import Counter
+from healthcheck.burnin.counters import CounterGrowth
 from healthcheck.burnin.document import SCHEMA, Burnin
 from healthcheck.burnin.fields import Fields
 from healthcheck.burnin.floors import Floor
 from healthcheck.burnin.judge import Burnt
-from healthcheck.burnin.judgement import Held, Judgement, NodeOutcome, Outcome, StageDone
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Progress, Rail, Report, Seat, Stage, Task, TaskResult, Wrong
+from healthcheck.burnin.judgement import BurnInOutcome, JudgedFigure, Judgement, NodeOutcome, StageDone
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    Participant,
+    Rail,
+    RankEnd,
+    RankProgress,
+    RankReport,
+    Seat,
+    Task,
+    TaskKind,
+    TaskResult,
+    WrongData,
+)
 from healthcheck.burnin.published import Setting
-from healthcheck.burnin.setting import Hardware
+from healthcheck.burnin.setting import SkuHardware
 from healthcheck.burnin.stagecounters import StageCounters
 from inventory.errors import ConfigError
 from inventory.text import clean
@@ -58,20 +72,20 @@ def _burnin(top: Fields) -> Burnin:
     asked = []
     for item, at in top.items("asked"):
         stage, kind = fields.row(item, 2, at)
-        asked.append((fields.word(stage, Stage, at), fields.word(kind, Kind, at)))
-    missing = {fields.word(stage, Stage, "missing"): why for stage, why in top.plain("missing", fields.text).items()}
+        asked.append((fields.word(stage, BurnInStage, at), fields.word(kind, TaskKind, at)))
+    missing = {fields.word(stage, BurnInStage, "missing"): why for stage, why in top.plain("missing", fields.text).items()}
     burnt = Burnt(
         places, tuple(_result(Fields(item, at)) for item, at in top.items("tasks")), tuple(asked),
         tuple(_accusation(Fields(item, at)) for item, at in top.items("found")),
         tuple(_counter(item, at) for item, at in top.items("counters")), MappingProxyType(missing),
-        top.plain("hardware", lambda value, at: Hardware(Fields(value, at).text("gpu"), Fields(value, at).number("gbps"))),
+        top.plain("hardware", lambda value, at: SkuHardware(Fields(value, at).text("gpu"), Fields(value, at).number("gbps"))),
         # Older burn-ins looked at counters before the first stage and after the last alone.
         tuple(_stage_counters(Fields(item, at)) for item, at in top.items("stage_counters")) if "stage_counters" in top.held else ())
     judgement = Judgement(
         tuple(_outcome(Fields(item, at)) for item, at in top.items("nodes")),
         tuple(_accusation(Fields(item, at)) for item, at in top.items("accusations")),
         tuple(_held(Fields(item, at)) for item, at in top.items("held")), top.texts("remarks"))
-    if top.word("verdict", Outcome) is not judgement.verdict:
+    if top.word("verdict", BurnInOutcome) is not judgement.verdict:
         said = f"{judgement.verdict.value}, which is what follows from its nodes and accusations"
         raise fields.fail("verdict", said, top.held["verdict"])
     began, ended = (fields.time_of(top.text(key), key) for key in ("began", "ended"))
@@ -80,12 +94,12 @@ def _burnin(top: Fields) -> Burnin:
         top.text("floors"), top.plain("options", fields.option), top.plain("environment", fields.text))
 
 
-def _place(of: Fields) -> Place:
+def _place(of: Fields) -> Participant:
     rails = []
     for item, at in of.items("rails"):
         number, address, leaf = fields.row(item, 3, at)
         rails.append(Rail(fields.whole(number, at), fields.text(address, at), None if leaf is None else fields.text(leaf, at)))
-    return Place(
+    return Participant(
         of.text("node"), of.whole("gpus"), of.maybe("sku", fields.text), of.maybe("leaf", fields.text),
         of.maybe("domain", fields.text), of.maybe("power", fields.text), of.maybe("watts", fields.number), tuple(rails))
 
@@ -95,10 +109,11 @@ def _accusation(of: Fields) -> Accusation:
                       of.get("confirmed", bool), of.texts("counted") if "counted" in of.held else ())
 
 
-def _counter(item: Any, at: str) -> Counter:
+def _counter(item: Any, at: str) -> CounterGrowth:
     node, subject, name, before, after, seconds = fields.row(item, 6, at)
     known = [None if value is None else fields.whole(value, at) for value in (before, after)]
-    return Counter(fields.text(node, at), fields.text(subject, at), fields.text(name, at), known[0], known[1], fields.number(seconds, at))
+    return CounterGrowth(fields.text(node, at), fields.text(subject, at), fields.text(name, at), known[0], known[1],
+                         fields.number(seconds, at))
 
 
 def _stage_counters(of: Fields) -> StageCounters:
@@ -106,7 +121,7 @@ def _stage_counters(of: Fields) -> StageCounters:
             for item, at in of.items("grew") for subject, name, by in [fields.row(item, 3, at)]]
     unknown = [(fields.text(subject, at), fields.text(name, at), fields.text(why, at))
                for item, at in of.items("unknown") for subject, name, why in [fields.row(item, 3, at)]]
-    return StageCounters(of.word("stage", Stage), of.text("node"), of.plain("read", fields.whole), tuple(grew), tuple(unknown),
+    return StageCounters(of.word("stage", BurnInStage), of.text("node"), of.plain("read", fields.whole), tuple(grew), tuple(unknown),
                          of.text("why"))
 
 
@@ -114,21 +129,22 @@ def _outcome(of: Fields) -> NodeOutcome:
     stages = []
     for item, at in of.items("stages"):
         stage, done, why = fields.row(item, 3, at)
-        stages.append(StageDone(fields.word(stage, Stage, at), fields.typed(done, bool, at), fields.text(why, at)))
-    return NodeOutcome(of.text("node"), of.word("outcome", Outcome), of.texts("why"), tuple(stages), of.plain("figures", fields.number))
+        stages.append(StageDone(fields.word(stage, BurnInStage, at), fields.typed(done, bool, at), fields.text(why, at)))
+    return NodeOutcome(of.text("node"), of.word("outcome", BurnInOutcome), of.texts("why"), tuple(stages),
+                       of.plain("figures", fields.number))
 
 
-def _held(of: Fields) -> Held:
+def _held(of: Fields) -> JudgedFigure:
     at = of.map("setting")
     setting = Setting(
-        at.text("figure"), at.word("stage", Stage).value, at.text("gpu"), at.whole("gpus"), at.whole("nodes"), at.whole("nics"),
+        at.text("figure"), at.word("stage", BurnInStage).value, at.text("gpu"), at.whole("gpus"), at.whole("nodes"), at.whole("nics"),
         at.number("gbps"), at.whole("size"), at.text("algo"), at.whole("watts"), at.get("nvlink", bool), at.text("backend"),
         at.text("mount") if "mount" in at.held else "")
     floor = None
     if of.held.get("floor") is not None:
         told = of.map("floor")
         floor = Floor(told.number("least"), told.text("origin"), told.text("why"))
-    return Held(setting, of.whole("n"), of.number("median"), of.number("least"), floor, of.get("equals", bool))
+    return JudgedFigure(setting, of.whole("n"), of.number("median"), of.number("least"), floor, of.get("equals", bool))
 
 
 def _seat(text: str, at: str) -> Seat:
@@ -140,7 +156,7 @@ def _seat(text: str, at: str) -> Seat:
 
 def _result(of: Fields) -> TaskResult:
     task = Task(
-        of.text("id"), of.word("stage", Stage), of.word("kind", Kind),
+        of.text("id"), of.word("stage", BurnInStage), of.word("kind", TaskKind),
         tuple(_seat(fields.text(item, at), at) for item, at in of.items("seats")),
         of.number("seconds"), of.plain("params", fields.param), of.plain("environment", fields.text),
         of.plain("local", fields.texts) if "local" in of.held else MappingProxyType({}))
@@ -149,14 +165,14 @@ def _result(of: Fields) -> TaskResult:
         of.number("began"), of.number("ended"), of.maybe("named_after", fields.number))
 
 
-def _reports(of: Fields, task: Task) -> tuple[Report, ...]:
+def _reports(of: Fields, task: Task) -> tuple[RankReport, ...]:
     ranks = list(range(len(task.seats)))
     if "ranks" in of.held:
         ranks = [fields.whole(item, at) for item, at in of.items("ranks")]
         if any(not 0 <= rank < len(task.seats) for rank in ranks):
             raise fields.fail(of.place("ranks"), f"ranks below {len(task.seats)}", ranks)
     count = len(ranks)
-    ends = [fields.word(value, End, of.place("end")) for value in _spread(of.held.get("end"), count, of.place("end"))]
+    ends = [fields.word(value, RankEnd, of.place("end")) for value in _spread(of.held.get("end"), count, of.place("end"))]
     figures, checksums, facts = (_rows(of.map(key), count, read) for key, read in (
         ("figures", fields.number), ("checksums", fields.text), ("facts", fields.text)))
     odd = {}
@@ -164,8 +180,8 @@ def _reports(of: Fields, task: Task) -> tuple[Report, ...]:
         one = Fields(item, at)
         odd[one.whole("at")] = _odd(one)
     return tuple(
-        Report(task.seats[rank], ends[number], MappingProxyType(figures[number]), MappingProxyType(checksums[number]),
-               facts=MappingProxyType(facts[number]), **odd.get(number, {}))
+        RankReport(task.seats[rank], ends[number], MappingProxyType(figures[number]), MappingProxyType(checksums[number]),
+                   facts=MappingProxyType(facts[number]), **odd.get(number, {}))
         for number, rank in enumerate(ranks))
 
 
@@ -206,7 +222,7 @@ def _odd(of: Fields) -> dict[str, Any]:
     for item, at in of.items("wrong"):
         iteration, count, owners, own = fields.row(item, 4, at)
         of_ranks = tuple(fields.whole(owner, at) for owner in fields.typed(owners, list, at))
-        wrong.append(Wrong(fields.whole(iteration, at), fields.whole(count, at), of_ranks, fields.typed(own, bool, at)))
+        wrong.append(WrongData(fields.whole(iteration, at), fields.whole(count, at), of_ranks, fields.typed(own, bool, at)))
     if "where" in of.held:
         rows = list(of.items("where"))
         if len(rows) != len(wrong):
@@ -216,6 +232,6 @@ def _odd(of: Fields) -> dict[str, Any]:
              "wrong_total": of.whole("wrong_total")}
     if "last" in of.held:
         last = of.map("last")
-        found["last"] = Progress(last.whole("iteration"), last.text("phase"),
-                                 last.maybe("moved", fields.number), last.maybe("alive", fields.number), last.text("state"))
+        found["last"] = RankProgress(last.whole("iteration"), last.text("phase"),
+                                     last.maybe("moved", fields.number), last.maybe("alive", fields.number), last.text("state"))
     return found

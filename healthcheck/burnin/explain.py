@@ -25,7 +25,7 @@ _FAR = -15.0        # a part, or an exchange, that costs more is not followed fu
 _STEPS = 4000       # of the exact search, at most; what it has found by then counts
 
 
-class Part(NamedTuple):
+class CauseMode(NamedTuple):
     """A cause that is bad in one way. `owner` is the cause's number, `price` what accusing it takes beside `hits`, the failed tests that it
     touches; `lot` a lot of nodes in which it is bad for `lot_price` instead, where that lot is bad. Parts of one `start` are all accused at
     once where a search begins: one by one none of them may be the best.
@@ -69,12 +69,12 @@ def fails(total: float) -> float:
     return math.log(-math.expm1(-total))
 
 
-class Problem:
+class CauseSearch:
     """Failed tests that share causes. `base` is the strength of noise in each, `times` how many tests it stands for, which the same parts
     touch; `lots` is what each lot costs.
     """
 
-    def __init__(self, parts: Sequence[Part], base: Sequence[float], times: Sequence[int], lots: Mapping[int, float]) -> None:
+    def __init__(self, parts: Sequence[CauseMode], base: Sequence[float], times: Sequence[int], lots: Mapping[int, float]) -> None:
         self.parts, self.base, self.times, self.lots = parts, base, times, lots
         self._of_test: dict[int, list[int]] = {}
         self._of_owner: dict[int, list[int]] = {}
@@ -339,7 +339,7 @@ class Problem:
 class _Beside:
     """The accused parts of a state, and what each would still gain were another one accused, too."""
 
-    def __init__(self, problem: Problem, state: _State) -> None:
+    def __init__(self, problem: CauseSearch, state: _State) -> None:
         self._problem, self._state = problem, state
         self._lost = problem.lost(state)
         self._of_test: dict[int, list[int]] = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.burnin.figures import FIGURES
-from healthcheck.burnin.model import Stage
+from healthcheck.burnin.model import BurnInStage
 from healthcheck.burnin.published import ALGOS, BUSBW, FILE, GLOO, NCCL, BurninRules, Setting
 from healthcheck.burnin.publishedload import NODES, chosen, load_burnin
 from healthcheck.config.entry import kind_of, known_keys
@@ -31,7 +31,7 @@ LEARNED, PUBLISHED = "learned", "published"
 _MOST = 1e12
 _FIGURE = real(0, _MOST)
 _FORMS: Mapping[str, Form] = {
-    "figure": chosen(FIGURES), "stage": chosen(stage.value for stage in Stage), "gpu": Form("text", lambda given: _text(given)),
+    "figure": chosen(FIGURES), "stage": chosen(stage.value for stage in BurnInStage), "gpu": Form("text", lambda given: _text(given)),
     "gpus": whole(1, 1024), "nodes": NODES, "nics": whole(0, 64), "gbps": _FIGURE, "size_bytes": whole(0, 2**50),
     "algo": chosen((*ALGOS, "")), "watts": whole(0, 100_000), "nvlink": FLAG, "backend": chosen((NCCL, GLOO)),
     "mount": Form("text", lambda given: _text(given)), "median": _FIGURE,
@@ -42,7 +42,7 @@ _NEEDED = tuple(key for key in _FORMS if key not in ("mount", "warning", "approv
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedFloor:
     """One learned floor: under which setting (`nodes` may be a range), what was seen, and who approved it ("": nobody yet)."""
 
     setting: Setting
@@ -62,12 +62,12 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class FloorProposal:
     """A floors file: when and from which runs it was learned, and its floors."""
 
     learned: str
     runs: tuple[str, ...]
-    floors: tuple[Learned, ...]
+    floors: tuple[LearnedFloor, ...]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Floors:
     """All that figures are held against. `digest` is over the files that it was read from."""
 
     rules: BurninRules
-    learned: tuple[Learned, ...] = ()
+    learned: tuple[LearnedFloor, ...] = ()
     digest: str = ""
 
     def of(self, setting: Setting) -> Floor | None:
@@ -105,7 +105,7 @@ def load_floors(folders: Iterable[Path]) -> Floors:
     nothing (`refused`)."""
     folders = tuple(folders)
     rules, digest = load_burnin(folders), hashlib.sha256()
-    learned: list[Learned] = []
+    learned: list[LearnedFloor] = []
     for folder in folders:
         for name in (FILE, NAME):
             if (path := folder / name).is_file():
@@ -114,7 +114,7 @@ def load_floors(folders: Iterable[Path]) -> Floors:
     return Floors(rules, tuple(learned), digest.hexdigest())
 
 
-def refused(one: Learned, rules: BurninRules) -> str:
+def refused(one: LearnedFloor, rules: BurninRules) -> str:
     """Why a floor asks for too little to judge by; "" where it does not."""
     least = rules.least_share
     if one.floor <= 0:
@@ -129,13 +129,13 @@ def refused(one: Learned, rules: BurninRules) -> str:
     return ""
 
 
-def read(path: Path, *, approved: bool = False, rules: BurninRules | None = None) -> Proposal:
+def read(path: Path, *, approved: bool = False, rules: BurninRules | None = None) -> FloorProposal:
     """A floors file; raises RulesError with file, line and column. With `approved` every floor must say by whom and when, with `rules` none
     may be `refused`."""
     return _proposal(load_yaml(path, error=RulesError), str(path), approved, rules)
 
 
-def _proposal(top: Any, name: str, approved: bool, rules: BurninRules | None = None) -> Proposal:
+def _proposal(top: Any, name: str, approved: bool, rules: BurninRules | None = None) -> FloorProposal:
     if not isinstance(top, LocatedMap):
         raise RulesError(f"expected a map of {', '.join(_TOP)}; got {kind_of(top)}", Mark(name, 1, 1))
     known_keys(top, _TOP, "")
@@ -154,10 +154,10 @@ def _proposal(top: Any, name: str, approved: bool, rules: BurninRules | None = N
             raise RulesError(f"floors: {at + 1}: is for what {first + 1} is for already ({one.setting})", given.value_marks[at])
         if rules is not None and (why := refused(one, rules)):
             raise RulesError(f"floors: {at + 1}: {why} ({one.setting})", given.value_marks[at])
-    return Proposal(learned, runs, floors)
+    return FloorProposal(learned, runs, floors)
 
 
-def _learned(item: Any, where: str, mark: Mark, approved: bool) -> Learned:
+def _learned(item: Any, where: str, mark: Mark, approved: bool) -> LearnedFloor:
     if not isinstance(item, LocatedMap):
         raise RulesError(f"{where}: expected a map of {', '.join(_FORMS)}; got {kind_of(item)}", mark)
     known_keys(item, list(_FORMS), f"{where}: ")
@@ -171,7 +171,7 @@ def _learned(item: Any, where: str, mark: Mark, approved: bool) -> Learned:
     setting = Setting(
         held["figure"], held["stage"], held["gpu"], held["gpus"], held["nodes"][0], held["nics"], held["gbps"], held["size_bytes"],
         held["algo"], held["watts"], held["nvlink"], held["backend"], held.get("mount", ""))
-    return Learned(setting, held["nodes"], held["median"], held["mad"], held["n"], held["floor"], held.get("warning", ""), by, at)
+    return LearnedFloor(setting, held["nodes"], held["median"], held["mad"], held["n"], held["floor"], held.get("warning", ""), by, at)
 
 
 def _approval(item: LocatedMap, where: str) -> tuple[str, str]:
@@ -184,7 +184,7 @@ def _approval(item: LocatedMap, where: str) -> tuple[str, str]:
     return str(by), str(at)
 
 
-def as_yaml(proposal: Proposal) -> str:
+def as_yaml(proposal: FloorProposal) -> str:
     """The file that `read` reads, for people."""
     approved = all(one.by for one in proposal.floors) and bool(proposal.floors)
     lines = [
@@ -230,11 +230,11 @@ def approve(proposed: Path, folder: Path, by: str, at: str, rules: BurninRules) 
     target = folder / NAME
     old = read(target, approved=True).floors if target.is_file() else ()
     held = {(one.setting, one.nodes): one for one in (*old, *(replace(one, by=by, at=at) for one in new.floors))}
-    write(target, Proposal(new.learned, new.runs, tuple(held[key] for key in sorted(held))))
+    write(target, FloorProposal(new.learned, new.runs, tuple(held[key] for key in sorted(held))))
     return target
 
 
-def write(path: Path, proposal: Proposal) -> None:
+def write(path: Path, proposal: FloorProposal) -> None:
     """Writes the file whole, after having seen that it can be read again; raises UsageError."""
     text = as_yaml(proposal)
     _proposal(parse_yaml(text, str(path), error=RulesError), str(path), approved=False)

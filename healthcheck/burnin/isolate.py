@@ -15,11 +15,11 @@ from types import MappingProxyType
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.accuse import accusations, doubts
-from healthcheck.burnin.model import Accusation, Place, Stage, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Participant, TaskResult
 from healthcheck.burnin.posterior import Rival, Weighed
-from healthcheck.burnin.rounds import Pair, Round, Sites, between, inside, pair, turns, with_proven
+from healthcheck.burnin.rounds import NodePair, Round, Sites, between, inside, pair, turns, with_proven
 from healthcheck.burnin.suspects import Suspects, clean
-from healthcheck.burnin.weigh import Cause, Evidence, Outcome, Tested
+from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome, Tested
 
 ACROSS = 4          # rounds across leaves
 TRIES = 12          # of one node with proven ones that it passes, at most
@@ -49,29 +49,29 @@ def tested(result: TaskResult, slow: bool | None) -> Tested:
     Wrong data, and whatever watching already blamed on somebody, is a failure. A task that is not whole and blames nobody is unknown.
     """
     one, two = result.task.nodes
-    outcome, fault = Outcome.UNKNOWN, faults.SLOW
+    outcome, fault = PairOutcome.UNKNOWN, faults.SLOW
     if any(report.wrong_total or report.wrong for report in result.reports):
-        outcome, fault = Outcome.FAIL, faults.WRONG_DATA
+        outcome, fault = PairOutcome.FAIL, faults.WRONG_DATA
     elif result.accusations:
-        outcome, fault = Outcome.FAIL, result.accusations[0].fault
+        outcome, fault = PairOutcome.FAIL, result.accusations[0].fault
     elif result.whole and slow is not None:
-        outcome = Outcome.FAIL if slow else Outcome.PASS
-    return Tested(pair(one, two), result.task.id, outcome, fault, result.whole and outcome is Outcome.UNKNOWN)
+        outcome = PairOutcome.FAIL if slow else PairOutcome.PASS
+    return Tested(pair(one, two), result.task.id, outcome, fault, result.whole and outcome is PairOutcome.UNKNOWN)
 
 
-class Isolation:
+class PairSearch:
     """Give it the nodes, run what `next` says, tell it what came of that, until `next` is None; then read who is accused."""
 
-    def __init__(self, places: Iterable[Place], *, repeats: int = 1, tries: int = TRIES, paths: int = TRIES_OF_PATHS,
+    def __init__(self, places: Iterable[Participant], *, repeats: int = 1, tries: int = TRIES, paths: int = TRIES_OF_PATHS,
                  across: int = ACROSS, seed: int = 0) -> None:
         if repeats < 1 or tries < 1 or paths < 0 or across < 0:
             raise ValueError("at least one repeat and one try, and no negative number of rounds")
         self.sites = Sites(places, seed)
-        self.evidence = Evidence(self.sites)
+        self.evidence = PairEvidence(self.sites)
         self.notes: list[str] = []      # what people should know of how it went: too few proven nodes, and for whom
         self._repeats, self._tries, self._paths, self._across = repeats, tries, paths, across
-        self._met: set[Pair] = set()
-        self._tried: Counter[Cause] = Counter()
+        self._met: set[NodePair] = set()
+        self._tried: Counter[CandidateCause] = Counter()
         self._with_proven: set[tuple[str, int]] = set()     # a node, and a test in which it was tried with a proven one
         self._number = self._group_rounds = 0
         self._weighed: Weighed | None = None
@@ -103,7 +103,7 @@ class Isolation:
                 raise ValueError(f"{test.pair} is not in the round, or was told already")
             del missing[test.pair]
         begin = len(self.evidence.tests)
-        self.evidence.add([*heard, *(Tested(each, "", Outcome.UNKNOWN) for each in missing)])
+        self.evidence.add([*heard, *(Tested(each, "", PairOutcome.UNKNOWN) for each in missing)])
         self._met.update(self._current.pairs)
         for at in range(begin, len(self.evidence.tests)):
             test = self.evidence.tests[at]
@@ -111,7 +111,7 @@ class Isolation:
                 self._with_proven.add((node, at))
                 # Who fails is tried again: it is those that pass whose tries come to an end.
                 apart = self.sites.near[node] != self.sites.near[test.pair.other(node)]
-                self._tried[Cause("out" if apart else "node", node)] += test.outcome is not Outcome.FAIL
+                self._tried[CandidateCause("out" if apart else "node", node)] += test.outcome is not PairOutcome.FAIL
         self._weighed, self._current = None, None
 
     def accusations(self) -> tuple[Accusation, ...]:
@@ -128,45 +128,45 @@ class Isolation:
 
     def unmeasured(self) -> tuple[str, ...]:
         """The nodes of which no test has said anything: neither clean nor guilty, and never a pass."""
-        return tuple(node for node in self.sites.order if Cause("node", node) not in self.evidence.of)
+        return tuple(node for node in self.sites.order if CandidateCause("node", node) not in self.evidence.of)
 
     # ---- the plan
 
     def _plan(self) -> Iterator[Round]:
         near = self.sites.grouped(self.sites.order, self.sites.near)
         for turn in range(1 + self._repeats):
-            yield from self._round(Stage.LEAF_PAIRS, inside(near.values(), turn))
+            yield from self._round(BurnInStage.LEAF_PAIRS, inside(near.values(), turn))
         yield from self._confirm(self._short())
         leaves = self.sites.grouped(self._alive(), self.sites.leaf).values()
         parts = [tuple(self.sites.grouped(nodes, self.sites.near).values()) for nodes in leaves]
         if any(len(part) > 1 for part in parts):
             for turn in range(1 + self._repeats):
-                yield from self._round(Stage.LEAF_PAIRS, [each for part in parts for each in between(part, turn, self._met)])
+                yield from self._round(BurnInStage.LEAF_PAIRS, [each for part in parts for each in between(part, turn, self._met)])
             yield from self._confirm(self._short())
         groups = tuple(self.sites.grouped(self._alive(), self.sites.leaf).values())
         for turn in range(self._across):
             if len(groups) > 1:
-                yield from self._round(Stage.CROSS_PAIRS, between(groups, turn, self._met) or between(groups, turn))
+                yield from self._round(BurnInStage.CROSS_PAIRS, between(groups, turn, self._met) or between(groups, turn))
             else:
-                yield from self._round(Stage.LEAF_PAIRS, self._once_more(groups, 1 + self._repeats + turn))
+                yield from self._round(BurnInStage.LEAF_PAIRS, self._once_more(groups, 1 + self._repeats + turn))
         if self._across:
             yield from self._confirm(self._tries)
 
     def _short(self) -> int:
         return min(self._tries, TRIES_BETWEEN) if self._across else self._tries
 
-    def _once_more(self, groups: Iterable[list[str]], turn: int) -> list[Pair]:
+    def _once_more(self, groups: Iterable[list[str]], turn: int) -> list[NodePair]:
         """In one leaf alone, where there is no other to try it with: more turns of its nodes, from the first when all have met."""
         return [each for group in groups for each in inside([group], turn % max(1, turns(len(group))))]
 
-    def _round(self, stage: Stage, pairs: list[Pair]) -> Iterator[Round]:
+    def _round(self, stage: BurnInStage, pairs: list[NodePair]) -> Iterator[Round]:
         if pairs:
             self._number += 1
             yield Round(stage, self._number, tuple(pairs))
 
     def _alive(self) -> list[str]:
         """Who takes part in the next stage: nobody accused, and nobody who gave no result twice."""
-        silent = Counter(node for test in self.evidence.tests if test.outcome is Outcome.UNKNOWN for node in test.pair)
+        silent = Counter(node for test in self.evidence.tests if test.outcome is PairOutcome.UNKNOWN for node in test.pair)
         accused = {cause.name for cause in self.weighed.accused if cause.kind in ("node", "out")}
         return [node for node in self.sites.order if node not in accused
                 and (silent[node] < 2 or node in self.evidence.measured)]
@@ -177,7 +177,7 @@ class Isolation:
         # Where nothing has passed, no test of two suspects decides much.
         for _ in range(tries + _MORE if clean(self.weighed, self.weighed.best) else TRIES_BETWEEN):
             pairs, without = self._again(tries)
-            yield from self._round(Stage.LEAF_CONFIRM, pairs)
+            yield from self._round(BurnInStage.LEAF_CONFIRM, pairs)
             self._trying = set()
             if not pairs:
                 break
@@ -187,7 +187,7 @@ class Isolation:
             note = f"too few proven nodes: none was left to try {named} with"
             self.notes += [note] if note not in self.notes else []
 
-    def _again(self, tries: int) -> tuple[list[Pair], list[str]]:
+    def _again(self, tries: int) -> tuple[list[NodePair], list[str]]:
         """The pairs of one such round, and the suspects for whom there was no partner."""
         suspects = Suspects(self.weighed, self._tried, tries, self._paths, self._confirmed())
         wanted = suspects.wanted()
@@ -198,16 +198,16 @@ class Isolation:
             if used.isdisjoint(each):
                 used.update(each)
                 pairs.append(each)
-                self._tried[Cause("pair", *each)] += 1
+                self._tried[CandidateCause("pair", *each)] += 1
                 self._trying.update(node for node in each if each.other(node) in proven)
         of_groups = self._group_pairs(wanted.groups, suspects, used) if self._group_rounds < GROUP_ROUNDS else []
         self._group_rounds += bool(of_groups)
         return pairs + of_groups, without
 
     def _confirmed(self) -> set[str]:
-        return {node for node, at in self._with_proven if self.evidence.tests[at].outcome is Outcome.FAIL}
+        return {node for node, at in self._with_proven if self.evidence.tests[at].outcome is PairOutcome.FAIL}
 
-    def _node_pairs(self, nodes: list[str], proven: list[str], suspects: Suspects) -> tuple[list[Pair], list[str]]:
+    def _node_pairs(self, nodes: list[str], proven: list[str], suspects: Suspects) -> tuple[list[NodePair], list[str]]:
         """Each of these with a proven node, better with a new one; without any, with each other, better with new ones."""
         pairs, without = with_proven(nodes, proven, self.sites, self._met)
         used = {node for each in pairs for node in each}
@@ -220,16 +220,16 @@ class Isolation:
         while waiting:
             node = waiting.pop()
             partner = next((each for each in waiting if pair(node, each) not in self._met), None) or next(
-                (each for each in waiting if suspects.left(Cause("pair", *pair(node, each)))), None)
+                (each for each in waiting if suspects.left(CandidateCause("pair", *pair(node, each)))), None)
             if partner is not None:
                 waiting.remove(partner)
                 pairs.append(pair(node, partner))
-                self._tried[Cause("pair", *pairs[-1])] += 1
+                self._tried[CandidateCause("pair", *pairs[-1])] += 1
         return pairs, [node for node in without if not any(node in each for each in pairs)]
 
-    def _group_pairs(self, groups: Sequence[tuple[Cause, Rival]], suspects: Suspects, used: Iterable[str]) -> list[Pair]:
+    def _group_pairs(self, groups: Sequence[tuple[CandidateCause, Rival]], suspects: Suspects, used: Iterable[str]) -> list[NodePair]:
         """Tests of whole groups, as many of their nodes as are free."""
-        pairs: list[Pair] = []
+        pairs: list[NodePair] = []
         taken = set(used)
         for cause, rival in groups:
             while found := suspects.of_groups(cause, rival, taken):

@@ -16,15 +16,15 @@ from types import MappingProxyType
 from healthcheck.burnin import faults
 from healthcheck.burnin.checksums import odd_ones
 from healthcheck.burnin.clocks import clocks, said
-from healthcheck.burnin.counters import Counter, counted
+from healthcheck.burnin.counters import CounterGrowth, counted
 from healthcheck.burnin.floors import Floors
-from healthcheck.burnin.judgement import Held, Judgement
+from healthcheck.burnin.judgement import JudgedFigure, Judgement
 from healthcheck.burnin.merged import merged, task_of
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Stage, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, RankEnd, TaskKind, TaskResult
 from healthcheck.burnin.nodejudge import outcomes
 from healthcheck.burnin.onnode.times import OFTEN, OFTEN_SHARE
 from healthcheck.burnin.published import BY_SIZE, CHECKSUMS, GLOO, BurninRules, Setting, bytes_of, unjudged
-from healthcheck.burnin.setting import OF_HOST, OF_HOST_MEMORY, Hardware, Measure, backend_of, measures, subject, unbound
+from healthcheck.burnin.setting import OF_HOST, OF_HOST_MEMORY, Measure, SkuHardware, backend_of, measures, subject, unbound
 from healthcheck.burnin.sizes import busbw, without_nvls
 from healthcheck.burnin.stagecounters import StageCounters, with_causes
 from healthcheck.burnin.stats import LEAST_EQUALS, slow
@@ -33,8 +33,8 @@ from healthcheck.burnin.training import odd_nodes
 from inventory.text import clean
 
 # Pairs are judged against each other by whoever isolates, and few runs of all nodes are no equals.
-_BY_EQUALS = (Stage.NODE.value, Stage.RAIL.value, Stage.TRAIN.value)
-_ALONE = (Stage.ALL.value, Stage.BISECT.value, Stage.SOAK.value)
+_BY_EQUALS = (BurnInStage.NODE.value, BurnInStage.RAIL.value, BurnInStage.TRAIN.value)
+_ALONE = (BurnInStage.ALL.value, BurnInStage.BISECT.value, BurnInStage.SOAK.value)
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Burnt:
     and after all of it, `stage_counters` between the stages.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[Participant, ...]
     results: tuple[TaskResult, ...]
-    asked: tuple[tuple[Stage, Kind], ...]
+    asked: tuple[tuple[BurnInStage, TaskKind], ...]
     found: tuple[Accusation, ...] = ()
-    counters: tuple[Counter, ...] = ()
-    missing: Mapping[Stage, str] = field(default_factory=lambda: MappingProxyType({}))
-    hardware: Mapping[str, Hardware] = field(default_factory=lambda: MappingProxyType({}))
+    counters: tuple[CounterGrowth, ...] = ()
+    missing: Mapping[BurnInStage, str] = field(default_factory=lambda: MappingProxyType({}))
+    hardware: Mapping[str, SkuHardware] = field(default_factory=lambda: MappingProxyType({}))
     stage_counters: tuple[StageCounters, ...] = ()
 
 
@@ -77,7 +77,7 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
                 found.append(Accusation(Object.GPU, name, faults.SLOW, why))
         slows += found
         # Rails alone are asked of no one: they only make an accusation narrower.
-        if not _judged(of) and not rules.accepts(of.setting) and of.setting.stage != Stage.RAIL_CONFIRM.value:
+        if not _judged(of) and not rules.accepts(of.setting) and of.setting.stage != BurnInStage.RAIL_CONFIRM.value:
             what = unjudged(of.setting.figure, of.setting.learned_from.stage)
             why = f"{what} was not judged: there is no floor, and it was not compared with equals"
             for node in dict.fromkeys(node for one in group for node in one.nodes):
@@ -102,7 +102,7 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
     _not_learned(burnt.results, doubts)
     for what, alone in (("a random product", odd.alone), ("a training", apart.alone)):
         for node, backend in alone.items():
-            if unjudged(CHECKSUMS, Stage.NODE.value) not in rules.accept.get(backend, ()):
+            if unjudged(CHECKSUMS, BurnInStage.NODE.value) not in rules.accept.get(backend, ()):
                 doubts.setdefault(node, []).append(f"{what} had no equal to be compared with, so whether it is right was not judged")
     return Judgement(
         outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts, {**odd.doubtful, **apart.doubtful}),
@@ -110,20 +110,20 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
                             *odd.remarks, *errors.remarks))
 
 
-def _held(setting: Setting, group: Sequence[Measure], floors: Floors, alike: int) -> Held:
+def _held(setting: Setting, group: Sequence[Measure], floors: Floors, alike: int) -> JudgedFigure:
     """`alike` is how many there are in all stages whose figures are alike: those of a confirmation are compared with all pairs."""
     values = [one.value for one in group]
     few = alike < LEAST_EQUALS or setting.stage in _ALONE
     equals = not few and _comparable(setting) and floors.rules.relative.get(setting.backend) is not None
-    return Held(setting, len(values), statistics.median(values), min(values), floors.of(setting), equals)
+    return JudgedFigure(setting, len(values), statistics.median(values), min(values), floors.of(setting), equals)
 
 
-def _judged(of: Held) -> bool:
+def _judged(of: JudgedFigure) -> bool:
     """Whether anything said how good the figure is."""
     return of.floor is not None or of.equals
 
 
-def _below(of: Held, group: Iterable[Measure]) -> Iterator[Accusation]:
+def _below(of: JudgedFigure, group: Iterable[Measure]) -> Iterator[Accusation]:
     """Who does not reach the floor: in half of its tests, where there are several, for once may be chance."""
     if of.floor is None:
         return
@@ -141,7 +141,7 @@ def _below(of: Held, group: Iterable[Measure]) -> Iterator[Accusation]:
                              tuple(one.task for one in own if one not in low))
 
 
-def _behind(of: Held, group: Sequence[Measure], least: float | None) -> Iterator[Accusation]:
+def _behind(of: JudgedFigure, group: Sequence[Measure], least: float | None) -> Iterator[Accusation]:
     """Who is behind its equals by both rules, of several measures by their median."""
     if of.setting.stage not in _BY_EQUALS or not _comparable(of.setting) or least is None:
         return
@@ -209,7 +209,7 @@ def _unexplained(results: Iterable[TaskResult]) -> Iterator[Accusation]:
             yield Accusation(Object.UNEXPLAINED, task.id, faults.WRONG_DATA, f"{wrong} wrong elements, and nobody whose they are",
                              (task.id,))
         # A rail's own test that was not finished says nothing of the proven node that it was tried with.
-        elif not result.whole and task.stage is not Stage.RAIL_CONFIRM:
+        elif not result.whole and task.stage is not BurnInStage.RAIL_CONFIRM:
             ends = sorted({report.end.value for report in result.reports} - {"done"}) or ["no report"]
             why = f"{task.stage.value} {task.kind.value} was not finished ({', '.join(ends)}), and nobody was named"
             yield Accusation(Object.UNEXPLAINED, task.id, faults.RAISED, why, (task.id,))
@@ -220,12 +220,12 @@ def _jitter(results: Iterable[TaskResult], limits: Mapping[str, float | None]) -
     judged so."""
     found, unjudged = [], set[str]()
     for result in results:
-        if result.task.kind not in (Kind.ALLREDUCE, Kind.TRAIN) or not result.whole:
+        if result.task.kind not in (TaskKind.ALLREDUCE, TaskKind.TRAIN) or not result.whole:
             continue
         backend = backend_of(result.reports[0])
         limit = limits.get(backend)
         # The all-reduce of a step waits for others' own work.
-        of = "step" if result.task.kind is Kind.TRAIN else "seconds"
+        of = "step" if result.task.kind is TaskKind.TRAIN else "seconds"
         ratios = [report.figures[f"{of}_often"] / report.figures[f"{of}_p50"] for report in result.reports
                   if report.figures.get(f"{of}_p50", 0) > 0 and report.figures.get(f"{of}_often", 0) > 0]
         if limit is None:
@@ -240,9 +240,9 @@ def _jitter(results: Iterable[TaskResult], limits: Mapping[str, float | None]) -
 def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None], doubts: dict[str, list[str]]) -> None:
     """Adds whose memory was not tested over enough of it: the rest was not measured."""
     for result in results:
-        for report in result.reports if result.task.kind is Kind.MEMORY else ():
+        for report in result.reports if result.task.kind is TaskKind.MEMORY else ():
             share, wanted = report.figures.get("memory_share"), least.get(backend_of(report))
-            if wanted is not None and report.end is End.DONE and (share is None or not share >= wanted):
+            if wanted is not None and report.end is RankEnd.DONE and (share is None or not share >= wanted):
                 how = "an unknown part" if share is None else f"{share:.0%}"
                 doubts.setdefault(report.seat.node, []).append(f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
 
@@ -250,7 +250,7 @@ def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None],
 def _not_learned(results: Iterable[TaskResult], doubts: dict[str, list[str]]) -> None:
     """Adds whose training did not make the loss fall: it was none."""
     for result in results:
-        for report in result.reports if result.task.kind is Kind.TRAIN and result.whole else ():
+        for report in result.reports if result.task.kind is TaskKind.TRAIN and result.whole else ():
             first, last = report.figures.get("train_loss_first"), report.figures.get("train_loss")
             if first is None or last is None or not last < first:
                 how = "is not known" if first is None or last is None else f"did not fall ({first:.3g} to {last:.3g})"
@@ -261,10 +261,10 @@ def _not_learned(results: Iterable[TaskResult], doubts: dict[str, list[str]]) ->
 
 def _far(results: Iterable[TaskResult], rules: BurninRules, doubts: dict[str, list[str]]) -> None:
     """Adds whose copies to, from and in the host's memory cannot be judged, because that may have been on the far socket."""
-    kinds = {Kind.COPY: (OF_HOST, "host copies", "were"), Kind.HOST: (OF_HOST_MEMORY[:1], "host memory", "was")}
+    kinds = {TaskKind.COPY: (OF_HOST, "host copies", "were"), TaskKind.HOST: (OF_HOST_MEMORY[:1], "host memory", "was")}
     for result in results:
         figures, what, were = kinds.get(result.task.kind, ((), "", ""))
-        names = {unjudged(figure, Stage.NODE.value) for figure in figures}
+        names = {unjudged(figure, BurnInStage.NODE.value) for figure in figures}
         for report in result.reports if figures else ():
             if (why := unbound(report)) and not names <= set(rules.accept.get(backend_of(report), ())):
                 doubts.setdefault(report.seat.node, []).append(f"{what} of {report.seat} {were} not judged: {why}")
@@ -275,7 +275,7 @@ def _on_cpus(burnt: Burnt, doubts: dict[str, list[str]]) -> None:
     skus = {name for name, hardware in burnt.hardware.items() if hardware.gpu}
     with_gpus = {place.node for place in burnt.places if place.sku in skus}
     seats = {report.seat.node: str(report.seat) for result in burnt.results for report in result.reports
-             if report.end is End.DONE and report.seat.node in with_gpus and backend_of(report) == GLOO}
+             if report.end is RankEnd.DONE and report.seat.node in with_gpus and backend_of(report) == GLOO}
     for node, seat in seats.items():
         doubts.setdefault(node, []).append(f"the rank of {seat} worked on a CPU, and not on its GPU")
 
@@ -285,7 +285,7 @@ def _untested(results: Iterable[TaskResult]) -> Iterator[str]:
     whys: dict[str, set[str]] = {}
     for result in results:
         tested = any(report.figures.get("checks") for report in result.reports)
-        if result.task.kind is Kind.ALLREDUCE and result.whole and not tested:
+        if result.task.kind is TaskKind.ALLREDUCE and result.whole and not tested:
             reasons = {report.facts.get("arithmetic_not", "") for report in result.reports}
             whys.setdefault(result.task.stage.value, set()).update(reasons)
     for stage, said_ in whys.items():
@@ -293,7 +293,7 @@ def _untested(results: Iterable[TaskResult]) -> Iterator[str]:
         yield f"sums and paths of other collectives were not tested in {stage}: {clean(why, 200)}"
 
 
-def _remarks(held: Iterable[Held], rules: BurninRules) -> Iterator[str]:
+def _remarks(held: Iterable[JudgedFigure], rules: BurninRules) -> Iterator[str]:
     """What had no floor, once for each figure and way to be judged without."""
     stages: dict[tuple[str, str], list[str]] = {}
     for of in held:

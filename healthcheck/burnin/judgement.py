@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 from healthcheck.burnin.floors import Floor
 from healthcheck.burnin.merged import node_of, task_of
-from healthcheck.burnin.model import Accusation, Stage
+from healthcheck.burnin.model import Accusation, BurnInStage
 from healthcheck.burnin.published import Setting
 
 
-class Outcome(Enum):
+class BurnInOutcome(Enum):
     """Of a node, or of a burn-in as a whole. What was not measured is never a pass."""
 
     PASS = "pass"  # noqa: S105  (no password)
@@ -25,7 +25,7 @@ class Outcome(Enum):
 class StageDone:
     """One stage of one node: whether all of it was measured, and if not, why."""
 
-    stage: Stage
+    stage: BurnInStage
     done: bool
     why: str = ""
 
@@ -35,14 +35,14 @@ class NodeOutcome:
     """One node: its outcome, why it is not a pass, its stages in order, and its figures (the least of its GPUs, the median of tasks)."""
 
     node: str
-    outcome: Outcome
+    outcome: BurnInOutcome
     why: tuple[str, ...] = ()
     stages: tuple[StageDone, ...] = ()
     figures: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)
-class Held:
+class JudgedFigure:
     """A group of equal measures: how many, their median and least, the floor that they were held against (None: there is none), and
     whether they were held against each other.
     """
@@ -61,15 +61,16 @@ class Judgement:
 
     outcomes: tuple[NodeOutcome, ...]
     accusations: tuple[Accusation, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[JudgedFigure, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> Outcome:
+    def verdict(self) -> BurnInOutcome:
         """Fail where anything is accused, though it be unexplained; pass where every node passes, and there is one."""
-        if self.accusations or any(one.outcome is Outcome.FAIL for one in self.outcomes):
-            return Outcome.FAIL
-        return Outcome.PASS if self.outcomes and all(one.outcome is Outcome.PASS for one in self.outcomes) else Outcome.UNKNOWN
+        if self.accusations or any(one.outcome is BurnInOutcome.FAIL for one in self.outcomes):
+            return BurnInOutcome.FAIL
+        return BurnInOutcome.PASS if self.outcomes and all(one.outcome is BurnInOutcome.PASS
+                                                           for one in self.outcomes) else BurnInOutcome.UNKNOWN
 
 
 def doubted(
@@ -83,8 +84,8 @@ def doubted(
     outcomes = []
     for one in judgement.outcomes:
         why = doubts.get(one.node)
-        if why is not None and (one.outcome is not Outcome.FAIL or one.node in withheld):
-            one = replace(one, outcome=Outcome.UNKNOWN, why=(why, *one.why))
+        if why is not None and (one.outcome is not BurnInOutcome.FAIL or one.node in withheld):
+            one = replace(one, outcome=BurnInOutcome.UNKNOWN, why=(why, *one.why))
         outcomes.append(one)
     every = [one.node for one in judgement.outcomes]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from healthcheck.burnin.faults import SLOW_COMPUTE, SLOW_LINK
-from healthcheck.burnin.model import Accusation, Kind, Object, Report, Task
+from healthcheck.burnin.model import Accusation, Object, RankReport, Task, TaskKind
 
 SHARE = 0.05        # of an iteration: less is not worth a name
 LEAST_S = 0.001     # what a busy scheduler makes of nothing
@@ -21,7 +21,7 @@ RATIO = 1 / 0.97
 AGREES = 0.5        # of what it was late by, that the others must have waited longer than it did
 
 
-def late(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
+def late(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
     """The GPUs that were late with their own work in a whole all-reduce or training; () where there is none, or where times are missing."""
     computes, collectives = _times(task, reports)
     # Who is late with nearly every step is so by itself; who shares a busy CPU has some in which it is not.
@@ -47,7 +47,7 @@ def late(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
     return tuple(found)
 
 
-def slow(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
+def slow(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
     """Why an all-reduce that is known to be too slow is so: those who were late, or, where nobody was, that nobody can be named by it."""
     found = late(task, reports)
     times = [report.figures["seconds_p50"] for report in reports if "seconds_p50" in report.figures]
@@ -58,11 +58,11 @@ def slow(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
     return (Accusation(Object.UNEXPLAINED, task.id, SLOW_LINK, why, tests_for=(task.id,)),)
 
 
-def _times(task: Task, reports: Sequence[Report]) -> tuple[list[float], list[float]]:
+def _times(task: Task, reports: Sequence[RankReport]) -> tuple[list[float], list[float]]:
     """Of every rank, its own work and its collective; nothing unless all said both."""
     times = [(report.figures.get("compute_p50"), report.figures.get("seconds_p50")) for report in reports]
     whole = [(own, waited) for own, waited in times if own is not None and waited is not None]
-    if task.kind not in (Kind.ALLREDUCE, Kind.TRAIN) or len(whole) != len(task.seats) or len(whole) < 2:
+    if task.kind not in (TaskKind.ALLREDUCE, TaskKind.TRAIN) or len(whole) != len(task.seats) or len(whole) < 2:
         return [], []
     return [own for own, _ in whole], [waited for _, waited in whole]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from healthcheck.burnin.document import Burnin, iso
-from healthcheck.burnin.floors import Learned, Proposal, refused, rounded
-from healthcheck.burnin.judgement import Outcome
-from healthcheck.burnin.model import Stage
+from healthcheck.burnin.floors import FloorProposal, LearnedFloor, refused, rounded
+from healthcheck.burnin.judgement import BurnInOutcome
+from healthcheck.burnin.model import BurnInStage
 from healthcheck.burnin.published import BY_SIZE, BurninRules, Setting
 from healthcheck.burnin.setting import Measure, measures
 from healthcheck.burnin.stats import mad, median, normal, sound
@@ -24,7 +24,7 @@ MOST_JUDGED = 8 * 4096      # by one floor, in one burn-in
 # not measured on GPUs. It puts the floor at two thirds of the median or below.
 NOISE_BY_SIZE = 0.05
 # One run gives one such figure (or a few, by ring order), whatever the number of nodes.
-_BY_RUN = (Stage.ALL.value,)
+_BY_RUN = (BurnInStage.ALL.value,)
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Learning:
     """The proposal, with a line for each figure that too few have shown or that scatters too much, and for each floor that is low beside
     what is published."""
 
-    proposal: Proposal
+    proposal: FloorProposal
     left_out: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -43,7 +43,7 @@ def learn(runs: Sequence[Burnin], rules: BurninRules, now: float) -> Learning:
         raise UsageError("no burn-in is stored to learn from: type `muster burnin run NODES` first")
     seen: dict[Setting, list[tuple[str, Measure]]] = defaultdict(list)
     for burnin in runs:
-        sick = {one.node for one in burnin.judgement.outcomes if one.outcome is Outcome.FAIL}
+        sick = {one.node for one in burnin.judgement.outcomes if one.outcome is BurnInOutcome.FAIL}
         places = {place.node: place for place in burnin.burnt.places}
         for one in measures(burnin.burnt.results, places, burnin.burnt.hardware):
             if not sick & set(one.nodes):
@@ -60,7 +60,7 @@ def learn(runs: Sequence[Burnin], rules: BurninRules, now: float) -> Learning:
         said = left_out[0] if left_out else "no task of them was whole"
         raise UsageError(f"nothing can be learned from {_count(len(runs), 'burn-in')} yet: {said}")
     warnings = tuple(f"{one.setting}: {one.warning}" for one in floors if one.warning)
-    return Learning(Proposal(iso(now), tuple(dict.fromkeys(one.run for one in runs)), tuple(floors)), tuple(left_out), warnings)
+    return Learning(FloorProposal(iso(now), tuple(dict.fromkeys(one.run for one in runs)), tuple(floors)), tuple(left_out), warnings)
 
 
 def least(figure: str, values: Iterable[float]) -> float:
@@ -79,10 +79,10 @@ def _too_few(setting: Setting, seen: Sequence[tuple[str, Measure]], rules: Burni
     return f"shown by {_count(nodes, 'node')}, wanted {rules.learn_nodes}" if nodes < rules.learn_nodes else ""
 
 
-def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> Learned:
+def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> LearnedFloor:
     known = list(values)
     middle, deviation, floor = median(known), mad(known), rounded(least(setting.figure, known))
-    made = Learned(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation), len(known), floor)
+    made = LearnedFloor(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation), len(known), floor)
     found = rules.value(setting)
     if found is None:
         return made

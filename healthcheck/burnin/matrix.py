@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from healthcheck.burnin.model import Kind, Place, Stage, TaskResult
+from healthcheck.burnin.model import BurnInStage, Participant, TaskKind, TaskResult
 from healthcheck.burnin.published import BUSBW, alike
 from inventory.nodeset import natural
 from inventory.text import clean
@@ -21,11 +21,11 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from rich.console import Console
 
-_STAGES = (Stage.LEAF_PAIRS, Stage.LEAF_CONFIRM, Stage.CROSS_PAIRS)
+_STAGES = (BurnInStage.LEAF_PAIRS, BurnInStage.LEAF_CONFIRM, BurnInStage.CROSS_PAIRS)
 SLOWER, SLOW = 0.97, 0.9        # of the median of equals
 
 
-class State(Enum):
+class PairState(Enum):
     """How a pair did, worst first; the letter that stands for it where there is no colour."""
 
     FAILED = "X"
@@ -36,19 +36,20 @@ class State(Enum):
 
 
 MEANING = {
-    State.FAILED: "failed: not finished, or wrong data", State.SLOW: f"below {SLOW:.0%} of the median of its equals",
-    State.SLOWER: f"below {SLOWER:.0%}", State.GOOD: f"{SLOWER:.0%} or more", State.UNTESTED: "not measured together",
+    PairState.FAILED: "failed: not finished, or wrong data", PairState.SLOW: f"below {SLOW:.0%} of the median of its equals",
+    PairState.SLOWER: f"below {SLOWER:.0%}", PairState.GOOD: f"{SLOWER:.0%} or more", PairState.UNTESTED: "not measured together",
 }
 # Told apart by people who do not see red and green as others do, too.
-COLOURS = {State.FAILED: "#a50026", State.SLOW: "#f46d43", State.SLOWER: "#fee090", State.GOOD: "#4575b4", State.UNTESTED: "#e4e4e4"}
-_WORST = tuple(State)
+COLOURS = {PairState.FAILED: "#a50026", PairState.SLOW: "#f46d43", PairState.SLOWER: "#fee090", PairState.GOOD: "#4575b4",
+           PairState.UNTESTED: "#e4e4e4"}
+_WORST = tuple(PairState)
 
 
 @dataclass(frozen=True)
 class Cell:
     """One pair: its state, the bandwidth of its worst task in GB/s (None: none was measured), and its tasks' ids."""
 
-    state: State
+    state: PairState
     busbw: float | None = None
     share: float | None = None
     tasks: tuple[str, ...] = ()
@@ -72,20 +73,20 @@ class Matrix:
         return self.cells.get((min(row, column), max(row, column)), _NONE)
 
     @property
-    def counts(self) -> dict[State, int]:
+    def counts(self) -> dict[PairState, int]:
         """How many pairs are in each state that was measured, worst first."""
         found = Counter(cell.state for cell in self.cells.values())
         return {state: found[state] for state in _WORST if found[state]}
 
 
-_NONE = Cell(State.UNTESTED)
+_NONE = Cell(PairState.UNTESTED)
 
 
-def matrix(places: Iterable[Place], results: Iterable[TaskResult]) -> Matrix:
+def matrix(places: Iterable[Participant], results: Iterable[TaskResult]) -> Matrix:
     """The pairs of a burn-in."""
     order = sorted(places, key=lambda place: (natural(place.leaf or ""), natural(place.node)))
     at = {place.node: number for number, place in enumerate(order)}
-    pairs = [result for result in results if result.task.kind is Kind.ALLREDUCE and result.task.stage in _STAGES
+    pairs = [result for result in results if result.task.kind is TaskKind.ALLREDUCE and result.task.stage in _STAGES
              and len(result.task.nodes) == 2 and all(node in at for node in result.task.nodes)]
     rates: dict[str, list[float]] = defaultdict(list)
     for result in pairs:
@@ -119,9 +120,9 @@ def _busbw(result: TaskResult) -> float | None:
 def _cell(result: TaskResult, medians: Mapping[str, float]) -> Cell:
     busbw, id_ = _busbw(result), (result.task.id,)
     if busbw is None or any(report.wrong_total for report in result.reports):
-        return Cell(State.FAILED, busbw, None, id_)
+        return Cell(PairState.FAILED, busbw, None, id_)
     share = busbw / medians[alike(result.task.stage).value]
-    return Cell(State.SLOW if share < SLOW else State.SLOWER if share < SLOWER else State.GOOD, busbw, share, id_)
+    return Cell(PairState.SLOW if share < SLOW else PairState.SLOWER if share < SLOWER else PairState.GOOD, busbw, share, id_)
 
 
 def _worse(one: Cell, other: Cell) -> Cell:
@@ -176,6 +177,6 @@ def _legend(of: Matrix, *, coloured: bool) -> Iterator[list[Piece]]:
     counts = of.counts
     for state, meaning in MEANING.items():
         sign: Piece = ("█", COLOURS[state]) if coloured else state.value
-        yield [" ", sign, f" {meaning}" + (f": {counts.get(state, 0)}" if state is not State.UNTESTED else "")]
+        yield [" ", sign, f" {meaning}" + (f": {counts.get(state, 0)}" if state is not PairState.UNTESTED else "")]
     for stage, median in of.medians.items():
         yield [f"median of {stage}: {median:.4g} GB/s"]

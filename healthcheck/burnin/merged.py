@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import Accusation, Object, Place
-from healthcheck.burnin.rounds import Group
+from healthcheck.burnin.model import Accusation, Object, Participant
+from healthcheck.burnin.rounds import NodeGroup
 from inventory.nodeset import natural
 
 # What weighs most comes first: an object that is accused of several things is shown with the first of them.
@@ -38,21 +38,21 @@ def node_of(accusation: Accusation) -> str | None:
     return accusation.name.rpartition("/")[0] if accusation.object is Object.RAIL else None
 
 
-def behind(leaf: str, places: Mapping[str, Place]) -> frozenset[str]:
+def behind(leaf: str, places: Mapping[str, Participant]) -> frozenset[str]:
     """The nodes that hang on a leaf, with all rails or one, or that are of an NVLink domain, as an accusation names it."""
     group = leaf.partition(", rail ")[0]
     return frozenset(
         place.node for place in places.values()
         if group == place.leaf or group in (place.leaf or "").split("+") or any(rail.leaf == group for rail in place.rails)
-        or (place.domain is not None and group == str(Group("domain", place.domain))))
+        or (place.domain is not None and group == str(NodeGroup("domain", place.domain))))
 
 
-def sharing(name: str, places: Mapping[str, Place]) -> frozenset[str]:
+def sharing(name: str, places: Mapping[str, Participant]) -> frozenset[str]:
     """The nodes that the name of a pair or of a leaf stands for; of a path between two leaves all that are behind them."""
     return frozenset[str]().union(*({part} if part in places else behind(part, places) for part in name.split(" - ")))
 
 
-def merged(accusations: Iterable[Accusation], places: Mapping[str, Place]) -> tuple[Accusation, ...]:
+def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant]) -> tuple[Accusation, ...]:
     """Each object once, with all tests for and against; what weighs most first.
 
     A GPU or rail outranks its node, whose tests become its own; a node (or part of one) outranks the pairs with it, and a leaf the pairs

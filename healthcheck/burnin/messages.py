@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.burnin.figures import known
-from healthcheck.burnin.model import End, Progress, Report, Seat, Wrong
+from healthcheck.burnin.model import RankEnd, RankProgress, RankReport, Seat, WrongData
 from healthcheck.burnin.wire import PHASES
 from inventory.text import clean
 
@@ -20,7 +20,7 @@ MOST_OWNERS = 16
 MOST_PLACES = 32
 MOST_TEXT = 400
 MOST_FACT = 2000
-_ENDS = {"done": End.DONE, "raised": End.RAISED, "called off": End.CALLED_OFF}
+_ENDS = {"done": RankEnd.DONE, "raised": RankEnd.RAISED, "called off": RankEnd.CALLED_OFF}
 _DAY = 86400.0
 
 
@@ -43,7 +43,7 @@ class Position:
 
     task: str
     rank: int
-    progress: Progress
+    progress: RankProgress
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def positions(message: Mapping[str, Any], at: float) -> list[Position]:
             continue
         moved, tick, phase, state = (each.get(word) for word in ("moved", "tick", "phase", "state"))
         iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
-        found.append(Position(*place, Progress(
+        found.append(Position(*place, RankProgress(
             -1 if iteration is None else iteration, phase if phase in PHASES else "", _before(at, moved), _before(at, tick),
             state if isinstance(state, str) and len(state) == 1 and state.isalpha() else "")))
     return found
@@ -105,7 +105,7 @@ def ended(message: Mapping[str, Any]) -> RankEnded | None:
                      _text(value.get("said")))
 
 
-def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, int, Report] | None:
+def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, int, RankReport] | None:
     """The task, the rank and the report of {"report": ...}; `seat` is its seat where it is known already."""
     whole = message.get("report")
     place = _place(whole)
@@ -116,18 +116,18 @@ def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, i
                if known(name) and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
                and math.isfinite(value)}
     last = body.get("last")
-    progress = Progress()
+    progress = RankProgress()
     if isinstance(last, dict):
         phase, iteration = last.get("phase"), _whole(last.get("iteration"), 1 << 40, least=-1)
-        progress = Progress(-1 if iteration is None else iteration, phase if phase in PHASES else "")
+        progress = RankProgress(-1 if iteration is None else iteration, phase if phase in PHASES else "")
     end = body.get("end")
-    return (*place, Report(
-        seat or Seat("", 0), _ENDS.get(end, End.RAISED) if isinstance(end, str) else End.RAISED, MappingProxyType(figures),
+    return (*place, RankReport(
+        seat or Seat("", 0), _ENDS.get(end, RankEnd.RAISED) if isinstance(end, str) else RankEnd.RAISED, MappingProxyType(figures),
         _texts(body.get("checksums"), 128), _wrongs(body.get("wrong")), _whole(body.get("wrong_total"), 1 << 62) or 0,
         _texts(body.get("facts"), MOST_FACT), _whole(body.get("code"), 1 << 31, least=-(1 << 31)), _text(body.get("error")), progress))
 
 
-def _wrongs(value: Any) -> tuple[Wrong, ...]:
+def _wrongs(value: Any) -> tuple[WrongData, ...]:
     found = []
     for each in value[:MOST_ITERATIONS] if isinstance(value, list) else ():
         if not isinstance(each, dict):
@@ -135,9 +135,9 @@ def _wrongs(value: Any) -> tuple[Wrong, ...]:
         owners = each.get("owners")
         whole = {_whole(owner, 1 << 24) for owner in owners[:MOST_OWNERS]} if isinstance(owners, list) else set()
         iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
-        found.append(Wrong(-1 if iteration is None else iteration, _whole(each.get("count"), 1 << 62) or 0,
-                           tuple(sorted(owner for owner in whole if owner is not None)), each.get("own_input") is True,
-                           _text(each.get("check")), _places(each.get("places")), _inputs(each.get("inputs"))))
+        found.append(WrongData(-1 if iteration is None else iteration, _whole(each.get("count"), 1 << 62) or 0,
+                               tuple(sorted(owner for owner in whole if owner is not None)), each.get("own_input") is True,
+                               _text(each.get("check")), _places(each.get("places")), _inputs(each.get("inputs"))))
     return tuple(found)
 
 

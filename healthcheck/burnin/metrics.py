@@ -15,27 +15,31 @@ from healthcheck.burnin.merged import node_of
 from healthcheck.burnin.published import BUSBW
 from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.config.rulesfolder import folders
-from healthcheck.model.exposition import GAUGE, Family
+from healthcheck.model.exposition import GAUGE, MetricFamily
 from inventory.errors import MusterError
 
-OUTCOME = Family("muster_burnin_outcome", GAUGE, "What the newest burn-in of a node said of it (pass, fail, unknown); always 1.",
-                 ("node", "outcome"))
-STAGE = Family("muster_burnin_stage_done", GAUGE, "Whether the newest burn-in of a node measured all of a stage.", ("node", "stage"))
-BANDWIDTH = Family("muster_burnin_busbw_bytes_per_second", GAUGE, "Bus bandwidth of all-reduces with this node, median of a stage's tasks.",
-                   ("node", "stage"))
-GEMM = Family("muster_burnin_gemm_flops_per_second", GAUGE, "Rate of matrix products, of the slowest GPU of a node.", ("node", "precision"))
-TRAINING = Family("muster_burnin_train_steps_per_second", GAUGE,
-                  "Steps of a short training a second, all-reduce not counted, of the slowest GPU of a node.", ("node",))
-ACCUSED = Family("muster_burnin_accusations", GAUGE, "What a node, its GPUs and rails are accused of by its newest burn-in.",
-                 ("fault", "node"))
-FINISHED = Family("muster_burnin_finished_timestamp_seconds", GAUGE, "When the newest burn-in of a node ended.", ("node",))
-WRONG = Family("muster_burnin_wrong_elements", GAUGE, "Elements that the newest burn-in found wrong, by whoever's fault.")
-UNEXPLAINED = Family("muster_burnin_unexplained", GAUGE, "Failures of the newest burn-in for which no GPU, node, rail or leaf is named.")
-STALE_AFTER = Family("muster_burnin_stale_after_seconds", GAUGE, "The age from which on a burn-in says nothing any more, by burnin.yaml.")
-UNREADABLE = Family("muster_burnin_unreadable_documents", GAUGE, "Documents of burn-ins in the state folder that cannot be read.")
+OUTCOME = MetricFamily("muster_burnin_outcome", GAUGE, "What the newest burn-in of a node said of it (pass, fail, unknown); always 1.",
+                       ("node", "outcome"))
+STAGE = MetricFamily("muster_burnin_stage_done", GAUGE, "Whether the newest burn-in of a node measured all of a stage.", ("node", "stage"))
+BANDWIDTH = MetricFamily("muster_burnin_busbw_bytes_per_second", GAUGE,
+                         "Bus bandwidth of all-reduces with this node, median of a stage's tasks.",
+                         ("node", "stage"))
+GEMM = MetricFamily("muster_burnin_gemm_flops_per_second", GAUGE, "Rate of matrix products, of the slowest GPU of a node.",
+                    ("node", "precision"))
+TRAINING = MetricFamily("muster_burnin_train_steps_per_second", GAUGE,
+                        "Steps of a short training a second, all-reduce not counted, of the slowest GPU of a node.", ("node",))
+ACCUSED = MetricFamily("muster_burnin_accusations", GAUGE, "What a node, its GPUs and rails are accused of by its newest burn-in.",
+                       ("fault", "node"))
+FINISHED = MetricFamily("muster_burnin_finished_timestamp_seconds", GAUGE, "When the newest burn-in of a node ended.", ("node",))
+WRONG = MetricFamily("muster_burnin_wrong_elements", GAUGE, "Elements that the newest burn-in found wrong, by whoever's fault.")
+UNEXPLAINED = MetricFamily("muster_burnin_unexplained", GAUGE,
+                           "Failures of the newest burn-in for which no GPU, node, rail or leaf is named.")
+STALE_AFTER = MetricFamily("muster_burnin_stale_after_seconds", GAUGE,
+                           "The age from which on a burn-in says nothing any more, by burnin.yaml.")
+UNREADABLE = MetricFamily("muster_burnin_unreadable_documents", GAUGE, "Documents of burn-ins in the state folder that cannot be read.")
 FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, TRAINING, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER, UNREADABLE)
 
-Sample = tuple[Family, str]
+Sample = tuple[MetricFamily, str]
 # So many documents are looked through for a node's newest one.
 _MOST = 16
 # No text of a document can hold that: its quotes would be escaped.
@@ -45,7 +49,7 @@ _GEMM, _TRAINING, _PAIRS_OF = "tflops_", "train_steps_s", f"{BUSBW} "
 
 
 @dataclass(frozen=True)
-class Told:
+class BurnInSummary:
     """What is kept of one burn-in: its nodes, by node what it is accused of, when it ended, and what nobody is named for."""
 
     ended: float
@@ -55,7 +59,7 @@ class Told:
     unexplained: int
 
 
-def told(burnin: Burnin) -> Told:
+def told(burnin: Burnin) -> BurnInSummary:
     """That of a burn-in."""
     accused: dict[str, tuple[str, ...]] = {}
     unnamed = 0
@@ -66,7 +70,7 @@ def told(burnin: Burnin) -> Told:
         else:
             accused[node] = (*accused.get(node, ()), one.fault)
     wrong = sum(report.wrong_total for result in burnin.burnt.results for report in result.reports)
-    return Told(burnin.ended, burnin.judgement.outcomes, accused, wrong, unnamed)
+    return BurnInSummary(burnin.ended, burnin.judgement.outcomes, accused, wrong, unnamed)
 
 
 class Burnins:
@@ -74,7 +78,7 @@ class Burnins:
 
     def __init__(self, state: Path, days: float | None) -> None:
         self._state, self._days = state, days
-        self._held: dict[tuple[str, int, int], Told | None] = {}
+        self._held: dict[tuple[str, int, int], BurnInSummary | None] = {}
         self._seen = False
         self.samples: tuple[Sample, ...] = ()
 
@@ -116,14 +120,14 @@ def _under_way(path: Path) -> bool:
         return False
 
 
-def _read(path: Path) -> Told | None:
+def _read(path: Path) -> BurnInSummary | None:
     try:
         return told(documentread.load(path))
     except MusterError:
         return None
 
 
-def samples(burnins: Iterable[Told | None], days: float | None) -> Iterator[Sample]:
+def samples(burnins: Iterable[BurnInSummary | None], days: float | None) -> Iterator[Sample]:
     """All of it; burn-ins with the newest first, None for one that cannot be read."""
     burnins = list(burnins)
     known = sorted((one for one in burnins if one is not None), key=lambda one: -one.ended)
@@ -141,7 +145,7 @@ def samples(burnins: Iterable[Told | None], days: float | None) -> Iterator[Samp
     yield UNREADABLE, UNREADABLE.sample(sum(one is None for one in burnins))
 
 
-def _of_node(one: Told, node: NodeOutcome) -> Iterator[Sample]:
+def _of_node(one: BurnInSummary, node: NodeOutcome) -> Iterator[Sample]:
     name = node.node
     yield OUTCOME, OUTCOME.sample(1, name, node.outcome.value)
     yield FINISHED, FINISHED.sample(round(one.ended, 3), name)

@@ -11,7 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 
 
-class Kind(Enum):
+class TaskKind(Enum):
     """What the ranks of a task do: each for itself, or all of them `together`."""
 
     KNOWN = "known"             # integer GEMM whose answer is known, exact in every precision
@@ -28,15 +28,15 @@ class Kind(Enum):
     @property
     def together(self) -> bool:
         """Whether its ranks exchange data, and so wait for each other."""
-        return self in (Kind.ALLREDUCE, Kind.SIZES, Kind.TRAIN)
+        return self in (TaskKind.ALLREDUCE, TaskKind.SIZES, TaskKind.TRAIN)
 
     @property
     def of_node(self) -> bool:
         """Whether what it tests is the node's, and not of the GPU on whose seat a rank sits."""
-        return self in (Kind.HOST, Kind.STORAGE)
+        return self in (TaskKind.HOST, TaskKind.STORAGE)
 
 
-class Stage(Enum):
+class BurnInStage(Enum):
     """The stages, in the order in which they run."""
 
     NODE = "node"                   # each node alone, all kinds but those between nodes
@@ -61,7 +61,7 @@ class Rail:
 
 
 @dataclass(frozen=True)
-class Place:
+class Participant:
     """One node that takes part, as the inventory and its SKU describe it. `gpus` is how many it has to have.
 
     `leaf` is the switch, or the set of switches joined by "+", that its rails hang on; nodes with equal leaves are neighbours.
@@ -98,8 +98,8 @@ class Task:
     """
 
     id: str
-    stage: Stage
-    kind: Kind
+    stage: BurnInStage
+    kind: TaskKind
     seats: tuple[Seat, ...]
     seconds: float
     params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
@@ -113,7 +113,7 @@ class Task:
     @property
     def part(self) -> str:
         """What of a node it tests, where that is no GPU: "host memory" or "storage /scratch"; "" for all else."""
-        return {Kind.HOST: "host memory", Kind.STORAGE: f"storage {self.params.get('path', '')}"}.get(self.kind, "")
+        return {TaskKind.HOST: "host memory", TaskKind.STORAGE: f"storage {self.params.get('path', '')}"}.get(self.kind, "")
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ class Task:
         return tuple(dict.fromkeys(seat.node for seat in self.seats))
 
 
-class End(Enum):
+class RankEnd(Enum):
     """How a rank's part in a task ended."""
 
     DONE = "done"           # it reported
@@ -134,7 +134,7 @@ class End(Enum):
 
 
 @dataclass(frozen=True)
-class Progress:
+class RankProgress:
     """Where a rank was when last heard of: main loop's iteration and phase, and what the kernel says of its process.
 
     `moved` is when (iteration, phase) last changed, `alive` when its helper thread last ticked, in seconds of the head's clock, None
@@ -149,7 +149,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Wrong:
+class WrongData:
     """Wrong data as one rank saw it in one iteration: how many elements, and whose they are by their owner's code.
 
     `owners` are ranks, sorted, at most 16 of them; `own_input` is whether what the rank itself was about to send, looked at right before
@@ -167,7 +167,7 @@ class Wrong:
 
 
 @dataclass(frozen=True)
-class Report:
+class RankReport:
     """What one rank says of its part: how it ended, its figures by name (see `healthcheck.burnin.figures`), and wrong data.
 
     `checksums` are exact results that equals must share, by name. `facts` are versions, device and serial, and what proves RDMA.
@@ -175,15 +175,15 @@ class Report:
     """
 
     seat: Seat
-    end: End
+    end: RankEnd
     figures: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     checksums: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    wrong: tuple[Wrong, ...] = ()
+    wrong: tuple[WrongData, ...] = ()
     wrong_total: int = 0
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     code: int | None = None
     error: str = ""
-    last: Progress = Progress()
+    last: RankProgress = RankProgress()
 
 
 class Object(Enum):
@@ -223,7 +223,7 @@ class TaskResult:
     """
 
     task: Task
-    reports: tuple[Report, ...]
+    reports: tuple[RankReport, ...]
     accusations: tuple[Accusation, ...] = ()
     began: float = 0.0
     ended: float = 0.0
@@ -232,4 +232,4 @@ class TaskResult:
     @property
     def whole(self) -> bool:
         """Whether every seat reported: only then do its figures count."""
-        return len(self.reports) == len(self.task.seats) and all(report.end is End.DONE for report in self.reports)
+        return len(self.reports) == len(self.task.seats) and all(report.end is RankEnd.DONE for report in self.reports)

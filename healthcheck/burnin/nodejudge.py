@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from healthcheck.burnin.figures import LATENCY
-from healthcheck.burnin.judgement import NodeOutcome, Outcome, StageDone
+from healthcheck.burnin.judgement import BurnInOutcome, NodeOutcome, StageDone
 from healthcheck.burnin.merged import behind, node_of, sharing, task_of
-from healthcheck.burnin.model import Accusation, Kind, Object, Place, Report, Stage, Task, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, RankReport, Task, TaskKind, TaskResult
 from healthcheck.burnin.published import BUSBW
 from healthcheck.burnin.setting import OF_RANK, OF_STORAGE
 from inventory.text import clean
 
-_STAGES = tuple(Stage)
+_STAGES = tuple(BurnInStage)
 _MOST_WHY = 12
 # Stages in which each GPU of a node has to have its turn.
-_EACH_GPU = (Stage.NODE,)
+_EACH_GPU = (BurnInStage.NODE,)
 # Who has nobody left to meet there is measured with a proven node instead.
-_PAIRS = (Stage.LEAF_PAIRS, Stage.CROSS_PAIRS)
+_PAIRS = (BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS)
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class _Part:
 
     task: Task
     whole: bool
-    reports: tuple[Report, ...]
+    reports: tuple[RankReport, ...]
 
 
 def outcomes(
-    places: Sequence[Place], results: Sequence[TaskResult], asked: Sequence[tuple[Stage, Kind]], missing: Mapping[Stage, str],
+    places: Sequence[Participant], results: Sequence[TaskResult], asked: Sequence[tuple[BurnInStage, TaskKind]],
+    missing: Mapping[BurnInStage, str],
     accusations: Sequence[Accusation], doubts: Mapping[str, Sequence[str]], doubtful: Mapping[str, frozenset[str]],
 ) -> tuple[NodeOutcome, ...]:
     """One for each place. `doubts` are by node what was not measured, `doubtful` the nodes of accusations that no task's name tells."""
@@ -53,13 +54,13 @@ def outcomes(
         why = [*guilty[place.node], *open_[place.node], *doubts.get(place.node, ()), *not_done]
         if not asked:
             why.append("nothing was asked of it")
-        outcome = Outcome.FAIL if guilty[place.node] else Outcome.UNKNOWN if why else Outcome.PASS
+        outcome = BurnInOutcome.FAIL if guilty[place.node] else BurnInOutcome.UNKNOWN if why else BurnInOutcome.PASS
         found.append(NodeOutcome(place.node, outcome, tuple(why[:_MOST_WHY]), stages, MappingProxyType(_figures(own))))
     return tuple(found)
 
 
 def _sort_in(
-    one: Accusation, places: Sequence[Place], results: Sequence[TaskResult], doubtful: Mapping[str, frozenset[str]],
+    one: Accusation, places: Sequence[Participant], results: Sequence[TaskResult], doubtful: Mapping[str, frozenset[str]],
     guilty: dict[str, list[str]], open_: dict[str, list[str]],
 ) -> None:
     """Puts an accusation down to its node; where it is of no single one, it keeps all that it may be of from passing."""
@@ -85,7 +86,7 @@ def _parts(results: Iterable[TaskResult]) -> Mapping[str, list[_Part]]:
     """By node what it did. Each report is looked at once: a task of all nodes is not gone through for each of them."""
     found: dict[str, list[_Part]] = defaultdict(list)
     for result in results:
-        own: dict[str, list[Report]] = {node: [] for node in result.task.nodes}
+        own: dict[str, list[RankReport]] = {node: [] for node in result.task.nodes}
         for report in result.reports:
             if report.seat.node in own:
                 own[report.seat.node].append(report)
@@ -95,7 +96,7 @@ def _parts(results: Iterable[TaskResult]) -> Mapping[str, list[_Part]]:
     return found
 
 
-def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kind], missing: Mapping[Stage, str],
+def _stage(stage: BurnInStage, place: Participant, own: Sequence[_Part], kinds: Sequence[TaskKind], missing: Mapping[BurnInStage, str],
            leaves: Mapping[str, str | None]) -> StageDone:
     """Whether a node did what was asked of it there: each kind of work in a task that was whole, on each GPU where that is due.
 
@@ -132,19 +133,20 @@ def _tests(task: Task) -> int:
     return tests if isinstance(tests, int) and tests > 1 else 0
 
 
-def _stands_in(task: Task, stage: Stage, leaves: Mapping[str, str | None]) -> bool:
+def _stands_in(task: Task, stage: BurnInStage, leaves: Mapping[str, str | None]) -> bool:
     """Whether a pair with a proven node is as good as one of that stage: across leaves only where they hang on two."""
-    return task.stage is Stage.LEAF_CONFIRM and (stage is Stage.LEAF_PAIRS or len({leaves.get(node) for node in task.nodes}) > 1)
+    return task.stage is BurnInStage.LEAF_CONFIRM and (stage is BurnInStage.LEAF_PAIRS
+                                                       or len({leaves.get(node) for node in task.nodes}) > 1)
 
 
-def _measured(figures: Mapping[str, float], kind: Kind) -> bool:
+def _measured(figures: Mapping[str, float], kind: TaskKind) -> bool:
     """Whether a report shows that the work was done at all."""
-    if kind is Kind.SIZES and not any(name.startswith(LATENCY) and value > 0 for name, value in figures.items()):
+    if kind is TaskKind.SIZES and not any(name.startswith(LATENCY) and value > 0 for name, value in figures.items()):
         return False
-    if kind is Kind.RATE:
+    if kind is TaskKind.RATE:
         return any(name.startswith("tflops_") and value > 0 for name, value in figures.items())
-    needs = {Kind.MEMORY: ("memory_gb_s",), Kind.COPY: ("copy_to_gb_s", "copy_from_gb_s"), Kind.STORAGE: OF_STORAGE,
-             Kind.HOST: ("host_gb_s",), Kind.TRAIN: ("train_steps_s",)}.get(kind, ())
+    needs = {TaskKind.MEMORY: ("memory_gb_s",), TaskKind.COPY: ("copy_to_gb_s", "copy_from_gb_s"), TaskKind.STORAGE: OF_STORAGE,
+             TaskKind.HOST: ("host_gb_s",), TaskKind.TRAIN: ("train_steps_s",)}.get(kind, ())
     return all(figures.get(name, 0) > 0 for name in ("verified", *needs))
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from healthcheck.burnin import faults, sizes
 from healthcheck.burnin.document import Burnin, iso
-from healthcheck.burnin.judgement import Held, NodeOutcome, Outcome
+from healthcheck.burnin.judgement import BurnInOutcome, JudgedFigure, NodeOutcome
 from healthcheck.burnin.merged import behind, node_of, task_of
-from healthcheck.burnin.model import Accusation, Object, Stage, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
 from healthcheck.burnin.published import BY_SIZE, GLOO, Setting, bytes_of
 from healthcheck.burnin.setting import measures
 from inventory.text import clean
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 Fold = Callable[[Iterable[str]], str]
 Line = Callable[..., None]
-_STYLE = {Outcome.PASS: "bold green", Outcome.FAIL: "bold red", Outcome.UNKNOWN: "bold magenta"}
-_WORDS = {Outcome.PASS: "pass", Outcome.FAIL: "fail", Outcome.UNKNOWN: "unknown"}
+_STYLE = {BurnInOutcome.PASS: "bold green", BurnInOutcome.FAIL: "bold red", BurnInOutcome.UNKNOWN: "bold magenta"}
+_WORDS = {BurnInOutcome.PASS: "pass", BurnInOutcome.FAIL: "fail", BurnInOutcome.UNKNOWN: "unknown"}
 _MOST, _MOST_TESTS, _MOST_REASONS = 20, 6, 12
 _KEY = 9
 _HEAD = ("STAGE", "WORK", "TASKS", "WHOLE", "TIME", "CHECKS")
@@ -51,10 +51,10 @@ def render(console: Console, burnin: Burnin, fold: Fold) -> None:
 
 def verdict_line(burnin: Burnin) -> str:
     """The first line: the verdict, which burn-in, and how many nodes."""
-    counts = {kind: sum(one.outcome is kind for one in burnin.judgement.outcomes) for kind in Outcome}
+    counts = {kind: sum(one.outcome is kind for one in burnin.judgement.outcomes) for kind in BurnInOutcome}
     said = [f"{count} {_WORDS[kind]}" for kind, count in counts.items() if count]
     more = ""
-    if burnin.judgement.accusations and not counts[Outcome.FAIL]:
+    if burnin.judgement.accusations and not counts[BurnInOutcome.FAIL]:
         more = "; something failed, and no node is named for it"
     nodes = len(burnin.judgement.outcomes)
     span = _span(burnin.ended - burnin.began)
@@ -115,7 +115,7 @@ def _row(line: Line, key: str, text: str) -> None:
 
 def _nodes(line: Line, outcomes: Sequence[NodeOutcome], fold: Fold) -> None:
     line("")
-    for kind in (Outcome.PASS, Outcome.UNKNOWN, Outcome.FAIL):
+    for kind in (BurnInOutcome.PASS, BurnInOutcome.UNKNOWN, BurnInOutcome.FAIL):
         names = [one.node for one in outcomes if one.outcome is kind]
         if names:
             line((f"{kind.value:<9}", _STYLE[kind]), f"  {len(names):>5}  {fold(names)}")
@@ -129,7 +129,7 @@ def _stages(line: Line, results: Sequence[TaskResult]) -> None:
         engine = next((clean(said, 60) for report in result.reports if (said := report.facts.get("engine"))), "")
         of[result.task.stage.value, f"{result.task.kind.value} ({engine})" if engine else result.task.kind.value].append(result)
     rows = []
-    order = [stage.value for stage in Stage]
+    order = [stage.value for stage in BurnInStage]
     for (stage, kind), group in sorted(of.items(), key=lambda item: order.index(item[0][0])):
         seconds = max(one.ended for one in group) - min(one.began for one in group)
         shares = [share for one in group for report in one.reports if (share := report.figures.get("check_share")) is not None]
@@ -142,9 +142,9 @@ def _span(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _figures(line: Line, held: Sequence[Held]) -> None:
+def _figures(line: Line, held: Sequence[JudgedFigure]) -> None:
     rows = []
-    order = [stage.value for stage in Stage]
+    order = [stage.value for stage in BurnInStage]
     single = [one for one in held if one.setting.figure != BY_SIZE]
     for one in sorted(single, key=lambda one: (order.index(one.setting.stage), one.setting)):
         at = one.setting
@@ -163,9 +163,9 @@ def _sizes(line: Line, burnin: Burnin) -> None:
     for one in measures(burnin.burnt.results, places, burnin.burnt.hardware):
         if one.setting.figure == BY_SIZE:
             of[one.setting].append(tasks[one.task])
-    order = [stage.value for stage in Stage]
+    order = [stage.value for stage in BurnInStage]
 
-    def place(one: Held) -> tuple[int, Setting, int]:
+    def place(one: JudgedFigure) -> tuple[int, Setting, int]:
         return order.index(one.setting.stage), replace(one.setting, size=0), one.setting.size
 
     rows = []
@@ -200,7 +200,7 @@ def _not_measured(line: Line, burnin: Burnin, fold: Fold) -> None:
     """What no pass covers: why nodes are unknown, and what was not judged."""
     reasons: dict[str, dict[str, str]] = defaultdict(dict)
     for one in burnin.judgement.outcomes:
-        for why in one.why if one.outcome is Outcome.UNKNOWN else ():
+        for why in one.why if one.outcome is BurnInOutcome.UNKNOWN else ():
             reasons[_alike(why, one.node)][one.node] = why
     said = [f"{fold(of)}: {clean(why if len(of) > 1 else next(iter(of.values())), 300)}" for why, of in reasons.items()]
     said += [clean(remark, 300) for remark in burnin.judgement.remarks]

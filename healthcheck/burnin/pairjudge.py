@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from healthcheck.burnin import stats
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.isolate import tested
-from healthcheck.burnin.model import Place, TaskResult
+from healthcheck.burnin.model import Participant, TaskResult
 from healthcheck.burnin.published import Setting
-from healthcheck.burnin.setting import Hardware, Measure, measures
+from healthcheck.burnin.setting import Measure, SkuHardware, measures
 from healthcheck.burnin.weigh import Tested
 
 
@@ -19,7 +19,7 @@ class PairJudge:
     and again are not to be kept: soon most of them would be as slow as it is.
     """
 
-    def __init__(self, places: Mapping[str, Place], floors: Floors, hardware: Mapping[str, Hardware]) -> None:
+    def __init__(self, places: Mapping[str, Participant], floors: Floors, hardware: Mapping[str, SkuHardware]) -> None:
         self._places, self._floors, self._hardware = places, floors, hardware
         self._figures: dict[Setting, dict[str, float]] = defaultdict(dict)
 
@@ -29,7 +29,7 @@ class PairJudge:
             self._figures[one.setting.learned_from][one.task] = one.value
 
     def tests(self, results: Iterable[TaskResult]) -> list[Tested]:
-        """A round's results as `Isolation.told` takes them."""
+        """A round's results as `PairSearch.told` takes them."""
         results = list(results)
         found = {one.task: one for one in measures(results, self._places, self._hardware)}
         return [tested(result, self._slow(found.get(result.task.id))) for result in results]

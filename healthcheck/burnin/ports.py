@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from healthcheck.burnin.model import Place, Rail
+from healthcheck.burnin.model import Participant, Rail
 from healthcheck.facts.netdev import NetDev
 from healthcheck.facts.port import Port
 from healthcheck.facts.values import reading
@@ -30,7 +30,7 @@ class Ports:
     notes: tuple[str, ...] = ()
 
 
-def presumed(places: Iterable[Place]) -> dict[str, Ports]:
+def presumed(places: Iterable[Participant]) -> dict[str, Ports]:
     """Before a look every planned rail is presumed to be there."""
     return {place.node: Ports(rails={rail.number: {} for rail in place.rails}) for place in places}
 

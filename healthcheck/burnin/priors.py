@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
-class Way(NamedTuple):
+class FailureMode(NamedTuple):
     """One way to be bad: the share of the tests touching the cause that fail, and the share of such causes that are bad this way."""
 
     rate: float
@@ -25,13 +25,13 @@ SHARES = (0.95, 0.75, 0.6, 0.45, 0.3, 0.18)
 # A node whose NIC is bad passes where only NVLink or its own leaf is needed: what leads out of it is a cause of its own.
 # A leaf has tens of uplinks, each pair is hashed on some: one bad of 32 shows in a quarter of the tests, several in more. A leaf that
 # spoils everything that touches it is rarer. That one path between two healthy nodes is bad is rarest: there are so many of them.
-WAYS: Mapping[str, tuple[Way, ...]] = MappingProxyType({
-    "node": (Way(0.97, 1 / 200), Way(0.5, 1 / 400), Way(0.2, 1 / 400)),
-    "out": (Way(0.97, 1 / 400), Way(0.5, 1 / 1000), Way(0.2, 1 / 1000)),
-    "pair": (Way(0.97, 1 / 5000), Way(0.5, 1 / 5000)),
-    "uplinks": tuple(Way(rate, 1 / 600) for rate in SHARES),
-    "inside": (Way(0.97, 1 / 1000), Way(0.5, 1 / 3000)),
-    "between": tuple(Way(rate, 1 / 30_000) for rate in (0.95, 0.6, 0.3)),
+WAYS: Mapping[str, tuple[FailureMode, ...]] = MappingProxyType({
+    "node": (FailureMode(0.97, 1 / 200), FailureMode(0.5, 1 / 400), FailureMode(0.2, 1 / 400)),
+    "out": (FailureMode(0.97, 1 / 400), FailureMode(0.5, 1 / 1000), FailureMode(0.2, 1 / 1000)),
+    "pair": (FailureMode(0.97, 1 / 5000), FailureMode(0.5, 1 / 5000)),
+    "uplinks": tuple(FailureMode(rate, 1 / 600) for rate in SHARES),
+    "inside": (FailureMode(0.97, 1 / 1000), FailureMode(0.5, 1 / 3000)),
+    "between": tuple(FailureMode(rate, 1 / 30_000) for rate in (0.95, 0.6, 0.3)),
 })
 
 # Nodes of one leaf share a rack, a power feed, a batch and who cabled them. In one leaf of 1,000 each node is bad by even chance, and then

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from healthcheck.burnin.model import Stage
+from healthcheck.burnin.model import BurnInStage
 
 FILE = "burnin.yaml"
 GIB = 1024**3
@@ -22,10 +22,11 @@ NCCL, GLOO = "nccl", "gloo"
 # What NCCL is asked for; of a sweep on and off is whether it may use NVLS, whatever it chooses.
 ALGOS = ("auto", "ring", "tree", "nvls", "nvlstree", "collnet", "pat", "nvls-on", "nvls-off")
 # Stages whose figures are alike: what is learned in one holds in the other.
-_SAME = {Stage.LEAF_CONFIRM: Stage.LEAF_PAIRS, Stage.BISECT: Stage.ALL, Stage.SOAK: Stage.ALL, Stage.TRAIN: Stage.NODE}
+_SAME = {BurnInStage.LEAF_CONFIRM: BurnInStage.LEAF_PAIRS, BurnInStage.BISECT: BurnInStage.ALL, BurnInStage.SOAK: BurnInStage.ALL,
+         BurnInStage.TRAIN: BurnInStage.NODE}
 
 
-def alike(stage: Stage) -> Stage:
+def alike(stage: BurnInStage) -> BurnInStage:
     """The stage under whose name figures of this one are learned."""
     return _SAME.get(stage, stage)
 
@@ -56,7 +57,7 @@ class Setting:
     @property
     def learned_from(self) -> Setting:
         """The same, named by the stage under which such figures are learned."""
-        return replace(self, stage=alike(Stage(self.stage)).value)
+        return replace(self, stage=alike(BurnInStage(self.stage)).value)
 
     def __str__(self) -> str:
         parts = [self.figure, self.stage, self.gpu or "no GPU", f"{self.nodes} x {self.gpus}"]
@@ -66,7 +67,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedFigure:
     """One published figure, and for what it holds; None or empty: for any."""
 
     id: str
@@ -102,7 +103,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Limit:
+class CounterLimit:
     """How far counters may rise. `below_gbps`: only on links slower than that."""
 
     id: str
@@ -135,8 +136,8 @@ class BurninRules:
     NCCL settings by name.
     """
 
-    published: tuple[Published, ...]
-    counters: tuple[Limit, ...]
+    published: tuple[PublishedFigure, ...]
+    counters: tuple[CounterLimit, ...]
     share: float
     least_bytes: int
     believed: float
@@ -154,7 +155,7 @@ class BurninRules:
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[str, ...] = ()
 
-    def value(self, setting: Setting) -> tuple[float, Published] | None:
+    def value(self, setting: Setting) -> tuple[float, PublishedFigure] | None:
         """What is published for such a setting: the entry that says most, of those the one for the largest buffers. None: nothing."""
         fits = [one for one in self.published if one.value is not None and one.holds(setting)]
         if not fits:
@@ -171,7 +172,7 @@ class BurninRules:
         """Whether the site takes such a figure for good though nothing judged it."""
         return unjudged(setting.figure, setting.learned_from.stage) in self.accept.get(setting.backend, ())
 
-    def limit(self, counter: str) -> Limit | None:
+    def limit(self, counter: str) -> CounterLimit | None:
         """How far that counter may rise; None for one that nobody judges."""
         return next((one for one in self.counters if counter in one.counters), None)
 

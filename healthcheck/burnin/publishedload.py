@@ -13,8 +13,21 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.burnin.figures import FIGURES
-from healthcheck.burnin.model import Stage
-from healthcheck.burnin.published import ALGOS, BUSBW, CHECKSUMS, FILE, GIB, GLOO, NCCL, BurninRules, Limit, Published, ScreenPolicy, alike
+from healthcheck.burnin.model import BurnInStage
+from healthcheck.burnin.published import (
+    ALGOS,
+    BUSBW,
+    CHECKSUMS,
+    FILE,
+    GIB,
+    GLOO,
+    NCCL,
+    BurninRules,
+    CounterLimit,
+    PublishedFigure,
+    ScreenPolicy,
+    alike,
+)
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
 from healthcheck.config.forms import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
 from inventory.errors import Mark, RulesError
@@ -22,7 +35,7 @@ from inventory.located import LocatedList, LocatedMap, load_yaml
 from inventory.ncclenv import checked
 
 _MOST = 1e9
-_STAGES = tuple(dict.fromkeys(alike(stage).value for stage in Stage))
+_STAGES = tuple(dict.fromkeys(alike(stage).value for stage in BurnInStage))
 _RANGE = re.compile(r"([1-9]\d{0,5})(?:-([1-9]\d{0,5}))?")
 
 
@@ -159,7 +172,7 @@ def _there(draft: _Draft, section: str) -> list[Entry]:
     return [entry for entry in draft.entries[section].values() if entry.values.get("enabled", True)]
 
 
-def _published(entry: Entry, sources: Mapping[str, str]) -> Published:
+def _published(entry: Entry, sources: Mapping[str, str]) -> PublishedFigure:
     held, where = entry.values, f"published: {entry.name}"
     for key in ("figure", "source"):
         if key not in held:
@@ -177,19 +190,19 @@ def _published(entry: Entry, sources: Mapping[str, str]) -> Published:
         raise RulesError(f"{where}: gpu is missing: expected a gpu, or the gbps of NICs that bound any of them", entry.mark)
     plain = {key: held[key] for key in (
         "figure", "gpu", "but", "gpus", "nodes", "nics", "gbps", "nvlink", "algo", "watts", "value", "share", "peak") if key in held}
-    return Published(id=entry.name, source=sources[held["source"]], size=int(held.get("size_gib", 0) * GIB), per_nic="per" in held,
-                     file=entry.mark.file, **plain)
+    return PublishedFigure(id=entry.name, source=sources[held["source"]], size=int(held.get("size_gib", 0) * GIB), per_nic="per" in held,
+                           file=entry.mark.file, **plain)
 
 
-def _limit(entry: Entry) -> Limit:
+def _limit(entry: Entry) -> CounterLimit:
     held, where = entry.values, f"counters: {entry.name}"
     for key in ("counters", "why", "source"):
         if key not in held:
             raise RulesError(f"{where}: {key} is missing: expected {_LIMIT[key].phrase}", entry.mark)
     if ("allow" in held) == ("allow_per_hour" in held):
         raise RulesError(f"{where}: allow is missing: expected either allow or allow_per_hour", entry.marks.get("allow", entry.mark))
-    return Limit(entry.name, held["counters"], held["why"], held["source"], held.get("allow"), held.get("allow_per_hour"),
-                 held.get("below_gbps"))
+    return CounterLimit(entry.name, held["counters"], held["why"], held["source"], held.get("allow"), held.get("allow_per_hour"),
+                        held.get("below_gbps"))
 
 
 def _profile(entry: Entry) -> Mapping[str, str]:

@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from healthcheck.burnin import faults, priors
-from healthcheck.burnin.isolate import Isolation
+from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.merged import OF_RAILS, behind
-from healthcheck.burnin.model import Accusation, Object, Place, Rail, Stage
-from healthcheck.burnin.rounds import Pair, Round, pair
-from healthcheck.burnin.weigh import Outcome, Tested
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, Rail
+from healthcheck.burnin.rounds import NodePair, Round, pair
+from healthcheck.burnin.weigh import PairOutcome, Tested
 
 TRIES, ACROSS = 8, 2       # of one node and rail, and rounds across leaves: who is bad is known, and only what of it is asked
 MATES = 3           # proven neighbours for each accused node, so that two of three pairs are of proven nodes alone
@@ -44,7 +44,7 @@ class Rails:
     `usable` says by node which of its rails can be used alone. `accusations` are the given ones, made narrower where that could be.
     """
 
-    def __init__(self, accused: Iterable[Accusation], proven: Sequence[str], places: Mapping[str, Place],
+    def __init__(self, accused: Iterable[Accusation], proven: Sequence[str], places: Mapping[str, Participant],
                  usable: Mapping[str, Collection[int]], seed: int = 0) -> None:
         self._accused = tuple(accused)
         self._places, self._usable = places, usable
@@ -54,8 +54,8 @@ class Rails:
         leaves = [one.name for one in self._accused if one.object is Object.LEAF and one.name in self._leaves]
         team = self._team(nodes, leaves, [node for node in proven if node not in nodes and self._several(node)])
         numbers = sorted({number for node in team for number in self._numbers(node)})
-        self._of = {number: Isolation([self._alone(node, number) for node in team if number in self._numbers(node)],
-                                      tries=TRIES, across=ACROSS, seed=seed) for number in numbers}
+        self._of = {number: PairSearch([self._alone(node, number) for node in team if number in self._numbers(node)],
+                                       tries=TRIES, across=ACROSS, seed=seed) for number in numbers}
         self._more: dict[int, list[Tested]] = {number: [] for number in numbers}     # of nodes that were tried on
         self._current: Rounds | None = None
         self._rounds_more = 0
@@ -99,7 +99,7 @@ class Rails:
     def _several(self, node: str) -> bool:
         return node in self._places and len(self._numbers(node)) > 1
 
-    def _alone(self, node: str, number: int) -> Place:
+    def _alone(self, node: str, number: int) -> Participant:
         """The node as that rail's fabric has it: NVLink is no part of it."""
         place, rail = self._places[node], self._rail(node, number)
         return replace(place, leaf=rail.leaf or place.leaf, domain=None, rails=(rail,))
@@ -128,7 +128,7 @@ class Rails:
     def _on(self) -> Rounds:
         """One more test of each rail of the nodes of which it is open whether they are bad or some of their rails, with proven nodes."""
         found = self._found()
-        pairs: dict[int, list[Pair]] = {}
+        pairs: dict[int, list[NodePair]] = {}
         for one in self._accused:
             bad, clear = self._of_rails(one, found) if one.object is Object.NODE else ({}, [])
             if not bad or not clear or self._surely(self._tests_of(one.name, found), bad, "node"):
@@ -139,7 +139,7 @@ class Rails:
                 mates = sorted(found[number].proven - used - {one.name}, key=lambda node: (self._places[node].leaf != leaf, node))
                 if mates:
                     pairs.setdefault(number, []).append(pair(one.name, mates[self._rounds_more % min(MATES, len(mates))]))
-        return {number: Round(Stage.LEAF_CONFIRM, self._rounds_more, tuple(some)) for number, some in pairs.items()}
+        return {number: Round(BurnInStage.LEAF_CONFIRM, self._rounds_more, tuple(some)) for number, some in pairs.items()}
 
     # ---- what it comes to
 
@@ -187,7 +187,7 @@ class Rails:
 
     def _surely(self, tests: Mapping[int, Iterable[Tested]], bad: Collection[int], kind: str) -> bool:
         """Whether all of it, bad on every rail alike, explains these much worse than these rails do, each bad in its own way."""
-        counts = {number: (_count(some, Outcome.FAIL), _count(some, Outcome.PASS)) for number, some in tests.items()}
+        counts = {number: (_count(some, PairOutcome.FAIL), _count(some, PairOutcome.PASS)) for number, some in tests.items()}
         failed, passed = (sum(some) for some in zip(*counts.values(), strict=True))
         share = (failed + 0.5) / (failed + passed + 1)
         whole = _chance(failed, passed, share) - priors.cost(max(way.prior for way in priors.WAYS[kind]))
@@ -210,7 +210,7 @@ def _of_link(fault: str) -> str:
     return faults.SLOW_LINK if fault == faults.SLOW else fault
 
 
-def _count(tests: Iterable[Tested], outcome: Outcome) -> int:
+def _count(tests: Iterable[Tested], outcome: PairOutcome) -> int:
     return sum(test.outcome is outcome for test in tests)
 
 

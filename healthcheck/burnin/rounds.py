@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from healthcheck.burnin.model import Kind, Place, Seat, Stage, Task
+from healthcheck.burnin.model import BurnInStage, Participant, Seat, Task, TaskKind
 
 # With 2 nodes NCCL would choose trees, whose figure may exceed what the NICs carry: a slow NIC hides (nccl-tests issues 196 and 290).
 RING = MappingProxyType({"NCCL_ALGO": "RING"})
 
 
-class Pair(NamedTuple):
+class NodePair(NamedTuple):
     """Two nodes that are measured together, in the order of their names."""
 
     first: str
@@ -33,23 +33,23 @@ class Pair(NamedTuple):
         return self.second if node == self.first else self.first
 
 
-def pair(one: str, two: str) -> Pair:
+def pair(one: str, two: str) -> NodePair:
     """The pair of two nodes. Raises ValueError where they are one."""
     if one == two:
         raise ValueError(f"{one} cannot be its own partner")
-    return Pair(min(one, two), max(one, two))
+    return NodePair(min(one, two), max(one, two))
 
 
 @dataclass(frozen=True)
 class Round:
     """Pairs that are measured at the same time; `number` counts the rounds of one burn-in from 1."""
 
-    stage: Stage
+    stage: BurnInStage
     number: int
-    pairs: tuple[Pair, ...]
+    pairs: tuple[NodePair, ...]
 
 
-class Group(NamedTuple):
+class NodeGroup(NamedTuple):
     """Nodes that are neighbours: a leaf ("" where the inventory does not say which), or an NVLink domain."""
 
     kind: str
@@ -62,20 +62,20 @@ class Group(NamedTuple):
 class Sites:
     """Where the nodes of a burn-in are: their leaf, and their nearest group, which is the NVLink domain where they have one."""
 
-    def __init__(self, places: Iterable[Place], seed: int = 0) -> None:
+    def __init__(self, places: Iterable[Participant], seed: int = 0) -> None:
         ordered = sorted(places, key=lambda place: (place.leaf or "", place.domain or "", place.node))
         self.places = {place.node: place for place in ordered}
-        self.leaf = {node: Group("leaf", place.leaf or "") for node, place in self.places.items()}
-        self.near = {node: Group("domain", place.domain) if place.domain else self.leaf[node] for node, place in self.places.items()}
+        self.leaf = {node: NodeGroup("leaf", place.leaf or "") for node, place in self.places.items()}
+        self.near = {node: NodeGroup("domain", place.domain) if place.domain else self.leaf[node] for node, place in self.places.items()}
         order = list(self.places)
         if seed:
             random.Random(seed).shuffle(order)  # noqa: S311 - another seed tries other paths, and is no secret
         self.order = tuple(order)
         self._rank = {node: at for at, node in enumerate(order)}
 
-    def grouped(self, nodes: Iterable[str], by: Mapping[str, Group]) -> dict[Group, list[str]]:
+    def grouped(self, nodes: Iterable[str], by: Mapping[str, NodeGroup]) -> dict[NodeGroup, list[str]]:
         """These nodes by leaf or by nearest group, in this burn-in's order."""
-        found: dict[Group, list[str]] = {}
+        found: dict[NodeGroup, list[str]] = {}
         for node in sorted(nodes, key=self._rank.__getitem__):
             found.setdefault(by[node], []).append(node)
         return found
@@ -95,12 +95,12 @@ def turns(count: int) -> int:
     return 0 if count < 2 else count - 1 if count % 2 == 0 else count
 
 
-def inside(groups: Iterable[Sequence[str]], turn: int) -> list[Pair]:
+def inside(groups: Iterable[Sequence[str]], turn: int) -> list[NodePair]:
     """Pairs of neighbours, in all groups at once. A group whose nodes have all met takes no part: the same once more tells nothing new."""
     return [pair(group[one], group[two]) for group in groups for one, two in circle(len(group), turn)]
 
 
-def between(groups: Sequence[Sequence[str]], turn: int, met: Iterable[Pair] = ()) -> list[Pair]:
+def between(groups: Sequence[Sequence[str]], turn: int, met: Iterable[NodePair] = ()) -> list[NodePair]:
     """Pairs across groups: each group meets another as a whole, node by node; nobody meets whom it has met already.
 
     Who is left over, where groups are of unequal size or odd in number, is paired with those left over elsewhere as far as that goes.
@@ -108,7 +108,7 @@ def between(groups: Sequence[Sequence[str]], turn: int, met: Iterable[Pair] = ()
     if len(groups) < 2:
         return []
     known = set(met)
-    found: list[Pair] = []
+    found: list[NodePair] = []
     left = [list(group) for group in groups]
     for one, two in circle(len(groups), turn % turns(len(groups))):
         matched = _matched(left[one], left[two], turn, known)
@@ -119,10 +119,10 @@ def between(groups: Sequence[Sequence[str]], turn: int, met: Iterable[Pair] = ()
     return found + list(_leftover(left, known))
 
 
-def _matched(one: Sequence[str], two: Sequence[str], turn: int, met: set[Pair]) -> list[Pair]:
+def _matched(one: Sequence[str], two: Sequence[str], turn: int, met: set[NodePair]) -> list[NodePair]:
     """The nodes of the smaller group, each with one of the larger: who of those takes part changes with the turn."""
     few, many = sorted((one, two), key=len)
-    best: list[Pair] = []
+    best: list[NodePair] = []
     for step in range(len(many)):
         start = (turn * len(few) + step) % len(many)
         found = [each for at, node in enumerate(few) if (each := pair(node, many[(start + at) % len(many)])) not in met]
@@ -133,7 +133,7 @@ def _matched(one: Sequence[str], two: Sequence[str], turn: int, met: set[Pair]) 
     return best
 
 
-def _leftover(groups: list[list[str]], met: set[Pair]) -> Iterator[Pair]:
+def _leftover(groups: list[list[str]], met: set[NodePair]) -> Iterator[NodePair]:
     """Pairs of the largest group with the next largest, until one is left; a node without anybody new to meet sits out."""
     groups = [group for group in groups if group]
     while len(groups) > 1:
@@ -149,7 +149,8 @@ def _leftover(groups: list[list[str]], met: set[Pair]) -> Iterator[Pair]:
         groups = [group for group in groups if group]
 
 
-def with_proven(suspects: Sequence[str], proven: Iterable[str], sites: Sites, met: Iterable[Pair] = ()) -> tuple[list[Pair], list[str]]:
+def with_proven(suspects: Sequence[str], proven: Iterable[str], sites: Sites, met: Iterable[NodePair] = ()) -> tuple[list[NodePair],
+                                                                                                                     list[str]]:
     """Each suspect with a proven node that it has not met, a neighbour where there is one; and the suspects for whom none was left."""
     known = set(met)
     free = [node for node in proven if node not in set(suspects)]
@@ -168,14 +169,14 @@ def with_proven(suspects: Sequence[str], proven: Iterable[str], sites: Sites, me
     return found, without
 
 
-def rings(places: Iterable[Place], count: int) -> tuple[tuple[str, ...], ...]:
+def rings(places: Iterable[Participant], count: int) -> tuple[tuple[str, ...], ...]:
     """Orders of all nodes for a ring, at most `count`, the first by leaf. No two have a link between the same two units in common.
 
     An all-reduce that passes proves the links of its ring and no others. These are Walecki's Hamiltonian cycles (Lucas, "Récréations
     mathématiques" II, 1883): n units have (n - 1) // 2 of them without a common edge, so fewer come back where there are no more.
     """
     sites = Sites(places)
-    units: dict[tuple[Group, str], list[str]] = {}
+    units: dict[tuple[NodeGroup, str], list[str]] = {}
     for node in sites.order:
         near = sites.near[node]
         units.setdefault((near, "" if near.kind == "domain" else node), []).append(node)
@@ -195,7 +196,7 @@ def _cycle(count: int, turn: int) -> list[int]:
     return [around, *((turn + (step + 1) // 2 * (1 if step % 2 else -1)) % around for step in range(around))]
 
 
-def seats(nodes: Iterable[str], places: Mapping[str, Place]) -> tuple[Seat, ...]:
+def seats(nodes: Iterable[str], places: Mapping[str, Participant]) -> tuple[Seat, ...]:
     """All GPUs of these nodes, node by node, inside a node in the order of their rails: the n-th NIC by address is the n-th GPU's."""
     found = []
     for node in nodes:
@@ -209,10 +210,10 @@ def seats(nodes: Iterable[str], places: Mapping[str, Place]) -> tuple[Seat, ...]
 
 
 def tasks(
-    the: Round, places: Mapping[str, Place], seconds: float, params: Mapping[str, int | float | str] = MappingProxyType({}),
+    the: Round, places: Mapping[str, Participant], seconds: float, params: Mapping[str, int | float | str] = MappingProxyType({}),
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Task, ...]:
     """The round's all-reduces, one a pair over all GPUs of both nodes, in the order of its pairs: "leaf-pairs-1-0", "leaf-pairs-1-1" ..."""
     settings = MappingProxyType({**environment, **RING})
-    return tuple(Task(f"{the.stage.value}-{the.number}-{at}", the.stage, Kind.ALLREDUCE, seats(each, places), seconds, params, settings)
+    return tuple(Task(f"{the.stage.value}-{the.number}-{at}", the.stage, TaskKind.ALLREDUCE, seats(each, places), seconds, params, settings)
                  for at, each in enumerate(the.pairs))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from healthcheck.burnin import sizes
-from healthcheck.burnin.model import Kind, Object, Place, Report, Stage, Task, TaskResult
+from healthcheck.burnin.model import BurnInStage, Object, Participant, RankReport, Task, TaskKind, TaskResult
 from healthcheck.burnin.onnode.numa import NOT_BOUND
 from healthcheck.burnin.onnode.storage import LOCAL_TYPES
 from healthcheck.burnin.published import BUSBW, BY_SIZE, GLOO, NCCL, Setting
@@ -28,7 +28,7 @@ CPU = "cpu"
 
 
 @dataclass(frozen=True)
-class Hardware:
+class SkuHardware:
     """What a SKU says: its GPU's model ("" where it has none or does not say), and the rate of its compute ports."""
 
     gpu: str = ""
@@ -63,7 +63,7 @@ def size_of(size: float) -> int:
 
 def algo_of(task: Task) -> str:
     """The algorithm that the task's environment asks NCCL for; "auto" where it may choose. Of a sweep: whether it may use NVLS."""
-    if task.kind is Kind.SIZES:
+    if task.kind is TaskKind.SIZES:
         return sizes.asked_for(task)
     asked = task.environment.get("NCCL_ALGO", "").strip().lower()
     if asked:
@@ -72,17 +72,17 @@ def algo_of(task: Task) -> str:
 
 
 def measures(
-    results: Iterable[TaskResult], places: Mapping[str, Place], hardware: Mapping[str, Hardware],
+    results: Iterable[TaskResult], places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware],
 ) -> Iterator[Measure]:
     """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU."""
     for result in results:
         if result.whole:
-            of = {Kind.ALLREDUCE: _of_task, Kind.SIZES: _of_sizes, Kind.STORAGE: _of_storage, Kind.HOST: _of_host}.get(
+            of = {TaskKind.ALLREDUCE: _of_task, TaskKind.SIZES: _of_sizes, TaskKind.STORAGE: _of_storage, TaskKind.HOST: _of_host}.get(
                 result.task.kind, _of_ranks)
             yield from of(result, places, hardware)
 
 
-def _of_ranks(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+def _of_ranks(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
     for report in result.reports:
         for figure in OF_RANK:
             value = report.figures.get(figure, 0)
@@ -92,7 +92,7 @@ def _of_ranks(result: TaskResult, places: Mapping[str, Place], hardware: Mapping
                 yield Measure(Object.GPU, str(report.seat), setting, value, result.task.id, (report.seat.node,))
 
 
-def _of_host(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+def _of_host(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
     """What all ranks of a node copied in its memory at once, and those of the NUMA node that copied least, where there are several."""
     reports = result.reports
     if any(report.figures.get("host_gb_s", 0) <= 0 or unbound(report) for report in reports):
@@ -108,7 +108,7 @@ def _of_host(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[
         yield Measure(Object.NODE, node, least, min(of_numa.values()), result.task.id, (node,))
 
 
-def _of_storage(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+def _of_storage(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
     """What a node's one rank wrote to a mount and read from there."""
     params = result.task.params
     for report in result.reports:
@@ -120,7 +120,7 @@ def _of_storage(result: TaskResult, places: Mapping[str, Place], hardware: Mappi
                 yield Measure(Object.NODE, report.seat.node, replace(setting, figure=figure), value, result.task.id, (report.seat.node,))
 
 
-def _of_task(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+def _of_task(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
     """The bandwidth of a collective is one of all its ranks: their median."""
     busbw = [value for report in result.reports if (value := report.figures.get(BUSBW, 0)) > 0]
     if not busbw:
@@ -129,7 +129,7 @@ def _of_task(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[
     yield Measure(object_, name, setting_of(result, places, hardware), statistics.median(busbw), result.task.id, result.task.nodes)
 
 
-def _of_sizes(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+def _of_sizes(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
     """The bandwidth of each size of a sweep."""
     object_, name = subject(result.task)
     setting, ranks = setting_of(result, places, hardware), len(result.task.seats)
@@ -138,7 +138,7 @@ def _of_sizes(result: TaskResult, places: Mapping[str, Place], hardware: Mapping
                       result.task.nodes)
 
 
-def setting_of(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Setting:
+def setting_of(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Setting:
     """The conditions of a collective. What nodes differ in is that of the lesser one."""
     task, first = result.task, result.reports[0]
     nodes = task.nodes
@@ -146,11 +146,11 @@ def setting_of(result: TaskResult, places: Mapping[str, Place], hardware: Mappin
     alone = rail_of(task) is not None
     domains = {place.domain for place in there}
     gpus = max(sum(seat.node == node for seat in task.seats) for node in nodes) if len(nodes) < 3 else round(len(task.seats) / len(nodes))
-    inside = task.stage is not Stage.RAIL if len(nodes) == 1 else len(domains) == 1 and None not in domains
+    inside = task.stage is not BurnInStage.RAIL if len(nodes) == 1 else len(domains) == 1 and None not in domains
     return Setting(
         BUSBW, task.stage.value, _gpu(first, places, hardware), gpus, len(nodes),
         0 if inside else 1 if alone else min((len(place.rails) for place in there), default=0),
-        0 if inside else min((hardware.get(place.sku or "", Hardware()).gbps for place in there), default=0),
+        0 if inside else min((hardware.get(place.sku or "", SkuHardware()).gbps for place in there), default=0),
         size_of(first.figures.get("size_bytes", 0)), algo_of(task), min(_watts(report) for report in result.reports), inside,
         backend_of(first))
 
@@ -168,25 +168,25 @@ def pair(nodes: Sequence[str]) -> str:
     return " - ".join(sorted(nodes))
 
 
-def unbound(report: Report) -> str:
+def unbound(report: RankReport) -> str:
     """Why a rank was not bound to its GPU's NUMA node; "" where it was, or where there is only one."""
     return report.facts.get(NUMA, "") if report.facts.get(NUMA, "").startswith(NOT_BOUND) else ""
 
 
-def backend_of(report: Report) -> str:
+def backend_of(report: RankReport) -> str:
     """Which library carried it, or would have: gloo's ranks work on CPUs."""
     return GLOO if report.facts.get(BACKEND) == GLOO else NCCL
 
 
-def _gpu(report: Report, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> str:
+def _gpu(report: RankReport, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> str:
     told = report.facts.get(DEVICE, "")
     if told:
         return "" if told == CPU else told
     place = places.get(report.seat.node)
-    return hardware.get(place.sku or "", Hardware()).gpu if place is not None else ""
+    return hardware.get(place.sku or "", SkuHardware()).gpu if place is not None else ""
 
 
-def _watts(report: Report) -> int:
+def _watts(report: RankReport) -> int:
     try:
         return max(0, round(float(report.facts.get(WATTS, "0"))))
     except (ValueError, OverflowError):

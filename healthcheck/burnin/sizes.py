@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from healthcheck.burnin.figures import LATENCY
-from healthcheck.burnin.model import Kind, Task, TaskResult
+from healthcheck.burnin.model import Task, TaskKind, TaskResult
 from healthcheck.burnin.params import PARAMS, ladder
 
 CHOSE = "nccl_chose"        # the fact: "8:RING/LL 64:RING/LL ..."
@@ -54,7 +54,7 @@ def without_nvls(results: Iterable[TaskResult]) -> Iterator[str]:
     """One line for all nodes whose test with NVLS did not use it, and one for those of which that is not known."""
     nodes: dict[str, list[str]] = defaultdict(list)
     for result in results:
-        if result.task.kind is not Kind.SIZES or not result.whole or asked_for(result.task) != ON:
+        if result.task.kind is not TaskKind.SIZES or not result.whole or asked_for(result.task) != ON:
             continue
         chose = choices(result)
         if not chose:
@@ -67,7 +67,7 @@ def without_nvls(results: Iterable[TaskResult]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Row:
+class SizeTiming:
     """One size of the sweeps under one setting, in seconds: their median and the longest; what NCCL chose, "" where that is not known."""
 
     size: int
@@ -76,7 +76,7 @@ class Row:
     chose: str
 
 
-def rows(results: Sequence[TaskResult]) -> tuple[Row, ...]:
+def rows(results: Sequence[TaskResult]) -> tuple[SizeTiming, ...]:
     """Of sweeps under one setting, by size."""
     seconds: dict[int, list[float]] = defaultdict(list)
     chose: dict[int, Counter[str]] = defaultdict(Counter)
@@ -85,7 +85,7 @@ def rows(results: Sequence[TaskResult]) -> tuple[Row, ...]:
             seconds[size].append(value)
         for size, choice in choices(result).items():
             chose[size][choice] += 1
-    return tuple(Row(size, median(of), max(of), ", ".join(sorted(chose[size]))) for size, of in sorted(seconds.items()))
+    return tuple(SizeTiming(size, median(of), max(of), ", ".join(sorted(chose[size]))) for size, of in sorted(seconds.items()))
 
 
 def _planned(result: TaskResult) -> Sequence[int]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from healthcheck.burnin.floors import Floors
-from healthcheck.burnin.model import Place, Stage, Task
+from healthcheck.burnin.model import BurnInStage, Participant, Task
 from healthcheck.burnin.params import PARAMS
 from healthcheck.burnin.published import BUSBW, Setting, alike
-from healthcheck.burnin.setting import Hardware, algo_of, rail_of
+from healthcheck.burnin.setting import SkuHardware, algo_of, rail_of
 
 GB = 1e9
 SOUND = 0.8             # of the ports' rate, that a ring between nodes comes to at large sizes
@@ -36,15 +36,15 @@ class Speeds:
     """What floors and SKUs say of speeds. `hardware` is by SKU."""
 
     floors: Floors | None = None
-    hardware: Mapping[str, Hardware] = field(default_factory=lambda: MappingProxyType({}))
+    hardware: Mapping[str, SkuHardware] = field(default_factory=lambda: MappingProxyType({}))
 
-    def of(self, task: Task, places: Mapping[str, Place]) -> Speed:
+    def of(self, task: Task, places: Mapping[str, Participant]) -> Speed:
         """That of a task's all-reduces."""
         there = [places[node] for node in task.nodes]
-        first = self.hardware.get(there[0].sku or "", Hardware())
+        first = self.hardware.get(there[0].sku or "", SkuHardware())
         domains = {place.domain for place in there}
-        inside = task.stage is not Stage.RAIL if len(there) == 1 else len(domains) == 1 and None not in domains
-        gbps = 0.0 if inside else min(self.hardware.get(place.sku or "", Hardware()).gbps for place in there)
+        inside = task.stage is not BurnInStage.RAIL if len(there) == 1 else len(domains) == 1 and None not in domains
+        gbps = 0.0 if inside else min(self.hardware.get(place.sku or "", SkuHardware()).gbps for place in there)
         nics = 0 if inside else 1 if rail_of(task) is not None else min(max(1, len(place.rails)) for place in there)
         size = int(task.params.get("bytes", PARAMS["allreduce"]["bytes"][0]))
         setting = Setting(BUSBW, task.stage.value, first.gpu, round(len(task.seats) / len(there)), len(there), nics, gbps, size,
@@ -61,7 +61,7 @@ class Speeds:
         if self.floors is None:
             return 0.0
         learned = [one.floor for one in self.floors.learned
-                   if one.setting.figure == BUSBW and one.setting.stage == alike(Stage(setting.stage)).value
+                   if one.setting.figure == BUSBW and one.setting.stage == alike(BurnInStage(setting.stage)).value
                    and one.nodes[0] <= setting.nodes <= one.nodes[1] and one.setting.gpus == setting.gpus
                    and one.setting.nvlink == setting.nvlink and one.setting.nics == setting.nics]
         found = self.floors.of(setting)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from healthcheck.burnin import faults
 from healthcheck.burnin.counters import FULL
 from healthcheck.burnin.merged import task_of
-from healthcheck.burnin.model import Accusation, Object, Stage, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
 from inventory.text import clean
 
 Part = tuple[str, str]      # (subject, counter): ("gpu5", "pcie_replays")
@@ -41,7 +41,7 @@ class StageCounters:
     still. `unknown` says why another one is not known, and `why` why none of them is.
     """
 
-    stage: Stage
+    stage: BurnInStage
     node: str
     read: Mapping[str, int]
     grew: tuple[tuple[str, str, int], ...] = ()
@@ -49,7 +49,8 @@ class StageCounters:
     why: str = ""
 
 
-def between(stage: Stage, node: str, before: Mapping[Part, int | None], after: Mapping[Part, int | None], why: str = "") -> StageCounters:
+def between(stage: BurnInStage, node: str, before: Mapping[Part, int | None], after: Mapping[Part, int | None],
+            why: str = "") -> StageCounters:
     """What two looks at a node say of the stage between them; `why` is why one of the looks failed."""
     read: dict[str, int] = defaultdict(int)
     grew, unknown = [], []
@@ -73,7 +74,7 @@ def with_causes(
 ) -> tuple[Accusation, ...]:
     """The same accusations, each with what the counters of that very GPU, rail or node, or of a pair's rails, did in the stages of its
     tests."""
-    by_place: dict[tuple[Stage, str], list[StageCounters]] = defaultdict(list)
+    by_place: dict[tuple[BurnInStage, str], list[StageCounters]] = defaultdict(list)
     for each in stages:
         by_place[each.stage, each.node].append(each)
     if not by_place:
@@ -105,7 +106,7 @@ def _components(one: Accusation) -> Iterator[tuple[str, str]]:
             yield node, "rail"
 
 
-def _growth_lines(one: Accusation, stage: Stage, node: str, part: str, looks: list[StageCounters]) -> Iterator[str]:
+def _growth_lines(one: Accusation, stage: BurnInStage, node: str, part: str, looks: list[StageCounters]) -> Iterator[str]:
     own = part if one.object in (Object.GPU, Object.RAIL) else ""
     whose = "its" if own else f"{clean(node, 80)}'s"
     counters = "rail counters" if part == "rail" else "counters"

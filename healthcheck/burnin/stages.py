@@ -11,28 +11,28 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.burnin import rounds
-from healthcheck.burnin.isolate import DEPTHS, Isolation
-from healthcheck.burnin.model import Kind, Place, Seat, Stage, Task
+from healthcheck.burnin.isolate import DEPTHS, PairSearch
+from healthcheck.burnin.model import BurnInStage, Participant, Seat, Task, TaskKind
 from healthcheck.burnin.onnode.sizes import LEAST_TIMED
 from healthcheck.burnin.params import LENGTHS, PARAMS, ladder, params_for
 from healthcheck.burnin.ports import Ports, given
 from healthcheck.burnin.sizes import NVLS, OFF, ON
 from healthcheck.burnin.speeds import Speed, Speeds
 from healthcheck.burnin.watch import Patience
-from healthcheck.burnin.weigh import Outcome, Tested
+from healthcheck.burnin.weigh import PairOutcome, Tested
 from inventory.errors import UsageError
 from inventory.model import StorageMount
 
 # What only those go through who are suspected, or whom a failure of all concerns.
-BY_THEMSELVES = frozenset({Stage.LEAF_CONFIRM, Stage.RAIL_CONFIRM, Stage.BISECT})
+BY_THEMSELVES = frozenset({BurnInStage.LEAF_CONFIRM, BurnInStage.RAIL_CONFIRM, BurnInStage.BISECT})
 # Each node alone does these in turn, as far as its length has them; the last two are among its own GPUs. Before these come sizes, in one
 # test or two (`sweeps`): after an all-reduce by nccl-tests PyTorch has to be started once more. The training is after it, for it says less
 # of whose a wrong sum is.
-ALONE = (Kind.KNOWN, Kind.RANDOM, Kind.MEMORY, Kind.RATE, Kind.COPY, Kind.HOST, Kind.ALLREDUCE, Kind.TRAIN)
+ALONE = (TaskKind.KNOWN, TaskKind.RANDOM, TaskKind.MEMORY, TaskKind.RATE, TaskKind.COPY, TaskKind.HOST, TaskKind.ALLREDUCE, TaskKind.TRAIN)
 RING_ORDERS = MappingProxyType({"screen": 1, "quick": 2, "standard": 4, "soak": 4})
 # Over how many seconds the ranks of a node begin, or the load of an all-reduce rises and falls again; many nodes take more.
 RAMP_S = 2.0
-RAMP_TOGETHER_S = MappingProxyType({Stage.ALL: 5.0, Stage.BISECT: 5.0, Stage.TRAIN: 5.0, Stage.SOAK: 30.0})
+RAMP_TOGETHER_S = MappingProxyType({BurnInStage.ALL: 5.0, BurnInStage.BISECT: 5.0, BurnInStage.TRAIN: 5.0, BurnInStage.SOAK: 30.0})
 # A NIC is full with less than what fills an NVLink.
 RAIL_BYTES = 1024**3
 # The environment of a rail alone: GPUs of one node, or of two in an NVLink domain, talk through its NIC.
@@ -42,7 +42,7 @@ OUT_OF_DOMAIN = MappingProxyType({**THROUGH_NIC, "NCCL_MNNVL_ENABLE": "0"})
 # page says so; with 1 it would fail (src/transport/nvls.cc).
 LOGGED = MappingProxyType({"NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,TUNING"})
 NVLS_TESTS = MappingProxyType({ON: "2", OFF: "0"})
-_SETUP_S = MappingProxyType({Kind.ALLREDUCE: 12.0, Kind.SIZES: 12.0, Kind.TRAIN: 12.0})   # of a group; else a process
+_SETUP_S = MappingProxyType({TaskKind.ALLREDUCE: 12.0, TaskKind.SIZES: 12.0, TaskKind.TRAIN: 12.0})   # of a group; else a process
 _LAUNCH_S = 1e-3        # of an all-reduce however small, between many nodes
 _START_S, _A_NODE_S = 5.0, 0.1
 _SLOWEST = 20e9         # bytes a second, of a copy, that a sound machine exceeds
@@ -55,7 +55,7 @@ _LONG_S = 1800.0        # what takes longer, by far the most of it at work, is g
 
 
 @dataclass(frozen=True)
-class Work:
+class BurnInWork:
     """What is asked for: a length, the site's parameters over it by "kind.name", and by node the environment for its ports.
 
     `speeds` say how long all-reduces may take, `patience` how long ranks are waited for; `env` is by node what the site sets for NCCL,
@@ -76,10 +76,10 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Step:
+class StageStep:
     """Tasks of one stage that may run at the same time. `seconds` is how long the longest is expected to take."""
 
-    stage: Stage
+    stage: BurnInStage
     name: str
     tasks: tuple[Task, ...]
     seconds: float
@@ -90,7 +90,7 @@ class Step:
         return tuple(dict.fromkeys(node for task in self.tasks for node in task.nodes))
 
 
-def check(work: Work) -> None:
+def check(work: BurnInWork) -> None:
     """Raises UsageError for a length or a parameter that there is not."""
     for name in work.params:
         kind = name.partition(".")[0]
@@ -98,39 +98,39 @@ def check(work: Work) -> None:
             raise UsageError(f"burnin.params: {name}: name mounts in `burnin: {{storage: [...]}}`")
         if kind not in PARAMS:
             raise UsageError(f"burnin.params: {name}: no such kind of work; there are {', '.join(PARAMS)}")
-    for each in Kind:
+    for each in TaskKind:
         _params(work, each)
 
 
-def alone(places: Sequence[Place], work: Work) -> list[Step]:
+def alone(places: Sequence[Participant], work: BurnInWork) -> list[StageStep]:
     """Each node by itself: a step for each kind of work, all nodes at once."""
-    steps: list[Step] = []
+    steps: list[StageStep] = []
     has = LENGTHS[work.length]
     for kind in (each for each in ALONE if each.value in has):
-        if kind is Kind.ALLREDUCE and Kind.SIZES.value in has:
+        if kind is TaskKind.ALLREDUCE and TaskKind.SIZES.value in has:
             steps += sweeps(places, work)
         params = _params(work, kind)
-        tasks = [Task(f"node-{kind.value}-{place.node}", Stage.NODE, kind, rounds.seats([place.node], {place.node: place}), 0.0,
+        tasks = [Task(f"node-{kind.value}-{place.node}", BurnInStage.NODE, kind, rounds.seats([place.node], {place.node: place}), 0.0,
                       MappingProxyType(dict(params)), given(work.env.get(place.node, {}) if kind.together else {}))
                  for place in places]
-        steps.append(step(Stage.NODE, kind.value, tasks, places, work))
-    return [*steps, *(storage(places, work) if Kind.STORAGE.value in has else ())]
+        steps.append(step(BurnInStage.NODE, kind.value, tasks, places, work))
+    return [*steps, *(storage(places, work) if TaskKind.STORAGE.value in has else ())]
 
 
-def storage(places: Sequence[Place], work: Work) -> list[Step]:
+def storage(places: Sequence[Participant], work: BurnInWork) -> list[StageStep]:
     """A step for each mount, all nodes at once: one rank of each writes and reads."""
     steps = []
     for number, mount in enumerate(work.storage, 1):
         own = {"path": mount.path, "folder": mount.folder, "nodes": len(places), "tests": len(work.storage),
                **({"bytes": mount.bytes} if mount.bytes is not None else {})}
-        params = MappingProxyType({**_params(work, Kind.STORAGE), **own})
-        tasks = [Task(f"node-storage-{number}-{place.node}", Stage.NODE, Kind.STORAGE, (Seat(place.node, 0),), 0.0, params)
+        params = MappingProxyType({**_params(work, TaskKind.STORAGE), **own})
+        tasks = [Task(f"node-storage-{number}-{place.node}", BurnInStage.NODE, TaskKind.STORAGE, (Seat(place.node, 0),), 0.0, params)
                  for place in places]
-        steps.append(step(Stage.NODE, f"storage {mount.path}", tasks, places, work))
+        steps.append(step(BurnInStage.NODE, f"storage {mount.path}", tasks, places, work))
     return steps
 
 
-def sweeps(places: Sequence[Place], work: Work) -> list[Step]:
+def sweeps(places: Sequence[Participant], work: BurnInWork) -> list[StageStep]:
     """Each node by itself, over sizes; with NVLS and without it where it has it and the site leaves it open."""
     params = _sizes(work, RAMP_S)
     steps: dict[str, list[Task]] = {}
@@ -143,29 +143,29 @@ def sweeps(places: Sequence[Place], work: Work) -> list[Step]:
             name = f"node-sizes-{test}-{place.node}" if test else f"node-sizes-{place.node}"
             settings = {**LOGGED, **env, **({NVLS: value} if test else {})}
             seats = rounds.seats([place.node], {place.node: place})
-            task = Task(name, Stage.NODE, Kind.SIZES, seats, 0.0, own, MappingProxyType(settings))
+            task = Task(name, BurnInStage.NODE, TaskKind.SIZES, seats, 0.0, own, MappingProxyType(settings))
             steps.setdefault("sizes, NVLS off" if test == OFF else "sizes", []).append(task)
-    return [step(Stage.NODE, name, tasks, places, work) for name, tasks in steps.items()]
+    return [step(BurnInStage.NODE, name, tasks, places, work) for name, tasks in steps.items()]
 
 
-def sweep_together(number: int, order: Sequence[str], places: Mapping[str, Place], work: Work) -> Step:
+def sweep_together(number: int, order: Sequence[str], places: Mapping[str, Participant], work: BurnInWork) -> StageStep:
     """All these nodes, over sizes; `number` is which try it is."""
-    task = Task(f"{Stage.ALL.value}-sizes-{number}", Stage.ALL, Kind.SIZES, rounds.seats(order, places), 0.0,
-                _sizes(work, RAMP_TOGETHER_S[Stage.ALL]), LOGGED)
-    return step(Stage.ALL, "sizes" if number == 1 else f"sizes, try {number}", [local(task, work)], places.values(), work)
+    task = Task(f"{BurnInStage.ALL.value}-sizes-{number}", BurnInStage.ALL, TaskKind.SIZES, rounds.seats(order, places), 0.0,
+                _sizes(work, RAMP_TOGETHER_S[BurnInStage.ALL]), LOGGED)
+    return step(BurnInStage.ALL, "sizes" if number == 1 else f"sizes, try {number}", [local(task, work)], places.values(), work)
 
 
-def _sizes(work: Work, ramp_s: float) -> Mapping[str, Any]:
+def _sizes(work: BurnInWork, ramp_s: float) -> Mapping[str, Any]:
     """What a sweep is told: up to the size of the all-reduce that floors are for."""
     known = work.params.get("allreduce.bytes")
     size = {"bytes": max(8, known)} if isinstance(known, int) else {}
-    return MappingProxyType(_params(work, Kind.SIZES, ramp_s=ramp_s, **size))
+    return MappingProxyType(_params(work, TaskKind.SIZES, ramp_s=ramp_s, **size))
 
 
-def rails(places: Sequence[Place], work: Work) -> list[Step]:
+def rails(places: Sequence[Participant], work: BurnInWork) -> list[StageStep]:
     """Each rail alone, through its NIC: two GPUs of the node that sit beside it. As few steps as there are rails to a pair of GPUs."""
     steps: dict[int, list[Task]] = {}
-    params = _params(work, Kind.ALLREDUCE, **({} if "allreduce.bytes" in work.params else {"bytes": RAIL_BYTES}))
+    params = _params(work, TaskKind.ALLREDUCE, **({} if "allreduce.bytes" in work.params else {"bytes": RAIL_BYTES}))
     for place in places:
         turns: dict[int, int] = {}
         ports = work.ports.get(place.node)
@@ -179,15 +179,15 @@ def rails(places: Sequence[Place], work: Work) -> list[Step]:
             turn = turns[first] = turns.get(first, -1) + 1
             seats = (Seat(place.node, first), Seat(place.node, first + 1))
             steps.setdefault(turn, []).append(Task(
-                f"rail-{rail.number}-{place.node}", Stage.RAIL, Kind.ALLREDUCE, seats, 0.0,
+                f"rail-{rail.number}-{place.node}", BurnInStage.RAIL, TaskKind.ALLREDUCE, seats, 0.0,
                 MappingProxyType({**params, "rail": rail.number, "tests": tests}),
                 MappingProxyType({**ports.rails[rail.number], **THROUGH_NIC, "NCCL_ALGO": "RING"})))
-    return [step(Stage.RAIL, f"step {turn + 1} of {len(steps)}", steps[turn], places, work) for turn in sorted(steps)]
+    return [step(BurnInStage.RAIL, f"step {turn + 1} of {len(steps)}", steps[turn], places, work) for turn in sorted(steps)]
 
 
-def rails_of_pairs(number: int, these: Mapping[int, rounds.Round], places: Mapping[str, Place], work: Work) -> list[Step]:
+def rails_of_pairs(number: int, these: Mapping[int, rounds.Round], places: Mapping[str, Participant], work: BurnInWork) -> list[StageStep]:
     """A round of pairs over each rail alone, from one GPU beside it to the other's. As few steps as there are rails to a GPU."""
-    params = MappingProxyType(_params(work, Kind.ALLREDUCE, **({} if "allreduce.bytes" in work.params else {"bytes": RAIL_BYTES})))
+    params = MappingProxyType(_params(work, TaskKind.ALLREDUCE, **({} if "allreduce.bytes" in work.params else {"bytes": RAIL_BYTES})))
     environment = MappingProxyType({**OUT_OF_DOMAIN, **rounds.RING})
     steps: dict[int, list[Task]] = {}
     for rail, the in these.items():
@@ -196,13 +196,13 @@ def rails_of_pairs(number: int, these: Mapping[int, rounds.Round], places: Mappi
             seats = tuple(Seat(node, gpu) for node, (gpu, _) in zip(each, beside, strict=True))
             local = {node: work.ports[node].rails[rail] for node in each}
             steps.setdefault(max(turn for _, turn in beside), []).append(Task(
-                f"{Stage.RAIL_CONFIRM.value}-{number}-{rail}-{at}", Stage.RAIL_CONFIRM, Kind.ALLREDUCE, seats, 0.0,
+                f"{BurnInStage.RAIL_CONFIRM.value}-{number}-{rail}-{at}", BurnInStage.RAIL_CONFIRM, TaskKind.ALLREDUCE, seats, 0.0,
                 MappingProxyType({**params, "rail": rail}), environment, MappingProxyType(local)))
-    return [step(Stage.RAIL_CONFIRM, f"round {number}, step {at + 1} of {len(steps)}", steps[turn], places.values(), work)
+    return [step(BurnInStage.RAIL_CONFIRM, f"round {number}, step {at + 1} of {len(steps)}", steps[turn], places.values(), work)
             for at, turn in enumerate(sorted(steps))]
 
 
-def _beside(place: Place, number: int) -> tuple[int, int]:
+def _beside(place: Participant, number: int) -> tuple[int, int]:
     """The GPU of a node that sits beside a rail, by the order of their addresses; and how many rails before this one have the same."""
     order = [rail.number for rail in sorted(place.rails, key=lambda rail: rail.address)]
     beside = [at * place.gpus // len(order) for at in range(len(order))]
@@ -210,17 +210,18 @@ def _beside(place: Place, number: int) -> tuple[int, int]:
     return beside[at], beside[:at].count(beside[at])
 
 
-def pairs(the: rounds.Round, places: Mapping[str, Place], work: Work) -> Step:
+def pairs(the: rounds.Round, places: Mapping[str, Participant], work: BurnInWork) -> StageStep:
     """One round of pairs."""
-    params = _params(work, Kind.ALLREDUCE)
+    params = _params(work, TaskKind.ALLREDUCE)
     tasks = [local(task, work) for task in rounds.tasks(the, places, 0.0, params)]
     return step(the.stage, f"round {the.number}", tasks, places.values(), work)
 
 
-def together(stage: Stage, number: int, orders: Sequence[Sequence[str]], places: Mapping[str, Place], work: Work) -> list[Step]:
+def together(stage: BurnInStage, number: int, orders: Sequence[Sequence[str]], places: Mapping[str, Participant],
+             work: BurnInWork) -> list[StageStep]:
     """All-reduces of many nodes, or trainings, one for each order; `number` is the first one's. The soak is one that lasts."""
-    ramp_s, kind = RAMP_TOGETHER_S[stage], Kind.TRAIN if stage is Stage.TRAIN else Kind.ALLREDUCE
-    params = _given(work, kind, "soak", {"ramp_s": ramp_s}) if stage is Stage.SOAK else _params(work, kind, ramp_s=ramp_s)
+    ramp_s, kind = RAMP_TOGETHER_S[stage], TaskKind.TRAIN if stage is BurnInStage.TRAIN else TaskKind.ALLREDUCE
+    params = _given(work, kind, "soak", {"ramp_s": ramp_s}) if stage is BurnInStage.SOAK else _params(work, kind, ramp_s=ramp_s)
     steps = []
     for at, order in enumerate(orders):
         task = Task(f"{stage.value}-{number + at}", stage, kind, rounds.seats(order, places), 0.0, MappingProxyType(dict(params)))
@@ -228,42 +229,42 @@ def together(stage: Stage, number: int, orders: Sequence[Sequence[str]], places:
     return steps
 
 
-def planned(places: Sequence[Place], work: Work, wanted: Collection[Stage]) -> list[Step]:
+def planned(places: Sequence[Participant], work: BurnInWork, wanted: Collection[BurnInStage]) -> list[StageStep]:
     """The steps that there are if nobody is accused. Pairs across leaves come after those in a leaf, which they go without saying with."""
     by_name = {place.node: place for place in places}
-    steps: list[Step] = []
-    if Stage.NODE in wanted:
+    steps: list[StageStep] = []
+    if BurnInStage.NODE in wanted:
         steps += alone(places, work)
-    if Stage.RAIL in wanted:
+    if BurnInStage.RAIL in wanted:
         steps += rails(places, work)
-    if Stage.LEAF_PAIRS in wanted or Stage.CROSS_PAIRS in wanted:
+    if BurnInStage.LEAF_PAIRS in wanted or BurnInStage.CROSS_PAIRS in wanted:
         isolation = isolated(places, work, wanted)
         while (the := isolation.next()) is not None:
             steps.append(pairs(the, by_name, work))
-            isolation.told(Tested(each, "", Outcome.PASS) for each in the.pairs)
+            isolation.told(Tested(each, "", PairOutcome.PASS) for each in the.pairs)
     if len(places) > 1:
-        for stage, orders in ((Stage.ALL, RING_ORDERS[work.length]), (Stage.TRAIN, 1), (Stage.SOAK, 1)):
+        for stage, orders in ((BurnInStage.ALL, RING_ORDERS[work.length]), (BurnInStage.TRAIN, 1), (BurnInStage.SOAK, 1)):
             if stage in wanted:
                 steps += together(stage, 1, rounds.rings(places, orders), by_name, work)
-            if stage is Stage.ALL and stage in wanted:
+            if stage is BurnInStage.ALL and stage in wanted:
                 steps.append(sweep_together(1, rounds.rings(places, 1)[0], by_name, work))
     return steps
 
 
-def isolated(places: Sequence[Place], work: Work, wanted: Collection[Stage]) -> Isolation:
+def isolated(places: Sequence[Participant], work: BurnInWork, wanted: Collection[BurnInStage]) -> PairSearch:
     """The rounds of pairs among these places, as many as the length asks for."""
     depth = DEPTHS[work.length]
-    return Isolation(places, repeats=depth.repeats, across=depth.across if Stage.CROSS_PAIRS in wanted else 0, tries=depth.tries,
-                     seed=work.seed)
+    return PairSearch(places, repeats=depth.repeats, across=depth.across if BurnInStage.CROSS_PAIRS in wanted else 0, tries=depth.tries,
+                      seed=work.seed)
 
 
-def asked(steps: Iterable[Step]) -> tuple[tuple[Stage, Kind], ...]:
+def asked(steps: Iterable[StageStep]) -> tuple[tuple[BurnInStage, TaskKind], ...]:
     """What each node is to do, by the plan: each kind of work in each stage. Who is confirmed, or parted, is not asked of all."""
     return tuple(dict.fromkeys((step.stage, task.kind) for step in steps for task in step.tasks
                                if step.stage not in BY_THEMSELVES))
 
 
-def local(task: Task, work: Work) -> Task:
+def local(task: Task, work: BurnInWork) -> Task:
     """The task with what each of its nodes needs for its ports: for all alike where it is alike."""
     own = {node: work.ports[node].values for node in task.nodes if node in work.ports}
     alike = list(own.values())
@@ -272,25 +273,25 @@ def local(task: Task, work: Work) -> Task:
     return replace(task, local=MappingProxyType({node: MappingProxyType(dict(values)) for node, values in own.items() if values}))
 
 
-def expected(kind: Kind, params: Mapping[str, Any], nodes: int, ranks: int = 1, bytes_a_second: float = Speed.usual) -> float:
+def expected(kind: TaskKind, params: Mapping[str, Any], nodes: int, ranks: int = 1, bytes_a_second: float = Speed.usual) -> float:
     """How many seconds a sound GPU takes for it, roughly and rather too long; its all-reduces at this bus bandwidth."""
     full = {name: row[0] for name, row in PARAMS[kind.value].items()} | dict(params)
     seconds = _SETUP_S.get(kind, _START_S) + _A_NODE_S * nodes + 2 * full["ramp_s"]
-    if kind in (Kind.KNOWN, Kind.RANDOM):
+    if kind in (TaskKind.KNOWN, TaskKind.RANDOM):
         seconds += full["run_s"]
-    elif kind is Kind.MEMORY:
+    elif kind is TaskKind.MEMORY:
         seconds += full["passes"] * (_PATTERNS + full["walks"]) * (full["dwell_s"] + _PATTERN_S)
-    elif kind is Kind.RATE:
+    elif kind is TaskKind.RATE:
         seconds += full["warm_s"] + _PRECISIONS * full["run_s"]
-    elif kind is Kind.TRAIN:
+    elif kind is TaskKind.TRAIN:
         seconds += full["steps"] * _step_s(full, bytes_a_second)
-    elif kind is Kind.COPY:
+    elif kind is TaskKind.COPY:
         seconds += 2 * full["repeats"] * full["bytes"] / _SLOWEST
-    elif kind is Kind.HOST:
+    elif kind is TaskKind.HOST:
         seconds += full["run_s"]
-    elif kind is Kind.STORAGE:
+    elif kind is TaskKind.STORAGE:
         seconds += 2 * min(full["bytes"] / _SLOWEST_STORAGE, full["run_s"] or full["bytes"] / _SLOWEST_STORAGE)
-    elif kind is Kind.SIZES:
+    elif kind is TaskKind.SIZES:
         for size in ladder(full["bytes"], full["factor"]):
             each = _LAUNCH_S + 2 * (ranks - 1) / ranks * size / bytes_a_second
             seconds += full["warmup"] * each + max(LEAST_TIMED * each, min(full["run_s"], full["iterations"] * each))
@@ -316,23 +317,23 @@ def limit(task: Task, speed: Speed, patience: Patience) -> float:
     return patience.start(len(task.seats)) + max(3 * min(whole, _LONG_S), 1.2 * whole, slowest)
 
 
-def step(stage: Stage, name: str, tasks: Sequence[Task], places: Iterable[Place], work: Work) -> Step:
+def step(stage: BurnInStage, name: str, tasks: Sequence[Task], places: Iterable[Participant], work: BurnInWork) -> StageStep:
     """The step of these tasks, each with its time."""
     by_name = {place.node: place for place in places}
     speeds = [work.speeds.of(task, by_name) if task.kind.together else Speed() for task in tasks]
     seconds = [expected(task.kind, task.params, len(task.nodes), len(task.seats), speed.usual)
                for task, speed in zip(tasks, speeds, strict=True)]
     timed = [replace(task, seconds=limit(task, speed, work.patience)) for task, speed in zip(tasks, speeds, strict=True)]
-    return Step(stage, name, tuple(timed), max(seconds, default=0.0))
+    return StageStep(stage, name, tuple(timed), max(seconds, default=0.0))
 
 
-def _params(work: Work, kind: Kind, **more: Any) -> dict[str, Any]:
+def _params(work: BurnInWork, kind: TaskKind, **more: Any) -> dict[str, Any]:
     """What the length, then `more`, then the site says of this kind. In a soak only the last all-reduce lasts."""
-    length = "standard" if work.length == "soak" and kind is Kind.ALLREDUCE else work.length
+    length = "standard" if work.length == "soak" and kind is TaskKind.ALLREDUCE else work.length
     return _given(work, kind, length, {"ramp_s": RAMP_S, **more})
 
 
-def _given(work: Work, kind: Kind, length: str, more: Mapping[str, Any]) -> dict[str, Any]:
+def _given(work: BurnInWork, kind: TaskKind, length: str, more: Mapping[str, Any]) -> dict[str, Any]:
     if length not in LENGTHS:
         raise UsageError(f"--length {length}: expected one of {', '.join(LENGTHS)}")
     own = {name.partition(".")[2]: value for name, value in work.params.items() if name.partition(".")[0] == kind.value}

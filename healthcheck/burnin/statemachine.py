@@ -42,26 +42,37 @@ from typing import Any
 
 from healthcheck.burnin import faults, messages, rounds, stages
 from healthcheck.burnin.bisect import Bisection, units
-from healthcheck.burnin.counters import Counter
+from healthcheck.burnin.counters import CounterGrowth
 from healthcheck.burnin.floors import Floors
-from healthcheck.burnin.isolate import Isolation
+from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.judge import Burnt, judge
 from healthcheck.burnin.judgement import Judgement, doubted
 from healthcheck.burnin.late import late
 from healthcheck.burnin.merged import behind, node_of
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Progress, Report, Stage, Task, TaskResult
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    Participant,
+    RankEnd,
+    RankProgress,
+    RankReport,
+    Task,
+    TaskKind,
+    TaskResult,
+)
 from healthcheck.burnin.pairjudge import PairJudge
 from healthcheck.burnin.rails import Rails
 from healthcheck.burnin.rounds import Round
-from healthcheck.burnin.setting import Hardware, measures, rail_of
+from healthcheck.burnin.setting import SkuHardware, measures, rail_of
 from healthcheck.burnin.stagecounters import StageCounters
-from healthcheck.burnin.stages import Step, Work
-from healthcheck.burnin.watch import Patience, Seen, Trouble, overdue, trouble
-from healthcheck.burnin.weigh import Outcome
+from healthcheck.burnin.stages import BurnInWork, StageStep
+from healthcheck.burnin.watch import Patience, RankState, StopReason, overdue, trouble
+from healthcheck.burnin.weigh import PairOutcome
 from healthcheck.burnin.wrongdata import wrong_data
 
 _AGAIN = 3              # how often all nodes are tried anew without those whom the last try named
-_TOGETHER = (Stage.ALL, Stage.TRAIN, Stage.SOAK)
+_TOGETHER = (BurnInStage.ALL, BurnInStage.TRAIN, BurnInStage.SOAK)
 NEWS_S = 1.5            # by when a rank that was started has been heard of
 LEFT_S = 6.0            # after which a process that cannot be killed is left to its node
 PARTED_S = 20.0         # between the last report and the last process' end
@@ -90,10 +101,10 @@ class TaskRun:
         self._sent = sent
         self._went: float | None = None
         self._stopped: float | None = None
-        self._trouble: Trouble | None = None
+        self._trouble: StopReason | None = None
         self._named_at = 0.0
-        self._seen = [Seen(seat) for seat in task.seats]
-        self._reports: dict[int, Report] = {}
+        self._seen = [RankState(seat) for seat in task.seats]
+        self._reports: dict[int, RankReport] = {}
 
     @property
     def state(self) -> TaskState:
@@ -125,7 +136,7 @@ class TaskRun:
         if reported is not None and self._is(node, reported[0], reported[1]) and reported[1] not in self._reports:
             _, rank, report = reported
             self._reports[rank] = replace(report, seat=self.task.seats[rank])
-            done = report.end is End.DONE
+            done = report.end is RankEnd.DONE
             self._know(rank, reported=at, done=done, raised=None if done else report.error or f"it was {report.end.value}")
 
     def agent_gone(self, node: str, why: str, at: float) -> None:
@@ -189,22 +200,22 @@ class TaskRun:
     def _know(self, rank: int, **what: Any) -> None:
         self._seen[rank] = replace(self._seen[rank], **what)
 
-    def _report(self, rank: int, seen: Seen) -> Report:
-        own = self._reports.get(rank, Report(seen.seat, End.CALLED_OFF))
+    def _report(self, rank: int, seen: RankState) -> RankReport:
+        own = self._reports.get(rank, RankReport(seen.seat, RankEnd.CALLED_OFF))
         last = seen.progress
-        if own.last != Progress():
+        if own.last != RankProgress():
             last = replace(last, iteration=own.last.iteration, phase=own.last.phase)
         if seen.done:
             return replace(own, last=last, code=seen.code if seen.signal is None else seen.signal)
         failed = seen.failed
         if failed is None or (self._stopped is not None and failed > self._stopped):
             never = seen.joined is None and seen.heard is None and failed is None
-            return replace(own, end=End.NEVER if never else End.CALLED_OFF, last=last)
+            return replace(own, end=RankEnd.NEVER if never else RankEnd.CALLED_OFF, last=last)
         if seen.lost is not None and seen.ended is None and seen.reported is None:
-            return replace(own, end=End.LOST, error=seen.lost_why, last=last)
+            return replace(own, end=RankEnd.LOST, error=seen.lost_why, last=last)
         if seen.signal is not None:
-            return replace(own, end=End.SIGNAL, code=seen.signal, error=own.error or seen.last_line, last=last)
-        end = End.RAISED if seen.raised is not None else End.EXIT
+            return replace(own, end=RankEnd.SIGNAL, code=seen.signal, error=own.error or seen.last_line, last=last)
+        end = RankEnd.RAISED if seen.raised is not None else RankEnd.EXIT
         return replace(own, end=end, code=seen.code, error=own.error or seen.last_line, last=last)
 
 
@@ -225,31 +236,31 @@ class BurninRun:
     `doubts` say by node why it cannot pass, `withheld` why nothing that it showed counts.
     """
 
-    def __init__(self, places: Sequence[Place], work: Work, wanted: Collection[Stage], floors: Floors,
-                 hardware: Mapping[str, Hardware]) -> None:
+    def __init__(self, places: Sequence[Participant], work: BurnInWork, wanted: Collection[BurnInStage], floors: Floors,
+                 hardware: Mapping[str, SkuHardware]) -> None:
         self.wanted, self.floors, self.hardware = frozenset(wanted), floors, hardware
         self.state: RunState = NotBegun()
         self.results: list[TaskResult] = []
         self.found: list[Accusation] = []
-        self.missing: dict[Stage, str] = {}
+        self.missing: dict[BurnInStage, str] = {}
         self.remarks: list[str] = []
         self.port_notes: list[str] = []
         self.out: dict[str, str] = {}
         self.doubts: dict[str, str] = {}
         self.withheld: dict[str, str] = {}
-        self.counters: tuple[Counter, ...] = ()
+        self.counters: tuple[CounterGrowth, ...] = ()
         self.stage_counters: Sequence[StageCounters] = ()
-        self.there: tuple[Place, ...] = ()      # who was left when the step under way began
-        self._step: Step | None = None
+        self.there: tuple[Participant, ...] = ()      # who was left when the step under way began
+        self._step: StageStep | None = None
         self._step_begin = self._finished = 0   # how many results came before it, and are of what was finished
         self._plan(places, work)
 
-    def _plan(self, places: Sequence[Place], work: Work) -> None:
+    def _plan(self, places: Sequence[Participant], work: BurnInWork) -> None:
         self.places, self.work = tuple(places), work
         self.by_name = {place.node: place for place in places}
         self.steps = stages.planned(places, work, self.wanted)
 
-    def begin(self, places: Sequence[Place], work: Work) -> None:
+    def begin(self, places: Sequence[Participant], work: BurnInWork) -> None:
         """Nodes were looked at, and are so, with these ports. A node with a rail that cannot be measured does not pass."""
         self._plan(places, work)
         notes: dict[str, list[str]] = {}
@@ -257,17 +268,17 @@ class BurninRun:
             ports = work.ports.get(one.node)
             for note in ports.notes if ports is not None else ():
                 notes.setdefault(note, []).append(one.node)
-            if ports is not None and Stage.RAIL in self.wanted and len(ports.rails) < len(one.rails):
+            if ports is not None and BurnInStage.RAIL in self.wanted and len(ports.rails) < len(one.rails):
                 lacking = ", ".join(str(rail.number) for rail in one.rails if rail.number not in ports.rails)
                 self.doubts.setdefault(one.node, f"rail {lacking} was not measured: no RDMA device was seen for it")
         for note, nodes in notes.items():
             more = f" and {len(nodes) - 1} more nodes" if len(nodes) > 1 else ""
             self.port_notes.append(f"{note} ({nodes[0]}{more})")
-        self.state = NodesAlone(tuple(step for step in self.steps if step.stage in (Stage.NODE, Stage.RAIL)))
+        self.state = NodesAlone(tuple(step for step in self.steps if step.stage in (BurnInStage.NODE, BurnInStage.RAIL)))
 
-    def next(self) -> Step | None:
+    def next(self) -> StageStep | None:
         """The step to run now, the same until it is over; None when none is left."""
-        while not isinstance(found := self.state.next(self), Step):
+        while not isinstance(found := self.state.next(self), StageStep):
             if found is self.state:
                 return None
             self.state = found
@@ -278,7 +289,7 @@ class BurninRun:
         """A task of the step is over."""
         self.results.append(result)
 
-    def left_out(self, step: Step, why: str) -> None:
+    def left_out(self, step: StageStep, why: str) -> None:
         """A task of the step may not be run."""
         self.missing.setdefault(step.stage, why)
         self.remarks.append(f"{step.stage.value} {step.name} was left out: {why}")
@@ -335,7 +346,7 @@ class BurninRun:
 
     # ---- what states ask and change
 
-    def left(self) -> list[Place]:
+    def left(self) -> list[Participant]:
         """The nodes that take part still."""
         return [place for place in self.places if place.node not in self.out]
 
@@ -354,7 +365,7 @@ class BurninRun:
 
     def accuse_by_watching(self, results: Iterable[TaskResult]) -> None:
         """The nodes leave that single tasks named. What all have with a mount is no node's fault: the judge sees that later."""
-        self.accuse(one for result in results if result.task.kind is not Kind.STORAGE for one in result.accusations)
+        self.accuse(one for result in results if result.task.kind is not TaskKind.STORAGE for one in result.accusations)
 
     def finished_so_far(self) -> None:
         """What was measured so far stands, though the burn-in gives way from now on."""
@@ -384,10 +395,10 @@ class RunState:
     over with these results.
     """
 
-    def next(self, run: BurninRun) -> Step | RunState:
+    def next(self, run: BurninRun) -> StageStep | RunState:
         return self
 
-    def after(self, run: BurninRun, step: Step, results: Sequence[TaskResult]) -> RunState:
+    def after(self, run: BurninRun, step: StageStep, results: Sequence[TaskResult]) -> RunState:
         return self
 
 
@@ -400,18 +411,18 @@ class NotBegun(RunState):
 class NodesAlone(RunState):
     """Each node alone, then each rail of it: these steps are left. A node that left takes no part."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[StageStep, ...]
 
-    def next(self, run: BurninRun) -> Step | RunState:
+    def next(self, run: BurninRun) -> StageStep | RunState:
         if not self.steps:
-            return PairRounds.of(run) if {Stage.LEAF_PAIRS, Stage.CROSS_PAIRS} & run.wanted else _together(run)
+            return PairRounds.of(run) if {BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS} & run.wanted else _together(run)
         step = self.steps[0]
         if tasks := tuple(task for task in step.tasks if not run.out.keys() & set(task.nodes)):
             return replace(step, tasks=tasks)
         run.missing.setdefault(step.stage, "all nodes had left before it")
         return NodesAlone(self.steps[1:])
 
-    def after(self, run: BurninRun, step: Step, results: Sequence[TaskResult]) -> RunState:
+    def after(self, run: BurninRun, step: StageStep, results: Sequence[TaskResult]) -> RunState:
         # Whom a task named leaves, and who is wrong or slow beside its equals.
         run.accuse_by_watching(results)
         run.accuse(judge(run.burnt, run.floors).accusations)
@@ -423,14 +434,14 @@ class NodesAlone(RunState):
 class PairRounds(RunState):
     """Rounds of pairs. A suspect is tried again, so no node leaves before the last round."""
 
-    isolation: Isolation
+    isolation: PairSearch
     judge: PairJudge
 
     @classmethod
     def of(cls, run: BurninRun) -> PairRounds:
         return cls(stages.isolated(run.left(), run.work, run.wanted), PairJudge(run.by_name, run.floors, run.hardware))
 
-    def next(self, run: BurninRun) -> Step | RunState:
+    def next(self, run: BurninRun) -> StageStep | RunState:
         if (the := self.isolation.next()) is not None:
             return stages.pairs(the, run.by_name, run.work)
         # So it stands, should the burn-in end while rails are tried.
@@ -439,8 +450,8 @@ class PairRounds(RunState):
         # A screening is short, and leaves rails to a burn-in.
         return self.over(run, run.found) if run.work.length == "screen" else RailRounds.of(run, self)
 
-    def after(self, run: BurninRun, step: Step, results: Sequence[TaskResult]) -> RunState:
-        if step.stage is not Stage.LEAF_CONFIRM:
+    def after(self, run: BurninRun, step: StageStep, results: Sequence[TaskResult]) -> RunState:
+        if step.stage is not BurnInStage.LEAF_CONFIRM:
             self.judge.keep(results)
         self.isolation.told(self.judge.tests(results))
         return self
@@ -465,7 +476,7 @@ class RailRounds(RunState):
     judge: PairJudge
     number: int = 0
     by_rail: Mapping[int, Round] = field(default_factory=dict)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StageStep, ...] = ()
     results: tuple[TaskResult, ...] = ()
 
     @classmethod
@@ -474,7 +485,7 @@ class RailRounds(RunState):
         return cls(pairs, Rails(isolation.accusations(), isolation.proven(), {place.node: place for place in run.left()}, usable,
                                 run.work.seed), PairJudge(run.by_name, run.floors, run.hardware))
 
-    def next(self, run: BurninRun) -> Step | RunState:
+    def next(self, run: BurninRun) -> StageStep | RunState:
         if self.steps:
             return self.steps[0]
         if (these := self.rails.next()) is None:
@@ -482,13 +493,13 @@ class RailRounds(RunState):
         steps = tuple(stages.rails_of_pairs(self.number + 1, these, run.by_name, run.work))
         return replace(self, number=self.number + 1, by_rail=these, steps=steps, results=())
 
-    def after(self, run: BurninRun, step: Step, results: Sequence[TaskResult]) -> RunState:
+    def after(self, run: BurninRun, step: StageStep, results: Sequence[TaskResult]) -> RunState:
         behind = replace(self, steps=self.steps[1:], results=(*self.results, *results))
         if not behind.steps:
             of_rail = {rail: [result for result in behind.results if rail_of(result.task) == rail] for rail in self.by_rail}
             # Before any is judged: a round has few pairs to a rail, and all rails are equals.
             self.judge.keep(result for rail, own in of_rail.items()
-                            if self.by_rail[rail].stage is not Stage.LEAF_CONFIRM for result in own)
+                            if self.by_rail[rail].stage is not BurnInStage.LEAF_CONFIRM for result in own)
             self.rails.told({rail: self.judge.tests(own) for rail, own in of_rail.items()})
         return behind
 
@@ -497,22 +508,22 @@ class RailRounds(RunState):
 class AllNodes(RunState):
     """All that are left at once, in several orders: `passed` of them are done, `failed` tries were not well."""
 
-    stage: Stage
+    stage: BurnInStage
     passed: int = 0
     failed: int = 0
 
-    def next(self, run: BurninRun) -> Step | RunState:
+    def next(self, run: BurninRun) -> StageStep | RunState:
         left = run.left()
-        count = stages.RING_ORDERS[run.work.length] if self.stage is Stage.ALL else 1
+        count = stages.RING_ORDERS[run.work.length] if self.stage is BurnInStage.ALL else 1
         if self.passed < count and len(left) < 2:
             run.missing.setdefault(self.stage, "fewer than two nodes were left")
             return _together(run, self.stage)
         if self.passed < len(orders := rounds.rings(left, count)):
             number = self.passed + self.failed + 1
             return stages.together(self.stage, number, [orders[self.passed]], run.by_name, run.work)[0]
-        return AllSizes() if self.stage is Stage.ALL else _together(run, self.stage)
+        return AllSizes() if self.stage is BurnInStage.ALL else _together(run, self.stage)
 
-    def after(self, run: BurninRun, step: Step, results: Sequence[TaskResult]) -> RunState:
+    def after(self, run: BurninRun, step: StageStep, results: Sequence[TaskResult]) -> RunState:
         run.accuse_by_watching(results)
         failed = next((result for result in results if not run.well(result)), None)
         if failed is None:
@@ -520,7 +531,7 @@ class AllNodes(RunState):
         if len(run.left()) < len(run.there) and self.failed < _AGAIN:
             return replace(self, failed=self.failed + 1)
         # Parts of a training would do all-reduces, which were right before.
-        return _together(run, self.stage) if self.stage is Stage.TRAIN else PartsOfAll.of(run, self.stage, failed)
+        return _together(run, self.stage) if self.stage is BurnInStage.TRAIN else PartsOfAll.of(run, self.stage, failed)
 
 
 @dataclass(frozen=True)
@@ -529,16 +540,16 @@ class AllSizes(RunState):
 
     number: int = 1
 
-    def next(self, run: BurninRun) -> Step | RunState:
+    def next(self, run: BurninRun) -> StageStep | RunState:
         left = run.left()
         if self.number > _AGAIN + 1 or len(left) < 2:
-            return _together(run, Stage.ALL)
+            return _together(run, BurnInStage.ALL)
         return stages.sweep_together(self.number, rounds.rings(left, 1)[0], run.by_name, run.work)
 
-    def after(self, run: BurninRun, step: Step, results: Sequence[TaskResult]) -> RunState:
+    def after(self, run: BurninRun, step: StageStep, results: Sequence[TaskResult]) -> RunState:
         run.accuse_by_watching(results)
         if all(result.whole for result in results) or len(run.left()) == len(run.there):
-            return _together(run, Stage.ALL)
+            return _together(run, BurnInStage.ALL)
         return AllSizes(self.number + 1)
 
 
@@ -546,29 +557,29 @@ class AllSizes(RunState):
 class PartsOfAll(RunState):
     """A failure that only scale shows: halves of the leaves, each filled up with nodes that have passed; `number` parts were run."""
 
-    stage: Stage
+    stage: BurnInStage
     bisection: Bisection
     number: int = 0
 
     @classmethod
-    def of(cls, run: BurninRun, stage: Stage, failed: TaskResult) -> PartsOfAll:
+    def of(cls, run: BurninRun, stage: BurnInStage, failed: TaskResult) -> PartsOfAll:
         wrong = any(report.wrong_total for report in failed.reports)
         fault = faults.WRONG_DATA if wrong else faults.SLOW if failed.whole else faults.RAISED
         return cls(stage, Bisection(units(run.there), failed.task.id, fault=fault))
 
-    def next(self, run: BurninRun) -> Step | RunState:
+    def next(self, run: BurninRun) -> StageStep | RunState:
         if (parts := self.bisection.next()) is None:
             accusations = self.bisection.accusations()
             run.found += accusations
             run.accuse(accusations)
             return _together(run, self.stage)
         # Each part has nodes of its own; one of a single node has no other to talk with.
-        steps = [stages.together(Stage.BISECT, number, [part.nodes], run.by_name, run.work)[0]
+        steps = [stages.together(BurnInStage.BISECT, number, [part.nodes], run.by_name, run.work)[0]
                  for number, part in enumerate(parts, self.number + 1) if len(part.nodes) > 1]
-        return Step(Stage.BISECT, f"{len(steps)} parts", tuple(step.tasks[0] for step in steps),
-                    max((step.seconds for step in steps), default=0.0))
+        return StageStep(BurnInStage.BISECT, f"{len(steps)} parts", tuple(step.tasks[0] for step in steps),
+                         max((step.seconds for step in steps), default=0.0))
 
-    def after(self, run: BurninRun, step: Step, results: Sequence[TaskResult]) -> RunState:
+    def after(self, run: BurninRun, step: StageStep, results: Sequence[TaskResult]) -> RunState:
         parts = self.bisection.next() or ()
         tasks = {task.nodes: task.id for task in step.tasks}
         done = {result.task.id: result for result in results}
@@ -590,7 +601,7 @@ class RunOver(RunState):
     gave_way: str = ""
 
 
-def _together(run: BurninRun, after: Stage | None = None) -> RunState:
+def _together(run: BurninRun, after: BurnInStage | None = None) -> RunState:
     """The first stage of all nodes that is planned behind this one. What came before it is finished."""
     run.finished_so_far()
     later = _TOGETHER[_TOGETHER.index(after) + 1:] if after is not None else _TOGETHER
@@ -598,10 +609,10 @@ def _together(run: BurninRun, after: Stage | None = None) -> RunState:
     return next((AllNodes(stage) for stage in later if stage in planned), Measured())
 
 
-def _outcome(run: BurninRun, result: TaskResult | None) -> Outcome:
+def _outcome(run: BurninRun, result: TaskResult | None) -> PairOutcome:
     if result is None or not (result.whole or result.accusations):
-        return Outcome.UNKNOWN
-    return Outcome.PASS if run.well(result) else Outcome.FAIL
+        return PairOutcome.UNKNOWN
+    return PairOutcome.PASS if run.well(result) else PairOutcome.FAIL
 
 
 def _alone_and_wrong(result: TaskResult) -> bool:

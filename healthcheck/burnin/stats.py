@@ -39,7 +39,7 @@ _NONE = 1e-12
 
 
 @dataclass(frozen=True)
-class Compared:
+class PeerComparison:
     """One value beside its equals. `off` is whether it is an outlier on the bad side, None where that cannot be said: `why` says why.
 
     `z` is None where the equals do not scatter at all, and then only the ratio decided.
@@ -88,13 +88,14 @@ def deviations(equals: int) -> float:
     return next(far for least, far in reversed(_FEW) if equals >= least or least == _FEW[0][0])
 
 
-def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS, ratio: float = LEAST_RATIO) -> dict[str, Compared]:
+def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS, ratio: float = LEAST_RATIO) -> dict[str, PeerComparison]:
     """Each of these, which have to be equals (same stage, power cap, hops, size), beside the median of all: rates, more is better.
 
     What is no positive finite number is not judged and counts for nobody's median; among fewer than `least` that are, nobody is judged.
     """
     known = {name: value for name, value in values.items() if _measured(value)}
-    found = {name: Compared(value, None, why="not a figure that can be judged") for name, value in values.items() if name not in known}
+    found = {name: PeerComparison(value, None, why="not a figure that can be judged") for name,
+             value in values.items() if name not in known}
     if not known:
         return found
     middle, deviation = median(known.values()), mad(known.values())
@@ -102,7 +103,7 @@ def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS, ratio: float
     allowed = least_share(len(known), deviation / middle, ratio)
     for name, value in known.items():
         far, share = robust_z(value, middle, deviation), value / middle
-        found[name] = Compared(value, None if few else share < allowed, middle, share, far, len(known), few)
+        found[name] = PeerComparison(value, None if few else share < allowed, middle, share, far, len(known), few)
     return {name: found[name] for name in values}
 
 

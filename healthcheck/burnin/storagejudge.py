@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.merged import task_of
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Report, Task, TaskResult
+from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Task, TaskKind, TaskResult
 from inventory.text import clean
 
 # What a node can have of its own, and a file system can do to all of them.
 _MAY_BE_SHARED = (faults.HUNG, faults.RAISED, faults.SLOW, faults.SLOW_STORAGE, faults.WRONG_STORAGE, faults.DEAD)
 
 
-def wrong_of_nodes(task: Task, reports: Sequence[Report]) -> Iterator[Accusation]:
+def wrong_of_nodes(task: Task, reports: Sequence[RankReport]) -> Iterator[Accusation]:
     """The nodes whose memory, or whose mount, gave other words than were written."""
     for node in task.nodes:
         own = [report for report in reports if report.seat.node == node and report.wrong_total]
@@ -22,7 +22,7 @@ def wrong_of_nodes(task: Task, reports: Sequence[Report]) -> Iterator[Accusation
             where = clean(own[0].facts.get("wrong_in", ""), 200)
             count = sum(report.wrong_total for report in own)
             why = f"{task.part}: {count} words differ from what was written{f', the first at {where}' if where else ''}"
-            fault = faults.WRONG_STORAGE if task.kind is Kind.STORAGE else faults.WRONG_DATA
+            fault = faults.WRONG_STORAGE if task.kind is TaskKind.STORAGE else faults.WRONG_DATA
             yield Accusation(Object.NODE, node, fault, why, (task.id,))
 
 
@@ -30,14 +30,14 @@ def not_measured(results: Iterable[TaskResult]) -> Iterator[tuple[str, str]]:
     """Which nodes have a mount, or memory, that was not measured, or not wholly, each with why."""
     for result in results:
         whys = {report.seat.node: why for report in result.reports
-                if result.task.kind.of_node and report.end is End.DONE and (why := report.facts.get("not_measured"))}
+                if result.task.kind.of_node and report.end is RankEnd.DONE and (why := report.facts.get("not_measured"))}
         for node, why in whys.items():
             yield node, f"{result.task.part} was not measured: {clean(why, 300)}"
 
 
 def without_shared(accusations: Iterable[Accusation], results: Iterable[TaskResult]) -> Iterator[Accusation]:
     """The same accusations, but for mounts with which most nodes have one and the same trouble: of that no node is accused."""
-    tasks = {result.task.id: result.task for result in results if result.task.kind is Kind.STORAGE}
+    tasks = {result.task.id: result.task for result in results if result.task.kind is TaskKind.STORAGE}
     nodes: dict[str, set[str]] = defaultdict(set)
     for task in tasks.values():
         nodes[task.part].update(task.nodes)

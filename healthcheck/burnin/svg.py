@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from healthcheck.burnin.matrix import COLOURS, MEANING, Cell, Matrix, State
+from healthcheck.burnin.matrix import COLOURS, MEANING, Cell, Matrix, PairState
 from inventory.text import clean
 
 _LARGEST, _SMALLEST, _WIDE = 18.0, 1.5, 900.0     # of a cell, and of the whole, in pixels
@@ -22,14 +22,14 @@ def svg(of: Matrix, title: str) -> str:
     side = cell * count
     top = 34 + margin
     width = max(margin + side + 20, 460)
-    height = top + side + 30 + _LEGEND * (len(State) + len(of.medians))
+    height = top + side + 30 + _LEGEND * (len(PairState) + len(of.medians))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
         f'font-family="sans-serif" font-size="{_TEXT}" role="img">',
         f"<title>{_said(title)}</title>",
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
         f'<text x="12" y="20" font-size="14">{_said(title)}</text>',
-        f'<rect x="{margin:.1f}" y="{top:.1f}" width="{side:.1f}" height="{side:.1f}" fill="{COLOURS[State.UNTESTED]}"/>',
+        f'<rect x="{margin:.1f}" y="{top:.1f}" width="{side:.1f}" height="{side:.1f}" fill="{COLOURS[PairState.UNTESTED]}"/>',
     ]
     for (row, column), one in of.cells.items():
         parts += _cells(of, row, column, one, margin, top, cell)
@@ -74,10 +74,10 @@ def _legend(of: Matrix, top: float) -> Iterator[str]:
     counts = of.counts
     for number, (state, meaning) in enumerate(MEANING.items()):
         y = top + _LEGEND * number
-        count = "" if state is State.UNTESTED else f": {counts.get(state, 0)}"
+        count = "" if state is PairState.UNTESTED else f": {counts.get(state, 0)}"
         yield f'<rect x="12" y="{y - 10:.1f}" width="12" height="12" fill="{COLOURS[state]}"/>'
         yield f'<text x="30" y="{y:.1f}">{_said(meaning + count)}</text>'
-    for number, (stage, median) in enumerate(of.medians.items(), len(State)):
+    for number, (stage, median) in enumerate(of.medians.items(), len(PairState)):
         yield f'<text x="12" y="{top + _LEGEND * number:.1f}">{_said(f"median of {stage}: {median:.4g} GB/s (bus bandwidth)")}</text>'
 
 

@@ -20,9 +20,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from healthcheck.burnin.checksums import ALIKE, Odd, named
+from healthcheck.burnin.checksums import ALIKE, ChecksumJudgement, named
 from healthcheck.burnin.faults import WRONG_DATA
-from healthcheck.burnin.model import Accusation, Kind, Object, Report, Task, TaskResult
+from healthcheck.burnin.model import Accusation, Object, RankReport, Task, TaskKind, TaskResult
 from healthcheck.burnin.setting import backend_of
 
 _NAME = re.compile(r"train_(weights|grads|sum)_([0-9]{1,12})")
@@ -41,7 +41,7 @@ class _Evidence:
         return rank in self.named or rank in self.any_of
 
 
-def unequal(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
+def unequal(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
     """Who is accused within one task; `reports` are in the order of ranks, one of each."""
     evidence = _Evidence()
     parts = [_parts(report) for report in reports]
@@ -93,7 +93,7 @@ def _tie(evidence: _Evidence, ranks: Iterable[int], what: str) -> None:
     evidence.any_of.update((rank, f"{what} are not equal, and no value has a majority") for rank in ranks)
 
 
-def _no_numbers(evidence: _Evidence, reports: Sequence[Report]) -> None:
+def _no_numbers(evidence: _Evidence, reports: Sequence[RankReport]) -> None:
     found = {rank: min(each.iteration for each in report.wrong) for rank, report in enumerate(reports) if report.wrong}
     several = 2 * len(found) > len(reports) > 1
     for rank, step in found.items():
@@ -120,14 +120,14 @@ def _accusations(task: Task, evidence: _Evidence) -> Iterable[Accusation]:
         yield Accusation(Object.UNEXPLAINED, name, WRONG_DATA, why, (task.id,))
 
 
-def odd_nodes(results: Iterable[TaskResult]) -> Odd:
+def odd_nodes(results: Iterable[TaskResult]) -> ChecksumJudgement:
     """Which nodes, each training alone, came to other weights than most of their equals; a tie names no one.
 
     Of nodes in which ranks already differ nothing more is said.
     """
     groups: dict[tuple[object, ...], dict[str, tuple[_Parts, Task, str]]] = defaultdict(dict)
     for result in results:
-        if result.task.kind is not Kind.TRAIN or len(result.task.nodes) != 1 or not result.whole:
+        if result.task.kind is not TaskKind.TRAIN or len(result.task.nodes) != 1 or not result.whole:
             continue
         if any(one.fault == WRONG_DATA for one in result.accusations) or not result.reports[0].checksums:
             continue
@@ -152,7 +152,7 @@ def odd_nodes(results: Iterable[TaskResult]) -> Odd:
             right = next(of[node][0] for node in of if series[node] == usual)
             accusations += [_odd(node, task, _first(parts, right), _count(series.values(), usual))
                             for node, (parts, task, _) in of.items() if series[node] != usual]
-    return Odd(tuple(accusations), doubtful, alone, ())
+    return ChecksumJudgement(tuple(accusations), doubtful, alone, ())
 
 
 def _odd(node: str, task: Task, end: int, equals: str) -> Accusation:
@@ -166,7 +166,7 @@ def _first(parts: _Parts, right: _Parts) -> int:
     return min(end for end in {*parts, *right} if parts.get(end) != right.get(end))
 
 
-def _parts(report: Report) -> _Parts:
+def _parts(report: RankReport) -> _Parts:
     found: dict[int, dict[str, str]] = defaultdict(dict)
     for name, checksum in report.checksums.items():
         if match := _NAME.fullmatch(name):
@@ -174,7 +174,7 @@ def _parts(report: Report) -> _Parts:
     return found
 
 
-def _alike(report: Report) -> tuple[str, ...]:
+def _alike(report: RankReport) -> tuple[str, ...]:
     return tuple(report.facts.get(fact, "") for fact in ALIKE)
 
 

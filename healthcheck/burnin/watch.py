@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import Accusation, Kind, Object, Progress, Seat, Task
+from healthcheck.burnin.model import Accusation, Object, RankProgress, Seat, Task, TaskKind
 from healthcheck.burnin.whose import of_a_connection, of_its_own
 from healthcheck.burnin.wire import PHASES
 
@@ -26,7 +26,7 @@ _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, s
 _SHARED = ("send",)     # phases in which an error may be anybody's
 _TOGETHER = ("setup", *_SHARED)     # in which a rank waits for others
 _STOPPED = ("T", "t")
-NOWHERE = Progress()
+NOWHERE = RankProgress()
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RankState:
     """One rank as the head knows it. `heard` is when its agent last told where it is, `ended` when its process was said to have ended,
     with waitpid's `code` or `signal`, and the `last_line` that it printed; `raised` is the error it reported, `done` whether it reported
     that all is well. `lost` is when its node's agent went away.
@@ -63,7 +63,7 @@ class Seen:
     seat: Seat
     joined: float | None = None
     heard: float | None = None
-    progress: Progress = NOWHERE
+    progress: RankProgress = NOWHERE
     reported: float | None = None
     done: bool = False
     raised: str | None = None
@@ -91,32 +91,32 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class StopReason:
     """Why the task is to be stopped, and who is accused; `since` is when the trouble itself began, as far as that can be told."""
 
     accusations: tuple[Accusation, ...]
     since: float
 
 
-def trouble(task: Task, ranks: Sequence[Seen], sent: float, went: float | None, now: float, patience: Patience) -> Trouble | None:
+def trouble(task: Task, ranks: Sequence[RankState], sent: float, went: float | None, now: float, patience: Patience) -> StopReason | None:
     """What is wrong with a task that was handed out at `sent` and told to go at `went` (None: not yet); None while all may be well."""
     if all(seen.done for seen in ranks):
         return None
     failures = [seen.failed for seen in ranks if seen.failed is not None]
     if failures:
         first = min(failures)
-        return Trouble(_ends(task, ranks, first), first) if now - first >= patience.settle else None
+        return StopReason(_ends(task, ranks, first), first) if now - first >= patience.settle else None
     if went is None:
         if now - sent < patience.join:
             return None
         absent = [rank for rank, seen in enumerate(ranks) if seen.joined is None]
         after = f"{patience.join:.3g} s after it was asked to"
-        return Trouble(_accused(task, dict.fromkeys(absent, (faults.ABSENT, f"did not report for duty, {after}"))), sent)
-    stalled = _stalled if task.kind.together else _unanswered if task.kind is Kind.STORAGE else None
+        return StopReason(_accused(task, dict.fromkeys(absent, (faults.ABSENT, f"did not report for duty, {after}"))), sent)
+    stalled = _stalled if task.kind.together else _unanswered if task.kind is TaskKind.STORAGE else None
     return _stopped(task, ranks, now, patience) or (stalled(task, ranks, went, now, patience) if stalled is not None else None)
 
 
-def overdue(task: Task, ranks: Sequence[Seen], over: float, went: float | None, now: float, patience: Patience) -> Trouble | None:
+def overdue(task: Task, ranks: Sequence[RankState], over: float, went: float | None, now: float, patience: Patience) -> StopReason | None:
     """The same for a task whose time was over at `over`; None while it is not known whether it is slow or hung.
 
     A move after that shows that it goes on, and is slow; without one, `trouble` names who hangs.
@@ -124,18 +124,18 @@ def overdue(task: Task, ranks: Sequence[Seen], over: float, went: float | None, 
     why = f"not done after the task's {task.seconds:.3g} s"
     if went is None:
         absent = {rank: (faults.ABSENT, why) for rank, seen in enumerate(ranks) if seen.joined is None}
-        return Trouble(_accused(task, absent), over)
+        return StopReason(_accused(task, absent), over)
     if not task.kind.together:
         return _overdue_alone(task, ranks, over, now, patience, why)
     if _moved(ranks, went) > over:
         at = max((seen for seen in ranks if not seen.done), key=lambda seen: seen.place)
-        return Trouble((_unexplained(task, faults.SLOW, f"{why}, and it went on: {_where(at)}"),), over)
+        return StopReason((_unexplained(task, faults.SLOW, f"{why}, and it went on: {_where(at)}"),), over)
     if now - over <= patience.start(len(ranks)):
         return None
-    return Trouble((_unexplained(task, faults.HUNG, why),), over)
+    return StopReason((_unexplained(task, faults.HUNG, why),), over)
 
 
-def _overdue_alone(task: Task, ranks: Sequence[Seen], over: float, now: float, patience: Patience, why: str) -> Trouble:
+def _overdue_alone(task: Task, ranks: Sequence[RankState], over: float, now: float, patience: Patience, why: str) -> StopReason:
     """Ranks that work each for itself: who still moves is slow, if most others were done in that time."""
     late = {rank: seen for rank, seen in enumerate(ranks) if not seen.done}
     named = {}
@@ -147,12 +147,12 @@ def _overdue_alone(task: Task, ranks: Sequence[Seen], over: float, now: float, p
         elif 2 * len(late) <= len(ranks):
             named[rank] = (faults.SLOW, f"{why}, as {len(ranks) - len(late)} of {len(ranks)} ranks were: {_where(seen)}")
     if named:
-        return Trouble(_accused(task, named), min(ranks[rank].progress.moved or over for rank in named))
+        return StopReason(_accused(task, named), min(ranks[rank].progress.moved or over for rank in named))
     # All of several equals too slow, or the only one: whoever said how long it may take was wrong, or they all are.
-    return Trouble((_unexplained(task, faults.SLOW, f"{len(late)} of {len(ranks)} ranks were {why}, and go on"),), over)
+    return StopReason((_unexplained(task, faults.SLOW, f"{len(late)} of {len(ranks)} ranks were {why}, and go on"),), over)
 
 
-def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, ...]:
+def _ends(task: Task, ranks: Sequence[RankState], first: float) -> tuple[Accusation, ...]:
     failed = {rank: seen for rank, seen in enumerate(ranks) if seen.failed is not None}
     lost = {rank: seen for rank, seen in failed.items() if seen.lost is not None and seen.ended is None and seen.reported is None}
     if lost:
@@ -164,7 +164,7 @@ def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, 
     several = task.kind.together and len(ranks) > 1
     # Who ends without a word while others fail at their connections may have ended of that.
     shared = _TOGETHER if several and sum(seen.progress.phase == "setup" for seen in failed.values()) > 1 else _SHARED
-    tests: tuple[tuple[str, Callable[[Seen], bool], bool], ...] = (
+    tests: tuple[tuple[str, Callable[[RankState], bool], bool], ...] = (
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal in _FROM_OUTSIDE, True),
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal not in _OF_ITSELF, False),
         (faults.RAISED, lambda seen: seen.raised is not None and _by_itself(seen, several), False),
@@ -186,7 +186,7 @@ def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, 
     return (_unexplained(task, faults.RAISED, f"{why}; first, {said[0]}" if said else why),)
 
 
-def _by_itself(seen: Seen, several: bool) -> bool:
+def _by_itself(seen: RankState, several: bool) -> bool:
     """Whether the error that it reported is its own. Connections are made in setup: what fails there is shared unless it plainly is not."""
     phase, said = seen.progress.phase, seen.raised or ""
     if not several or (phase not in _TOGETHER and not of_a_connection(said)):
@@ -194,7 +194,7 @@ def _by_itself(seen: Seen, several: bool) -> bool:
     return phase == "setup" and of_its_own(said)
 
 
-def _end(seen: Seen) -> str:
+def _end(seen: RankState) -> str:
     where = _where(seen)
     if seen.signal is not None:
         return f"its process was ended by signal {_signal(seen.signal)}, {where}"
@@ -203,7 +203,7 @@ def _end(seen: Seen) -> str:
     return f"its process ended with exit {seen.code}, without a report, {where}{': ' if seen.last_line else ''}{seen.last_line}"
 
 
-def _stopped(task: Task, ranks: Sequence[Seen], now: float, patience: Patience) -> Trouble | None:
+def _stopped(task: Task, ranks: Sequence[RankState], now: float, patience: Patience) -> StopReason | None:
     """Those whose processes are stopped, or whose helper threads do not run while those of the others do."""
     waiting = [(rank, seen) for rank, seen in enumerate(ranks) if not seen.done and seen.heard is not None]
     ages = {rank: _age(seen) for rank, seen in waiting}
@@ -215,10 +215,10 @@ def _stopped(task: Task, ranks: Sequence[Seen], now: float, patience: Patience) 
             found[rank] = (faults.STOPPED, _state(seen, patience)[1] + f", {_where(seen)}")
     if not found or (2 * len(found) > len(ranks) and not all(ranks[rank].progress.state in _STOPPED for rank in found)):
         return None
-    return Trouble(_accused(task, found), min(ranks[rank].progress.alive or now for rank in found))
+    return StopReason(_accused(task, found), min(ranks[rank].progress.alive or now for rank in found))
 
 
-def _stalled(task: Task, ranks: Sequence[Seen], went: float, now: float, patience: Patience) -> Trouble | None:
+def _stalled(task: Task, ranks: Sequence[RankState], went: float, now: float, patience: Patience) -> StopReason | None:
     """Those furthest behind, when nobody has gone on for too long and they do not wait for others themselves."""
     moved = _moved(ranks, went)
     farthest = max(seen.progress.iteration for seen in ranks)
@@ -230,11 +230,11 @@ def _stalled(task: Task, ranks: Sequence[Seen], went: float, now: float, patienc
     silent = {seen.seat.node for seen in ranks if not seen.done and (went if seen.heard is None else seen.heard) < unheard}
     if silent and 2 * len(silent) <= len(task.nodes):
         why = f"nothing was heard of it for {patience.silent:.3g} s while the others waited"
-        return Trouble(tuple(_lost(task, node, why) for node in task.nodes if node in silent), moved)
+        return StopReason(tuple(_lost(task, node, why) for node in task.nodes if node in silent), moved)
     behind = _behind(ranks)
     if 2 * len(behind) > len(ranks):
         why = f"{len(behind)} of {len(ranks)} ranks wait {_where(ranks[behind[0]])}, and nobody is behind them; pairs tell"
-        return Trouble((_unexplained(task, faults.HUNG, why),), moved)
+        return StopReason((_unexplained(task, faults.HUNG, why),), moved)
     since = min(ranks[rank].progress.moved or moved for rank in behind)
     named = {}
     for rank in behind:
@@ -246,49 +246,49 @@ def _stalled(task: Task, ranks: Sequence[Seen], went: float, now: float, patienc
     if not named:
         waiting = ", ".join(str(ranks[rank].seat) for rank in behind[:8]) + (" ..." if len(behind) > 8 else "")
         why = f"{waiting}: waiting {_where(ranks[behind[0]])}, on whom is not known; {_ahead(ranks, behind)}; pairs tell"
-        return Trouble((_unexplained(task, faults.HUNG, why),), since)
-    return Trouble(_accused(task, named), since)
+        return StopReason((_unexplained(task, faults.HUNG, why),), since)
+    return StopReason(_accused(task, named), since)
 
 
-def _unanswered(task: Task, ranks: Sequence[Seen], went: float, now: float, patience: Patience) -> Trouble | None:
+def _unanswered(task: Task, ranks: Sequence[RankState], went: float, now: float, patience: Patience) -> StopReason | None:
     """Those whose mount answers nothing: each transfer is a move."""
     since = {rank: max(went, seen.progress.moved or went) for rank, seen in enumerate(ranks) if not seen.done}
     stuck = {rank: at for rank, at in since.items() if now - at > patience.storage}
     named = {rank: (faults.HUNG, f"it has not answered for {now - at:.1f} s, {_where(ranks[rank])}; {_state(ranks[rank], patience)[1]}")
              for rank, at in stuck.items()}
-    return Trouble(_accused(task, named), min(stuck.values())) if stuck else None
+    return StopReason(_accused(task, named), min(stuck.values())) if stuck else None
 
 
-def _moved(ranks: Sequence[Seen], went: float) -> float:
+def _moved(ranks: Sequence[RankState], went: float) -> float:
     """When anybody last moved or reported, not before the go."""
     moves = (at for seen in ranks for at in (seen.progress.moved, seen.reported) if at is not None)
     return max((went, *moves))
 
 
-def _behind(ranks: Sequence[Seen]) -> list[int]:
+def _behind(ranks: Sequence[RankState]) -> list[int]:
     least = min(seen.place for seen in ranks)
     return [rank for rank, seen in enumerate(ranks) if seen.place == least and not seen.done]
 
 
-def _ahead(ranks: Sequence[Seen], behind: Collection[int]) -> str:
+def _ahead(ranks: Sequence[RankState], behind: Collection[int]) -> str:
     others = [seen for rank, seen in enumerate(ranks) if rank not in behind]
     if all(seen.done for seen in others):
         return "the others are done"
     return "the others are further: " + _where(max((seen for seen in others if not seen.done), key=lambda seen: seen.place))
 
 
-def _age(seen: Seen) -> float:
+def _age(seen: RankState) -> float:
     """How old its last sign of life was when its agent last spoke: what the agent or the network was late with does not count."""
     if seen.heard is None or seen.progress.alive is None:
         return 0.0
     return seen.heard - seen.progress.alive
 
 
-def _still(seen: Seen, patience: Patience) -> bool:
+def _still(seen: RankState, patience: Patience) -> bool:
     return seen.heard is not None and seen.progress.moved is not None and seen.heard - seen.progress.moved >= patience.stale
 
 
-def _state(seen: Seen, patience: Patience) -> tuple[str, str]:
+def _state(seen: RankState, patience: Patience) -> tuple[str, str]:
     """The fault that a process' own state shows, and its words."""
     state = seen.progress.state
     if state in _STOPPED:
@@ -300,7 +300,7 @@ def _state(seen: Seen, patience: Patience) -> tuple[str, str]:
     return faults.HUNG, f"its process is alive{' and sleeps in the kernel (state D)' if state == 'D' else ''}"
 
 
-def _where(seen: Seen) -> str:
+def _where(seen: RankState) -> str:
     phase = seen.progress.phase or "start"
     return f"in {phase} of iteration {seen.progress.iteration}" if seen.progress.iteration >= 0 else f"in {phase}"
 

@@ -13,13 +13,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.rounds import Group, Pair, Sites
+from healthcheck.burnin.rounds import NodeGroup, NodePair, Sites
 
 # Wrong data, or a process that dies, does not come of noise; these do.
 _SOFT = (faults.SLOW, faults.SLOW_LINK, faults.SLOW_COMPUTE, faults.JITTER, faults.LATE)
 
 
-class Outcome(Enum):
+class PairOutcome(Enum):
     """What a test of a pair came to. `UNKNOWN` is neither: it was not run, not whole, or could not be judged; it never clears anybody."""
 
     PASS = "pass"  # noqa: S105
@@ -34,19 +34,19 @@ class Tested:
     `whole` is whether it was measured though it could not be judged.
     """
 
-    pair: Pair
+    pair: NodePair
     test: str
-    outcome: Outcome
+    outcome: PairOutcome
     fault: str = faults.SLOW
     whole: bool = False
 
     @property
     def hard(self) -> bool:
         """Whether it failed of something that noise does not do."""
-        return self.outcome is Outcome.FAIL and self.fault not in _SOFT
+        return self.outcome is PairOutcome.FAIL and self.fault not in _SOFT
 
 
-class Cause(NamedTuple):
+class CandidateCause(NamedTuple):
     """What may be guilty: a node, or what leads "out" of it beyond its neighbours; a path between two nodes ("pair") or groups ("between");
     a group's "uplinks", or all of it ("inside").
     """
@@ -54,19 +54,20 @@ class Cause(NamedTuple):
     kind: str
     name: str
     other: str = ""
-    group: Group | None = None
+    group: NodeGroup | None = None
 
 
-def causes_of(each: Pair, sites: Sites) -> tuple[Cause, ...]:
+def causes_of(each: NodePair, sites: Sites) -> tuple[CandidateCause, ...]:
     """All that a test of this pair depends on."""
     one, two = each
     apart = sites.near[one] != sites.near[two]
-    return (Cause("node", one), Cause("node", two), Cause("pair", one, two), *((Cause("out", one), Cause("out", two)) if apart else ()),
+    return (CandidateCause("node", one), CandidateCause("node", two), CandidateCause("pair", one, two),
+            *((CandidateCause("out", one), CandidateCause("out", two)) if apart else ()),
             *_on_the_way(sites.near[one], sites.near[two], sites.leaf[one], sites.leaf[two]))
 
 
 @lru_cache(maxsize=1 << 16)
-def _on_the_way(near: Group, other_near: Group, leaf: Group, other_leaf: Group) -> tuple[Cause, ...]:
+def _on_the_way(near: NodeGroup, other_near: NodeGroup, leaf: NodeGroup, other_leaf: NodeGroup) -> tuple[CandidateCause, ...]:
     """What of groups lies between two nodes: their nearest ones, and their leaves."""
     if near == other_near:
         return (_group("inside", near),)
@@ -79,43 +80,43 @@ def _on_the_way(near: Group, other_near: Group, leaf: Group, other_leaf: Group) 
     return tuple(found)
 
 
-def _group(kind: str, group: Group) -> Cause:
-    return Cause(kind, str(group), "", group)
+def _group(kind: str, group: NodeGroup) -> CandidateCause:
+    return CandidateCause(kind, str(group), "", group)
 
 
-def _between(one: Group, two: Group) -> Cause:
+def _between(one: NodeGroup, two: NodeGroup) -> CandidateCause:
     first, second = sorted((str(one), str(two)))
-    return Cause("between", first, second)
+    return CandidateCause("between", first, second)
 
 
-class Evidence:
+class PairEvidence:
     """All tests so far, by what they depend on."""
 
     def __init__(self, sites: Sites) -> None:
         self.sites = sites
         self.tests: list[Tested] = []
-        self.causes: list[tuple[Cause, ...]] = []
-        self.of: dict[Cause, list[int]] = {}
+        self.causes: list[tuple[CandidateCause, ...]] = []
+        self.of: dict[CandidateCause, list[int]] = {}
         self.measured: set[str] = set()     # nodes that came to the end of a test, though nothing could judge it
 
     def add(self, tests: Iterable[Tested]) -> None:
         """These too."""
         for test in tests:
-            causes = causes_of(test.pair, self.sites) if test.outcome is not Outcome.UNKNOWN else ()
+            causes = causes_of(test.pair, self.sites) if test.outcome is not PairOutcome.UNKNOWN else ()
             self.measured.update(test.pair if causes or test.whole else ())
             for cause in causes:
                 self.of.setdefault(cause, []).append(len(self.tests))
             self.tests.append(test)
             self.causes.append(causes)
 
-    def failed(self, cause: Cause) -> list[int]:
+    def failed(self, cause: CandidateCause) -> list[int]:
         """The tests that depend on it and failed."""
-        return [at for at in self.of.get(cause, ()) if self.tests[at].outcome is Outcome.FAIL]
+        return [at for at in self.of.get(cause, ()) if self.tests[at].outcome is PairOutcome.FAIL]
 
-    def passed(self, cause: Cause) -> list[int]:
+    def passed(self, cause: CandidateCause) -> list[int]:
         """Those that passed."""
-        return [at for at in self.of.get(cause, ()) if self.tests[at].outcome is Outcome.PASS]
+        return [at for at in self.of.get(cause, ()) if self.tests[at].outcome is PairOutcome.PASS]
 
-    def clears(self, cause: Cause) -> bool:
+    def clears(self, cause: CandidateCause) -> bool:
         """Whether any test of it passed."""
-        return any(self.tests[at].outcome is Outcome.PASS for at in self.of.get(cause, ()))
+        return any(self.tests[at].outcome is PairOutcome.PASS for at in self.of.get(cause, ()))

@@ -48,7 +48,7 @@ class Garbled(Exception):
     """What came is not what this side understands; the connection is of no more use."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The other side answered, and said no; the text is its word for why ("timeout", "too large" ...)."""
 
 
@@ -119,7 +119,7 @@ def decoded(text: Any) -> bytes:
         raise Garbled("a value that is no base64") from None
 
 
-class Link:
+class HeadConnection:
     """A node's end of a connection. One thread may `receive` while others `send`; `ask` is for connections on which nobody receives.
 
     After OSError (EOFError is for an orderly end) or Garbled it is of no more use.
@@ -157,7 +157,7 @@ class Link:
             self.send(message)
             answer = self.receive(seconds + _SPARE_S)
         if "error" in answer:
-            raise Refused(str(answer["error"]))
+            raise RequestRefused(str(answer["error"]))
         return answer
 
     def close(self) -> None:
@@ -198,9 +198,9 @@ def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.sock
     raise OSError("cannot reach the head on port %d (%s)" % (port, "; ".join(reasons)))
 
 
-def greeted(sock: socket.socket, role: str, node: str, run: str, token: str, seconds: float = 10.0) -> Link:
+def greeted(sock: socket.socket, role: str, node: str, run: str, token: str, seconds: float = 10.0) -> HeadConnection:
     """The connection after both sides have proved that they know the token. Raises OSError, EOFError, Garbled, Refused."""
-    link = Link(sock)
+    link = HeadConnection(sock)
     challenge = link.receive(seconds).get("challenge")
     if not isinstance(challenge, str):
         raise Garbled("the head did not greet")
@@ -208,16 +208,16 @@ def greeted(sock: socket.socket, role: str, node: str, run: str, token: str, sec
     link.send({"as": role, "node": node, "run": run, "proof": proof(token, challenge, role, node), "challenge": own})
     answer = link.receive(seconds)
     if "error" in answer:
-        raise Refused(str(answer["error"]))
+        raise RequestRefused(str(answer["error"]))
     if not hmac.compare_digest(str(answer.get("welcome")), proof(token, own, "head", node)):
         raise Garbled("who answers on the head's port does not know the token")
     return link
 
 
-class Keys:
+class TaskKeys:
     """The keys of one task, as its ranks see them: what torch.distributed.Store asks of a store, and nothing of torch."""
 
-    def __init__(self, link: Link, task: str) -> None:
+    def __init__(self, link: HeadConnection, task: str) -> None:
         self._link = link
         self._task = task + "/"
 

@@ -33,7 +33,7 @@ from math import comb
 
 from healthcheck.burnin.faults import WRONG_DATA
 from healthcheck.burnin.messages import MOST_PLACES
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Report, Task, Wrong
+from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Task, TaskKind, WrongData
 from healthcheck.burnin.storagejudge import wrong_of_nodes
 from healthcheck.burnin.training import unequal
 
@@ -48,7 +48,7 @@ _OWNED = "elements were wrong where they were its own, and right in the same pla
 _RECEIVED = "it alone found wrong elements, and every other rank the right ones"
 _GOT = "its part of sums was wrong, whosever elements, and what was sent and the other parts were right"
 _EXCHANGED = "what it exchanged with several was wrong, and not what they exchanged with others"
-_Here = Mapping[int, Wrong]     # what each rank saw in one iteration
+_Here = Mapping[int, WrongData]     # what each rank saw in one iteration
 _GATHERED = ("all-gather", "broadcast")
 _SWAPPED = ("all-to-all", "send-receive")
 _SCATTERED, _OUT_OF_PLACE = "reduce-scatter", "out of place"
@@ -87,12 +87,12 @@ class _Evidence:
         return {rank for rank, _ in self.named}
 
 
-def wrong_data(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
+def wrong_data(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
     """Who is accused of wrong data: GPUs first, then nodes and what is unexplained.
 
     `reports` are in the order of ranks, one of each.
     """
-    if task.kind is Kind.TRAIN:
+    if task.kind is TaskKind.TRAIN:
         return unequal(task, reports)
     seen = {rank: _seen(report) for rank, report in enumerate(reports) if report.wrong or report.wrong_total}
     if not seen:
@@ -105,7 +105,7 @@ def wrong_data(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
             evidence.named[rank, _ALONE] = {each.iteration for each in wrongs}
         return tuple(_gpus(task, evidence))
     # Ranks that ended early have not verified what the others have.
-    verified = {rank for rank, report in enumerate(reports) if report.end is End.DONE} | seen.keys()
+    verified = {rank for rank, report in enumerate(reports) if report.end is RankEnd.DONE} | seen.keys()
     for iteration in sorted({each.iteration for wrongs in seen.values() for each in wrongs}):
         here = {rank: each for rank, wrongs in seen.items() for each in wrongs if each.iteration == iteration}
         cut = {rank for rank, wrongs in seen.items() if _cut(reports[rank], wrongs, iteration)} - here.keys()
@@ -256,9 +256,9 @@ def _partners(evidence: _Evidence) -> None:
     evidence.exchanged = {event for event in evidence.exchanged if known.isdisjoint(event[1:])}
 
 
-def _seen(report: Report) -> tuple[Wrong, ...]:
+def _seen(report: RankReport) -> tuple[WrongData, ...]:
     # What was too much to be reported one by one was wrong all the same.
-    return report.wrong or (Wrong(iteration=-1, count=report.wrong_total),)
+    return report.wrong or (WrongData(iteration=-1, count=report.wrong_total),)
 
 
 def _only(owners: Sequence[int]) -> int:
@@ -271,7 +271,7 @@ def _complete(here: _Here) -> int:
     return min(cut, default=_EVERYWHERE)
 
 
-def _cut(report: Report, wrongs: Iterable[Wrong], iteration: int) -> bool:
+def _cut(report: RankReport, wrongs: Iterable[WrongData], iteration: int) -> bool:
     """Whether this rank may have seen it too, and had no room left to say so."""
     last = max(each.iteration for each in wrongs)
     return iteration > last and sum(each.count for each in wrongs) < report.wrong_total

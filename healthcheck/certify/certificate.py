@@ -69,7 +69,7 @@ class Revoked:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class CertificateManifest:
     """All of the cluster, as one signed document."""
 
     cluster: str
@@ -94,7 +94,7 @@ def digest(document: Any) -> str:
     return hashlib.sha256(canonical(document)).hexdigest()
 
 
-def to_document(manifest: Manifest) -> dict[str, Any]:
+def to_document(manifest: CertificateManifest) -> dict[str, Any]:
     """The manifest as JSON has it."""
     return {
         "schema": SCHEMA, "cluster": manifest.cluster, "serial": manifest.serial, "made": manifest.made,
@@ -108,7 +108,7 @@ def numbered(node: str, held: Certificate) -> Certificate:
     return Certificate(**{**vars(held), "id": digest({"node": node, **body(held)})[:16]})
 
 
-def from_document(document: Any) -> Manifest:
+def from_document(document: Any) -> CertificateManifest:
     """The manifest of a document; raises ValueError for what is none, and for a certificate that does not say what its id says."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(f"it is no {SCHEMA}")
@@ -116,7 +116,7 @@ def from_document(document: Any) -> Manifest:
         nodes = {_text(name): _certificate(entry) for name, entry in document["nodes"].items()}
         revoked = tuple(Revoked(_text(one["id"]), _text(one["node"]), _whole(one["at"]), _text(one["why"]), _text(one["who"]))
                         for one in document["revoked"])
-        manifest = Manifest(_text(document["cluster"]), _whole(document["serial"]), _whole(document["made"]), nodes, revoked)
+        manifest = CertificateManifest(_text(document["cluster"]), _whole(document["serial"]), _whole(document["made"]), nodes, revoked)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"a key is missing, or is not what it should be: {ascii(str(error))[:60]}") from None
     for name, held in nodes.items():

@@ -41,7 +41,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Keys:
+class KeyRing:
     """All that there are, in the order in which they were made."""
 
     cluster: str
@@ -75,7 +75,7 @@ class Signer:
         return made
 
 
-def load_keys(state: Path) -> Keys:
+def load_keys(state: Path) -> KeyRing:
     """What keys there are; raises CertificateError, also where there are none yet."""
     path = state / "keys" / "keys.json"
     try:
@@ -105,7 +105,7 @@ def new_key(state: Path, cluster: str | None, who: str, now: float) -> Key:
         private = made.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
         replace_synced(str(folder / f"{key.id}.key"), private, 0o600)
         replace_synced(str(folder / f"{key.id}.pub"), f"{key.public.text} {key.public.comment}\n".encode(), 0o644)
-        _write(folder, Keys(cluster, key.id, (key,)) if held is None else replace(held, keys=(*held.keys, key)))
+        _write(folder, KeyRing(cluster, key.id, (key,)) if held is None else replace(held, keys=(*held.keys, key)))
     return key
 
 
@@ -133,7 +133,7 @@ def retire_key(state: Path, name: str, now: float) -> Key:
     return key
 
 
-def signer_of(state: Path, keys: Keys) -> Signer:
+def signer_of(state: Path, keys: KeyRing) -> Signer:
     """What signs now; raises CertificateError for a private key that others may read, or that is not that of the public one."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -159,12 +159,12 @@ def signer_of(state: Path, keys: Keys) -> Signer:
     return Signer(key.public, private.sign)
 
 
-def allowed_signers(keys: Keys) -> str:
+def allowed_signers(keys: KeyRing) -> str:
     """The lines that trust these keys, for /etc/muster/gate.pub and for `ssh-keygen -Y verify -f`."""
     return "".join(key.public.line(NAMESPACES) for key in keys.trusted)
 
 
-def holds(keys: Keys, data: bytes, signature: bytes, namespace: str) -> Key:
+def holds(keys: KeyRing, data: bytes, signature: bytes, namespace: str) -> Key:
     """The key that signed; raises CertificateError."""
     try:
         found = verified(data, signature, namespace, [key.public for key in keys.trusted])
@@ -184,16 +184,16 @@ def _changing(state: Path) -> Iterator[Path]:
         raise CertificateError(f"{folder}: {error.strerror}") from None
 
 
-def _write(folder: Path, keys: Keys) -> None:
+def _write(folder: Path, keys: KeyRing) -> None:
     document = {"schema": _SCHEMA, "cluster": keys.cluster, "signing": keys.signing, "keys": [
         {"id": key.id, "public": f"{key.public.text} {key.public.comment}", "made": key.made, "who": key.who, "retired": key.retired}
         for key in keys.keys]}
     replace_synced(str(folder / "keys.json"), json.dumps(document, indent=1).encode() + b"\n", 0o600)
 
 
-def _read(document: Mapping[str, Any]) -> Keys:
+def _read(document: Mapping[str, Any]) -> KeyRing:
     if document["schema"] != _SCHEMA:
         raise ValueError(f"its schema is not {_SCHEMA}")
-    return Keys(str(document["cluster"]), str(document["signing"]), tuple(
+    return KeyRing(str(document["cluster"]), str(document["signing"]), tuple(
         Key(str(one["id"]), public_key(one["public"]), float(one["made"]), str(one["who"]),
             None if one["retired"] is None else float(one["retired"])) for one in document["keys"]))

@@ -11,7 +11,7 @@ from healthcheck.certify.certificate import (
     NAMESPACE,
     STAGES,
     Certificate,
-    Manifest,
+    CertificateManifest,
     Passed,
     Revoked,
     canonical,
@@ -19,7 +19,7 @@ from healthcheck.certify.certificate import (
     numbered,
     to_document,
 )
-from healthcheck.certify.keys import Keys, holds, load_keys, signer_of
+from healthcheck.certify.keys import KeyRing, holds, load_keys, signer_of
 from healthcheck.certify.pair import CURRENT, SIGNATURE, NoPair, lock_folder, read_pair, write_pair
 from healthcheck.certify.requalify import differences
 from healthcheck.certify.serial import newest_written, next_serial, written_serial
@@ -30,7 +30,7 @@ from inventory.errors import CertificateError
 FOLDER, NAME = "certificates", "certificates.json"
 
 
-def load_manifest(state: Path, keys: Keys | None = None) -> Manifest:
+def load_manifest(state: Path, keys: KeyRing | None = None) -> CertificateManifest:
     """The manifest in this state folder; an empty one where none was made yet. Raises CertificateError for one that does not hold."""
     keys = keys if keys is not None else load_keys(state)
     folder = state / FOLDER
@@ -39,14 +39,14 @@ def load_manifest(state: Path, keys: Keys | None = None) -> Manifest:
     except NoPair as error:
         if any((folder / name).exists() for name in (NAME, NAME + SIGNATURE, CURRENT, "serial.json")):
             raise CertificateError(f"{error}; put it back from a copy of the state folder") from None
-        return Manifest(keys.cluster)
+        return CertificateManifest(keys.cluster)
     if found.serial < newest_written(folder):
         raise CertificateError(f"{folder / NAME}: an older one was put back: number {found.serial}, and the newest was "
                                f"{newest_written(folder)}")
     return found
 
 
-def checked_manifest(data: bytes, signature: bytes, keys: Keys, where: str) -> Manifest:
+def checked_manifest(data: bytes, signature: bytes, keys: KeyRing, where: str) -> CertificateManifest:
     """The manifest in these bytes; raises CertificateError."""
     try:
         holds(keys, data, signature, NAMESPACE)
@@ -74,7 +74,7 @@ def issue(
     """
     made: dict[str, Certificate] = {}
 
-    def change(held: Manifest) -> Manifest:
+    def change(held: CertificateManifest) -> CertificateManifest:
         for one in passed:
             if one.stage not in STAGES:
                 raise CertificateError(f"{one.node}: {ascii(one.stage)[:40]} is no stage; there are {', '.join(STAGES)}")
@@ -101,7 +101,7 @@ def revoke(state: Path, nodes: Iterable[str], why: str, who: str, now: float) ->
     """Takes the certificates of these nodes back; gives what was taken back now. Raises CertificateError where one has none."""
     made: list[Revoked] = []
 
-    def change(held: Manifest) -> Manifest:
+    def change(held: CertificateManifest) -> CertificateManifest:
         for node in nodes:
             if node not in held.nodes:
                 raise CertificateError(f"{node}: has no certificate")
@@ -118,7 +118,7 @@ def sign_again(state: Path, now: float) -> None:
     _changed(state, lambda held: held, now, again=True)
 
 
-def _changed(state: Path, change: Callable[[Manifest], Manifest], now: float, *, again: bool = False) -> None:
+def _changed(state: Path, change: Callable[[CertificateManifest], CertificateManifest], now: float, *, again: bool = False) -> None:
     """Reads, changes, signs and writes under one lock; the number rises whatever becomes of it."""
     folder = state / FOLDER
     make_folder(folder, "the state folder (--state, MUSTER_STATE)")

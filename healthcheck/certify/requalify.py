@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from healthcheck.certify.certificate import STAGES, Certificate, Manifest
+from healthcheck.certify.certificate import STAGES, Certificate, CertificateManifest
 from healthcheck.certify.policy import NONE, CertificatePolicy
 from healthcheck.model.hardware import Hardware, Now
 from inventory.text import clean
@@ -17,7 +17,7 @@ _DAY = 86400.0
 _IDENTITY, _SOFTWARE = ("serial", "uuid"), ("firmware",)
 
 
-class Kind(Enum):
+class CertificateState(Enum):
     """How a certificate stands."""
 
     OK = "ok"
@@ -25,7 +25,7 @@ class Kind(Enum):
     REVOKED = "revoked"
 
 
-class Cause(Enum):
+class RequalifyReason(Enum):
     """Why something is to be shown again, the gravest first."""
 
     CHANGED = "changed"
@@ -34,11 +34,11 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True)
-class Stand:
+class CertificateStatus:
     """How a certificate stands: `asks` is the stage of burn-in that is due, and `why` one line for a person."""
 
-    kind: Kind
-    cause: Cause | None = None
+    kind: CertificateState
+    cause: RequalifyReason | None = None
     asks: str | None = None
     why: str = ""
 
@@ -49,34 +49,37 @@ class Due:
 
     node: str
     stage: str
-    cause: Cause
+    cause: RequalifyReason
     why: str
 
 
 def stand(
-    node: str, held: Certificate, manifest: Manifest, seen: Now | None, policy: CertificatePolicy, now: float, accused: str = "",
-) -> Stand:
+    node: str, held: Certificate, manifest: CertificateManifest, seen: Now | None, policy: CertificatePolicy, now: float, accused: str = "",
+) -> CertificateStatus:
     """How a node's certificate stands at `now`. What nobody has looked at is no change; that it is not known is for the node's state.
 
     `accused` is what a burn-in found wrong that no later one has passed, empty where there is nothing: until then no certificate stands,
     whether or not it was signed away yet.
     """
     if (revoked := manifest.revocation(node)) is not None:
-        return Stand(Kind.REVOKED, why=f"{clean(revoked.why, 200)} ({clean(revoked.who, 60)}, {_day(revoked.at)})")
+        return CertificateStatus(CertificateState.REVOKED, why=f"{clean(revoked.why, 200)} ({clean(revoked.who, 60)}, {_day(revoked.at)})")
     if accused:
-        return Stand(Kind.REVOKED, why=clean(accused, 200))
+        return CertificateStatus(CertificateState.REVOKED, why=clean(accused, 200))
     if seen is not None:
         for keys, asks, what in ((_IDENTITY, policy.component, "another component"), (_SOFTWARE, policy.firmware, "other firmware")):
             found = differences(held.hardware, seen.hardware, keys, seen.whole)
             if found and asks != NONE:
                 more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-                return Stand(Kind.REQUALIFY, Cause.CHANGED, asks, f"{what} than was proven: {found[0]}{more}")
+                return CertificateStatus(CertificateState.REQUALIFY, RequalifyReason.CHANGED, asks,
+                                         f"{what} than was proven: {found[0]}{more}")
         if held.boot and seen.boot and held.boot != seen.boot and policy.rebooted != NONE:
-            return Stand(Kind.REQUALIFY, Cause.REBOOTED, policy.rebooted, f"booted since it was last proven, {_day(held.confirmed)}")
+            return CertificateStatus(CertificateState.REQUALIFY, RequalifyReason.REBOOTED, policy.rebooted,
+                                     f"booted since it was last proven, {_day(held.confirmed)}")
     if now >= due_at(node, held, policy) and policy.age != NONE:
         days = (now - held.confirmed) / _DAY
-        return Stand(Kind.REQUALIFY, Cause.AGE, policy.age, f"last proven {_day(held.confirmed)}, {days:.0f} days ago")
-    return Stand(Kind.OK)
+        return CertificateStatus(CertificateState.REQUALIFY, RequalifyReason.AGE, policy.age,
+                                 f"last proven {_day(held.confirmed)}, {days:.0f} days ago")
+    return CertificateStatus(CertificateState.OK)
 
 
 def differences(
@@ -108,19 +111,19 @@ def due_at(node: str, held: Certificate, policy: CertificatePolicy) -> float:
     return held.confirmed + (policy.days - policy.jitter_days * number) * _DAY
 
 
-def queue(stands: Mapping[str, tuple[Certificate, Stand]], idle: Iterable[str] | None, policy: CertificatePolicy) -> list[Due]:
+def queue(stands: Mapping[str, tuple[Certificate, CertificateStatus]], idle: Iterable[str] | None, policy: CertificatePolicy) -> list[Due]:
     """Who is due, the gravest cause first and the longest unproven; of the old ones no more than policy names at once.
 
     `idle` are the nodes that no job runs on; None: all are taken to be, and whoever leases them finds out.
     """
     free = None if idle is None else frozenset(idle)
-    order = list(Cause)
+    order = list(RequalifyReason)
     found = [(order.index(one.cause), -STAGES.index(one.asks), held.confirmed, Due(node, one.asks, one.cause, one.why))
              for node, (held, one) in stands.items()
              if one.cause is not None and one.asks is not None and (free is None or node in free)]
     listed = [due for *_, due in sorted(found, key=lambda each: (*each[:3], each[3].node))]
-    old = [due for due in listed if due.cause is Cause.AGE][:policy.at_once]
-    return [due for due in listed if due.cause is not Cause.AGE or due in old]
+    old = [due for due in listed if due.cause is RequalifyReason.AGE][:policy.at_once]
+    return [due for due in listed if due.cause is not RequalifyReason.AGE or due in old]
 
 
 def _day(seconds: float) -> str:

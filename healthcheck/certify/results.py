@@ -9,8 +9,8 @@ from pathlib import Path
 
 from healthcheck.burnin.document import Burnin, document, environment
 from healthcheck.burnin.documentread import load
-from healthcheck.burnin.judgement import Outcome
-from healthcheck.burnin.model import Kind, Stage
+from healthcheck.burnin.judgement import BurnInOutcome
+from healthcheck.burnin.model import BurnInStage, TaskKind
 from healthcheck.certify.certificate import STAGES, Passed
 from healthcheck.model.hardware import Hardware
 from healthcheck.store.file import Store
@@ -34,7 +34,7 @@ def passed_in(burnin: Burnin, only: Collection[str] | None = None) -> tuple[list
     for one in burnin.judgement.outcomes:
         if only is not None and one.node not in only:
             continue
-        if one.outcome is not Outcome.PASS or not all(stage.done for stage in one.stages):
+        if one.outcome is not BurnInOutcome.PASS or not all(stage.done for stage in one.stages):
             others[one.node] = f"{one.outcome.value}: {one.why[0] if one.why else 'not all of its stages were done'}"
             continue
         if less:
@@ -52,12 +52,12 @@ def _less(burnin: Burnin) -> str:
     if burnin.length not in STAGES:
         return f"one of length {burnin.length} certifies no one: that is shorter than {STAGES[0]}"
     asked = set(burnin.burnt.asked)
-    if lacking := [kind.value for kind in Kind if kind is not Kind.STORAGE and (Stage.NODE, kind) not in asked]:
+    if lacking := [kind.value for kind in TaskKind if kind is not TaskKind.STORAGE and (BurnInStage.NODE, kind) not in asked]:
         return f"it was not asked for all that a node does alone: {', '.join(lacking)}"
     stages = {stage for stage, _ in asked}
-    if len(burnin.burnt.places) > 1 and not stages & {Stage.LEAF_PAIRS, Stage.CROSS_PAIRS, Stage.ALL, Stage.SOAK}:
+    if len(burnin.burnt.places) > 1 and not stages & {BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS, BurnInStage.ALL, BurnInStage.SOAK}:
         return "it was not asked for anything between nodes"
-    if burnin.length == "soak" and Stage.SOAK not in stages:
+    if burnin.length == "soak" and BurnInStage.SOAK not in stages:
         return "it was not asked for the soak itself"
     return ""
 

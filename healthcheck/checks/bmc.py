@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from healthcheck.checks.base import check
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event
+from healthcheck.facts.bmc import BmcEvent, BmcLog, BmcLogUse, BmcSensors
 from healthcheck.model.outcome import Finding, Owner
 
 _DAY = 86400.0
@@ -34,7 +34,7 @@ _POWER_SENSORS = ("power supply", "psu", "power unit", "redundancy")
 _POWER_EVENTS = ("failure detected", "predictive failure", "ac lost", "ac out-of-range", "redundancy lost", "non-redundant")
 
 
-def _recent(log: BmcLog, days: float) -> Iterator[Event]:
+def _recent(log: BmcLog, days: float) -> Iterator[BmcEvent]:
     """Events of so many days, and those without a date: nobody can say that they are old."""
     for event in log.events:
         if event.time is None or event.time >= log.now - days * _DAY:

@@ -13,11 +13,11 @@ from fnmatch import fnmatchcase
 from healthcheck.checks.base import check
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.disk import DiskHealth
-from healthcheck.facts.kernel import Form, KernelLine, KernelLog, moment
+from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat
 from healthcheck.kernellog.carried import telling
 from healthcheck.kernellog.emitter import CORE
-from healthcheck.kernellog.ending import Ending, Ends
+from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.model.outcome import Finding, LogEvidence, Note
 
 _LONGEST = 200
@@ -73,7 +73,7 @@ def disk_nvme_temperature(nvme_sensor: NvmeHeat, *, at_most_c: float) -> Iterato
 # ---- what the kernel log says
 
 # An operation that a disk does not know is no error of it, nor is a discard or a write of zeroes that it declines.
-IO_LINES = Form(
+IO_LINES = MessagePattern(
     r"Buffer I/O error on dev(?:ice)? (?P<a>[\w!-]{1,32}), logical block"
     r"|(?:blk_update_request: |print_req_error: |end_request: )?(?:I/O|critical medium|critical nexus|timeout|protection|critical target)"
     r" error, dev (?P<b>[\w!-]{1,32}), sector \d{1,20}\b(?! op 0x[39]:)"
@@ -83,7 +83,7 @@ IO_LINES = Form(
     r"|EXT[234]-fs \((?P<f>[\w!.-]{1,64})\): I/O error while writing superblock",
     "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(",
 )
-FILESYSTEM_LINES = Form(
+FILESYSTEM_LINES = MessagePattern(
     r"EXT[234]-fs error \(device (?P<a>[\w!.-]{1,64})\)|EXT[234]-fs \((?P<b>[\w!.-]{1,64})\): Remounting filesystem read-only"
     r"|XFS \((?P<c>[\w!.-]{1,64})\): (?:Corruption|[^\n]{0,40}(?:I/O [Ee]rror|corruption detected|[Ss]hutting down filesystem"
     r"|[Ff]ilesystem has been shut down)|Internal error)"
@@ -91,12 +91,12 @@ FILESYSTEM_LINES = Form(
     "-fs error (device ", "Remounting filesystem read-only", "Corruption", "I/O error", "I/O Error", "corrupt", "hutting down filesystem",
     "ilesystem has been shut down", "Internal error", "forced readonly", "errno=-",
 )
-RESET_LINES = Form(
+RESET_LINES = MessagePattern(
     r"nvme (?P<a>nvme\d{1,4}): (?:I/O (?:tag )?\d{1,6}[^\n]{0,80} timeout, (?:reset controller|aborting|disable controller)"
     r"|controller is down; will reset)",
     " timeout, ", "controller is down; will reset",
 )
-DEAD_LINES = Form(
+DEAD_LINES = MessagePattern(
     r"nvme (?P<a>nvme\d{1,4}): (?:Disabling device after reset failure|Removing after probe failure"
     r"|Device not ready; aborting (?:reset|init)|Identify Controller failed)",
     "Disabling device after reset failure", "Removing after probe failure", "Device not ready; aborting ", "Identify Controller failed",
@@ -106,25 +106,25 @@ DEAD_LINES = Form(
 @check("disk.log_io_errors")
 def disk_log_io_errors(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Said:
     """The kernel reported no I/O error of a disk, an array or a path to one. `ignore` names devices, such as a BMC's virtual media."""
-    yield from _reported(kernel_log, IO_LINES, "no I/O error", Ending(Ends.REPAIR), ignore)
+    yield from _reported(kernel_log, IO_LINES, "no I/O error", Ending(EndKind.REPAIR), ignore)
 
 
 @check("disk.log_filesystem")
 def disk_log_filesystem(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Said:
     """No file system on a disk reported damage to itself, or was shut down or made read-only for it."""
-    yield from _reported(kernel_log, FILESYSTEM_LINES, "no such report", Ending(Ends.BOOT), ignore)
+    yield from _reported(kernel_log, FILESYSTEM_LINES, "no such report", Ending(EndKind.BOOT), ignore)
 
 
 @check("disk.log_nvme_resets")
 def disk_log_nvme_resets(kernel_log: KernelLog, *, hours: float) -> Said:
     """No NVMe drive let a command time out, or had to be reset."""
-    yield from _reported(kernel_log, RESET_LINES, "no timeout and no reset", Ending(Ends.QUIET, hours), ())
+    yield from _reported(kernel_log, RESET_LINES, "no timeout and no reset", Ending(EndKind.QUIET, hours), ())
 
 
 @check("disk.log_nvme_dead")
 def disk_log_nvme_dead(kernel_log: KernelLog) -> Said:
     """The kernel gave up no NVMe drive."""
-    yield from _reported(kernel_log, DEAD_LINES, "a drive that comes back", Ending(Ends.BOOT), ())
+    yield from _reported(kernel_log, DEAD_LINES, "a drive that comes back", Ending(EndKind.BOOT), ())
 
 
 def _emitter(line: str) -> str:
@@ -132,7 +132,7 @@ def _emitter(line: str) -> str:
     return next((emitter for prefix, emitter in _EMITTERS if line.startswith(prefix)), CORE)
 
 
-def _reported(log: KernelLog, form: Form, expected: str, ends: Ending, ignore: tuple[str, ...]) -> Said:
+def _reported(log: KernelLog, form: MessagePattern, expected: str, ends: Ending, ignore: tuple[str, ...]) -> Said:
     """One finding for each device, by the first line that is not over, and a note on what is."""
     recent: dict[str, list[KernelLine]] = {}
     older: dict[str, KernelLine] = {}

@@ -46,7 +46,7 @@ class Uncompared:
 Comparison = Iterator[tuple[str, Finding | Uncompared]]
 
 
-class Readings(NamedTuple):
+class FleetReadings(NamedTuple):
     """Readings of things of a node, a value for each. `peers` names those that they are compared with, as in '... of 64 GPUs in slot 3,
     idle'."""
 
@@ -112,7 +112,7 @@ def by_peers(
 
 
 def far_off(
-    readings: Iterable[Readings], unit: str, *, spreads: float, floor: float, at_least: int, above: bool = True, below: bool = True,
+    readings: Iterable[FleetReadings], unit: str, *, spreads: float, floor: float, at_least: int, above: bool = True, below: bool = True,
 ) -> Comparison:
     """A finding for each reading that is further from its peers' median than `spreads` times their spread.
 
@@ -120,7 +120,7 @@ def far_off(
     No one is accused among fewer than `at_least` peers, where the peers are spread too widely to have a median worth the name, or where
     more than a quarter of them would be outliers.
     """
-    groups: dict[str, list[Readings]] = {}
+    groups: dict[str, list[FleetReadings]] = {}
     for some in readings:
         groups.setdefault(some.peers, []).append(some)
     for peers, group in groups.items():
@@ -150,7 +150,7 @@ def far_off(
                 yield some.node, Finding(f"{value:.4g}{unit}, {off}", usual, subject)
 
 
-def _level(group: Iterable[Readings], at_least: int) -> bool:
+def _level(group: Iterable[FleetReadings], at_least: int) -> bool:
     """Whether there are so many readings and all are the same, as most counters' are: then none is far from the others."""
     values = [value for some in group for value in some.values]
     return len(values) >= at_least and values.count(values[0]) == len(values)

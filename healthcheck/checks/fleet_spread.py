@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from healthcheck.checks.base import fleet_check
-from healthcheck.checks.fleet import Comparison, Readings, Uncompared, far_off
+from healthcheck.checks.fleet import Comparison, FleetReadings, Uncompared, far_off
 from healthcheck.checks.growth import HOUR, SHORTEST_S, Growth
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.values import Fact, readable
@@ -28,11 +28,11 @@ def _state(gpu: Gpu) -> str:
     return "idle" if percent <= _IDLE_PERCENT else _BUSY if percent >= _BUSY_PERCENT else "partly busy"
 
 
-def _by_slot(gpus: Fleet, read: Callable[[Gpu], float]) -> Iterator[tuple[str, Readings]]:
+def _by_slot(gpus: Fleet, read: Callable[[Gpu], float]) -> Iterator[tuple[str, FleetReadings]]:
     """The reading of each GPU that can be read, and before it the GPU's load state."""
     for node, found in gpus.items():
         for gpu, (value, slot, state) in readable(found, lambda gpu: (read(gpu), gpu.index, _state(gpu))):
-            yield state, Readings(node, (gpu.name,), (value,), f"GPUs in slot {slot}, {state}")
+            yield state, FleetReadings(node, (gpu.name,), (value,), f"GPUs in slot {slot}, {state}")
 
 
 @fleet_check("fleet.temperature")
@@ -74,9 +74,9 @@ def far_off_rates(
 
 def _rates(
     node: str, things: tuple[F, ...], growth: Callable[[F], Growth[F]], counter: str, what: str,
-) -> Readings:
+) -> FleetReadings:
     hourly = list(readable(things, lambda thing: _hourly(growth(thing), counter)))
-    return Readings(node, [thing.name for thing, _ in hourly], [rate for _, rate in hourly], what)
+    return FleetReadings(node, [thing.name for thing, _ in hourly], [rate for _, rate in hourly], what)
 
 
 def _hourly(growth: Growth[F], counter: str) -> float:

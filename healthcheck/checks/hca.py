@@ -12,11 +12,11 @@ from healthcheck.checks.base import NotJudged, Peers, check, fleet_check, select
 from healthcheck.checks.fleet import Comparison, by_peers
 from healthcheck.checks.port import INFINIBAND, compute_ports, odd_ones
 from healthcheck.facts.hca import AdapterBus, Hca
-from healthcheck.facts.kernel import Form, KernelLine, KernelLog, moment
+from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
 from healthcheck.kernellog.carried import telling
-from healthcheck.kernellog.ending import Ending, Ends
+from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.model.outcome import Finding, LogEvidence, Owner
 
 
@@ -113,11 +113,11 @@ _LOOK: Mapping[str, tuple[str, str, Owner]] = {
         "Keep the firmware's dump (devlink health dump show), then reset the adapter.", Owner.VENDOR),
 }
 _UNPLUGGED, _PLUGGED = r"Port module event: module \d+, Cable unplugged", r"Port module event: module \d+, Cable plugged"
-REFUSED_LINES = Form(_WHO + r"ACCESS_REG[^\n]{0,60}failed", "ACCESS_REG")
+REFUSED_LINES = MessagePattern(_WHO + r"ACCESS_REG[^\n]{0,60}failed", "ACCESS_REG")
 
 
-def _form(parts: Iterable[str], *words: str) -> Form:
-    return Form(_WHO + "(?:" + "|".join(f"(?P<k{number}>{part})" for number, part in enumerate(parts)) + ")", *words)
+def _form(parts: Iterable[str], *words: str) -> MessagePattern:
+    return MessagePattern(_WHO + "(?:" + "|".join(f"(?P<k{number}>{part})" for number, part in enumerate(parts)) + ")", *words)
 
 
 LOST_LINES = _form(
@@ -134,7 +134,7 @@ _LONGEST = 160
 _EMITTER = "mlx5"
 
 
-def _lines(log: KernelLog, form: Form, ends: Ending) -> Iterator[tuple[str, int, KernelLine]]:
+def _lines(log: KernelLog, form: MessagePattern, ends: Ending) -> Iterator[tuple[str, int, KernelLine]]:
     """The lines of a form that are not over: the adapter's address, which of the form's parts it is, and the line."""
     for line, found in log.matching(form):
         if not ends.over(log.age_hours(line.seconds)):
@@ -142,7 +142,7 @@ def _lines(log: KernelLog, form: Form, ends: Ending) -> Iterator[tuple[str, int,
             yield found["pci"].lower(), kinds[0] if kinds else 0, line
 
 
-def _by_adapter(log: KernelLog, form: Form, words: tuple[str, ...], ends: Ending) -> Iterator[tuple[str, str, str, LogEvidence]]:
+def _by_adapter(log: KernelLog, form: MessagePattern, words: tuple[str, ...], ends: Ending) -> Iterator[tuple[str, str, str, LogEvidence]]:
     """Equal lines of one adapter once: its address, what they are called, how many with the first, and their raw values."""
     found: dict[tuple[str, str], list[KernelLine]] = {}
     for pci, kind, line in _lines(log, form, ends):
@@ -158,7 +158,7 @@ def _by_adapter(log: KernelLog, form: Form, words: tuple[str, ...], ends: Ending
 @check("hca.log_fatal")
 def hca_log_fatal(kernel_log: KernelLog) -> Iterator[Finding]:
     """In this boot, mlx5's driver does not say that an adapter no longer answers or has failed."""
-    for pci, _, text, evidence in _by_adapter(kernel_log, LOST_LINES, tuple(_LOST), Ending(Ends.BOOT)):
+    for pci, _, text, evidence in _by_adapter(kernel_log, LOST_LINES, tuple(_LOST), Ending(EndKind.BOOT)):
         yield Finding(text, "no such line", f"adapter at {pci}", log=evidence)
 
 
@@ -168,7 +168,7 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
 
     Nor is a cable out: one that was plugged in again is not, nor one whose last event is older than `hours`, or overwritten.
     """
-    quiet = Ending(Ends.QUIET, hours)
+    quiet = Ending(EndKind.QUIET, hours)
     for pci, what, text, evidence in _by_adapter(kernel_log, LOOK_LINES, tuple(_LOOK), quiet):
         yield Finding(text, "no such line", f"adapter at {pci}", _LOOK[what][1], _LOOK[what][2], log=evidence)
     if not kernel_log.says(_OUT):       # as of nearly all, whose cables were plugged in as they booted
@@ -186,7 +186,7 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
 def hca_log_refused(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     """Reading counters fills the kernel log with no refusals: a function with restricted rights answers each reading with a line."""
     counts: dict[str, int] = {}
-    for pci, _, _ in _lines(kernel_log, REFUSED_LINES, Ending(Ends.QUIET, hours)):
+    for pci, _, _ in _lines(kernel_log, REFUSED_LINES, Ending(EndKind.QUIET, hours)):
         counts[pci] = counts.get(pci, 0) + 1
     for pci, number in counts.items():
         yield Finding(f"{number} lines say that ACCESS_REG failed", "no such line", f"adapter at {pci}")

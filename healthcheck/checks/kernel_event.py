@@ -14,7 +14,7 @@ from healthcheck.checks.base import check
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.kernellog.fold import Folding
-from healthcheck.kernellog.model import Entry, Told
+from healthcheck.kernellog.model import CatalogueEntry, KernelMessage
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Severity
 
 Said = Iterator[Finding | Note]
@@ -66,11 +66,11 @@ def _known(
     but: tuple[str, ...] = (),
 ) -> Said:
     """A finding for each entry that knows something of the log and has not ended."""
-    def asked(entry: Entry) -> bool:
+    def asked(entry: CatalogueEntry) -> bool:
         return not (entry.xid or entry.severity is not severity or entry.group in but or (groups and entry.group not in groups)
                     or (entry.ordinary and not everything))
 
-    by_entry: dict[str, tuple[Entry, str, list[Told]]] = {}
+    by_entry: dict[str, tuple[CatalogueEntry, str, list[KernelMessage]]] = {}
     over: list[str] = []
     for told in chain.from_iterable(_told(digest, catalogue, asked) for digest in (events.earlier, events.digest) if digest is not None):
         entry = catalogue.entry(told)
@@ -89,14 +89,14 @@ def _known(
         yield Note(f"over, having been quiet for as long as it takes: {_few(sorted(set(over)))}")
 
 
-def _told(digest: Folding, catalogue: KernelCatalogue, asked: Callable[[Entry], bool]) -> Iterable[Told]:
+def _told(digest: Folding, catalogue: KernelCatalogue, asked: Callable[[CatalogueEntry], bool]) -> Iterable[KernelMessage]:
     """What of a log may be of an entry that is asked for."""
     known = catalogue.entries(digest.templates)
     wanted = digest.templates if known is None else {template for template, entry in known.items() if asked(entry)}
     return () if digest.alone and not wanted else digest.of(wanted)
 
 
-def evidence(alike: Sequence[Told], emitter: str, ends: str = "") -> LogEvidence:
+def evidence(alike: Sequence[KernelMessage], emitter: str, ends: str = "") -> LogEvidence:
     """The raw values of what was read."""
     first = [told.first for told in alike if told.first is not None]
     last = [told.last for told in alike if told.last is not None]
@@ -105,7 +105,7 @@ def evidence(alike: Sequence[Told], emitter: str, ends: str = "") -> LogEvidence
     return LogEvidence(emitter, ends, sum(told.count for told in alike), min(first, default=None), max(last, default=None), tuple(records))
 
 
-def observed(alike: Sequence[Told], now: float) -> str:
+def observed(alike: Sequence[KernelMessage], now: float) -> str:
     """How often and when, and the first line, which is nearest to the cause. `now` is the uptime in seconds, 0 where it is not known."""
     first = min(alike, key=lambda told: (told.first is None, told.first or 0.0))
     count = sum(told.count for told in alike)
@@ -117,7 +117,7 @@ def observed(alike: Sequence[Told], now: float) -> str:
     return f"{times}{at}{until}{': ' if at else ''}{first.head[:LONGEST]}"
 
 
-def lines_of(alike: Iterable[Told]) -> Iterator[str]:
+def lines_of(alike: Iterable[KernelMessage]) -> Iterator[str]:
     """The lines themselves, as dmesg prints them."""
     for told in alike:
         for line in told.lines:

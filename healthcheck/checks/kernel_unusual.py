@@ -18,7 +18,7 @@ from healthcheck.facts.kernel import moment
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.seen import SeenBefore, fingerprint
 from healthcheck.kernellog.masking import nearest
-from healthcheck.kernellog.model import Baseline, Known, Phase, Told
+from healthcheck.kernellog.model import Baseline, KernelMessage, KnownTemplate, Phase
 from healthcheck.model.outcome import Finding, LogEvidence, Note
 
 Said = Iterator[Finding | Note]
@@ -131,12 +131,12 @@ def _novel(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline)
         yield _Unusual(finding, _says_trouble(told) if proposed is None or proposed.boots == 1 else "")
 
 
-def _quiet(proposed: Known | None) -> bool:
+def _quiet(proposed: KnownTemplate | None) -> bool:
     """Whether it was learned and only waits for approval: nothing in it says trouble."""
     return proposed is not None and trouble(proposed.template) is None and (proposed.priority is None or proposed.priority > WORST_PRIORITY)
 
 
-def _says_trouble(told: Told) -> str:
+def _says_trouble(told: KernelMessage) -> str:
     levels = [line.priority for line in told.lines if line.priority is not None]
     word = trouble(told.template)
     if levels and min(levels) <= WORST_PRIORITY:
@@ -144,7 +144,7 @@ def _says_trouble(told: Told) -> str:
     return f"it says '{word}'" if word is not None else ""
 
 
-def _known_as(told: Told, baseline: Baseline, proposed: Known | None, number: int) -> str:
+def _known_as(told: KernelMessage, baseline: Baseline, proposed: KnownTemplate | None, number: int) -> str:
     if proposed is not None:
         return f"; learned in {proposed.boots} of {baseline.boots} boots, and not approved (muster baseline review)"
     before = baseline.expired.get(told.template)
@@ -226,5 +226,5 @@ _WHEN = {
 }
 
 
-def _times(known: Known) -> str:
+def _times(known: KnownTemplate) -> str:
     return f"{known.least} times" if known.least == known.most else f"{known.least} to {known.most} times"

@@ -11,7 +11,7 @@ from healthcheck.checks.base import NotMeasured, check
 from healthcheck.checks.growth import DAY, Growth
 from healthcheck.facts.edac import Edac, Errors
 from healthcheck.facts.gpu_process import GpuLoad
-from healthcheck.facts.kernel import Form, KernelLine, KernelLog, as_dmesg
+from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, as_dmesg
 from healthcheck.facts.memory import MemoryUse
 from healthcheck.kernellog.carried import telling
 from healthcheck.kernellog.model import MOST_DISTINCT
@@ -20,7 +20,7 @@ from healthcheck.model.outcome import Finding, LogEvidence
 _GIB = 2**30
 
 # What itself says that it was corrected, one line of each report.
-CORRECTED_LINES = Form(
+CORRECTED_LINES = MessagePattern(
     r"EDAC [^\n]{0,60}: \d+ CE "
     r"|(?:mce: |BERT: )?(?:\{\d{1,10}\})?\[Hardware Error\]: (?:event severity: corrected|Corrected error)",
     " CE ", "event severity: corrected", "Corrected error",
@@ -118,5 +118,5 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
                       "kernel log", lines=told, log=evidence)
 
 
-def _recent(log: KernelLog, form: Form, hours: float) -> list[KernelLine]:
+def _recent(log: KernelLog, form: MessagePattern, hours: float) -> list[KernelLine]:
     return [line for line, _ in log.matching(form) if log.age_hours(line.seconds) <= hours]

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from healthcheck.checks.base import check
-from healthcheck.facts.optics import Optics, Sensor
+from healthcheck.facts.optics import AdapterTemperature, Optics
 from healthcheck.model.outcome import Finding
 
 
 @check("optics.temperature")
-def optics_temperature(sensor: Sensor, *, at_most_c: float) -> Iterator[Finding]:
+def optics_temperature(sensor: AdapterTemperature, *, at_most_c: float) -> Iterator[Finding]:
     """No module (transceiver) of an RDMA adapter is hotter than this, by the adapter's sensor."""
     if sensor.module and sensor.celsius > at_most_c:
         yield Finding(f"{sensor.celsius:g} C", f"at most {at_most_c:g} C")
 
 
 @check("optics.adapter_temperature")
-def optics_adapter_temperature(sensor: Sensor, *, margin_c: float) -> Iterator[Finding]:
+def optics_adapter_temperature(sensor: AdapterTemperature, *, margin_c: float) -> Iterator[Finding]:
     """No sensor of an RDMA adapter's own is within so many degrees of its critical temperature."""
     if not sensor.module and sensor.celsius > (most := sensor.critical_c - margin_c):
         yield Finding(f"{sensor.celsius:g} C", f"at most {most:g} C, {margin_c:g} below critical")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import NotMeasured, check
 from healthcheck.checks.growth import MINUTE, SHORTEST_S, Growth
-from healthcheck.facts.pcie import KINDS, Counted, Iommu, PcieErrors
+from healthcheck.facts.pcie import KINDS, Iommu, PcieErrorCount, PcieErrors
 from healthcheck.model.outcome import Finding
 
 
@@ -43,7 +43,7 @@ def pcie_aer_correctable(
                           now.place)
 
 
-def _pairs(errors: PcieErrors, previous: PcieErrors) -> Iterator[tuple[Counted, Counted]]:
+def _pairs(errors: PcieErrors, previous: PcieErrors) -> Iterator[tuple[PcieErrorCount, PcieErrorCount]]:
     """Each device and its earlier self, first those that can be compared. A counter that fell was reset, and a device may be new."""
     earlier = {device.address: device for device in previous.devices}
     lost = ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import check
 from healthcheck.checks.growth import Growth
-from healthcheck.facts.process import Processes, Tables, Task
+from healthcheck.facts.process import BlockedProcess, Processes, Tables
 from healthcheck.model.outcome import Finding
 
 # The driver's own threads and tools: nv_queue, nvidia-smi, nvidia-modeset, nv-fabricmanager (cut to 15 characters), nv-hostengine.
@@ -30,12 +30,12 @@ def process_stuck_driver(processes: Processes, growth: Growth[Processes]) -> Ite
             yield _finding(task, growth.seconds)
 
 
-def _stuck(growth: Growth[Processes]) -> Iterator[Task]:
+def _stuck(growth: Growth[Processes]) -> Iterator[BlockedProcess]:
     earlier = {(task.pid, task.started, task.switches) for task in growth.before.sleepers}
     yield from (task for task in growth.now.sleepers if (task.pid, task.started, task.switches) in earlier)
 
 
-def _finding(task: Task, seconds: float) -> Finding:
+def _finding(task: BlockedProcess, seconds: float) -> Finding:
     waits = f" in {task.waits}" if task.waits else ""
     asleep = f"asleep{waits} for {seconds / 60:.0f} min, and cannot be killed"
     return Finding(asleep, "runs, or can be killed", f"{task.command}, process {task.pid}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import NotMeasured, check
 from healthcheck.facts.firmware import Dimms, Firmware
-from healthcheck.facts.look import Look
+from healthcheck.facts.look import SnapshotTime
 from healthcheck.facts.resolver import OwnName, Resolver
 from healthcheck.facts.system import Crash, HostName, Sysctls, System
 from healthcheck.model.outcome import Finding
@@ -15,7 +15,7 @@ _GIB = 2**30
 
 
 @check("host.clock_offset")
-def host_clock_offset(look: Look, *, most_seconds: float) -> Iterator[Finding]:
+def host_clock_offset(look: SnapshotTime, *, most_seconds: float) -> Iterator[Finding]:
     """The node's clock shows about the time that the head's shows: logs, certificates and job limits are read by it.
 
     The answer's way to the head is in the difference, so that this sees minutes, not milliseconds.

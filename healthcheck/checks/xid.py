@@ -18,11 +18,23 @@ from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.xid import NVRM, NVSWITCH, SXid, Xid, Xids
 from healthcheck.kernellog.carried import telling
-from healthcheck.kernellog.ending import Ending, Ends
+from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.kernellog.model import MOST_DISTINCT
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Owner, Repair
 from healthcheck.xid.nvlinkdecode import Decoded, decode
-from healthcheck.xid.xidtable import OWNERS, REPAIRS, SERIOUS, WATCHED, Action, Entry, Kind, Recovery, Repeat, SwitchEntry, XidTable
+from healthcheck.xid.xidtable import (
+    OWNERS,
+    REPAIRS,
+    SERIOUS,
+    WATCHED,
+    Action,
+    Recovery,
+    SwitchEntry,
+    SxidReach,
+    XidEntry,
+    XidRepeat,
+    XidTable,
+)
 
 _LONGEST = 200
 _BESIDE_SECONDS = 60.0      # a companion, such as the 45 after a 79, comes within that
@@ -152,7 +164,7 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
                 remedy = _sentences(repeat.why, repeat.remedy or xid_table.remedy(repeat.action))
                 yield Finding(observed, f"fewer than {repeat.count} bursts", f"{where}, Xid {numbers}", remedy, repeat.owner,
                               REPAIRS.get(repeat.action), _lines([event for burst in bursts for event in burst]),
-                              _Context(NVRM, Ending(Ends.QUIET, round(repeat.hours)), xids.now).evidence(firsts))
+                              _Context(NVRM, Ending(EndKind.QUIET, round(repeat.hours)), xids.now).evidence(firsts))
 
 
 @check("kernel.sxid")
@@ -256,7 +268,7 @@ class _Events:
         if not self._everything and ends.over(self._xids.age_hours(event.seconds)):
             self._quiet.append(event)
             return False
-        if ends.ends is Ends.RESET and self._resets.after(event):
+        if ends.ends is EndKind.RESET and self._resets.after(event):
             self._reset.append(event)
             return False
         return True
@@ -272,7 +284,7 @@ def _switch_action(entry: SwitchEntry | None) -> Action:
     return Action.SUPPORT if entry is None else entry.action if entry.action in SERIOUS else Action.RESET
 
 
-def _entry(event: Xid, table: XidTable) -> Entry:
+def _entry(event: Xid, table: XidTable) -> XidEntry:
     return table.xid(event.number, event.architecture)
 
 
@@ -384,7 +396,7 @@ class _Others:
         return False
 
 
-def _counted(repeat: Repeat, events: Sequence[Xid], others: _Others, table: XidTable) -> list[list[Xid]]:
+def _counted(repeat: XidRepeat, events: Sequence[Xid], others: _Others, table: XidTable) -> list[list[Xid]]:
     """The bursts that count: those of Xids that no job causes, and those that follow the GPU from job to job."""
     counted: list[list[Xid]] = []
     of_jobs: list[list[Xid]] = []
@@ -416,7 +428,7 @@ def _processes(bursts: Iterable[Sequence[Xid]]) -> str:
     return f" ({_few(list(named))})" if named else ""
 
 
-def _bursts(repeat: Repeat, events: Sequence[Xid]) -> list[list[Xid]]:
+def _bursts(repeat: XidRepeat, events: Sequence[Xid]) -> list[list[Xid]]:
     bursts: list[list[Xid]] = []
     last = sticky = float("-inf")
     for event in sorted(events, key=lambda event: event.seconds):
@@ -436,12 +448,12 @@ def _fatal(event: SXid, table: XidTable) -> bool:
     if event.fatal is not None:
         return event.fatal
     entry = table.sxid(event.number)
-    return entry is None or entry.kind in (Kind.ALWAYS_FATAL, Kind.POTENTIALLY_FATAL)
+    return entry is None or entry.kind in (SxidReach.ALWAYS_FATAL, SxidReach.POTENTIALLY_FATAL)
 
 
 def _reach(entry: SwitchEntry | None, group: Sequence[SXid], events: Sequence[Xid]) -> str:
     """Whom a fatal SXid hits, as far as the log shows."""
-    if entry is not None and entry.kind is Kind.ALWAYS_FATAL:
+    if entry is not None and entry.kind is SxidReach.ALWAYS_FATAL:
         return "It is fatal to every partition"
     times = sorted(event.seconds for event in group)
     gpus = sorted({

@@ -56,7 +56,7 @@ def approve(
 
     Exit: 0 approved (or nothing met the rule), 2 usage, an unknown ID, a flagged one, or a known fault.
     """
-    from healthcheck.baseline.approval import By, choose, short_id
+    from healthcheck.baseline.approval import ApprovalRule, choose, short_id
     from healthcheck.baseline.approval import approve as approved
     from healthcheck.baseline.file import stamp, write
     from healthcheck.baseline.flags import flagged as with_flags
@@ -69,7 +69,7 @@ def approve(
     since = stamp(Path(baseline))
     held, catalogue = loaded(baseline, rules)
     held = with_flags(held, catalogue)
-    chosen = choose(held, templates, By(seen_on, boots, tuple(map(Phase, phases))), flagged=flagged)
+    chosen = choose(held, templates, ApprovalRule(seen_on, boots, tuple(map(Phase, phases))), flagged=flagged)
     for one in chosen.approved[:_SHOWN]:
         click.echo(f"  {short_id(one.template)}  {clean(one.template, 140)}")
     if len(chosen.approved) > _SHOWN:

@@ -17,7 +17,7 @@ from inventory.text import clean, short
 if TYPE_CHECKING:
     from healthcheck.baseline.gather import Notes
     from healthcheck.baseline.learn import Learner
-    from healthcheck.baseline.scope import Level
+    from healthcheck.baseline.scope import ScopeLevel
     from healthcheck.kernellog.model import Baseline, Digest, Scope
     from healthcheck.ruleset.ruleset import Ruleset
 
@@ -58,7 +58,7 @@ def learn(
     Exit: 0 learned, 2 usage, or there is nothing to learn from, 3 learned, but some nodes or files had nothing to learn from.
     """
     from healthcheck.baseline.gather import Notes
-    from healthcheck.baseline.scope import Level, words
+    from healthcheck.baseline.scope import ScopeLevel, words
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
 
@@ -79,7 +79,7 @@ def learn(
         digests = _of_sweep(replay, nodes[0] if nodes else None, sku, notes)
     else:
         digests = _swept(nodes[0] if nodes else None, inventory, local, sku, ruleset, timeout, fanout, notes)
-    learned = _learned(digests, target, Level(level), merge, ruleset)
+    learned = _learned(digests, target, ScopeLevel(level), merge, ruleset)
     _tell("not learned from", notes.left_out)
     _tell("learned from a part of", notes.caveats)
     if not learned:
@@ -103,7 +103,7 @@ class _Book:
     learner: Learner
 
 
-def _learned(digests: Iterator[Digest], target: Path, level: Level, merge: bool, ruleset: Ruleset) -> dict[Scope, _Book]:
+def _learned(digests: Iterator[Digest], target: Path, level: ScopeLevel, merge: bool, ruleset: Ruleset) -> dict[Scope, _Book]:
     """What all boots say, by scope; each is let go as soon as it is counted."""
     from healthcheck.baseline.scope import widened
 

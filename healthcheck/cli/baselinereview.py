@@ -14,7 +14,7 @@ from inventory.text import clean, many
 
 if TYPE_CHECKING:
     from healthcheck.baseline.catalogue import Catalogue
-    from healthcheck.kernellog.model import Baseline, Known
+    from healthcheck.kernellog.model import Baseline, KnownTemplate
 
 _RULES = click.option("--rules", metavar="DIR", help="A folder of site rules and catalogue entries over the packaged ones.")
 _FORMAT = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
@@ -84,13 +84,13 @@ def _heading(held: Baseline) -> str:
             f"{len(held.proposed)} proposed{marked}; {learned}")
 
 
-def _row(one: Known, held: Baseline) -> str:
+def _row(one: KnownTemplate, held: Baseline) -> str:
     from healthcheck.baseline.approval import short_id
 
     return f"{short_id(one.template)}  {_seen(one, held)}\n         {clean(one.template, _WIDE)}"
 
 
-def _seen(one: Known, held: Baseline) -> str:
+def _seen(one: KnownTemplate, held: Baseline) -> str:
     """On how many nodes and boots, how often, when."""
     where = f" ({clean(one.on, 60)})" if one.on else ""
     times = f"{one.least}" if one.least == one.most else f"{one.least} to {one.most}"
@@ -99,7 +99,7 @@ def _seen(one: Known, held: Baseline) -> str:
             f"{one.first_seen} to {one.last_seen}")
 
 
-def _proposal(one: Known, held: Baseline, near: str | None) -> str:
+def _proposal(one: KnownTemplate, held: Baseline, near: str | None) -> str:
     rows = [_row(one, held), f"         flags    {clean(', '.join(one.flags), _WIDE)}", f"         example  {clean(one.example, _WIDE)}"]
     if near is not None:
         rows.append(f"         nearest  {clean(near, _WIDE)}")
@@ -135,7 +135,7 @@ def show(baseline: str, rules: str | None, form: str) -> None:
         click.echo(f"\nproposed: {len(held.proposed)}; muster baseline review {clean(baseline)}")
 
 
-def _approved(title: str, entries: Iterable[Known], held: Baseline) -> None:
+def _approved(title: str, entries: Iterable[KnownTemplate], held: Baseline) -> None:
     listed = list(entries)
     if listed:
         click.echo(f"\n{title}:")
@@ -159,7 +159,7 @@ def diff(first: str, second: str, rules: str | None, form: str) -> None:
     """
     from healthcheck.baseline import document
     from healthcheck.baseline.approval import short_id
-    from healthcheck.baseline.difference import Change, differences
+    from healthcheck.baseline.difference import TemplateChange, differences
     from healthcheck.baseline.learn import current
 
     one, other = (current(loaded(path, rules)[0], today()) for path in (first, second))
@@ -169,7 +169,7 @@ def diff(first: str, second: str, rules: str | None, form: str) -> None:
         return
     if one.scope != other.scope:
         click.echo(f"scope: {document.scope(one.scope)} and {document.scope(other.scope)}")
-    for change in Change:
+    for change in TemplateChange:
         of = [each for each in found if each.change is change]
         if of:
             click.echo(f"{change.value}: {len(of)}")

@@ -14,7 +14,7 @@ from inventory.errors import StoreError, UsageError
 from inventory.text import short
 
 if TYPE_CHECKING:
-    from healthcheck.blame.evidence import Case, Evidence, Shared, Window
+    from healthcheck.blame.evidence import Case, Evidence, JobWindow, SharedPlace
     from healthcheck.joblog.model import JobLog
     from inventory.jobs import Job
     from inventory.model import Node
@@ -124,35 +124,35 @@ def _expanded(nodes: str) -> tuple[str, ...]:
     return names
 
 
-def _window(record: Job | None, nodes: str | None, since: str | None, until: str | None, log: JobLog, names: tuple[str, ...]) -> Window:
+def _window(record: Job | None, nodes: str | None, since: str | None, until: str | None, log: JobLog, names: tuple[str, ...]) -> JobWindow:
     """The job's time and nodes: as the scheduler has them, as they were typed, and else as its own logs have them."""
-    from healthcheck.blame.evidence import Window
+    from healthcheck.blame.evidence import JobWindow
     from healthcheck.blame.rank import NEAR
 
     now = time.time()
     if record is not None:
         if not record.nodes or record.started is None:
             raise UsageError(f"job {record.id} is {record.state} and ran on no node")
-        return Window(record.started, min(record.ended, now) if record.ended is not None else now, record.nodes)
+        return JobWindow(record.started, min(record.ended, now) if record.ended is not None else now, record.nodes)
     if nodes is None:
         names = _heard(log, names)
     if since is None and until is None:
         if log.span is None:
-            return Window(now, now, names, known=False, whole=nodes is not None)
+            return JobWindow(now, now, names, known=False, whole=nodes is not None)
         # A log may have no time before the one of its failure, and a collective waits for long.
-        return Window(min(log.span[0], log.span[1] - NEAR), log.span[1], names, whole=nodes is not None)
+        return JobWindow(min(log.span[0], log.span[1] - NEAR), log.span[1], names, whole=nodes is not None)
     end = _time(until, "--until") if until is not None else now
     start = _time(since, "--since") if since is not None else end - _LEADING
     if start >= end:
         raise UsageError(f"--since {short(since)} is not before --until")
-    return Window(start, end, names, whole=nodes is not None)
+    return JobWindow(start, end, names, whole=nodes is not None)
 
 
 def _heard(log: JobLog, known: tuple[str, ...]) -> tuple[str, ...]:
     """The nodes that the logs speak of, by the inventory's names where it has them."""
-    from healthcheck.joblog.names import Names
+    from healthcheck.joblog.names import NodeNames
 
-    names = Names(log, known)
+    names = NodeNames(log, known)
     hosts = {*log.heard, *log.hosts.values(), *log.addresses.values(), *(event.node for event in log.events)}
     return tuple(sorted({names.named(host) for host in hosts if host} - {""}))[:_MOST_NODES]
 
@@ -164,7 +164,8 @@ def _time(text: str, option: str) -> float:
         raise UsageError(f"{option} {short(text)} is no time, expected one such as 2026-11-21T10:00:00 (local) or epoch seconds") from None
 
 
-def _stored(window: Window, state: str | None, unmeasured: list[str], looked: list[str]) -> tuple[tuple[Evidence, ...], tuple[Shared, ...]]:
+def _stored(window: JobWindow, state: str | None, unmeasured: list[str], looked: list[str]) -> tuple[tuple[Evidence, ...],
+                                                                                                     tuple[SharedPlace, ...]]:
     from healthcheck.blame.stored import told
     from healthcheck.store.file import NAME, opened
     from inventory.locate import state_dir

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from healthcheck.baseline.forms.unpack import unpack
-from healthcheck.blame.evidence import Evidence, Window
+from healthcheck.blame.evidence import Evidence, JobWindow
 from healthcheck.blame.ofkernel import Judges, looks_like, recorded, timeless
 from healthcheck.blame.ofkernel import evidence as of_text
 from healthcheck.blame.oflogs import fitting
 from healthcheck.config.rulesfolder import folders
-from healthcheck.joblog.model import Clock, JobLog
+from healthcheck.joblog.model import JobLog, LogClock
 from healthcheck.joblog.read import MOST_BYTES, merged, of_node, read_one
 from healthcheck.joblog.sayingsload import load_sayings
 from healthcheck.model.recording import SCHEMA, Recording, read
@@ -23,7 +23,7 @@ from inventory.text import clean, short
 
 
 @dataclass
-class Given:
+class BlameFiles:
     """The files, read: kernel logs with their nodes, and the job's own by name."""
 
     kernel: list[tuple[str, str, str | Recording]] = field(default_factory=list)
@@ -31,15 +31,15 @@ class Given:
     unmeasured: list[str] = field(default_factory=list)
     looked: list[str] = field(default_factory=list)
 
-    def job(self, window: Window | None = None) -> JobLog:
+    def job(self, window: JobWindow | None = None) -> JobLog:
         """The job's own logs as one; with a window without the times of a log that is of another time."""
         return merged(fitting(log, window) if window is not None else log for _, log in self.logs)
 
 
-def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: str | None) -> Given:
+def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: str | None) -> BlameFiles:
     """Reads the files that were given. `nodes` are those of the job, as far as they are known; `near` (epoch seconds) tells the year of
     times that have none. UsageError for a file that cannot be read."""
-    given = Given()
+    given = BlameFiles()
     if not names:
         given.unmeasured.append("the job's own logs: none was given; --log FILE")
         return given
@@ -56,7 +56,7 @@ def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: s
         elif timeless(text):
             given.unmeasured.append(f"kernel log {name}: its times count from the boot; give dmesg -T, journalctl -k, or muster record")
         else:
-            log = of_node(read_one(name, data, Clock(near), sayings, nodes), node)
+            log = of_node(read_one(name, data, LogClock(near), sayings, nodes), node)
             given.logs.append((name, log))
             given.unmeasured += log.caveats
             if log.forms or log.events:
@@ -66,13 +66,13 @@ def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: s
     return given
 
 
-def of_kernel(given: Given, window: Window, rules: str | None) -> list[Evidence]:
+def of_kernel(given: BlameFiles, window: JobWindow, rules: str | None) -> list[Evidence]:
     """What the kernel logs say."""
     found: list[Evidence] = []
     judges = _judges(rules) if given.kernel else None
     for node, name, log in given.kernel if judges is not None else ():
         if judges is not None and isinstance(log, str):
-            found += of_text(log, node, name, Clock(window.end), judges)
+            found += of_text(log, node, name, LogClock(window.end), judges)
             given.looked.append(f"kernel log {name}")
         elif judges is not None and not isinstance(log, str):
             said, why = recorded(log, node, name, judges)
@@ -81,7 +81,7 @@ def of_kernel(given: Given, window: Window, rules: str | None) -> list[Evidence]
     return [replace(one, node=_known(one.node, window)) for one in found]
 
 
-def _known(node: str, window: Window) -> str:
+def _known(node: str, window: JobWindow) -> str:
     return next((name for name in window.nodes if name.partition(".")[0] == node.partition(".")[0]), node)
 
 

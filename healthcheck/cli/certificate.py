@@ -17,8 +17,8 @@ from inventory.errors import CertificateError, UsageError
 from inventory.text import clean
 
 if TYPE_CHECKING:
-    from healthcheck.certify.certificate import Certificate, Manifest
-    from healthcheck.certify.requalify import Stand
+    from healthcheck.certify.certificate import Certificate, CertificateManifest
+    from healthcheck.certify.requalify import CertificateStatus
 
 _STATE = click.option("--state", metavar="DIR", help="Where keys and certificates are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 _INVENTORY = click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check.")
@@ -214,7 +214,7 @@ def due(
 certificate.add_command(key)
 
 
-def _standing(rules: str | None, state: str | None) -> tuple[Manifest, dict[str, Stand]]:
+def _standing(rules: str | None, state: str | None) -> tuple[CertificateManifest, dict[str, CertificateStatus]]:
     from healthcheck.certify.manifest import load_manifest
     from healthcheck.certify.policyload import load_certificate_policy
     from healthcheck.config.rulesfolder import folders
@@ -229,7 +229,7 @@ def _standing(rules: str | None, state: str | None) -> tuple[Manifest, dict[str,
         return manifest, stands(store, manifest, policy, time.time())
 
 
-def _line(name: str, held: Certificate | None, stands: Stand | None) -> str:
+def _line(name: str, held: Certificate | None, stands: CertificateStatus | None) -> str:
     if held is None or stands is None:
         return f"{name}: none"
     renewed = f", renewed {_day(held.renewed)}" if held.renewed is not None else ""
@@ -237,7 +237,7 @@ def _line(name: str, held: Certificate | None, stands: Stand | None) -> str:
     return f"{name}: {said}: {held.stage} of {_day(held.at)}{renewed}{f': {stands.why}' if stands.why else ''}"
 
 
-def _document(name: str, held: Certificate | None, stands: Stand | None) -> dict[str, Any]:
+def _document(name: str, held: Certificate | None, stands: CertificateStatus | None) -> dict[str, Any]:
     if held is None or stands is None:
         return {"node": name, "kind": "none"}
     from healthcheck.certify.certificate import body

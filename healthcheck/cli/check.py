@@ -20,11 +20,11 @@ from inventory.model import Inventory, Node, Privilege
 if TYPE_CHECKING:
     from healthcheck.model.recording import Recording
     from healthcheck.ruleset.ruleset import Ruleset
-    from healthcheck.store.readings import Readings
+    from healthcheck.store.readings import NodeReadings
     from healthcheck.sweep.agents import Agents
-    from healthcheck.sweep.leases import Leases
+    from healthcheck.sweep.leases import LeaseSource
     from healthcheck.sweep.saved import Saver
-    from healthcheck.sweep.sweep import Outcome, Plan
+    from healthcheck.sweep.sweep import SweepPlan, SweepResult
 
 FORMATS = ("table", "json", "jsonl")
 
@@ -111,11 +111,11 @@ def check(
     else:
         formerly.report((*only, *skip), ruleset.former)
 
-        def planned() -> Plan:
+        def planned() -> SweepPlan:
             chosen = choose(nodes, inventory, local, from_slurm, ruleset)
             if not disruptive:
                 ruleset.refuse_disruptive(only)
-            return sweep.Plan(chosen, ruleset.select(only, skip), sku, chosen.source, only, skip, profile)
+            return sweep.SweepPlan(chosen, ruleset.select(only, skip), sku, chosen.source, only, skip, profile)
 
         if jobs is not None:
             raise UsageError("--jobs goes with --replay; a sweep judges each node while it waits for the others")
@@ -132,8 +132,8 @@ def check(
         if from_agent and not profile and "timer" in ruleset.profiles:
             profile = ("timer",)        # what an agent looks at
         leases = _leases(lease, inventory, state, timeout, fanout) if disruptive else None
-        look = Live(local, timeout, fanout, save, state, every, quiet=form != "table" and not sys.stderr.isatty(), store=store,
-                    leases=leases, agents=Agents(max_age) if from_agent else None)
+        look = LiveSweeps(local, timeout, fanout, save, state, every, quiet=form != "table" and not sys.stderr.isatty(), store=store,
+                          leases=leases, agents=Agents(max_age) if from_agent else None)
         if every is not None:
             from healthcheck.cli.every import rounds
 
@@ -154,7 +154,7 @@ def check(
     return 2 if any(trouble.startswith(("--save", "--store")) for trouble in outcome.troubles) else ended(plan, outcome)
 
 
-def ended(plan: Plan, outcome: Outcome) -> int:
+def ended(plan: SweepPlan, outcome: SweepResult) -> int:
     """The exit code under the occasion's word on UNKNOWN; what that let pass is told in one line."""
     from functools import partial
 
@@ -232,22 +232,22 @@ def choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool,
     return _chosen(list(names), names.source)
 
 
-def _leases(kind: str | None, inventory: str | None, state: str | None, timeout: float | None, fanout: int) -> Leases:
+def _leases(kind: str | None, inventory: str | None, state: str | None, timeout: float | None, fanout: int) -> LeaseSource:
     """What takes leases is loaded by its name, as commands are: nothing here imports upward."""
     from importlib import import_module
 
     from inventory.locate import state_dir
 
-    made: Leases = import_module("provisioning.lease.check").Leases(kind, inventory, state_dir(state), timeout, fanout)
+    made: LeaseSource = import_module("provisioning.lease.check").Leases(kind, inventory, state_dir(state), timeout, fanout)
     return made
 
 
-class Live:
+class LiveSweeps:
     """Sweeps plans over one transport, of which kept connections outlive a sweep when there is a next one (`every`, seconds)."""
 
     def __init__(
         self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, every: float | None, *, quiet: bool,
-        store: bool = False, leases: Leases | None = None, agents: Agents | None = None,
+        store: bool = False, leases: LeaseSource | None = None, agents: Agents | None = None,
     ) -> None:
         from healthcheck.sweep.looks import Looks
         from healthcheck.sweep.sweep import limits
@@ -275,7 +275,7 @@ class Live:
 
             self._transport = RemoteTransport(keep=every)
 
-    def __call__(self, plan: Plan) -> Outcome:
+    def __call__(self, plan: SweepPlan) -> SweepResult:
         """One sweep."""
         from healthcheck.sweep.saved import Saver
 
@@ -285,13 +285,13 @@ class Live:
         from healthcheck.store.file import opened
         from healthcheck.store.readings import readings
 
-        found: dict[str, Readings] = {}
+        found: dict[str, NodeReadings] = {}
         with opened(self._store, make=True):
             pass        # what is wrong with it is best known before any node is asked
         outcome = self._sweep(plan, saver, lambda recording: found.update({recording.node: readings(recording)}))
         return _stored(self._store, plan, outcome, found)
 
-    def _sweep(self, plan: Plan, saver: Saver | None, told: Callable[[Recording], None] | None) -> Outcome:
+    def _sweep(self, plan: SweepPlan, saver: Saver | None, told: Callable[[Recording], None] | None) -> SweepResult:
         from healthcheck.report.progress import progress
         from healthcheck.store.repairs import words_in
         from healthcheck.sweep import sweep
@@ -312,18 +312,18 @@ class Live:
             close()
 
 
-def _stored(folder: Path, plan: Plan, outcome: Outcome, found: Mapping[str, Readings]) -> Outcome:
+def _stored(folder: Path, plan: SweepPlan, outcome: SweepResult, found: Mapping[str, NodeReadings]) -> SweepResult:
     """The outcome, now in the store, and as the store knows it; or with a line that says why it is not stored."""
     from importlib.metadata import version
 
     from healthcheck.store.file import opened
-    from healthcheck.store.sweeps import Sweep, record
+    from healthcheck.store.sweeps import SweepRecord, record
     from healthcheck.triage.judgedby import judged_by
     from inventory.cli.chosen import who
 
     started, finished = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in (outcome.started, outcome.finished))
-    told = Sweep(started, finished, outcome.partial, plan.source, plan.ruleset.digest, tuple(plan.profiles),
-                 bool(plan.only or plan.skip), judged_by(plan.ruleset, version("cluster-muster")), who())
+    told = SweepRecord(started, finished, outcome.partial, plan.source, plan.ruleset.digest, tuple(plan.profiles),
+                       bool(plan.only or plan.skip), judged_by(plan.ruleset, version("cluster-muster")), who())
     try:
         with opened(folder, make=True) as held:
             known = record(held, told, outcome.assessed.reports, found)
@@ -332,7 +332,7 @@ def _stored(folder: Path, plan: Plan, outcome: Outcome, found: Mapping[str, Read
     return replace(outcome, assessed=replace(outcome.assessed, reports=known))
 
 
-def show(plan: Plan, outcome: Outcome, form: str) -> None:
+def show(plan: SweepPlan, outcome: SweepResult, form: str) -> None:
     """Prints the sweep on standard output in the given form."""
     from healthcheck.report import document
 

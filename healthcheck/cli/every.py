@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.check import Live, ended, show
+from healthcheck.cli.check import LiveSweeps, ended, show
 from healthcheck.model.outcome import NodeReport
 from healthcheck.report.document import summary
 from inventory.errors import MusterError
 
 if TYPE_CHECKING:
-    from healthcheck.sweep.sweep import Outcome, Plan
+    from healthcheck.sweep.sweep import SweepPlan, SweepResult
 
 Shown = frozenset[tuple[object, ...]]
 
 
-def rounds(planned: Callable[[], Plan], look: Live, form: str, every: float, count: int | None) -> int:
+def rounds(planned: Callable[[], SweepPlan], look: LiveSweeps, form: str, every: float, count: int | None) -> int:
     """Sweeps every so many seconds, `count` times or until interrupted; returns the exit code of the last sweep.
 
     The plan is made anew for each, so that an edited inventory counts; where that fails, the plan before it is used and the reason
@@ -71,7 +71,7 @@ def rounds(planned: Callable[[], Plan], look: Live, form: str, every: float, cou
         look.close()
 
 
-def _again(planned: Callable[[], Plan], plan: Plan) -> Plan:
+def _again(planned: Callable[[], SweepPlan], plan: SweepPlan) -> SweepPlan:
     try:
         return planned()
     except MusterError as error:
@@ -79,7 +79,7 @@ def _again(planned: Callable[[], Plan], plan: Plan) -> Plan:
         return plan
 
 
-def _shown(outcome: Outcome) -> Shown:
+def _shown(outcome: SweepResult) -> Shown:
     """What makes two pages differ: states, stages, whether a node counts, the status of each rule and what it found wrong; not figures
     that differ with every look."""
     return frozenset(_signature(report) for report in outcome.assessed.reports)
@@ -90,6 +90,6 @@ def _signature(report: NodeReport) -> tuple[object, ...]:
     return report.node, report.state, report.stage, report.in_service, results
 
 
-def _unchanged(outcome: Outcome) -> str:
+def _unchanged(outcome: SweepResult) -> str:
     counts = ", ".join(f"{number} {state}" for state, number in summary(outcome.assessed.reports).items() if number)
     return f"{outcome.started}  {outcome.seconds:.1f} s  {counts}  (as before)"

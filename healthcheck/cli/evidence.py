@@ -77,7 +77,7 @@ def evidence(
     transport = _transport(local)
     probes = kit.look_probes(target)
     recording = kit.ask(target, probes, transport, 60.0)
-    looked = saved.Manifest(
+    looked = saved.SweepManifest(
         saved.timestamp(started), saved.timestamp(time.time()), False, chosen.source, (target,), sku, (), (), ruleset.digest,
         probes.to_json(),
     )

@@ -12,7 +12,7 @@ import click
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.forms import read
-from healthcheck.kernellog.model import Entry
+from healthcheck.kernellog.model import CatalogueEntry
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -30,7 +30,7 @@ def explain_kernel(asked: str | None, folders: list[Path], form: str) -> None:
     click.echo(json.dumps(document, indent=1) if form == "json" else _text(document))
 
 
-def _knowing(asked: str, catalogue: Catalogue) -> Entry | None:
+def _knowing(asked: str, catalogue: Catalogue) -> CatalogueEntry | None:
     """The entry that knows a line, with or without the time and the names that a log has in front of it."""
     said = [line.text for log in read(f"{asked}\n".encode(errors="surrogateescape"), "the line") for line in log.lines]
     return next(filter(None, map(catalogue.find, said)), None)
@@ -50,7 +50,7 @@ def _all(catalogue: Catalogue, form: str) -> None:
         click.echo(f"{entry.id:<{width}}  {'disabled' if entry.disabled else entry.severity.value:<8}  {entry.meaning}")
 
 
-def _document(entry: Entry) -> dict[str, Any]:
+def _document(entry: CatalogueEntry) -> dict[str, Any]:
     return {
         "id": entry.id, "class": entry.group, "from": [emitter.id for emitter in entry.emitters],
         "begins": [emitter.begins for emitter in entry.emitters if emitter.begins], "severity": entry.severity.value,

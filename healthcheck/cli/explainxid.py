@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action, Entry, Kind, Repeat, SwitchEntry, XidTable
+from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action, SwitchEntry, SxidReach, XidEntry, XidRepeat, XidTable
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -46,15 +46,15 @@ def explain_xid(kind: str, number: str | None, table: XidTable | None, form: str
     click.echo(json.dumps(document, indent=1) if form == "json" else _text(kind, document))
 
 
-def _name(entry: Entry | SwitchEntry) -> str:
-    return f"{entry.mnemonic}: " if isinstance(entry, Entry) and entry.mnemonic not in ("", "-") else ""
+def _name(entry: XidEntry | SwitchEntry) -> str:
+    return f"{entry.mnemonic}: " if isinstance(entry, XidEntry) and entry.mnemonic not in ("", "-") else ""
 
 
 def _rule(action: Action) -> str:
     return "kernel-xid" if action in SERIOUS else "kernel-xid-watch" if action in WATCHED else _RULES[action]
 
 
-def _document(entry: Entry | SwitchEntry, table: XidTable) -> dict[str, Any]:
+def _document(entry: XidEntry | SwitchEntry, table: XidTable) -> dict[str, Any]:
     ends = table.ending(entry.action, entry.ends)
     shared = {
         "meaning": entry.meaning, "gpud": entry.gpud or None, "action": entry.action.value, "owner": entry.owner.value,
@@ -63,7 +63,7 @@ def _document(entry: Entry | SwitchEntry, table: XidTable) -> dict[str, Any]:
         "overrides": list(entry.overridden),
     }
     if isinstance(entry, SwitchEntry):
-        rule = "kernel-sxid" if entry.kind in (Kind.ALWAYS_FATAL, Kind.POTENTIALLY_FATAL) else "kernel-sxid-watch"
+        rule = "kernel-sxid" if entry.kind in (SxidReach.ALWAYS_FATAL, SxidReach.POTENTIALLY_FATAL) else "kernel-sxid-watch"
         return {"sxid": entry.number, "kind": entry.kind.value, **shared, "rule": rule, "dated": table.sxids_dated}
     special = {
         name: {"meaning": other.meaning, "action": other.action.value, "owner": other.owner.value,
@@ -78,7 +78,7 @@ def _document(entry: Entry | SwitchEntry, table: XidTable) -> dict[str, Any]:
     }
 
 
-def _repeat(repeat: Repeat) -> dict[str, Any]:
+def _repeat(repeat: XidRepeat) -> dict[str, Any]:
     return {
         "id": repeat.id, "says": _says(repeat), "why": repeat.why, "action": repeat.action.value, "count": repeat.count,
         "hours": repeat.hours, "same": repeat.same,
@@ -89,7 +89,7 @@ def _repeat(repeat: Repeat) -> dict[str, Any]:
     }
 
 
-def _says(repeat: Repeat) -> str:
+def _says(repeat: XidRepeat) -> str:
     where = "one GPC and TPC of a GPU" if repeat.same == "tpc" else "one GPU"
     return f"{repeat.count} bursts on {where} within {repeat.hours:g} h: {repeat.action.value}"
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.gate import locate
-from healthcheck.gate.decide import Answer, Gate, Why, answer, worst
+from healthcheck.gate.decide import Gate, GateDecision, Why, answer, worst
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from healthcheck.gate.reading import Snapshot
+    from healthcheck.gate.reading import GateSnapshot
     from healthcheck.gate.spares import Filled
 
 PLACES = {
@@ -99,7 +99,7 @@ def gate(
         from healthcheck.gate.hostfile import read_hosts
 
         rests = read_hosts(Path(hostfile))
-    held: Snapshot | None = None
+    held: GateSnapshot | None = None
     filled: Filled | None = None
     names: Sequence[str] = tuple(rests)
     now = time.time()
@@ -113,7 +113,7 @@ def gate(
         said = _barred(Gate.UNSURE, trouble)
     except locate.Forged as trouble:
         said = _barred(Gate.CLOSED, trouble)
-    look: Callable[[Sequence[str]], Answer] | None = None
+    look: Callable[[Sequence[str]], GateDecision] | None = None
     if quick:
         from healthcheck.cli.gatequick import Quick
 
@@ -123,7 +123,7 @@ def gate(
         if said.gate is Gate.OPEN or (write_hostfile is not None and rest and all(why.node for why in said.whys)):
             shown = look(rest)
             whys = (*said.whys, *shown.whys)
-            said = Answer(worst(whys) if said.whys else shown.gate, whys, (*said.notices, *shown.notices))
+            said = GateDecision(worst(whys) if said.whys else shown.gate, whys, (*said.notices, *shown.notices))
     if write_hostfile is not None and held is not None and all(why.node for why in said.whys):
         from healthcheck.gate.filling import filling
 
@@ -138,7 +138,7 @@ def gate(
     return said.gate.value
 
 
-def _expanded(text: str, held: Snapshot) -> tuple[str, ...]:
+def _expanded(text: str, held: GateSnapshot) -> tuple[str, ...]:
     """The nodes of a node set, with the groups of the snapshot; none of an empty text."""
     if not text.strip():
         return ()
@@ -151,11 +151,11 @@ def _expanded(text: str, held: Snapshot) -> tuple[str, ...]:
     return expand(text, held.groups(), held.names())
 
 
-def _barred(gate: Gate, trouble: Exception) -> Answer:
-    return Answer(gate, (Why("", gate, str(trouble), ""),))
+def _barred(gate: Gate, trouble: Exception) -> GateDecision:
+    return GateDecision(gate, (Why("", gate, str(trouble), ""),))
 
 
-def _show(said: Answer, number: int, held: Snapshot | None, now: float, filled: Filled | None, as_json: bool) -> None:
+def _show(said: GateDecision, number: int, held: GateSnapshot | None, now: float, filled: Filled | None, as_json: bool) -> None:
     from healthcheck.gate import wording
 
     if as_json:

@@ -91,7 +91,7 @@ def fetch(source: str | None, folder: str | None, keys: str | None) -> int:
     from healthcheck.gate import locate
     from healthcheck.gate.fetch import SOURCE, source_in
     from healthcheck.gate.fetch import fetch as fetched
-    from healthcheck.gate.snapshot import Refused
+    from healthcheck.gate.snapshot import SnapshotRefused
 
     found = source or source_in()
     if found is None:
@@ -99,7 +99,7 @@ def fetch(source: str | None, folder: str | None, keys: str | None) -> int:
     at = locate.folder(folder)
     try:
         click.echo(fetched(found, at, locate.trusted(keys)))
-    except Refused as error:
+    except SnapshotRefused as error:
         raise CertificateError(str(error)) from None
     except OSError as error:
         raise CertificateError(f"{error.filename or at}: {error.strerror or error}") from None

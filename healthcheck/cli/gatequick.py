@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from healthcheck.gate.decide import Answer, Gate, Notice, Why, worst
+from healthcheck.gate.decide import Gate, GateDecision, Notice, Why, worst
 from healthcheck.model.outcome import NodeReport, Severity, Status, exit_code, unknowns
 from inventory.errors import UsageError
 
@@ -22,14 +22,14 @@ class Quick:
     rules: str | None
     sku: str | None
 
-    def __call__(self, names: Sequence[str]) -> Answer:
+    def __call__(self, names: Sequence[str]) -> GateDecision:
         """The answer by what these nodes show now; raises UsageError."""
         return _look(names, self.local, self.inventory, self.rules, self.sku)
 
 
-def _look(names: Sequence[str], local: bool, inventory: str | None, rules: str | None, sku: str | None) -> Answer:
+def _look(names: Sequence[str], local: bool, inventory: str | None, rules: str | None, sku: str | None) -> GateDecision:
     """An UNKNOWN is worth what the profile says, and where it allows one that is told."""
-    from healthcheck.cli.check import Live, choose
+    from healthcheck.cli.check import LiveSweeps, choose
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.sweep import sweep
@@ -39,8 +39,8 @@ def _look(names: Sequence[str], local: bool, inventory: str | None, rules: str |
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
     chosen = choose(None if local else ",".join(names), inventory, local, False, ruleset)
-    plan = sweep.Plan(chosen, ruleset, sku, chosen.source, (), (), (PROFILE,))
-    live = Live(local, _TIMEOUT_S, 256, None, None, None, quiet=True)
+    plan = sweep.SweepPlan(chosen, ruleset, sku, chosen.source, (), (), (PROFILE,))
+    live = LiveSweeps(local, _TIMEOUT_S, 256, None, None, None, quiet=True)
     whys: list[Why] = []
     notices: list[Notice] = []
     for report in live(plan).assessed.reports:
@@ -52,7 +52,7 @@ def _look(names: Sequence[str], local: bool, inventory: str | None, rules: str |
             first = f"{passed[0].rule}: {passed[0].reason}"
             told = f"looked at now: {len(passed)} rules could not be judged, which profile {PROFILE} allows; {first}"
             notices.append(Notice((name,), told))
-    return Answer(worst(whys), tuple(whys), tuple(notices))
+    return GateDecision(worst(whys), tuple(whys), tuple(notices))
 
 
 def _said(report: NodeReport) -> str:

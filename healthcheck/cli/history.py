@@ -16,7 +16,7 @@ from inventory.errors import UsageError
 
 if TYPE_CHECKING:
     from healthcheck.model.problem import Problem
-    from healthcheck.store.history import Seat, Spell
+    from healthcheck.store.history import ComponentLocation, Spell
 
 _DAY = 86400.0
 
@@ -113,7 +113,7 @@ def _print(found: list[Problem], states: list[Spell]) -> None:
         click.echo("nothing was wrong")
 
 
-def _print_seats(found: list[Seat], form: str) -> None:
+def _print_seats(found: list[ComponentLocation], form: str) -> None:
     for seat in found:
         if form == "jsonl":
             click.echo(json.dumps({"schema": "muster.seat/1", **vars(seat)}))

@@ -16,9 +16,9 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from healthcheck.model.verdict import Known
+    from healthcheck.model.verdict import StoredIncident
     from healthcheck.store.file import Store
-    from healthcheck.store.marks import Mark
+    from healthcheck.store.marks import CordonMark
 
 _STATE = click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 _FORM = click.option("--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True)
@@ -124,7 +124,7 @@ def close(number: int, reason: str | None, state: str | None) -> None:
     click.echo(f"incident {number} is closed; next: muster check --store && muster triage --apply")
 
 
-def _one(store: Store, number: int) -> Known:
+def _one(store: Store, number: int) -> StoredIncident:
     from healthcheck.store.incidents import incidents
 
     for one in incidents(store):
@@ -133,13 +133,13 @@ def _one(store: Store, number: int) -> Known:
     raise UsageError(f"there is no incident {number}; see: muster incident list --since 30d")
 
 
-def _held(store: Store) -> Mapping[int, Mapping[str, Mark]]:
+def _held(store: Store) -> Mapping[int, Mapping[str, CordonMark]]:
     """By incident and node, the cordons that are open in its name."""
-    from healthcheck.store.marks import Mark
+    from healthcheck.store.marks import CordonMark
 
-    found: dict[int, dict[str, Mark]] = {}
+    found: dict[int, dict[str, CordonMark]] = {}
     for incident, node, number, named in store.rows(
             "SELECT verdict.incident, cordon.node, cordon.id, cordon.store FROM cordon JOIN verdict ON verdict.id = cordon.verdict "
             "WHERE cordon.ended IS NULL AND verdict.incident IS NOT NULL"):
-        found.setdefault(incident, {})[node] = Mark(named, number)
+        found.setdefault(incident, {})[node] = CordonMark(named, number)
     return found

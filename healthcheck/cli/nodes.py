@@ -14,9 +14,9 @@ from inventory.cli.span import span
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
-    from healthcheck.report.nodes import Paint, Row
+    from healthcheck.report.nodes import NodeRow, Paint
     from healthcheck.store.file import Store
-    from healthcheck.triage.policy import Policy
+    from healthcheck.triage.policy import TriagePolicy
     from inventory.model import Inventory
 
 _STATES = ("unhealthy", "unknown", "degraded", "healthy", "never-seen")
@@ -96,12 +96,12 @@ def nodes(
 
 
 def _rows(
-    store: Store, there: Inventory | None, text: str | None, policy: Policy, now: float, stale_s: float,
-) -> tuple[list[Row], list[str]]:
+    store: Store, there: Inventory | None, text: str | None, policy: TriagePolicy, now: float, stale_s: float,
+) -> tuple[list[NodeRow], list[str]]:
     """A row for each node that is meant, in natural order, and the nodes that only the store knows."""
     from healthcheck.report.nodes import row
     from healthcheck.store.history import known_nodes, newest_spells
-    from healthcheck.store.rmas import State, alarms, rmas
+    from healthcheck.store.rmas import RmaState, alarms, rmas
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
     from healthcheck.triage.gather import gather
@@ -131,7 +131,7 @@ def _rows(
     past_rmas = rmas(store)
     away: dict[str, list[str]] = {}
     for one in past_rmas:
-        if one.state is not State.RETURNED:
+        if one.state is not RmaState.RETURNED:
             away.setdefault(one.node, []).append(f"{one.id}:{one.state.value}")
     wrong = alarms(store, past_rmas)
     alarm = {one.node: wrong[one.id] for one in past_rmas if one.id in wrong}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from healthcheck.model.recording import Recording
     from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.scrub import Scrubbed
-    from healthcheck.sweep.saved import Manifest
-    from healthcheck.sweep.sweep import Plan
+    from healthcheck.sweep.saved import SweepManifest
+    from healthcheck.sweep.sweep import SweepPlan
 
 _NO_RESTS: Mapping[str, None] = MappingProxyType({})
 _FIRST_PERSON = 1000    # the first user id that distributions give to people
@@ -104,10 +104,10 @@ def record(
     return 3 if failure is not None else 0
 
 
-def _plan(node: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset) -> tuple[Plan, list[str]]:
+def _plan(node: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset) -> tuple[SweepPlan, list[str]]:
     """The plan for the one node, and the names of the inventory's other nodes."""
     from healthcheck.cli.check import choose
-    from healthcheck.sweep.sweep import Plan
+    from healthcheck.sweep.sweep import SweepPlan
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
 
@@ -116,10 +116,10 @@ def _plan(node: str | None, inventory: str | None, local: bool, sku: str | None,
         raise UsageError(f"{node} names {len(chosen)} nodes; a recording is of one")
     path = find_inventory(inventory)
     siblings = list(load_inventory(path, ruleset.skus).nodes) if path is not None else []
-    return Plan(tuple(chosen), ruleset, sku, chosen.source), siblings
+    return SweepPlan(tuple(chosen), ruleset, sku, chosen.source), siblings
 
 
-def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> tuple[Recording, Recording | None, Manifest]:
+def _look(plan: SweepPlan, local: bool, timeout: float | None, state: str | None) -> tuple[Recording, Recording | None, SweepManifest]:
     """One sweep of one node, which is kept here and nowhere else."""
     from healthcheck.report.progress import progress
     from healthcheck.store.repairs import words_in
@@ -147,12 +147,12 @@ def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> 
 
         def __init__(self) -> None:
             self.looks: list[tuple[Recording, Recording | None]] = []
-            self.manifest: Manifest | None = None
+            self.manifest: SweepManifest | None = None
 
         def add(self, recording: Recording, previous: Recording | None) -> None:
             self.looks.append((recording, previous))
 
-        def finish(self, manifest: Manifest) -> None:
+        def finish(self, manifest: SweepManifest) -> None:
             self.manifest = manifest
 
     transport: Transport
@@ -172,7 +172,7 @@ def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> 
     return *kept.looks[0], kept.manifest
 
 
-def _differences(plan: Plan, recording: Recording, previous: Recording | None, made: Scrubbed) -> Iterable[tuple[str, str, str]]:
+def _differences(plan: SweepPlan, recording: Recording, previous: Recording | None, made: Scrubbed) -> Iterable[tuple[str, str, str]]:
     """Rules that say another thing of the replaced recording: (rule, before, after). Scrubbing must not change a fact."""
     from healthcheck.sweep.assess import Assessment
 

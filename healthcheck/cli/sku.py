@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from healthcheck.model.recording import Recording
     from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.ruleset.sku import Sku
-    from healthcheck.sweep.saved import Manifest
+    from healthcheck.sweep.saved import SweepManifest
 
 _RULES = click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
 _FORMAT = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
@@ -175,7 +175,7 @@ def _validate(text: str, rules: str | None) -> None:
         load_ruleset([*rulesfolder.folders(rules), Path(folder)])
 
 
-def _saved(folder: str, nodes: str | None) -> tuple[list[Recording], Manifest]:
+def _saved(folder: str, nodes: str | None) -> tuple[list[Recording], SweepManifest]:
     from healthcheck.sweep.saved import load_manifest, recordings
     from inventory.discover import from_names
 
@@ -192,7 +192,7 @@ def _saved(folder: str, nodes: str | None) -> tuple[list[Recording], Manifest]:
 
 def _swept(
     nodes: str | None, inventory: str | None, local: bool, timeout: float | None, fanout: int, ruleset: Ruleset,
-) -> tuple[list[Recording], Manifest]:
+) -> tuple[list[Recording], SweepManifest]:
     """One sweep, kept in memory; the newest looks of the state folder stay as they are."""
     from healthcheck.cli.check import choose
     from healthcheck.report.progress import progress
@@ -205,12 +205,12 @@ def _swept(
 
         def __init__(self) -> None:
             self.looks: list[Recording] = []
-            self.manifest: Manifest | None = None
+            self.manifest: SweepManifest | None = None
 
         def add(self, recording: Recording, previous: Recording | None) -> None:
             self.looks.append(recording)
 
-        def finish(self, manifest: Manifest) -> None:
+        def finish(self, manifest: SweepManifest) -> None:
             self.manifest = manifest
 
     plan_nodes = choose(nodes, inventory, local, False, ruleset)
@@ -224,7 +224,7 @@ def _swept(
 
         transport = RemoteTransport()
     kept = Kept()
-    plan = sweep.Plan(plan_nodes, ruleset, None, plan_nodes.source)
+    plan = sweep.SweepPlan(plan_nodes, ruleset, None, plan_nodes.source)
     sweep.live(plan, transport, sweep.limits(timeout, fanout), progress(len(plan_nodes), "sku learn"), saver=kept)
     if kept.manifest is None or kept.manifest.partial:
         raise KeyboardInterrupt

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from healthcheck.baseline.forms import read
 from healthcheck.explain import kernel, smi, smitext
-from healthcheck.explain.model import MOST_QUOTES, Cause, Told
+from healthcheck.explain.model import MOST_QUOTES, Cause, RawExplanation
 from healthcheck.explain.recognise import Opened
 from healthcheck.joblog.meaning import Sure
 from healthcheck.joblog.sayings import Saying, find
@@ -42,7 +42,7 @@ _FAILED_UNIT = re.compile(r"(?:×|●|x|\*) (nvidia-(?:fabricmanager|persistence
 _MODULE = re.compile(r"NVRM version: NVIDIA UNIX [^\n]{0,60}Kernel Module[^\n]{0,20}? (\d{3,4}\.\d{1,4}(?:\.\d{1,4})?) ")
 
 
-def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> Told:
+def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> RawExplanation:
     """What is wrong by the report."""
     lines, text = opened.lines, opened.text
     causes = kernel.explain(opened.logs, lines, ruleset, now, max(0, text.find("\ndmesg")))
@@ -50,7 +50,7 @@ def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: fl
     known = {(cause.subject, cause.by) for cause in causes}
     causes += [replace(cause, sure=Sure.LIKELY, meaning=f"{cause.meaning} (in the log files, mostly of an earlier boot)")
                for cause in _before(opened, ruleset, now) if (cause.subject, cause.by) not in known]
-    gpus = Told([], [], "no log of nvidia-smi")
+    gpus = RawExplanation([], [], "no log of nvidia-smi")
     if log := smitext.log(text):
         gpus = smi.explain(log, lines, ruleset, now, text.find(smitext.BANNER))
         unread += gpus.unread
@@ -62,7 +62,7 @@ def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: fl
     # Of a service whose version is wrong, that it failed and what it logged is told by that.
     refused = any(cause.by.endswith("fabric-manager-version") for cause in versions)
     services = [replace(cause, symptom=refused and "abric" in cause.subject) for cause in (*_fabric(opened), *_services(opened))]
-    return Told([*causes, *gpus.causes, *versions, *services, *_buses(opened)], unread, gpus.about, gpus.cannot_show)
+    return RawExplanation([*causes, *gpus.causes, *versions, *services, *_buses(opened)], unread, gpus.about, gpus.cannot_show)
 
 
 def _section(text: str, start: int) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from healthcheck.explain.model import LONGEST_QUOTE, MOST_QUOTES, Cause, Quote
-from healthcheck.explain.quoting import Lines
+from healthcheck.explain.quoting import LineIndex
 from healthcheck.joblog.charges import Charge, charges
 from healthcheck.joblog.kinds import ABSENT
-from healthcheck.joblog.meaning import Accused
-from healthcheck.joblog.model import JobLog, Kind
+from healthcheck.joblog.meaning import Culprit
+from healthcheck.joblog.model import JobEventKind, JobLog
 from inventory.text import clean
 
 LOOKED_FOR = (
@@ -29,7 +29,7 @@ _MOST_SUBJECTS = 4
 _NAMED = 6              # of many subjects so many are named
 
 
-def explain(log: JobLog, lines: Lines) -> list[Cause]:
+def explain(log: JobLog, lines: LineIndex) -> list[Cause]:
     """The causes in a job's log, which `healthcheck.joblog.read` has read from the text of these lines."""
     return [_cause(charge, lines) for charge in _folded(charges(log))]
 
@@ -38,10 +38,10 @@ def _folded(found: Sequence[Charge]) -> Iterator[Charge | _Many]:
     """The charges, many of the same meaning as one."""
     alike: dict[tuple[str, bool, bool], list[Charge]] = {}
     for charge in found:
-        worded = charge.kind in (Kind.EXCEPTION, Kind.TIMEOUT) and bool(charge.words)
+        worded = charge.kind in (JobEventKind.EXCEPTION, JobEventKind.TIMEOUT) and bool(charge.words)
         alike.setdefault((charge.told.id, charge.symptom, worded), []).append(charge)
     for (_, _, worded), of in alike.items():
-        if of[0].told.accuses is Accused.PEER or worded:
+        if of[0].told.accuses is Culprit.PEER or worded:
             yield from of[:_MOST_SUBJECTS]
         elif len(of) <= _MOST_SUBJECTS:
             yield from of
@@ -59,14 +59,14 @@ class _Many:
         self.subject = f"{len(names)} of them ({', '.join(filter(None, names[:_NAMED]))}{', ...' if len(names) > _NAMED else ''})"
 
 
-def _cause(given: Charge | _Many, lines: Lines) -> Cause:
+def _cause(given: Charge | _Many, lines: LineIndex) -> Cause:
     charge = given.charge if isinstance(given, _Many) else given
     told = charge.told
     subject = given.subject if isinstance(given, _Many) else charge.who.label
     words = told.meaning
     if charge.why:
         words += f": {charge.why}"
-    elif charge.kind in (Kind.EXCEPTION, Kind.TIMEOUT) and charge.words and told is not ABSENT:
+    elif charge.kind in (JobEventKind.EXCEPTION, JobEventKind.TIMEOUT) and charge.words and told is not ABSENT:
         words, subject = f"{words}: {charge.words}", _some(charge)
     elif charge.words:
         words += f" ({charge.words})"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from healthcheck.baseline.book import KERNEL_BASELINE
 from healthcheck.explain import judging
 from healthcheck.explain.model import Cause
-from healthcheck.explain.quoting import Lines
+from healthcheck.explain.quoting import LineIndex
 from healthcheck.explain.savedlog import in_its_words, judged, recording
-from healthcheck.kernellog.model import Log
+from healthcheck.kernellog.model import BootLog
 from healthcheck.ruleset.ruleset import Ruleset
 
 LOOKED_FOR = (
@@ -22,7 +22,7 @@ CANNOT_SHOW = (
 )
 
 
-def explain(logs: Sequence[Log], lines: Lines, ruleset: Ruleset, now: float, start: int = 0) -> list[Cause]:
+def explain(logs: Sequence[BootLog], lines: LineIndex, ruleset: Ruleset, now: float, start: int = 0) -> list[Cause]:
     """The causes in these boots of one file, whose kernel log stands behind `start`; `now` is the clock of this look (epoch seconds)."""
     rules = [rule for rule in judged(ruleset.rules) if KERNEL_BASELINE not in rule.fact_names]
     by_id = {rule.id: rule for rule in rules}
@@ -34,7 +34,7 @@ def explain(logs: Sequence[Log], lines: Lines, ruleset: Ruleset, now: float, sta
     return found
 
 
-def unread(logs: Sequence[Log]) -> list[str]:
+def unread(logs: Sequence[BootLog]) -> list[str]:
     """What of the log is known to be missing: that its start is not there is ordinary, and told by `CANNOT_SHOW`."""
     ordinary = ("the start of this boot is missing", "it gives no times", "its times are of a clock", "the last line has no end")
     return list(dict.fromkeys(caveat for log in logs for caveat in log.caveats if not caveat.startswith(ordinary)))

@@ -13,7 +13,7 @@ MOST_QUOTES = 3
 LONGEST_QUOTE = 300
 
 
-class Form(Enum):
+class FileKind(Enum):
     """The kinds of files that are known; the value is how a person calls one."""
 
     KERNEL = "kernel log"
@@ -62,7 +62,7 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Told:
+class RawExplanation:
     """What the reader of one form makes of a file, before it is ranked: see `Explained`. `cannot_show` adds to what holds for the form."""
 
     causes: list[Cause]
@@ -76,7 +76,7 @@ class Explained:
     """What one file says. `looked_for` and `cannot_show` are what 'nothing found' means; `unread` is what of it could not be read."""
 
     name: str
-    form: Form
+    form: FileKind
     about: str
     causes: tuple[Cause, ...]
     looked_for: tuple[str, ...]

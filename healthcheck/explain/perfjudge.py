@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from healthcheck.burnin.nccltests import check
-from healthcheck.burnin.nccltests.model import Row, Run
+from healthcheck.burnin.nccltests.model import NcclRow, NcclRun
 from healthcheck.explain.model import Cause, Quote
-from healthcheck.explain.quoting import Lines
+from healthcheck.explain.quoting import LineIndex
 from healthcheck.joblog.meaning import Sure
 from healthcheck.model.outcome import Owner, Severity
 from inventory.text import clean
@@ -36,13 +36,13 @@ _WITHIN: tuple[tuple[str, float, float], ...] = (
 _ONE_ADAPTER = 50.0     # GB/s that one adapter of 400 Gbit/s carries; nccl-tests #267 and #290: 46 to 49
 
 
-def explain(run: Run, lines: Lines) -> list[Cause]:
+def explain(run: NcclRun, lines: LineIndex) -> list[Cause]:
     """What is wrong with it; `lines` are those of the output."""
     return [*_wrong(run, lines), *_failed(run, lines), *_few_ranks(run, lines), *_slow(run, lines), *_uneven(run, lines),
             *_untrue(run, lines)]
 
 
-def about(run: Run) -> str:
+def about(run: NcclRun) -> str:
     """What was run, and the best it reached at its largest size."""
     said = [run.test or "nccl-tests"]
     if run.ranks:
@@ -59,11 +59,11 @@ def _cause(subject: str, meaning: str, sure: Sure, severity: Severity, owner: Ow
     return Cause(subject, meaning, sure, severity, owner, remedy, f"nccl-tests {by}", tuple(quotes[:3]), count, symptom)
 
 
-def _quote(row: Row, lines: Lines) -> Quote:
+def _quote(row: NcclRow, lines: LineIndex) -> Quote:
     return lines.line(row.line) if row.line else Quote(0, f"size {row.size}")
 
 
-def _wrong(run: Run, lines: Lines) -> Iterator[Cause]:
+def _wrong(run: NcclRun, lines: LineIndex) -> Iterator[Cause]:
     rows = [row for row in run.rows if any(half.wrong for half in row.halves)]
     bounds = run.bounds
     if rows or (bounds is not None and not bounds.okay):
@@ -78,7 +78,7 @@ def _wrong(run: Run, lines: Lines) -> Iterator[Cause]:
             "and tested (dcgmi diag -r 4), and replaced if it comes back.", "wrong", quotes, max(1, len(rows)))
 
 
-def _failed(run: Run, lines: Lines) -> Iterator[Cause]:
+def _failed(run: NcclRun, lines: LineIndex) -> Iterator[Cause]:
     if run.failures:
         yield _cause(_on(run), "The test failed, and says so at its end; the reason stands in NCCL's own lines, where there are some",
                      Sure.CERTAIN, Severity.CRITICAL, Owner.OPERATOR, "Run it again with NCCL_DEBUG=WARN, and explain that output.",
@@ -91,7 +91,7 @@ def _failed(run: Run, lines: Lines) -> Iterator[Cause]:
                      "cut", last)
 
 
-def _few_ranks(run: Run, lines: Lines) -> Iterator[Cause]:
+def _few_ranks(run: NcclRun, lines: LineIndex) -> Iterator[Cause]:
     remedy = "See how it was launched: several runs of fewer ranks look like one (an nccl-tests built without MPI)."
     said = check.ranks(run)
     if run.copies > 1:
@@ -102,7 +102,7 @@ def _few_ranks(run: Run, lines: Lines) -> Iterator[Cause]:
                      Severity.WARNING, Owner.USER, remedy, "ranks", [_quote(max(run.rows, key=lambda row: row.size), lines)])
 
 
-def _untrue(run: Run, lines: Lines) -> Iterator[Cause]:
+def _untrue(run: NcclRun, lines: LineIndex) -> Iterator[Cause]:
     slips = check.slips(run)
     if slips:
         yield _cause(_on(run), f"The figures contradict each other: algbw is not size over time at {len(slips)} of {len(run.rows)} sizes",
@@ -118,7 +118,7 @@ def _untrue(run: Run, lines: Lines) -> Iterator[Cause]:
                      "Run it with -c 1 or more.", "unverified", [])
 
 
-def _slow(run: Run, lines: Lines) -> Iterator[Cause]:
+def _slow(run: NcclRun, lines: LineIndex) -> Iterator[Cause]:
     large = [row for row in run.rows if row.size >= _LARGE and row.halves]
     if not large or check.collective(run) != "all_reduce":
         return
@@ -145,7 +145,7 @@ def _slow(run: Run, lines: Lines) -> Iterator[Cause]:
             "slow-between", [_quote(best, lines)])
 
 
-def _uneven(run: Run, lines: Lines) -> Iterator[Cause]:
+def _uneven(run: NcclRun, lines: LineIndex) -> Iterator[Cause]:
     large = [row for row in run.rows if row.size >= 1 << 28 and row.halves]
     rates = [max(half.busbw for half in row.halves) for row in large]
     if len(large) < 3 or not max(rates):
@@ -159,11 +159,11 @@ def _uneven(run: Run, lines: Lines) -> Iterator[Cause]:
                      "dip", [_quote(row, lines) for row in dips[:3]], len(dips))
 
 
-def _gpu(run: Run) -> str:
+def _gpu(run: NcclRun) -> str:
     return run.devices[0].name if run.devices else ""
 
 
-def _on(run: Run) -> str:
+def _on(run: NcclRun) -> str:
     hosts = sorted(run.hosts)
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} nodes ({hosts[0]}, ...)" if hosts else ""
     return clean(", ".join(filter(None, (run.test, where))), 200)

@@ -13,7 +13,7 @@ _TIME = re.compile(r"\[ {0,12}\d{1,12}\.\d{1,9}\] ")
 _MARKED = 1 << 12       # lines between two marks
 
 
-class Lines:
+class LineIndex:
     """The text of a file, and the number of the line at any place in it; numbers are counted from marks that are set once."""
 
     def __init__(self, text: str) -> None:

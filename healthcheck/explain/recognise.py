@@ -15,12 +15,12 @@ from healthcheck.baseline.forms import read
 from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
 from healthcheck.burnin.nccltests import forms as nccltests
 from healthcheck.burnin.nccltests import jsonread
-from healthcheck.explain.model import Form
-from healthcheck.explain.quoting import Lines
+from healthcheck.explain.model import FileKind
+from healthcheck.explain.quoting import LineIndex
 from healthcheck.facts.dcgm import ROOTS
 from healthcheck.joblog import flight
 from healthcheck.joblog.sayings import Saying, find
-from healthcheck.kernellog.model import Log
+from healthcheck.kernellog.model import BootLog
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
@@ -70,9 +70,9 @@ class Opened:
     path: Path | None = None
 
     @cached_property
-    def lines(self) -> Lines:
+    def lines(self) -> LineIndex:
         """Its text, by lines."""
-        return Lines(self.text)
+        return LineIndex(self.text)
 
     @cached_property
     def document(self) -> Any:
@@ -85,7 +85,7 @@ class Opened:
             return None
 
     @cached_property
-    def logs(self) -> tuple[Log, ...]:
+    def logs(self) -> tuple[BootLog, ...]:
         """The boots of the kernel log that it is, or that it holds; none where no line has the form of a kernel log.
 
         UsageError where it is longer than any kernel log.
@@ -133,7 +133,7 @@ def opened_of(packed: bytes, name: str) -> Opened:
     return Opened(clean(name, 200), data, plain(data)[0], tuple(caveats))
 
 
-def recognise(opened: Opened, sayings: Sequence[Saying] = ()) -> Form:
+def recognise(opened: Opened, sayings: Sequence[Saying] = ()) -> FileKind:
     """What kind of file it is, by its form or by a line that one of the sayings knows.
 
     UsageError for one that is not known, with the kinds that are and the nearest guess.
@@ -142,44 +142,44 @@ def recognise(opened: Opened, sayings: Sequence[Saying] = ()) -> Form:
     if any(test(opened.data) for test, _ in _BINARY):
         raise UsageError(_unknown(opened))
     if _BUG_REPORT in head:
-        return Form.BUG_REPORT
+        return FileKind.BUG_REPORT
     if "<nvidia_smi_log" in head or _QUERIED in head:
-        return Form.SMI
+        return FileKind.SMI
     if flight.looks_like(opened.data):
-        return Form.FLIGHT
+        return FileKind.FLIGHT
     document = opened.document
     if document is not None and (form := _of_json(document)) is not None:
         return form
     if any(f'"{root}"' in head for root in ROOTS):
-        return Form.DCGM
+        return FileKind.DCGM
     if nccltests.looks_like(opened.text):
-        return Form.NCCL_TESTS
+        return FileKind.NCCL_TESTS
     jobs = opened.job_lines()
     kernel = opened.kernel_lines() if not jobs or opened.may_hold_kernel_lines() else 0
     if not jobs and not kernel and next(find(opened.text, sayings), None) is not None:
-        return Form.JOB
+        return FileKind.JOB
     if not jobs and not kernel:
         raise UsageError(_unknown(opened))
-    return Form.JOB if jobs > kernel else Form.KERNEL
+    return FileKind.JOB if jobs > kernel else FileKind.KERNEL
 
 
-def _of_json(document: Any) -> Form | None:
+def _of_json(document: Any) -> FileKind | None:
     if not isinstance(document, Mapping):
         return None
     schema = document.get("schema")
     if schema == "muster.recording/1":
-        return Form.RECORDING
+        return FileKind.RECORDING
     if schema == "muster.check/1":
-        return Form.CHECK
+        return FileKind.CHECK
     if any(isinstance(document.get(root), Mapping) for root in ROOTS):
-        return Form.DCGM
+        return FileKind.DCGM
     if jsonread.is_ours(document):
-        return Form.NCCL_TESTS
+        return FileKind.NCCL_TESTS
     return None
 
 
 def _unknown(opened: Opened) -> str:
-    known = ", ".join(form.value for form in Form)
+    known = ", ".join(form.value for form in FileKind)
     guess = next((said for test, said in _BINARY if test(opened.data)), "")
     guess = guess or next((said for test, said in _NEAR if test(opened.text)), "")
     if not guess and opened.text[:64].lstrip().startswith("{"):

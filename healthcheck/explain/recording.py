@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.explain import judging
-from healthcheck.explain.model import Cause, Told
+from healthcheck.explain.model import Cause, RawExplanation
 from healthcheck.facts.dcgm import DIAGNOSTICS
 from healthcheck.joblog.meaning import Sure
 from healthcheck.model.outcome import NodeReport, Owner, Severity, Status
@@ -28,7 +28,7 @@ DCGM_CANNOT_SHOW = ("tests that were skipped, or not part of the level", "the ke
 _MOST_NODES = 100_000
 
 
-def explain_one(document: Any, name: str, ruleset: Ruleset) -> Told:
+def explain_one(document: Any, name: str, ruleset: Ruleset) -> RawExplanation:
     """The causes in one recording, what of it could not be judged, and whose it is; UsageError where it is none."""
     try:
         recording = from_json(document)
@@ -37,16 +37,16 @@ def explain_one(document: Any, name: str, ruleset: Ruleset) -> Told:
     if NAME.fullmatch(recording.node) is None:
         raise UsageError(f"{short(name)} is not a recording: its node's name is none")
     causes, unread = _of([(recording, None)], (Node(recording.node),), None, ruleset)
-    return Told(causes, unread, f"a look at {recording.node}")
+    return RawExplanation(causes, unread, f"a look at {recording.node}")
 
 
-def explain_sweep(folder: Path, ruleset: Ruleset) -> Told:
+def explain_sweep(folder: Path, ruleset: Ruleset) -> RawExplanation:
     """The same for a folder that `muster check --save` wrote; UsageError where it is none."""
     manifest = load_manifest(folder)
     looks = list(recordings(folder, manifest))
     causes, unread = _of(looks, manifest.nodes, manifest.default_sku, ruleset)
     partial = ["the sweep was interrupted"] if manifest.partial else []
-    return Told(causes, partial + unread, f"a sweep of {len(looks)} nodes, {clean(manifest.started, 40)}")
+    return RawExplanation(causes, partial + unread, f"a sweep of {len(looks)} nodes, {clean(manifest.started, 40)}")
 
 
 def _of(looks: list[tuple[Recording, Recording | None]], nodes: tuple[Node, ...], sku: str | None,
@@ -71,7 +71,7 @@ def _unreached(report: NodeReport) -> Cause:
         Owner.OPERATOR, "Look at its BMC and console; if it is up, muster check NODE says at which stage it fails now.", "reached")
 
 
-def explain_check(document: Mapping[str, Any]) -> Told:
+def explain_check(document: Mapping[str, Any]) -> RawExplanation:
     """The causes that the document of a check tells (`muster check --format json`), and what it could not judge."""
     causes: list[Cause] = []
     unread: list[str] = []
@@ -85,7 +85,7 @@ def explain_check(document: Mapping[str, Any]) -> Told:
                 causes += _told(name, result)
         if node.get("state") == "unknown":
             unread.append(f"{name}: {clean(node.get('reason'), 300)}")
-    return Told(causes, unread, f"a check of {len(listed)} nodes, {clean(document.get('started'), 40)}")
+    return RawExplanation(causes, unread, f"a check of {len(listed)} nodes, {clean(document.get('started'), 40)}")
 
 
 def _told(node: str, result: Mapping[str, Any]) -> list[Cause]:
@@ -104,7 +104,7 @@ def _member(kind: Any, value: Any, usual: Any) -> Any:
     return next((member for member in kind if member.value == value), usual)
 
 
-def explain_dcgm(text: str, ruleset: Ruleset, now: float) -> Told:
+def explain_dcgm(text: str, ruleset: Ruleset, now: float) -> RawExplanation:
     """The causes in what `dcgmi diag -j` printed, whatever its level."""
     probe = DIAGNOSTICS["long"]
     recording = judging.look({probe.id: Capture(Outcome.DONE, exit=0, bytes=len(text), text=text)}, now)
@@ -113,4 +113,4 @@ def explain_dcgm(text: str, ruleset: Ruleset, now: float) -> Told:
              for rule in ruleset.rules if rule.checked.name == "dcgm.diag_long"]
     assessment = judging.report(recording, ruleset, rules, asked=(probe.id,))
     causes = judging.causes(assessment, {rule.id: rule for rule in rules}, lambda lines: ())
-    return Told(causes, judging.untold(assessment), "a run of dcgmi diag")
+    return RawExplanation(causes, judging.untold(assessment), "a run of dcgmi diag")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from healthcheck.baseline.forms import to_kmsg
 from healthcheck.facts.kernel import KMSG, LOG, as_dmesg
-from healthcheck.kernellog.model import Log
+from healthcheck.kernellog.model import BootLog
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.ruleset.rule import Rule
@@ -21,7 +21,7 @@ _WHEN = re.compile(r"\b\d{1,9} (?:s|min|h|d) after boot: ")
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.PASS, Status.SKIPPED)
 
 
-def recording(name: str, log: Log, now: float) -> Recording:
+def recording(name: str, log: BootLog, now: float) -> Recording:
     """The look that would have brought this log, and nothing else; `now` is the head's clock (epoch seconds)."""
     text = to_kmsg(_numbered(log))
     # What is gone before the first record its number says, and the fact counts it.
@@ -30,7 +30,7 @@ def recording(name: str, log: Log, now: float) -> Recording:
     return Recording(name, now, Host("", log.boot, now, 0, "", "", 0.0), None, {LOG.id: capture})
 
 
-def _numbered(log: Log) -> Log:
+def _numbered(log: BootLog) -> BootLog:
     """Numbers of lines become numbers of records, of which the first is 0: what is gone before it the log's caveats say."""
     if log.form == "kmsg":
         return log
@@ -53,7 +53,7 @@ def _of_a_file(rule: Rule) -> Rule:
     return replace(rule, parameters={**rule.parameters, **whole, **({"hours": math.inf} if "hours" in known else {})})
 
 
-def in_its_words(report: NodeReport, log: Log) -> NodeReport:
+def in_its_words(report: NodeReport, log: BootLog) -> NodeReport:
     """The report, its findings' lines as they stand in the file."""
     raw, by_text = {}, {}
     for line, own in zip(log.lines, log.raw, strict=True):

@@ -8,8 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from healthcheck.explain import judging, smitext
-from healthcheck.explain.model import Cause, Told
-from healthcheck.explain.quoting import Lines
+from healthcheck.explain.model import Cause, RawExplanation
+from healthcheck.explain.quoting import LineIndex
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.smi import SMI
@@ -51,7 +51,7 @@ _SAID: Mapping[str, re.Pattern[str]] = MappingProxyType({rule: re.compile(said, 
 }.items()})
 
 
-def explain(text: str, lines: Lines, ruleset: Ruleset, now: float, start: int = 0) -> Told:
+def explain(text: str, lines: LineIndex, ruleset: Ruleset, now: float, start: int = 0) -> RawExplanation:
     """What is wrong with the GPUs of this log, which stands in the file behind `start`."""
     xml = text if "<nvidia_smi_log" in text else smitext.as_xml(text)
     recording = judging.look({SMI.id: Capture(Outcome.DONE, exit=0, bytes=len(xml), text=xml)}, now)
@@ -70,7 +70,7 @@ def explain(text: str, lines: Lines, ruleset: Ruleset, now: float, start: int = 
     model = reading(gpus[0], "model") if gpus else None
     about = f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}" + (f" ({model})" if isinstance(model, str) else "")
     cannot_show = (f"what this nvidia-smi does not print ({', '.join(unprinted)})",) if unprinted else ()
-    return Told(causes, [reason.replace(_WHENCE, "") for reason in unread], about, cannot_show)
+    return RawExplanation(causes, [reason.replace(_WHENCE, "") for reason in unread], about, cannot_show)
 
 
 def _narrow(gpu: Gpu, rule: Rule) -> list[Cause]:
@@ -82,7 +82,7 @@ def _narrow(gpu: Gpu, rule: Rule) -> list[Cause]:
     return [Cause(gpu.name, f"Its PCIe link has {width} lanes of {most}", Sure.CERTAIN, rule.severity, rule.owner, rule.remedy, rule.id)]
 
 
-def _located(cause: Cause, gpus: dict[str, Gpu], lines: Lines, start: int) -> Cause:
+def _located(cause: Cause, gpus: dict[str, Gpu], lines: LineIndex, start: int) -> Cause:
     """The cause with the PCI address of its GPU, and with the lines from which it was read, as far as they are known."""
     gpu = next((known for name, known in gpus.items() if cause.subject == name or cause.subject.startswith(f"{name} ")), None)
     pci = reading(gpu, "pci") if gpu is not None else None

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from healthcheck.exporter import fleet as whole
 from healthcheck.exporter.discovery import discovery
 from healthcheck.exporter.page import Page, text_of
-from healthcheck.exporter.source import Fleet, Source
+from healthcheck.exporter.source import FleetStatus, Source
 from healthcheck.model.exposition import CONTENT_TYPE
 from inventory.model import Node
 
@@ -26,7 +26,7 @@ _INDEX = b"muster exporter: /metrics /healthz /readyz /sd /gate\n"
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
     """One response; its body is in parts."""
 
     status: int
@@ -55,11 +55,11 @@ class Board:
 
     def __init__(
         self, source: Source, page: Page, process: Callable[[], whole.Process], *, inventory: Callable[[], Iterable[Node]] | None = None,
-        port: int | None = None, clock: Callable[[], float] = time.time, gate: Callable[[str, bool], Answer] | None = None,
+        port: int | None = None, clock: Callable[[], float] = time.time, gate: Callable[[str, bool], HttpResponse] | None = None,
     ) -> None:
         self._source, self._page, self._process, self._clock = source, page, process, clock
         self._inventory, self._port, self._gate = inventory, port, gate
-        self._fleet: Fleet | None = None
+        self._fleet: FleetStatus | None = None
         self._until = self._now = 0.0
         self._made: _Made | None = None
         self._looked = time.monotonic()
@@ -96,21 +96,21 @@ class Board:
         """No more refreshing."""
         self._ending.set()
 
-    def answer(self, target: str, *, small: bool) -> Answer:
+    def answer(self, target: str, *, small: bool) -> HttpResponse:
         """What a GET of this target gets, compressed where `small`."""
         path, _, query = target.partition("?")
         if path == "/metrics":
             return self._metrics(small)
         if path == "/healthz":
-            return Answer(200, (b"ok\n",))
+            return HttpResponse(200, (b"ok\n",))
         if path == "/readyz":
             trouble = self._dead() or (self._made.trouble if self._made is not None else "")
-            return Answer(503, (f"{trouble}\n".encode(),)) if trouble else Answer(200, (b"ok\n",))
+            return HttpResponse(503, (f"{trouble}\n".encode(),)) if trouble else HttpResponse(200, (b"ok\n",))
         if path == "/sd":
             return self._discovery(query)
         if path == "/gate" and self._gate is not None:
             return self._gate(query, small)
-        return Answer(200, (_INDEX,)) if path == "/" else Answer(404, (b"no such page; see /\n",))
+        return HttpResponse(200, (_INDEX,)) if path == "/" else HttpResponse(404, (b"no such page; see /\n",))
 
     def text(self) -> str:
         """The page as text."""
@@ -122,20 +122,20 @@ class Board:
         silent = time.monotonic() - self._looked
         return f"nothing could be read for {silent:.0f} s" if silent > _DEAD_S else ""
 
-    def _metrics(self, small: bool) -> Answer:
+    def _metrics(self, small: bool) -> HttpResponse:
         made = self._made
         if made is None or (dead := self._dead()):
-            return Answer(503, (f"{'starting' if made is None else dead}\n".encode(),))
+            return HttpResponse(503, (f"{'starting' if made is None else dead}\n".encode(),))
         own = text_of(whole.process(self._process(), made.seconds, self.pages)).encode()
         if not small:
-            return Answer(200, (made.plain, own), CONTENT_TYPE)
+            return HttpResponse(200, (made.plain, own), CONTENT_TYPE)
         stream = made.stream.copy()
-        return Answer(200, (made.small, stream.compress(own) + stream.flush()), CONTENT_TYPE, gzipped=True)
+        return HttpResponse(200, (made.small, stream.compress(own) + stream.flush()), CONTENT_TYPE, gzipped=True)
 
-    def _discovery(self, query: str) -> Answer:
+    def _discovery(self, query: str) -> HttpResponse:
         if self._inventory is None or self._port is None:
-            return Answer(404, (b"no service discovery here: muster exporter --http-sd PORT, with an inventory\n",))
+            return HttpResponse(404, (b"no service discovery here: muster exporter --http-sd PORT, with an inventory\n",))
         asked = parse_qs(query).get("port", [str(self._port)])[-1]
         if not asked.isascii() or not asked.isdigit() or not 1 <= int(asked[:6]) <= 65535:
-            return Answer(400, (b"port: expected 1 to 65535\n",))
-        return Answer(200, (discovery(self._inventory(), int(asked)).encode(),), "application/json")
+            return HttpResponse(400, (b"port: expected 1 to 65535\n",))
+        return HttpResponse(200, (discovery(self._inventory(), int(asked)).encode(),), "application/json")

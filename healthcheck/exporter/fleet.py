@@ -7,54 +7,58 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from healthcheck.exporter.source import Fleet, Head
-from healthcheck.model.exposition import COUNTER, GAUGE, Family
+from healthcheck.exporter.source import FleetStatus, HeadStatus
+from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily
 from healthcheck.model.recording import Outcome
 
-PROBES = Family("muster_probes", GAUGE, "On how many nodes a probe ended so, by their fresh newest looks.", ("outcome", "probe"))
-PROBE_MEDIAN = Family("muster_probe_median_seconds", GAUGE, "What a probe took on the median node, by the fresh newest looks.", ("probe",))
-PROBE_LONGEST = Family("muster_probe_longest_seconds", GAUGE, "What a probe took where it took longest, by the fresh newest looks.",
-                       ("probe",))
-BREAKER = Family("muster_breaker_open", GAUGE, "Whether triage makes no new isolations until a person closes its breaker.")
-BREAKER_SINCE = Family("muster_breaker_opened_timestamp_seconds", GAUGE, "When the breaker opened, in seconds since 1970; 0 while closed.")
-VERDICTS = Family("muster_verdicts", GAUGE, "Open verdicts of triage, by what jobs may do there and what is to be done.",
-                  ("isolation", "repair"))
-INCIDENTS = Family("muster_incidents", GAUGE, "Open incidents: causes that are not of one node.", ("kind", "owner"))
-SILENCES = Family("muster_silences", GAUGE, "Silences that hold.")
-LEASES = Family("muster_leases", GAUGE, "Leases of nodes for disruptive work that have not ended.")
-RMAS = Family("muster_rmas", GAUGE, "Parts and nodes that are on their way to the vendor and back.")
-UNFINISHED = Family("muster_ledger_unfinished", GAUGE, "Deeds in the ledger of which nobody knows the end.")
-SWEEPS = Family("muster_sweeps_total", COUNTER, "Sweeps that the store has taken.")
-SWEEP_STARTED = Family("muster_sweep_newest_started_timestamp_seconds", GAUGE, "When the newest stored sweep began; 0 for none.")
-SWEEP_SECONDS = Family("muster_sweep_newest_seconds", GAUGE, "How long the newest stored sweep took.")
-SWEEP_NODES = Family("muster_sweep_newest_nodes", GAUGE, "Nodes in the newest stored sweep.")
-SWEEP_UNREACHED = Family("muster_sweep_newest_unreached_nodes", GAUGE, "Nodes that the newest stored sweep did not reach.")
-SWEEP_PARTIAL = Family("muster_sweep_newest_partial", GAUGE, "Whether the newest stored sweep was interrupted.")
-TRIAGE_ENDED = Family("muster_triage_last_run_timestamp_seconds", GAUGE, "When the newest muster triage --apply ended; 0 for none.")
-TRIAGE_SUCCESS = Family("muster_triage_last_run_success", GAUGE, "Whether that run came to its end, and no step of it failed.")
-STORE_BYTES = Family("muster_store_bytes", GAUGE, "The size of the store's file.")
-UP = Family("muster_source_up", GAUGE, "Whether what the exporter is told by could be read; while not, no node is known to be well.")
-INVENTORY = Family("muster_inventory_last_reload_successful", GAUGE, "Whether the inventory could be read as it is now.")
-BUILD = Family("muster_build_info", GAUGE, "What runs here; always 1.", ("python", "version"))
-STALE_AFTER = Family("muster_stale_after_seconds", GAUGE, "The age from which on a node's newest result says nothing any more.")
-READING = Family("muster_exporter_page_seconds", GAUGE, "What it took to make this page, which is made when something has changed.")
-PAGES = Family("muster_exporter_pages_total", COUNTER, "Pages that were made.")
-SERIES = Family("muster_exporter_series", GAUGE, "Series on this page, without what is said of the exporter itself.")
-LEFT_OUT = Family("muster_exporter_series_left_out", GAUGE, "Series that are not on this page, for it would be too long.", ("metric",))
-REFUSED = Family("muster_exporter_refused_connections_total", COUNTER, "Connections that were closed at once, for there were too many.")
-SWEEPER = Family("muster_exporter_sweeper_up", GAUGE, "Whether the process that sweeps for this exporter (--every) runs.")
-SWEEPER_STARTS = Family("muster_exporter_sweeper_starts_total", COUNTER, "How often that process was started.")
-CPU = Family("process_cpu_seconds_total", COUNTER, "Total user and system CPU time spent in seconds.")
-MEMORY = Family("process_resident_memory_bytes", GAUGE, "Resident memory size in bytes.")
-STARTED = Family("process_start_time_seconds", GAUGE, "Start time of the process since unix epoch in seconds.")
-FILES = Family("process_open_fds", GAUGE, "Number of open file descriptors.")
+PROBES = MetricFamily("muster_probes", GAUGE, "On how many nodes a probe ended so, by their fresh newest looks.", ("outcome", "probe"))
+PROBE_MEDIAN = MetricFamily("muster_probe_median_seconds", GAUGE, "What a probe took on the median node, by the fresh newest looks.",
+                            ("probe",))
+PROBE_LONGEST = MetricFamily("muster_probe_longest_seconds", GAUGE, "What a probe took where it took longest, by the fresh newest looks.",
+                             ("probe",))
+BREAKER = MetricFamily("muster_breaker_open", GAUGE, "Whether triage makes no new isolations until a person closes its breaker.")
+BREAKER_SINCE = MetricFamily("muster_breaker_opened_timestamp_seconds", GAUGE,
+                             "When the breaker opened, in seconds since 1970; 0 while closed.")
+VERDICTS = MetricFamily("muster_verdicts", GAUGE, "Open verdicts of triage, by what jobs may do there and what is to be done.",
+                        ("isolation", "repair"))
+INCIDENTS = MetricFamily("muster_incidents", GAUGE, "Open incidents: causes that are not of one node.", ("kind", "owner"))
+SILENCES = MetricFamily("muster_silences", GAUGE, "Silences that hold.")
+LEASES = MetricFamily("muster_leases", GAUGE, "Leases of nodes for disruptive work that have not ended.")
+RMAS = MetricFamily("muster_rmas", GAUGE, "Parts and nodes that are on their way to the vendor and back.")
+UNFINISHED = MetricFamily("muster_ledger_unfinished", GAUGE, "Deeds in the ledger of which nobody knows the end.")
+SWEEPS = MetricFamily("muster_sweeps_total", COUNTER, "Sweeps that the store has taken.")
+SWEEP_STARTED = MetricFamily("muster_sweep_newest_started_timestamp_seconds", GAUGE, "When the newest stored sweep began; 0 for none.")
+SWEEP_SECONDS = MetricFamily("muster_sweep_newest_seconds", GAUGE, "How long the newest stored sweep took.")
+SWEEP_NODES = MetricFamily("muster_sweep_newest_nodes", GAUGE, "Nodes in the newest stored sweep.")
+SWEEP_UNREACHED = MetricFamily("muster_sweep_newest_unreached_nodes", GAUGE, "Nodes that the newest stored sweep did not reach.")
+SWEEP_PARTIAL = MetricFamily("muster_sweep_newest_partial", GAUGE, "Whether the newest stored sweep was interrupted.")
+TRIAGE_ENDED = MetricFamily("muster_triage_last_run_timestamp_seconds", GAUGE, "When the newest muster triage --apply ended; 0 for none.")
+TRIAGE_SUCCESS = MetricFamily("muster_triage_last_run_success", GAUGE, "Whether that run came to its end, and no step of it failed.")
+STORE_BYTES = MetricFamily("muster_store_bytes", GAUGE, "The size of the store's file.")
+UP = MetricFamily("muster_source_up", GAUGE, "Whether what the exporter is told by could be read; while not, no node is known to be well.")
+INVENTORY = MetricFamily("muster_inventory_last_reload_successful", GAUGE, "Whether the inventory could be read as it is now.")
+BUILD = MetricFamily("muster_build_info", GAUGE, "What runs here; always 1.", ("python", "version"))
+STALE_AFTER = MetricFamily("muster_stale_after_seconds", GAUGE, "The age from which on a node's newest result says nothing any more.")
+READING = MetricFamily("muster_exporter_page_seconds", GAUGE, "What it took to make this page, which is made when something has changed.")
+PAGES = MetricFamily("muster_exporter_pages_total", COUNTER, "Pages that were made.")
+SERIES = MetricFamily("muster_exporter_series", GAUGE, "Series on this page, without what is said of the exporter itself.")
+LEFT_OUT = MetricFamily("muster_exporter_series_left_out", GAUGE, "Series that are not on this page, for it would be too long.",
+                        ("metric",))
+REFUSED = MetricFamily("muster_exporter_refused_connections_total", COUNTER,
+                       "Connections that were closed at once, for there were too many.")
+SWEEPER = MetricFamily("muster_exporter_sweeper_up", GAUGE, "Whether the process that sweeps for this exporter (--every) runs.")
+SWEEPER_STARTS = MetricFamily("muster_exporter_sweeper_starts_total", COUNTER, "How often that process was started.")
+CPU = MetricFamily("process_cpu_seconds_total", COUNTER, "Total user and system CPU time spent in seconds.")
+MEMORY = MetricFamily("process_resident_memory_bytes", GAUGE, "Resident memory size in bytes.")
+STARTED = MetricFamily("process_start_time_seconds", GAUGE, "Start time of the process since unix epoch in seconds.")
+FILES = MetricFamily("process_open_fds", GAUGE, "Number of open file descriptors.")
 FAMILIES = (PROBES, PROBE_MEDIAN, PROBE_LONGEST, BREAKER, BREAKER_SINCE, VERDICTS, INCIDENTS, SILENCES, LEASES, RMAS, UNFINISHED, SWEEPS,
             SWEEP_STARTED, SWEEP_SECONDS, SWEEP_NODES, SWEEP_UNREACHED, SWEEP_PARTIAL, TRIAGE_ENDED, TRIAGE_SUCCESS, STORE_BYTES, UP,
             INVENTORY, BUILD, STALE_AFTER, READING, PAGES, SERIES, LEFT_OUT, REFUSED, SWEEPER, SWEEPER_STARTS, CPU, MEMORY, STARTED, FILES)
 
 # More probes there are not; a node that lies must not make series.
 _MOST_PROBES = 512
-Sample = tuple[Family, str]
+Sample = tuple[MetricFamily, str]
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def probes(looks: Iterable[tuple[tuple[str, ...], tuple[str, ...], Sequence[floa
         yield PROBE_LONGEST, PROBE_LONGEST.sample(max(seconds[probe]), probe)
 
 
-def head(known: Head) -> Iterator[Sample]:
+def head(known: HeadStatus) -> Iterator[Sample]:
     """Triage, sweeps and the store."""
     yield BREAKER, BREAKER.sample(known.breaker is not None)
     yield BREAKER_SINCE, BREAKER_SINCE.sample(known.breaker or 0)
@@ -105,7 +109,7 @@ def head(known: Head) -> Iterator[Sample]:
         yield family, family.sample(value)
 
 
-def health(fleet: Fleet, stale: float) -> Iterator[Sample]:
+def health(fleet: FleetStatus, stale: float) -> Iterator[Sample]:
     """Whether muster itself is well."""
     yield UP, UP.sample(not fleet.trouble)
     yield INVENTORY, INVENTORY.sample(fleet.inventory_well)

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from healthcheck.certify.pair import CURRENT, NoPair, read_pair
-from healthcheck.exporter.board import Answer
+from healthcheck.exporter.board import HttpResponse
 
 
 class GatePage:
@@ -20,23 +20,23 @@ class GatePage:
         self._lock = threading.Lock()
         self._held = ("", b"", b"")     # number, plain, compressed
 
-    def answer(self, query: str, small: bool) -> Answer:
+    def answer(self, query: str, small: bool) -> HttpResponse:
         """What a GET of /gate?after=SERIAL gets: 304 where the newest is no later than that."""
         try:
             serial = (self._folder / CURRENT).readlink().name
         except OSError:
-            return Answer(404, (b"no snapshot yet: muster gate publish, on the head\n",))
+            return HttpResponse(404, (b"no snapshot yet: muster gate publish, on the head\n",))
         after = parse_qs(query).get("after", ["0"])[-1]
         if serial.isdigit() and after.isascii() and after.isdigit() and len(after) < 20 and int(after) >= int(serial):
-            return Answer(304, ())
+            return HttpResponse(304, ())
         with self._lock:
             if self._held[0] != serial:
                 try:
                     data, signature = read_pair(str(self._folder), self._name)
                 except NoPair as error:
-                    return Answer(503, (f"{error}\n".encode("utf-8", "replace"),))
+                    return HttpResponse(503, (f"{error}\n".encode("utf-8", "replace"),))
                 plain = signature + data
                 packed = zlib.compressobj(6, zlib.DEFLATED, 31)
                 self._held = (serial, plain, packed.compress(plain) + packed.flush())
             _, plain, compressed = self._held
-        return Answer(200, (compressed if small else plain,), "application/octet-stream", gzipped=small)
+        return HttpResponse(200, (compressed if small else plain,), "application/octet-stream", gzipped=small)

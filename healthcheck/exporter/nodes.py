@@ -11,48 +11,55 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from healthcheck.exporter.source import NodeNow, fresh
-from healthcheck.model.exposition import COUNTER, GAUGE, Family
+from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily
 from healthcheck.model.outcome import NodeState, Status
 from healthcheck.store.newest import Newest, NotPassed, Packed
-from healthcheck.store.shown import Shown
+from healthcheck.store.shown import Telemetry
 
-INFO = Family("muster_node_info", GAUGE, "Where a node stands, and what it is to be, by the inventory; always 1.",
-              ("leaf", "node", "nvlink_domain", "power", "profile", "rack", "sku"))
-LIFECYCLE = Family("muster_node_lifecycle", GAUGE, "A node's lifecycle, by the inventory; always 1. Only service counts in alerts.",
-                   ("lifecycle", "node"))
-STATE = Family("muster_node_state", GAUGE, "Whether a node is in this state, by its newest look; unknown, too, where that is not fresh.",
-               ("node", "state"))
-NEWEST = Family("muster_node_newest_result_timestamp_seconds", GAUGE,
-                "When the sweep began whose results are a node's newest, in seconds since 1970; 0 for a node that was never looked at.",
-                ("node",))
-STALE = Family("muster_node_stale", GAUGE, "Whether a node has no fresh result: its newest is too old, or there is none.", ("node",))
-RESULTS = Family("muster_node_results", GAUGE, "How many rules had this status in a node's newest look.", ("node", "status"))
-UNSEEN = Family("muster_node_probes_unseen", GAUGE, "How many of the probes that a node's newest look asked for brought nothing.",
-                ("node",))
-PROBING = Family("muster_node_probe_seconds", GAUGE, "What the probes of a node's newest look took, added up.", ("node",))
-SOFTWARE = Family("muster_node_software_info", GAUGE, "The versions that a node runs, by its newest look; always 1.",
-                  ("driver", "kernel", "node"))
-XIDS = Family("muster_node_xids_total", COUNTER, "Xids that a node's kernel log showed, over all looks.", ("node",))
-ECC = Family("muster_node_gpu_ecc_uncorrected_errors_total", COUNTER,
-             "Uncorrectable memory errors that a node's GPUs met from one look to the next.", ("node",))
-REMAPS = Family("muster_node_gpu_row_remaps_total", COUNTER, "Rows of memory that a node's GPUs remapped from one look to the next.",
-                ("cause", "node"))
-SLOWDOWN = Family("muster_node_gpu_slowdown_seconds_total", COUNTER,
-                  "For how long a node's GPUs were slowed down from one look to the next, added up over its GPUs.", ("node", "reason"))
-POWER = Family("muster_node_gpu_power_watts", GAUGE, "What all GPUs of a node drew at its newest look.", ("node",))
-GPU = Family("muster_gpu_info", GAUGE, "A GPU, and where it sits; always 1.", ("gpu", "model", "node", "pci", "serial", "uuid", "vbios"))
-TEMPERATURE = Family("muster_gpu_temperature_celsius", GAUGE, "A GPU's temperature at its node's newest look.", ("node", "pci"))
-CORRECTED = Family("muster_gpu_ecc_corrected_errors_total", COUNTER, "Corrected memory errors of a GPU over the life of its board.",
-                   ("node", "pci"))
-DOWNED = Family("muster_port_link_downed_total", COUNTER, "How often a port's link went down, by its own counter, which stays at 255.",
-                ("node", "pci", "port"))
-CORDONED = Family("muster_node_cordoned", GAUGE, "We keep new jobs away from a node there, by whose word (triage or person); always 1.",
-                  ("backend", "by", "node"))
-BY_NUMBER = Family("muster_node_xids_by_number_total", COUNTER,
-                   "Xids by their number; one that was never seen on a node has no series.", ("node", "xid"))
-NOT_PASSED = Family("muster_node_rule_not_passed", GAUGE,
-                    "A rule that failed or could not be judged in a node's newest look, the worst first where there are too many: how "
-                    "many things it found wrong, and 0 where it was not measured.", ("node", "owner", "rule", "severity", "status"))
+INFO = MetricFamily("muster_node_info", GAUGE, "Where a node stands, and what it is to be, by the inventory; always 1.",
+                    ("leaf", "node", "nvlink_domain", "power", "profile", "rack", "sku"))
+LIFECYCLE = MetricFamily("muster_node_lifecycle", GAUGE, "A node's lifecycle, by the inventory; always 1. Only service counts in alerts.",
+                         ("lifecycle", "node"))
+STATE = MetricFamily("muster_node_state", GAUGE,
+                     "Whether a node is in this state, by its newest look; unknown, too, where that is not fresh.",
+                     ("node", "state"))
+NEWEST = MetricFamily("muster_node_newest_result_timestamp_seconds", GAUGE,
+                      "When the sweep began whose results are a node's newest, in seconds since 1970; 0 for a node that was never looked "
+                      "at.",
+                      ("node",))
+STALE = MetricFamily("muster_node_stale", GAUGE, "Whether a node has no fresh result: its newest is too old, or there is none.", ("node",))
+RESULTS = MetricFamily("muster_node_results", GAUGE, "How many rules had this status in a node's newest look.", ("node", "status"))
+UNSEEN = MetricFamily("muster_node_probes_unseen", GAUGE, "How many of the probes that a node's newest look asked for brought nothing.",
+                      ("node",))
+PROBING = MetricFamily("muster_node_probe_seconds", GAUGE, "What the probes of a node's newest look took, added up.", ("node",))
+SOFTWARE = MetricFamily("muster_node_software_info", GAUGE, "The versions that a node runs, by its newest look; always 1.",
+                        ("driver", "kernel", "node"))
+XIDS = MetricFamily("muster_node_xids_total", COUNTER, "Xids that a node's kernel log showed, over all looks.", ("node",))
+ECC = MetricFamily("muster_node_gpu_ecc_uncorrected_errors_total", COUNTER,
+                   "Uncorrectable memory errors that a node's GPUs met from one look to the next.", ("node",))
+REMAPS = MetricFamily("muster_node_gpu_row_remaps_total", COUNTER, "Rows of memory that a node's GPUs remapped from one look to the next.",
+                      ("cause", "node"))
+SLOWDOWN = MetricFamily("muster_node_gpu_slowdown_seconds_total", COUNTER,
+                        "For how long a node's GPUs were slowed down from one look to the next, added up over its GPUs.",
+                        ("node", "reason"))
+POWER = MetricFamily("muster_node_gpu_power_watts", GAUGE, "What all GPUs of a node drew at its newest look.", ("node",))
+GPU = MetricFamily("muster_gpu_info", GAUGE, "A GPU, and where it sits; always 1.",
+                   ("gpu", "model", "node", "pci", "serial", "uuid", "vbios"))
+TEMPERATURE = MetricFamily("muster_gpu_temperature_celsius", GAUGE, "A GPU's temperature at its node's newest look.", ("node", "pci"))
+CORRECTED = MetricFamily("muster_gpu_ecc_corrected_errors_total", COUNTER, "Corrected memory errors of a GPU over the life of its board.",
+                         ("node", "pci"))
+DOWNED = MetricFamily("muster_port_link_downed_total", COUNTER,
+                      "How often a port's link went down, by its own counter, which stays at 255.",
+                      ("node", "pci", "port"))
+CORDONED = MetricFamily("muster_node_cordoned", GAUGE,
+                        "We keep new jobs away from a node there, by whose word (triage or person); always 1.",
+                        ("backend", "by", "node"))
+BY_NUMBER = MetricFamily("muster_node_xids_by_number_total", COUNTER,
+                         "Xids by their number; one that was never seen on a node has no series.", ("node", "xid"))
+NOT_PASSED = MetricFamily("muster_node_rule_not_passed", GAUGE,
+                          "A rule that failed or could not be judged in a node's newest look, the worst first where there are too many: "
+                          "how "
+                          "many things it found wrong, and 0 where it was not measured.", ("node", "owner", "rule", "severity", "status"))
 
 # In the order of the page. The last are there for what is wrong only, and so are of no fixed number.
 FAMILIES = (INFO, LIFECYCLE, STATE, NEWEST, STALE, RESULTS, UNSEEN, PROBING, SOFTWARE, XIDS, ECC, REMAPS, SLOWDOWN, POWER, GPU, TEMPERATURE,
@@ -64,7 +71,7 @@ _SLOW = (("slow_thermal", "thermal"), ("slow_power_brake", "power_brake"))
 
 
 @dataclass(frozen=True)
-class Lines:
+class NodeMetrics:
     """One node's lines, in the order of FAMILIES, with how many of each there are. The rules that did not pass go from worst to least, each
     by itself. `probes` are (ids, outcomes, seconds) of a fresh look; nodes that were asked the same share one tuple of ids."""
 
@@ -78,7 +85,7 @@ _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {}
 _MOST_SHARED = 1024
 
 
-def lines(at: NodeNow, now: float, stale: float) -> Lines:
+def lines(at: NodeNow, now: float, stale: float) -> NodeMetrics:
     """All that is said of one node."""
     newest = at.newest.opened() if isinstance(at.newest, Packed) else at.newest
     is_fresh = fresh(newest, now, stale)
@@ -88,7 +95,7 @@ def lines(at: NodeNow, now: float, stale: float) -> Lines:
     probes = newest.shown.probes if newest is not None and is_fresh else ()
     ids, outcomes = _shared(tuple(probe[0] for probe in probes)), _shared(tuple(probe[1] for probe in probes))
     seconds = array("d", (probe[2] for probe in probes))
-    return Lines(tuple(map("".join, found)), tuple(map(len, found)), tuple(found[-1]), (ids, outcomes, seconds))
+    return NodeMetrics(tuple(map("".join, found)), tuple(map(len, found)), tuple(found[-1]), (ids, outcomes, seconds))
 
 
 def _shared(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -97,7 +104,7 @@ def _shared(words: tuple[str, ...]) -> tuple[str, ...]:
     return _SHARED.setdefault(words, words)
 
 
-def _lines(at: NodeNow, newest: Newest | None, is_fresh: bool) -> Iterator[tuple[Family, str]]:
+def _lines(at: NodeNow, newest: Newest | None, is_fresh: bool) -> Iterator[tuple[MetricFamily, str]]:
     name, node = at.name, at.node
     if node is not None:
         said = (",".join(node.leaf), name, node.nvlink_domain or "", node.power or "", node.profile or "", node.rack or "", node.sku or "")
@@ -142,7 +149,7 @@ def ranked(found: Iterable[NotPassed]) -> list[NotPassed]:
     return sorted(found, key=lambda one: (one.status != Status.FAIL.value, _SEVERITIES.index(one.severity), one.rule))
 
 
-def _shown(name: str, shown: Shown) -> Iterator[tuple[Family, str]]:
+def _shown(name: str, shown: Telemetry) -> Iterator[tuple[MetricFamily, str]]:
     if shown.probes:
         yield PROBING, PROBING.sample(sum(seconds for _, _, seconds in shown.probes), name)
     if shown.driver or shown.kernel:

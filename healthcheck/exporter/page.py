@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 
 from healthcheck.exporter import fleet as whole
 from healthcheck.exporter import nodes
-from healthcheck.exporter.nodes import Lines
-from healthcheck.exporter.source import Fleet, NodeNow, fresh
-from healthcheck.model.exposition import Family
+from healthcheck.exporter.nodes import NodeMetrics
+from healthcheck.exporter.source import FleetStatus, NodeNow, fresh
+from healthcheck.model.exposition import MetricFamily
 
 MOST_SERIES = 250_000
 # What is left out, in this order, where there are too many: a number stands for the rules that did not pass, of which each node keeps so
 # many at least, its worst ones.
-_SPARED: tuple[Family | int, ...] = (
+_SPARED: tuple[MetricFamily | int, ...] = (
     4, nodes.BY_NUMBER, nodes.PROBING, 1, nodes.CORRECTED, nodes.DOWNED, nodes.GPU, nodes.TEMPERATURE, nodes.SOFTWARE, nodes.POWER,
     nodes.RESULTS, 0, nodes.INFO)
 _WRONG = nodes.FAMILIES.index(nodes.NOT_PASSED)       # the last
-_MAY_LACK = (nodes.NOT_PASSED, *(each for each in _SPARED if isinstance(each, Family)))
+_MAY_LACK = (nodes.NOT_PASSED, *(each for each in _SPARED if isinstance(each, MetricFamily)))
 
 
 class Page:
@@ -27,9 +27,9 @@ class Page:
     def __init__(self, stale: float, most: int = MOST_SERIES) -> None:
         self._stale = stale
         self._most = most
-        self._lines: dict[str, tuple[NodeNow, bool, Lines]] = {}
+        self._lines: dict[str, tuple[NodeNow, bool, NodeMetrics]] = {}
 
-    def make(self, fleet: Fleet, now: float) -> str:
+    def make(self, fleet: FleetStatus, now: float) -> str:
         """All that is said of nodes and the fleet."""
         stale = self._stale if fleet.stale is None else fleet.stale
         lines = self._of(fleet.nodes, now, stale)
@@ -49,7 +49,7 @@ class Page:
             parts += [nodes.NOT_PASSED.head, *not_passed]
         return "".join(parts) + text_of(samples)
 
-    def until(self, fleet: Fleet, now: float) -> float:
+    def until(self, fleet: FleetStatus, now: float) -> float:
         """When a page of this fleet begins to say something else, though nothing has happened: a look is no longer fresh by then."""
         stale = self._stale if fleet.stale is None else fleet.stale
         aged = (at.newest.time + stale for at in fleet.nodes if at.newest is not None and fresh(at.newest, now, stale))
@@ -57,8 +57,8 @@ class Page:
         early = (at.newest.time - stale for at in fleet.nodes if at.newest is not None and at.newest.time - stale > now)
         return min((*aged, *early), default=math.inf)
 
-    def _of(self, there: Sequence[NodeNow], now: float, stale: float) -> list[Lines]:
-        kept: dict[str, tuple[NodeNow, bool, Lines]] = {}
+    def _of(self, there: Sequence[NodeNow], now: float, stale: float) -> list[NodeMetrics]:
+        kept: dict[str, tuple[NodeNow, bool, NodeMetrics]] = {}
         for at in there:
             is_fresh = fresh(at.newest, now, stale)
             held = self._lines.get(at.name)
@@ -70,7 +70,7 @@ class Page:
         self._lines = kept
         return [held[2] for held in kept.values()]
 
-    def _fit(self, lines: Sequence[Lines], more: int) -> tuple[list[str], dict[str, int]]:
+    def _fit(self, lines: Sequence[NodeMetrics], more: int) -> tuple[list[str], dict[str, int]]:
         """The lines of rules that did not pass, and how many series of which metrics are left out, so that the rest is not too much.
 
         Of what is named there nothing is on the page, but of the rules that did not pass the worst.
@@ -82,7 +82,7 @@ class Page:
         for each in _SPARED:
             if room >= 0:
                 break
-            if isinstance(each, Family):
+            if isinstance(each, MetricFamily):
                 left_out[each.name] = sum(one.counts[nodes.FAMILIES.index(each)] for one in lines)
                 room += left_out[each.name]
             else:
@@ -96,7 +96,7 @@ class Page:
 
 def text_of(samples: Iterable[whole.Sample]) -> str:
     """Samples as text, those of one family under their head, in the order in which they come."""
-    of: dict[Family, list[str]] = {}
+    of: dict[MetricFamily, list[str]] = {}
     for family, line in samples:
         of.setdefault(family, []).append(line)
     return "".join(part for family, found in of.items() for part in (family.head, *found))

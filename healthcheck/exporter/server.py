@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 from typing import Any
 
-from healthcheck.exporter.board import Answer, Board
+from healthcheck.exporter.board import Board, HttpResponse
 from healthcheck.exporter.tls import Tls
 
 MOST = 16               # connections at a time
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, *, with_body: bool) -> None:
         board = self.server.board
         asked = self.headers.get("Accept-Encoding", "")
-        answer = Answer(503, (b"starting\n",)) if board is None else board.answer(self.path, small=takes_gzip(asked))
+        answer = HttpResponse(503, (b"starting\n",)) if board is None else board.answer(self.path, small=takes_gzip(asked))
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.type)
         self.send_header("Content-Length", str(sum(map(len, answer.body))))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from healthcheck.model.exposition import Family
+from healthcheck.model.exposition import MetricFamily
 from healthcheck.store.newest import Newest, Packed
 from inventory.model import Node
 
@@ -24,7 +24,7 @@ class NodeNow:
 
 
 @dataclass(frozen=True)
-class Head:
+class HeadStatus:
     """What triage and sweeps did, where the source knows. Times are epoch seconds.
 
     `breaker` is when it opened, None while it is closed. `verdicts` counts open ones by (isolation, repair), `incidents` by (kind, owner).
@@ -50,7 +50,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class FleetStatus:
     """All that is known at one time. `head` is None where there is none; `trouble` says, in one line, why nothing newer is known.
 
     `inventory_well` is False while an edited inventory cannot be read and the one before counts. `stale` is the age from which on a
@@ -58,17 +58,17 @@ class Fleet:
     """
 
     nodes: Sequence[NodeNow]
-    head: Head | None = None
+    head: HeadStatus | None = None
     trouble: str = ""
     inventory_well: bool = True
     stale: float | None = None
-    more: tuple[tuple[Family, str], ...] = ()
+    more: tuple[tuple[MetricFamily, str], ...] = ()
 
 
 class Source(Protocol):
     """Anything that knows of nodes. It is asked by one thread, again and again."""
 
-    def read(self, now: float) -> Fleet | None:
+    def read(self, now: float) -> FleetStatus | None:
         """What is known now; None where that is as it was. Never raises for what a person can mend, but says so in `trouble`."""
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from healthcheck.exporter.source import Fleet, Head, NodeNow
+from healthcheck.exporter.source import FleetStatus, HeadStatus, NodeNow
 from healthcheck.store import newest, runs
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.newest import Packed
@@ -66,7 +66,7 @@ class StoreSource:
         self._read_at = 0.0
         self._file = 0
 
-    def read(self, now: float) -> Fleet | None:
+    def read(self, now: float) -> FleetStatus | None:
         """The fleet; where the store cannot be read, its nodes with nothing known of them."""
         self._nodes.again()
         well = not self._nodes.trouble
@@ -86,11 +86,12 @@ class StoreSource:
             self.close()
             names = self._nodes.nodes if self._nodes.nodes is not None else self._looks
             said = str(error) if isinstance(error, MusterError) else f"{self._folder}: {error.strerror}"
-            return Fleet(tuple(NodeNow(name, (self._nodes.nodes or {}).get(name), None) for name in names), None, said, well, more=more)
+            return FleetStatus(tuple(NodeNow(name, (self._nodes.nodes or {}).get(name), None) for name in names), None, said, well,
+                               more=more)
         self._seen, self._read_at = seen, now
         there: Mapping[str, Node | None] = self._nodes.nodes if self._nodes.nodes is not None else dict.fromkeys(sorted(self._looks))
         nodes = tuple(NodeNow(name, node, self._looks.get(name), cordons.get(name, ())) for name, node in there.items())
-        return Fleet(nodes, head, "", well, more=more)
+        return FleetStatus(nodes, head, "", well, more=more)
 
     def close(self) -> None:
         """Lets go of the store; a next read opens it again."""
@@ -120,7 +121,7 @@ def _cordons(store: Store) -> Mapping[str, tuple[tuple[str, str], ...]]:
     return {node: tuple(each) for node, each in found.items()}
 
 
-def _head(store: Store, now: float) -> Head:
+def _head(store: Store, now: float) -> HeadStatus:
     (counts,) = store.rows(
         "SELECT (SELECT opened FROM breaker WHERE closed IS NULL), (SELECT count(*) FROM silence WHERE ended IS NULL AND until > ?), "
         "(SELECT count(*) FROM lease WHERE ended IS NULL), (SELECT count(*) FROM rma WHERE returned IS NULL), "
@@ -133,5 +134,5 @@ def _head(store: Store, now: float) -> Head:
     started, finished, nodes, unreached, partial = last[0] if last else (None, None, 0, 0, 0)
     opened_at, silences, leases, rmas, unfinished, sweeps = counts
     run = runs.last(store)
-    return Head(opened_at, verdicts, incidents, silences, leases, rmas, unfinished, sweeps, started, finished, nodes, unreached,
-                bool(partial), store.path.stat().st_size, run.finished if run is not None else None, run is not None and run.success)
+    return HeadStatus(opened_at, verdicts, incidents, silences, leases, rmas, unfinished, sweeps, started, finished, nodes, unreached,
+                      bool(partial), store.path.stat().st_size, run.finished if run is not None else None, run is not None and run.success)

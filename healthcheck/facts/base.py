@@ -8,9 +8,9 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from healthcheck.facts.cache import Content, FactCache, content_of
-from healthcheck.facts.files import Files, Said, said
+from healthcheck.facts.files import CapturedFiles, DeviceOutput, said
 from healthcheck.facts.values import Partial, Unmeasured, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Host, Outcome, Recording
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ Builder = Callable[["Captures"], Any]
 
 def why(probe: Probe, capture: Capture | None) -> str:
     """Why a capture holds nothing to rely on, in one line that names the probe's tool or files."""
-    what = probe.argv[0] if probe.kind is Kind.COMMAND else probe.id
+    what = probe.argv[0] if probe.kind is ProbeKind.COMMAND else probe.id
     if capture is None:
         return f"{what} was not captured"
     note = f": {capture.note}" if capture.note else ""
@@ -111,14 +111,14 @@ class Captures:
             raise Unread(why(probe, capture))
         return capture.text
 
-    def files(self, probe: Probe) -> Files:
+    def files(self, probe: Probe) -> CapturedFiles:
         """The entries of a FILES or MOUNTS probe, as far as it came; raises Unread when it never ran."""
         capture = self._captures.get(probe.id)
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
             raise Unread(why(probe, capture))
-        return Files(capture.files)
+        return CapturedFiles(capture.files)
 
-    def devices(self, probe: Probe) -> Mapping[str, Said | Unmeasured]:
+    def devices(self, probe: Probe) -> Mapping[str, DeviceOutput | Unmeasured]:
         """By the device's path, what a command with `each` said of it; raises Unread where none was asked (no tool, say)."""
         capture = self._captures.get(probe.id)
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):

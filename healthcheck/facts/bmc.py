@@ -15,14 +15,14 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 # A controller answers a record in some milliseconds: the last ones are what is new.
-LOG = Probe("bmc.log", Kind.COMMAND, argv=("ipmitool", "sel", "elist", "last", "100"), seconds=15.0, root=True)
-LOG_INFO = Probe("bmc.log-info", Kind.COMMAND, argv=("ipmitool", "sel", "info"), seconds=8.0, root=True)
-SENSORS = Probe("bmc.sensors", Kind.COMMAND, argv=("ipmitool", "sdr", "elist", "full"), seconds=15.0, root=True)
+LOG = Probe("bmc.log", ProbeKind.COMMAND, argv=("ipmitool", "sel", "elist", "last", "100"), seconds=15.0, root=True)
+LOG_INFO = Probe("bmc.log-info", ProbeKind.COMMAND, argv=("ipmitool", "sel", "info"), seconds=8.0, root=True)
+SENSORS = Probe("bmc.sensors", ProbeKind.COMMAND, argv=("ipmitool", "sdr", "elist", "full"), seconds=15.0, root=True)
 
 _ABSENT = re.compile(r"Could not open device at /dev/ipmi\S*( or /dev/ipmi\S*)*.*: No such file or directory")
 # Month first, of two digits or four the year; newer versions write 2026-11-20, and add a time zone, which is left aside.
@@ -34,7 +34,7 @@ _STATUS = re.compile(r"ok|ns|us|na|[lu]?(?:nc|cr|nr)|disabled", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Event:
+class BmcEvent:
     """One event that was asserted and not taken back since; `time` is epoch seconds by the controller's clock, None before it knew it,
     and `when` the same for people."""
 
@@ -54,7 +54,7 @@ class BmcLog(Fact):
     """The last events of the controller's log that still hold. `now` is the node's clock. UNSUPPORTED without ipmitool or a controller."""
 
     name: str
-    events: tuple[Event, ...]
+    events: tuple[BmcEvent, ...]
     now: float
 
 
@@ -67,7 +67,7 @@ class BmcLogUse(Fact):
 
 
 @dataclass(frozen=True)
-class Sensor:
+class BmcSensor:
     """One sensor: its state in ipmitool's word, and what it reads."""
 
     name: str
@@ -85,7 +85,7 @@ class BmcSensors(Fact):
     """The sensors that have thresholds. UNSUPPORTED as for the log."""
 
     name: str
-    sensors: tuple[Sensor, ...]
+    sensors: tuple[BmcSensor, ...]
 
 
 def _there(captures: Captures, probe: Probe) -> bool:
@@ -110,12 +110,12 @@ def _time(date: str, clock: str) -> tuple[float | None, str]:
     return float(seconds), f"{year}-{month:02}-{number:02} {at[1]}:{at[2]}"
 
 
-def events(text: str) -> tuple[Event, ...]:
+def events(text: str) -> tuple[BmcEvent, ...]:
     """The events that were asserted and not taken back later; raises ValueError for a line that is no record.
 
     A maker's own records (OEM) have no meaning that is known, and are left out.
     """
-    held: dict[tuple[str, str], Event] = {}
+    held: dict[tuple[str, str], BmcEvent] = {}
     for line in text.splitlines():
         columns = [column.strip() for column in line.split("|")]
         if not line.strip() or line.startswith("SEL has no entries"):
@@ -127,11 +127,11 @@ def events(text: str) -> tuple[Event, ...]:
         key = columns[3], columns[4]
         held.pop(key, None)
         if columns[5] != "Deasserted":
-            held[key] = Event(clean(columns[3], 60), clean(columns[4], 80), *_time(columns[1], columns[2]))
+            held[key] = BmcEvent(clean(columns[3], 60), clean(columns[4], 80), *_time(columns[1], columns[2]))
     return tuple(held.values())
 
 
-def sensors(text: str) -> tuple[Sensor, ...]:
+def sensors(text: str) -> tuple[BmcSensor, ...]:
     """The sensors of `sdr elist`; raises ValueError for a line that is none, or for no sensor at all."""
     found = tuple(map(_sensor, text.splitlines()))
     if not found:
@@ -139,11 +139,11 @@ def sensors(text: str) -> tuple[Sensor, ...]:
     return found
 
 
-def _sensor(line: str) -> Sensor:
+def _sensor(line: str) -> BmcSensor:
     columns = [column.strip() for column in line.split("|")]
     if len(columns) != 5 or _STATUS.fullmatch(columns[2]) is None:
         raise ValueError(line)
-    return Sensor(clean(columns[0], 40), columns[2].lower(), clean(columns[4], 40))
+    return BmcSensor(clean(columns[0], 40), columns[2].lower(), clean(columns[4], 40))
 
 
 def _parsed(captures: Captures, probe: Probe, parse: Any, what: str) -> Any:

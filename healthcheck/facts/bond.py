@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 
 BONDING = "/proc/net/bonding"
-LACP = Probe("netdev.lacp", Kind.FILES, root=True, paths=(f"{BONDING}/*",))
+LACP = Probe("netdev.lacp", ProbeKind.FILES, root=True, paths=(f"{BONDING}/*",))
 NO_PARTNER = "00:00:00:00:00:00"
 _NO_AGGREGATOR = re.compile(r"(?m)^bond \S{1,64} has no active aggregator$")
 
@@ -56,7 +56,7 @@ def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
     return each_bond(read_bonds(files))
 
 
-def unlisted(files: Files, *paths: str) -> list[str]:
+def unlisted(files: CapturedFiles, *paths: str) -> list[str]:
     """Those that have an entry of their own: they could not be listed."""
     return [path for path in paths if files.has(path)]
 
@@ -78,7 +78,7 @@ def each_bond(found: Iterable[tuple[str, Bond | Unmeasured]]) -> tuple[Bond, ...
                   for name, read in found]) or (Bond("bonds", *(no,) * 6),)
 
 
-def read_bonds(files: Files) -> list[tuple[str, Bond | Unmeasured]]:
+def read_bonds(files: CapturedFiles) -> list[tuple[str, Bond | Unmeasured]]:
     """Those there are, by name, with what was read of each."""
     found = [(path.rpartition("/")[2], path) for path in sorted(files) if path.startswith(f"{BONDING}/")]
     return [(name, files.read(path, partial(parse_bond, name))) for name, path in found]

@@ -16,24 +16,24 @@ from typing import Any
 from healthcheck.facts import docker
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.model.probes import KIB, MIB, Effect, Kind, Needs, Probe
+from healthcheck.model.probes import KIB, MIB, Effect, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 _ROW = '{"id":{{json .ID}},"container":{{json .Names}},"image":{{json .Image}},"state":{{json .State}},"status":{{json .Status}}}'
 PS = Probe(
-    "docker.ps", Kind.COMMAND, argv=(*docker.CLIENT, "ps", "--all", "--format", _ROW), seconds=10.0, limit=512 * KIB, root=True)
+    "docker.ps", ProbeKind.COMMAND, argv=(*docker.CLIENT, "ps", "--all", "--format", _ROW), seconds=10.0, limit=512 * KIB, root=True)
 TOOLKIT_CONFIG = "/etc/nvidia-container-runtime/config.toml"
 CDI = Probe(
-    "container.cdi", Kind.FILES, limit=1 * MIB,
+    "container.cdi", ProbeKind.FILES, limit=1 * MIB,
     paths=("/etc/cdi/*.yaml", "/etc/cdi/*.json", "/var/run/cdi/*.yaml", "/var/run/cdi/*.json", TOOLKIT_CONFIG))
-CLI = Probe("container.cli", Kind.COMMAND, argv=("nvidia-container-cli", "info"), seconds=20.0, needs=Needs.NVIDIA, root=True)
+CLI = Probe("container.cli", ProbeKind.COMMAND, argv=("nvidia-container-cli", "info"), seconds=20.0, needs=Needs.NVIDIA, root=True)
 # The site says which image by tagging it so on the node; a rule cannot. Nothing is pulled, and nothing outlives the run: timeout(1) tells
 # the client, which passes it on, and an init in the container hears it.
 CHECK_IMAGE = "muster/gpu-check"
 RUN_S = 90
 RUN = Probe(
-    "container.run", Kind.COMMAND, argv=(
+    "container.run", ProbeKind.COMMAND, argv=(
         "timeout", "-k", "10", str(RUN_S), *docker.CLIENT, "run", "--rm", "--init", "--pull", "never", "--network", "none", "--name",
         "muster-gpu-check", "--gpus", "all", CHECK_IMAGE, "nvidia-smi", "-L",
     ), seconds=RUN_S + 15.0, root=True, effect=Effect.DISRUPTIVE,
@@ -42,8 +42,8 @@ RUN = Probe(
 PLUGSTACKS = ("/etc/slurm/plugstack.conf", "/run/slurm/conf/plugstack.conf", "/var/spool/slurmd/conf-cache/plugstack.conf")
 ENROOT_CONFIG = "/etc/enroot/enroot.conf"
 SLURM = Probe(
-    "container.slurm", Kind.FILES, paths=(*PLUGSTACKS, "/etc/slurm/plugstack.conf.d/*.conf", "/run/slurm/conf/plugstack.conf.d/*.conf",
-                                          ENROOT_CONFIG), limit=128 * KIB)
+    "container.slurm", ProbeKind.FILES, paths=(*PLUGSTACKS, "/etc/slurm/plugstack.conf.d/*.conf", "/run/slurm/conf/plugstack.conf.d/*.conf",
+                                               ENROOT_CONFIG), limit=128 * KIB)
 
 
 @dataclass(frozen=True)

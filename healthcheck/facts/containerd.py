@@ -14,16 +14,16 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 SOCKET = "/run/containerd/containerd.sock"
 VERSION = Probe(
-    "containerd.version", Kind.COMMAND, argv=("ctr", "--address", SOCKET, "--connect-timeout", "5s", "--timeout", "5s", "version"),
+    "containerd.version", ProbeKind.COMMAND, argv=("ctr", "--address", SOCKET, "--connect-timeout", "5s", "--timeout", "5s", "version"),
     seconds=10.0, root=True)
 CRI = Probe(
-    "containerd.cri", Kind.COMMAND, argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
+    "containerd.cri", ProbeKind.COMMAND, argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
     root=True)
 
 

@@ -14,14 +14,14 @@ from itertools import chain
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.port import BASE, SYSFS, Port, count, pci_of, ports
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
 from healthcheck.model.made import made
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 
-class Means(Enum):
+class GrowthMeaning(Enum):
     """What growth of a counter says."""
 
     FATAL = "fatal"                     # each one is data lost, or a link that cannot hold its data
@@ -31,14 +31,14 @@ class Means(Enum):
 
 
 @dataclass(frozen=True)
-class Counter:
+class CounterSpec:
     """One counter: its name in sysfs and its folder there, what growth means, its width in bits (0: no limit that matters).
 
     `per` is the unit of the limit that rules give, in seconds; limits themselves stand in the rules. `source` says who judges it so.
     """
 
     name: str
-    means: Means
+    means: GrowthMeaning
     source: str
     bits: int = 0
     per: float = 0.0
@@ -55,28 +55,29 @@ _SENTINEL = "NVIDIA/NVSentinel, NIC health monitor, counter thresholds"
 _MLX5 = "NVIDIA, mlx5 counters; drivers/infiniband/hw/mlx5/counters.c"
 _HW = "hw_counters"
 
-TABLE: tuple[Counter, ...] = (
-    Counter("excessive_buffer_overrun_errors", Means.FATAL, _SENTINEL, bits=4),
-    Counter("local_link_integrity_errors", Means.FATAL, _SENTINEL, bits=4),
-    Counter("symbol_error", Means.RATE, _SENTINEL, bits=16, per=HOUR),
-    Counter("link_error_recovery", Means.RATE, _SENTINEL, bits=8, per=MINUTE),
-    Counter("port_rcv_errors", Means.RATE, _SENTINEL, bits=16, per=SECOND),
-    Counter("port_xmit_discards", Means.RATE, _SENTINEL, bits=16, per=SECOND),
-    Counter("local_ack_timeout_err", Means.RATE, _SENTINEL, per=SECOND, folder=_HW),
-    Counter("roce_slow_restart", Means.RATE, _SENTINEL, per=SECOND, folder=_HW),
-    Counter("rnr_nak_retry_err", Means.JOB, _MLX5, folder=_HW),
-    Counter("req_transport_retries_exceeded", Means.JOB, _MLX5, folder=_HW),
-    Counter("req_rnr_retries_exceeded", Means.JOB, _MLX5, folder=_HW),
+TABLE: tuple[CounterSpec, ...] = (
+    CounterSpec("excessive_buffer_overrun_errors", GrowthMeaning.FATAL, _SENTINEL, bits=4),
+    CounterSpec("local_link_integrity_errors", GrowthMeaning.FATAL, _SENTINEL, bits=4),
+    CounterSpec("symbol_error", GrowthMeaning.RATE, _SENTINEL, bits=16, per=HOUR),
+    CounterSpec("link_error_recovery", GrowthMeaning.RATE, _SENTINEL, bits=8, per=MINUTE),
+    CounterSpec("port_rcv_errors", GrowthMeaning.RATE, _SENTINEL, bits=16, per=SECOND),
+    CounterSpec("port_xmit_discards", GrowthMeaning.RATE, _SENTINEL, bits=16, per=SECOND),
+    CounterSpec("local_ack_timeout_err", GrowthMeaning.RATE, _SENTINEL, per=SECOND, folder=_HW),
+    CounterSpec("roce_slow_restart", GrowthMeaning.RATE, _SENTINEL, per=SECOND, folder=_HW),
+    CounterSpec("rnr_nak_retry_err", GrowthMeaning.JOB, _MLX5, folder=_HW),
+    CounterSpec("req_transport_retries_exceeded", GrowthMeaning.JOB, _MLX5, folder=_HW),
+    CounterSpec("req_rnr_retries_exceeded", GrowthMeaning.JOB, _MLX5, folder=_HW),
     # Congestion and adaptive routing make these grow on healthy fabrics.
-    Counter("port_xmit_wait", Means.INFORMATIONAL, "kernel ABI sysfs-class-infiniband", bits=32),
-    Counter("port_rcv_remote_physical_errors", Means.INFORMATIONAL, "kernel ABI sysfs-class-infiniband (another link's errors)", bits=16),
-    Counter("out_of_sequence", Means.INFORMATIONAL, _MLX5, folder=_HW),
-    Counter("packet_seq_err", Means.INFORMATIONAL, _MLX5, folder=_HW),
+    CounterSpec("port_xmit_wait", GrowthMeaning.INFORMATIONAL, "kernel ABI sysfs-class-infiniband", bits=32),
+    CounterSpec("port_rcv_remote_physical_errors", GrowthMeaning.INFORMATIONAL, "kernel ABI sysfs-class-infiniband (another link's errors)",
+                bits=16),
+    CounterSpec("out_of_sequence", GrowthMeaning.INFORMATIONAL, _MLX5, folder=_HW),
+    CounterSpec("packet_seq_err", GrowthMeaning.INFORMATIONAL, _MLX5, folder=_HW),
 )
 BY_NAME = {counter.name: counter for counter in TABLE}
 
 COUNTERS = Probe(
-    "port.counters", Kind.FILES, limit=1 * MIB, paths=tuple(f"{BASE}/*/ports/*/{counter.folder}/{counter.name}" for counter in TABLE),
+    "port.counters", ProbeKind.FILES, limit=1 * MIB, paths=tuple(f"{BASE}/*/ports/*/{counter.folder}/{counter.name}" for counter in TABLE),
 )
 
 
@@ -108,22 +109,22 @@ def _value(text: str) -> Any:
 @fact("port_fatal_counters", SYSFS, COUNTERS, each="port_fatal_counter")
 def port_fatal_counters(captures: Captures) -> Any:
     """Of every port the counters of which each is a fault."""
-    return _of_kind(captures, Means.FATAL)
+    return _of_kind(captures, GrowthMeaning.FATAL)
 
 
 @fact("port_rate_counters", SYSFS, COUNTERS, each="port_rate_counter")
 def port_rate_counters(captures: Captures) -> Any:
     """Of every port the counters that may grow slowly."""
-    return _of_kind(captures, Means.RATE)
+    return _of_kind(captures, GrowthMeaning.RATE)
 
 
 @fact("port_job_counters", SYSFS, COUNTERS, each="port_job_counter")
 def port_job_counters(captures: Captures) -> Any:
     """Of every port the counters of connections that met trouble."""
-    return _of_kind(captures, Means.JOB)
+    return _of_kind(captures, GrowthMeaning.JOB)
 
 
-_ByKind = dict[Means, tuple[PortCounter, ...]]
+_ByKind = dict[GrowthMeaning, tuple[PortCounter, ...]]
 
 
 def _read(captures: Captures) -> tuple[_ByKind, str | None]:
@@ -138,23 +139,24 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
         return read, found.reason
     # Only those of ports that there are: a device may have gone meanwhile.
     files.passed_over(_path(port.device, port.number, counter) for port in every for counter in TABLE
-                      if counter.means is Means.INFORMATIONAL)
+                      if counter.means is GrowthMeaning.INFORMATIONAL)
     return read, files.unseen()
 
 
-_JUDGED = {means: tuple(counter for counter in TABLE if counter.means is means) for means in Means if means is not Means.INFORMATIONAL}
+_JUDGED = {means: tuple(counter for counter in TABLE if counter.means is means) for means in GrowthMeaning
+           if means is not GrowthMeaning.INFORMATIONAL}
 
 
-def _path(device: str, number: int, counter: Counter) -> str:
+def _path(device: str, number: int, counter: CounterSpec) -> str:
     return f"{BASE}/{device}/ports/{number}/{counter.folder}/{counter.name}"
 
 
-def _of_kind(captures: Captures, means: Means) -> Any:
+def _of_kind(captures: Captures, means: GrowthMeaning) -> Any:
     read, unseen = captures.once(_read)
     return Partial(read[means], unseen) if unseen else read[means]
 
 
-def _counters(files: Files, port: str, device: str, pci: Any, number: int) -> _ByKind:
+def _counters(files: CapturedFiles, port: str, device: str, pci: Any, number: int) -> _ByKind:
     found: _ByKind = {}
     for means, counters in _JUDGED.items():
         there = [(counter.name, path) for counter in counters if files.has(path := _path(device, number, counter))]

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 
 CPU = "/sys/devices/system/cpu"
 # Every fifth CPU is asked for its package: however CPUs are numbered (by socket, or in turn), each package has one of them.
 SOME = f"{CPU}/cpu*[05]"
-TOPOLOGY = Probe("cpu.topology", Kind.FILES, paths=(f"{CPU}/present", f"{CPU}/online", f"{CPU}/smt/control"))
-GOVERNORS = Probe("cpu.governor", Kind.FILES, paths=(f"{CPU}/cpufreq/policy*/scaling_governor",))
-THROTTLE = Probe("cpu.throttle", Kind.FILES, paths=(
+TOPOLOGY = Probe("cpu.topology", ProbeKind.FILES, paths=(f"{CPU}/present", f"{CPU}/online", f"{CPU}/smt/control"))
+GOVERNORS = Probe("cpu.governor", ProbeKind.FILES, paths=(f"{CPU}/cpufreq/policy*/scaling_governor",))
+THROTTLE = Probe("cpu.throttle", ProbeKind.FILES, paths=(
     f"{CPU}/online", f"{SOME}/topology/physical_package_id", f"{SOME}/thermal_throttle/package_throttle_count",
 ))
-MICROCODE = Probe("cpu.microcode", Kind.FILES, paths=(f"{CPU}/online", f"{CPU}/cpu0/microcode/version"))
+MICROCODE = Probe("cpu.microcode", ProbeKind.FILES, paths=(f"{CPU}/online", f"{CPU}/cpu0/microcode/version"))
 
 _MOST = 8192            # CONFIG_NR_CPUS of the largest configurations
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
@@ -150,7 +150,7 @@ def packages(captures: Captures) -> tuple[Package, ...]:
     return tuple(Package(name, value) for name, value in sorted(found.items())) or (Package("CPU package 0", none),)
 
 
-def _throttled(files: Files, cpu: str) -> Any:
+def _throttled(files: CapturedFiles, cpu: str) -> Any:
     path = f"{CPU}/cpu{cpu}/thermal_throttle/package_throttle_count"
     return files.optional(path, _number)
 

@@ -16,7 +16,7 @@ from typing import Any
 from healthcheck.facts import gpu
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed, reading
-from healthcheck.model.probes import MIB, Effect, Kind, Probe
+from healthcheck.model.probes import MIB, Effect, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean, short
 
@@ -30,7 +30,7 @@ LEVELS: Mapping[str, tuple[int, float]] = MappingProxyType({
 })
 DIAGNOSTICS: Mapping[str, Probe] = MappingProxyType({
     name: Probe(
-        f"dcgm.diag_{name}", Kind.COMMAND, argv=("timeout", "-k", "30", f"{seconds:g}", "dcgmi", "diag", "-r", str(level), "-j"),
+        f"dcgm.diag_{name}", ProbeKind.COMMAND, argv=("timeout", "-k", "30", f"{seconds:g}", "dcgmi", "diag", "-r", str(level), "-j"),
         seconds=seconds + 45.0, limit=2 * MIB, effect=Effect.DISRUPTIVE,
     )
     for name, (level, seconds) in LEVELS.items()

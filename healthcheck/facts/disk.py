@@ -12,15 +12,16 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Said
+from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.port import natural
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.model.made import made
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 SMART = Probe(
-    "disk.smart", Kind.COMMAND, argv=("smartctl", "-j", "-a", "/dev/{name}"), each=("/sys/class/nvme/nvme*", "/sys/block/sd*"), most=64,
+    "disk.smart", ProbeKind.COMMAND, argv=("smartctl", "-j", "-a", "/dev/{name}"), each=("/sys/class/nvme/nvme*", "/sys/block/sd*"),
+    most=64,
     seconds=20.0, each_s=5.0, limit=2 * MIB, root=True,
 )
 NO_TOOL = "SMART (smartctl is not installed)"
@@ -76,7 +77,7 @@ def disk_health(captures: Captures) -> Any:
     return result if capture is not None and capture.outcome is Outcome.DONE else Partial(result, "not every disk was asked in time")
 
 
-def read_disk(device: str, answer: Said | Unmeasured) -> DiskHealth:
+def read_disk(device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
     """What smartctl said of a disk; never raises."""
     if isinstance(answer, Unmeasured):
         return _all(device, answer)

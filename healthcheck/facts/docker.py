@@ -14,16 +14,16 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from inventory.text import clean
 
 SOCKET = "unix:///var/run/docker.sock"
 CLIENT = ("docker", "--host", SOCKET)
-INFO = Probe("docker.info", Kind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0, limit=1 * MIB, root=True)
+INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0, limit=1 * MIB, root=True)
 _IMAGE = '{"repository":{{json .Repository}},"tag":{{json .Tag}},"digest":{{json .Digest}},"id":{{json .ID}}}'
 IMAGES = Probe(
-    "docker.images", Kind.COMMAND, argv=(*CLIENT, "images", "--digests", "--no-trunc", "--format", _IMAGE), seconds=10.0, root=True)
+    "docker.images", ProbeKind.COMMAND, argv=(*CLIENT, "images", "--digests", "--no-trunc", "--format", _IMAGE), seconds=10.0, root=True)
 MOST_WARNINGS = 16
 
 

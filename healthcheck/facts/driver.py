@@ -14,12 +14,12 @@ from typing import Any
 
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import NVML, PCI, on_pci
 from healthcheck.facts.gpuanswer import reading
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
@@ -29,7 +29,7 @@ PARAMS = "/proc/driver/nvidia/params"
 PEERMEM = ("/sys/module/nvidia_peermem/initstate", "/sys/module/nv_peer_mem/initstate")
 UVM = "/sys/module/nvidia_uvm/initstate"
 OSRELEASE = "/proc/sys/kernel/osrelease"
-FILES = Probe("driver.module", Kind.FILES, paths=(MODULE, PROC, PARAMS, *PEERMEM, UVM, OSRELEASE))
+FILES = Probe("driver.module", ProbeKind.FILES, paths=(MODULE, PROC, PARAMS, *PEERMEM, UVM, OSRELEASE))
 
 DMABUF_KERNEL = (5, 12)
 
@@ -97,7 +97,7 @@ def _kernel(text: str) -> tuple[int, int]:
     return int(major), int(re.match(r"\d{1,6}", minor)[0])  # type: ignore[index]
 
 
-def _there(files: Files, *paths: str) -> Any:
+def _there(files: CapturedFiles, *paths: str) -> Any:
     """Whether a kernel module is loaded, by its own folder; Unmeasured where nobody looked there."""
     asked = set(files)
     if not asked.issuperset(paths):

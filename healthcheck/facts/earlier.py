@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from healthcheck.facts.kernel import KMSG, LOG, TORN
-from healthcheck.kernellog.carried import NOTHING, Carried, Word, after, before, read, written
+from healthcheck.kernellog.carried import NOTHING, Carried, RepairStatement, after, before, read, written
 from healthcheck.model.recording import Capture, Outcome, Recording
 
 HANDED_ON = "muster.log"
@@ -28,7 +28,7 @@ def with_earlier(recording: Recording, previous: Recording | None) -> Recording:
     return _with(recording, capture, "" if found == before(NOTHING, log) else written(found))
 
 
-def with_words(recording: Recording, words: Sequence[Word]) -> Recording:
+def with_words(recording: Recording, words: Sequence[RepairStatement]) -> Recording:
     """The recording with people's words that are of its boot."""
     capture = recording.captures.get(LOG.id)
     boot = recording.host.boot_id if recording.host is not None else ""

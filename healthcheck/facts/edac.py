@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/devices/system/edac/mc"
 # A file that every kernel has, so that a node without EDAC says so rather than nothing.
 ALWAYS = "/proc/meminfo"
-EDAC = Probe("memory.edac", Kind.FILES, limit=1 * MIB, paths=(
+EDAC = Probe("memory.edac", ProbeKind.FILES, limit=1 * MIB, paths=(
     ALWAYS, f"{BASE}/mc*/ue_count", f"{BASE}/mc*/ce_count",
     *(f"{BASE}/mc*/{kind}*/{name}" for kind in ("dimm", "rank") for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")),
 ))
@@ -52,7 +52,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _value(files: Files, path: str) -> int:
+def _value(files: CapturedFiles, path: str) -> int:
     value = files.read(path, _count)
     if isinstance(value, Unmeasured):
         raise Unread(value.reason)
@@ -80,6 +80,6 @@ def edac(captures: Captures) -> Edac:
     return Edac("memory errors", *known)
 
 
-def _place(files: Files, at: str, short: str) -> str:
+def _place(files: CapturedFiles, at: str, short: str) -> str:
     label = files.read(f"{at}/dimm_label", str) if files.has(f"{at}/dimm_label") else ""
     return f"DIMM {label[:80]} ({short})" if isinstance(label, str) and label else f"DIMM {short}"

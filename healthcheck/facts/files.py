@@ -19,7 +19,7 @@ _FILE_WHY = {
 _DONE, _MISSING = Outcome.DONE, Outcome.MISSING
 
 
-class Files:
+class CapturedFiles:
     """The entries of a FILES or MOUNTS capture; remembers which it could not give, so that nothing goes unseen."""
 
     def __init__(self, entries: Mapping[str, FileCapture]) -> None:
@@ -107,7 +107,7 @@ def _why(path: str, entry: FileCapture | None) -> str:
 
 
 @dataclass(frozen=True)
-class Said:
+class DeviceOutput:
     """What one device's command said: its exit status, standard output, and the last line of its standard error."""
 
     exit: int
@@ -115,7 +115,7 @@ class Said:
     complaint: str = ""
 
 
-def said(path: str, entry: FileCapture) -> Said | Unmeasured:
+def said(path: str, entry: FileCapture) -> DeviceOutput | Unmeasured:
     """What one entry of a probe with `each` holds; Unmeasured where the command did not come to its end by itself."""
     head, _, rest = entry.text.partition("\n")
     if entry.outcome is not Outcome.DONE:
@@ -123,6 +123,6 @@ def said(path: str, entry: FileCapture) -> Said | Unmeasured:
         return Unmeasured(f"{path}: the command's outcome is {entry.outcome.value}{detail}")
     word, _, complaint = head.removeprefix("exit ").partition(": ")
     try:
-        return Said(int(word), rest, complaint)
+        return DeviceOutput(int(word), rest, complaint)
     except ValueError:
         return Unmeasured(f"{path}: no exit status was captured")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.made import made
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 MOUNTINFO = "/proc/self/mountinfo"
@@ -22,14 +22,14 @@ PSEUDO = (
     "fuse.lxcfs", "fuse.portal", "hugetlbfs", "iso9660", "mqueue", "nsfs", "nullfs", "proc", "pstore", "ramfs", "rootfs",
     "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tracefs",
 )
-MOUNTS = Probe("filesystem.mounts", Kind.MOUNTS, skip=PSEUDO, seconds=8.0, each_s=2.0, limit=2 * MIB)
+MOUNTS = Probe("filesystem.mounts", ProbeKind.MOUNTS, skip=PSEUDO, seconds=8.0, each_s=2.0, limit=2 * MIB)
 FSTAB = "/etc/fstab"
 _LUSTRE = ("/sys/fs/lustre/health_check", "/proc/fs/lustre/health_check")      # the latter before Lustre 2.11
 # Options of a super block that takes no writes. Since Linux 6.15 ext4 leaves "rw" beside "emergency_ro" when it goes read-only for an error
 # (fs/ext4/super.c, ext4_show_options), and says "shutdown" when it was shut down.
 _GIVEN_UP = frozenset(("ro", "emergency_ro", "shutdown"))
-PLAN = Probe("filesystem.plan", Kind.FILES, paths=(FSTAB,))
-LUSTRE = Probe("filesystem.lustre", Kind.FILES, paths=_LUSTRE)
+PLAN = Probe("filesystem.plan", ProbeKind.FILES, paths=(FSTAB,))
+LUSTRE = Probe("filesystem.lustre", ProbeKind.FILES, paths=_LUSTRE)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class MountAnswer(Fact):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FstabMount:
     """A mount point that fstab has mounted at boot."""
 
     point: str
@@ -83,7 +83,7 @@ class MountPlan(Fact):
 
     name: str
     mounted: frozenset[str]
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[FstabMount, ...]
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def filesystems(captures: Captures) -> tuple[Filesystem, ...]:
     return tuple([_filesystem(files, mount) for mount in held])
 
 
-def _filesystem(files: Files, mount: _Mount) -> Filesystem:
+def _filesystem(files: CapturedFiles, mount: _Mount) -> Filesystem:
     read = files.read(mount.point, _figures)
     figures: tuple[Any, ...] = (read,) * 4 if isinstance(read, Unmeasured) else read
     size, available, used, inodes = figures
@@ -178,7 +178,7 @@ def _mounts(captures: Captures) -> tuple[frozenset[str], tuple[_Mount, ...]]:
     return frozenset(mounts), tuple(mounts[point] for point in sorted(mounts) if mounts[point].fstype not in PSEUDO)
 
 
-def _answer(files: Files, point: str, since_earlier: bool) -> Any:
+def _answer(files: CapturedFiles, point: str, since_earlier: bool) -> Any:
     outcome = files.outcome(point)
     if outcome is None:
         return Unmeasured("its turn never came")
@@ -201,7 +201,7 @@ def mount_plan(captures: Captures) -> MountPlan:
     return MountPlan("mounts", mounted, files.read(FSTAB, parse_fstab))
 
 
-def parse_fstab(text: str) -> tuple[Wanted, ...]:
+def parse_fstab(text: str) -> tuple[FstabMount, ...]:
     """The entries that are mounted at boot, in the file's order; raises ValueError on a line of another form."""
     wanted = []
     for line in text.split("\n"):
@@ -213,7 +213,7 @@ def parse_fstab(text: str) -> tuple[Wanted, ...]:
         source, point, fstype = (_unescape(word) for word in words[:3])
         options = words[3].split(",") if len(words) > 3 else []
         if point.startswith("/") and fstype not in ("swap", "ignore") and "noauto" not in options:
-            wanted.append(Wanted(point.rstrip("/") or "/", fstype, source))
+            wanted.append(FstabMount(point.rstrip("/") or "/", fstype, source))
     return tuple(wanted)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
@@ -18,8 +18,8 @@ _FOLDER = "/sys/class/dmi/id"
 _NAMES = ("bios_version", "bios_date", "product_name", "sys_vendor", "board_name", "product_serial")
 _STRINGS = tuple(f"{_FOLDER}/{name}" for name in _NAMES)
 MACHINE_ID = "/etc/machine-id"
-DMI = Probe("host.firmware", Kind.FILES, paths=(*_STRINGS, MACHINE_ID))
-DIMMS = Probe("host.dimms", Kind.COMMAND, argv=("dmidecode", "-q", "-t", "17"), seconds=5.0, root=True)
+DMI = Probe("host.firmware", ProbeKind.FILES, paths=(*_STRINGS, MACHINE_ID))
+DIMMS = Probe("host.dimms", ProbeKind.COMMAND, argv=("dmidecode", "-q", "-t", "17"), seconds=5.0, root=True)
 
 _ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _UNITS = {"kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}

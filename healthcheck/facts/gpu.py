@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
-from healthcheck.facts.files import Files
-from healthcheck.facts.gpuanswer import GONE, READINGS, Answer, Line, all_fields, gone, index_of, read, reading, standing
+from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.gpuanswer import GONE, READINGS, Line, NvmlAnswer, all_fields, gone, index_of, read, reading, standing
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.model.made import made
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 
-NVML = Probe("gpu.nvml", Kind.NVML, seconds=15.0, limit=1 * MIB)
-PCI = Probe("gpu.pci", Kind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)
+NVML = Probe("gpu.nvml", ProbeKind.NVML, seconds=15.0, limit=1 * MIB)
+PCI = Probe("gpu.pci", ProbeKind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)
 
 NVIDIA_VENDOR = "10DE"
 DISPLAY_CLASSES = ("30000", "30200")  # VGA and 3D controllers (PCI code and ID assignment specification, class 03h)
@@ -133,7 +133,7 @@ class GpuPresence(Fact):
     on_pci: int
 
 
-def pci_gpus(files: Files) -> list[str]:
+def pci_gpus(files: CapturedFiles) -> list[str]:
     """The PCI addresses of NVIDIA display controllers, from the uevent files of the bus; raises Unread if any cannot be read."""
     return [found.get("PCI_SLOT_NAME", path.split("/")[-2]).lower() for path in files
             if is_gpu(found := uevent(files.text(path)))]
@@ -150,7 +150,7 @@ def is_gpu(fields: Mapping[str, str]) -> bool:
     return vendor.upper() == NVIDIA_VENDOR and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY_CLASSES
 
 
-def _lines(captures: Captures) -> Answer:
+def _lines(captures: Captures) -> NvmlAnswer:
     """The reader's lines, parsed once: whole ones only where it did not come to its end."""
     capture = captures.capture(NVML)
     if _is_cut(capture) and capture is not None:
@@ -162,7 +162,7 @@ def _is_cut(capture: Capture | None) -> bool:
     return capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED) and "\n" in capture.text
 
 
-def _nvml(captures: Captures) -> Answer:
+def _nvml(captures: Captures) -> NvmlAnswer:
     """The lines of a reader that came to its end; raises Unread with NVML's own word when the library did not come up."""
     captures.text(NVML)
     answer = captures.once(_lines)

@@ -11,19 +11,19 @@ from healthcheck.facts.values import UNSUPPORTED, Unmeasured, Unread
 Line = Mapping[str, Any]
 
 
-class Answer(NamedTuple):
+class NvmlAnswer(NamedTuple):
     """What the reader said: its first line, and one of each GPU."""
 
     head: Line
     gpus: Sequence[Line]
 
 
-def read(text: str) -> Answer:
+def read(text: str) -> NvmlAnswer:
     """The reader's lines; raises Unread where it has said nothing of our form, ValueError for what is not JSON."""
     lines = [json.loads(line) for line in text.splitlines()]
     if not lines or not all(isinstance(line, dict) for line in lines):
         raise Unread("the NVML reader's answer is empty or not of our form")
-    return Answer(lines[0], lines[1:])
+    return NvmlAnswer(lines[0], lines[1:])
 
 
 def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:

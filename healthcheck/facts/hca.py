@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, natural, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 _VERBS, _MAD = "/sys/class/infiniband_verbs", "/sys/class/infiniband_mad"
 _LINK = ("current_link_width", "current_link_speed", "max_link_width", "max_link_speed")
 HCA = Probe(
-    "hca.sysfs", Kind.FILES,
+    "hca.sysfs", ProbeKind.FILES,
     paths=(
         f"{BASE}/*/fw_ver", f"{BASE}/*/board_id", *(f"{BASE}/*/device/{name}" for name in _LINK),
         f"{BASE}/*/device/../max_link_width", f"{BASE}/*/device/../max_link_speed", f"{_VERBS}/*/ibdev", f"{_MAD}/umad*/ibdev",
@@ -108,7 +108,7 @@ def hcas(captures: Captures) -> Any:
     return Partial(result, unseen) if unseen else result
 
 
-def _hca(files: Files, name: str, users: dict[str, list[Any]]) -> Hca:
+def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
     at = f"{BASE}/{name}"
     pci = files.read(f"{at}/device/uevent", slot)
     return Hca(
@@ -128,11 +128,11 @@ def _hca(files: Files, name: str, users: dict[str, list[Any]]) -> Hca:
     )
 
 
-def _optional(files: Files, path: str, parse: Callable[[str], Any]) -> Any:
+def _optional(files: CapturedFiles, path: str, parse: Callable[[str], Any]) -> Any:
     return files.optional(path, parse)
 
 
-def _best(files: Files, at: str, name: str, parse: Callable[[str], Any]) -> Any:
+def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any]) -> Any:
     """The lesser of what the adapter can and what its slot can, where the slot says so; a root complex has no slot to ask."""
     own, its_slot = _optional(files, f"{at}/device/{name}", parse), _optional(files, f"{at}/device/../{name}", parse)
     if own is UNSUPPORTED or isinstance(own, Unmeasured) or its_slot is UNSUPPORTED:

@@ -9,7 +9,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import Fact, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 
 MEMINFO = "/proc/meminfo"
 SWAPS = "/proc/swaps"
@@ -17,11 +17,11 @@ OSRELEASE = "/proc/sys/kernel/osrelease"
 UPTIME_FILE = "/proc/uptime"
 NVIDIA_MODULE = "/sys/module/nvidia/version"
 
-MEMORY = Probe("host.memory", Kind.FILES, paths=(MEMINFO,))
-SWAP = Probe("host.swap", Kind.FILES, paths=(SWAPS,))
-VERSIONS = Probe("host.versions", Kind.FILES, paths=(OSRELEASE, NVIDIA_MODULE))
-CLOCK = Probe("host.clock", Kind.CLOCK)
-UPTIME = Probe("host.uptime", Kind.FILES, paths=(UPTIME_FILE,))
+MEMORY = Probe("host.memory", ProbeKind.FILES, paths=(MEMINFO,))
+SWAP = Probe("host.swap", ProbeKind.FILES, paths=(SWAPS,))
+VERSIONS = Probe("host.versions", ProbeKind.FILES, paths=(OSRELEASE, NVIDIA_MODULE))
+CLOCK = Probe("host.clock", ProbeKind.CLOCK)
+UPTIME = Probe("host.uptime", ProbeKind.FILES, paths=(UPTIME_FILE,))
 
 # adjtimex(2): the clock state TIME_ERROR, and the status bit STA_UNSYNC.
 _TIME_ERROR = 5

@@ -14,14 +14,14 @@ from healthcheck.facts.host import UPTIME, uptime_hours
 from healthcheck.facts.values import Fact, Partial, Unread
 from healthcheck.kernellog.carried import NOTHING, Carried, read
 from healthcheck.kernellog.masking import zeroed
-from healthcheck.kernellog.model import Line
+from healthcheck.kernellog.model import LogLine
 from healthcheck.kernellog.provenance import marked_records
 from healthcheck.kernellog.quoting import messages
 from healthcheck.model.made import made
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 KMSG = "/dev/kmsg"
-LOG = Probe("kernel.log", Kind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True, root=True)
+LOG = Probe("kernel.log", ProbeKind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True, root=True)
 
 _RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),([^;\n]{0,200});(.*)$", re.MULTILINE)
 # Of what _RECORD finds, all before its text, and its text.
@@ -55,7 +55,7 @@ WORDS = frozenset((
 ))
 
 
-class Form:
+class MessagePattern:
     """A form of lines: what `pattern` finds from the start of a message, of which no line is without one of these words.
 
     What a user chose in a line is blanked before: no text of a user is of any form.
@@ -148,7 +148,7 @@ class KernelLog(Fact):
         block = "\n".join({*zeroed(self.records().raw), *zeroed(Records(self.earlier).raw if self.earlier else ())})
         return frozenset([word for word in WORDS if word in block])
 
-    def matching(self, form: Form) -> Iterator[tuple[KernelLine, re.Match[str]]]:
+    def matching(self, form: MessagePattern) -> Iterator[tuple[KernelLine, re.Match[str]]]:
         """The records that are of the form, oldest first, with what it found: the earlier ones, and those that the log holds."""
         if not self.says(*form.words):
             return
@@ -171,7 +171,7 @@ def _lines_with(log: str, word: str) -> Iterator[int]:
         at = log.find(word, end) if end >= 0 else -1
 
 
-class Records(Sequence[Line]):
+class Records(Sequence[LogLine]):
     """Records as lines, each made when it is asked for: of most only the text is looked at, which `texts` holds; `raw` are those as they
     stand in the log."""
 
@@ -203,12 +203,12 @@ class Records(Sequence[Line]):
         return len(self.texts)
 
     @overload
-    def __getitem__(self, index: int) -> Line: ...
+    def __getitem__(self, index: int) -> LogLine: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[Line]: ...
+    def __getitem__(self, index: slice) -> list[LogLine]: ...
 
-    def __getitem__(self, index: int | slice) -> Line | list[Line]:
+    def __getitem__(self, index: int | slice) -> LogLine | list[LogLine]:
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         priority, sequence, microseconds, flags = self._heads[index].split(",", 3)
@@ -219,8 +219,8 @@ class Records(Sequence[Line]):
             caller = said[1] if (said := _CALLER.search(flags)) else ""
             seconds = None if NO_TIME in flags else seconds
             level = None if NO_PRIORITY in flags else level
-        return made(Line, {"text": self.texts[index], "seconds": seconds, "priority": level, "sequence": int(sequence),
-                           "facility": int(priority) >> 3, "caller": caller, "subsystem": self._subsystems.get(int(sequence), "")})
+        return made(LogLine, {"text": self.texts[index], "seconds": seconds, "priority": level, "sequence": int(sequence),
+                              "facility": int(priority) >> 3, "caller": caller, "subsystem": self._subsystems.get(int(sequence), "")})
 
 
 def moment(seconds: float, now: float) -> str:

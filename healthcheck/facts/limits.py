@@ -20,7 +20,7 @@ UNLIMITED = -1
 
 
 @dataclass(frozen=True)
-class Limit:
+class DaemonLimit:
     """One soft limit of one daemon ("slurmd, process 2211"); -1 is unlimited."""
 
     daemon: str
@@ -35,8 +35,8 @@ class Starters(Fact):
     """
 
     name: str
-    memlock: tuple[Limit, ...]
-    nofile: tuple[Limit, ...]
+    memlock: tuple[DaemonLimit, ...]
+    nofile: tuple[DaemonLimit, ...]
 
 
 @fact("starters", TASKS)
@@ -53,5 +53,5 @@ def _limits(form: re.Pattern[str], rows: list[list[Any]]) -> Any:
         match = form.search(text)
         if match is None:
             return Unmeasured(f"the limits of {clean(name, 20)} are not of the documented form")
-        found.append(Limit(f"{clean(name, 20)}, process {pid}", UNLIMITED if match[1] == "unlimited" else int(match[1])))
+        found.append(DaemonLimit(f"{clean(name, 20)}, process {pid}", UNLIMITED if match[1] == "unlimited" else int(match[1])))
     return tuple(found) or UNSUPPORTED

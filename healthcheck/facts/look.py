@@ -9,7 +9,7 @@ from healthcheck.facts.values import Fact
 
 
 @dataclass(frozen=True)
-class Look(Fact):
+class SnapshotTime(Fact):
     """One look at a node. `time` is the node's own clock (epoch seconds) as its answer left, `received` the head's as it came."""
 
     name: str
@@ -18,6 +18,6 @@ class Look(Fact):
 
 
 @fact("look", of_snapshot=True)
-def look(captures: Captures) -> Look:
+def look(captures: Captures) -> SnapshotTime:
     """The moment of this look, as the collector said it and as the head saw it."""
-    return Look("look", time=captures.host.time, received=captures.received)
+    return SnapshotTime("look", time=captures.host.time, received=captures.received)

@@ -8,10 +8,10 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 
 PATH = "/proc/modules"
-MODULES = Probe("module.loaded", Kind.FILES, paths=(PATH,))
+MODULES = Probe("module.loaded", ProbeKind.FILES, paths=(PATH,))
 
 # name, size, users, used by, state, address (fs/proc, kernel/module/procfs.c m_show).
 _LINE = re.compile(r"([A-Za-z0-9_]{1,64}) \d{1,12} (?:\d{1,9}|-) \S+ (Live|Loading|Unloading)\b.*")

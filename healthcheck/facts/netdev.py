@@ -14,11 +14,11 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, read_bonds, unlisted
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.port import count, device_id, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.made import made
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/net"
 _COUNTS = "/proc/net/dev"
@@ -26,7 +26,7 @@ _COUNTS = "/proc/net/dev"
 _NAMES = ("device/uevent", "device/physfn/uevent", "type", "flags", "operstate", "speed", "duplex", "mtu", "carrier_up_count",
           "carrier_down_count")
 NETDEV = Probe(
-    "netdev.sysfs", Kind.FILES, limit=1 * MIB, paths=(_COUNTS, f"{BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
+    "netdev.sysfs", ProbeKind.FILES, limit=1 * MIB, paths=(_COUNTS, f"{BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
 )
 _ETHERNET = "1"     # ARPHRD_ETHER
 _UP = 0x1           # IFF_UP
@@ -107,7 +107,7 @@ def parse_counts(text: str) -> Mapping[str, list[str]]:
     return found
 
 
-def _unlinked(files: Files, path: str, parse: Any) -> Any:
+def _unlinked(files: CapturedFiles, path: str, parse: Any) -> Any:
     """A file that a kernel or driver may lack, or that says EINVAL without a link."""
     if not files.has(path):
         return UNSUPPORTED
@@ -126,7 +126,7 @@ def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     return tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None]) or (_nothing(),)
 
 
-def _names(files: Files) -> list[str]:
+def _names(files: CapturedFiles) -> list[str]:
     return sorted({path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")})
 
 
@@ -141,7 +141,7 @@ def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Un
 _COLUMNS = (("rx_packets", 1), ("rx_errors", 2), ("rx_drops", 3), ("rx_frame", 5), ("tx_errors", 10))
 
 
-def _device(files: Files, name: str) -> dict[str, Any] | None:
+def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
     """What an interface is and how it is linked; None where it is not one of Ethernet and of a PCI device of its own."""
     at = f"{BASE}/{name}"
     device = f"{at}/device/uevent"

@@ -10,12 +10,12 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.cpu import cpu_list
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 
 BASE = "/sys/devices/system/node"
 DRIVERS = ("nvidia", "mlx5_core")
-NODES = Probe("numa.nodes", Kind.FILES, paths=(f"{BASE}/online", f"{BASE}/node*/cpulist", f"{BASE}/node*/meminfo"))
-DEVICES = Probe("numa.devices", Kind.FILES, paths=(
+NODES = Probe("numa.nodes", ProbeKind.FILES, paths=(f"{BASE}/online", f"{BASE}/node*/cpulist", f"{BASE}/node*/meminfo"))
+DEVICES = Probe("numa.devices", ProbeKind.FILES, paths=(
     f"{BASE}/online", *(f"/sys/bus/pci/drivers/{driver}/*:*/numa_node" for driver in DRIVERS),
 ))
 

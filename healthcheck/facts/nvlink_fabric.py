@@ -12,14 +12,14 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import Fact, Unmeasured, Unread
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 UNIT = "nvidia-fabricmanager.service"
 MOST_LINES = 4000
 JOURNAL = Probe(
-    "fabric.journal", Kind.COMMAND, seconds=10.0, limit=1 * MIB, tail=True, root=True,
+    "fabric.journal", ProbeKind.COMMAND, seconds=10.0, limit=1 * MIB, tail=True, root=True,
     argv=("journalctl", "--no-pager", "-b", "-u", UNIT, "-o", "short-iso", "-n", str(MOST_LINES)),
 )
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import natural
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.model.made import made
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 
 BASE = "/sys/class/nvme"
 _LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 NVME = Probe(
-    "nvme.sysfs", Kind.FILES,
+    "nvme.sysfs", ProbeKind.FILES,
     paths=(
         *(f"{BASE}/nvme*/{name}" for name in ("state", "model", "serial", "firmware_rev", "transport", "address")),
         *(f"{BASE}/nvme*/device/{name}" for name in _LINK),
@@ -31,7 +31,7 @@ NVME = Probe(
     ),
 )
 # Apart, for the kernel asks the drive for it, and one that is being reset does not answer.
-HEAT = Probe("nvme.temperature", Kind.FILES, paths=tuple(f"{BASE}/nvme*/hwmon*/temp1_{name}" for name in ("input", "max")))
+HEAT = Probe("nvme.temperature", ProbeKind.FILES, paths=tuple(f"{BASE}/nvme*/hwmon*/temp1_{name}" for name in ("input", "max")))
 
 NO_DRIVE = "NVMe drives (none here)"
 _CLASS = re.compile(r"^PCI_CLASS=108[0-9A-Fa-f]{2}$", re.MULTILINE)
@@ -116,14 +116,14 @@ def _limit(text: str) -> float:
     return celsius if 0 < celsius < 200 else 0.0
 
 
-def _optional(files: Files, path: str, parse: Callable[[str], Any]) -> Any:
+def _optional(files: CapturedFiles, path: str, parse: Callable[[str], Any]) -> Any:
     return files.optional(path, parse)
 
 
 _DRIVE = re.compile(rf"{BASE}/(nvme\d{{1,4}})/")
 
 
-def _devices(files: Files) -> list[str]:
+def _devices(files: CapturedFiles) -> list[str]:
     return sorted({match[1] for path in files if (match := _DRIVE.match(path))}, key=natural)
 
 
@@ -138,7 +138,7 @@ def nvmes(captures: Captures) -> Any:
     return Partial(result, unseen) if unseen else result
 
 
-def _drive(files: Files, device: str) -> Nvme:
+def _drive(files: CapturedFiles, device: str) -> Nvme:
     at = f"{BASE}/{device}"
     local = _is_local(files, at)
     pci = _pci(files, at)
@@ -161,12 +161,12 @@ def _drive(files: Files, device: str) -> Nvme:
     })
 
 
-def _is_local(files: Files, at: str) -> bool:
+def _is_local(files: CapturedFiles, at: str) -> bool:
     """Whether a drive is not reached over a network."""
     return files.read(f"{at}/transport", _line) == "pcie" if files.has(f"{at}/transport") else True
 
 
-def _pci(files: Files, at: str) -> Any:
+def _pci(files: CapturedFiles, at: str) -> Any:
     return files.read(f"{at}/address", _line) if _is_local(files, at) else UNSUPPORTED
 
 
@@ -190,7 +190,7 @@ def nvme_heat(captures: Captures) -> Any:
     return Partial(result, unseen) if unseen else result
 
 
-def _sensors(files: Files) -> list[tuple[str, str, str]]:
+def _sensors(files: CapturedFiles) -> list[tuple[str, str, str]]:
     """Of every drive's sensor the drive's name, and the files of the temperature and of its limit."""
     found = sorted({path.rpartition("/")[0] for path in files if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
     return [(at.split("/")[4], f"{at}/temp1_input", f"{at}/temp1_max") for at in found]

@@ -18,36 +18,37 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files, Said
+from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.port import BASE, SYSFS, natural, numbered, pci_of, phys_state
 from healthcheck.facts.transceiver import read_module
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.made import made
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 _SENSORS = 2
 HWMON = Probe(
-    "optics.hwmon", Kind.FILES,
+    "optics.hwmon", ProbeKind.FILES,
     paths=(
         f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent",
         *(f"{BASE}/*/device/hwmon/*/temp{sensor}_{what}" for sensor in range(1, _SENSORS + 1) for what in ("label", "input", "crit")),
     ),
 )
 MLXLINK = Probe(
-    "optics.mlxlink", Kind.COMMAND, argv=("mlxlink", "-d", "{name}", "-m", "-c", "--json"), each=(f"{BASE}/mlx5_*",), most=32,
+    "optics.mlxlink", ProbeKind.COMMAND, argv=("mlxlink", "-d", "{name}", "-m", "-c", "--json"), each=(f"{BASE}/mlx5_*",), most=32,
     each_s=10.0, seconds=60.0, limit=2 * MIB, root=True,
 )
 # A module answers slowly: some tenths of a second for each of its pages.
 MODULES = Probe(
-    "optics.ethtool", Kind.COMMAND, argv=("ethtool", "-m", "{name}"), each=(f"{BASE}/*/device/net/*",), most=32, each_s=5.0, seconds=40.0,
+    "optics.ethtool", ProbeKind.COMMAND, argv=("ethtool", "-m", "{name}"), each=(f"{BASE}/*/device/net/*",), most=32, each_s=5.0,
+    seconds=40.0,
     limit=1 * MIB, root=True,
 )
 
 
 @dataclass(frozen=True)
-class Sensor(Fact):
+class AdapterTemperature(Fact):
     """One temperature of an RDMA device in degrees Celsius: "mlx5_0 (0000:18:00.0) Module0". `critical_c` is the device's own threshold.
 
     `module` says that it is of what is plugged in. A node without any has one of which nothing is supported.
@@ -94,27 +95,27 @@ def _milli(text: str) -> float:
 
 
 @fact("sensors", HWMON, each="sensor")
-def sensors(captures: Captures) -> tuple[Sensor, ...]:
+def sensors(captures: Captures) -> tuple[AdapterTemperature, ...]:
     """Every temperature of every RDMA device that is no virtual function, in natural order."""
     files = captures.files(HWMON)
     if files.has(BASE):
         files.text(BASE)
     no: Any = UNSUPPORTED
     return tuple([_sensor(files, device, path.removesuffix("input")) for device, path in _found(files)]) or (
-        Sensor("sensors of adapters", *(no,) * 3),)
+        AdapterTemperature("sensors of adapters", *(no,) * 3),)
 
 
-def _found(files: Files) -> list[tuple[str, str]]:
+def _found(files: CapturedFiles) -> list[tuple[str, str]]:
     """Every file of a temperature of no virtual function, with its device, in natural order."""
     found = [(match[1], path) for path in files if (match := _INPUT.fullmatch(path))]
     return sorted([at for at in found if not files.has(f"{BASE}/{at[0]}/device/physfn/uevent")], key=lambda at: (natural(at[0]), at[1]))
 
 
-def _sensor(files: Files, device: str, stem: str) -> Sensor:
+def _sensor(files: CapturedFiles, device: str, stem: str) -> AdapterTemperature:
     label: Any = files.read(stem + "label", str) if files.has(stem + "label") else Unmeasured(f"{stem}label is not there")
     words = clean(label, 40) if isinstance(label, str) else stem.rpartition("/")[2].rstrip("_")
     pci = pci_of(files, device)
-    return made(Sensor, {
+    return made(AdapterTemperature, {
         "name": f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
         "module": label.lower().startswith("module") if isinstance(label, str) else label,
         "critical_c": files.optional(stem + "crit", _milli),
@@ -156,7 +157,7 @@ def _links(captures: Captures) -> Mapping[str, Any]:
     return links
 
 
-def _module(path: str, answer: Said | Unmeasured, links: Mapping[str, Any]) -> Optics:
+def _module(path: str, answer: DeviceOutput | Unmeasured, links: Mapping[str, Any]) -> Optics:
     device, interface = path.removeprefix(f"{BASE}/").partition("/")[0], path.rpartition("/")[2]
     name = f"{device} {interface}"
     if isinstance(answer, Unmeasured):
@@ -175,7 +176,7 @@ def _module(path: str, answer: Said | Unmeasured, links: Mapping[str, Any]) -> O
     return Optics(name=name, up=up, effective_ber=no, raw_ber=no, **readings)
 
 
-def _optics(name: str, answer: Said | Unmeasured) -> Optics:
+def _optics(name: str, answer: DeviceOutput | Unmeasured) -> Optics:
     if isinstance(answer, Unmeasured):
         return _unread(name, answer.reason)
     try:

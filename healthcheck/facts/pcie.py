@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/bus/pci/drivers"
 ENDPOINTS = ("nvidia", "mlx5_core", "nvme", "bnxt_en", "ice", "efa", "nvidia-nvswitch")
@@ -19,11 +19,11 @@ PORTS = "pcieport"
 DIRECT = ("nvidia", "mlx5_core")
 ALWAYS = "/proc/meminfo"    # a file that every kernel has, so that a node without any such device says so rather than nothing
 KINDS = ("fatal", "nonfatal", "correctable")
-AER = Probe("pcie.aer", Kind.FILES, limit=1 * MIB, paths=(
+AER = Probe("pcie.aer", ProbeKind.FILES, limit=1 * MIB, paths=(
     ALWAYS, *(f"{BASE}/{driver}/*:*/aer_dev_{kind}" for driver in (*ENDPOINTS, PORTS) for kind in KINDS),
     f"{BASE}/{PORTS}/*:*/secondary_bus_number",
 ))
-IOMMU = Probe("pcie.iommu", Kind.FILES, paths=(ALWAYS, *(f"{BASE}/{driver}/*:*/iommu_group/type" for driver in DIRECT)))
+IOMMU = Probe("pcie.iommu", ProbeKind.FILES, paths=(ALWAYS, *(f"{BASE}/{driver}/*:*/iommu_group/type" for driver in DIRECT)))
 
 _AER = re.compile(re.escape(BASE) + r"/([a-z0-9_-]{1,32})/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/aer_dev_fatal")
 _GROUP = re.compile(re.escape(BASE) + r"/([a-z0-9_]{1,32})/([0-9a-f:.]{1,20})/iommu_group/type")
@@ -32,7 +32,7 @@ _TOTAL = re.compile(r"TOTAL_ERR_(?:COR|FATAL|NONFATAL)")
 
 
 @dataclass(frozen=True)
-class Counted:
+class PcieErrorCount:
     """Errors that one device reported since boot, by severity. `place` is for people: "nvme 0000:22:00.0", or for a port
     "port 0000:1a:01.0 above nvidia 0000:1b:00.0"."""
 
@@ -48,7 +48,7 @@ class PcieErrors(Fact):
     """What each device and port reported; UNSUPPORTED where none can (virtual machines, or firmware that keeps it to itself)."""
 
     name: str
-    devices: tuple[Counted, ...]
+    devices: tuple[PcieErrorCount, ...]
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ def pcie_errors(captures: Captures) -> Any:
         if wrong is not None:
             unread = unread or wrong.reason
             continue
-        counted.append(Counted(address, _place(files, driver, address, below), *figures))
+        counted.append(PcieErrorCount(address, _place(files, driver, address, below), *figures))
     unread = unread or files.unseen() or ""
     devices: Any = tuple(counted) if counted or unread else UNSUPPORTED
     made = PcieErrors("PCI Express", devices)
     return Partial(made, unread) if unread else made
 
 
-def _place(files: Files, driver: str, address: str, below: dict[str, str]) -> str:
+def _place(files: CapturedFiles, driver: str, address: str, below: dict[str, str]) -> str:
     if driver != PORTS:
         return f"{driver} {address}"
     path = f"{BASE}/{driver}/{address}/secondary_bus_number"

@@ -15,9 +15,9 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.pcie import BASE, DIRECT
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 
-CONFIG = Probe("pcie.config", Kind.CONFIG, paths=tuple(f"{BASE}/{driver}/*:*" for driver in DIRECT), root=True)
+CONFIG = Probe("pcie.config", ProbeKind.CONFIG, paths=tuple(f"{BASE}/{driver}/*:*" for driver in DIRECT), root=True)
 ADAPTER = "mlx5_core"
 
 _WORDS = re.compile(

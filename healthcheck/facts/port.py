@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, readable
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/infiniband"
 # Of the tables only the first entries: there may be 256 GIDs and 128 partition keys, and what is wanted is whether there are any.
 ENTRIES = 4
 SYSFS = Probe(
-    "port.sysfs", Kind.FILES, limit=1 * MIB,
+    "port.sysfs", ProbeKind.FILES, limit=1 * MIB,
     paths=(
         *(f"{BASE}/*/ports/*/{name}" for name in ("state", "phys_state", "rate", "link_layer", "lid", "sm_lid")),
         *(f"{BASE}/*/ports/*/{table}/{entry}" for table in ("gids", "pkeys") for entry in range(ENTRIES)),
@@ -114,7 +114,7 @@ def _gid(text: str) -> bool:
     return text.strip("0:") != ""
 
 
-def _table(files: Files, at: str, parse: Callable[[str], Any]) -> Any:
+def _table(files: CapturedFiles, at: str, parse: Callable[[str], Any]) -> Any:
     """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured if one cannot be read."""
     read = [files.read(path, parse) for entry in range(ENTRIES) if files.has(path := f"{at}/{entry}")]
     for value in read:
@@ -158,25 +158,25 @@ def ports(captures: Captures) -> Any:
     return Partial(result, unseen) if unseen else result
 
 
-def _gids(files: Files, at: str) -> Any:
+def _gids(files: CapturedFiles, at: str) -> Any:
     """How many of a port's first GIDs are in use; UNSUPPORTED where it has no such table, Unmeasured if one cannot be read."""
     gids = _table(files, at, _gid)
     return len(gids) if isinstance(gids, tuple) else gids
 
 
-def numbered(files: Files) -> list[tuple[str, int]]:
+def numbered(files: CapturedFiles) -> list[tuple[str, int]]:
     """Every port as its device and its number there, in natural order."""
     found = {path[:path.find("/", at + len(_PORTS)) + 1] for path in files if (at := path.find(_PORTS)) > 0}
     return sorted([(match[1], int(match[2])) for start in found if (match := _PORT.fullmatch(start))],
                   key=lambda at: (natural(at[0]), at[1]))
 
 
-def pci_of(files: Files, device: str) -> Any:
+def pci_of(files: CapturedFiles, device: str) -> Any:
     """The PCI address of an RDMA device; Unmeasured where it cannot be read."""
     return files.read(f"{BASE}/{device}/device/uevent", slot)
 
 
-def phys_state(files: Files, device: str, number: int) -> Any:
+def phys_state(files: CapturedFiles, device: str, number: int) -> Any:
     """The kernel's word for a port's physical state; Unmeasured where it cannot be read."""
     return files.read(f"{BASE}/{device}/ports/{number}/phys_state", _word)
 
@@ -186,7 +186,7 @@ def natural(name: str) -> tuple[str, int]:
     return head, int(name[len(head):] or 0)
 
 
-def _port(files: Files, device_name: str, number: int) -> Port:
+def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
     at = f"{BASE}/{device_name}/ports/{number}"
     pci = pci_of(files, device_name)
     device = files.read(f"{BASE}/{device_name}/device/uevent", device_id)

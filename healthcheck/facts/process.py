@@ -14,22 +14,22 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from inventory.text import clean
 
 # What starts jobs: its limits are theirs, unless it sets them itself. Names as the kernel has them (15 characters).
 STARTERS = ("slurmd", "pbs_mom", "containerd", "dockerd")
-TASKS = Probe("process.tasks", Kind.PROCESSES, argv=STARTERS, seconds=8.0, each_s=5.0)
+TASKS = Probe("process.tasks", ProbeKind.PROCESSES, argv=STARTERS, seconds=8.0, each_s=5.0)
 
 LOADAVG = "/proc/loadavg"
 PID_MAX = "/proc/sys/kernel/pid_max"
 THREADS_MAX = "/proc/sys/kernel/threads-max"
 FILE_NR = "/proc/sys/fs/file-nr"
-TABLES = Probe("process.tables", Kind.FILES, paths=(LOADAVG, PID_MAX, THREADS_MAX, FILE_NR))
+TABLES = Probe("process.tables", ProbeKind.FILES, paths=(LOADAVG, PID_MAX, THREADS_MAX, FILE_NR))
 
 
 @dataclass(frozen=True)
-class Task:
+class BlockedProcess:
     """One process in uninterruptible sleep. `started` is in clock ticks since boot; `switches` counts how often it left a CPU;
     `waits` is the kernel function that it sleeps in, and empty where we may not know."""
 
@@ -49,7 +49,7 @@ class Processes(Fact):
     total: int
     zombies: int
     zombie_names: tuple[str, ...]
-    sleepers: tuple[Task, ...]
+    sleepers: tuple[BlockedProcess, ...]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def processes(captures: Captures) -> Any:
     names = Counter(row[4] for row in said["processes"] if row[1] == "Z")
     rows = [row for row in said["processes"] if row[1] == "D"]
     sleepers = tuple(
-        Task(pid, started, clean(name, 20), switches, _function(said["waits"].get(str(pid), "")))
+        BlockedProcess(pid, started, clean(name, 20), switches, _function(said["waits"].get(str(pid), "")))
         for pid, _, started, switches, name in rows if switches >= 0
     )
     found = Processes("processes", sum(said["states"].values()), said["states"].get("Z", 0),

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.port import natural
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 
 _BLOCK, _POOLS = "/sys/block", "/proc/spl/kstat/zfs"
 _FILES = ("level", "raid_disks", "array_state", "degraded", "sync_action", "sync_completed", "mismatch_cnt", "dev-*/state")
-MD = Probe("raid.md", Kind.FILES, paths=tuple(f"{_BLOCK}/md*/md/{name}" for name in _FILES))
-ZFS = Probe("raid.zfs", Kind.FILES, paths=(f"{_POOLS}/*/state",))
+MD = Probe("raid.md", ProbeKind.FILES, paths=tuple(f"{_BLOCK}/md*/md/{name}" for name in _FILES))
+ZFS = Probe("raid.zfs", ProbeKind.FILES, paths=(f"{_POOLS}/*/state",))
 
 NO_ARRAY = "md arrays (none here)"
 NO_POOL = "ZFS pools (none here)"
@@ -97,7 +97,7 @@ def arrays(captures: Captures) -> Any:
     return Partial(result, unseen) if unseen else result
 
 
-def _array(files: Files, name: str) -> Array:
+def _array(files: CapturedFiles, name: str) -> Array:
     at = f"{_BLOCK}/{name}/md"
 
     def optional(file: str, parse: Any) -> Any:

@@ -8,14 +8,14 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 PATH = "/etc/resolv.conf"
-RESOLV = Probe("host.resolver", Kind.FILES, paths=(PATH,))
+RESOLV = Probe("host.resolver", ProbeKind.FILES, paths=(PATH,))
 # A silent name server is asked twice, five seconds each time (resolv.conf(5), timeout and attempts): nobody waits for that here.
-OWN_NAME = Probe("host.own-name", Kind.COMMAND, argv=("hostname", "-i"), seconds=3.0, limit=4096)
+OWN_NAME = Probe("host.own-name", ProbeKind.COMMAND, argv=("hostname", "-i"), seconds=3.0, limit=4096)
 _MOST = 16
 
 

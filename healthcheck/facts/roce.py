@@ -14,10 +14,10 @@ from typing import Any
 
 from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files, Said
+from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.port import BASE, SYSFS, Port, count
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 COUNTERS = ("packet_seq_err", "implied_nak_seq_err", "roce_adp_retrans", "rx_icrc_encapsulated", "np_cnp_sent",
@@ -25,7 +25,7 @@ COUNTERS = ("packet_seq_err", "implied_nak_seq_err", "roce_adp_retrans", "rx_icr
 # The first addresses of an interface: two kinds of link-local ones, then those of its first IPv4 address.
 _GIDS = 8
 ROCE = Probe(
-    "roce.sysfs", Kind.FILES, limit=1 * MIB,
+    "roce.sysfs", ProbeKind.FILES, limit=1 * MIB,
     paths=(
         *(f"{BASE}/*/ports/*/hw_counters/{name}" for name in COUNTERS),
         *(f"{BASE}/*/ports/*/gid_attrs/types/{entry}" for entry in range(_GIDS)),
@@ -34,7 +34,7 @@ ROCE = Probe(
 )
 # Interfaces of InfiniBand ports are called ib..., and have no priorities.
 ETHTOOL = Probe(
-    "roce.ethtool", Kind.COMMAND, argv=("ethtool", "-S", "{name}"), each=(f"{BASE}/*/device/net/[!i]*",), most=32, each_s=3.0,
+    "roce.ethtool", ProbeKind.COMMAND, argv=("ethtool", "-S", "{name}"), each=(f"{BASE}/*/device/net/[!i]*",), most=32, each_s=3.0,
     seconds=15.0, limit=4 * MIB,
 )
 
@@ -98,7 +98,7 @@ def roce_ports(captures: Captures) -> Any:
     return Partial(result, reason) if reason else result
 
 
-def _port(files: Files, port: Port) -> RocePort:
+def _port(files: CapturedFiles, port: Port) -> RocePort:
     at = f"{BASE}/{port.device}/ports/{port.number}"
     values: dict[str, Any] = {
         name: files.optional(f"{at}/hw_counters/{name}", count) for name in COUNTERS}
@@ -111,7 +111,7 @@ def _port(files: Files, port: Port) -> RocePort:
     return RocePort(port.name, reading(port, "pci"), port.number, active, _routable(files, at), mtu, **values)
 
 
-def _routable(files: Files, at: str) -> Any:
+def _routable(files: CapturedFiles, at: str) -> Any:
     """Unmeasured where no entry is, and one could not be read; an entry that is not in use is EINVAL."""
     if not any(files.has(f"{at}/gid_attrs/types/{entry}") for entry in range(_GIDS)):
         return UNSUPPORTED
@@ -153,7 +153,7 @@ def pfcs(captures: Captures) -> tuple[Pfc, ...]:
     return found or (Pfc("RoCE interfaces", "", *(no,) * 4),)
 
 
-def _pfc(path: str, answer: Said | Unmeasured) -> Pfc:
+def _pfc(path: str, answer: DeviceOutput | Unmeasured) -> Pfc:
     interface = path.rpartition("/")[2]
     name = f"{path[len(BASE) + 1:].partition('/')[0]} {interface}"
     try:

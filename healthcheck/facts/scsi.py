@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.port import natural
 from healthcheck.facts.values import UNSUPPORTED, Fact
-from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Probe, ProbeKind
 from inventory.text import clean
 
 BASE = "/sys/block"
 _DEVICE = ("state", "model", "iodone_cnt", "ioerr_cnt", "iotmo_cnt")
 SCSI = Probe(
-    "disk.scsi", Kind.FILES, limit=1 * MIB, paths=(f"{BASE}/sd*/removable", *(f"{BASE}/sd*/device/{name}" for name in _DEVICE)),
+    "disk.scsi", ProbeKind.FILES, limit=1 * MIB, paths=(f"{BASE}/sd*/removable", *(f"{BASE}/sd*/device/{name}" for name in _DEVICE)),
 )
 NO_DISK = "SCSI disks (none here)"
 # scsi_sysfs.c, sdev_states.
@@ -77,7 +77,7 @@ def scsi_disks(captures: Captures) -> tuple[ScsiDisk, ...]:
     return disks or (ScsiDisk(NO_DISK, *(no,) * 4),)
 
 
-def _disk(files: Files, name: str) -> ScsiDisk:
+def _disk(files: CapturedFiles, name: str) -> ScsiDisk:
     at = f"{BASE}/{name}/device"
     model = files.read(f"{at}/model", lambda text: clean(text, 40))
     timeouts: Any = files.optional(f"{at}/iotmo_cnt", counter)

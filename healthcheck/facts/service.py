@@ -7,7 +7,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import Fact, Unmeasured, Unread
-from healthcheck.model.probes import Kind, Needs, Probe
+from healthcheck.model.probes import Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 UNITS = {
@@ -15,7 +15,7 @@ UNITS = {
     "dcgm": "nvidia-dcgm.service",
 }
 SHOW = Probe(
-    "service.nvidia", Kind.COMMAND, seconds=5.0, needs=Needs.NVIDIA, argv=(
+    "service.nvidia", ProbeKind.COMMAND, seconds=5.0, needs=Needs.NVIDIA, argv=(
         "systemctl", "show", "--no-pager", "--property=Id,LoadState,ActiveState,SubState,NRestarts,ActiveEnterTimestampMonotonic",
         "--", *UNITS.values(),
     ),

@@ -15,11 +15,11 @@ from xml.parsers import expat
 from healthcheck.facts.base import Captures, why
 from healthcheck.facts.smivalues import NVML_WORDS, head, line
 from healthcheck.facts.values import Unread
-from healthcheck.model.probes import MIB, Kind, Needs, Probe
+from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
-SMI = Probe("gpu.smi", Kind.COMMAND, argv=("nvidia-smi", "-q", "-x"), seconds=20.0, limit=2 * MIB, needs=Needs.NVIDIA_UNANSWERED)
+SMI = Probe("gpu.smi", ProbeKind.COMMAND, argv=("nvidia-smi", "-q", "-x"), seconds=20.0, limit=2 * MIB, needs=Needs.NVIDIA_UNANSWERED)
 
 DEEPEST = 32
 MOST_ELEMENTS = 200_000

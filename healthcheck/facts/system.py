@@ -15,7 +15,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from inventory.text import clean
 
 OS_RELEASE = "/etc/os-release"
@@ -26,12 +26,12 @@ SYSCTLS = (
     "net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_mtu_probing", "vm.max_map_count", "vm.overcommit_memory", "vm.swappiness",
     "vm.zone_reclaim_mode",
 )
-SYSTEM = Probe("host.system", Kind.FILES, paths=(OS_RELEASE, CMDLINE))
-SYSCTL = Probe("host.sysctl", Kind.FILES, paths=tuple(f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS))
+SYSTEM = Probe("host.system", ProbeKind.FILES, paths=(OS_RELEASE, CMDLINE))
+SYSCTL = Probe("host.sysctl", ProbeKind.FILES, paths=tuple(f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS))
 # "(null)" where nothing keeps records across a reboot (kernel, fs/pstore/platform.c).
 BACKEND = "/sys/module/pstore/parameters/backend"
 # Only that there are records is asked, not what they say: a few bytes of each will do.
-CRASH = Probe("host.crash", Kind.FILES, limit=4096, root=True, paths=(
+CRASH = Probe("host.crash", ProbeKind.FILES, limit=4096, root=True, paths=(
     BACKEND, "/sys/fs/pstore/dmesg-*", "/var/lib/systemd/pstore/*/dmesg.txt", "/var/lib/systemd/pstore/dmesg-*",
 ))
 

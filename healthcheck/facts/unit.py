@@ -10,11 +10,11 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 UNITS = Probe(
-    "service.units", Kind.COMMAND, seconds=5.0,
+    "service.units", ProbeKind.COMMAND, seconds=5.0,
     argv=("systemctl", "list-units", "--type=service", "--all", "--no-legend", "--plain", "--no-pager", "--full"),
 )
 _LINE = re.compile(r"(\S{1,255}\.service) +([a-z-]{1,20}) +([a-z-]{1,20}) +([a-z-]{1,30})(?: +.*)?")

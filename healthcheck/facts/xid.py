@@ -30,7 +30,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI, recovery_actions
 from healthcheck.facts.host import UPTIME
-from healthcheck.facts.kernel import LOG, Form, KernelLine, KernelLog, kernel_log
+from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, MessagePattern, kernel_log
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
 from healthcheck.kernellog.provenance import USER_SPACE
 from healthcheck.kernellog.quoting import blanked
@@ -46,9 +46,9 @@ XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>(?: [^)\n]{0,39})?)\)[^\n]{0,80}?: (?P<number>\d{1,5})\b"
     r"(?:, pid='?(?P<pid>\d{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?"
 )
-_ANY_XID = Form(r"NVRM: Xid\b|nvidia-nvswitch\d{1,4}: SXid\b", "Xid")
-_FALLEN = Form(r"NVRM: (?!Xid \()[^\n]{0,300}?fallen off the bus", "fallen off the bus")
-_GPU_HERE = Form(r"NVRM: The NVIDIA GPU (?![^\n]{0,300}?fallen off)", "The NVIDIA GPU ")
+_ANY_XID = MessagePattern(r"NVRM: Xid\b|nvidia-nvswitch\d{1,4}: SXid\b", "Xid")
+_FALLEN = MessagePattern(r"NVRM: (?!Xid \()[^\n]{0,300}?fallen off the bus", "fallen off the bus")
+_GPU_HERE = MessagePattern(r"NVRM: The NVIDIA GPU (?![^\n]{0,300}?fallen off)", "The NVIDIA GPU ")
 _BDF = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
 _SXID = re.compile(
     r"nvidia-nvswitch\d{1,4}: SXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>\d{1,5})\b,? ?(?P<rest>[^\n]{0,400})")
@@ -64,7 +64,7 @@ _NVLINK5 = re.compile(
 _RECOVERY = re.compile(r"recovery action changed from 0x[0-9a-fA-F]{1,8} \([^)\n]{0,60}\) to 0x([0-9a-fA-F]{1,8}) \(([^)\n]{0,60})\)")
 _CAUSE = re.compile(r"caused by previous Xid (\d{1,5})\b")
 # Root writes to /dev/kmsg, and the record is of user space; a saved log may not say whose its lines are.
-_RESET = Form(
+_RESET = MessagePattern(
     rf"(?:{USER_SPACE})?muster: (?:GPU (?P<pci>[0-9a-fA-F]{{4}}:[0-9a-fA-F]{{2}}:[0-9a-fA-F]{{2}})(?:\.[0-7])? was|all GPUs were) "
     r"reset\s?$", "muster: ")
 _PCI_ID = re.compile(rf"^PCI_ID={NVIDIA_VENDOR}:([0-9A-Fa-f]{{4}})$", re.MULTILINE)

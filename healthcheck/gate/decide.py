@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from healthcheck.gate.policy import ALLOW, STAGES, GatePolicy
 from healthcheck.gate.policy import read as read_policy
-from healthcheck.gate.reading import Snapshot, SnapshotError
-from healthcheck.gate.standing import Certificate, Standing, standing_of
+from healthcheck.gate.reading import GateSnapshot, SnapshotError
+from healthcheck.gate.standing import GateCertificate, NodeStanding, standing_of
 
 
 class Gate(Enum):
@@ -42,7 +42,7 @@ class Notice(NamedTuple):
     text: str
 
 
-class Answer(NamedTuple):
+class GateDecision(NamedTuple):
     """The gate, why it is not open, and what is to be known though it is."""
 
     gate: Gate
@@ -57,13 +57,13 @@ class Answer(NamedTuple):
 class _Of(NamedTuple):
     """What one node adds: why it may not, and notes that are folded over nodes. `fresh` is whether its result is."""
 
-    standing: Standing | None
+    standing: NodeStanding | None
     whys: tuple[Why, ...]
     notes: tuple[str, ...]
     lacks: str = ""         # a fresh result: what is said of it
 
 
-def answer(snapshot: Snapshot, names: Sequence[str], now: float) -> Answer:
+def answer(snapshot: GateSnapshot, names: Sequence[str], now: float) -> GateDecision:
     """Whether jobs may start on all these nodes at once. Raises nothing: what cannot be understood does not open."""
     try:
         policy = read_policy(snapshot.policy)
@@ -88,7 +88,7 @@ def answer(snapshot: Snapshot, names: Sequence[str], now: float) -> Answer:
         for note in each.notes:
             noted.setdefault(note, []).append(each.standing.name if each.standing is not None else "")
     notices += [Notice(tuple(nodes), note) for note, nodes in noted.items()]
-    return Answer(worst(whys), tuple(whys), tuple(notices))
+    return GateDecision(worst(whys), tuple(whys), tuple(notices))
 
 
 def worst(whys: Iterable[Why]) -> Gate:
@@ -105,11 +105,11 @@ def span(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
-def _shut(gate: Gate, why: str, do: str) -> Answer:
-    return Answer(gate, (Why("", gate, why, do),))
+def _shut(gate: Gate, why: str, do: str) -> GateDecision:
+    return GateDecision(gate, (Why("", gate, why, do),))
 
 
-def _whole(snapshot: Snapshot, policy: GatePolicy, now: float) -> Answer | None:
+def _whole(snapshot: GateSnapshot, policy: GatePolicy, now: float) -> GateDecision | None:
     """What is wrong with the snapshot as such, and so for every node."""
     if now < snapshot.made - policy.skew:
         return _shut(Gate.CLOSED, f"this machine's clock is {span(snapshot.made - now)} behind the snapshot: it was set back, or is wrong",
@@ -120,7 +120,7 @@ def _whole(snapshot: Snapshot, policy: GatePolicy, now: float) -> Answer | None:
     return None
 
 
-def _node(snapshot: Snapshot, name: str, policy: GatePolicy, now: float) -> _Of:
+def _node(snapshot: GateSnapshot, name: str, policy: GatePolicy, now: float) -> _Of:
     try:
         entry = snapshot.entry(name)
         if entry is None:
@@ -146,7 +146,7 @@ def _node(snapshot: Snapshot, name: str, policy: GatePolicy, now: float) -> _Of:
     return _Of(node, tuple(whys), tuple(notes), lacks)
 
 
-def _place(node: Standing, policy: GatePolicy) -> Iterator[tuple[Gate, str, str]]:
+def _place(node: NodeStanding, policy: GatePolicy) -> Iterator[tuple[Gate, str, str]]:
     if node.lifecycle != "service":
         yield Gate.CLOSED, f"not in service: {node.lifecycle}", "muster inventory lifecycle {}"
     if node.isolation != "none":
@@ -155,7 +155,7 @@ def _place(node: Standing, policy: GatePolicy) -> Iterator[tuple[Gate, str, str]
         yield _by(policy.cordoned), f"cordoned: {node.cordoned}", "ask whoever cordoned it"
 
 
-def _certified(node: Standing, policy: GatePolicy) -> Iterator[tuple[Gate, str, str]]:
+def _certified(node: NodeStanding, policy: GatePolicy) -> Iterator[tuple[Gate, str, str]]:
     held = node.certificate
     burnin = "muster burnin run {}"
     if held is None:
@@ -169,14 +169,14 @@ def _certified(node: Standing, policy: GatePolicy) -> Iterator[tuple[Gate, str, 
         yield _due(held, policy), f"to be qualified again: {held.why or held.cause or 'no reason given'}", f"{burnin}{length}"
 
 
-def _due(held: Certificate, policy: GatePolicy) -> Gate:
+def _due(held: GateCertificate, policy: GatePolicy) -> Gate:
     """Age never closes; what the head gives no cause for is taken for the worse one."""
     if held.cause == "age":
         return Gate.OPEN
     return _by(policy.rebooted if held.cause == "rebooted" else policy.changed)
 
 
-def _state(node: Standing, policy: GatePolicy, now: float) -> Iterator[tuple[Gate, str, str]]:
+def _state(node: NodeStanding, policy: GatePolicy, now: float) -> Iterator[tuple[Gate, str, str]]:
     said = f": {node.why}" if node.why else ""
     history = "muster history {}"
     if node.state == "unhealthy":
@@ -194,7 +194,7 @@ def _state(node: Standing, policy: GatePolicy, now: float) -> Iterator[tuple[Gat
             yield Gate.OPEN, what, ""
 
 
-def _allowed(node: Standing, policy: GatePolicy, ours: bool) -> bool:
+def _allowed(node: NodeStanding, policy: GatePolicy, ours: bool) -> bool:
     """By rule, where the head names them, else by origin; what has no origin is the node's."""
     otherwise = policy.muster if ours else policy.node
     if not node.unknown or not policy.rules:
@@ -205,7 +205,7 @@ def _allowed(node: Standing, policy: GatePolicy, ours: bool) -> bool:
 
 
 def _lacking(
-    snapshot: Snapshot, policy: GatePolicy, lacking: Sequence[tuple[Standing, str]], number: int, notices: list[Notice],
+    snapshot: GateSnapshot, policy: GatePolicy, lacking: Sequence[tuple[NodeStanding, str]], number: int, notices: list[Notice],
 ) -> Iterator[Why]:
     """Nodes whose last result is not fresh: where all sweeps have stopped it is muster's own doing, else a share of them is allowed."""
     if not lacking:
@@ -227,7 +227,7 @@ def _lacking(
             yield Why(node.name, Gate.CLOSED, f"no fresh result, while others have theirs: {lacks}", "muster check {} --store")
 
 
-def _unequal(nodes: Sequence[Standing], policy: GatePolicy) -> Iterator[Why]:
+def _unequal(nodes: Sequence[NodeStanding], policy: GatePolicy) -> Iterator[Why]:
     """Nodes that have another version than most, or none that is known, where an allocation is of several."""
     if len(nodes) < 2:
         return
@@ -241,7 +241,7 @@ def _unequal(nodes: Sequence[Standing], policy: GatePolicy) -> Iterator[Why]:
                 yield Why(name, Gate.CLOSED, f"{what} {value}, while {count} of {len(nodes)} have {most}", "take nodes that are equal")
 
 
-def _version(node: Standing, what: str) -> str:
+def _version(node: NodeStanding, what: str) -> str:
     found = node.versions.get(what, "")
     return found or (node.versions.get(what[:-7], "").partition(".")[0] if what.endswith("-branch") else "")
 

@@ -7,15 +7,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from healthcheck.certify.certificate import Manifest, digest
+from healthcheck.certify.certificate import CertificateManifest, digest
 from healthcheck.certify.policy import CertificatePolicy
-from healthcheck.certify.requalify import Stand, stand
+from healthcheck.certify.requalify import CertificateStatus, stand
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState, Origin, Severity, Status
 from healthcheck.store.accused import accused_nodes
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware
-from healthcheck.store.marks import Mark
+from healthcheck.store.marks import CordonMark
 from inventory.model import Inventory, LifecycleState, Node
 from inventory.text import clean
 from inventory.transport.base import NOT_ITS_FAULT
@@ -25,7 +25,7 @@ _SKEW_S = 60.0
 _MOST_RULES = 50
 
 
-class Known:
+class SnapshotEntries:
     """What the store knows of all nodes at `now`, read once; raises StoreError."""
 
     def __init__(self, store: Store, now: float) -> None:
@@ -45,7 +45,7 @@ class Known:
         self._verdicts = {row[0]: (row[1], row[2]) for row in store.rows(
             "SELECT name, isolation, why FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
         # One that triage holds is told by its verdict.
-        self._cordons = {row[0]: f"{row[2]}: {row[1]} ({Mark(row[4], row[3])})" for row in store.rows(
+        self._cordons = {row[0]: f"{row[2]}: {row[1]} ({CordonMark(row[4], row[3])})" for row in store.rows(
             "SELECT cordon.node, why, who, cordon.id, store FROM cordon WHERE ended IS NULL AND verdict IS NULL ORDER BY cordon.id")}
         self._away = {row[0]: row[1] for row in store.rows("SELECT node, id FROM rma WHERE returned IS NULL")}
         self._versions = {row[0]: {"driver": row[1], "kernel": row[2], "firmware": row[3]} for row in store.rows(
@@ -82,16 +82,17 @@ class Known:
         return (Origin.MUSTER if mine else Origin.NODE).value, sorted({rule for rule, _ in found})[:_MOST_RULES]
 
 
-def stands(store: Store, manifest: Manifest, policy: CertificatePolicy, now: float) -> dict[str, Stand]:
+def stands(store: Store, manifest: CertificateManifest, policy: CertificatePolicy, now: float) -> dict[str, CertificateStatus]:
     """How each certificate stands, by what the store knows of its node; raises StoreError."""
     known, accused = newest_hardware(store), accused_nodes(store)
     return {name: stand(name, held, manifest, known[name][1] if name in known else None, policy, now, accused.get(name, ""))
             for name, held in manifest.nodes.items()}
 
 
-def entries(store: Store, inventory: Inventory, manifest: Manifest, policy: CertificatePolicy, now: float) -> dict[str, dict[str, Any]]:
+def entries(store: Store, inventory: Inventory, manifest: CertificateManifest, policy: CertificatePolicy,
+            now: float) -> dict[str, dict[str, Any]]:
     """The entries of all nodes of the inventory; raises StoreError."""
-    known = Known(store, now)
+    known = SnapshotEntries(store, now)
     standing = stands(store, manifest, policy, now)
     groups: dict[str, list[str]] = defaultdict(list)
     for group, names in sorted(inventory.groups.items()):
@@ -101,7 +102,7 @@ def entries(store: Store, inventory: Inventory, manifest: Manifest, policy: Cert
             for node in inventory}
 
 
-def _certificate(manifest: Manifest, name: str, stands: Stand | None) -> dict[str, Any] | None:
+def _certificate(manifest: CertificateManifest, name: str, stands: CertificateStatus | None) -> dict[str, Any] | None:
     if stands is None:
         return None
     held = manifest.nodes[name]

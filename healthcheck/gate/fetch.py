@@ -16,7 +16,7 @@ import zlib
 
 from healthcheck.certify.pair import MOST_PAIR, NoPair, lock_folder, read_pair, replace_synced, write_pair
 from healthcheck.certify.sshsig import MOST_SIGNATURE, PublicKey, public_key
-from healthcheck.gate.reading import Snapshot, SnapshotError
+from healthcheck.gate.reading import GateSnapshot, SnapshotError
 from healthcheck.gate.snapshot import (
     FOLDER,
     NAME,
@@ -24,7 +24,7 @@ from healthcheck.gate.snapshot import (
     SEEN,
     TRUSTED,
     NoSnapshot,
-    Refused,
+    SnapshotRefused,
     checked,
     keys_in,
     not_older,
@@ -47,7 +47,7 @@ def fetch(source: str, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
             raise NoSnapshot(str(error)) from None
     try:
         known = seen(folder)
-    except Refused:
+    except SnapshotRefused:
         known = None
     after = known[1] if known is not None and _kept(folder, trusted) == known[1] else 0
     body = _asked(f"{source}{'&' if '?' in source else '?'}after={after}")
@@ -68,7 +68,7 @@ def parted(body: bytes) -> tuple[bytes, bytes]:
     """Document and signature of what travels as one."""
     at = body.find(_SIGNED, 0, MOST_SIGNATURE)
     if at < 0:
-        raise Refused("what came is no signed snapshot")
+        raise SnapshotRefused("what came is no signed snapshot")
     return body[at + len(_SIGNED):], body[:at + len(_SIGNED)]
 
 
@@ -83,10 +83,10 @@ def keep(data: bytes, signature: bytes, folder: str = FOLDER, trusted: str = TRU
         try:
             for name in snapshot.names():
                 if not isinstance(snapshot.entry(name), dict):
-                    raise Refused(f"the snapshot does not hold: the entry of {ascii(name)[:60]} is none")
+                    raise SnapshotRefused(f"the snapshot does not hold: the entry of {ascii(name)[:60]} is none")
             announced = _announced(snapshot, signer)
         except (SnapshotError, ValueError) as error:
-            raise Refused(f"the snapshot does not hold: {error}") from None
+            raise SnapshotRefused(f"the snapshot does not hold: {error}") from None
         known = _known(folder, trusted)
         not_older(snapshot, known)
         said = f"snapshot {snapshot.serial} of {ascii(snapshot.cluster)[1:-1][:60]}"
@@ -118,11 +118,11 @@ def _known(folder: str, trusted: str) -> tuple[str, int] | None:
     """What was seen here; where that is damaged, what is kept here."""
     try:
         found = seen(folder)
-    except Refused:
+    except SnapshotRefused:
         found = None
     try:
         kept, _ = checked(*read_pair(folder, NAME), keys_in(trusted))
-    except (Refused, NoPair):
+    except (SnapshotRefused, NoPair):
         return found
     # Killed between the two, the snapshot is newer than the memory.
     return (kept.cluster, max(kept.serial, found[1] if found is not None else 0))
@@ -132,21 +132,21 @@ def _kept(folder: str, trusted: str) -> int | None:
     """The number of what is kept here, if that holds."""
     try:
         return checked(*read_pair(folder, NAME), keys_in(trusted))[0].serial
-    except (Refused, NoPair):
+    except (SnapshotRefused, NoPair):
         return None
 
 
-def _remember(folder: str, snapshot: Snapshot) -> None:
+def _remember(folder: str, snapshot: GateSnapshot) -> None:
     try:
         if seen(folder) == (snapshot.cluster, snapshot.serial):
             return
-    except Refused:
+    except SnapshotRefused:
         pass
     found = {"cluster": snapshot.cluster, "serial": snapshot.serial}
     replace_synced(os.path.join(folder, SEEN), json.dumps(found, sort_keys=True).encode() + b"\n", 0o644)
 
 
-def _announced(snapshot: Snapshot, signer: PublicKey) -> list[PublicKey]:
+def _announced(snapshot: GateSnapshot, signer: PublicKey) -> list[PublicKey]:
     """The keys that are trusted from this snapshot on; none where it says nothing of them. Raises ValueError."""
     if not snapshot.keys:
         return []
@@ -179,19 +179,19 @@ def _asked(url: str) -> bytes | None:
         error.close()
         if error.code == 304:
             return None
-        raise Refused(f"{url}: it answered {error.code}") from None
+        raise SnapshotRefused(f"{url}: it answered {error.code}") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise Refused(f"{url}: {ascii(str(getattr(error, 'reason', error)))[1:-1][:200]}") from None
+        raise SnapshotRefused(f"{url}: {ascii(str(getattr(error, 'reason', error)))[1:-1][:200]}") from None
     if packed:
         machine = zlib.decompressobj(31)
         try:
             body = machine.decompress(body, MOST_PAIR + 1)
         except zlib.error:
-            raise Refused(f"{url}: what came is damaged") from None
+            raise SnapshotRefused(f"{url}: what came is damaged") from None
         if not machine.eof:
-            raise Refused(f"{url}: what came is cut, or too large")
+            raise SnapshotRefused(f"{url}: what came is cut, or too large")
     if len(body) > MOST_PAIR:
-        raise Refused(f"{url}: over {MOST_PAIR >> 20} MiB")
+        raise SnapshotRefused(f"{url}: over {MOST_PAIR >> 20} MiB")
     return body
 
 

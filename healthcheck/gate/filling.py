@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from healthcheck.gate.decide import Answer, Gate, Why, answer
-from healthcheck.gate.reading import Snapshot
+from healthcheck.gate.decide import Gate, GateDecision, Why, answer
+from healthcheck.gate.reading import GateSnapshot
 from healthcheck.gate.spares import Filled, fill
-from healthcheck.gate.standing import Standing, standing_of
+from healthcheck.gate.standing import NodeStanding, standing_of
 
 
 def filling(
-    snapshot: Snapshot, said: Answer, wanted: Sequence[str], spares: Sequence[str], need: int, now: float,
-    look: Callable[[Sequence[str]], Answer] | None = None,
-) -> tuple[Answer, Filled]:
+    snapshot: GateSnapshot, said: GateDecision, wanted: Sequence[str], spares: Sequence[str], need: int, now: float,
+    look: Callable[[Sequence[str]], GateDecision] | None = None,
+) -> tuple[GateDecision, Filled]:
     """`need` nodes on which the gate opens as a whole, as near to the wanted ones as spares are; or why there are not so many.
 
     `said` is the gate's answer for the wanted ones. A spare that is open alone but unequal to the others is left out, and so is one that
@@ -30,7 +30,7 @@ def filling(
         if filled.short:
             short = Why("", Gate.CLOSED, f"{filled.short} of {need} nodes are wanting, with {len(open_)} of {len(set(spares))} spares open",
                         "name more --spares, or --need fewer")
-            return Answer(Gate.CLOSED, (short, *said.whys), said.notices), filled
+            return GateDecision(Gate.CLOSED, (short, *said.whys), said.notices), filled
         whole = answer(snapshot, filled.nodes, now)
         found = {why.node: why.why for why in whole.whys if why.node}
         if not found:
@@ -40,7 +40,7 @@ def filling(
         open_ = [name for name in open_ if name not in found]
 
 
-def _standing(snapshot: Snapshot, name: str) -> Standing | None:
+def _standing(snapshot: GateSnapshot, name: str) -> NodeStanding | None:
     try:
         return standing_of(name, snapshot.entry(name))
     except ValueError:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection
 
 from healthcheck.certify.pair import NoPair, read_pair
-from healthcheck.gate.reading import Snapshot
-from healthcheck.gate.snapshot import FOLDER, NAME, TRUSTED, Refused, checked, keys_in, not_older, seen
+from healthcheck.gate.reading import GateSnapshot
+from healthcheck.gate.snapshot import FOLDER, NAME, TRUSTED, SnapshotRefused, checked, keys_in, not_older, seen
 
 
 class Missing(Exception):
@@ -28,7 +28,7 @@ def trusted(option: str | None) -> str:
     return option or os.environ.get("MUSTER_GATE_KEYS") or TRUSTED
 
 
-def load(folder: str, trusted: str) -> Snapshot:
+def load(folder: str, trusted: str) -> GateSnapshot:
     """The snapshot, its signature verified over all of its bytes, and no older than what was here before. Raises Missing or Forged."""
     try:
         data, signature = read_pair(folder, NAME)
@@ -36,12 +36,12 @@ def load(folder: str, trusted: str) -> Snapshot:
         known = seen(folder)
     except NoPair as trouble:
         raise Missing(f"no snapshot: {trouble}; muster gate fetch") from None
-    except Refused as trouble:
+    except SnapshotRefused as trouble:
         raise Missing(str(trouble)) from None
     try:
         snapshot, _ = checked(data, signature, keys)
         not_older(snapshot, known)
-    except Refused as trouble:
+    except SnapshotRefused as trouble:
         raise Forged(str(trouble)) from None
     return snapshot
 

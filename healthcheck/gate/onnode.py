@@ -7,11 +7,11 @@ import time
 import typing
 
 from healthcheck.gate import locate
-from healthcheck.gate.decide import Answer, Gate, Why, answer
+from healthcheck.gate.decide import Gate, GateDecision, Why, answer
 from healthcheck.gate.wording import notices, text
 
 if typing.TYPE_CHECKING:
-    from healthcheck.gate.reading import Snapshot
+    from healthcheck.gate.reading import GateSnapshot
 
 
 def main(words: list[str]) -> int:
@@ -24,14 +24,14 @@ def main(words: list[str]) -> int:
     parser.add_argument("--keys", metavar="FILE", help="trusted keys [MUSTER_GATE_KEYS, /etc/muster/gate.pub]")
     options = parser.parse_args(words)
     now = time.time()
-    held: Snapshot | None = None
+    held: GateSnapshot | None = None
     try:
         held = locate.load(locate.folder(options.folder), locate.trusted(options.keys))
         said = answer(held, (locate.own_name(held.names()),), now)
     except locate.Missing as trouble:
-        said = Answer(Gate.UNSURE, (Why("", Gate.UNSURE, str(trouble), ""),))
+        said = GateDecision(Gate.UNSURE, (Why("", Gate.UNSURE, str(trouble), ""),))
     except locate.Forged as trouble:
-        said = Answer(Gate.CLOSED, (Why("", Gate.CLOSED, str(trouble), ""),))
+        said = GateDecision(Gate.CLOSED, (Why("", Gate.CLOSED, str(trouble), ""),))
     for line in notices(said.notices):
         print(f"muster gate: note: {line}")  # noqa: T201
     print(f"muster gate: {text(said, 1, held, now)}")  # noqa: T201

@@ -14,13 +14,13 @@ from healthcheck.config.entry import kind_of, known_keys
 from healthcheck.config.formernames import in_todays_names
 from healthcheck.config.forms import GLOB, NAME, Form, real, value, word
 from healthcheck.gate.policy import STAGES, GatePolicy, read
-from healthcheck.ruleset.profile import Word
+from healthcheck.ruleset.profile import UnknownPolicy
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
 FILE = "gate.yaml"
 _Stage = Enum("_Stage", {name: name for name in STAGES})    # type: ignore[misc]
-_WORD = word(Word)
+_WORD = word(UnknownPolicy)
 
 
 def _names(given: Any) -> Any:

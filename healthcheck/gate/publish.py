@@ -21,7 +21,7 @@ OURS = "gate"       # in the state folder
 
 
 @dataclass(frozen=True)
-class Published:
+class SignedSnapshot:
     """One snapshot as it was signed; `key` is the fingerprint of the key that did."""
 
     serial: int
@@ -32,7 +32,7 @@ class Published:
 
 def publish(
     state: Path, nodes: Mapping[str, Mapping[str, Any]], policy: Mapping[str, Any], now: float, shared: Iterable[Path] = (),
-) -> Published:
+) -> SignedSnapshot:
     """Afterwards the newest snapshot in the state folder, and in each of the shared folders, holds these entries and this policy.
 
     Killed at any time it leaves the old one or the new one. Raises CertificateError.
@@ -50,7 +50,7 @@ def publish(
                 "keys": [f"{key.public.text} {key.public.comment}" for key in keys.trusted],
             })
             _readable(data)
-            made = Published(serial, data, signer.signed(data, NAMESPACE), signer.public.fingerprint)
+            made = SignedSnapshot(serial, data, signer.signed(data, NAMESPACE), signer.public.fingerprint)
             write_pair(str(folder), NAME, serial, data, made.signature)
             written_serial(folder, serial)
         for at in shared:

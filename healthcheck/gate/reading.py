@@ -27,7 +27,7 @@ class SnapshotError(ValueError):
     """These bytes are no snapshot that can be understood."""
 
 
-class Snapshot:
+class GateSnapshot:
     """A snapshot whose nodes are parsed when they are asked for."""
 
     def __init__(self, top: Mapping[str, Any], lines: dict[str, bytes] | None, entries: dict[str, Any], data: bytes) -> None:
@@ -76,7 +76,7 @@ class Snapshot:
         return max((int(found) for found in _LOOKED.findall(self._data)), default=0)
 
 
-def snapshot_of(data: bytes) -> Snapshot:
+def snapshot_of(data: bytes) -> GateSnapshot:
     """The snapshot in these bytes; raises SnapshotError. Nodes are not looked into yet."""
     if len(data) > MAX_BYTES:
         raise SnapshotError(f"over {MAX_BYTES >> 20} MiB")
@@ -90,7 +90,7 @@ def snapshot_of(data: bytes) -> Snapshot:
     entries = whole.get("nodes")
     if not isinstance(entries, dict):
         raise SnapshotError("nodes: expected a map")
-    return Snapshot(whole, lines, entries, data)
+    return GateSnapshot(whole, lines, entries, data)
 
 
 def bytes_of(document: Mapping[str, Any]) -> bytes:

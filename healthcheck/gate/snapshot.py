@@ -12,22 +12,22 @@ import os
 
 from healthcheck.certify.pair import NoPair, read_pair
 from healthcheck.certify.sshsig import MOST_KEYS, BadSignature, PublicKey, trusted_keys, verified
-from healthcheck.gate.reading import Snapshot, SnapshotError, snapshot_of
+from healthcheck.gate.reading import GateSnapshot, SnapshotError, snapshot_of
 
 FOLDER, TRUSTED = "/var/lib/muster/gate", "/etc/muster/gate.pub"
 NAME, SEEN = "gate.json", "seen.json"
 NAMESPACE = "muster-gate"
 
 
-class Refused(Exception):
+class SnapshotRefused(Exception):
     """There is no snapshot that may be relied on; one line that says why."""
 
 
-class NoSnapshot(Refused):
+class NoSnapshot(SnapshotRefused):
     """There is none at all: nothing was fetched yet."""
 
 
-def current(folder: str = FOLDER, trusted: str = TRUSTED) -> Snapshot:
+def current(folder: str = FOLDER, trusted: str = TRUSTED) -> GateSnapshot:
     """The snapshot that is kept in the folder; raises Refused."""
     try:
         data, signature = read_pair(folder, NAME)
@@ -45,22 +45,22 @@ def keys_in(trusted: str) -> list[PublicKey]:
             found = os.fstat(file.fileno())
             data = file.read(MOST_KEYS)
     except OSError as error:
-        raise Refused(f"no trusted key: {trusted}: {error.strerror}; on the head: muster gate push NODE") from None
+        raise SnapshotRefused(f"no trusted key: {trusted}: {error.strerror}; on the head: muster gate push NODE") from None
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
-        raise Refused(f"{trusted} can be written by others: its keys are not trusted; chown root and chmod 644 it")
+        raise SnapshotRefused(f"{trusted} can be written by others: its keys are not trusted; chown root and chmod 644 it")
     keys = trusted_keys(data, NAMESPACE)
     if not keys:
-        raise Refused(f"{trusted} holds no ed25519 key for {NAMESPACE}; on the head: muster gate push NODE")
+        raise SnapshotRefused(f"{trusted} holds no ed25519 key for {NAMESPACE}; on the head: muster gate push NODE")
     return keys
 
 
-def checked(data: bytes, signature: bytes, keys: list[PublicKey]) -> tuple[Snapshot, PublicKey]:
+def checked(data: bytes, signature: bytes, keys: list[PublicKey]) -> tuple[GateSnapshot, PublicKey]:
     """The snapshot, and the key that signed it; raises Refused."""
     try:
         key = verified(data, signature, NAMESPACE, keys)
         return snapshot_of(data), key
     except (BadSignature, SnapshotError) as error:
-        raise Refused(f"the snapshot does not hold: {error}") from None
+        raise SnapshotRefused(f"the snapshot does not hold: {error}") from None
 
 
 def seen(folder: str) -> tuple[str, int] | None:
@@ -75,17 +75,18 @@ def seen(folder: str) -> tuple[str, int] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror}: which snapshots were seen here is not known") from None
+        raise SnapshotRefused(f"{path}: {error.strerror}: which snapshots were seen here is not known") from None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise Refused(f"{path} is damaged: which snapshots were seen here is not known; `muster gate fetch` writes it anew") from None
+        raise SnapshotRefused(f"{path} is damaged: which snapshots were seen here is not known; "
+                              "`muster gate fetch` writes it anew") from None
     return cluster, serial
 
 
-def not_older(snapshot: Snapshot, known: tuple[str, int] | None) -> None:
+def not_older(snapshot: GateSnapshot, known: tuple[str, int] | None) -> None:
     """Raises Refused for a snapshot of another cluster than was seen here, or an older one."""
     if known is None:
         return
     if snapshot.cluster != known[0]:
-        raise Refused(f"the snapshot is of another cluster, {ascii(snapshot.cluster)[:60]}; this node is of {ascii(known[0])[:60]}")
+        raise SnapshotRefused(f"the snapshot is of another cluster, {ascii(snapshot.cluster)[:60]}; this node is of {ascii(known[0])[:60]}")
     if snapshot.serial < known[1]:
-        raise Refused(f"an older snapshot was put back: number {snapshot.serial}, and this node has seen {known[1]}")
+        raise SnapshotRefused(f"an older snapshot was put back: number {snapshot.serial}, and this node has seen {known[1]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from healthcheck.gate.standing import Standing
+from healthcheck.gate.standing import NodeStanding
 
 
 class Move(NamedTuple):
@@ -26,7 +26,7 @@ class Filled(NamedTuple):
     short: int
 
 
-def fill(wanted: Sequence[str], closed: Mapping[str, str], spares: Sequence[str], need: int, known: Mapping[str, Standing]) -> Filled:
+def fill(wanted: Sequence[str], closed: Mapping[str, str], spares: Sequence[str], need: int, known: Mapping[str, NodeStanding]) -> Filled:
     """`need` open nodes: those wanted, in order; each closed one replaced in its place by a spare, of the same NVLink domain before the
     same leaf before any other; further spares at the end where these are fewer. `closed` are nodes and why; `spares` are open and not
     wanted; `known` is what the snapshot says of nodes."""
@@ -52,7 +52,7 @@ def fill(wanted: Sequence[str], closed: Mapping[str, str], spares: Sequence[str]
 _WHERE = ("same NVLink domain", "same leaf", "elsewhere")
 
 
-def _distance(one: Standing | None, other: Standing | None) -> int:
+def _distance(one: NodeStanding | None, other: NodeStanding | None) -> int:
     if one is None or other is None:
         return 2
     if one.domain and one.domain == other.domain:

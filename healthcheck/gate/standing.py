@@ -8,7 +8,7 @@ _STATES = ("healthy", "degraded", "unhealthy", "unknown")
 _KINDS = ("ok", "requalify", "revoked")
 
 
-class Certificate(NamedTuple):
+class GateCertificate(NamedTuple):
     """What was proven of a node, and whether it holds: `kind` is ok, revoked, or requalify (`cause`: age, rebooted, changed)."""
 
     id: str
@@ -20,7 +20,7 @@ class Certificate(NamedTuple):
     why: str
 
 
-class Standing(NamedTuple):
+class NodeStanding(NamedTuple):
     """One node; times are unix seconds. `origin` and `unknown`, the ids of rules, are those of an UNKNOWN."""
 
     name: str
@@ -35,11 +35,11 @@ class Standing(NamedTuple):
     leaf: tuple[str, ...]
     domain: str
     looked: int | None
-    certificate: Certificate | None
+    certificate: GateCertificate | None
     versions: dict[str, str]
 
 
-def standing_of(name: str, entry: Any) -> Standing:
+def standing_of(name: str, entry: Any) -> NodeStanding:
     """What an entry says; raises ValueError with the key that is missing or wrong."""
     if not isinstance(entry, dict):
         raise ValueError("it is no map")
@@ -51,14 +51,14 @@ def standing_of(name: str, entry: Any) -> Standing:
         raise ValueError("state")
     known = {key: held for key, held in versions.items() if isinstance(held, str) and held}
     looked = None if entry.get("looked") is None else _time(entry, "looked")
-    return Standing(
+    return NodeStanding(
         name, _text(entry, "lifecycle"), state, _text(entry, "origin", ""), _texts(entry, "unknown"), _text(entry, "isolation"),
         _text(entry, "why", ""), _text(entry, "cordoned", ""), _texts(entry, "groups"), _texts(entry, "leaf"), _text(entry, "domain", ""),
         looked, _certificate(entry.get("certificate")), known,
     )
 
 
-def _certificate(entry: Any) -> Certificate | None:
+def _certificate(entry: Any) -> GateCertificate | None:
     if entry is None:
         return None
     if not isinstance(entry, dict):
@@ -67,7 +67,7 @@ def _certificate(entry: Any) -> Certificate | None:
     if kind not in _KINDS:
         raise ValueError("certificate: kind")
     id_, stage, at = _text(entry, "id"), _text(entry, "stage"), _time(entry, "at")
-    return Certificate(id_, stage, at, kind, _text(entry, "cause", ""), _text(entry, "asks", ""), _text(entry, "why", ""))
+    return GateCertificate(id_, stage, at, kind, _text(entry, "cause", ""), _text(entry, "asks", ""), _text(entry, "why", ""))
 
 
 def _time(entry: dict[str, Any], key: str) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from healthcheck.gate.decide import Answer, Gate, Notice, span
-from healthcheck.gate.reading import Snapshot
+from healthcheck.gate.decide import Gate, GateDecision, Notice, span
+from healthcheck.gate.reading import GateSnapshot
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _MOST = 20      # reasons that a person is shown; --json has them all
 _HEADS = {Gate.OPEN: "open", Gate.CLOSED: "closed", Gate.UNSURE: "could not tell"}
 
 
-def text(answer: Answer, number: int, snapshot: Snapshot | None, now: float) -> str:
+def text(answer: GateDecision, number: int, snapshot: GateSnapshot | None, now: float) -> str:
     """The answer in a line, and for each reason, folded over nodes, what it is and what to do."""
     of = ""
     if snapshot is not None:
@@ -49,7 +49,7 @@ def moved(filled: Filled) -> list[str]:
     return [*map(_moved, filled.moves), *([f"not needed: {_fold(filled.left)}"] if filled.left else [])]
 
 
-def document(answer: Answer, number: int, snapshot: Snapshot | None, filled: Filled | None = None) -> dict[str, Any]:
+def document(answer: GateDecision, number: int, snapshot: GateSnapshot | None, filled: Filled | None = None) -> dict[str, Any]:
     """The same as JSON has it."""
     made: dict[str, Any] = {
         "schema": SCHEMA, "gate": answer.gate.name.lower(), "nodes": number,

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from healthcheck.joblog.model import JobEvent, JobLog, Kind
+from healthcheck.joblog.model import JobEvent, JobEventKind, JobLog
 from healthcheck.joblog.prefix import short
 
 _SHARE = 3          # a rank is silent only where at least so many wait for each that is; else it is its log that is not here
@@ -22,7 +22,7 @@ _PAIRS = ("SEND", "RECV", "RECVANYSOURCE", "UNKNOWN", "COALESCED")
 
 
 @dataclass(frozen=True)
-class Absent:
+class AbsentRank:
     """One rank that did not come, or one node (`rank` None) that never said anything; `node` is empty where no line tells it.
 
     `waited` is how many did, `time` when the first said so, `why` says it in words. It is not `sure` where its log may merely
@@ -41,7 +41,7 @@ class Absent:
     sure: bool = True
 
 
-def absent(log: JobLog, nodes: Collection[str] = ()) -> list[Absent]:
+def absent(log: JobLog, nodes: Collection[str] = ()) -> list[AbsentRank]:
     """The ranks that did not come, the ones that were furthest behind first; empty where that cannot be told.
 
     `nodes` are those that the job is known to have had: where some never joined, the one that nothing is heard of is it.
@@ -53,16 +53,16 @@ def absent(log: JobLog, nodes: Collection[str] = ()) -> list[Absent]:
     for event in log.events:
         if event.rank is None or event.work is None:
             continue
-        if event.kind is Kind.ENTERED:
+        if event.kind is JobEventKind.ENTERED:
             of = entered[event.group]
             if event.rank not in of or event.work > (of[event.rank].work or 0):
                 of[event.rank] = event
-        elif event.kind is Kind.TIMEOUT and event.group:
+        elif event.kind is JobEventKind.TIMEOUT and event.group:
             waits[event.group].setdefault(event.rank, event)
-        elif event.kind is Kind.TIMEOUT:
+        elif event.kind is JobEventKind.TIMEOUT:
             unnamed.setdefault(event.rank, event)
     _name(unnamed, waits, entered)
-    found: dict[int, Absent] = {one.rank: one for one in _awaited(log) if one.rank is not None}
+    found: dict[int, AbsentRank] = {one.rank: one for one in _awaited(log) if one.rank is not None}
     for group, by_rank in waits.items():
         for one in _of_group(group, by_rank, entered[group], spoke if group in ("0", "default_pg") else set(), log):
             if one.rank is not None:
@@ -78,7 +78,7 @@ def _name(unnamed: dict[int, JobEvent], waits: dict[str, dict[int, JobEvent]], e
         waits[groups[0] if len(groups) == 1 else "0"].setdefault(rank, event)
 
 
-def _of_group(group: str, waits: dict[int, JobEvent], entered: dict[int, JobEvent], spoke: set[int], log: JobLog) -> list[Absent]:
+def _of_group(group: str, waits: dict[int, JobEvent], entered: dict[int, JobEvent], spoke: set[int], log: JobLog) -> list[AbsentRank]:
     works = Counter(event.work for event in waits.values() if event.work is not None)
     work = max(works, key=lambda number: (works[number], number))
     waiting = [rank for rank, event in waits.items() if event.work == work]
@@ -94,7 +94,7 @@ def _of_group(group: str, waits: dict[int, JobEvent], entered: dict[int, JobEven
         missing = _fewest(waits, entered)
     if len(missing) > len(waiting):
         return []
-    return [Absent(rank, log.hosts.get(rank, ""), len(waiting), time, f"rank {rank} {why}", group, work, op, begun.get(rank))
+    return [AbsentRank(rank, log.hosts.get(rank, ""), len(waiting), time, f"rank {rank} {why}", group, work, op, begun.get(rank))
             for rank, why in missing.items()]
 
 
@@ -111,10 +111,10 @@ def _fewest(waits: dict[int, JobEvent], entered: dict[int, JobEvent]) -> dict[in
     return {rank: f"had finished {number} collectives while {count} ranks had finished {most}" for rank, number in behind.items()}
 
 
-def _awaited(log: JobLog) -> Iterator[Absent]:
+def _awaited(log: JobLog) -> Iterator[AbsentRank]:
     """Ranks that others name as those that they waited for, and that did not wait themselves."""
     by: dict[int, list[JobEvent]] = defaultdict(list)
-    waited = {event.rank for event in log.events if event.kind is Kind.TIMEOUT}
+    waited = {event.rank for event in log.events if event.kind is JobEventKind.TIMEOUT}
     for event in log.events:
         for rank in event.awaited:
             by[rank].append(event)
@@ -123,25 +123,25 @@ def _awaited(log: JobLog) -> Iterator[Absent]:
             ranks = {event.rank for event in events}
             time = min((event.time for event in events if event.time is not None), default=None)
             count = len(ranks)
-            yield Absent(rank, log.hosts.get(rank, ""), count, time,
-                         f"{count} rank{'s' * (count != 1)} waited for rank {rank}, which did not join")
+            yield AbsentRank(rank, log.hosts.get(rank, ""), count, time,
+                             f"{count} rank{'s' * (count != 1)} waited for rank {rank}, which did not join")
 
 
-def _silent(log: JobLog) -> Iterator[Absent]:
+def _silent(log: JobLog) -> Iterator[AbsentRank]:
     """Of few of whom nothing is heard but their end, while all others waited or lost a peer, in collectives that have no number (gloo)."""
-    waited = {event.rank: event for event in log.events if event.kind is Kind.TIMEOUT and event.rank is not None}
+    waited = {event.rank: event for event in log.events if event.kind is JobEventKind.TIMEOUT and event.rank is not None}
     if not waited or any(event.work is not None for event in waited.values()):
         return
-    others = {event.rank for event in log.events if event.kind is not Kind.EXIT and event.rank is not None}
+    others = {event.rank for event in log.events if event.kind is not JobEventKind.EXIT and event.rank is not None}
     silent = sorted(set(log.hosts) - others)
     if silent and len(silent) * _SHARE <= len(others):
         time = min((event.time for event in waited.values() if event.time is not None), default=None)
         for rank in silent:
             why = f"rank {rank} said nothing while {len(others)} ranks waited or lost a peer"
-            yield Absent(rank, log.hosts.get(rank, ""), len(others), time, why)
+            yield AbsentRank(rank, log.hosts.get(rank, ""), len(others), time, why)
 
 
-def _quiet(log: JobLog, waits: Mapping[str, Mapping[int, JobEvent]], nodes: Collection[str]) -> Iterator[Absent]:
+def _quiet(log: JobLog, waits: Mapping[str, Mapping[int, JobEvent]], nodes: Collection[str]) -> Iterator[AbsentRank]:
     """The few nodes of which no rank waited, where those of all others did; less sure of one of which there is no line at all."""
     group, by_rank = max(waits.items(), key=lambda item: len(item[1]), default=("", {}))
     of = {rank: event.node or log.hosts.get(rank, "") for rank, event in by_rank.items()}
@@ -160,10 +160,10 @@ def _quiet(log: JobLog, waits: Mapping[str, Mapping[int, JobEvent]], nodes: Coll
     for name in still:
         said = "said nothing of it" if name in heard else "has no line in the logs"
         why = f"{every[name]} {said} while {len(of)} ranks waited in {event.op or 'collective'} {event.work}"
-        yield Absent(rank, every[name], len(of), time, why, group, event.work, event.op, sure=name in heard)
+        yield AbsentRank(rank, every[name], len(of), time, why, group, event.work, event.op, sure=name in heard)
 
 
-def _never_joined(log: JobLog, nodes: Collection[str]) -> Iterator[Absent]:
+def _never_joined(log: JobLog, nodes: Collection[str]) -> Iterator[AbsentRank]:
     """Of whom nothing is heard, where a line says that so many did not join."""
     event = next((event for event in log.events if event.joined is not None and event.joined[0] < event.joined[1]), None)
     if event is None or event.joined is None:
@@ -174,8 +174,8 @@ def _never_joined(log: JobLog, nodes: Collection[str]) -> Iterator[Absent]:
     ranks = {one.rank for one in log.events if one.rank is not None} | set(log.hosts)
     if still and len(nodes) - len(still) >= len(still) and len(still) * max(1, whole // len(nodes)) == whole - came:
         for node in still:
-            yield Absent(None, node, came, event.time, f"{came} of {whole} joined, and no line in the logs is of {node}")
+            yield AbsentRank(None, node, came, event.time, f"{came} of {whole} joined, and no line in the logs is of {node}")
     elif len(ranks) == came and whole <= _MOST_RANKS and whole - came <= came:
         for rank in sorted(set(range(whole)) - ranks):
             why = f"{came} of {whole} ranks joined, and no line in the logs is of rank {rank}"
-            yield Absent(rank, log.hosts.get(rank, ""), came, event.time, why)
+            yield AbsentRank(rank, log.hosts.get(rank, ""), came, event.time, why)

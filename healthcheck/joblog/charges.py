@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from healthcheck.joblog.absent import Absent, absent
+from healthcheck.joblog.absent import AbsentRank, absent
 from healthcheck.joblog.kinds import ABSENT, meaning
-from healthcheck.joblog.meaning import Accused, Fault, Meaning, Sure
-from healthcheck.joblog.model import JobEvent, JobLog, Kind
-from healthcheck.joblog.names import Names, Who
+from healthcheck.joblog.meaning import Culprit, FaultDomain, Meaning, Sure
+from healthcheck.joblog.model import JobEvent, JobEventKind, JobLog
+from healthcheck.joblog.names import JobParty, NodeNames
 from healthcheck.model.outcome import Owner, Severity
 
 _MOST_EVENTS = 1000     # of one charge that are kept; all are counted
@@ -25,9 +25,10 @@ _MOST_ABSENT = 4
 _TERMINATED = -15
 _NEAR = 35 * 60.0       # seconds by which an error comes at most before the exception that it causes: the longest usual watchdog
 # Events of which the same words are one charge, whoever said them.
-_BY_WORDS = (Kind.EXCEPTION, Kind.TIMEOUT)
-_OWN = (Kind.GPU, Kind.GPU_MEMORY, Kind.CUDA, Kind.EXCEPTION)
-_ENDS_ALL = (Kind.TIME_LIMIT, Kind.CANCELLED, Kind.PREEMPTED, Kind.REQUEUED, Kind.NODE_FAIL, Kind.OOM)
+_BY_WORDS = (JobEventKind.EXCEPTION, JobEventKind.TIMEOUT)
+_OWN = (JobEventKind.GPU, JobEventKind.GPU_MEMORY, JobEventKind.CUDA, JobEventKind.EXCEPTION)
+_ENDS_ALL = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED, JobEventKind.NODE_FAIL,
+             JobEventKind.OOM)
 _WORST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 _SURE = tuple(Sure)
 
@@ -42,17 +43,17 @@ class Charge:
     """
 
     told: Meaning
-    who: Who
+    who: JobParty
     events: tuple[JobEvent, ...]
     count: int
     sure: Sure
     severity: Severity
     symptom: bool
     job: bool
-    by: tuple[Who, ...] = ()
+    by: tuple[JobParty, ...] = ()
     words: str = ""
     why: str = ""
-    kind: Kind = Kind.SAID
+    kind: JobEventKind = JobEventKind.SAID
     time: float | None = None
 
     @property
@@ -63,7 +64,7 @@ class Charge:
     @property
     def cause(self) -> bool:
         """Whether it may be why the job ended."""
-        return self.wrong and not self.symptom and self.told.fault is not Fault.SPEED
+        return self.wrong and not self.symptom and self.told.fault is not FaultDomain.SPEED
 
     @property
     def line(self) -> int:
@@ -74,13 +75,13 @@ class Charge:
 @dataclass
 class _Group:
     told: Meaning
-    who: Who
+    who: JobParty
     words: str = ""
     events: list[JobEvent] = field(default_factory=list)
     count: int = 0
-    by: dict[Who, None] = field(default_factory=dict)
+    by: dict[JobParty, None] = field(default_factory=dict)
 
-    def add(self, event: JobEvent, reporter: Who) -> None:
+    def add(self, event: JobEvent, reporter: JobParty) -> None:
         self.count += 1
         if len(self.events) < _MOST_EVENTS:
             self.events.append(event)
@@ -104,15 +105,16 @@ def charges(log: JobLog, nodes: Collection[str] = (), addresses: Mapping[str, st
     `nodes` are those that the job is known to have had, `addresses` the nodes of names and addresses (an inventory's). `ordered`: the
     scheduler says that it ended the job itself.
     """
-    names = Names(log, nodes, addresses)
+    names = NodeNames(log, nodes, addresses)
     groups: dict[tuple[str, object], _Group] = {}
     for event in log.events:
         told = meaning(event)
-        if told is None or event.kind is Kind.EXIT or (event.kind is Kind.NCCL and event.saying is None and "HINT" in event.text):
+        if told is None or event.kind is JobEventKind.EXIT or (event.kind is JobEventKind.NCCL and event.saying is None
+                                                               and "HINT" in event.text):
             continue
         reporter = names.of(event)
         words = _words(event) if event.saying is None else ""
-        who = Who() if words else _accused(event, told, reporter, names)
+        who = JobParty() if words else _accused(event, told, reporter, names)
         # A node that several addresses lead to is one.
         key = words or (who.node, who.rank, who.part, "" if who.node else who.address)
         groups.setdefault((told.id, key), _Group(told, who, words)).add(event, reporter)
@@ -125,21 +127,21 @@ def charges(log: JobLog, nodes: Collection[str] = (), addresses: Mapping[str, st
 
 def _words(event: JobEvent) -> str:
     """What makes events one, whoever said them: the exception, or what was waited in."""
-    if event.kind is Kind.EXCEPTION:
+    if event.kind is JobEventKind.EXCEPTION:
         return event.text[:120]
-    return f"{event.op} {event.work}" if event.kind is Kind.TIMEOUT and event.work is not None else ""
+    return f"{event.op} {event.work}" if event.kind is JobEventKind.TIMEOUT and event.work is not None else ""
 
 
-def _accused(event: JobEvent, told: Meaning, reporter: Who, names: Names) -> Who:
-    if told.accuses is Accused.PEER and event.peer:
-        return Who(names.peer(event.peer), None, "", event.peer)
-    if told.accuses is Accused.PEER and not told.symptom:
-        return Who()        # some peer, and not who says so
-    if told.accuses is Accused.ADAPTER and event.part:
-        return Who(reporter.node, None, event.part)
+def _accused(event: JobEvent, told: Meaning, reporter: JobParty, names: NodeNames) -> JobParty:
+    if told.accuses is Culprit.PEER and event.peer:
+        return JobParty(names.peer(event.peer), None, "", event.peer)
+    if told.accuses is Culprit.PEER and not told.symptom:
+        return JobParty()        # some peer, and not who says so
+    if told.accuses is Culprit.ADAPTER and event.part:
+        return JobParty(reporter.node, None, event.part)
     # An exception is of the rank that raised it, whatever it is about.
-    if told.accuses is Accused.NONE and event.kind is not Kind.EXCEPTION:
-        return Who()
+    if told.accuses is Culprit.NONE and event.kind is not JobEventKind.EXCEPTION:
+        return JobParty()
     return reporter
 
 
@@ -158,9 +160,9 @@ def _by_meaning(groups: Mapping[tuple[str, object], _Group]) -> Iterator[list[_G
         yield [*named, *nobody]
 
 
-def _of_meaning(groups: list[_Group], names: Names) -> Iterator[Charge]:
+def _of_meaning(groups: list[_Group], names: NodeNames) -> Iterator[Charge]:
     told = groups[0].told
-    if told.accuses is not Accused.PEER:
+    if told.accuses is not Culprit.PEER:
         yield from (_charge(group) for group in groups)
         return
     groups.sort(key=lambda group: (-len(group.nodes), group.events[0].line))
@@ -169,7 +171,7 @@ def _of_meaning(groups: list[_Group], names: Names) -> Iterator[Charge]:
         whole = _Group(told, next(iter(groups[0].by)))
         for group in groups:
             whole.join(group)
-        whole.who = Who(whole.who.node, None if len({who.rank for who in whole.by}) > 1 else whole.who.rank)
+        whole.who = JobParty(whole.who.node, None if len({who.rank for who in whole.by}) > 1 else whole.who.rank)
         words = f"it says so of {len(groups)} peers, and no other node says anything: its own port is as likely"
         yield replace(_charge(whole), words=words)
         return
@@ -194,7 +196,7 @@ def _charge(group: _Group) -> Charge:
     time = min((event.time for event in group.events if event.time is not None), default=None)
     who = group.who
     if group.words and group.events:        # said by many: the first of them stands for it
-        who = next(iter(group.by), Who())
+        who = next(iter(group.by), JobParty())
     return Charge(told, who, tuple(group.events), group.count, told.sure, Severity.INFO if few else told.severity, told.symptom,
                   told.job and not few, tuple(group.by), group.words, kind=group.events[0].kind, time=time)
 
@@ -202,8 +204,8 @@ def _charge(group: _Group) -> Charge:
 def _caused(made: list[Charge], log: JobLog) -> list[Charge]:
     """The charges, exceptions that came after an error of NCCL or CUDA as what follows from it."""
     ended: dict[int | None, float | None] = {
-        event.rank: event.time for event in log.events if event.kind is Kind.EXIT and event.rank is not None}
-    errors = [event for charge in made if charge.kind is not Kind.EXCEPTION and _of_machine(charge) for event in charge.events[:1]]
+        event.rank: event.time for event in log.events if event.kind is JobEventKind.EXIT and event.rank is not None}
+    errors = [event for charge in made if charge.kind is not JobEventKind.EXCEPTION and _of_machine(charge) for event in charge.events[:1]]
 
     def time(event: JobEvent) -> float | None:
         return event.time if event.time is not None else ended.get(event.rank)
@@ -215,7 +217,7 @@ def _caused(made: list[Charge], log: JobLog) -> list[Charge]:
         return error.file == event.file and 0 < error.line < event.line
 
     def follows(charge: Charge) -> bool:
-        own = charge.kind is Kind.EXCEPTION and charge.told.fault is Fault.PROGRAM
+        own = charge.kind is JobEventKind.EXCEPTION and charge.told.fault is FaultDomain.PROGRAM
         return own and any(before(error, charge.events[0]) for error in errors)
 
     return [replace(charge, symptom=True) if follows(charge) else charge for charge in made]
@@ -223,37 +225,38 @@ def _caused(made: list[Charge], log: JobLog) -> list[Charge]:
 
 def _of_machine(charge: Charge) -> bool:
     """Whether it is an error of NCCL or CUDA: of the network, a GPU, or a collective that did not end."""
-    known = charge.told.fault in (Fault.GPU, Fault.NETWORK) or charge.kind in (Kind.TIMEOUT, Kind.CUDA)
+    known = charge.told.fault in (FaultDomain.GPU, FaultDomain.NETWORK) or charge.kind in (JobEventKind.TIMEOUT, JobEventKind.CUDA)
     return charge.severity is not Severity.INFO and (known or charge.told.id.startswith("nccl-error"))
 
 
-def _late(one: Absent, names: Names, log: JobLog) -> Charge:
-    timeouts = (event for event in log.events if event.kind is Kind.TIMEOUT and (one.work is None or event.work == one.work))
+def _late(one: AbsentRank, names: NodeNames, log: JobLog) -> Charge:
+    timeouts = (event for event in log.events if event.kind is JobEventKind.TIMEOUT and (one.work is None or event.work == one.work))
     waits = tuple(islice(timeouts, _MOST_EVENTS))
     node = names.named(one.node) if one.node else names.rank(one.rank)
     words = f"did not come to a collective that {one.waited} ranks waited in" if one.work is not None else \
         f"did not come: {one.waited} waited for it"
     sure = ABSENT.sure if one.sure else Sure.GUESS
-    return Charge(ABSENT, Who(node, one.rank), waits, 1, sure, ABSENT.severity, False, False, (), words, one.why, Kind.TIMEOUT, one.time)
+    return Charge(ABSENT, JobParty(node, one.rank), waits, 1, sure, ABSENT.severity, False, False, (), words, one.why, JobEventKind.TIMEOUT,
+                  one.time)
 
 
-def _exits(log: JobLog, names: Names, *, ordered: bool) -> Iterator[Charge]:
+def _exits(log: JobLog, names: NodeNames, *, ordered: bool) -> Iterator[Charge]:
     """The processes that ended, the one that leads to the cause first; what came after, by a launcher's or Slurm's hand, is a symptom.
 
     So is the end of a rank that waited for others, or lost one.
     """
-    exits = [event for event in log.events if event.kind is Kind.EXIT and event.code not in (0, None)]
+    exits = [event for event in log.events if event.kind is JobEventKind.EXIT and event.code not in (0, None)]
     ordered = ordered or any(event.kind in _ENDS_ALL for event in log.events)
     # What the scheduler ended, it ends by SIGTERM and SIGKILL.
     free = [event for event in exits if event.code != _TERMINATED and not (ordered and event.code == -9)]
-    waited = {event.rank for event in log.events if event.kind in (Kind.TIMEOUT, Kind.PEER) and event.rank is not None}
+    waited = {event.rank for event in log.events if event.kind in (JobEventKind.TIMEOUT, JobEventKind.PEER) and event.rank is not None}
     own = [event for event in free if event.rank is None or event.rank not in waited]
     signalled = [event for event in own if event.code is not None and event.code < 0]
     lead = min(signalled or own, key=_order, default=None)
     said = {event.rank for event in log.events if event.kind in _OWN}
     if lead is not None and lead.rank is not None and lead.rank in said:
         lead = None         # its own error says more
-    groups: dict[tuple[str, Who], _Group] = {}
+    groups: dict[tuple[str, JobParty], _Group] = {}
     for event in exits:
         told = meaning(event)
         if told is not None and event is not lead:
@@ -266,8 +269,9 @@ def _exits(log: JobLog, names: Names, *, ordered: bool) -> Iterator[Charge]:
         alone = (len(nodes) == 1 or lead.time is not None) and alike <= 1
         how = f"was ended by signal {-lead.code}" if lead.code is not None and lead.code < 0 else f"ended with exit code {lead.code}"
         more = f", the first of {len(free)}" if len(free) > 1 else ""
-        yield replace(_charge(first), symptom=False, words=f"{how}{more}", sure=Sure.LIKELY if alone else Sure.GUESS, kind=Kind.EXIT)
-    yield from (replace(_charge(group), symptom=True, kind=Kind.EXIT) for group in groups.values())
+        yield replace(_charge(first), symptom=False, words=f"{how}{more}", sure=Sure.LIKELY if alone else Sure.GUESS,
+                      kind=JobEventKind.EXIT)
+    yield from (replace(_charge(group), symptom=True, kind=JobEventKind.EXIT) for group in groups.values())
 
 
 def _order(event: JobEvent) -> tuple[bool, float, bool, int]:
@@ -289,17 +293,17 @@ def _settled(made: list[Charge], exits: list[Charge]) -> list[Charge]:
         return charge.who.rank is not None and (charge.who.rank in known or ended)
 
     made = [replace(charge, symptom=True) if charge.told is ABSENT and explained(charge) else charge for charge in made]
-    certain = any(charge.cause and charge.sure is Sure.CERTAIN and charge.told.fault is not Fault.STOP for charge in made)
+    certain = any(charge.cause and charge.sure is Sure.CERTAIN and charge.told.fault is not FaultDomain.STOP for charge in made)
     own: dict[str, int] = {}
     for charge in made:
-        if charge.cause and charge.told.accuses is not Accused.PEER and charge.told is not ABSENT and charge.line:
+        if charge.cause and charge.told.accuses is not Culprit.PEER and charge.told is not ABSENT and charge.line:
             file = charge.events[0].file
             own[file] = min(own.get(file, charge.line), charge.line)
 
     def follows(charge: Charge) -> bool:
-        if charge.told.accuses is Accused.PEER:
+        if charge.told.accuses is Culprit.PEER:
             return certain or (bool(charge.events) and own.get(charge.events[0].file, charge.line) < charge.line)
-        return charge.kind is Kind.ABORT and any(other.cause and other.kind is not Kind.ABORT for other in made)
+        return charge.kind is JobEventKind.ABORT and any(other.cause and other.kind is not JobEventKind.ABORT for other in made)
 
     made = [replace(charge, symptom=True) if follows(charge) else charge for charge in made]
     if any(charge.cause for charge in made):
@@ -308,13 +312,13 @@ def _settled(made: list[Charge], exits: list[Charge]) -> list[Charge]:
     if not any(charge.cause for charge in whole):
         whole = _first_lost(whole)
     if any(charge.cause for charge in whole):
-        whole = [replace(charge, severity=Severity.INFO) if charge.told.fault is Fault.SPEED else charge for charge in whole]
+        whole = [replace(charge, severity=Severity.INFO) if charge.told.fault is FaultDomain.SPEED else charge for charge in whole]
     return whole
 
 
 def _first_lost(made: list[Charge]) -> list[Charge]:
     """Where nothing else is known: the first peer that was lost is a lead, for it went before those who say so."""
-    lost = [charge for charge in made if charge.kind is Kind.PEER and (charge.who.node or charge.who.address) and charge.events
+    lost = [charge for charge in made if charge.kind is JobEventKind.PEER and (charge.who.node or charge.who.address) and charge.events
             and (charge.who.node or charge.who.address) not in {who.node for who in charge.by}]
     first = min(lost, key=lambda charge: (charge.time is None, charge.time or 0.0, charge.line), default=None)
     return [replace(charge, symptom=False, sure=Sure.GUESS) if charge is first else charge for charge in made]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from healthcheck.joblog.model import Kind
+from healthcheck.joblog.model import JobEventKind
 
 # NCCL: "Cuda failure 'out of memory'", "Cuda failure 1 'invalid argument'" (src/include/checks.h); PyTorch: "CUDA error: ...", and of
 # its own allocator "CUDA out of memory. Tried to allocate" (c10/cuda/CUDAException.cpp, CUDACachingAllocator.cpp).
@@ -17,7 +17,7 @@ _OF_GPU = ("uncorrectable ecc error", "uncorrectable nvlink error", "gpu is lost
            "over nvlink or a hardware error", "driver/library version mismatch")
 
 
-def said(text: str) -> tuple[Kind, str] | None:
+def said(text: str) -> tuple[JobEventKind, str] | None:
     """Of what kind the CUDA error in a line is, and its words; None where there is none."""
     match = _SAID.search(text)
     if match is None:
@@ -26,9 +26,9 @@ def said(text: str) -> tuple[Kind, str] | None:
     return kind(words), words
 
 
-def kind(words: str) -> Kind:
+def kind(words: str) -> JobEventKind:
     """What an error's words accuse."""
     lower = words.lower()
     if "out of memory" in lower:
-        return Kind.GPU_MEMORY
-    return Kind.GPU if any(known in lower for known in _OF_GPU) else Kind.CUDA
+        return JobEventKind.GPU_MEMORY
+    return JobEventKind.GPU if any(known in lower for known in _OF_GPU) else JobEventKind.CUDA

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from healthcheck.joblog import plain
-from healthcheck.joblog.model import JobEvent, Kind
+from healthcheck.joblog.model import JobEvent, JobEventKind
 
 _RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pickle|pkl))?$")
 _COMPLETED = "completed"
@@ -93,12 +93,13 @@ def _events(dump: Mapping[str, Any], rank: int | None) -> Iterator[JobEvent]:
         if (last := _number(one.get("last_completed_collective"))) is not None:
             ended[group] = last
     for group, last in sorted(entered.items()):
-        yield JobEvent(Kind.ENTERED, f"flight recorder: last collective begun in group {group}: {last}", rank=rank, group=group, work=last,
+        yield JobEvent(JobEventKind.ENTERED, f"flight recorder: last collective begun in group {group}: {last}", rank=rank, group=group,
+                       work=last,
                        done=ended.get(group))
     for group, waiting in sorted(open_.items()):
         work = _waits_in(waiting, ended.get(group))
         op, created = str(waiting[work].get("profiling_name", ""))[:80], waiting[work].get("time_created_ns")
-        yield JobEvent(Kind.TIMEOUT, f"flight recorder: {op} {work} in group {group} did not complete", rank=rank,
+        yield JobEvent(JobEventKind.TIMEOUT, f"flight recorder: {op} {work} in group {group} did not complete", rank=rank,
                        time=created / 1e9 if type(created) is int else None, group=group, work=work, op=op)
 
 

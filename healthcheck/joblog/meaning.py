@@ -16,7 +16,7 @@ class Sure(Enum):
     GUESS = "a guess"       # one of several causes that look like this
 
 
-class Accused(Enum):
+class Culprit(Enum):
     """Whose fault a line tells of."""
 
     NODE = "node"           # the node, or the rank on it, that said it
@@ -25,7 +25,7 @@ class Accused(Enum):
     NONE = "none"           # no machine: it is said of the whole job
 
 
-class Fault(Enum):
+class FaultDomain(Enum):
     """What kind of thing is at fault."""
 
     GPU = "gpu"             # a GPU, its memory, links or driver
@@ -53,9 +53,9 @@ class Meaning:
     severity: Severity
     owner: Owner
     remedy: str
-    fault: Fault
+    fault: FaultDomain
     brief: str = ""
-    accuses: Accused = Accused.NODE
+    accuses: Culprit = Culprit.NODE
     symptom: bool = False
     job: bool = False
     least: int = 1

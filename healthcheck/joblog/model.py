@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LONGEST_LINE = 8192     # characters of one line that are looked at
 
 
-class Kind(Enum):
+class JobEventKind(Enum):
     """What a line tells."""
 
     GPU = "gpu"                     # CUDA says that the GPU, or its memory or links, failed
@@ -57,7 +57,7 @@ class JobEvent:
     the network adapter that it names. `saying` is what rules/joblog says of the line.
     """
 
-    kind: Kind
+    kind: JobEventKind
     text: str
     line: int = 0
     node: str = ""
@@ -97,7 +97,7 @@ class JobLog:
 
 
 @dataclass(frozen=True)
-class Clock:
+class LogClock:
     """Makes times of what logs write, which name no zone and often no year. `near` (epoch seconds) tells the year; zone None is local."""
 
     near: float

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from healthcheck.joblog.model import Clock, JobEvent, Kind
+from healthcheck.joblog.model import JobEvent, JobEventKind, LogClock
 
 _WORDS = ("MPI_ABORT", "MPI_Abort", "noticed that process", "exited with non-zero status", "lost communication with a remote",
           "daemon has unexpectedly failed", "unable to reliably start", "YOUR APPLICATION TERMINATED", "APPLICATION TERMINATED WITH",
@@ -47,7 +47,7 @@ class Mpi:
         self.seen = False
         self.hosts: dict[int, str] = {}
 
-    def events(self, lines: Sequence[str], clock: Clock) -> Iterator[JobEvent]:
+    def events(self, lines: Sequence[str], clock: LogClock) -> Iterator[JobEvent]:
         """One event for each notice."""
         for number, line in enumerate(lines, 1):
             if any(word in line for word in _WORDS) or "RUNNING AT" in line:
@@ -63,26 +63,29 @@ class Mpi:
         if (abort := _ABORT.search(line)) is not None:
             code = _CODE.search(" ".join(after[:4]))
             rank = int(abort[1] or abort[2])
-            yield JobEvent(Kind.ABORT, line.strip(), number, "", rank, code=int(code[1]) if code is not None else None)
+            yield JobEvent(JobEventKind.ABORT, line.strip(), number, "", rank, code=int(code[1]) if code is not None else None)
         elif (noticed := _NOTICED.search(joined)) is not None:
-            yield JobEvent(Kind.EXIT, joined if noticed.end() > len(line.strip()) else line.strip(), number, noticed[2], int(noticed[1]),
+            yield JobEvent(JobEventKind.EXIT, joined if noticed.end() > len(line.strip()) else line.strip(), number, noticed[2],
+                           int(noticed[1]),
                            code=-int(noticed[3]), first=True)
         elif _NONZERO in line:
             block = "\n".join(after)
             name, code = _NAMED.search(block), _CODE.search(block)
             if name is not None and code is not None:
-                yield JobEvent(Kind.EXIT, f"rank {name[1]}: exit code {code[1]}", number, "", int(name[1]), code=int(code[1]), first=True)
+                yield JobEvent(JobEventKind.EXIT, f"rank {name[1]}: exit code {code[1]}", number, "", int(name[1]), code=int(code[1]),
+                               first=True)
         elif _LOST.search(line) is not None:
             remote = next((match for row in after if (match := _REMOTE.search(row)) is not None), None)
-            yield JobEvent(Kind.DAEMON, f"{line.strip()} {remote[0] if remote is not None else ''}".strip(), number,
+            yield JobEvent(JobEventKind.DAEMON, f"{line.strip()} {remote[0] if remote is not None else ''}".strip(), number,
                            remote[1] if remote is not None else "")
         elif _FAILED.search(line) is not None:
-            yield JobEvent(Kind.DAEMON_START, line.strip(), number)
+            yield JobEvent(JobEventKind.DAEMON_START, line.strip(), number)
         elif (at := _HYDRA_AT.search(line)) is not None:
             block = "\n".join(after)
             signal, code = _HYDRA_SIGNAL.search(line + block), _CODE.search(block)
             ended = -int(signal[1]) if signal is not None else int(code[1]) if code is not None else None
             if ended is not None:
-                yield JobEvent(Kind.EXIT, line.strip(" ="), number, at[2] or at[3], int(at[1]) if at[1] else None, code=ended, first=True)
+                yield JobEvent(JobEventKind.EXIT, line.strip(" ="), number, at[2] or at[3], int(at[1]) if at[1] else None, code=ended,
+                               first=True)
         elif (shell := _SHELL.match(line)) is not None and shell["code"] != "0":
-            yield JobEvent(Kind.EXIT, line.strip(), number, shell["pdsh"] or shell["clush"], code=int(shell["code"]))
+            yield JobEvent(JobEventKind.EXIT, line.strip(), number, shell["pdsh"] or shell["clush"], code=int(shell["code"]))

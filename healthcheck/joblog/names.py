@@ -14,7 +14,7 @@ _BY_ADDRESS = re.compile(r"^\d{1,3}(?:\.\d{1,3}){3}$")
 
 
 @dataclass(frozen=True)
-class Who:
+class JobParty:
     """One who is accused, or who says something: a node, a rank on it, an adapter of it; `address` is what a line calls it by."""
 
     node: str = ""
@@ -33,7 +33,7 @@ class Who:
         return ", ".join(filter(None, (self.node, f"rank {self.rank}" if self.rank is not None else "")))
 
 
-class Names:
+class NodeNames:
     """Finds the node that a rank, a host or an address is of. `nodes` are those that the job is known to have had, by their own names, and
     `addresses` the node of further names and addresses."""
 
@@ -49,9 +49,9 @@ class Names:
         self._placed = {self.named(host) for address, host in log.addresses.items() if _BY_ADDRESS.match(address)} | {
             node for address, node in addresses.items() if _BY_ADDRESS.match(address)}
 
-    def of(self, event: JobEvent) -> Who:
+    def of(self, event: JobEvent) -> JobParty:
         """Who said a line, or of whom it was said."""
-        return Who(self.named(event.node) if event.node else self.rank(event.rank), event.rank)
+        return JobParty(self.named(event.node) if event.node else self.rank(event.rank), event.rank)
 
     def rank(self, rank: int | None) -> str:
         """The node of a rank, empty where no line tells it."""

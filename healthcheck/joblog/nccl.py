@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from healthcheck.joblog import cuda
-from healthcheck.joblog.model import Clock, JobEvent, Kind
+from healthcheck.joblog.model import JobEvent, JobEventKind, LogClock
 
 _LINE = re.compile(
     r"(?:(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?)\]? )?(?<![\w.-])(?P<host>[A-Za-z0-9][\w.-]{0,252}):\d{1,10}:\d{1,10} "
@@ -48,7 +48,7 @@ class Nccl:
         self._at: dict[str, str] = {}
         self._far: dict[str, str] = {}
 
-    def events(self, lines: Sequence[str], clock: Clock) -> Iterator[JobEvent]:
+    def events(self, lines: Sequence[str], clock: LogClock) -> Iterator[JobEvent]:
         """Warnings, in the order of the lines."""
         for number, line in enumerate(lines, 1):
             if "NCCL " not in line:
@@ -107,12 +107,12 @@ def _address(text: str) -> str:
     return peer[1] if peer is not None else ""
 
 
-def _kind(text: str) -> Kind:
+def _kind(text: str) -> JobEventKind:
     found = cuda.said(text)
     if found is not None:
         return found[0]
     if _CLOSED.search(text):
-        return Kind.PEER
+        return JobEventKind.PEER
     if _NETWORK.search(text):
-        return Kind.NETWORK
-    return Kind.SETUP if _SETUP.search(text) else Kind.NCCL
+        return JobEventKind.NETWORK
+    return JobEventKind.SETUP if _SETUP.search(text) else JobEventKind.NCCL

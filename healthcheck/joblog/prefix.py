@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from healthcheck.joblog.model import Clock
+from healthcheck.joblog.model import LogClock
 
 _MOST = 6               # prefixes of one line
 _SAMPLE = 4000          # lines that are looked at for what most begin with
@@ -62,7 +62,7 @@ class Prefix:
 class Prefixes:
     """Takes prefixes off the lines of one file."""
 
-    def __init__(self, lines: Sequence[str], clock: Clock, nodes: Collection[str] = ()) -> None:
+    def __init__(self, lines: Sequence[str], clock: LogClock, nodes: Collection[str] = ()) -> None:
         """`nodes` are the nodes that the job is known to have run on."""
         self._clock = clock
         self._known = {short(node) for node in nodes}
@@ -128,7 +128,7 @@ def short(host: str) -> str:
     return host.lower() if host.replace(".", "").isdecimal() or ":" in host else host.partition(".")[0].lower()
 
 
-def stamp(line: str, clock: Clock) -> float | None:
+def stamp(line: str, clock: LogClock) -> float | None:
     """The time in a line, wherever it stands near its beginning; None where there is none."""
     if (glog := _GLOG.search(line, 0, 200)) is not None:
         return clock.at(None, int(glog[1]), int(glog[2]), glog[3])
@@ -136,7 +136,7 @@ def stamp(line: str, clock: Clock) -> float | None:
     return _iso(iso, clock) if iso is not None else None
 
 
-def _time(text: str, clock: Clock) -> float | None:
+def _time(text: str, clock: LogClock) -> float | None:
     if (iso := _ISO.match(text)) is not None:
         return _iso(iso, clock)
     if (syslog := _SYSLOG.match(text)) is not None and syslog[1] in _MONTHS:
@@ -145,10 +145,10 @@ def _time(text: str, clock: Clock) -> float | None:
     return clock.at(int(date[4]), _MONTHS[date[1]], int(date[2]), date[3]) if date is not None and date[1] in _MONTHS else None
 
 
-def _iso(match: re.Match[str], clock: Clock) -> float | None:
+def _iso(match: re.Match[str], clock: LogClock) -> float | None:
     text = f"{match[1]} {match[2]}" + (f".{match[3]}" if match[3] else "")
     if not match[4] and not match[5]:
         return clock.iso(text)
-    time = Clock(clock.near, dt.timezone.utc).iso(text)
+    time = LogClock(clock.near, dt.timezone.utc).iso(text)
     east = (int(match[6]) * 3600 + int(match[7]) * 60) * (-1 if match[5] == "-" else 1) if match[5] else 0
     return time - east if time is not None else None

@@ -14,12 +14,12 @@ from itertools import accumulate
 
 from healthcheck.joblog import flight
 from healthcheck.joblog.blocks import blocks
-from healthcheck.joblog.model import LONGEST_LINE, Clock, JobEvent, JobLog, Kind
+from healthcheck.joblog.model import LONGEST_LINE, JobEvent, JobEventKind, JobLog, LogClock
 from healthcheck.joblog.mpi import Mpi
 from healthcheck.joblog.nccl import Nccl, far_end
 from healthcheck.joblog.prefix import Prefix, Prefixes, stamp
 from healthcheck.joblog.sayings import Saying, find
-from healthcheck.joblog.slurm import Slurm
+from healthcheck.joblog.slurm import SlurmMessages
 from healthcheck.joblog.torchrun import Torchrun
 
 MOST_BYTES = 256 << 20      # of one file
@@ -38,12 +38,13 @@ _PART = re.compile(r"\bon ((?:mlx|bnxt_re|irdma|ionic|rdma|hfi1_|efa_)[\w.-]{1,3
 _TO = re.compile(r"trying to connect to [(\[]?\[?([\w.:-]{1,80}?)[\]:,]{1,2} ?\d{1,5}|connect\(\) to ([\w.:-]{4,80}):\d{1,5} failed")
 _SENT_TO = re.compile(r"\b(?:rlid|dlid)[ =](\d{1,6})|\bdgid[ =]([0-9a-fA-F:.]{3,45})")
 # Of the whole job: the process that prints them says nothing of its node.
-_OF_JOB = (Kind.TIME_LIMIT, Kind.CANCELLED, Kind.PREEMPTED, Kind.REQUEUED, Kind.STEP_CANCELLED, Kind.NODE_FAIL, Kind.DAEMON,
-           Kind.DAEMON_START, Kind.LAUNCH)
+_OF_JOB = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED, JobEventKind.STEP_CANCELLED,
+           JobEventKind.NODE_FAIL, JobEventKind.DAEMON,
+           JobEventKind.DAEMON_START, JobEventKind.LAUNCH)
 _SEARCHED = 20_000          # lines from each end in which a time is looked for
 
 
-def read(files: Iterable[tuple[str, bytes]], clock: Clock, sayings: Sequence[Saying] = (), nodes: Collection[str] = ()) -> JobLog:
+def read(files: Iterable[tuple[str, bytes]], clock: LogClock, sayings: Sequence[Saying] = (), nodes: Collection[str] = ()) -> JobLog:
     """What the files, each a name and its content, say together; `caveats` say what could not be read, and of which.
 
     `nodes` are those that the job is known to have had: their names before a line are known as such.
@@ -51,7 +52,7 @@ def read(files: Iterable[tuple[str, bytes]], clock: Clock, sayings: Sequence[Say
     return merged(read_one(name, data, clock, sayings, nodes) for name, data in files)
 
 
-def read_one(name: str, data: bytes, clock: Clock, sayings: Sequence[Saying] = (), nodes: Collection[str] = ()) -> JobLog:
+def read_one(name: str, data: bytes, clock: LogClock, sayings: Sequence[Saying] = (), nodes: Collection[str] = ()) -> JobLog:
     """What one file says."""
     log = _flight(name, data) if flight.looks_like(data) else _text(name, data, clock, sayings, nodes)
     return replace(log, events=tuple(replace(event, file=name) for event in log.events))
@@ -89,7 +90,7 @@ def _flight(name: str, data: bytes) -> JobLog:
     return JobLog(tuple(found), world=max(known) + 1 if known else None, forms=("flight recorder",), caveats=caveats)
 
 
-def _text(name: str, data: bytes, clock: Clock, sayings: Sequence[Saying], nodes: Collection[str]) -> JobLog:
+def _text(name: str, data: bytes, clock: LogClock, sayings: Sequence[Saying], nodes: Collection[str]) -> JobLog:
     caveats = []
     if len(data) > MOST_BYTES:
         # What ended a job stands at its log's end, and who is who at its beginning.
@@ -108,7 +109,7 @@ def _text(name: str, data: bytes, clock: Clock, sayings: Sequence[Saying], nodes
             prefix = replace(prefix or Prefix(), node=block[number])
         if prefix is not None:
             of[number] = prefix
-    nccl, torchrun, slurm, mpi = Nccl(), Torchrun(), Slurm(), Mpi()
+    nccl, torchrun, slurm, mpi = Nccl(), Torchrun(), SlurmMessages(), Mpi()
     found: list[JobEvent] = []
     for parser in (nccl, torchrun, slurm, mpi):
         for event in parser.events(lines, clock):
@@ -130,17 +131,17 @@ def _text(name: str, data: bytes, clock: Clock, sayings: Sequence[Saying], nodes
                   tuple(dict.fromkeys(caveats)))
 
 
-def _said(lines: Sequence[str], sayings: Sequence[Saying], events: Sequence[JobEvent], nccl: Nccl, clock: Clock) -> list[JobEvent]:
+def _said(lines: Sequence[str], sayings: Sequence[Saying], events: Sequence[JobEvent], nccl: Nccl, clock: LogClock) -> list[JobEvent]:
     """The events, each with the saying that knows its line, and one for each further line that a saying knows."""
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     known = {bisect_right(starts, found.place): found.saying for found in find("\n".join(lines), sayings)}
-    made = [replace(event, saying=known.get(event.line)) if event.line in known and event.kind is not Kind.ENTERED else event
+    made = [replace(event, saying=known.get(event.line)) if event.line in known and event.kind is not JobEventKind.ENTERED else event
             for event in events]
-    taken = {event.line for event in events if event.kind is not Kind.ENTERED}
+    taken = {event.line for event in events if event.kind is not JobEventKind.ENTERED}
     return [*made, *(_other(lines, number, saying, nccl, clock) for number, saying in known.items() if number not in taken)]
 
 
-def _other(lines: Sequence[str], number: int, saying: Saying, nccl: Nccl, clock: Clock) -> JobEvent:
+def _other(lines: Sequence[str], number: int, saying: Saying, nccl: Nccl, clock: LogClock) -> JobEvent:
     line, after = lines[number - 1], lines[number] if number < len(lines) else ""
     host, ranked, seconds, part = _HOST.search(line, 0, 600), _RANK.search(line, 0, 600), _SECONDS.match(line), _PART.search(line, 0, 600)
     node = (host[1] or host[3] or "") if host is not None else ""
@@ -153,7 +154,7 @@ def _other(lines: Sequence[str], number: int, saying: Saying, nccl: Nccl, clock:
         rank, node = int(ranked[1] or ranked[2] or ranked[3]), node or ranked[4] or ""
     elif host is not None and host[2]:
         rank = nccl.ranks.get((node, int(host[2])))
-    return JobEvent(Kind.SAID, line.strip(), number, node, rank, float(seconds[1]) if seconds is not None else stamp(line, clock),
+    return JobEvent(JobEventKind.SAID, line.strip(), number, node, rank, float(seconds[1]) if seconds is not None else stamp(line, clock),
                     peer=peer, part=next(filter(None, part.groups())) if part is not None else "", saying=saying)
 
 
@@ -168,7 +169,7 @@ class _Who:
         self._are_ranks = all(event.rank in (None, prefix.task) for prefix, event in tagged)
         nodes: dict[int, str] = {prefix.task: prefix.node for prefix in of.values() if prefix.task is not None and prefix.node}
         self._nodes = {**{prefix.task: event.node for prefix, event in tagged if event.node and prefix.task is not None}, **nodes}
-        named = {event.rank: prefix.node for event in events if event.rank is not None and event.kind not in (Kind.EXIT, *_OF_JOB)
+        named = {event.rank: prefix.node for event in events if event.rank is not None and event.kind not in (JobEventKind.EXIT, *_OF_JOB)
                  and (prefix := of.get(event.line)) is not None and prefix.node}
         self.hosts: dict[int, str] = {**(self._nodes if self._are_ranks else {}), **named, **hosts}
         self._one = len({*self.hosts.values(), *self._nodes.values()}) <= 1
@@ -184,7 +185,7 @@ class _Who:
             return replace(event, time=time)
         node, rank = event.node, event.rank
         node = node or prefix.node or ("" if prefix.task is None else self._nodes.get(prefix.task, ""))
-        if rank is None and event.kind is not Kind.EXIT:
+        if rank is None and event.kind is not JobEventKind.EXIT:
             if prefix.local is not None:
                 rank = self._ranks.get((node, prefix.local), prefix.local if self._one else None)
             elif self._are_ranks:
@@ -194,14 +195,14 @@ class _Who:
         return replace(event, node=node, rank=rank, device=device, time=time)
 
 
-def _span(rows: Sequence[str], of: Mapping[int, Prefix], prefixes: Prefixes, clock: Clock) -> tuple[float, float] | None:
+def _span(rows: Sequence[str], of: Mapping[int, Prefix], prefixes: Prefixes, clock: LogClock) -> tuple[float, float] | None:
     numbers = range(1, len(rows) + 1)
     first = next(_times(numbers[:_SEARCHED], rows, of, prefixes, clock), None)
     last = next(_times(reversed(numbers[-_SEARCHED:]), rows, of, prefixes, clock), None)
     return (min(first, last), max(first, last)) if first is not None and last is not None else None
 
 
-def _times(numbers: Iterable[int], rows: Sequence[str], of: Mapping[int, Prefix], prefixes: Prefixes, clock: Clock) -> Iterator[float]:
+def _times(numbers: Iterable[int], rows: Sequence[str], of: Mapping[int, Prefix], prefixes: Prefixes, clock: LogClock) -> Iterator[float]:
     for number in numbers:
         time = prefixes.time(of[number]) if number in of else None
         if time is not None or (time := stamp(rows[number - 1], clock)) is not None:

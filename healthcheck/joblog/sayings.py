@@ -46,7 +46,7 @@ class Saying(Meaning):
 
 
 @dataclass(frozen=True)
-class Found:
+class SayingMatch:
     """A line that a saying knows, and the place of its first character in the text."""
 
     saying: Saying
@@ -54,7 +54,7 @@ class Found:
     text: str
 
 
-def find(text: str, sayings: Sequence[Saying]) -> Iterator[Found]:
+def find(text: str, sayings: Sequence[Saying]) -> Iterator[SayingMatch]:
     """All lines that are known, each by the first saying that knows it; in the order of the sayings, then of the lines.
 
     What each saying needs is looked for in the whole text, so that a line that nobody knows costs next to nothing.
@@ -73,7 +73,7 @@ def find(text: str, sayings: Sequence[Saying]) -> Iterator[Found]:
                 continue
             if saying.knows(line := text[start:end]):
                 taken.add(start)
-                yield Found(saying, start, line)
+                yield SayingMatch(saying, start, line)
 
 
 def _lines(lower: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:

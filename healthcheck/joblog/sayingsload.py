@@ -32,7 +32,7 @@ from typing import TypeVar
 from healthcheck.config import entry as entries
 from healthcheck.config import linear
 from healthcheck.config.rulesfolder import called
-from healthcheck.joblog.meaning import Accused, Fault, Sure
+from healthcheck.joblog.meaning import Culprit, FaultDomain, Sure
 from healthcheck.joblog.sayings import Saying
 from healthcheck.model.outcome import Owner, Severity
 from inventory.errors import Mark, RulesError
@@ -64,15 +64,15 @@ def load_sayings(folders: Iterable[Path]) -> tuple[Saying, ...]:
 def _saying(given: entries.Entry) -> Saying:
     match = _pattern(given)
     owner, job = _member(given, "owner", Owner), _switch(given, "job", False)
-    accuses = _member(given, "accuses", Accused) if "accuses" in given.values else Accused.NODE
-    network = owner is Owner.NETWORK or accuses in (Accused.PEER, Accused.ADAPTER)
-    usual = Fault.PROGRAM if job else Fault.NETWORK if network else Fault.HOST
+    accuses = _member(given, "accuses", Culprit) if "accuses" in given.values else Culprit.NODE
+    network = owner is Owner.NETWORK or accuses in (Culprit.PEER, Culprit.ADAPTER)
+    usual = FaultDomain.PROGRAM if job else FaultDomain.NETWORK if network else FaultDomain.HOST
     made = Saying(
         id=given.name, match=match, sure=_member(given, "sure", Sure), severity=_member(given, "severity", Severity),
         meaning=_text(given, "meaning"), remedy=_text(given, "remedy"), owner=owner,
         source=_text(given, "source"), examples=_examples(given), needs=linear.words(match),
         brief=_text(given, "brief") if "brief" in given.values else "", accuses=accuses,
-        fault=_member(given, "fault", Fault) if "fault" in given.values else usual, least=_least(given),
+        fault=_member(given, "fault", FaultDomain) if "fault" in given.values else usual, least=_least(given),
         symptom=_switch(given, "symptom", False), job=job, file=given.mark.file, line=given.mark.line,
         overridden=given.overridden,
         disabled="" if _switch(given, "enabled", True) else f"disabled in {called(given.marks['enabled'].file)}",

@@ -15,7 +15,7 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 
-from healthcheck.joblog.model import Clock, JobEvent, Kind
+from healthcheck.joblog.model import JobEvent, JobEventKind, LogClock
 from inventory.errors import InventoryError
 from inventory.nodeset import expand
 
@@ -27,7 +27,8 @@ _ENDED = re.compile(r"\*\*\* (?P<what>JOB|STEP) [\w.+]{1,40} ON (?P<node>[\w.-]{
 _LOST = re.compile(r"(?:srun|salloc): error: Node failure on (?P<nodes>[\w.\[\],-]{1,400})")
 _LAUNCH = re.compile(r"srun: error: (?:Task launch for \S{1,60} failed on node (?P<node>[\w.-]{1,253})|[^\n]{0,40}task \d+ launch failed)"
                      r"[^\n]{0,200}")
-_WHY = {"TIME LIMIT": Kind.TIME_LIMIT, "PREEMPTION": Kind.PREEMPTED, "NODE FAILURE": Kind.NODE_FAIL, "JOB REQUEUE": Kind.REQUEUED}
+_WHY = {"TIME LIMIT": JobEventKind.TIME_LIMIT, "PREEMPTION": JobEventKind.PREEMPTED, "NODE FAILURE": JobEventKind.NODE_FAIL,
+        "JOB REQUEUE": JobEventKind.REQUEUED}
 _CODE = re.compile(r"Exited with exit code (\d{1,3})")
 # strsignal's words, which srun prints of a task that a signal ended.
 _SIGNALS = {"Killed": signal.SIGKILL, "Segmentation fault": signal.SIGSEGV, "Bus error": signal.SIGBUS, "Aborted": signal.SIGABRT,
@@ -35,7 +36,7 @@ _SIGNALS = {"Killed": signal.SIGKILL, "Segmentation fault": signal.SIGSEGV, "Bus
 _MOST_NODES = 64
 
 
-class Slurm:
+class SlurmMessages:
     """What Slurm's lines of a job's output tell."""
 
     form = "Slurm"
@@ -44,7 +45,7 @@ class Slurm:
         self.seen = False
         self.hosts: dict[int, str] = {}
 
-    def events(self, lines: Sequence[str], clock: Clock) -> Iterator[JobEvent]:
+    def events(self, lines: Sequence[str], clock: LogClock) -> Iterator[JobEvent]:
         """How tasks and the job ended, in the order of the lines."""
         for number, line in enumerate(lines, 1):
             if "srun" not in line and "slurmstepd" not in line and "salloc" not in line:
@@ -53,29 +54,30 @@ class Slurm:
                 self.seen = True
                 yield event
 
-    def _said(self, line: str, number: int, clock: Clock) -> Iterator[JobEvent]:
+    def _said(self, line: str, number: int, clock: LogClock) -> Iterator[JobEvent]:
         if (tasks := _TASKS.search(line)) is not None:
             yield from self._tasks(tasks, number)
         elif (oom := _OOM.search(line)) is not None:
-            yield JobEvent(Kind.OOM, line.strip(), number, oom["node"] or "")
+            yield JobEvent(JobEventKind.OOM, line.strip(), number, oom["node"] or "")
         elif (ended := _ENDED.search(line)) is not None:
             time = clock.iso(ended["time"]) if ended["time"] else None
             if ended["ume"]:
-                yield JobEvent(Kind.MEMORY_ERROR, ended["ume"], number, ended["node"])
+                yield JobEvent(JobEventKind.MEMORY_ERROR, ended["ume"], number, ended["node"])
             elif ended["time"]:
-                kind = _WHY.get((ended["why"] or "").strip(), Kind.CANCELLED if ended["what"] == "JOB" else Kind.STEP_CANCELLED)
+                kind = _WHY.get((ended["why"] or "").strip(),
+                                JobEventKind.CANCELLED if ended["what"] == "JOB" else JobEventKind.STEP_CANCELLED)
                 # Who prints this is the step's first node; which node failed, it does not say.
-                yield JobEvent(kind, line.strip(), number, "" if kind is Kind.NODE_FAIL else ended["node"], time=time)
+                yield JobEvent(kind, line.strip(), number, "" if kind is JobEventKind.NODE_FAIL else ended["node"], time=time)
         elif (lost := _LOST.search(line)) is not None:
             for node in _nodes(lost["nodes"]):
-                yield JobEvent(Kind.NODE_FAIL, line.strip(), number, node)
+                yield JobEvent(JobEventKind.NODE_FAIL, line.strip(), number, node)
         elif (launch := _LAUNCH.search(line)) is not None:
-            yield JobEvent(Kind.LAUNCH, line.strip(), number, launch["node"] or "")
+            yield JobEvent(JobEventKind.LAUNCH, line.strip(), number, launch["node"] or "")
 
     def _tasks(self, match: re.Match[str], number: int) -> Iterator[JobEvent]:
         text, nodes = match["text"].strip(), _nodes(match["nodes"])
         if text.startswith("Out Of Memory"):
-            yield from (JobEvent(Kind.OOM, f"task {match['tasks']}: {text}", number, node) for node in nodes)
+            yield from (JobEvent(JobEventKind.OOM, f"task {match['tasks']}: {text}", number, node) for node in nodes)
             return
         code = _CODE.match(text)
         exit_code = int(code[1]) if code is not None else next((-value for word, value in _SIGNALS.items() if text.startswith(word)), None)
@@ -85,7 +87,7 @@ class Slurm:
         for node in nodes:
             if rank is not None:
                 self.hosts.setdefault(rank, node)
-            yield JobEvent(Kind.EXIT, f"task {match['tasks']}: {text}", number, node, rank, code=int(exit_code))
+            yield JobEvent(JobEventKind.EXIT, f"task {match['tasks']}: {text}", number, node, rank, code=int(exit_code))
 
 
 def _nodes(text: str) -> list[str]:

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from healthcheck.joblog import cuda
-from healthcheck.joblog.model import Clock, JobEvent, Kind
+from healthcheck.joblog.model import JobEvent, JobEventKind, LogClock
 
 # One of these stands in every line that says something.
 _WORDS = ("atchdog", "ast enqueued", "CUDA", "Cuda", " by peer", "remote peer", "imed out", "imeout", "oined", "Barrier", "ncclUniqueId",
@@ -65,7 +65,7 @@ class Torchrun:
         self.seen = False
         self.hosts: dict[int, str] = {}
 
-    def events(self, lines: Sequence[str], clock: Clock) -> Iterator[JobEvent]:
+    def events(self, lines: Sequence[str], clock: LogClock) -> Iterator[JobEvent]:
         """Failures, timeouts and errors, in the order of the lines."""
         table: str | None = None
         row: dict[str, str] = {}
@@ -84,7 +84,7 @@ class Torchrun:
                 table = None
             yield from self._said(line, number, clock)
 
-    def _failure(self, row: dict[str, str], first: bool, line: int, clock: Clock) -> Iterator[JobEvent]:
+    def _failure(self, row: dict[str, str], first: bool, line: int, clock: LogClock) -> Iterator[JobEvent]:
         rank, code = _RANK.match(row.get("rank", "")), _CODE.match(row.get("exitcode", ""))
         if rank is None or code is None:
             return
@@ -93,9 +93,10 @@ class Torchrun:
         when = row.get("time", "")
         time = clock.iso(when) if _WHEN.match(when) else None
         text = f"rank {rank[1]} on {host}: exitcode {row['exitcode']}, {row.get('traceback', '')}"
-        yield JobEvent(Kind.EXIT, text, line, host, int(rank[1]), time, int(rank[2]) if rank[2] else None, code=int(code[1]), first=first)
+        yield JobEvent(JobEventKind.EXIT, text, line, host, int(rank[1]), time, int(rank[2]) if rank[2] else None, code=int(code[1]),
+                       first=first)
 
-    def _said(self, line: str, number: int, clock: Clock) -> Iterator[JobEvent]:
+    def _said(self, line: str, number: int, clock: LogClock) -> Iterator[JobEvent]:
         if not any(word in line for word in _WORDS):
             return
         named = _OF_RANK.search(line)
@@ -110,11 +111,11 @@ class Torchrun:
         watchdog = _WATCHDOG.search(line)
         if watchdog is not None and "terminated with exception" not in line:
             self.seen = True
-            yield JobEvent(Kind.TIMEOUT, line.strip(), number, "", rank, time, group=name if group is not None else "",
+            yield JobEvent(JobEventKind.TIMEOUT, line.strip(), number, "", rank, time, group=name if group is not None else "",
                            work=int(watchdog[1]), op=watchdog[2])
         if place is not None:
             self.seen = True
-            yield JobEvent(Kind.ENTERED, line.strip(), number, "", rank, time, group=name, work=int(place[1]),
+            yield JobEvent(JobEventKind.ENTERED, line.strip(), number, "", rank, time, group=name, work=int(place[1]),
                            done=done if 0 <= (done := int(place[2])) <= int(place[1]) else None)
         if watchdog is not None or place is not None or "NCCL WARN" in line:
             return
@@ -123,16 +124,16 @@ class Torchrun:
             yield JobEvent(found[0], found[1], number, "", rank, time)
         elif (joined := _JOINED.search(line)) is not None or _WAITED.search(line) is not None:
             counts = tuple(int(one) for one in joined.groups() if one is not None) if joined is not None else ()
-            yield JobEvent(Kind.TIMEOUT, line.strip(), number, "", rank, time, awaited=_awaited(line),
+            yield JobEvent(JobEventKind.TIMEOUT, line.strip(), number, "", rank, time, awaited=_awaited(line),
                            joined=(counts[0], counts[1]) if counts else None)
         elif (gone := _PEER_GONE.search(line)) is not None:
             far = gone[1] or (match[1] if (match := _FAR.search(line)) is not None else "")
-            yield JobEvent(Kind.PEER, line.strip(), number, "", rank, time, peer=far)
+            yield JobEvent(JobEventKind.PEER, line.strip(), number, "", rank, time, peer=far)
         elif (raised := _EXCEPTION.match(line.strip())) is not None:
             name = raised[2].rpartition(".")[2]
             echo = _ECHO.search(raised[3]) is not None and "HTTP" not in raised[3]      # a web server is no rank
             if name not in _ECHOES and not name.startswith("nccl") and not echo:
-                yield JobEvent(Kind.EXCEPTION, f"{raised[2]}: {raised[3]}", number, "", int(raised[1]) if raised[1] else rank, time)
+                yield JobEvent(JobEventKind.EXCEPTION, f"{raised[2]}: {raised[3]}", number, "", int(raised[1]) if raised[1] else rank, time)
 
 
 def _awaited(line: str) -> tuple[int, ...]:

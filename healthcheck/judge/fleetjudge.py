@@ -13,7 +13,7 @@ from typing import Any
 from healthcheck.checks.base import GROWTH, Check
 from healthcheck.checks.fleet import NoMajority, Uncompared
 from healthcheck.facts.values import Refusal, Unmeasured, refusals
-from healthcheck.judge.judge import NO_EARLIER, Verdict, growth_of, result, rule_on, sound
+from healthcheck.judge.judge import NO_EARLIER, CheckRun, growth_of, result, rule_on, sound
 from healthcheck.judge.nodefacts import NodeFacts, members
 from healthcheck.model.outcome import Finding, Origin, Result, Status
 from healthcheck.ruleset.rule import Rule
@@ -27,7 +27,7 @@ def judge_fleet(rule: Rule, cohort: Cohort, sku: Sku | None = None) -> dict[str,
     if rule.left_out:
         return {node: result(rule, Status.SKIPPED, reason=rule.left_out) for node in cohort}
     check = rule.checked
-    verdicts: defaultdict[str, Verdict] = defaultdict(Verdict)      # of most nodes there is nothing to report
+    verdicts: defaultdict[str, CheckRun] = defaultdict(CheckRun)      # of most nodes there is nothing to report
     compared = {node: snapshot for node, snapshot in cohort.items() if _ready(check, snapshot, verdicts, node, sku)}
     if _enough(compared, verdicts):
         refused: list[Refusal] = []
@@ -51,12 +51,12 @@ def judge_fleet(rule: Rule, cohort: Cohort, sku: Sku | None = None) -> dict[str,
     return {node: _result_of(rule, verdicts.get(node)) for node in cohort}
 
 
-def _result_of(rule: Rule, verdict: Verdict | None) -> Result:
+def _result_of(rule: Rule, verdict: CheckRun | None) -> Result:
     """The rule's word on one node; there is no verdict where nothing is to be said of it."""
     return rule.passed if verdict is None else rule_on(rule, verdict)
 
 
-def _enough(compared: Cohort, verdicts: Mapping[str, Verdict]) -> bool:
+def _enough(compared: Cohort, verdicts: Mapping[str, CheckRun]) -> bool:
     """Whether there are nodes enough to compare; each is told where there are not."""
     if len(compared) >= SMALLEST_COHORT:
         return True
@@ -66,7 +66,7 @@ def _enough(compared: Cohort, verdicts: Mapping[str, Verdict]) -> bool:
     return False
 
 
-def _ready(check: Check, snapshot: NodeFacts, verdicts: Mapping[str, Verdict], node: str, sku: Sku | None) -> bool:
+def _ready(check: Check, snapshot: NodeFacts, verdicts: Mapping[str, CheckRun], node: str, sku: Sku | None) -> bool:
     """Whether a node has what is to be compared; its verdict is told what it lacks."""
     for name in check.facts:
         held = snapshot.input(name)
@@ -104,7 +104,7 @@ def _argument(check: Check, name: str, compared: Cohort) -> dict[str, Any]:
 
 
 def _without_refused(
-    check: Check, compared: Cohort, refused: Iterable[Refusal], verdicts: Mapping[str, Verdict],
+    check: Check, compared: Cohort, refused: Iterable[Refusal], verdicts: Mapping[str, CheckRun],
 ) -> dict[str, NodeFacts]:
     """The nodes of which anything was left to compare; the verdicts of those that refused a reading are told."""
     by_source: dict[int, list[Refusal]] = {}
@@ -135,7 +135,7 @@ def _without_refused(
 
 def _tell(
     check: Check, compared: Cohort, found: Iterable[tuple[str, Finding | Uncompared]], problem: Unmeasured | None,
-    verdicts: Mapping[str, Verdict],
+    verdicts: Mapping[str, CheckRun],
 ) -> None:
     """Tells the verdicts of the nodes that were compared what the check found."""
     if problem is not None:
@@ -152,7 +152,7 @@ def _tell(
         _set_apart(verdicts[node], apart, members(compared[node].input(check.subject).value))
 
 
-def _set_apart(verdict: Verdict, alone: Iterable[Uncompared], subjects: tuple[Any, ...]) -> None:
+def _set_apart(verdict: CheckRun, alone: Iterable[Uncompared], subjects: tuple[Any, ...]) -> None:
     """What had no peers is reported beside a PASS, and where that is everything the node was not judged."""
     whys: dict[str, list[str]] = {}
     for one in alone:

@@ -19,7 +19,7 @@ from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
 from healthcheck.judge.nodefacts import NodeFacts, members
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Origin, Owner, Repair, Result, Status
-from healthcheck.ruleset.rule import Rule, Unsupported
+from healthcheck.ruleset.rule import Rule, UnsupportedPolicy
 from healthcheck.ruleset.sku import Sku
 from inventory.text import clean
 
@@ -28,7 +28,7 @@ _MOST_LINES, _LONGEST_LINE, _MOST_RECORDS = 600, 8192, 2000     # of a log, in o
 NO_EARLIER = "no earlier look at this node in this boot"
 
 
-class Verdict:
+class CheckRun:
     """What running one check brought, before the rule's word on it."""
 
     __slots__ = ("caveats", "findings", "judged", "skipped", "unmeasured", "unsupported")
@@ -69,7 +69,7 @@ def judge(rule: Rule, node: NodeFacts, sku: Sku | None) -> Result:
         if sku is not None and sku.declines(missing):
             return result(rule, Status.SKIPPED, reason=f"the SKU {sku.name} says that {missing} is not judged")
         return result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
-    verdict = Verdict()
+    verdict = CheckRun()
     if (node.plain(rule.checked) or _ready(rule.checked, node, sku, verdict)) and _run(rule.checked, node, rule.values(sku), verdict):
         return rule.passed
     return rule_on(rule, verdict)
@@ -81,7 +81,7 @@ def _no_number(name: str, sku: Sku | None) -> str:
     return sku.why_unknown.get(name, f"the SKU {sku.name} gives no {name}")
 
 
-def _ready(check: Check, node: NodeFacts, sku: Sku | None, verdict: Verdict) -> bool:
+def _ready(check: Check, node: NodeFacts, sku: Sku | None, verdict: CheckRun) -> bool:
     """Whether there is anything to judge. The verdict is told what of the facts was not measured."""
     for name in check.facts:
         held = node.input(name)
@@ -122,7 +122,7 @@ def _nothing(name: str, sku: Sku | None) -> Unmeasured:
     return Unmeasured(f"no {name} were found, and the SKU {sku.name} does not say that there are none")
 
 
-def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], verdict: Verdict) -> bool:
+def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], verdict: CheckRun) -> bool:
     """Runs a check, over each subject by itself where it judges one at a time. Whether there is nothing to report."""
     refused: list[Refusal] = []
     ended = judged = 0
@@ -167,7 +167,7 @@ def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], verdict: Verd
     return not (verdict.findings or verdict.unmeasured or verdict.unsupported or verdict.caveats)
 
 
-def _broken(verdict: Verdict, check: Check, error: Exception) -> None:
+def _broken(verdict: CheckRun, check: Check, error: Exception) -> None:
     verdict.unmeasured[check.name] = Unmeasured(f"the check failed: {type(error).__name__}: {error}", Origin.MUSTER)
 
 
@@ -219,7 +219,7 @@ def _spoilt(check: Check, node: NodeFacts, refused: Iterable[Refusal]) -> bool:
     return any(value != () and all(id(member) in ids for member in members(value)) for value in node.taken(check))
 
 
-def rule_on(rule: Rule, verdict: Verdict) -> Result:
+def rule_on(rule: Rule, verdict: CheckRun) -> Result:
     """The rule's word on what its check brought."""
     if verdict.skipped:
         return result(rule, Status.SKIPPED, reason=verdict.skipped)
@@ -228,9 +228,9 @@ def rule_on(rule: Rule, verdict: Verdict) -> Result:
     notes = [f"{name}: {value.reason}" for name, value in unmeasured.items()] + verdict.caveats
     if verdict.unsupported:
         what = f"not supported: {_few(verdict.unsupported)}"
-        if rule.unsupported is Unsupported.FAIL:
+        if rule.unsupported is UnsupportedPolicy.FAIL:
             findings += [Finding("not supported", "supported", subject) for subject in verdict.unsupported]
-        elif rule.unsupported is Unsupported.UNKNOWN:
+        elif rule.unsupported is UnsupportedPolicy.UNKNOWN:
             unmeasured.update((subject, Unmeasured("not supported")) for subject in verdict.unsupported)
             notes.append(what)
         elif not verdict.judged and not findings and not unmeasured:

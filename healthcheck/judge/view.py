@@ -11,7 +11,7 @@ from healthcheck.facts.pci import PCI_BUS
 from healthcheck.facts.seen import CHECKS as UNUSUAL
 from healthcheck.facts.seen import SEEN_BEFORE
 from healthcheck.judge.judge import result
-from healthcheck.model.coverage import Asked
+from healthcheck.model.coverage import RequestedProbes
 from healthcheck.model.lease import NEEDED
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.probes import Effect, Needs
@@ -22,7 +22,7 @@ LOG_FACTS = frozenset(("kernel_log", "kernel_events", "xids"))
 
 
 @dataclass(frozen=True)
-class View:
+class ProfileRules:
     """The rules for nodes of one profile, and what those that are judged need."""
 
     rules: tuple[Rule, ...]
@@ -40,11 +40,11 @@ class View:
     previous: frozenset[str]
     kept: bool                      # whether one takes what earlier looks are kept with
     learned: frozenset[str]
-    asked: Asked
+    asked: RequestedProbes
     looked: tuple[tuple[str, tuple[str, ...]], ...]     # those of `previous`, each with the probes without which a look did not look for it
 
     @classmethod
-    def of(cls, rules: tuple[Rule, ...]) -> View:
+    def of(cls, rules: tuple[Rule, ...]) -> ProfileRules:
         """Of all rules, with those that are left out."""
         judged = tuple(rule for rule in rules if not rule.left_out)
         disruptive = tuple(rule for rule in judged if rule.disruptive)
@@ -67,7 +67,8 @@ class View:
             previous,
             any(name in rule.fact_names for rule in judged for name in (EARLIER_BOOT, SEEN_BEFORE)),
             frozenset(fact for rule in judged for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())),
-            Asked.of(tuple({probe.id: probe for rule in judged for probe in rule.probes if probe.effect is Effect.PASSIVE}.values())),
+            RequestedProbes.of(tuple({probe.id: probe for rule in judged for probe in rule.probes
+                                      if probe.effect is Effect.PASSIVE}.values())),
             tuple((name, tuple(probe.id for probe in FACTS[name].probes if probe.needs is not Needs.NVIDIA_UNANSWERED))
                   for name in previous),
         )

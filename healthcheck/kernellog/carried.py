@@ -24,7 +24,7 @@ _LARGEST = 2 ** 63          # no number of a record is as large; the store keeps
 
 
 @dataclass(frozen=True)
-class Word:
+class RepairStatement:
     """A person's word, in one boot, that something was repaired: by rule and subject the number of the newest record that it is of."""
 
     boot: str
@@ -49,7 +49,7 @@ class Carried:
     newest: int = -1
     since: int = 0
     seconds: float = 0.0
-    words: tuple[Word, ...] = ()
+    words: tuple[RepairStatement, ...] = ()
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -77,7 +77,8 @@ def read(text: str) -> Carried:
         document: Any = json.loads(head.removeprefix(_FIRST))
         rests = {str(rule): tuple(map(_number, numbers[:_MOST_OF_RULE]))
                  for rule, numbers in list(document["rests"].items())[:_MOST_RULES]}
-        words = tuple(Word(str(boot), {(str(rule), str(subject)): _number(number) for rule, subject, number in subjects}, str(said))
+        words = tuple(RepairStatement(str(boot), {(str(rule), str(subject)): _number(number) for rule, subject, number in subjects},
+                                      str(said))
                       for boot, said, subjects in document["words"][:_MOST_WORDS])
         seconds = float(document["seconds"])
         newest = document["newest"]

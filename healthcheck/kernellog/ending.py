@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Ends(Enum):
+class EndKind(Enum):
     """What ends it."""
 
     BOOT = "boot"
@@ -24,7 +24,7 @@ class Ends(Enum):
     REPAIR = "repair"
 
 
-class Proof(Enum):
+class EndProof(Enum):
     """What is accepted as evidence that it has ended; the value is how documents and people name it."""
 
     BOOT = "a new boot"
@@ -36,10 +36,10 @@ class Proof(Enum):
 
 # In the order in which they are tried: the cheapest first.
 PROOFS = {
-    Ends.BOOT: (Proof.BOOT, Proof.PERSON),
-    Ends.RESET: (Proof.BOOT, Proof.DRIVER, Proof.ROOT, Proof.PERSON),
-    Ends.QUIET: (Proof.HOURS, Proof.BOOT, Proof.PERSON),
-    Ends.REPAIR: (Proof.PERSON,),
+    EndKind.BOOT: (EndProof.BOOT, EndProof.PERSON),
+    EndKind.RESET: (EndProof.BOOT, EndProof.DRIVER, EndProof.ROOT, EndProof.PERSON),
+    EndKind.QUIET: (EndProof.HOURS, EndProof.BOOT, EndProof.PERSON),
+    EndKind.REPAIR: (EndProof.PERSON,),
 }
 FORM = "boot, reset, repair, or quiet with hours or days, as in quiet 24h"
 _TEXT = re.compile(r"(boot|reset|repair)|quiet ([1-9][0-9]{0,3})([hd])")
@@ -50,20 +50,20 @@ _HOURS = {"h": 1, "d": 24}
 class Ending:
     """One fault's end; `hours` are those of QUIET, and 0 for the others."""
 
-    ends: Ends
+    ends: EndKind
     hours: float = 0
 
     @property
-    def proofs(self) -> tuple[Proof, ...]:
+    def proofs(self) -> tuple[EndProof, ...]:
         """What is accepted as evidence of it."""
         return PROOFS[self.ends]
 
     def over(self, age_hours: float) -> bool:
         """Whether time alone has ended it, so many hours after it was last reported."""
-        return self.ends is Ends.QUIET and age_hours > self.hours
+        return self.ends is EndKind.QUIET and age_hours > self.hours
 
     def __str__(self) -> str:
-        return f"quiet {self.hours:g}h" if self.ends is Ends.QUIET else self.ends.value
+        return f"quiet {self.hours:g}h" if self.ends is EndKind.QUIET else self.ends.value
 
 
 def ending(text: str) -> Ending:
@@ -71,7 +71,7 @@ def ending(text: str) -> Ending:
     found = _TEXT.fullmatch(text)
     if found is None:
         raise ValueError(f"expected {FORM}")
-    return Ending(Ends(found[1])) if found[1] else Ending(Ends.QUIET, int(found[2]) * _HOURS[found[3]])
+    return Ending(EndKind(found[1])) if found[1] else Ending(EndKind.QUIET, int(found[2]) * _HOURS[found[3]])
 
 
-DAY = Ending(Ends.QUIET, 24)
+DAY = Ending(EndKind.QUIET, 24)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from healthcheck.kernellog.masking import templates
-from healthcheck.kernellog.model import MOST_DISTINCT, MOST_LINES, Digest, Kind, Line, Phase, Scope, Told
-from healthcheck.kernellog.reports import Report, opens, reports
+from healthcheck.kernellog.model import MOST_DISTINCT, MOST_LINES, Digest, KernelEventKind, KernelMessage, LogLine, Phase, Scope
+from healthcheck.kernellog.reports import LogReport, opens, reports
 from healthcheck.model.made import made
 
 SETTLED = 300.0             # seconds of user space, after which a node is taken to have started its services
@@ -48,7 +48,7 @@ _KNOWN: dict[str, _Of] = {}
 _SCOPES: dict[tuple[str, ...], Scope] = {}
 
 
-def fold(lines: Sequence[Line], *, texts: Sequence[str] | None = None, node: str = "", boot: str = "",
+def fold(lines: Sequence[LogLine], *, texts: Sequence[str] | None = None, node: str = "", boot: str = "",
          caveats: Sequence[str] = ()) -> Digest:
     """The digest of one boot's lines, oldest first.
 
@@ -64,7 +64,7 @@ class Folding:
     `templates` are those of the lines, which are `alone` where none of them is of a form that reports have.
     """
 
-    def __init__(self, lines: Sequence[Line], texts: Sequence[str]) -> None:
+    def __init__(self, lines: Sequence[LogLine], texts: Sequence[str]) -> None:
         """`texts` are the lines' own."""
         self._lines, self._texts = lines, texts
         self._masked = masked = templates(texts)
@@ -87,7 +87,7 @@ class Folding:
         return hash(self.templates)
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def told(self) -> tuple[KernelMessage, ...]:
         """As in Digest."""
         return self.made.told
 
@@ -103,15 +103,15 @@ class Folding:
         newest = max((line.seconds or 0.0 for line in (lines[index] for index in _ends(len(lines)))), default=0.0)
         return Digest("", "", tuple(self.of(self.templates)), len(lines), self.scope, self._held.began, (), newest)
 
-    def of(self, templates: Collection[str]) -> Iterator[Told]:
+    def of(self, templates: Collection[str]) -> Iterator[KernelMessage]:
         """Of what the digest tells, the lines of these templates, and all reports; in its order."""
         held, lines, texts, masked = self._held, self._lines, self._texts, self._masked
         for template, places in held.places.items():
             if template in templates:
                 alone = [index for index in places if index not in held.within] if held.within else places
                 if alone:
-                    yield _told(template, Kind.LINE, [(index,) for index in alone], alone, lines, texts, held.starts)
-        grouped: dict[tuple[str, Kind], list[Report]] = {}
+                    yield _told(template, KernelEventKind.LINE, [(index,) for index in alone], alone, lines, texts, held.starts)
+        grouped: dict[tuple[str, KernelEventKind], list[LogReport]] = {}
         for report in held.reports:
             grouped.setdefault((masked[report.head], report.kind), []).append(report)
         for (template, kind), alike in grouped.items():
@@ -144,7 +144,7 @@ class _Held:
     """What a log holds: by template the indices of its lines, the reports and the indices of theirs, and the phases."""
 
     places: Mapping[str, Sequence[int]]
-    reports: Sequence[Report]
+    reports: Sequence[LogReport]
     within: Collection[int]
     began: dict[Phase, float]
     starts: _Starts
@@ -164,19 +164,19 @@ def _learn(template: str, text: str) -> _Of:
     return of
 
 
-def _told(template: str, kind: Kind, events: Sequence[Sequence[int]], heads: Sequence[int], lines: Sequence[Line],
-          texts: Sequence[str], starts: _Starts) -> Told:
+def _told(template: str, kind: KernelEventKind, events: Sequence[Sequence[int]], heads: Sequence[int], lines: Sequence[LogLine],
+          texts: Sequence[str], starts: _Starts) -> KernelMessage:
     first = lines[heads[0]]
     if len(heads) == 1:
-        kept = (first,) if kind is Kind.LINE else tuple(lines[index] for index in events[0][:MOST_LINES])
+        kept = (first,) if kind is KernelEventKind.LINE else tuple(lines[index] for index in events[0][:MOST_LINES])
         last, busiest = first.seconds, 1
     else:
         kept = tuple([lines[index] for index in _distinct(events, texts)])
         last = lines[heads[-1]].seconds
         busiest = _busiest(heads, lines, first.seconds, last)
-    return made(Told, {"template": template, "kind": kind, "count": len(heads), "lines": kept, "phase": starts.phase(heads[0]),
-                       "first": first.seconds, "last": last, "head": first.text, "busiest": busiest,
-                       "latest": tuple([lines[index].sequence for index in events[-1][:MOST_LINES]])})
+    return made(KernelMessage, {"template": template, "kind": kind, "count": len(heads), "lines": kept, "phase": starts.phase(heads[0]),
+                                "first": first.seconds, "last": last, "head": first.text, "busiest": busiest,
+                                "latest": tuple([lines[index].sequence for index in events[-1][:MOST_LINES]])})
 
 
 def _distinct(events: Sequence[Sequence[int]], texts: Sequence[str]) -> list[int]:
@@ -193,7 +193,7 @@ def _distinct(events: Sequence[Sequence[int]], texts: Sequence[str]) -> list[int
     return kept
 
 
-def _busiest(heads: Sequence[int], lines: Sequence[Line], first: float | None, last: float | None) -> int:
+def _busiest(heads: Sequence[int], lines: Sequence[LogLine], first: float | None, last: float | None) -> int:
     if len(heads) < 3 or first is None or last is None or first // 3600 == last // 3600:
         return len(heads)
     hours = Counter([(lines[index].seconds or 0.0) // 3600 for index in heads])
@@ -212,7 +212,7 @@ class _Starts:
         return self._phases[place - 1] if place else Phase.UNKNOWN
 
 
-def _phases(lines: Sequence[Line], texts: Sequence[str], tells: Sequence[int]) -> tuple[dict[Phase, float], _Starts]:
+def _phases(lines: Sequence[LogLine], texts: Sequence[str], tells: Sequence[int]) -> tuple[dict[Phase, float], _Starts]:
     """When each phase began, as far as the log says, and where."""
     marks: list[tuple[int, Phase]] = []
     if any(_KERNEL.search(texts[index]) for index in tells if index < _FIRST_LINES):
@@ -244,7 +244,7 @@ def _goes_on_in_initrd(texts: Sequence[str], tells: Sequence[int], index: int) -
     return any(index < other < index + 40 and _IN_INITRD.search(texts[other]) for other in tells)
 
 
-def _first_after(lines: Sequence[Line], seconds: float) -> int | None:
+def _first_after(lines: Sequence[LogLine], seconds: float) -> int | None:
     """The first line that is later than that; lines stand in the order of their times, but for a few."""
     low, high = 0, len(lines)
     while low < high:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from healthcheck.kernellog.carried import Word, in_turn
+from healthcheck.kernellog.carried import RepairStatement, in_turn
 from healthcheck.model.outcome import Finding, Origin, Result, Status
 from inventory.text import clean
 
@@ -33,7 +33,7 @@ def resting(
     return found
 
 
-def without(result: Result, words: Sequence[Word], *, unread: bool) -> Result:
+def without(result: Result, words: Sequence[RepairStatement], *, unread: bool) -> Result:
     """A FAIL without what was repaired by a person's word; where nothing is left of it, a PASS, or UNKNOWN where a part was not read."""
     left = tuple(one for one in result.findings if not _covered(result.rule, one, words))
     if len(left) == len(result.findings):
@@ -47,6 +47,6 @@ def without(result: Result, words: Sequence[Word], *, unread: bool) -> Result:
     return replace(result, status=status, findings=(), reason=reason, origin=Origin.NODE if unread else None, remedy="", owner=None)
 
 
-def _covered(rule: str, finding: Finding, words: Sequence[Word]) -> bool:
+def _covered(rule: str, finding: Finding, words: Sequence[RepairStatement]) -> bool:
     newest = finding.log.newest if finding.log is not None else None
     return newest is not None and any(word.covers(rule, finding.subject, newest) for word in words)

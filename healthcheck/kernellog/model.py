@@ -22,7 +22,7 @@ MOST_DISTINCT = 20      # of many events that are folded into one
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """One record of a kernel log.
 
     `text` is what was said, without time and priority. `seconds` are since boot, and None where the log does not say. `priority` is 0
@@ -41,7 +41,7 @@ class Line:
     subsystem: str = ""
 
 
-class Kind(Enum):
+class KernelEventKind(Enum):
     """What an event is made of: a single line, or the lines of one report."""
 
     LINE = "line"
@@ -61,15 +61,15 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True)
-class Event:
+class KernelEvent:
     """One thing that was said: `lines` in their order, the first the one that names it."""
 
-    kind: Kind
-    lines: tuple[Line, ...]
+    kind: KernelEventKind
+    lines: tuple[LogLine, ...]
 
 
 @dataclass(frozen=True)
-class Told:
+class KernelMessage:
     """All events of one log that share a template.
 
     `template` is that of `head`, the line that names it. `lines` are those of the event, at most MOST_LINES; of several events all of the
@@ -79,9 +79,9 @@ class Told:
     """
 
     template: str
-    kind: Kind
+    kind: KernelEventKind
     count: int
-    lines: tuple[Line, ...]
+    lines: tuple[LogLine, ...]
     phase: Phase
     first: float | None
     last: float | None
@@ -91,7 +91,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One kind of known fault. `match` and `unless` are regular expressions over a message, behind the prefix of one of its `emitters`:
     `match` holds from there, `unless` anywhere after. An entry without emitters is the core kernel's, whose messages have no prefix.
 
@@ -137,7 +137,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownTemplate:
     """One template that healthy nodes say.
 
     `nodes` and `boots` are on how many it was seen, of the baseline's own `nodes` and `boots`. `least` and `most` are how often in one
@@ -158,7 +158,7 @@ class Known:
     by: str = ""
     why: str = ""
     busiest: int = 1
-    kind: Kind = Kind.LINE
+    kind: KernelEventKind = KernelEventKind.LINE
     priority: int | None = None
     on: str = ""
     unseen: int = 0
@@ -178,11 +178,11 @@ class Baseline:
     scope: Scope
     nodes: int
     boots: int
-    known: Mapping[str, Known]
+    known: Mapping[str, KnownTemplate]
     phases: Mapping[Phase, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
     file: str = ""
-    proposed: Mapping[str, Known] = field(default_factory=lambda: MappingProxyType({}))
-    expired: Mapping[str, Known] = field(default_factory=lambda: MappingProxyType({}))
+    proposed: Mapping[str, KnownTemplate] = field(default_factory=lambda: MappingProxyType({}))
+    expired: Mapping[str, KnownTemplate] = field(default_factory=lambda: MappingProxyType({}))
     first: str = ""
     last: str = ""
     expires_days: int = 180
@@ -191,14 +191,14 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Log:
+class BootLog:
     """One boot's log as some source gave it: `raw[i]` is the line that `lines[i]` was read from, as it stood there.
 
     `form` names the source's form. `caveats` say what could not be seen: records that were overwritten, lines that were cut.
     `notes` say what was left alone with good reason: lines of other programs.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[LogLine, ...]
     raw: tuple[str, ...]
     form: str
     caveats: tuple[str, ...] = ()
@@ -216,7 +216,7 @@ class Digest:
 
     node: str
     boot: str
-    told: tuple[Told, ...]
+    told: tuple[KernelMessage, ...]
     lines: int
     scope: Scope
     began: Mapping[Phase, float] = field(default_factory=lambda: MappingProxyType({}))

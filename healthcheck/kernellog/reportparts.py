@@ -17,7 +17,7 @@ class Role(Enum):
     HEAD = 3        # begins a report, unless one was only opened before, and names it
 
 
-class Family(Enum):
+class ReportFamily(Enum):
     """Reports whose lines look alike."""
 
     TRACE = "trace"         # of the kernel
@@ -28,18 +28,18 @@ class Family(Enum):
     HEALTH = "health"       # what mlx5 firmware says of itself
 
     @property
-    def within(self) -> tuple[Family, ...]:
+    def within(self) -> tuple[ReportFamily, ...]:
         """The families that a further line of this one can go on with: registers and call traces stand in other reports too."""
-        return (Family.TRACE, Family.OOM, Family.FAULT) if self is Family.TRACE else (self,)
+        return (ReportFamily.TRACE, ReportFamily.OOM, ReportFamily.FAULT) if self is ReportFamily.TRACE else (self,)
 
 
 @dataclass(frozen=True)
-class Part:
+class ReportPart:
     """`lane` tells apart reports of one family that are said at once. `stall` is set for reports in which other CPUs answer with their
     traces, `elsewhere` for those answers, `needs_a_name` for what the line before may have asked for, `code` for the bytes that were
     being executed, the one thing that goes on with a program's fault, and `ends` for the rule that is drawn above a report and below."""
 
-    family: Family
+    family: ReportFamily
     role: Role
     lane: str = ""
     stall: bool = False
@@ -143,22 +143,24 @@ _PARTS = re.compile(_any(
     rf"(?P<trace>{_TRACE})", rf"(?P<oom>{_OOM})",
 ), re.ASCII)
 _OF = {
-    "open": Part(Family.TRACE, Role.OPEN), "rule": Part(Family.TRACE, Role.OPEN, ends=True),
-    "stall": Part(Family.TRACE, Role.HEAD, stall=True), "head": Part(Family.TRACE, Role.HEAD),
-    "weak": Part(Family.TRACE, Role.WEAK), "nmi": Part(Family.TRACE, Role.WEAK, elsewhere=True),
-    "asked": Part(Family.TRACE, Role.MORE, needs_a_name=True), "code": Part(Family.TRACE, Role.MORE, code=True),
-    "trace": Part(Family.TRACE, Role.MORE), "fault": Part(Family.FAULT, Role.HEAD),
-    "oom_head": Part(Family.OOM, Role.HEAD), "killed": Part(Family.OOM, Role.WEAK), "oom": Part(Family.OOM, Role.MORE),
-    "machine_open": Part(Family.MACHINE, Role.OPEN), "machine_head": Part(Family.MACHINE, Role.HEAD),
-    "machine": Part(Family.MACHINE, Role.MORE), "edac": Part(Family.MACHINE, Role.MORE),
-    "pcie_open": Part(Family.PCIE, Role.OPEN), "pcie_head": Part(Family.PCIE, Role.HEAD), "pcie_weak": Part(Family.PCIE, Role.WEAK),
-    "pcie": Part(Family.PCIE, Role.MORE), "health_head": Part(Family.HEALTH, Role.HEAD),
-    "health_weak": Part(Family.HEALTH, Role.WEAK), "health": Part(Family.HEALTH, Role.MORE),
+    "open": ReportPart(ReportFamily.TRACE, Role.OPEN), "rule": ReportPart(ReportFamily.TRACE, Role.OPEN, ends=True),
+    "stall": ReportPart(ReportFamily.TRACE, Role.HEAD, stall=True), "head": ReportPart(ReportFamily.TRACE, Role.HEAD),
+    "weak": ReportPart(ReportFamily.TRACE, Role.WEAK), "nmi": ReportPart(ReportFamily.TRACE, Role.WEAK, elsewhere=True),
+    "asked": ReportPart(ReportFamily.TRACE, Role.MORE, needs_a_name=True), "code": ReportPart(ReportFamily.TRACE, Role.MORE, code=True),
+    "trace": ReportPart(ReportFamily.TRACE, Role.MORE), "fault": ReportPart(ReportFamily.FAULT, Role.HEAD),
+    "oom_head": ReportPart(ReportFamily.OOM, Role.HEAD), "killed": ReportPart(ReportFamily.OOM, Role.WEAK),
+    "oom": ReportPart(ReportFamily.OOM, Role.MORE),
+    "machine_open": ReportPart(ReportFamily.MACHINE, Role.OPEN), "machine_head": ReportPart(ReportFamily.MACHINE, Role.HEAD),
+    "machine": ReportPart(ReportFamily.MACHINE, Role.MORE), "edac": ReportPart(ReportFamily.MACHINE, Role.MORE),
+    "pcie_open": ReportPart(ReportFamily.PCIE, Role.OPEN), "pcie_head": ReportPart(ReportFamily.PCIE, Role.HEAD),
+    "pcie_weak": ReportPart(ReportFamily.PCIE, Role.WEAK),
+    "pcie": ReportPart(ReportFamily.PCIE, Role.MORE), "health_head": ReportPart(ReportFamily.HEALTH, Role.HEAD),
+    "health_weak": ReportPart(ReportFamily.HEALTH, Role.WEAK), "health": ReportPart(ReportFamily.HEALTH, Role.MORE),
 }
 
 
 @lru_cache(maxsize=4096)
-def part_of(text: str) -> Part | None:
+def part_of(text: str) -> ReportPart | None:
     """What the line is, or None where it is part of no report that we know."""
     found = _PARTS.match(text)
     if found is None:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from healthcheck.kernellog.model import Kind, Line
-from healthcheck.kernellog.reportparts import Family, Part, Role, part_of
+from healthcheck.kernellog.model import KernelEventKind, LogLine
+from healthcheck.kernellog.reportparts import ReportFamily, ReportPart, Role, part_of
 
 GAP_SECONDS = 5.0       # between two lines of one report
 GAP_LINES = 200         # of others, between two lines of one report
@@ -26,14 +26,14 @@ MOST_SECONDS = 60.0     # from a report's first line to its last
 MOST_TOGETHER = 10_000  # lines of one report; the list of tasks of an out-of-memory report has thousands
 _BESIDE_SECONDS = 1.0   # what a line without a name of its own belongs to was said within
 
-_KINDS = {Family.TRACE: Kind.TRACE, Family.FAULT: Kind.TRACE, Family.OOM: Kind.OOM}
+_KINDS = {ReportFamily.TRACE: KernelEventKind.TRACE, ReportFamily.FAULT: KernelEventKind.TRACE, ReportFamily.OOM: KernelEventKind.OOM}
 
 
 @dataclass(frozen=True)
-class Report:
+class LogReport:
     """`indices` of its lines, in their order; `head` is the one among them that says what it is."""
 
-    kind: Kind
+    kind: KernelEventKind
     indices: tuple[int, ...]
     head: int
 
@@ -42,7 +42,7 @@ class Report:
 class _Open:
     """A report to which lines may still come."""
 
-    family: Family
+    family: ReportFamily
     caller: str
     first: float | None
     last: float | None
@@ -50,14 +50,14 @@ class _Open:
     head: int = -1
     rank: int = -1
 
-    def add(self, index: int, line: Line, rank: int) -> None:
+    def add(self, index: int, line: LogLine, rank: int) -> None:
         self.indices.append(index)
         if line.seconds is not None:
             self.last = line.seconds
         if rank > self.rank:
             self.head, self.rank = index, rank
 
-    def takes(self, index: int, line: Line) -> bool:
+    def takes(self, index: int, line: LogLine) -> bool:
         """Whether a line may still belong to it, by time and place."""
         if len(self.indices) >= MOST_TOGETHER or index - self.indices[-1] > GAP_LINES:
             return False
@@ -66,13 +66,13 @@ class _Open:
         return abs(line.seconds - self.last) <= GAP_SECONDS and line.seconds - self.first <= MOST_SECONDS
 
 
-def opens(text: str) -> Kind | None:
+def opens(text: str) -> KernelEventKind | None:
     """The kind of report that the line begins or may be part of, or None."""
     part = part_of(text)
-    return None if part is None else _KINDS.get(part.family, Kind.HARDWARE)
+    return None if part is None else _KINDS.get(part.family, KernelEventKind.HARDWARE)
 
 
-def reports(lines: Sequence[Line], suspects: Sequence[int]) -> list[Report]:
+def reports(lines: Sequence[LogLine], suspects: Sequence[int]) -> list[LogReport]:
     """The reports among the lines, by their first lines. `suspects` are the indices, ascending, of lines for which `opens` said a kind.
 
     Lines that say who said them (`caller`) are kept apart by it, those about a PCI device by its address.
@@ -84,20 +84,20 @@ def reports(lines: Sequence[Line], suspects: Sequence[int]) -> list[Report]:
             gathering.take(index, part)
     return sorted(
         (
-            Report(_KINDS.get(report.family, Kind.HARDWARE), tuple(report.indices), report.head)
+            LogReport(_KINDS.get(report.family, KernelEventKind.HARDWARE), tuple(report.indices), report.head)
             for report in gathering.all if len(report.indices) > 1
         ),
         key=lambda report: report.indices[0],
     )
 
 
-def _lane(family: Family, line: Line) -> str:
+def _lane(family: ReportFamily, line: LogLine) -> str:
     """Who said it; but the reaper of an out-of-memory report is a thread of its own, and there is one such report at a time."""
-    return "" if family is Family.OOM else line.caller
+    return "" if family is ReportFamily.OOM else line.caller
 
 
-def _goes_on(report: _Open, part: Part, line: Line) -> bool:
-    if report.family is Family.FAULT:
+def _goes_on(report: _Open, part: ReportPart, line: LogLine) -> bool:
+    if report.family is ReportFamily.FAULT:
         return part.code and len(report.indices) == 1
     return report.family is part.family or report.caller == line.caller
 
@@ -105,13 +105,13 @@ def _goes_on(report: _Open, part: Part, line: Line) -> bool:
 class _Gathering:
     """The reports that lines may still come to: by family and lane, the newest of each."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Sequence[LogLine]) -> None:
         self._lines = lines
-        self._open: dict[tuple[Family, str], _Open] = {}
+        self._open: dict[tuple[ReportFamily, str], _Open] = {}
         self._stall: _Open | None = None
         self.all: list[_Open] = []
 
-    def take(self, index: int, part: Part) -> None:
+    def take(self, index: int, part: ReportPart) -> None:
         line = self._lines[index]
         lane = part.lane or _lane(part.family, line)
         report = self._open.get((part.family, lane))
@@ -125,14 +125,14 @@ class _Gathering:
         else:
             self._join(index, line, part, lane)
 
-    def _begin(self, index: int, line: Line, part: Part, lane: str) -> _Open:
+    def _begin(self, index: int, line: LogLine, part: ReportPart, lane: str) -> _Open:
         report = _Open(part.family, line.caller, line.seconds, line.seconds)
         report.add(index, line, part.role.value)
         self._open[part.family, lane] = report
         self.all.append(report)
         return report
 
-    def _name(self, index: int, line: Line, part: Part, lane: str) -> None:
+    def _name(self, index: int, line: LogLine, part: ReportPart, lane: str) -> None:
         before = self._open.get((part.family, lane))
         if before is not None and before.rank == Role.OPEN.value and before.takes(index, line):
             before.add(index, line, part.role.value)
@@ -141,22 +141,22 @@ class _Gathering:
         if part.stall:
             self._stall = before
 
-    def _join(self, index: int, line: Line, part: Part, lane: str) -> None:
+    def _join(self, index: int, line: LogLine, part: ReportPart, lane: str) -> None:
         report = self._fitting(index, line, part, lane)
         if report is not None:
             report.add(index, line, part.role.value)
-        elif part.family is Family.OOM:
+        elif part.family is ReportFamily.OOM:
             return
         else:
             begun = self._begin(index, line, part, lane)
             if part.needs_a_name:
                 self._borrow(begun, index, line)
 
-    def _fitting(self, index: int, line: Line, part: Part, lane: str) -> _Open | None:
+    def _fitting(self, index: int, line: LogLine, part: ReportPart, lane: str) -> _Open | None:
         """The report to which a further line belongs: of those that a line of its family can go on with, the one that spoke last."""
         found = [
             report for family in part.family.within
-            if (report := self._open.get((family, "" if family is Family.OOM else lane))) is not None
+            if (report := self._open.get((family, "" if family is ReportFamily.OOM else lane))) is not None
             and report.takes(index, line) and _goes_on(report, part, line)
         ]
         if found:
@@ -167,7 +167,7 @@ class _Gathering:
             return self._stall
         return None
 
-    def _borrow(self, report: _Open, index: int, line: Line) -> None:
+    def _borrow(self, report: _Open, index: int, line: LogLine) -> None:
         """A trace without a name of its own was asked for by the line before it."""
         if index == 0:
             return

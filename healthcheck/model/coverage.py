@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome, Recording
 
 # What tools say, and end like any other failure.
@@ -30,19 +30,19 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedProbes:
     """The probes that were asked for, looked through once for all nodes."""
 
     ids: tuple[str, ...]
     root: tuple[Probe, ...]
 
     @classmethod
-    def of(cls, probes: Sequence[Probe]) -> Asked:
+    def of(cls, probes: Sequence[Probe]) -> RequestedProbes:
         """Of these probes, each there once."""
         return cls(tuple(probe.id for probe in probes), tuple(probe for probe in probes if probe.root))
 
 
-def coverage(recording: Recording, asked: Asked) -> Coverage:
+def coverage(recording: Recording, asked: RequestedProbes) -> Coverage:
     """What a reached node's recording holds of these probes."""
     held = recording.captures
     denied = tuple(sorted([probe.id for probe in asked.root if probe.id in held and _denied(probe, held[probe.id])]))
@@ -57,7 +57,7 @@ _coverage = lru_cache(maxsize=64)(Coverage)
 def _denied(probe: Probe, capture: Capture) -> bool:
     if capture.outcome is Outcome.DENIED or Outcome.DENIED in map(_OUTCOME, capture.files.values()):
         return True
-    if probe.kind is not Kind.COMMAND:
+    if probe.kind is not ProbeKind.COMMAND:
         return False
     said = capture.stderr + capture.text[-4096:] if capture.exit else capture.stderr
     return bool(said and _DENIED.search(said)) or ('":' in capture.text and _ANSWERED.search(capture.text) is not None)

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True)
-class Family:
+class MetricFamily:
     """One metric: its name (a counter's ends in _total), what it says, and the names of its labels in alphabetical order."""
 
     name: str

@@ -10,13 +10,13 @@ from operator import attrgetter
 from healthcheck.model.coverage import Coverage
 
 
-class Word(Enum):
+class IdentityEnum(Enum):
     """A word of which there is one object: hashed as that, and not, as an enum's members are, by its name and in Python."""
 
     __hash__ = object.__hash__
 
 
-class Status(Word):
+class Status(IdentityEnum):
     """What one rule says of one node. Not measured is UNKNOWN, left out on purpose is SKIPPED; neither is ever PASS."""
 
     PASS = "pass"  # noqa: S105  (a status, not a password)
@@ -25,7 +25,7 @@ class Status(Word):
     SKIPPED = "skipped"
 
 
-class Severity(Word):
+class Severity(IdentityEnum):
     """How bad a rule's FAIL is; the rule says so, never the check."""
 
     INFO = "info"
@@ -33,7 +33,7 @@ class Severity(Word):
     CRITICAL = "critical"
 
 
-class Origin(Word):
+class Origin(IdentityEnum):
     """Whose fault an UNKNOWN is: this node cannot be measured, or something of ours is missing."""
 
     NODE = "node"

@@ -13,7 +13,7 @@ KIB = 1024
 MIB = 1024 * 1024
 
 
-class Kind(Enum):
+class ProbeKind(Enum):
     """What a probe does. All but `COMMAND` and `NVML` happen in one reader child, so a hang costs one entry, not the sweep."""
 
     FILES = "files"        # read each file that the glob patterns name
@@ -57,7 +57,7 @@ class Probe:
     """
 
     id: str
-    kind: Kind
+    kind: ProbeKind
     paths: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ RMA = "rma"
 
 
 @dataclass(frozen=True)
-class Member:
+class IncidentMember:
     """A node of an incident: when it first and last showed a symptom of it; `ended` is None while it is in it."""
 
     node: str
@@ -27,7 +27,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Known:
+class StoredIncident:
     """An incident as the store remembers it; `ended` is None while it is open, and `by` says who closed it."""
 
     id: int
@@ -39,7 +39,7 @@ class Known:
     likelihood: float
     began: float
     seen: float
-    members: tuple[Member, ...]
+    members: tuple[IncidentMember, ...]
     ended: float | None = None
     by: str = ""
     closed: str = ""
@@ -105,14 +105,14 @@ class Incident:
     owner: Owner
     id: int = 0
     symptoms: tuple[str, ...] = ()
-    members: tuple[Member, ...] = ()
+    members: tuple[IncidentMember, ...] = ()
     began: float = 0.0
     likelihood: float = 0.0
     isolates: bool = False
 
 
 @dataclass(frozen=True)
-class End:
+class IncidentEnd:
     """An incident that ends, and why; `into` is the number of the one that it became part of, 0 where of none."""
 
     id: int
@@ -131,7 +131,7 @@ class Decided(Protocol):
     @property
     def incidents(self) -> Sequence[Incident]: ...
     @property
-    def ends(self) -> Sequence[End]: ...
+    def ends(self) -> Sequence[IncidentEnd]: ...
     @property
     def opens(self) -> str: ...
     @property

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from healthcheck.replay.record import Record
+from healthcheck.replay.record import StoreHistory
 from healthcheck.replay.run import Hold, Imagined
 
 _LEAST = 600.0      # what is no further apart than this, or than two sweeps, is the same deed
 
 
 @dataclass(frozen=True)
-class Pair:
+class IsolationPair:
     """One isolation as it would have been and as it was; one of both may be None."""
 
     would: Hold | None
@@ -67,12 +67,12 @@ class People:
 
 
 @dataclass(frozen=True)
-class Compared:
+class PolicyComparison:
     """Both sides, from `since` to `now`. `pairs` by time, differences first. `withheld` isolations the breaker would have held back."""
 
     since: float
     now: float
-    pairs: tuple[Pair, ...]
+    pairs: tuple[IsolationPair, ...]
     would: Side
     was: Side
     withheld: int
@@ -80,7 +80,7 @@ class Compared:
     people: People
 
 
-def compare(record: Record, imagined: Imagined, nodes: Iterable[str], since: float, now: float) -> Compared:
+def compare(record: StoreHistory, imagined: Imagined, nodes: Iterable[str], since: float, now: float) -> PolicyComparison:
     """Beside each other what triage would have done with these nodes, what it did, and what people did with muster."""
     known = set(nodes)
     was = [Hold(name, deed.began, deed.ended if deed.ended is not None and deed.ended <= now else None, deed.why,
@@ -92,12 +92,12 @@ def compare(record: Record, imagined: Imagined, nodes: Iterable[str], since: flo
     pairs = _paired(imagined.holds, was, max(_LEAST, 2 * gap))
     opened = tuple((one.opened, one.why) for one in record.breaker if since < one.opened <= now)
     would = _side(imagined.holds, imagined.openings, since, now)
-    return Compared(since, now, tuple(sorted(pairs, key=lambda pair: (pair.same, pair.began, pair.node))), would,
-                    _side(was, opened, since, now), imagined.withheld, imagined.moments,
-                    _people(record, imagined, known, since, now, max(_LEAST, 2 * gap)))
+    return PolicyComparison(since, now, tuple(sorted(pairs, key=lambda pair: (pair.same, pair.began, pair.node))), would,
+                            _side(was, opened, since, now), imagined.withheld, imagined.moments,
+                            _people(record, imagined, known, since, now, max(_LEAST, 2 * gap)))
 
 
-def _people(record: Record, imagined: Imagined, known: Collection[str], since: float, now: float, apart: float) -> People:
+def _people(record: StoreHistory, imagined: Imagined, known: Collection[str], since: float, now: float, apart: float) -> People:
     would: dict[str, list[Hold]] = defaultdict(list)
     for hold in imagined.holds:
         would[hold.node].append(hold)
@@ -131,7 +131,7 @@ def _side(holds: Sequence[Hold], openings: tuple[tuple[float, str], ...], since:
     return Side(sum(hold.began > since for hold in holds), sum(hold.ended is not None for hold in holds), hours, openings)
 
 
-def _paired(would: Iterable[Hold], was: Iterable[Hold], apart: float) -> Iterable[Pair]:
+def _paired(would: Iterable[Hold], was: Iterable[Hold], apart: float) -> Iterable[IsolationPair]:
     """Each isolation with the one of the other side that it overlaps, the first that is free; the same where both ends are near."""
     left: dict[str, list[Hold]] = defaultdict(list)
     for hold in sorted(was, key=lambda hold: hold.began):
@@ -140,9 +140,9 @@ def _paired(would: Iterable[Hold], was: Iterable[Hold], apart: float) -> Iterabl
         other = next((one for one in left[hold.node] if _overlap(hold, one, apart)), None)
         if other is not None:
             left[hold.node].remove(other)
-        yield Pair(hold, other, other is not None and _near(hold, other, apart))
+        yield IsolationPair(hold, other, other is not None and _near(hold, other, apart))
     for rest in _rest(left):
-        yield Pair(None, rest, False)
+        yield IsolationPair(None, rest, False)
 
 
 def _rest(left: Mapping[str, Sequence[Hold]]) -> Iterable[Hold]:

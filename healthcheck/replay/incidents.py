@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from healthcheck.model.verdict import Known
-from healthcheck.replay.record import Record
+from healthcheck.model.verdict import StoredIncident
+from healthcheck.replay.record import StoreHistory
 from healthcheck.store.incidents import TRIAGE
-from healthcheck.triage.plan import Plan
+from healthcheck.triage.plan import TriagePlan
 
 
 class Incidents:
     """Those that there were when the replay begins, and what becomes of them and of others."""
 
-    def __init__(self, record: Record, since: float) -> None:
+    def __init__(self, record: StoreHistory, since: float) -> None:
         self._closings = record.closings
         self._all = {one.id: _then(one, since) for one in record.incidents if one.began <= since}
 
-    def known(self, now: float, back: float) -> tuple[tuple[Known, ...], int]:
+    def known(self, now: float, back: float) -> tuple[tuple[StoredIncident, ...], int]:
         """As `healthcheck.store.incidents` gives them: open, or ended within so many seconds; and what the next one is called."""
         found = tuple(self._all[number] for number in sorted(self._all)
                       if (ended := self._all[number].ended) is None or ended >= now - back)
@@ -27,7 +27,7 @@ class Incidents:
         """The nodes that are in one now."""
         return {member.node for one in self._all.values() if one.ended is None for member in one.members if member.ended is None}
 
-    def take(self, plan: Plan) -> None:
+    def take(self, plan: TriagePlan) -> None:
         """Remembers what a plan says of incidents, first what ends."""
         for end in plan.ends:
             self._end(end.id, plan.now, TRIAGE, end.why)
@@ -35,7 +35,7 @@ class Incidents:
             before = self._all.get(one.id)
             members = {member.node: member for member in (before.members if before is not None else ())}
             members |= {member.node: replace(member, ended=None) for member in one.members}
-            self._all[one.id] = Known(
+            self._all[one.id] = StoredIncident(
                 one.id, one.kind, one.cause, one.symptoms, one.owner.value, one.why, one.likelihood,
                 before.began if before is not None else one.began, plan.now,
                 tuple(sorted(members.values(), key=lambda member: (member.began, member.node))))
@@ -54,7 +54,7 @@ class Incidents:
             self._all[number] = replace(one, ended=now, by=by, closed=why, members=members)
 
 
-def _then(one: Known, now: float) -> Known:
+def _then(one: StoredIncident, now: float) -> StoredIncident:
     """An incident as it was known at that time."""
     members = tuple(
         replace(member, seen=min(member.seen, now), ended=ended if (ended := member.ended) is not None and ended <= now else None)

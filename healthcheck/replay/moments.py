@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 
-from healthcheck.replay.record import Deed, Record
+from healthcheck.replay.record import PastCordon, StoreHistory
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.policy import TriagePolicy
 
 _HOUR = 3600.0
 
@@ -18,7 +18,7 @@ _HOUR = 3600.0
 class Moments:
     """What comes next, and which nodes are to be decided on then. `asked` counts the moments that there were."""
 
-    def __init__(self, record: Record, policy: Policy, since: float, now: float) -> None:
+    def __init__(self, record: StoreHistory, policy: TriagePolicy, since: float, now: float) -> None:
         self._sweeps = record.sweeps
         self._since, self._now = since, now
         # A fault is sure, and a node well, after so many sweeps more.
@@ -73,7 +73,7 @@ class Moments:
             self._due[end].update(names)
 
 
-def changes(record: Record) -> dict[str, list[float]]:
+def changes(record: StoreHistory) -> dict[str, list[float]]:
     """By node the stored times at which something of what is known of it changed."""
     found: dict[str, list[float | None]] = defaultdict(list)
     for name, rows in record.problems.items():
@@ -99,5 +99,5 @@ def changes(record: Record) -> dict[str, list[float]]:
     return {name: [time for time in times if time is not None] for name, times in found.items()}
 
 
-def _deed(deed: Deed) -> tuple[float, float | None]:
+def _deed(deed: PastCordon) -> tuple[float, float | None]:
     return deed.began, deed.ended

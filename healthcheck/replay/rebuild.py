@@ -12,21 +12,21 @@ from dataclasses import replace
 
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
-from healthcheck.replay.record import Deed, Record, Row, Sat
-from healthcheck.store.history import Seat
+from healthcheck.replay.record import PastCordon, ProblemRow, Sat, StoreHistory
+from healthcheck.store.history import ComponentLocation
 from healthcheck.store.rmas import CHASSIS, Rma, alarm
 from healthcheck.store.silences import silenced
 from healthcheck.triage.faults import accuses
 from healthcheck.triage.gather import ALL_TOLD, domains, named, ports
-from healthcheck.triage.past import RETURNED, Look, OpenCordon, OpenVerdict, Past, Repaired
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import RETURNED, NodeHistory, OpenCordon, OpenVerdict, Repaired, RequalifySnapshot
+from healthcheck.triage.policy import TriagePolicy
 from inventory.model import Node
 
 _DAY = 86400.0
 _NO_VERSIONS: Mapping[str, str] = {}
 
 
-def window(policy: Policy) -> float:
+def window(policy: TriagePolicy) -> float:
     """How far back a policy looks, in seconds."""
     return max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
 
@@ -34,7 +34,7 @@ def window(policy: Policy) -> float:
 class Rebuilt:
     """The nodes of a record as they were known at any time."""
 
-    def __init__(self, record: Record, policy: Policy) -> None:
+    def __init__(self, record: StoreHistory, policy: TriagePolicy) -> None:
         self._record = record
         self._policy = policy
         self._window = window(policy)
@@ -42,7 +42,7 @@ class Rebuilt:
 
     def past(
         self, node: Node, now: float, cordons: tuple[OpenCordon, ...] = (), verdict: OpenVerdict | None = None, overridden: str = "",
-    ) -> Past:
+    ) -> NodeHistory:
         """What was known at `now` of a node that we hold so, with that verdict."""
         name = node.name
         quiet = self._quiet(name, now)
@@ -65,7 +65,7 @@ class Rebuilt:
         repaired = [one for one in self._record.repairs.get(name, ()) if now - self._window <= one.time <= now]
         away = self._away(name, now, repaired)
         was = next((one for one in reversed(self._record.states.get(name, ())) if self._sweeps.known(one.began) <= now), None)
-        return Past(
+        return NodeHistory(
             name, node.in_service, node.lifecycle.state.value, tuple(holding), tuple(over), tuple(self._moved(name, here, now)), silent,
             tuple(began for began in self._record.boots.get(name, ()) if self._sweeps.known(began) <= now),
             self._looks(name, now, cordons, quiet) if cordons else (), tuple(repaired),
@@ -74,7 +74,7 @@ class Rebuilt:
             self._seen(was.began, was.seen, now) if was is not None else 0.0, self._record.versions.get(name, _NO_VERSIONS), ports(node),
             sku=node.sku or "")
 
-    def known(self, row: Row, now: float) -> Problem | None:
+    def known(self, row: ProblemRow, now: float) -> Problem | None:
         """A problem as the sweeps until then had left it; None where it was not there yet, or is too long over."""
         problem, known = row.problem, self._sweeps.known
         if known(problem.began) > now:
@@ -138,33 +138,34 @@ class Rebuilt:
                for each in every):
             return ""
         back = rma.returned if rma.returned is not None else now
-        seats = [Seat(seat.kind, seat.serial, seat.node, seat.slot, seat.began, self._seen(seat.began, seat.seen, now), None)
+        seats = [ComponentLocation(seat.kind, seat.serial, seat.node, seat.slot, seat.began, self._seen(seat.began, seat.seen, now), None)
                  for seat in self._record.parts if self._sweeps.known(seat.began) <= now
                  and ((seat.node, seat.slot) == (rma.node, rma.slot or CHASSIS) or (seat.kind, seat.serial) == (rma.kind, rma.serial))]
         return alarm(rma, sorted((seat for seat in seats if seat.seen > back), key=lambda seat: (seat.seen, seat.began)))
 
-    def _looks(self, node: str, now: float, cordons: Iterable[OpenCordon], quiet: Callable[[Problem], bool]) -> tuple[Look, ...]:
+    def _looks(self, node: str, now: float, cordons: Iterable[OpenCordon], quiet: Callable[[Problem], bool]) -> tuple[RequalifySnapshot,
+                                                                                                                      ...]:
         """The looks at a node that we hold; and where it was not held in truth, so that nobody had cause to look, what sweeps said of it.
 
         Where triage returned it in truth, and its looks are stored no more, they were as many as the policy asks for.
         """
         began = min(cordon.began for cordon in cordons)
-        found: dict[tuple[float, int], Look] = {}
+        found: dict[tuple[float, int], RequalifySnapshot] = {}
         for time, state, against, measured in self._record.looks.get(node, ()):
             if began <= time and self._sweeps.known(time) <= now:
                 hushed = against and len(against) < ALL_TOLD and all(quiet(named(node, *one)) for one in against)
-                found[time, 0] = Look(time, NodeState.HEALTHY.value if hushed else state, measured)
+                found[time, 0] = RequalifySnapshot(time, NodeState.HEALTHY.value if hushed else state, measured)
         wanted = self._policy.requalify.sweeps
         held = [deed for deed in self._record.deeds.get(node, ()) if deed.by_triage and deed.began <= now]
         for deed in held:
             if deed.ended is not None and began <= deed.ended <= now and deed.back_by_triage \
                     and sum(deed.began <= time <= deed.ended for time, _ in found) < wanted:
-                found |= {(deed.ended, at): Look(deed.ended, NodeState.HEALTHY.value) for at in range(1, wanted + 1)}
+                found |= {(deed.ended, at): RequalifySnapshot(deed.ended, NodeState.HEALTHY.value) for at in range(1, wanted + 1)}
         for time in self._unheld(node, began, now, held, wanted):
-            found.setdefault((time, 0), Look(time, self._state(node, time)))
+            found.setdefault((time, 0), RequalifySnapshot(time, self._state(node, time)))
         return tuple(found[key] for key in sorted(found))
 
-    def _unheld(self, node: str, began: float, now: float, held: Iterable[Deed], wanted: int) -> list[float]:
+    def _unheld(self, node: str, began: float, now: float, held: Iterable[PastCordon], wanted: int) -> list[float]:
         """The newest broad sweeps of this hold at which nothing of ours held the node in truth."""
         found: list[float] = []
         at = self._sweeps.until(now) - 1

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import Known
-from healthcheck.store.cordons import State
+from healthcheck.model.verdict import StoredIncident
+from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.incidents import TRIAGE, incidents
 from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import CHASSIS, Rma, rmas
 from healthcheck.store.silences import Silence, everything
-from healthcheck.store.versions import Held, history
+from healthcheck.store.versions import VersionSpan, history
 from healthcheck.triage.gather import where
 from healthcheck.triage.past import REPAIRED, OpenVerdict, Repaired
 
@@ -28,7 +28,7 @@ _DONE = ("done", "rebooted")
 
 
 @dataclass(frozen=True)
-class Row:
+class ProblemRow:
     """A problem as the newest sweep left it, its component's number and its place in the order of the store."""
 
     number: int
@@ -61,7 +61,7 @@ class Was:
 
 
 @dataclass(frozen=True)
-class Deed:
+class PastCordon:
     """A cordon of ours as it was. `verdict` is the last in whose name triage held it, None where a person made it; `back_by_triage`: triage
     released it, and no person."""
 
@@ -127,12 +127,12 @@ class Sweeps:
 
 
 @dataclass
-class Record:
+class StoreHistory:
     """All of it. Lists are in the order of the store."""
 
     sweeps: Sweeps
-    problems: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    of_component: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    problems: dict[str, list[ProblemRow]] = field(default_factory=lambda: defaultdict(list))
+    of_component: dict[int, list[ProblemRow]] = field(default_factory=lambda: defaultdict(list))
     seats: dict[str, list[Sat]] = field(default_factory=lambda: defaultdict(list))
     chassis: dict[str, list[Sat]] = field(default_factory=lambda: defaultdict(list))
     boots: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -143,22 +143,22 @@ class Record:
     rmas: dict[str, list[Rma]] = field(default_factory=lambda: defaultdict(list))
     leases: dict[str, list[tuple[float, float | None, str]]] = field(default_factory=lambda: defaultdict(list))
     silences: dict[str, list[Silence]] = field(default_factory=lambda: defaultdict(list))
-    deeds: dict[str, list[Deed]] = field(default_factory=lambda: defaultdict(list))
+    deeds: dict[str, list[PastCordon]] = field(default_factory=lambda: defaultdict(list))
     verdicts: dict[str, list[tuple[OpenVerdict, float | None]]] = field(default_factory=lambda: defaultdict(list))
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
     breaker: list[Broke] = field(default_factory=list)
-    incidents: list[Known] = field(default_factory=list)
-    held: list[Held] = field(default_factory=list)
+    incidents: list[StoredIncident] = field(default_factory=list)
+    held: list[VersionSpan] = field(default_factory=list)
 
     @property
-    def closings(self) -> list[Known]:
+    def closings(self) -> list[StoredIncident]:
         """Incidents that a person closed."""
         return [one for one in self.incidents if one.ended is not None and one.by != TRIAGE]
 
 
-def read(store: Store, profile: str, since: float) -> Record:
+def read(store: Store, profile: str, since: float) -> StoreHistory:
     """What is stored of the time since, and of before where it still counts; `profile` is that of requalification. Raises StoreError."""
-    found = Record(Sweeps(tuple(row) for row in store.rows("SELECT started, finished, profiles, nodes FROM sweep")))
+    found = StoreHistory(Sweeps(tuple(row) for row in store.rows("SELECT started, finished, profiles, nodes FROM sweep")))
     for rma in rmas(store):
         found.rmas[rma.node].append(rma)
     _seats(store, found, _problems(store, found, since), since)
@@ -198,20 +198,20 @@ def read(store: Store, profile: str, since: float) -> Record:
     return found
 
 
-def _problems(store: Store, found: Record, since: float) -> set[int]:
+def _problems(store: Store, found: StoreHistory, since: float) -> set[int]:
     for row in store.rows(
             "SELECT problem.id, component, name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, "
             "remedy, began, seen, ended, sweeps, kind, serial, repair, emitter, ends FROM problem JOIN node ON node.id = problem.node "
             "LEFT JOIN component ON component.id = component WHERE ended IS NULL OR ended >= ? ORDER BY problem.id", since):
         number, component, *values = tuple(row)
-        one = Row(number, Problem(*values), component)
+        one = ProblemRow(number, Problem(*values), component)
         found.problems[one.problem.node].append(one)
         if component is not None:
             found.of_component[component].append(one)
     return set(found.of_component)
 
 
-def _seats(store: Store, found: Record, components: set[int], since: float) -> None:
+def _seats(store: Store, found: StoreHistory, components: set[int], since: float) -> None:
     """Of the seats, which are many, those of components that have a history, of chassis, and of what went to the vendor."""
     away = [rma for each in found.rmas.values() for rma in each]
     serials = {(rma.kind, rma.serial) for rma in away}
@@ -231,7 +231,7 @@ def _seats(store: Store, found: Record, components: set[int], since: float) -> N
             found.parts.append(seat)
 
 
-def _deeds(store: Store, found: Record) -> None:
+def _deeds(store: Store, found: StoreHistory) -> None:
     """Cordons that were made, and who ended each: of several words in the ledger on one node the last before its end."""
     back = {(row[0], row[1]): str(row[2]).partition(" ")[0] == _BY_TRIAGE for row in store.rows(
         "SELECT node, finished, who FROM ledger WHERE action = 'uncordon' AND outcome = 'released'")}
@@ -239,5 +239,5 @@ def _deeds(store: Store, found: Record) -> None:
             "SELECT cordon.id, cordon.node, backend, cordon.why, began, ended, state, verdict, coalesce(incident, 0), place FROM cordon "
             "LEFT JOIN ledger ON ledger.id = line WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY cordon.id"):
         # A ledger that does not tell is taken for triage's: what it made it gives back.
-        released = state == State.RELEASED.value and back.get((node, ended), True)
-        found.deeds[node].append(Deed(number, node, backend, why, began, ended, verdict, released, incident, where(place)))
+        released = state == CordonState.RELEASED.value and back.get((node, ended), True)
+        found.deeds[node].append(PastCordon(number, node, backend, why, began, ended, verdict, released, incident, where(place)))

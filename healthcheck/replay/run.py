@@ -16,14 +16,14 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.replay.incidents import Incidents
 from healthcheck.replay.moments import Moments
 from healthcheck.replay.rebuild import Rebuilt, window
-from healthcheck.replay.record import Record
+from healthcheck.replay.record import StoreHistory
 from healthcheck.store.versions import OF_NODES
 from healthcheck.triage.correlate import domains as places
 from healthcheck.triage.faults import accuses
 from healthcheck.triage.gather import change, domains, ports
-from healthcheck.triage.past import Change, Fleet, Isolated, OpenCordon, OpenVerdict, Past, Quiet
-from healthcheck.triage.plan import Act, Plan, make
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import FleetHistory, Isolated, NodeHistory, OpenCordon, OpenVerdict, Quiet, VersionChange
+from healthcheck.triage.plan import Act, TriagePlan, make
+from healthcheck.triage.policy import TriagePolicy
 from inventory.model import Node
 
 BACKEND = "replay"
@@ -54,7 +54,7 @@ class Imagined:
 
 
 def run(
-    record: Record, nodes: Iterable[Node], policy: Policy, since: float, now: float, close_after: float | None = None,
+    record: StoreHistory, nodes: Iterable[Node], policy: TriagePolicy, since: float, now: float, close_after: float | None = None,
 ) -> Imagined:
     """What this policy would have done from `since` to `now`, beginning with what was held and decided then. Somebody closes a breaker
     that it opens after so many seconds; None: only those who closed the true one."""
@@ -65,12 +65,12 @@ def run(
 class _Replay:
     """The state of things that are only imagined."""
 
-    def __init__(self, record: Record, nodes: list[Node], policy: Policy, since: float, close_after: float | None) -> None:
+    def __init__(self, record: StoreHistory, nodes: list[Node], policy: TriagePolicy, since: float, close_after: float | None) -> None:
         self._record, self._policy = record, policy
         self._rebuilt = Rebuilt(record, policy)
         self._nodes = {node.name: node for node in nodes}
-        self._counted = {node.name: _counted(Past(node.name, domains=domains(node), ports=ports(node),
-                                                  versions=record.versions.get(node.name, {}))) for node in nodes if node.in_service}
+        self._counted = {node.name: _counted(NodeHistory(node.name, domains=domains(node), ports=ports(node),
+                                                         versions=record.versions.get(node.name, {}))) for node in nodes if node.in_service}
         self._all = _sum(self._counted.values())
         self._since = self._last = since
         self._close_after = close_after
@@ -152,7 +152,7 @@ class _Replay:
         back."""
         changes = [change(one, self._record.sweeps.broad[:self._record.sweeps.until(now)]) for one in self._record.held if one.holds(now)]
         due = (due | self._incidents.nodes() | {one.node for one in self._isolated}) & self._nodes.keys()
-        changed: dict[str, tuple[Change, ...]] = {}
+        changed: dict[str, tuple[VersionChange, ...]] = {}
         for one in changes:
             if one.kind in OF_NODES:
                 changed[one.name] = (*changed.get(one.name, ()), one)
@@ -162,9 +162,9 @@ class _Replay:
         self._isolated = [each for each in self._isolated if each.time > now - self._policy.breaker.hours * 3600]
         first = self._record.sweeps.first
         since, why = self._open or (None, "")
-        fleet = Fleet(now, tuple(seen.values()), tuple(self._isolated), since, why,
-                      max(now - window(self._policy), first) if first is not None else now, known, number, self._quiet(due),
-                      tuple(one for one in changes if one.kind not in OF_NODES))
+        fleet = FleetHistory(now, tuple(seen.values()), tuple(self._isolated), since, why,
+                             max(now - window(self._policy), first) if first is not None else now, known, number, self._quiet(due),
+                             tuple(one for one in changes if one.kind not in OF_NODES))
         plan = make(fleet, self._policy)
         self._take(plan, due)
         return {step.node for step in plan.steps if step.act is Act.ISOLATE}, {one.node for one in plan.withheld if one.by_breaker}
@@ -176,7 +176,7 @@ class _Replay:
         return Quiet(self._all.serving - loud.serving, of_place,
                      {rail: size - loud.rails.get(rail, 0) for rail, size in self._all.rails.items()})
 
-    def _past(self, name: str, now: float) -> Past:
+    def _past(self, name: str, now: float) -> NodeHistory:
         theirs = tuple(OpenCordon(deed.id, deed.backend, deed.why, deed.began, None) for deed in self._record.deeds.get(name, ())
                        if not deed.by_triage and deed.holds(now))
         ours = (self._ours[name],) if name in self._ours else ()
@@ -185,7 +185,7 @@ class _Replay:
         overridden = words if verdict is not None and verdict.id == of else ""
         return self._rebuilt.past(self._nodes[name], now, (*theirs, *ours), verdict, overridden)
 
-    def _take(self, plan: Plan, due: set[str]) -> None:
+    def _take(self, plan: TriagePlan, due: set[str]) -> None:
         """What the plan says is done at once, and remembered as the store would."""
         self._incidents.take(plan)
         said = {verdict.node: verdict for verdict in plan.verdicts}
@@ -217,7 +217,7 @@ class _Replay:
         self._withheld |= {(one.node, self._verdicts[one.node].began) for one in plan.withheld if one.by_breaker}
 
 
-def _counted(past: Past) -> Quiet:
+def _counted(past: NodeHistory) -> Quiet:
     """One node as it counts."""
     return Quiet(1, dict.fromkeys(places(past), 1), Counter(rail for _, rail in past.ports.values() if rail))
 

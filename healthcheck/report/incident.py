@@ -6,9 +6,9 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from healthcheck.model.verdict import Known
+from healthcheck.model.verdict import StoredIncident
 from healthcheck.report.plan import ago
-from healthcheck.store.marks import Mark
+from healthcheck.store.marks import CordonMark
 from healthcheck.triage.correlate import named
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.ticket import utc
@@ -20,7 +20,7 @@ _HEAD = ("ID", "WHERE", "OWNER", "OPENED", "STATE", "NODES", "WHAT")
 _WHAT = 90
 
 
-def lines(found: Sequence[Known], now: float, fold: Fold) -> Iterator[str]:
+def lines(found: Sequence[StoredIncident], now: float, fold: Fold) -> Iterator[str]:
     """A table with a line for each."""
     rows = [_HEAD, *(
         (str(one.id), clean(named(one.kind, one.place), 40), one.owner, utc(one.began),
@@ -31,7 +31,7 @@ def lines(found: Sequence[Known], now: float, fold: Fold) -> Iterator[str]:
         yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
 
 
-def page(one: Known, held: Mapping[str, Mark]) -> Iterator[str]:
+def page(one: StoredIncident, held: Mapping[str, CordonMark]) -> Iterator[str]:
     """All that is known of one. `held` are by node the cordons that were made, or are held, in its name."""
     yield f"incident {one.id}: {clean(named(one.kind, one.place))}"
     yield ""
@@ -53,11 +53,11 @@ def page(one: Known, held: Mapping[str, Mark]) -> Iterator[str]:
         yield f"  {member.node:<{width}}  {utc(member.began)}  {utc(member.seen)}  {until:<17}  {mark}"
 
 
-def _number(mark: Mark | None) -> int | None:
+def _number(mark: CordonMark | None) -> int | None:
     return mark.number if mark is not None else None
 
 
-def document(found: Sequence[Known], now: float, held: Mapping[int, Mapping[str, Mark]]) -> dict[str, Any]:
+def document(found: Sequence[StoredIncident], now: float, held: Mapping[int, Mapping[str, CordonMark]]) -> dict[str, Any]:
     """All of it for programs; times are epoch seconds."""
     return {
         "schema": "muster.incidents/1", "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),

@@ -12,7 +12,7 @@ from healthcheck.model.outcome import NodeState
 from healthcheck.model.verdict import Verdict
 from healthcheck.report.plan import ago
 from healthcheck.store.history import Spell
-from healthcheck.triage.past import Past
+from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.ticket import utc
 from inventory.text import clean
 
@@ -25,7 +25,7 @@ _WHY = 150
 
 
 @dataclass(frozen=True)
-class Row:
+class NodeRow:
     """One node. `seen` is when a sweep looked at all of it last, None where none ever did; `stale`: that was too long ago to be believed.
 
     `since` is when what it is isolated for, or else its state, began. Texts are empty where there is nothing to say.
@@ -58,16 +58,16 @@ class Row:
 
 
 def row(
-    past: Past, spell: Spell | None, verdict: Verdict | None, now: float, stale_s: float, rma: str = "", alarm: str = "",
+    past: NodeHistory, spell: Spell | None, verdict: Verdict | None, now: float, stale_s: float, rma: str = "", alarm: str = "",
     incidents: tuple[int, ...] = (),
-) -> Row:
+) -> NodeRow:
     """What there is to say of one node; what no sweep has seen is never healthy."""
     began = spell.began if spell is not None else None
     if verdict is not None and verdict.faults:
         began = verdict.faults[0].began
     elif verdict is not None and past.verdict is not None:
         began = past.verdict.began
-    return Row(
+    return NodeRow(
         past.node, past.lifecycle, past.in_service, spell.state if spell is not None else NEVER,
         spell.seen if spell is not None else None, spell is not None and now - spell.seen > stale_s,
         verdict.isolation if verdict is not None else Isolation.NONE,
@@ -79,7 +79,7 @@ def row(
         ",".join(str(cordon.mark) for cordon in past.cordons), past.silenced, rma, alarm, incidents)
 
 
-def lines(rows: Sequence[Row], now: float, fold: Fold, paint: Paint, *, every: bool = False) -> Iterator[str]:
+def lines(rows: Sequence[NodeRow], now: float, fold: Fold, paint: Paint, *, every: bool = False) -> Iterator[str]:
     """The table, then the nodes of which nothing else is to be told, folded; a state that is stale has a question mark."""
     told = [one for one in rows if every or not one.quiet]
     cells = [_cells(one, now) for one in told]
@@ -97,7 +97,7 @@ def lines(rows: Sequence[Row], now: float, fold: Fold, paint: Paint, *, every: b
         yield f"{fold(names)}: {paint(state + '?' * stale, state)}{f', {lifecycle}' if lifecycle else ''}"
 
 
-def _cells(one: Row, now: float) -> tuple[str, ...]:
+def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
     old = f"not looked at for {ago(now - one.seen)}" if one.stale and one.seen is not None else ""
     shared = "; ".join(f"in incident {number}" for number in one.incidents if not one.why.startswith(f"incident {number}:"))
     why = "; ".join(text for text in (one.alarm, old, shared, one.why) if text)
@@ -106,7 +106,7 @@ def _cells(one: Row, now: float) -> tuple[str, ...]:
             str(one.silenced) if one.silenced else "-", one.rma or "-", clean(why, _WHY))
 
 
-def remarks(rows: Sequence[Row], newest: float | None, now: float, stale_s: float, fold: Fold) -> Iterator[str]:
+def remarks(rows: Sequence[NodeRow], newest: float | None, now: float, stale_s: float, fold: Fold) -> Iterator[str]:
     """What holds for all of it: how many there are, how old the newest sweep is, and which nodes no sweep has seen for long, or ever."""
     age = f"the newest sweep is {ago(now - newest)} old" if newest is not None else "no sweep is stored: muster check --store"
     unfit = sum(one.isolation is not Isolation.NONE for one in rows)
@@ -118,7 +118,7 @@ def remarks(rows: Sequence[Row], newest: float | None, now: float, stale_s: floa
         yield f"warning: no stored sweep has ever seen {fold(never)}"
 
 
-def document(rows: Sequence[Row], newest: float | None, now: float) -> dict[str, Any]:
+def document(rows: Sequence[NodeRow], newest: float | None, now: float) -> dict[str, Any]:
     """All of it as muster.nodes/1; times are epoch seconds."""
     return {
         "schema": "muster.nodes/1", "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),

@@ -11,14 +11,14 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.verdict import Verdict
 from healthcheck.store.verdicts import lines_of
 from healthcheck.triage.correlate import minute
-from healthcheck.triage.plan import Act, Plan, Step, Withheld
+from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from inventory.text import clean
 
 Fold = Callable[[Iterable[str]], str]
 _WIDE = 150
 
 
-def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold, *, silenced: int = 0) -> Iterator[str]:
+def text(plan: TriagePlan, nodes: int, serving: int, newest: float | None, fold: Fold, *, silenced: int = 0) -> Iterator[str]:
     """The plan, line by line: what is loudest first. `newest` is when the newest stored sweep began."""
     if plan.is_open:
         why = plan.opens or "it has been open since an earlier triage"
@@ -63,11 +63,11 @@ def _folded(each: Iterable[tuple[str, str, str]], fold: Fold) -> Iterator[str]:
         yield f"{act:<9} {fold(nodes)}: {why}"
 
 
-def _why(step: Step) -> str:
+def _why(step: PlannedAction) -> str:
     return clean(step.why, _WIDE) + (f"  {_asked(step.verdict)}" if step.act is Act.ISOLATE else "")
 
 
-def _withheld(plan: Plan, fold: Fold) -> Iterator[str]:
+def _withheld(plan: TriagePlan, fold: Fold) -> Iterator[str]:
     """What is not done, a line for each reason; of what the breaker has no room for, one for each incident and each fault of the rest."""
     alike: dict[tuple[str, str], list[Withheld]] = defaultdict(list)
     for one in plan.withheld:
@@ -95,7 +95,7 @@ def ago(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def document(plan: Plan) -> dict[str, Any]:
+def document(plan: TriagePlan) -> dict[str, Any]:
     """The plan as one JSON document."""
     return {
         "schema": "muster.triage/1", "time": _iso(plan.now),

@@ -15,9 +15,9 @@ from healthcheck.model.outcome import Severity
 from healthcheck.ruleset.rule import Rule
 from healthcheck.store.accused import RULES, SHARED
 from healthcheck.triage.correlate import minute
-from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, Policy
+from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, TriagePolicy
 from healthcheck.triage.policyload import Loaded
-from healthcheck.triage.windows import Weekly, Window
+from healthcheck.triage.windows import ChangeWindow, Weekly
 from inventory.errors import Mark
 
 _SHARED = {"nvlink_domain": "an NVLink domain", "rack": "a rack", "leaf": "a leaf switch", "rail": "a rail", "power": "a power domain",
@@ -74,14 +74,14 @@ _MADE_OF = {Of.FAIL: "rules that failed", Of.UNKNOWN: "rules that could not be m
             Of.UNREACHED: "a node that no sweep has reached"}
 
 
-def digest(policy: Policy) -> str:
+def digest(policy: TriagePolicy) -> str:
     """A short name for what the policy says, wherever its files lie: policies that decide alike have the same one."""
     said = {"faults": [{**_fault(kind, policy), "file": None} for kind in policy.kinds], "numbers": numbers(policy),
             "places": [_cause(one) for one in policy.incidents.causes], "windows": [_window(one) for one in policy.windows]}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def numbers(policy: Policy) -> dict[str, Any]:
+def numbers(policy: TriagePolicy) -> dict[str, Any]:
     """Every number by the name of its section and key."""
     found: dict[str, Any] = {"wedged.sweeps": policy.wedged, "fresh.hours": policy.fresh_hours}
     for section in ("ours", "incidents", "climb", "repeat", "flap", "requalify", "breaker"):
@@ -93,7 +93,7 @@ def numbers(policy: Policy) -> dict[str, Any]:
     return {name: found.get(name) for name in NUMBERS if not name.startswith("incidents.batch") or name in found}
 
 
-def resolved(policy: Policy, rules: Iterable[Rule]) -> dict[str, list[str]]:
+def resolved(policy: TriagePolicy, rules: Iterable[Rule]) -> dict[str, list[str]]:
     """By fault, the rules whose problems are of it: the first fault that covers one has it."""
     found: dict[str, list[str]] = {kind.id: [] for kind in policy.kinds}
     for rule in rules:
@@ -207,7 +207,7 @@ def rule_text(loaded: Loaded, rule: Rule) -> str:
     return "\n".join([f"{rule.id}  ({rule.severity.value})", "", *(f"  {key:<11}{value}" for key, value in rows)])
 
 
-def _fault(kind: FaultKind, policy: Policy) -> dict[str, Any]:
+def _fault(kind: FaultKind, policy: TriagePolicy) -> dict[str, Any]:
     severities = sorted(each.value for each in kind.severities) if kind.severities is not None else None
     return {
         "fault": kind.id, "why": kind.why, "of": kind.of.value, "rules": list(kind.rules), "severities": severities,
@@ -221,7 +221,7 @@ def _cause(one: Causes) -> dict[str, Any]:
             "kinds": [kind for kind in KINDS if kind in one.kinds]}
 
 
-def _window(one: Window) -> dict[str, Any]:
+def _window(one: ChangeWindow) -> dict[str, Any]:
     return {"from": _time(one.begins), "until": _time(one.ends), "why": one.why, "but": sorted(one.but)}
 
 
@@ -229,7 +229,7 @@ def _time(time: float | Weekly) -> str:
     return str(time) if isinstance(time, Weekly) else minute(time)
 
 
-def _sweeps(kind: FaultKind, policy: Policy) -> int:
+def _sweeps(kind: FaultKind, policy: TriagePolicy) -> int:
     return kind.confirm if kind.of is Of.FAIL else policy.wedged
 
 

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from healthcheck.replay.compare import Compared, Pair, Side
+from healthcheck.replay.compare import IsolationPair, PolicyComparison, Side
 from healthcheck.replay.run import Hold
 from healthcheck.triage.ticket import utc
 from inventory.text import clean, many
@@ -28,7 +28,7 @@ ON = (
 )
 
 
-def text(found: Compared, fold: Fold) -> Iterator[str]:
+def text(found: PolicyComparison, fold: Fold) -> Iterator[str]:
     """Both sides in figures, then each difference, then what is the same."""
     yield f"since {utc(found.since)}, at {found.moments:,} moments{'':<6}would have      was"
     for name, would, was in (
@@ -66,7 +66,7 @@ def text(found: Compared, fold: Fold) -> Iterator[str]:
     yield from ON
 
 
-def _people(found: Compared, fold: Fold) -> Iterator[str]:
+def _people(found: PolicyComparison, fold: Fold) -> Iterator[str]:
     """What people did with muster in that time, and where triage would have agreed."""
     people = found.people
     agreed = [one for one in people.theirs if one.agreed]
@@ -93,7 +93,7 @@ def _hold(hold: Hold | None) -> str:
     return f"{utc(hold.began)} .. {until}  {clean(hold.why, _WHY)}{back}"
 
 
-def document(found: Compared) -> dict[str, Any]:
+def document(found: PolicyComparison) -> dict[str, Any]:
     """The comparison as one JSON document."""
     return {
         "schema": "muster.replay/1", "since": _iso(found.since), "until": _iso(found.now), "moments": found.moments,
@@ -103,7 +103,7 @@ def document(found: Compared) -> dict[str, Any]:
     }
 
 
-def _people_document(found: Compared) -> dict[str, Any]:
+def _people_document(found: PolicyComparison) -> dict[str, Any]:
     people = found.people
     return {
         "isolations": len(people.theirs), "agreed": sum(one.agreed for one in people.theirs), "triage_alone": people.triage_alone,
@@ -118,7 +118,7 @@ def _side(side: Side) -> dict[str, Any]:
             "breaker_openings": [{"time": _iso(time), "why": why} for time, why in side.openings]}
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
+def _pair(pair: IsolationPair) -> dict[str, Any]:
     return {"node": pair.node, "would": _told(pair.would), "was": _told(pair.was)}
 
 

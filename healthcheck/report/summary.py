@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from healthcheck.accounting.summary import Rate, Row, Summary, Worst
-from healthcheck.accounting.times import Spread
+from healthcheck.accounting.summary import Rate, Summary, SummaryRow, Worst
+from healthcheck.accounting.times import DurationStats
 from healthcheck.report.plan import ago
 from healthcheck.triage.ticket import utc
 from inventory.text import clean
@@ -83,14 +83,14 @@ def _beside(weekly: Rate) -> str:
     return "this fleet's is lower" if high < FIELD else "these failures are too few to tell them apart, or it is the same"
 
 
-def _table(name: str, rows: Iterable[Row]) -> Iterator[str]:
+def _table(name: str, rows: Iterable[SummaryRow]) -> Iterator[str]:
     cells = [(name.upper(), *_HEADS), *(_cells(row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
     for row in cells:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: SummaryRow) -> tuple[str, ...]:
     rate = row.rate
     known = rate.per_100_week is not None
     return (clean(row.key, 60) or "(none)", str(rate.failures), str(row.nodes), f"{rate.per_100_week:.2f}" if known else "-",
@@ -98,7 +98,7 @@ def _cells(row: Row) -> tuple[str, ...]:
             str(row.already + row.never), str(row.out))
 
 
-def _spread(times: Spread, bound: str = "") -> str:
+def _spread(times: DurationStats, bound: str = "") -> str:
     if times.mean is None or times.median is None:
         return "-"
     return f"{bound}{ago(times.mean)}, median {ago(times.median)} ({times.count})"
@@ -152,7 +152,7 @@ def as_csv(found: Summary) -> str:
     return written.getvalue()
 
 
-def _line(row: Row) -> dict[str, Any]:
+def _line(row: SummaryRow) -> dict[str, Any]:
     return {"key": row.key, **asdict(row.rate), "nodes": row.nodes, "unseen": asdict(row.unseen), "isolate": asdict(row.isolate),
             "return": asdict(row.back), "already_isolated": row.already, "not_isolated": row.never, "still_out": row.out}
 

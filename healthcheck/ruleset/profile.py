@@ -24,7 +24,7 @@ from healthcheck.model.probes import Effect
 from healthcheck.ruleset.rule import Rule
 
 
-class Word(Enum):
+class UnknownPolicy(Enum):
     """What an UNKNOWN is worth: it blocks as a failure would, or it does not count."""
 
     BLOCK = "block"
@@ -35,9 +35,9 @@ class Word(Enum):
 class OnUnknown:
     """A profile's word on UNKNOWN by its origin; `rules` are globs that know better, the first that matches."""
 
-    node: Word = Word.BLOCK
-    muster: Word = Word.BLOCK
-    rules: tuple[tuple[str, Word], ...] = ()
+    node: UnknownPolicy = UnknownPolicy.BLOCK
+    muster: UnknownPolicy = UnknownPolicy.BLOCK
+    rules: tuple[tuple[str, UnknownPolicy], ...] = ()
 
     def allows(self, result: Result) -> bool:
         """Whether this result is UNKNOWN and does not count."""
@@ -45,12 +45,12 @@ class OnUnknown:
             return False
         for glob, word in self.rules:
             if fnmatchcase(result.rule, glob):
-                return word is Word.ALLOW
-        return (self.muster if result.origin is Origin.MUSTER else self.node) is Word.ALLOW
+                return word is UnknownPolicy.ALLOW
+        return (self.muster if result.origin is Origin.MUSTER else self.node) is UnknownPolicy.ALLOW
 
 
 @dataclass(frozen=True)
-class Budget:
+class NodeBudget:
     """What one look may cost a node: seconds on the clock, and seconds of CPU for the collector and all that it starts."""
 
     seconds: float | None = None
@@ -66,7 +66,7 @@ class Profile:
     only: tuple[str, ...]
     leave_out: tuple[str, ...]
     enable: tuple[str, ...]
-    budget: Budget
+    budget: NodeBudget
     unknown: OnUnknown | None
     file: str
 
@@ -87,10 +87,10 @@ def chosen(rule: Rule, profiles: Iterable[Profile]) -> str:
     return next((f"left out by profile {profile.name}" for profile in profiles if profile.leaves_out(rule.id)), "")
 
 
-def budget(profiles: Iterable[Profile]) -> Budget:
+def budget(profiles: Iterable[Profile]) -> NodeBudget:
     """The least that any of them grants."""
     budgets = [profile.budget for profile in profiles]
-    return Budget(
+    return NodeBudget(
         min((b.seconds for b in budgets if b.seconds is not None), default=None),
         min((b.cpu_seconds for b in budgets if b.cpu_seconds is not None), default=None),
     )

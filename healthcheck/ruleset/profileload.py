@@ -9,7 +9,7 @@ from typing import Any
 
 from healthcheck.config.entry import Entry, kind_of, known_keys, nearest
 from healthcheck.config.formernames import in_todays_names
-from healthcheck.ruleset.profile import Budget, OnUnknown, Profile, Word
+from healthcheck.ruleset.profile import NodeBudget, OnUnknown, Profile, UnknownPolicy
 from healthcheck.ruleset.rule import Rule
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap
@@ -63,15 +63,15 @@ def _map(entry: Entry, key: str, keys: Sequence[str]) -> LocatedMap:
     return value
 
 
-def _budget(entry: Entry) -> Budget:
+def _budget(entry: Entry) -> NodeBudget:
     if "budget" not in entry.values:
-        return Budget()
+        return NodeBudget()
     given = _map(entry, "budget", ("seconds", "cpu_seconds"))
     for key, value in given.items():
         if type(value) not in (int, float) or not (math.isfinite(value) and _SHORTEST_S <= value <= _LONGEST_S):
             said = f"expected seconds from {_SHORTEST_S:g} to {_LONGEST_S:g}, got {kind_of(value)}"
             raise RulesError(f"profile {entry.name}: budget: {key}: {said}", given.value_marks[key])
-    return Budget(given.get("seconds"), given.get("cpu_seconds"))
+    return NodeBudget(given.get("seconds"), given.get("cpu_seconds"))
 
 
 def _unknown(entry: Entry, rules: Sequence[Rule]) -> OnUnknown | None:
@@ -88,7 +88,7 @@ def _unknown(entry: Entry, rules: Sequence[Rule]) -> OnUnknown | None:
     ))
 
 
-def _word(entry: Entry, where: str, value: Any, mark: Mark) -> Word:
+def _word(entry: Entry, where: str, value: Any, mark: Mark) -> UnknownPolicy:
     if value not in ("block", "allow"):
         raise RulesError(f"profile {entry.name}: {where}: expected block or allow, got {kind_of(value)}", mark)
-    return Word(value)
+    return UnknownPolicy(value)

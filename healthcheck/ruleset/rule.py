@@ -15,7 +15,7 @@ from healthcheck.model.probes import Effect, Probe
 from healthcheck.ruleset.sku import Sku
 
 
-class Unsupported(Enum):
+class UnsupportedPolicy(Enum):
     """What a rule makes of a field that the device does not have."""
 
     SKIP = "skip"
@@ -53,7 +53,7 @@ class Rule:
     checked: Check
     parameters: Mapping[str, Any]
     severity: Severity
-    unsupported: Unsupported
+    unsupported: UnsupportedPolicy
     effect: Effect
     remedy: str
     source: str

@@ -14,7 +14,7 @@ from healthcheck.model.lease import Lease
 from healthcheck.model.outcome import Result
 from healthcheck.model.probes import Probe, ProbeSet
 from healthcheck.ruleset import profile as profiling
-from healthcheck.ruleset.profile import Budget, Profile
+from healthcheck.ruleset.profile import NodeBudget, Profile
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import Sku
 from healthcheck.xid.xidtable import XidTable
@@ -82,7 +82,7 @@ class Ruleset:
         held = self.named(*profiles)
         return tuple(replace(rule, left_out=profiling.chosen(rule, held)) for rule in self.rules) if held else self.rules
 
-    def budget(self, profiles: Iterable[str]) -> Budget:
+    def budget(self, profiles: Iterable[str]) -> NodeBudget:
         """What a look may cost a node on an occasion of these profiles."""
         return profiling.budget(self.named(*profiles))
 

@@ -28,7 +28,7 @@ from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset import plugins, profileload
 from healthcheck.ruleset.portplan import read_ports
-from healthcheck.ruleset.rule import Number, Proven, Rule, Unsupported
+from healthcheck.ruleset.rule import Number, Proven, Rule, UnsupportedPolicy
 from healthcheck.ruleset.ruleset import NOT_RULES, Ruleset
 from healthcheck.ruleset.sku import EMPTY_FACTS, LEARNERS, Sku
 from healthcheck.ruleset.skuburnin import read_burnin
@@ -207,7 +207,7 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
     disabled = "" if enabled else f"disabled in {called(marks['enabled'].file)}"
     rule = Rule(
         id=entry.name, checked=CHECKS[name], parameters=_parameters(entry, CHECKS[name], skus, sku_entries), severity=severity,
-        unsupported=_member(Unsupported, entry, "unsupported", Unsupported.UNKNOWN),
+        unsupported=_member(UnsupportedPolicy, entry, "unsupported", UnsupportedPolicy.UNKNOWN),
         effect=_member(Effect, entry, "effect", Effect.PASSIVE), remedy=" ".join(values["remedy"].split()),
         source=" ".join(values["source"].split()), proven=proven, origin_file=entry.mark.file, overridden=entry.overridden,
         owner=_member(Owner, entry, "owner", Owner.OPERATOR),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from healthcheck.scrub import patterns as forms
-from healthcheck.scrub.names import Names
+from healthcheck.scrub.names import SensitiveNames
 from healthcheck.scrub.standins import StandIns
 from healthcheck.scrub.telling import is_ip, is_public
 from healthcheck.scrub.words import ORDINARY
@@ -30,7 +30,7 @@ class Scrubber:
     `own` is the node's own name; `patterns` are worked through before the learned words, `late` after them.
     """
 
-    def __init__(self, names: Names, standins: StandIns, own: str, patterns: Table, late: Table) -> None:
+    def __init__(self, names: SensitiveNames, standins: StandIns, own: str, patterns: Table, late: Table) -> None:
         standins.preset("host name", own, NODE)
         self.names = names
         self.standins = standins

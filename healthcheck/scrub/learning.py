@@ -11,15 +11,15 @@ from healthcheck.facts import resolver
 from healthcheck.facts.filesystem import FSTAB, PSEUDO
 from healthcheck.model.recording import Recording
 from healthcheck.scrub import patterns as forms
-from healthcheck.scrub.names import Names
+from healthcheck.scrub.names import SensitiveNames
 from healthcheck.scrub.telling import fstab_fields, is_secret, mount_fields, parameters, servers, unescape
 from healthcheck.scrub.words import AUTHORITIES, STANDARD
 from inventory.model import Node
 
 
-def learned(looks: Sequence[Recording], node: Node, hosts: Iterable[str], users: Iterable[str], haystack: str) -> Names:
+def learned(looks: Sequence[Recording], node: Node, hosts: Iterable[str], users: Iterable[str], haystack: str) -> SensitiveNames:
     """The names of these looks, whose texts `haystack` holds, with those of the inventory and those known beforehand."""
-    names = Names()
+    names = SensitiveNames()
     names.learn_host(node.name)
     for look in looks:
         if look.host is not None:
@@ -50,7 +50,7 @@ def learned(looks: Sequence[Recording], node: Node, hosts: Iterable[str], users:
     return names
 
 
-def _phrases(names: Names, line: str) -> None:
+def _phrases(names: SensitiveNames, line: str) -> None:
     for kind, pattern in forms.LEARN:
         for match in pattern.finditer(line):
             if forms.UNIT.search(line[match.start(): match.end() + 10]):
@@ -84,7 +84,7 @@ def _phrases(names: Names, line: str) -> None:
         names.learn("serial number", match[2])
 
 
-def _digits(names: Names, line: str) -> None:
+def _digits(names: SensitiveNames, line: str) -> None:
     for match in forms.GUID.finditer(line):
         names.digits.add(match[3].lower())
     for match in forms.GROUPS.finditer(line):
@@ -98,7 +98,7 @@ def _digits(names: Names, line: str) -> None:
         names.digits.add(match[2].lower())
 
 
-def _docker(names: Names, info: Any) -> None:
+def _docker(names: SensitiveNames, info: Any) -> None:
     if isinstance(info, dict):
         names.learn_host(str(info.get("Name") or ""))
         for plugin in (*_plugins(info.get("Plugins")), *_plugins(info.get("Runtimes")), str(info.get("DefaultRuntime") or "")):
@@ -110,14 +110,14 @@ def _docker(names: Names, info: Any) -> None:
             names.learn_host(host.lstrip("*.").partition(":")[0].partition("/")[0])
 
 
-def _ids(names: Names, document: Any) -> None:
+def _ids(names: SensitiveNames, document: Any) -> None:
     for key, value in document.items() if isinstance(document, dict) else ():
         found = value.get("ok") if isinstance(value, dict) else value
         if key in forms.ID_KEYS and isinstance(found, str):
             names.learn("serial number", found)
 
 
-def _mounts(names: Names, text: str) -> None:
+def _mounts(names: SensitiveNames, text: str) -> None:
     for line in text.split("\n"):
         fields = mount_fields(line)
         if fields is None:
@@ -128,7 +128,7 @@ def _mounts(names: Names, text: str) -> None:
             names.learn_path(unescape(path))
 
 
-def _fstab(names: Names, text: str) -> None:
+def _fstab(names: SensitiveNames, text: str) -> None:
     """What is not mounted has its server and share here only."""
     for line in text.split("\n"):
         fields = fstab_fields(line)
@@ -147,7 +147,7 @@ def _fstab(names: Names, text: str) -> None:
                 names.learn("site name", value)
 
 
-def _domains(names: Names, text: str) -> None:
+def _domains(names: SensitiveNames, text: str) -> None:
     for line in text.split("\n"):
         found = forms.RESOLVED.match(line)
         for domain in found[2].split() if found else ():
@@ -155,7 +155,7 @@ def _domains(names: Names, text: str) -> None:
             names.learn_host(f"host.{domain}") if "." in domain.strip(".") else names.learn("domain name", domain)
 
 
-def _servers(names: Names, source: str) -> None:
+def _servers(names: SensitiveNames, source: str) -> None:
     for _, host, _, _ in servers(source):
         names.learn_host(host)
 

@@ -12,7 +12,7 @@ from healthcheck.scrub.words import ENGINE, ORDINARY, TLDS
 _SIBLINGS = 100
 
 
-class Names:
+class SensitiveNames:
     """Words by kind. `kinds` has them in small letters, `digits` the hexadecimal digits of identifiers that were seen as such."""
 
     def __init__(self) -> None:

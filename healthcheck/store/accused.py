@@ -36,7 +36,7 @@ _TESTS = 6          # named in words; the evidence has all
 
 
 @dataclass(frozen=True)
-class Accused:
+class BurnInAccusation:
     """One accusation of one node. `gpu` is the GPU's number in the order of PCI addresses, None where it is not one GPU; `gpus` how many
     the node has; `serials` are what it may be known by. `stages` are those that it must pass to be believed well again.
     """
@@ -58,21 +58,21 @@ class Accused:
 
 
 @dataclass(frozen=True)
-class Found:
+class FinishedBurnIn:
     """What a finished burn-in says: whom it accuses, and by node the stages that it passed. `at` is when it ended, in epoch seconds."""
 
     run: str
     length: str
     at: float
-    accused: tuple[Accused, ...] = ()
+    accused: tuple[BurnInAccusation, ...] = ()
     passed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def write(store: Store, found: Found, who: str, now: float) -> list[str]:
+def write(store: Store, found: FinishedBurnIn, who: str, now: float) -> list[str]:
     """Writes it down in one transaction, with a line in the ledger for each node of which something begins or ends; gives the nodes of
     which something ended. Raises StoreError. Written twice it is as if written once.
     """
-    by_node: dict[str, list[Accused]] = {}
+    by_node: dict[str, list[BurnInAccusation]] = {}
     for one in found.accused:
         by_node.setdefault(one.node, []).append(one)
     ended = []
@@ -118,7 +118,7 @@ def lasts(rule: str) -> bool:
     return rule in RULES
 
 
-def _begin(db: sqlite3.Connection, node: int, one: Accused, found: Found) -> bool:
+def _begin(db: sqlite3.Connection, node: int, one: BurnInAccusation, found: FinishedBurnIn) -> bool:
     """Writes down one accusation; False where this burn-in has said it before. What an earlier one was surer of stays so."""
     evidence = {"run": found.run, "length": found.length, "stages": list(one.stages), "for": list(one.tests_for),
                 "against": list(one.tests_against)}
@@ -143,7 +143,7 @@ def _begin(db: sqlite3.Connection, node: int, one: Accused, found: Found) -> boo
     return True
 
 
-def _component(db: sqlite3.Connection, node: int, one: Accused) -> int | None:
+def _component(db: sqlite3.Connection, node: int, one: BurnInAccusation) -> int | None:
     """The component that is accused: by its own number, else by its place where all places are known; None where nobody can say."""
     if one.rule == SHARED or (one.gpu is None and one.subject):
         return None
@@ -168,7 +168,7 @@ def _passes(length: str, stages: Iterable[str], evidence: Mapping[str, object]) 
         stage in done or any(wider in done for wider in _WIDER.get(stage, ())) for stage in needed)
 
 
-def _reason(one: Accused, run: str) -> str:
+def _reason(one: BurnInAccusation, run: str) -> str:
     def named(tests: tuple[str, ...]) -> str:
         more = f" and {len(tests) - _TESTS} more" if len(tests) > _TESTS else ""
         return ", ".join(tests[:_TESTS]) + more

@@ -19,7 +19,7 @@ from inventory.text import short
 
 
 @dataclass(frozen=True)
-class Progress:
+class MachineProgress:
     """Where one machine stands: `stand` is queued, waiting, trouble, done or left. `since` is when it came to its step, `again` when it is
     to be looked at again, `kept` what looks kept."""
 
@@ -98,9 +98,9 @@ class StepLine:
     why: str
 
 
-def progress(store: Store, nodes: Collection[str] | None = None) -> list[Progress]:
+def progress(store: Store, nodes: Collection[str] | None = None) -> list[MachineProgress]:
     """Where these machines stand, or all that were ever begun, by name."""
-    found = [Progress(**{**dict(row), "kept": MappingProxyType(json.loads(row["kept"]))})
+    found = [MachineProgress(**{**dict(row), "kept": MappingProxyType(json.loads(row["kept"]))})
              for row in store.rows("SELECT * FROM bringup ORDER BY node")]
     return _of(found, nodes)
 
@@ -214,7 +214,7 @@ def _may_login(kept: str) -> dict[str, str]:
     return {name: value for name, value in json.loads(kept).items() if name != LOGIN}
 
 
-_Line = TypeVar("_Line", Progress, TroubleLine, DeedLine, SkipLine, StepLine)
+_Line = TypeVar("_Line", MachineProgress, TroubleLine, DeedLine, SkipLine, StepLine)
 
 
 def _of(found: list[_Line], nodes: Collection[str] | None) -> list[_Line]:

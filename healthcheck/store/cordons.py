@@ -9,10 +9,10 @@ from enum import Enum
 
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
-from healthcheck.store.marks import Mark
+from healthcheck.store.marks import CordonMark
 
 
-class State(Enum):
+class CordonState(Enum):
     """How far a cordon is. Those that are meant or held are open."""
 
     MEANT = "meant"         # written down; whether it was done nobody has looked yet
@@ -38,7 +38,7 @@ class Cordon:
     backend: str
     why: str
     who: str
-    state: State
+    state: CordonState
     began: float
     ended: float | None
     line: int
@@ -53,9 +53,9 @@ class Cordon:
     place: str = ""
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> CordonMark:
         """What the back end shows of it."""
-        return Mark(self.store, self.id)
+        return CordonMark(self.store, self.id)
 
 
 def mean(
@@ -72,7 +72,7 @@ def mean(
             "INSERT INTO cordon (node, backend, why, who, state, began, line, verdict, incident, store, identity, place) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT incident FROM verdict WHERE id = ?), ?, ?, coalesce((SELECT kind || ' ' || cause FROM "
             "incident JOIN verdict ON verdict.incident = incident.id WHERE verdict.id = ?), ''))",
-            (node, backend, why, who, State.MEANT.value, now, line, verdict, verdict, name(db), identity, verdict)).lastrowid
+            (node, backend, why, who, CordonState.MEANT.value, now, line, verdict, verdict, name(db), identity, verdict)).lastrowid
         (made,) = db.execute("SELECT * FROM cordon WHERE id = ?", (number,)).fetchall()
     return _cordon(made)
 
@@ -88,9 +88,9 @@ def name(db: sqlite3.Connection) -> str:
     return str(db.execute("SELECT store FROM name ORDER BY rowid DESC LIMIT 1").fetchone()[0])
 
 
-def settle(store: Store, cordon: Cordon, state: State, outcome: str, now: float, line: int | None = None) -> None:
+def settle(store: Store, cordon: Cordon, state: CordonState, outcome: str, now: float, line: int | None = None) -> None:
     """Writes down what became of a cordon, and of the deed in the ledger (by default the one that made it)."""
-    ended = None if state in (State.MEANT, State.HELD) else now
+    ended = None if state in (CordonState.MEANT, CordonState.HELD) else now
     with store.writing() as db:
         db.execute("UPDATE cordon SET state = ?, ended = ? WHERE id = ?", (state.value, ended, cordon.id))
         ledger.finish(db, cordon.line if line is None else line, outcome, now)
@@ -102,7 +102,7 @@ def held(
     """Writes down that a cordon was seen to be there just after it was made, or made again: as whose, and since when by the back end."""
     with store.writing() as db:
         db.execute("UPDATE cordon SET state = ?, ended = NULL, user = ?, stamp = ?, shown = NULL WHERE id = ?",
-                   (State.HELD.value, user, stamp, cordon.id))
+                   (CordonState.HELD.value, user, stamp, cordon.id))
         ledger.finish(db, cordon.line if line is None else line, outcome, now)
 
 
@@ -123,7 +123,7 @@ def reopen(store: Store, cordon: Cordon, said: str, who: str, now: float) -> Non
     with store.writing() as db:
         line = ledger.begin(db, now, who, "look", cordon.node, f"{cordon.mark} is there", cordon.backend)
         ledger.finish(db, line, said, now)
-        db.execute("UPDATE cordon SET state = ?, ended = NULL WHERE id = ?", (State.HELD.value, cordon.id))
+        db.execute("UPDATE cordon SET state = ?, ended = NULL WHERE id = ?", (CordonState.HELD.value, cordon.id))
 
 
 def releasing(store: Store, cordon: Cordon, why: str, who: str, now: float) -> int:
@@ -132,7 +132,7 @@ def releasing(store: Store, cordon: Cordon, why: str, who: str, now: float) -> i
         return ledger.begin(db, now, who, "uncordon", cordon.node, why, cordon.backend)
 
 
-def lost(store: Store, cordon: Cordon, said: str, who: str, now: float, state: State = State.VOID) -> None:
+def lost(store: Store, cordon: Cordon, said: str, who: str, now: float, state: CordonState = CordonState.VOID) -> None:
     """Writes down that people have ended a cordon, or taken it over; nothing is done, and so it is one step with its line."""
     with store.writing() as db:
         line = ledger.begin(db, now, who, "look", cordon.node, f"{cordon.mark} is not there any more", cordon.backend)
@@ -160,4 +160,4 @@ def open_cordons(store: Store, nodes: Collection[str] | None = None, backend: st
 
 
 def _cordon(row: sqlite3.Row) -> Cordon:
-    return Cordon(**{**dict(row), "state": State(row["state"])})
+    return Cordon(**{**dict(row), "state": CordonState(row["state"])})

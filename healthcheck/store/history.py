@@ -28,7 +28,7 @@ class Spell:
 
 
 @dataclass(frozen=True)
-class Seat:
+class ComponentLocation:
     """Where a component sat."""
 
     kind: str
@@ -64,16 +64,16 @@ def newest_spells(store: Store) -> dict[str, Spell]:
     return {row["node"]: Spell(**dict(row)) for row in rows}
 
 
-def seats(store: Store, nodes: Collection[str] | None, since: float) -> list[Seat]:
+def seats(store: Store, nodes: Collection[str] | None, since: float) -> list[ComponentLocation]:
     """Where components sat at some time since, by node, slot and time."""
     query = ("SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
              "JOIN component ON component.id = component WHERE (ended IS NULL OR ended >= ?)")
-    return [Seat(**row) for row in _of(store, query, nodes, since, "name, slot, began")]
+    return [ComponentLocation(**row) for row in _of(store, query, nodes, since, "name, slot, began")]
 
 
-def trails(store: Store, node: str) -> list[Seat]:
+def trails(store: Store, node: str) -> list[ComponentLocation]:
     """Everywhere that the components which sit or sat in this node have ever sat, by time."""
-    return [Seat(**row) for row in _dicts(store.rows(
+    return [ComponentLocation(**row) for row in _dicts(store.rows(
         "SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
         "JOIN component ON component.id = component WHERE component IN (SELECT component FROM seat JOIN node ON node.id = seat.node "
         "WHERE name = ?) ORDER BY began, name, slot", node))]

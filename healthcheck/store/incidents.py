@@ -6,23 +6,24 @@ import json
 import sqlite3
 from collections import defaultdict
 
-from healthcheck.model.verdict import Decided, Known, Member
+from healthcheck.model.verdict import Decided, IncidentMember, StoredIncident
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
 
 TRIAGE = "triage"
 
 
-def incidents(store: Store, since: float = 0.0) -> list[Known]:
+def incidents(store: Store, since: float = 0.0) -> list[StoredIncident]:
     """Those that are open, or ended since, in the order of their numbers."""
-    members: dict[int, list[Member]] = defaultdict(list)
+    members: dict[int, list[IncidentMember]] = defaultdict(list)
     for number, *values in store.rows(
             "SELECT incident, node, began, seen, ended FROM member WHERE incident IN "
             "(SELECT id FROM incident WHERE ended IS NULL OR ended >= ?) ORDER BY incident, began, node", since):
-        members[number].append(Member(*values))
+        members[number].append(IncidentMember(*values))
     return [
-        Known(row["id"], row["kind"], row["cause"], tuple(json.loads(row["symptoms"])), row["owner"], row["why"], row["likelihood"],
-              row["began"], row["seen"], tuple(members[row["id"]]), row["ended"], row["by"], row["closed"])
+        StoredIncident(row["id"], row["kind"], row["cause"], tuple(json.loads(row["symptoms"])), row["owner"], row["why"],
+                       row["likelihood"],
+                       row["began"], row["seen"], tuple(members[row["id"]]), row["ended"], row["by"], row["closed"])
         for row in store.rows("SELECT * FROM incident WHERE ended IS NULL OR ended >= ? ORDER BY id", since)]
 
 

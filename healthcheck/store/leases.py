@@ -18,7 +18,7 @@ from inventory.nodeset import fold
 
 
 @dataclass(frozen=True)
-class Entry:
+class LeaseRecord:
     """One lease. `kind` says what holds the nodes there, `holder` which process does for us (JSON), `line` is its line in the ledger."""
 
     id: int
@@ -38,7 +38,7 @@ class Entry:
 
 def begin(
     store: Store, kind: str, backend: str, nodes: Sequence[str], why: str, who: str, holder: str, now: float, until: float,
-) -> tuple[Entry | None, dict[str, int]]:
+) -> tuple[LeaseRecord | None, dict[str, int]]:
     """Writes down that nodes are about to be leased; and, by node, the open lease of the others, which are left out.
 
     None where no node is left: of two musters that want one node at once, one is told here.
@@ -57,23 +57,23 @@ def begin(
         name = f"muster-{number}-{secrets.token_hex(4)}"
         db.execute("UPDATE lease SET name = ? WHERE id = ?", (name, number))
         db.execute("UPDATE ledger SET evidence = ? WHERE id = ?", (name, line))
-    return Entry(number, kind, backend, name, free, why, who, holder, now, until, None, None, line), others
+    return LeaseRecord(number, kind, backend, name, free, why, who, holder, now, until, None, None, line), others
 
 
-def told(store: Store, entry: Entry, outcome: str, now: float) -> None:
+def told(store: Store, entry: LeaseRecord, outcome: str, now: float) -> None:
     """Writes down what became of the taking, once."""
     with store.writing() as db:
         ledger.finish(db, entry.line, outcome, now)
 
 
-def narrow(store: Store, entry: Entry, nodes: Sequence[str]) -> Entry:
+def narrow(store: Store, entry: LeaseRecord, nodes: Sequence[str]) -> LeaseRecord:
     """The lease is of these nodes only from now on."""
     with store.writing() as db:
         db.execute("UPDATE lease SET nodes = ? WHERE id = ?", (json.dumps(list(nodes)), entry.id))
     return replace(entry, nodes=tuple(nodes))
 
 
-def extend(store: Store, entry: Entry, until: float) -> Entry | None:
+def extend(store: Store, entry: LeaseRecord, until: float) -> LeaseRecord | None:
     """The lease lasts until then; None where somebody has ended it."""
     with store.writing() as db:
         if not db.execute("UPDATE lease SET until = ? WHERE id = ? AND ended IS NULL", (until, entry.id)).rowcount:
@@ -81,7 +81,7 @@ def extend(store: Store, entry: Entry, until: float) -> Entry | None:
     return replace(entry, until=until)
 
 
-def ending(store: Store, entry: Entry, why: str, who: str, now: float) -> int:
+def ending(store: Store, entry: LeaseRecord, why: str, who: str, now: float) -> int:
     """Writes down that a lease is about to be given back; gives the line in the ledger."""
     with store.writing() as db:
         return ledger.begin(db, now, who, "unlease", fold(entry.nodes), why, entry.name)
@@ -93,7 +93,7 @@ def kept(store: Store, line: int, outcome: str, now: float) -> None:
         ledger.finish(db, line, outcome, now)
 
 
-def end(store: Store, entry: Entry, line: int, outcome: str, now: float) -> None:
+def end(store: Store, entry: LeaseRecord, line: int, outcome: str, now: float) -> None:
     """Nothing of the lease is left; lines of it that somebody did not live to finish are told so."""
     with store.writing() as db:
         ledger.finish(db, line, outcome, now)
@@ -102,32 +102,32 @@ def end(store: Store, entry: Entry, line: int, outcome: str, now: float) -> None
                    (f"cut short; later: {outcome}", now, entry.name))
 
 
-def current(store: Store, entry: Entry) -> Entry | None:
+def current(store: Store, entry: LeaseRecord) -> LeaseRecord | None:
     """The lease as it stands in the store now; None where it has ended."""
     found = store.rows("SELECT * FROM lease WHERE id = ? AND ended IS NULL", entry.id)
     return _entry(found[0]) if found else None
 
 
-def open_leases(store: Store) -> list[Entry]:
+def open_leases(store: Store) -> list[LeaseRecord]:
     """Leases that have not ended, in the order of their numbers."""
     return [_entry(row) for row in store.rows("SELECT * FROM lease WHERE ended IS NULL ORDER BY id")]
 
 
-def expired(entry: Entry, now: float) -> str:
+def expired(entry: LeaseRecord, now: float) -> str:
     """Why it is over by its time, or ""."""
     return "its time is over" if now > entry.until else ""
 
 
-def left(store: Store, now: float, why: Callable[[Entry, float], str] = expired) -> list[str]:
+def left(store: Store, now: float, why: Callable[[LeaseRecord, float], str] = expired) -> list[str]:
     """A line for people on each lease that is over, by `why`, and that no one has given back."""
     return [f"lease {entry.name} ({entry.why}) keeps jobs from {fold(entry.nodes)}, and {over}: muster lease release"
             for entry in open_leases(store) if (over := why(entry, now))]
 
 
-def leased_nodes(store: Store) -> dict[str, Entry]:
+def leased_nodes(store: Store) -> dict[str, LeaseRecord]:
     """By node the lease that is open on it. Whoever cordons or releases leaves such a node alone until the lease is over."""
     return {node: entry for entry in open_leases(store) for node in entry.nodes}
 
 
-def _entry(row: sqlite3.Row) -> Entry:
-    return Entry(**{**dict(row), "nodes": tuple(json.loads(row["nodes"]))})
+def _entry(row: sqlite3.Row) -> LeaseRecord:
+    return LeaseRecord(**{**dict(row), "nodes": tuple(json.loads(row["nodes"]))})

@@ -13,7 +13,7 @@ from healthcheck.store.file import Store
 
 
 @dataclass(frozen=True)
-class Line:
+class LedgerEntry:
     """One deed; `outcome` and `finished` are None while nobody knows. Times are epoch seconds."""
 
     id: int
@@ -40,7 +40,7 @@ def finish(db: sqlite3.Connection, number: int, outcome: str, time: float) -> No
     db.execute("UPDATE ledger SET outcome = ?, finished = ? WHERE id = ? AND outcome IS NULL", (outcome, time, number))
 
 
-def lines(store: Store, nodes: Collection[str] | None = None, since: float = 0) -> list[Line]:
+def lines(store: Store, nodes: Collection[str] | None = None, since: float = 0) -> list[LedgerEntry]:
     """Deeds since, of these nodes or of all, in the order in which they were begun."""
-    found = [Line(**dict(row)) for row in store.rows("SELECT * FROM ledger WHERE time >= ? ORDER BY id", since)]
+    found = [LedgerEntry(**dict(row)) for row in store.rows("SELECT * FROM ledger WHERE time >= ? ORDER BY id", since)]
     return [line for line in found if nodes is None or line.node in nodes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from healthcheck.kernellog.ending import Ends, ending
+from healthcheck.kernellog.ending import EndKind, ending
 from healthcheck.model.outcome import LogView
 
 _MOST = 2 ** 63 - 1     # that SQLite holds
@@ -39,7 +39,7 @@ def proven(reported: Reported, view: LogView) -> bool:
         how = ending(reported.ends)
     except ValueError:      # of another version: a person looks at it
         return False
-    if how.ends is Ends.REPAIR:
+    if how.ends is EndKind.REPAIR:
         return False
     if reported.boot and view.boot and reported.boot != view.boot:
         return True
@@ -48,6 +48,6 @@ def proven(reported: Reported, view: LogView) -> bool:
     if reported.sequence is not None:
         if view.covers(reported.sequence):
             return True
-        if how.ends is Ends.RESET and any(at > reported.sequence and (pci or "NVSwitch") in reported.subject for pci, at in view.resets):
+        if how.ends is EndKind.RESET and any(at > reported.sequence and (pci or "NVSwitch") in reported.subject for pci, at in view.resets):
             return True
     return how.over((view.now - view.since) / 3600)

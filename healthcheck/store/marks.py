@@ -15,7 +15,7 @@ _MARK = re.compile(r"muster(?::([0-9a-f]{4,16}))?#([1-9][0-9]{0,11}):(?: |$)")
 
 
 @dataclass(frozen=True, order=True)
-class Mark:
+class CordonMark:
     """The mark of one cordon; `store` is empty for one of the older form."""
 
     store: str
@@ -25,7 +25,7 @@ class Mark:
         return f"muster{f':{self.store}' if self.store else ''}#{self.number}"
 
 
-def mark_of(reason: str) -> Mark | None:
+def mark_of(reason: str) -> CordonMark | None:
     """The mark with which a reason begins; None where it begins with none."""
     match = _MARK.match(reason.strip())
-    return Mark(match[1] or "", int(match[2])) if match is not None else None
+    return CordonMark(match[1] or "", int(match[2])) if match is not None else None

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from healthcheck.model.outcome import NodeReport, Status
-from healthcheck.store.shown import MOST_DEVICES, GpuShown, PortShown, Shown
+from healthcheck.store.shown import MOST_DEVICES, GpuShown, PortShown, Telemetry
 from inventory.text import clean
 
 if TYPE_CHECKING:       # an agent keeps the same of its own node, and has no store
@@ -53,12 +53,12 @@ class Newest:
     statuses: Mapping[str, int]
     not_passed: tuple[NotPassed, ...]
     probes_unseen: int | None
-    shown: Shown
+    shown: Telemetry
     totals: Mapping[str, float]
     xids: Mapping[str, int] | None
 
 
-def write(db: sqlite3.Connection, node: int, now: float, rules: str, report: NodeReport, seen: Shown | None) -> None:
+def write(db: sqlite3.Connection, node: int, now: float, rules: str, report: NodeReport, seen: Telemetry | None) -> None:
     """Puts this look in the place of the one before, inside a transaction."""
     row = db.execute("SELECT kept FROM newest WHERE node = ?", (node,)).fetchone()
     look, kept = packed(row[0] if row is not None else None, report, seen)
@@ -70,12 +70,12 @@ def write(db: sqlite3.Connection, node: int, now: float, rules: str, report: Nod
                    (seen.driver, seen.kernel, firmware(seen), node))
 
 
-def firmware(seen: Shown) -> str:
+def firmware(seen: Telemetry) -> str:
     """What its GPUs run, as one version of the node."""
     return ", ".join(sorted({gpu.vbios for gpu in seen.gpus if gpu.vbios}))[:80]
 
 
-def packed(before: str | None, report: NodeReport, seen: Shown | None) -> tuple[bytes, str]:
+def packed(before: str | None, report: NodeReport, seen: Telemetry | None) -> tuple[bytes, str]:
     """The look and the counters as `decoded` takes them; `before` are those counters of the look before, if there was one."""
     held = json.loads(before) if before is not None else {}
     kept = held if seen is None else _kept(held, seen)
@@ -108,7 +108,7 @@ def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newes
     found: dict[str, Any] = json.loads(zlib.decompress(look))
     held: dict[str, Any] = json.loads(kept)
     told = found["shown"]
-    seen = Shown() if told is None else Shown(
+    seen = Telemetry() if told is None else Telemetry(
         tuple((name, outcome, seconds) for name, outcome, seconds in told["probes"]),
         tuple(GpuShown(**gpu) for gpu in told["gpus"]), tuple(PortShown(**port) for port in told["ports"]),
         told["driver"], told["kernel"], told["boot"])
@@ -117,7 +117,7 @@ def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newes
         tuple(NotPassed(*each) for each in found["not_passed"]), found["probes_unseen"], seen, held.get("totals", {}), held.get("xids"))
 
 
-def _document(report: NodeReport, seen: Shown | None) -> dict[str, Any]:
+def _document(report: NodeReport, seen: Telemetry | None) -> dict[str, Any]:
     statuses = dict.fromkeys((status.value for status in Status), 0)
     for result in report.results:
         statuses[result.status.value] += 1
@@ -131,7 +131,7 @@ def _document(report: NodeReport, seen: Shown | None) -> dict[str, Any]:
     }
 
 
-def _kept(before: Mapping[str, Any], seen: Shown) -> dict[str, Any]:
+def _kept(before: Mapping[str, Any], seen: Telemetry) -> dict[str, Any]:
     """The counters with what this look adds to them."""
     totals: dict[str, float] = dict(before.get("totals", {}))
     gpus: dict[str, dict[str, float]] = dict(before.get("gpus", {}))

@@ -14,7 +14,7 @@ ACTION = "policy changed"
 
 
 @dataclass(frozen=True)
-class File:
+class PolicyFile:
     """One file by a digest of what it says; `owner` and `modified` (epoch seconds) are what its file system says of it."""
 
     name: str
@@ -23,7 +23,7 @@ class File:
     modified: float
 
 
-def note(store: Store, files: Iterable[File], who: str, now: float) -> list[str]:
+def note(store: Store, files: Iterable[PolicyFile], who: str, now: float) -> list[str]:
     """Writes down, in one transaction, the files that decide now; gives a line for people on each that is not what it was, which stands in
     the ledger as well, by its owner. Where none was ever noted there is nothing to compare with. Raises StoreError.
     """

@@ -16,7 +16,7 @@ from healthcheck.facts.values import Partial, reading
 from healthcheck.facts.values import readings as fact_readings
 from healthcheck.model.hardware import Now
 from healthcheck.model.recording import Recording
-from healthcheck.store.shown import NOTHING, Shown, shown
+from healthcheck.store.shown import NOTHING, Telemetry, shown
 from inventory.text import clean
 
 # By fact: the kind of component, and the counters of it that are worth a trend over weeks.
@@ -42,7 +42,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Reading:
+class CounterReading:
     """A counter's value; `slot` as a component's."""
 
     slot: str
@@ -51,7 +51,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Readings:
+class NodeReadings:
     """Of one look at one node. `kinds` are the kinds of component that were wholly read: what of them is not here is not there.
 
     `boot` names the node's boot, `machine` its installation, both empty where the node does not say. `shown` is what of the look is kept
@@ -59,19 +59,19 @@ class Readings:
     """
 
     components: tuple[Component, ...]
-    counters: tuple[Reading, ...]
+    counters: tuple[CounterReading, ...]
     kinds: frozenset[str]
     boot: str = ""
-    shown: Shown = NOTHING
+    shown: Telemetry = NOTHING
     hardware: Now | None = None
     machine: str = ""
 
 
-def readings(recording: Recording) -> Readings:
+def readings(recording: Recording) -> NodeReadings:
     """What a reached node's recording tells; what could not be read is left out."""
     captures = Captures(recording)
     components: list[Component] = []
-    counters: list[Reading] = []
+    counters: list[CounterReading] = []
     whole: set[str] = set()
     for kind, builder, slot, named in (("gpu", gpus, "pci", _GPU), ("nvme", nvmes, "name", ()), ("port", ports, "name", _PORT)):
         value = build_fact(BY_BUILDER[builder], captures)
@@ -89,14 +89,14 @@ def readings(recording: Recording) -> Readings:
                 components.append(Component(kind, at, serial, subject.name))
             else:
                 whole.discard(kind)
-            counters += [Reading(at, name, float(number)) for name in named if type(number := reading(subject, name)) is int]
+            counters += [CounterReading(at, name, float(number)) for name in named if type(number := reading(subject, name)) is int]
     chassis = build_fact(BY_BUILDER[firmware], captures)
     if isinstance(chassis, Firmware) and (serial := next(_serials(chassis), None)) is not None:
         components.append(Component("chassis", "chassis", serial, "chassis"))
         whole.add("chassis")
     boot = recording.host.boot_id if recording.host is not None else ""
-    return Readings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64),
-                    shown(recording, captures), hardware_of(recording, captures), installation(captures))
+    return NodeReadings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64),
+                        shown(recording, captures), hardware_of(recording, captures), installation(captures))
 
 
 def _slot(text: str) -> str:

@@ -1,7 +1,8 @@
 """A person's word that something was repaired: it ends what kernel logs reported of it, and is what clean snapshots are counted from.
 
 Each word is one line of the ledger. What it is of is written down with the number of each newest report: what is reported after that is
-not covered, and a line that stands in the log of the same boot since before accuses nobody (`healthcheck.kernellog.carried.Word`).
+not covered, and a line that stands in the log of the same boot since before accuses nobody
+(`healthcheck.kernellog.carried.RepairStatement`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from healthcheck.kernellog.carried import Word
+from healthcheck.kernellog.carried import RepairStatement
 from healthcheck.model.outcome import Status
 from healthcheck.store import ledger
 from healthcheck.store.file import NAME, Store, opened
-from healthcheck.store.history import Seat, seats
+from healthcheck.store.history import ComponentLocation, seats
 from inventory.errors import StoreError
 
 ACTION = "repaired"
@@ -53,10 +54,10 @@ def logged(store: Store, node: str) -> list[Logged]:
         "ORDER BY problem.id", node, Status.FAIL.value)]
 
 
-class Component:
+class RepairTarget:
     """What a person names: a subject as muster shows it, a serial number, a PCI address, a slot, a GPU's number, or `all`."""
 
-    def __init__(self, text: str, parts: Sequence[Seat]) -> None:
+    def __init__(self, text: str, parts: Sequence[ComponentLocation]) -> None:
         """`parts` are what sits and sat in the node."""
         self._all = text.strip().lower() == ALL
         wanted = {text.strip().lower()}
@@ -78,7 +79,7 @@ class Component:
 
 def meant(store: Store, node: str, component: str) -> tuple[list[Logged], bool]:
     """What the word ends on this node, and whether the node has such a component or reported one at all."""
-    named = Component(component, seats(store, [node], 0))
+    named = RepairTarget(component, seats(store, [node], 0))
     found = [one for one in logged(store, node) if named.covers(one.subject, one.serial)]
     other = store.rows("SELECT subject, coalesce(serial, '') FROM problem JOIN node ON node.id = problem.node "
                        "LEFT JOIN component ON component.id = component WHERE name = ?", node)
@@ -94,9 +95,9 @@ def say(db: sqlite3.Connection, node: str, component: str, found: Sequence[Logge
     return line
 
 
-def words(store: Store, nodes: Collection[str] | None = None) -> dict[str, tuple[Word, ...]]:
+def words(store: Store, nodes: Collection[str] | None = None) -> dict[str, tuple[RepairStatement, ...]]:
     """By node what people said was repaired, for those who judge its kernel log."""
-    found: dict[str, list[Word]] = defaultdict(list)
+    found: dict[str, list[RepairStatement]] = defaultdict(list)
     said = store.rows("SELECT node, why, evidence FROM ledger WHERE action = ? AND outcome IS NOT NULL ORDER BY id", ACTION)
     for node, why, evidence in said:
         if nodes is None or node in nodes:
@@ -104,7 +105,7 @@ def words(store: Store, nodes: Collection[str] | None = None) -> dict[str, tuple
     return {node: tuple(heard[-_NEWEST:]) for node, heard in found.items()}
 
 
-def words_in(folder: Path, nodes: Collection[str] | None = None) -> Mapping[str, tuple[Word, ...]]:
+def words_in(folder: Path, nodes: Collection[str] | None = None) -> Mapping[str, tuple[RepairStatement, ...]]:
     """The same of the store in a state folder; none where there is no store that can be read: then what was repaired accuses on."""
     if not (folder / NAME).exists():
         return {}
@@ -123,13 +124,13 @@ def word_of(store: Store, node: str, evidence: str) -> frozenset[str]:
         return frozenset()
     if component.strip().lower() == ALL:
         return frozenset()
-    named = Component(component, seats(store, [node], 0))
+    named = RepairTarget(component, seats(store, [node], 0))
     reported = store.rows("SELECT DISTINCT subject, coalesce(serial, '') FROM problem JOIN node ON node.id = problem.node "
                           "LEFT JOIN component ON component.id = component WHERE name = ?", node)
     return frozenset({component, *(word for row in reported if named.covers(*row) for word in row if word)})
 
 
-def _words(evidence: str, why: str) -> list[Word]:
+def _words(evidence: str, why: str) -> list[RepairStatement]:
     try:
         listed: Any = json.loads(evidence)["found"]
         subjects: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
@@ -138,10 +139,10 @@ def _words(evidence: str, why: str) -> list[Word]:
                 subjects[boot][rule, subject] = sequence
     except (ValueError, KeyError, TypeError):
         return []
-    return [Word(boot, of, why) for boot, of in subjects.items()]
+    return [RepairStatement(boot, of, why) for boot, of in subjects.items()]
 
 
-def _names(part: Seat, wanted: Collection[str]) -> bool:
+def _names(part: ComponentLocation, wanted: Collection[str]) -> bool:
     if part.slot.lower() in wanted or part.serial.lower() in wanted:
         return True
     there = _place(part.slot.lower())

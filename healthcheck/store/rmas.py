@@ -9,14 +9,14 @@ from enum import Enum
 
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
-from healthcheck.store.history import Seat
+from healthcheck.store.history import ComponentLocation
 
 CHASSIS = "chassis"     # the kind of a whole node; its slot is empty here, and this in a seat
 _SAME = "same"
 _OTHER = "exchanged"
 
 
-class State(Enum):
+class RmaState(Enum):
     """How far an RMA is; each step follows the one before."""
 
     OPEN = "open"
@@ -43,11 +43,11 @@ class Rma:
     outcome: str | None
 
     @property
-    def state(self) -> State:
+    def state(self) -> RmaState:
         """How far it is."""
         if self.returned is not None:
-            return State.RETURNED
-        return State.OPEN if self.shipped is None else State.SHIPPED
+            return RmaState.RETURNED
+        return RmaState.OPEN if self.shipped is None else RmaState.SHIPPED
 
     @property
     def part(self) -> str:
@@ -127,17 +127,17 @@ def rmas(store: Store, nodes: Collection[str] | None = None) -> list[Rma]:
     return [rma for rma in found if nodes is None or rma.node in nodes]
 
 
-def seen_since(store: Store, rma: Rma) -> list[Seat]:
+def seen_since(store: Store, rma: Rma) -> list[ComponentLocation]:
     """What looks since its return have found: in its slot, and of the part itself wherever it sits; the newest last."""
     if rma.returned is None:
         return []
-    return [Seat(**dict(row)) for row in store.rows(
+    return [ComponentLocation(**dict(row)) for row in store.rows(
         "SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
         "JOIN component ON component.id = component WHERE seen > ? AND ((name = ? AND slot = ?) OR (kind = ? AND serial = ?)) "
         "ORDER BY seen, began", rma.returned, rma.node, rma.slot or CHASSIS, rma.kind, rma.serial)]
 
 
-def alarm(rma: Rma, seats: Collection[Seat]) -> str:
+def alarm(rma: Rma, seats: Collection[ComponentLocation]) -> str:
     """What is not as it was said to be with a part that is back, empty where nothing is known to be; `seats` as of `seen_since`."""
     if rma.returned is None or not rma.serial:
         return ""

@@ -14,7 +14,7 @@ OVERDUE_S = 3600.0
 
 
 @dataclass(frozen=True)
-class Run:
+class TriageRun:
     """One run; `finished` is None while it is at work, or was killed. `host` and `holder` are its machine and its process
     (`provisioning.lease.holder`). Times are epoch seconds.
     """
@@ -48,16 +48,16 @@ def finish(store: Store, number: int, outcome: str, now: float) -> None:
         db.execute("UPDATE triage_run SET finished = ?, outcome = ? WHERE id = ? AND finished IS NULL", (now, clean(outcome, 300), number))
 
 
-def unfinished(store: Store) -> list[Run]:
+def unfinished(store: Store) -> list[TriageRun]:
     """Runs of which nobody knows the end, the oldest first."""
-    return [Run(**dict(row)) for row in store.rows("SELECT * FROM triage_run WHERE finished IS NULL ORDER BY id")]
+    return [TriageRun(**dict(row)) for row in store.rows("SELECT * FROM triage_run WHERE finished IS NULL ORDER BY id")]
 
 
-def last(store: Store) -> Run | None:
+def last(store: Store) -> TriageRun | None:
     """The newest run that said itself how it ended; None where there was none."""
     rows = store.rows("SELECT * FROM triage_run WHERE finished IS NOT NULL AND outcome NOT LIKE ? ORDER BY finished DESC, id DESC LIMIT 1",
                       f"{SILENT}%")
-    return Run(**dict(rows[0])) if rows else None
+    return TriageRun(**dict(rows[0])) if rows else None
 
 
 def overdue(store: Store, now: float) -> str:

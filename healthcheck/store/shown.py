@@ -49,7 +49,7 @@ class PortShown:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Telemetry:
     """Of one look at one node. `probes` are (id, outcome, seconds); `xids` are (seconds since boot, number), None where the kernel's log
     was not read."""
 
@@ -62,7 +62,7 @@ class Shown:
     xids: tuple[tuple[float, int], ...] | None = None
 
 
-NOTHING = Shown()
+NOTHING = Telemetry()
 
 # Counters of a GPU that the store adds up to counters of its node, each a sum of readings (nvml.h).
 COUNTED: dict[str, tuple[str, ...]] = {
@@ -71,11 +71,11 @@ COUNTED: dict[str, tuple[str, ...]] = {
 }
 
 
-def shown(recording: Recording, captures: Captures) -> Shown:
+def shown(recording: Recording, captures: Captures) -> Telemetry:
     """What a reached node's recording shows; what could not be read is left out."""
     software = build_fact(BY_BUILDER[versions], captures)
     known = software if isinstance(software, Versions) else None
-    return Shown(
+    return Telemetry(
         tuple((name, capture.outcome.value, round(capture.seconds, 3)) for name, capture in sorted(recording.captures.items())),
         tuple(_gpu(gpu) for gpu in _several(captures, gpus) if _text(reading(gpu, "pci")))[:MOST_DEVICES],
         tuple(PortShown(_text(port.name.partition(" ")[0]), _text(reading(port, "pci")),

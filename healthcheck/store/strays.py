@@ -9,7 +9,7 @@ from enum import Enum
 from healthcheck.store.file import Store
 
 
-class Kind(Enum):
+class StrayKind(Enum):
     """What a stray is."""
 
     PERSON = "person"       # our mark, with a person's words, or given by another user than it was
@@ -22,7 +22,7 @@ class Stray:
     """What stands on one node: the mark, and the words beside it or instead of ours."""
 
     node: str
-    kind: Kind
+    kind: StrayKind
     mark: str
     words: str
 
@@ -37,4 +37,5 @@ def keep(store: Store, backend: str, nodes: Collection[str], found: Collection[S
 
 def strays(store: Store) -> list[Stray]:
     """All that the newest snapshots showed."""
-    return [Stray(row[0], Kind(row[1]), row[2], row[3]) for row in store.rows("SELECT node, kind, mark, words FROM stray ORDER BY node")]
+    return [Stray(row[0], StrayKind(row[1]), row[2], row[3])
+            for row in store.rows("SELECT node, kind, mark, words FROM stray ORDER BY node")]

@@ -18,14 +18,14 @@ from healthcheck.store.accused import exchanged
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import write_hardware, write_machine
 from healthcheck.store.logproof import Reported, number, proven
-from healthcheck.store.readings import Readings
+from healthcheck.store.readings import NodeReadings
 from healthcheck.store.versions import Version
 from inventory.text import clean
 from inventory.transport.base import NOT_ITS_FAULT
 
 # A problem of the node itself, in a sweep that could not judge it, has no rule.
 UNREACHED = ""
-_NOTHING: Mapping[str, Readings] = {}
+_NOTHING: Mapping[str, NodeReadings] = {}
 _NOT_ASKED = "not asked"
 _NOT_ITS_FAULT = frozenset(stage.value for stage in NOT_ITS_FAULT)
 _LOOKS_KEPT = 4             # of a node under a profile: what requalification looks back on
@@ -37,7 +37,7 @@ _DROPPED = ("disabled in ", "the SKU ", "there are no ")
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweepRecord:
     """What is stored of a sweep as a whole. Times are epoch seconds. `selected`: not all rules were judged, by --only or --skip. `versions`
     are what it was judged by, `who` ran it."""
 
@@ -53,7 +53,7 @@ class Sweep:
 
 
 def record(
-    store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: Mapping[str, Readings] = _NOTHING,
+    store: Store, sweep: SweepRecord, reports: Iterable[NodeReport], readings: Mapping[str, NodeReadings] = _NOTHING,
 ) -> tuple[NodeReport, ...]:
     """Stores a sweep and gives its reports by what the store knows beside: a rule by which a kernel log reported what nothing has proven to
     have ended fails, though this sweep did not see it. Raises StoreError, and stores nothing of it.
@@ -91,7 +91,7 @@ def record(
     return tuple(known.get(report.node, report) for report in reports)
 
 
-def _versions(db: sqlite3.Connection, sweep: Sweep, kept: list[NodeReport], readings: Mapping[str, Readings]) -> None:
+def _versions(db: sqlite3.Connection, sweep: SweepRecord, kept: list[NodeReport], readings: Mapping[str, NodeReadings]) -> None:
     """What it was judged by, of rules those that it judged; and which nodes run another driver, kernel or firmware than before."""
     if sweep.versions:
         rules = {one.name for one in sweep.versions if one.kind == "rule"}
@@ -104,7 +104,7 @@ def _versions(db: sqlite3.Connection, sweep: Sweep, kept: list[NodeReport], read
                              and (seen := readings[report.node].shown) is not None), sweep.who, sweep.started)
 
 
-def _alike(readings: Mapping[str, Readings]) -> set[tuple[str, str]]:
+def _alike(readings: Mapping[str, NodeReadings]) -> set[tuple[str, str]]:
     """Serial numbers that several places show in one sweep, such as a maker's placeholder: nothing can be followed by them."""
     shown = Counter((part.kind, part.serial) for seen in readings.values() for part in seen.components)
     return {key for key, places in shown.items() if places > 1}
@@ -260,7 +260,7 @@ class _Writer:
                     (*problem.told, of_log, self._now, self._now, node, *key, component))
         return alive
 
-    def seats(self, node: int, seen: Readings, alike: Collection[tuple[str, str]] = ()) -> dict[str, int]:
+    def seats(self, node: int, seen: NodeReadings, alike: Collection[tuple[str, str]] = ()) -> dict[str, int]:
         """Where components sit now, and their counters; gives the components by the names that findings call them by.
 
         `alike` are numbers that tell nothing apart.
@@ -294,7 +294,7 @@ class _Writer:
                              "ON CONFLICT DO UPDATE SET seen = excluded.seen", (node, seen.boot, self._now, self._now))
         return named
 
-    def _counters(self, node: int, seen: Readings) -> None:
+    def _counters(self, node: int, seen: NodeReadings) -> None:
         newest = {(row[0], row[1]): row[2] for row in self._db.execute(
             "SELECT slot, name, value, max(time) FROM counter WHERE node = ? GROUP BY slot, name", (node,))}
         self._db.executemany(

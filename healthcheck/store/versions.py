@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from healthcheck.store.file import Store
 from healthcheck.store.newest import firmware
-from healthcheck.store.shown import Shown
+from healthcheck.store.shown import Telemetry
 
 # What nodes run, by kind: noted where it changed, and for no node before.
 OF_NODES = ("driver", "kernel", "firmware")
@@ -27,7 +27,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Held:
+class VersionSpan:
     """A version that held from the first sweep with it to the first with another, None where it holds; `before` is the last sweep with the
     one before it, None where there was none."""
 
@@ -57,7 +57,7 @@ def note(db: sqlite3.Connection, versions: Iterable[Version], who: str, now: flo
             _begin(db, one, who, now, now)
 
 
-def note_nodes(db: sqlite3.Connection, shown: Iterable[tuple[str, Shown]], who: str, now: float) -> None:
+def note_nodes(db: sqlite3.Connection, shown: Iterable[tuple[str, Telemetry]], who: str, now: float) -> None:
     """Writes down, inside a transaction and before the newest looks are written over, which nodes run another version than they did."""
     before = {row[0]: tuple(row[1:]) for row in db.execute(
         "SELECT name, time, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node "
@@ -75,14 +75,14 @@ def note_nodes(db: sqlite3.Connection, shown: Iterable[tuple[str, Shown]], who: 
                 _begin(db, Version(kind, node, is_now), who, now, now)
 
 
-def history(store: Store, since: float) -> list[Held]:
+def history(store: Store, since: float) -> list[VersionSpan]:
     """What began since, where it had another form before, or was not there when others of its kind were already; by kind, name and time."""
     rows = store.rows(
         "SELECT kind, name, digest, began, before, after FROM (SELECT id, kind, name, digest, began, "
         "lag(seen) OVER (PARTITION BY kind, name ORDER BY id) AS before, lead(began) OVER (PARTITION BY kind, name ORDER BY id) AS after, "
         "min(began) OVER (PARTITION BY kind) AS first FROM version) "
         "WHERE began >= ? AND (before IS NOT NULL OR began > first) ORDER BY kind, name, id", since)
-    return [Held(*row) for row in rows]
+    return [VersionSpan(*row) for row in rows]
 
 
 def _begin(db: sqlite3.Connection, one: Version, who: str, began: float, seen: float) -> None:

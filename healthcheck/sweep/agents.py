@@ -15,13 +15,13 @@ from typing import Any
 
 from healthcheck.collector.reply import decode, within
 from healthcheck.model.places import RECORDING, SCHEMA, STATE
-from healthcheck.model.probes import MIB, Kind, Probe, ProbeSet
+from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import FileCapture, Host, Outcome, Recording, RecordingError, from_json
 from inventory.text import clean
 from inventory.transport.base import Failure, Reply, Stage
 
 PATH = f"{STATE}/{RECORDING}"
-PROBE = Probe("muster.agent", Kind.FILES, paths=(PATH,), seconds=10.0, each_s=8.0, limit=4 * MIB, root=True)
+PROBE = Probe("muster.agent", ProbeKind.FILES, paths=(PATH,), seconds=10.0, each_s=8.0, limit=4 * MIB, root=True)
 MOST = 32 * MIB             # bytes, decompressed
 CLOCK_S = 60.0              # by which a node's clock may differ from ours, the way here included
 _FUTURE_S = 2.0             # a clock that is being disciplined goes back a little

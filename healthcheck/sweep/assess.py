@@ -29,7 +29,7 @@ from healthcheck.judge.judge import result as result_of
 from healthcheck.judge.leftout import LeftOut, addresses, left_out, noted
 from healthcheck.judge.nodefacts import Facts, NodeFacts
 from healthcheck.judge.nodereport import reason_of, unreached
-from healthcheck.judge.view import View
+from healthcheck.judge.view import ProfileRules
 from healthcheck.kernellog.carried import NOTHING
 from healthcheck.kernellog.judged import resting, without
 from healthcheck.kernellog.model import Scope
@@ -106,7 +106,7 @@ class Assessment:
             KernelCatalogue("catalogue", self._kernel.catalogue) if self._kernel is not None
             else Unmeasured("no rules folder holds a catalogue of kernel lines", Origin.MUSTER))
         self._baselines: dict[tuple[Scope, str], KernelBaseline] = {}       # which are found among all in the rules' folders
-        self._views = {name: View.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
+        self._views = {name: ProfileRules.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
 
     @property
     def previous_facts(self) -> bool:
@@ -181,7 +181,7 @@ class Assessment:
         waiting.facts = NodeFacts({name: facts[name] for name in kept if name in facts}, before)
         return waiting
 
-    def _read_log(self, waiting: JudgedNode, facts: Facts, view: View, host: Host | None) -> LogView | None:
+    def _read_log(self, waiting: JudgedNode, facts: Facts, view: ProfileRules, host: Host | None) -> LogView | None:
         """What the log's findings rest on, and what of the log was judged; what a person said was repaired is no finding any more."""
         log, part = _of(facts.get("kernel_log"))
         if not isinstance(log, KernelLog) or host is None:

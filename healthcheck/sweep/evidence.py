@@ -28,7 +28,7 @@ from healthcheck.facts.base import FACTS, Captures, build_fact, why
 from healthcheck.facts.host import Versions
 from healthcheck.facts.kernel import LOG
 from healthcheck.facts.values import reading
-from healthcheck.model.probes import MIB, Effect, Kind, Probe, ProbeSet
+from healthcheck.model.probes import MIB, Effect, Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Capture, Host, Outcome, Recording
 from healthcheck.ruleset import plugins
 from inventory.model import Node, Privilege
@@ -84,7 +84,7 @@ class BugReport:
 def bug_report_probe(*, safe: bool = False, limit_s: int = LIMIT_S, limit: int = LIMIT_BYTES) -> Probe:
     """How it is run: on demand only, so it belongs to no fact and no rule can ask for it."""
     words = ("sh", "-c", _SCRIPT, COMMAND, str(limit_s), str(limit), *(("--safe-mode",) if safe else ()))
-    return Probe("evidence.bug_report", Kind.COMMAND, argv=words, seconds=limit_s + _GRACE_S, limit=limit // 2 * 3 + 4096)
+    return Probe("evidence.bug_report", ProbeKind.COMMAND, argv=words, seconds=limit_s + _GRACE_S, limit=limit // 2 * 3 + 4096)
 
 
 def why_not(node: Node, host: Host) -> str:

@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from healthcheck.model.lease import Granted
-from healthcheck.sweep.sweep import Plan
+from healthcheck.sweep.sweep import SweepPlan
 from inventory.transport.base import Transport
 
 
-class Leases(Protocol):
+class LeaseSource(Protocol):
     """Takes leases of a plan's nodes for one sweep, and gives them back (`provisioning.lease.check`)."""
 
-    def __call__(self, plan: Plan, transport: Transport) -> AbstractContextManager[Granted]: ...
+    def __call__(self, plan: SweepPlan, transport: Transport) -> AbstractContextManager[Granted]: ...

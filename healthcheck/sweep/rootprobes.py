@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from healthcheck.facts.base import FACTS
-from healthcheck.model.probes import Effect, Kind, Probe, ProbeSet
+from healthcheck.model.probes import Effect, Probe, ProbeKind, ProbeSet
 from healthcheck.ruleset import plugins
 from healthcheck.sweep.agents import PROBE
 
@@ -15,5 +15,5 @@ def root_probes() -> tuple[Probe, ...]:
     """
     plugins.load()
     known = {PROBE.id: PROBE} | {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides)}
-    rooted = [probe for probe in known.values() if probe.root and probe.kind is not Kind.NVML and probe.effect is Effect.PASSIVE]
+    rooted = [probe for probe in known.values() if probe.root and probe.kind is not ProbeKind.NVML and probe.effect is Effect.PASSIVE]
     return ProbeSet.of(rooted).probes

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Manifest:
+class SweepManifest:
     """What replay needs besides the recordings. Times are UTC, as text (ISO 8601 with Z).
 
     `withheld` says by node why nothing disruptive was measured there, or not under a lease that stood to the end.
@@ -68,13 +68,13 @@ class Saver:
         if previous is not None:
             write_whole(self._folder / "previous" / f"{recording.node}.json", encode(trimmed(previous)))
 
-    def finish(self, manifest: Manifest) -> None:
+    def finish(self, manifest: SweepManifest) -> None:
         """Makes the folder a saved sweep."""
         text = json.dumps(_manifest_to_json(manifest), indent=1)
         write_whole(self._folder / "manifest.json", text.encode() + b"\n")
 
 
-def load_manifest(folder: Path) -> Manifest:
+def load_manifest(folder: Path) -> SweepManifest:
     """What a folder written by --save, or a file of one recording, says of its sweep; raises UsageError, in one line, for anything else."""
     if folder.is_file():
         return _manifest_of_one(folder)
@@ -88,14 +88,14 @@ def load_manifest(folder: Path) -> Manifest:
         raise UsageError(f"{path}: not a manifest of {SCHEMA} ({type(error).__name__}: {error})") from None
 
 
-def asked(manifest: Manifest) -> frozenset[str]:
+def asked(manifest: SweepManifest) -> frozenset[str]:
     """The ids of the probes that the sweep sent, as far as its manifest says."""
     probes = manifest.probes.get("probes") if isinstance(manifest.probes, Mapping) else None
     ids = [probe.get("id") for probe in probes if isinstance(probe, dict)] if isinstance(probes, list) else []
     return frozenset(name for name in ids if isinstance(name, str))
 
 
-def recorded(folder: Path, manifest: Manifest) -> Iterator[str]:
+def recorded(folder: Path, manifest: SweepManifest) -> Iterator[str]:
     """The nodes that the sweep has a snapshot of, in the manifest's order. Raises UsageError where one is missing of a sweep that ended."""
     for node in manifest.nodes:
         if folder.is_file() or (folder / "nodes" / f"{node.name}.json").is_file():
@@ -112,12 +112,12 @@ def snapshots(folder: Path, node: str) -> tuple[Recording, Recording | None]:
     return (_recording(folder / "nodes" / f"{node}.json", node), _recording(previous, node) if previous.is_file() else None)
 
 
-def recordings(folder: Path, manifest: Manifest) -> Iterator[tuple[Recording, Recording | None]]:
+def recordings(folder: Path, manifest: SweepManifest) -> Iterator[tuple[Recording, Recording | None]]:
     """Each node's snapshot with the earlier one, in the manifest's order; nodes that had not finished are left out."""
     return (snapshots(folder, node) for node in recorded(folder, manifest))
 
 
-def one(recording: Recording, previous: Recording | None, manifest: Manifest, *, muster: str, scrubbed: bool) -> bytes:
+def one(recording: Recording, previous: Recording | None, manifest: SweepManifest, *, muster: str, scrubbed: bool) -> bytes:
     """The one file of a look at one node; `muster` is the version that wrote it, `scrubbed` whether names were replaced."""
     document = to_json(recording)
     document["look"] = {
@@ -127,7 +127,7 @@ def one(recording: Recording, previous: Recording | None, manifest: Manifest, *,
     return json.dumps(document, indent=1).encode() + b"\n"
 
 
-def _manifest_of_one(path: Path) -> Manifest:
+def _manifest_of_one(path: Path) -> SweepManifest:
     document = _read(path)
     recording = _as_recording(path, document)
     try:
@@ -141,7 +141,7 @@ def _manifest_of_one(path: Path) -> Manifest:
         time = timestamp(recording.received)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
         raise UsageError(f"{path}: not a look at one node ({type(error).__name__}: {short(error)})") from None
-    return Manifest(time, time, False, "one recording", (Node(name=recording.node),), None, (), (), "", {})
+    return SweepManifest(time, time, False, "one recording", (Node(name=recording.node),), None, (), (), "", {})
 
 
 def _previous_of_one(path: Path) -> Recording | None:
@@ -186,7 +186,7 @@ def timestamp(seconds: float) -> str:
     return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _manifest_to_json(manifest: Manifest) -> dict[str, Any]:
+def _manifest_to_json(manifest: SweepManifest) -> dict[str, Any]:
     return {
         "schema": SCHEMA, "started": manifest.started, "finished": manifest.finished, "partial": manifest.partial,
         "only": list(manifest.only), "skip": list(manifest.skip), "sku": manifest.default_sku,
@@ -196,11 +196,11 @@ def _manifest_to_json(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _manifest_from_json(document: Any) -> Manifest:
+def _manifest_from_json(document: Any) -> SweepManifest:
     if document["schema"] != SCHEMA:
         raise ValueError(f"schema is {document['schema']!r}")
     inventory = document["inventory"]
-    return Manifest(
+    return SweepManifest(
         started=_text(document["started"]), finished=_text(document["finished"]), partial=bool(document["partial"]),
         source=_text(inventory["source"]), nodes=tuple(_node_from_json(node) for node in inventory["nodes"]),
         default_sku=None if document["sku"] is None else _text(document["sku"]), only=_texts(document["only"]),

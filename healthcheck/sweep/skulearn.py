@@ -28,7 +28,7 @@ _QUANTITIES = ("memory_gib", "gpu_memory_gib", "nvlink_gigabytes")
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedNumber:
     """One number: its value (None: not to be judged), and in words how many nodes say so. Without `measured` none of them says anything."""
 
     value: Any
@@ -37,19 +37,19 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class SkuProposal:
     """A SKU in the making. `nodes` were learned from; `left_out` says why others were not; `parent` is the nearest known SKU."""
 
     nodes: tuple[str, ...]
     left_out: Mapping[str, str]
-    numbers: Mapping[str, Learned]
+    numbers: Mapping[str, LearnedNumber]
     empty: frozenset[str]
     ports: tuple[str, ...]
     ports_how: str
     parent: Sku | None
 
     @property
-    def differs(self) -> Mapping[str, Learned]:
+    def differs(self) -> Mapping[str, LearnedNumber]:
         """The numbers that were measured and are not as the parent has them; all where there is none."""
         if self.parent is None:
             return self.numbers
@@ -79,7 +79,7 @@ class Proposal:
         return () if known == frozenset(self.ports) else self.ports
 
 
-def propose(looks: Sequence[Recording], ruleset: Ruleset) -> Proposal:
+def propose(looks: Sequence[Recording], ruleset: Ruleset) -> SkuProposal:
     """Learns from looks at nodes of one kind; raises UsageError where none of them is sound: what is sick must not become the norm."""
     reports = _reports(looks, ruleset)
     left_out = {node: why for node, report in reports.items() if (why := _trouble(report))}
@@ -93,10 +93,10 @@ def propose(looks: Sequence[Recording], ruleset: Ruleset) -> Proposal:
     empty = frozenset(name for name in skus.EMPTY_FACTS if all(skus.emptiness(found)[name] for found in facts.values()))
     ports, how = _ports(facts.values())
     parent = _nearest(numbers, empty, ports, ruleset.skus.values())
-    return Proposal(tuple(facts), left_out, numbers, empty, ports, how, parent)
+    return SkuProposal(tuple(facts), left_out, numbers, empty, ports, how, parent)
 
 
-def as_yaml(proposal: Proposal, name: str, source: str) -> str:
+def as_yaml(proposal: SkuProposal, name: str, source: str) -> str:
     """The proposal as a file for a rules folder's `sku/`; how sure each number is stands beside it, for whoever is to approve it."""
     parent = proposal.parent
     lines = ["# Proposed by `muster sku learn`. Read it before you rely on it: what most nodes share may be a fault.", f"sku: {name}"]
@@ -118,7 +118,7 @@ def as_yaml(proposal: Proposal, name: str, source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def differences(proposal: Proposal) -> list[str]:
+def differences(proposal: SkuProposal) -> list[str]:
     """One line for each number that is not as the nearest SKU has it."""
     if proposal.parent is None:
         return []
@@ -156,21 +156,22 @@ def _facts(look: Recording) -> dict[str, Any]:
     return {name: build_fact(FACTS[name], captures) for name in names if name in FACTS}
 
 
-def _agree(name: str, said: Mapping[str, Any]) -> Learned:
+def _agree(name: str, said: Mapping[str, Any]) -> LearnedNumber:
     values = [value for value in said.values() if value is not None]
     unread = f", {len(said) - len(values)} not measured" if len(values) < len(said) else ""
     if not values:
-        return Learned(None, "not measured, so not judged", measured=False)
+        return LearnedNumber(None, "not measured, so not judged", measured=False)
     if name in skus.MEASURED and min(values) != max(values):
-        return Learned(median_low(values), f"the median of {len(values)} nodes, {_plain(min(values))} to {_plain(max(values))}{unread}")
+        return LearnedNumber(median_low(values),
+                             f"the median of {len(values)} nodes, {_plain(min(values))} to {_plain(max(values))}{unread}")
     value, number = Counter(values).most_common(1)[0]
     if number == len(values):
-        return Learned(value, (f"all {number} nodes" if number > 1 else "the one node") + unread)
+        return LearnedNumber(value, (f"all {number} nodes" if number > 1 else "the one node") + unread)
     others = sorted({_plain(other) for other in values if other != value})
     if 2 * number <= len(values):
-        return Learned(None, f"no majority of {len(values)} nodes, so not judged: {', '.join([_plain(value), *others][:4])}{unread}")
+        return LearnedNumber(None, f"no majority of {len(values)} nodes, so not judged: {', '.join([_plain(value), *others][:4])}{unread}")
     odd = [node for node, other in said.items() if other is not None and other != value]
-    return Learned(value, f"{number} of {len(values)} nodes, not {', '.join(odd[:3])} ({', '.join(others[:3])}){unread}")
+    return LearnedNumber(value, f"{number} of {len(values)} nodes, not {', '.join(odd[:3])} ({', '.join(others[:3])}){unread}")
 
 
 def _ports(facts: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
@@ -186,7 +187,7 @@ def _ports(facts: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
     return where, f"{number} of {len(seen)} nodes" if number < len(seen) else f"all {number} nodes" if number > 1 else "the one node"
 
 
-def _nearest(numbers: Mapping[str, Learned], empty: frozenset[str], ports: tuple[str, ...], known: Iterable[Sku]) -> Sku | None:
+def _nearest(numbers: Mapping[str, LearnedNumber], empty: frozenset[str], ports: tuple[str, ...], known: Iterable[Sku]) -> Sku | None:
     """The SKU with as many GPUs, and no other model of them, that has most in common; of equals the one that says least."""
 
     def likeness(sku: Sku) -> int:

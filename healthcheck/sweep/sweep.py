@@ -14,7 +14,7 @@ from types import MappingProxyType
 from healthcheck.collector import program, reply
 from healthcheck.collector.reply import within
 from healthcheck.facts.earlier import with_earlier, with_words
-from healthcheck.kernellog.carried import Word
+from healthcheck.kernellog.carried import RepairStatement
 from healthcheck.model.lease import Lease
 from healthcheck.model.probes import Effect, Probe, ProbeSet
 from healthcheck.model.progress import Progress
@@ -31,11 +31,11 @@ from inventory.transport.base import Limits, Transport
 
 # What the collector leaves for the way back, so that a node with a slow tool still answers before its deadline.
 _WAY_BACK_S = 5.0
-_NO_WORDS: Mapping[str, Sequence[Word]] = MappingProxyType({})
+_NO_WORDS: Mapping[str, Sequence[RepairStatement]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepResult:
     """A finished or interrupted sweep; times as in the documents. `troubles` are what could not be kept or saved, a line each."""
 
     assessed: Assessed
@@ -47,7 +47,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """What to sweep: nodes, rules (already selected), the SKU for nodes that name none, where the nodes are from, and the occasion.
 
     `profiles` are those of the occasion; each node's own holds beside them.
@@ -70,7 +70,7 @@ def limits(timeout_s: float | None, fanout: int) -> Limits:
     return replace(base, sweep_s=timeout_s, node_s=min(base.node_s, timeout_s), connect_s=min(base.connect_s, timeout_s))
 
 
-def leased_limits(plan: Plan, timeout_s: float | None, fanout: int) -> tuple[Limits, tuple[Probe, ...]]:
+def leased_limits(plan: SweepPlan, timeout_s: float | None, fanout: int) -> tuple[Limits, tuple[Probe, ...]]:
     """The limits of a sweep under a lease, and the disruptive probes that it sends: on a node one after the other, each its whole time.
 
     `timeout_s` bounds the sweep all the same; without it the bound is what the probes may take.
@@ -84,15 +84,16 @@ def leased_limits(plan: Plan, timeout_s: float | None, fanout: int) -> tuple[Lim
     return replace(base, node_s=node, sweep_s=turns * node + Limits.node_s), probes
 
 
-def _probe_set(plan: Plan, seconds: float, lease: Lease | None) -> ProbeSet:
+def _probe_set(plan: SweepPlan, seconds: float, lease: Lease | None) -> ProbeSet:
     return plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease, occasion=plan.profiles)
 
 
 def live(
-    plan: Plan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None, saver: saved.Saver | None = None,
+    plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None,
+    saver: saved.Saver | None = None,
     lease: Lease | None = None, told: Callable[[Recording], None] | None = None, agents: Agents | None = None,
-    words: Mapping[str, Sequence[Word]] = _NO_WORDS,
-) -> Outcome:
+    words: Mapping[str, Sequence[RepairStatement]] = _NO_WORDS,
+) -> SweepResult:
     """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has.
 
     Without a lease nothing disruptive is sent, nor to a node that the lease refuses; raises UsageError for one that says nothing of a
@@ -152,14 +153,14 @@ def live(
     begun, finished = saved.timestamp(started), saved.timestamp(ended)
     if saver is not None:
         try:
-            saver.finish(saved.Manifest(
+            saver.finish(saved.SweepManifest(
                 begun, finished, partial, plan.source, tuple(plan.nodes), plan.default_sku, plan.only, plan.skip,
                 plan.ruleset.digest, probe_set.to_json(), plan.profiles, withheld,
             ))
         except OSError as error:
             troubles["save"] = f"--save: the manifest could not be written, so nothing is saved: {error.strerror}"
     seconds = _seconds(begun, finished)
-    return Outcome(assessment.finish(_UNFINISHED, withheld), begun, finished, seconds, partial, tuple(troubles.values()))
+    return SweepResult(assessment.finish(_UNFINISHED, withheld), begun, finished, seconds, partial, tuple(troubles.values()))
 
 
 _UNFINISHED = "interrupted before this node had answered"
@@ -179,7 +180,7 @@ def _closing(replies: Iterator[object]) -> Iterator[None]:
 def replay(
     folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[str, ...], sku: str | None, profiles: tuple[str, ...] = (),
     jobs: int = 1,
-) -> tuple[Plan, Outcome]:
+) -> tuple[SweepPlan, SweepResult]:
     """Judges a saved sweep again, in so many processes. Selection, SKU and profiles are the saved ones unless others are given.
 
     Reads only; writes nothing.
@@ -196,7 +197,7 @@ def replay(
         ruleset.named(*manifest.profiles)
     except UsageError as error:
         raise UsageError(f"--replay {folder}: {error}") from None
-    plan = Plan(manifest.nodes, ruleset.select(only, skip), default, manifest.source, only, skip, profiles or manifest.profiles)
+    plan = SweepPlan(manifest.nodes, ruleset.select(only, skip), default, manifest.source, only, skip, profiles or manifest.profiles)
     assessment = Assessment(plan.nodes, plan.ruleset, default, saved.asked(manifest), plan.profiles)
     names = list(saved.recorded(folder, manifest))
     for judged in workers.shared(lambda node: assessment.judged(*saved.snapshots(folder, node)), names, jobs):
@@ -204,7 +205,8 @@ def replay(
             judged = assessment.failed(judged.item, f"the process that did it ended {judged.how}")
         assessment.take(judged)
     seconds = _seconds(manifest.started, manifest.finished)
-    return plan, Outcome(assessment.finish(_UNFINISHED, manifest.withheld), manifest.started, manifest.finished, seconds, manifest.partial)
+    return plan, SweepResult(assessment.finish(_UNFINISHED, manifest.withheld), manifest.started, manifest.finished, seconds,
+                             manifest.partial)
 
 
 def _seconds(started: str, finished: str) -> float:

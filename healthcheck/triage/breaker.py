@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from healthcheck.triage.correlate import named
-from healthcheck.triage.past import Fleet, Past
+from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.policy import PHYSICAL, BreakerPolicy
 from inventory.text import many
 
@@ -25,7 +25,7 @@ class Breaker:
     go by another number, free no room.
     """
 
-    def __init__(self, fleet: Fleet, policy: BreakerPolicy, as_one: int = 1) -> None:
+    def __init__(self, fleet: FleetHistory, policy: BreakerPolicy, as_one: int = 1) -> None:
         self._policy = policy
         self._serving = fleet.quiet.serving + sum(past.in_service for past in fleet.nodes)
         self.limit = min(policy.number, max(policy.least, int(policy.percent * self._serving / 100)))
@@ -48,7 +48,7 @@ class Breaker:
             self.is_open = False
             self.closes = f"there was room for {policy.close_hours:g} h"
 
-    def take(self, past: Past, *, reserve: bool, place: Place = NOWHERE) -> str:
+    def take(self, past: NodeHistory, *, reserve: bool, place: Place = NOWHERE) -> str:
         """Takes the room for one node's isolation, in the name of the incident at this place if any; or says why there is none, and opens
         where that is so for all."""
         place = _physical(place)
@@ -113,5 +113,5 @@ def _physical(place: Place) -> Place:
     return place if place[0] in PHYSICAL else NOWHERE
 
 
-def _domains(past: Past) -> Iterable[Place]:
+def _domains(past: NodeHistory) -> Iterable[Place]:
     return [(kind, name) for kind, names in past.domains.items() for name in names]

@@ -19,12 +19,12 @@ from healthcheck.model.faultkind import Of
 from healthcheck.model.problem import Problem
 from healthcheck.triage.faults import of
 from healthcheck.triage.likelihood import binomial, hypergeometric, odds
-from healthcheck.triage.past import Fleet, Past
+from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.policy import EXPLAINING, KINDS, MOMENT, PLACES, IncidentPolicy
 from healthcheck.triage.symptom import symptom
 from inventory.nodeset import natural
 
-__all__ = ["KINDS", "MOMENT", "PLACES", "Found", "Place", "correlate", "domains", "minute", "named"]
+__all__ = ["KINDS", "MOMENT", "PLACES", "Correlation", "Place", "correlate", "domains", "minute", "named"]
 
 # What has no place of its own: of those who have the symptom, most must share it; of a place, most must have the symptom.
 _WIDESPREAD = ("rail", *EXPLAINING)
@@ -39,7 +39,7 @@ Showing = Mapping[str, Mapping[str, tuple[Problem, ...]]]       # symptom -> nod
 
 
 @dataclass(frozen=True)
-class Found:
+class Correlation:
     """Nodes with one symptom, or several, that share a place. `inside` of a place are its nodes in service, `had` those in service with the
     symptom anywhere, of `fleet`; `likelihood`: chance does this once in so many. `besides` are places that explain it as well.
     """
@@ -55,14 +55,14 @@ class Found:
     besides: tuple[str, ...] = ()
 
 
-def domains(past: Past, problems: Iterable[Problem] = ()) -> set[Place]:
+def domains(past: NodeHistory, problems: Iterable[Problem] = ()) -> set[Place]:
     """The places of a node; where problems name ports whose leaf or rail is known, these and no other leaf or rail."""
     found = {(kind, name) for kind, names in past.domains.items() for name in names}
     found |= {(kind, version) for kind, version in past.versions.items() if version}
     return _of_ports(past, problems, found) if past.ports else found
 
 
-def _of_ports(past: Past, problems: Iterable[Problem], found: set[Place]) -> set[Place]:
+def _of_ports(past: NodeHistory, problems: Iterable[Problem], found: set[Place]) -> set[Place]:
     named_ports = {pci.lower() for problem in problems for pci in _PCI.findall(problem.subject)}
     if not named_ports:
         return found
@@ -72,14 +72,14 @@ def _of_ports(past: Past, problems: Iterable[Problem], found: set[Place]) -> set
     return found | {("rail", rail) for _, rail in planned if rail}
 
 
-def correlate(fleet: Fleet, showing: Showing, policy: IncidentPolicy) -> list[Found]:
+def correlate(fleet: FleetHistory, showing: Showing, policy: IncidentPolicy) -> list[Correlation]:
     """What is shared, the least likely first; places that several symptoms name are one, with all of these."""
     wide = {name: nodes for name, nodes in showing.items() if len(nodes) >= policy.at_least}
     if not wide or not policy.kinds:
         return []
     index = _Index(fleet, policy)
     found = [each for name in sorted(wide) for each in index.explain(name, wide[name], len(wide))]
-    together: dict[Place, Found] = {}
+    together: dict[Place, Correlation] = {}
     for one in sorted(found, key=lambda one: (-one.likelihood, one.symptoms)):
         if (first := together.get((one.kind, one.place))) is None:
             together[one.kind, one.place] = one
@@ -102,7 +102,7 @@ def minute(time: float) -> str:
 class _Index:
     """How many nodes of the fleet each place has."""
 
-    def __init__(self, fleet: Fleet, policy: IncidentPolicy) -> None:
+    def __init__(self, fleet: FleetHistory, policy: IncidentPolicy) -> None:
         self._policy = policy
         self._fleet = fleet
         self._past = {past.node: past for past in fleet.nodes if past.in_service}
@@ -122,7 +122,7 @@ class _Index:
                 len(self._rails) * ("rail" in kinds)
         return self._tried[kinds]
 
-    def explain(self, name: str, nodes: Mapping[str, tuple[Problem, ...]], symptoms: int) -> Iterable[Found]:
+    def explain(self, name: str, nodes: Mapping[str, tuple[Problem, ...]], symptoms: int) -> Iterable[Correlation]:
         """The places of one symptom, each for nodes that no earlier one explains."""
         where = {node: _of_ports(self._past[node], problems, self._of[node]) for node, problems in nodes.items()}
         one = next(iter(nodes.values()))[0]     # all that have this name are of one rule
@@ -139,7 +139,7 @@ class _Index:
 
     def _best(
         self, name: str, left: Collection[str], where: Mapping[str, set[Place]], symptoms: int, kinds: frozenset[str],
-    ) -> Found | None:
+    ) -> Correlation | None:
         members: dict[Place, list[str]] = defaultdict(list)
         for node in left:
             for place in where[node]:
@@ -168,9 +168,9 @@ class _Index:
         order, (kind, place_name), inside, once_in = ranked[0]
         besides = tuple(named(*place) for other, place, nodes, _ in ranked[1:4] if other[:2] == order[:2] and set(nodes) == set(inside))
         size = self._size[kind, place_name] if kind != "rail" else len(left)
-        return Found(kind, place_name, (name,), tuple(sorted(inside, key=natural)), size, len(left), self._serving, once_in, besides)
+        return Correlation(kind, place_name, (name,), tuple(sorted(inside, key=natural)), size, len(left), self._serving, once_in, besides)
 
-    def _moment(self, name: str, left: Mapping[str, tuple[Problem, ...]], symptoms: int) -> Iterable[Found]:
+    def _moment(self, name: str, left: Mapping[str, tuple[Problem, ...]], symptoms: int) -> Iterable[Correlation]:
         """The window in which most of them began, of nodes that had been seen without it; how often it begins otherwise is from history."""
         window = self._policy.window_minutes * 60
         began = sorted((min(problem.began for problem in problems), node) for node, problems in left.items())
@@ -188,5 +188,6 @@ class _Index:
         times = len(left) + sum(symptom(problem) == name for past in self._fleet.nodes for problem in past.over)
         once_in = odds(binomial(times, window / span, len(best)), times * symptoms)
         if once_in >= self._policy.likelihood:
-            yield Found(MOMENT, minute(best[0][0]), (name,), tuple(sorted((node for _, node in best), key=natural)), len(best), len(left),
-                        self._serving, once_in)
+            yield Correlation(MOMENT, minute(best[0][0]), (name,), tuple(sorted((node for _, node in best), key=natural)), len(best),
+                              len(left),
+                              self._serving, once_in)

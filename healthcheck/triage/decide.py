@@ -10,8 +10,8 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.verdict import INCIDENT, RMA, Fault, Incident, Verdict
 from healthcheck.triage.faults import faults, suspect_node
-from healthcheck.triage.past import Past, Repaired
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import NodeHistory, Repaired
+from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.requalify import requalified
 from healthcheck.triage.symptom import symptom
 
@@ -20,7 +20,8 @@ _REPAIRS = tuple(Repair)
 
 
 def decide(
-    past: Past, policy: Policy, now: float, excused: Collection[str] = (), incidents: Mapping[int, Incident] = MappingProxyType({}),
+    past: NodeHistory, policy: TriagePolicy, now: float, excused: Collection[str] = (),
+    incidents: Mapping[int, Incident] = MappingProxyType({}),
 ) -> Verdict | None:
     """The verdict on a node; None where there is nothing to say of it. `incidents` are those that are open, by their numbers."""
     if not (past.problems or past.over or past.cordons or past.away or past.verdict):
@@ -72,7 +73,7 @@ def decide(
     return Verdict(past.node, isolation, repair, first.owner, first.kind.id, reason(first), tuple(found), still, proven, unproven)
 
 
-def _shared(past: Past, fault: Fault, incidents: Mapping[int, Incident]) -> Incident | None:
+def _shared(past: NodeHistory, fault: Fault, incidents: Mapping[int, Incident]) -> Incident | None:
     """The open incident that isolates in its name and that a fault is of, if it is of one."""
     for one in past.shared:
         if one.ended is None and one.incident in incidents and incidents[one.incident].isolates \
@@ -81,7 +82,7 @@ def _shared(past: Past, fault: Fault, incidents: Mapping[int, Incident]) -> Inci
     return None
 
 
-def _of_incident(past: Past, incident: Incident, isolation: Isolation, found: Sequence[Fault]) -> Verdict:
+def _of_incident(past: NodeHistory, incident: Incident, isolation: Isolation, found: Sequence[Fault]) -> Verdict:
     """The verdict on a node that is kept from jobs in an incident's name: its owner mends it, and nobody the node."""
     kept = max(isolation, Isolation.NO_NEW_JOBS, key=_ISOLATIONS.index)
     return Verdict(past.node, kept, Repair.INSPECT, incident.owner, INCIDENT, f"incident {incident.id}: {incident.why}", tuple(found),

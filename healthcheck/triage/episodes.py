@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from healthcheck.model.problem import Problem
-from healthcheck.triage.policy import Climb, Flap, Repeat
+from healthcheck.triage.policy import Climb, Flap, RepeatPolicy
 
 _DAY = 86400.0
 
@@ -52,7 +52,7 @@ def flapping(problems: Sequence[Problem], flap: Flap, now: float) -> str:
     return f"it came {len(recent)} times in {flap.hours:g} h; it holds until it was away for {flap.calm_hours:g} h"
 
 
-def score(problems: Iterable[Problem], repeat: Repeat, now: float) -> tuple[float, int]:
+def score(problems: Iterable[Problem], repeat: RepeatPolicy, now: float) -> tuple[float, int]:
     """The repeat-offender score of these failures, and how many they are."""
     since = now - repeat.days * _DAY
     begun = [began for began, seen in episodes(problems, repeat.apart_hours * 3600) if seen >= since]

@@ -11,8 +11,8 @@ from healthcheck.model.outcome import Owner, Repair, Severity, Status
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Fault
 from healthcheck.triage.episodes import flapping, place, returns, score
-from healthcheck.triage.past import Past
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import NodeHistory
+from healthcheck.triage.policy import TriagePolicy
 
 _REPAIRS = tuple(Repair)
 _ISOLATIONS = tuple(Isolation)
@@ -30,7 +30,7 @@ def of(problem: Problem) -> Of | None:
     return Of.UNKNOWN if problem.rule else Of.UNREACHED
 
 
-def faults(past: Past, policy: Policy, now: float, excused: Collection[str] = ()) -> list[Fault]:
+def faults(past: NodeHistory, policy: TriagePolicy, now: float, excused: Collection[str] = ()) -> list[Fault]:
     """What is wrong with a node, from worst to least. `excused` are the rules whose UNKNOWN an incident answers for ("": unreached)."""
     accusing = [problem for problem in past.problems if of(problem) is not Of.FAIL or problem.rule not in past.excused]
     now_there = _grouped(accusing, policy, excused, waiting=policy.wedged)
@@ -46,7 +46,7 @@ def faults(past: Past, policy: Policy, now: float, excused: Collection[str] = ()
     return sorted(_driver_first(found), key=lambda fault: _rank(fault, policy))
 
 
-def _rank(fault: Fault, policy: Policy) -> tuple[int, int, int, float, str]:
+def _rank(fault: Fault, policy: TriagePolicy) -> tuple[int, int, int, float, str]:
     isolation, repair = fault.urgency
     return -isolation, policy.kinds.index(fault.kind), -repair, fault.began, fault.place
 
@@ -57,7 +57,7 @@ class _Group:
     problems: list[Problem]
 
 
-def _grouped(problems: Iterable[Problem], policy: Policy, excused: Collection[str], waiting: int = 0) -> dict[Key, _Group]:
+def _grouped(problems: Iterable[Problem], policy: TriagePolicy, excused: Collection[str], waiting: int = 0) -> dict[Key, _Group]:
     """Problems by kind and place; what is not measured counts after `waiting` sweeps."""
     groups: dict[Key, _Group] = {}
     for problem in sorted(problems, key=lambda problem: (problem.began, problem.rule, problem.subject)):
@@ -71,7 +71,7 @@ def _grouped(problems: Iterable[Problem], policy: Policy, excused: Collection[st
 
 
 def _fault(
-    key: Key, kind: FaultKind, here: Sequence[Problem], before: _Group | None, past: Past, policy: Policy, now: float,
+    key: Key, kind: FaultKind, here: Sequence[Problem], before: _Group | None, past: NodeHistory, policy: TriagePolicy, now: float,
 ) -> Fault:
     because: list[str] = []
     # What convicts nobody confirms nothing and asks for no repair, where other things do.
@@ -100,7 +100,7 @@ def _convicts(problem: Problem) -> bool:
     return problem.rule not in MERELY_NEW and problem.emitter != ""
 
 
-def _sure(kind: FaultKind, here: Sequence[Problem], history: Sequence[Problem], policy: Policy) -> bool:
+def _sure(kind: FaultKind, here: Sequence[Problem], history: Sequence[Problem], policy: TriagePolicy) -> bool:
     """Whether enough sweeps saw it; what was here within the flap window has been confirmed before."""
     if kind.of is not Of.FAIL or max(problem.sweeps for problem in here) >= kind.confirm:
         return True
@@ -118,7 +118,7 @@ def _component(where: str) -> bool:
 
 
 def _climbed(
-    repair: Repair, where: str, history: Sequence[Problem], past: Past, policy: Policy, now: float, because: list[str],
+    repair: Repair, where: str, history: Sequence[Problem], past: NodeHistory, policy: TriagePolicy, now: float, because: list[str],
 ) -> Repair:
     """The next rung where this one did not hold."""
     if repair not in (Repair.RESTART_SERVICE, Repair.RESET_GPU, Repair.REBOOT):
@@ -135,7 +135,7 @@ def _climbed(
     return repair
 
 
-def _repeated(repair: Repair, where: str, past: Past, policy: Policy, now: float, because: list[str]) -> Repair:
+def _repeated(repair: Repair, where: str, past: NodeHistory, policy: TriagePolicy, now: float, because: list[str]) -> Repair:
     """Repeat offenders leave the ladder: what fails again and again is not mended by another reboot."""
     failures = [problem for problem in (*past.problems, *past.over, *past.moved)
                 if isolates(problem, policy) and not past.in_incident(problem)]
@@ -154,14 +154,14 @@ def _repeated(repair: Repair, where: str, past: Past, policy: Policy, now: float
     return max(repair, worst, key=_REPAIRS.index)
 
 
-def accuses(problem: Problem, policy: Policy) -> bool:
+def accuses(problem: Problem, policy: TriagePolicy) -> bool:
     """Whether such a problem keeps jobs away from a node, or would if more sweeps saw it."""
     what = of(problem)
     kind = policy.kind(what, problem.rule, Severity(problem.severity)) if what is not None else None
     return kind is not None and kind.isolation is not Isolation.NONE and _convicts(problem)
 
 
-def isolates(problem: Problem, policy: Policy) -> bool:
+def isolates(problem: Problem, policy: TriagePolicy) -> bool:
     """Whether such a problem, by itself, keeps jobs away from a node."""
     what = of(problem)
     if what is None or what is Of.UNKNOWN:
@@ -187,7 +187,7 @@ def _driver_first(found: list[Fault]) -> list[Fault]:
     return result
 
 
-def suspect_node(past: Past, policy: Policy, now: float) -> str:
+def suspect_node(past: NodeHistory, policy: TriagePolicy, now: float) -> str:
     """Why the node itself is suspect where several of its components repeat; empty where they do not."""
     failures = [problem for problem in past.problems + past.over
                 if problem.began >= past.chassis_since and isolates(problem, policy) and not past.in_incident(problem)]

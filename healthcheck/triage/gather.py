@@ -13,19 +13,31 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA
-from healthcheck.store.cordons import State
+from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import new_since
 from healthcheck.store.incidents import incidents, next_number
 from healthcheck.store.leases import leased_nodes
-from healthcheck.store.marks import Mark
+from healthcheck.store.marks import CordonMark
 from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import alarms, rmas
 from healthcheck.store.verdicts import UNDER
-from healthcheck.store.versions import OF_NODES, Held, history
+from healthcheck.store.versions import OF_NODES, VersionSpan, history
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.past import REPAIRED, RETURNED, Anew, Change, Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import (
+    REPAIRED,
+    RETURNED,
+    Anew,
+    FleetHistory,
+    Isolated,
+    NodeHistory,
+    OpenCordon,
+    OpenVerdict,
+    Repaired,
+    RequalifySnapshot,
+    VersionChange,
+)
+from healthcheck.triage.policy import TriagePolicy
 from inventory.model import Node
 
 _DAY = 86400.0
@@ -42,7 +54,7 @@ _DONE = ("done", "rebooted")
 _NONE_MEASURED: frozenset[str] = frozenset()
 
 Silenced = Callable[[Problem], bool]
-Lost = Callable[[str, str, Mark], str]
+Lost = Callable[[str, str, CordonMark], str]
 Others = Callable[[str], str]
 
 
@@ -58,14 +70,14 @@ def _nobody(node: str) -> str:
     return ""
 
 
-def _held(node: str, backend: str, mark: Mark) -> str:
+def _held(node: str, backend: str, mark: CordonMark) -> str:
     return ""
 
 
 def gather(
-    store: Store, nodes: Iterable[Node], policy: Policy, now: float, *, silenced: Silenced = _never, lost: Lost = _held,
+    store: Store, nodes: Iterable[Node], policy: TriagePolicy, now: float, *, silenced: Silenced = _never, lost: Lost = _held,
     others: Others = _nobody,
-) -> Fleet:
+) -> FleetHistory:
     """The fleet as the store knows it at `now`; raises StoreError.
 
     `silenced` says of a problem whether a person wants to hear of it. `lost(node, backend, mark)` says who holds the node instead where
@@ -79,7 +91,7 @@ def gather(
     closed = store.rows("SELECT coalesce(max(seen), 0) FROM breaker WHERE who IS NOT NULL")[0][0]
     # What was cut short, and found undone later, may have been done and undone: it takes room.
     opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
-    return Fleet(
+    return FleetHistory(
         now, tuple(there.past(node, others(node.name)) for node in nodes),
         tuple(Isolated(node, began, incident, where(place)) for node, began, incident, place in store.rows(
             "SELECT cordon.node, began, coalesce(incident, 0), place FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL "
@@ -104,7 +116,7 @@ def _remembered(store: Store, now: float, since: float) -> float:
 class _Memory:
     """What the store holds of all nodes, by node."""
 
-    def __init__(self, store: Store, policy: Policy, now: float, since: float, silenced: Silenced, lost: Lost) -> None:
+    def __init__(self, store: Store, policy: TriagePolicy, now: float, since: float, silenced: Silenced, lost: Lost) -> None:
         self._silences = silenced
         self._new_since = new_since(store)
         self._problems: dict[str, list[Problem]] = defaultdict(list)
@@ -128,13 +140,13 @@ class _Memory:
             "SELECT name, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node "
             "WHERE driver || kernel || firmware != ''")}
         self.changes = changes(store, since, now)
-        self._changed: dict[str, list[Change]] = defaultdict(list)
+        self._changed: dict[str, list[VersionChange]] = defaultdict(list)
         for one in self.changes:
             if one.kind in OF_NODES:
                 self._changed[one.name].append(one)
         self._leased = {node: f"it is leased as {entry.name}: {entry.why}" for node, entry in leased_nodes(store).items()}
 
-    def _read_problems(self, store: Store, policy: Policy, since: float) -> None:
+    def _read_problems(self, store: Store, policy: TriagePolicy, since: float) -> None:
         for name, component in store.rows(_SEATS, since):
             self._here[name].add(component)
         self._chassis.update(tuple(row) for row in store.rows(_CHASSIS))
@@ -153,15 +165,15 @@ class _Memory:
             if component is not None:
                 self._of[component].append(problem)
 
-    def _read_looks(self, store: Store, profile: str) -> Mapping[str, list[Look]]:
-        found: dict[str, list[Look]] = defaultdict(list)
+    def _read_looks(self, store: Store, profile: str) -> Mapping[str, list[RequalifySnapshot]]:
+        found: dict[str, list[RequalifySnapshot]] = defaultdict(list)
         for name, time, state, against, rules in store.rows(
                 "SELECT name, time, state, against, measured FROM look JOIN node ON node.id = look.node WHERE profile = ? "
                 "ORDER BY time", profile):
             measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
             listed = json.loads(against) if against != "[]" else []
             quiet = listed and len(listed) < ALL_TOLD and all(self._silences(named(name, *one)) for one in listed)
-            found[name].append(Look(time, NodeState.HEALTHY.value if quiet else state, measured))
+            found[name].append(RequalifySnapshot(time, NodeState.HEALTHY.value if quiet else state, measured))
         return found
 
     def _read_rmas(self, store: Store, since: float) -> Mapping[str, str]:
@@ -198,24 +210,24 @@ class _Memory:
                 "(SELECT id FROM verdict WHERE ended IS NULL) ORDER BY cordon.id"):
             holds = self._verdicts.get(node)
             instead = ""
-            if state in (State.MEANT.value, State.HELD.value):
-                instead = lost(node, backend, Mark(named, number)) if state == State.HELD.value else ""
+            if state in (CordonState.MEANT.value, CordonState.HELD.value):
+                instead = lost(node, backend, CordonMark(named, number)) if state == CordonState.HELD.value else ""
                 if not instead:
                     cordons[node].append(OpenCordon(number, backend, why, began, verdict, named))
                     continue
                 said = instead
-            if state == State.ANEW.value or instead == ANEW:
+            if state == CordonState.ANEW.value or instead == ANEW:
                 continue
             if verdict is not None and holds is not None and verdict == holds.id and not str(said or "").startswith("not done"):
-                overridden[node] = (f"{instead or 'it was given back by hand'}, against {Mark(named, number)}, whose verdict holds; "
+                overridden[node] = (f"{instead or 'it was given back by hand'}, against {CordonMark(named, number)}, whose verdict holds; "
                                     f"muster cordon {node} cordons it again")
         return cordons, overridden
 
-    def past(self, node: Node, others: str) -> Past:
+    def past(self, node: Node, others: str) -> NodeHistory:
         """What is known of one node."""
         name = node.name
         here = self._here.get(name, ())
-        return Past(
+        return NodeHistory(
             name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())), tuple(self._over.get(name, ())),
             tuple(problem for component in here for problem in self._of[component] if problem.node != name),
             self._silent.get(name, 0), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
@@ -234,13 +246,13 @@ def _anew(store: Store, lost: Lost, now: float) -> Mapping[str, Anew]:
     for number, node, backend, named, state, ended, fault, isolation in store.rows(
             "SELECT cordon.id, cordon.node, backend, store, state, cordon.ended, fault, isolation FROM cordon "
             "JOIN verdict ON verdict.id = cordon.verdict WHERE state IN (?, ?) AND cordon.id IN (SELECT max(id) FROM cordon GROUP BY node)",
-            State.ANEW.value, State.HELD.value):
-        if state == State.ANEW.value or lost(node, backend, Mark(named, number)) == ANEW:
+            CordonState.ANEW.value, CordonState.HELD.value):
+        if state == CordonState.ANEW.value or lost(node, backend, CordonMark(named, number)) == ANEW:
             found[node] = Anew(now if ended is None else ended, fault, Isolation(isolation))
     return found
 
 
-def changes(store: Store, since: float, now: float) -> list[Change]:
+def changes(store: Store, since: float, now: float) -> list[VersionChange]:
     """What decides, or what nodes run, and is since then not what it was, as it was known at `now`."""
     found = [one for one in history(store, since) if one.holds(now)]
     if not found:
@@ -251,10 +263,10 @@ def changes(store: Store, since: float, now: float) -> list[Change]:
     return [change(one, broad) for one in found]
 
 
-def change(one: Held, broad: Sequence[float]) -> Change:
+def change(one: VersionSpan, broad: Sequence[float]) -> VersionChange:
     """What held since then, as a change; `broad` are the sweeps of most nodes, of which the second with it may not have been yet."""
     at = bisect_left(broad, one.began) + 1
-    return Change(one.kind, one.name, one.digest, one.began, one.before, broad[at] if at < len(broad) else float("inf"))
+    return VersionChange(one.kind, one.name, one.digest, one.began, one.before, broad[at] if at < len(broad) else float("inf"))
 
 
 _NO_VERSIONS: Mapping[str, str] = {}

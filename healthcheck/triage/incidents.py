@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import End, Incident, Known, Member
-from healthcheck.triage.correlate import KINDS, Found, Place, correlate, domains, minute, named
+from healthcheck.model.verdict import Incident, IncidentEnd, IncidentMember, StoredIncident
+from healthcheck.triage.correlate import KINDS, Correlation, Place, correlate, domains, minute, named
 from healthcheck.triage.faults import of
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.ours import UNREACHED, ours
-from healthcheck.triage.past import Fleet, Past, Shared
-from healthcheck.triage.policy import IncidentKind, Policy
+from healthcheck.triage.past import FleetHistory, IncidentMembership, NodeHistory
+from healthcheck.triage.policy import IncidentKind, TriagePolicy
 from healthcheck.triage.suspect import suspected, suspects
 from healthcheck.triage.symptom import NOT_REACHED, about, symptom
 
@@ -30,20 +30,20 @@ Showing = Mapping[str, Mapping[str, tuple[Problem, ...]]]
 
 
 @dataclass(frozen=True)
-class Life:
+class IncidentUpdate:
     """The incidents that are open now, those that end, and the rules whose UNKNOWN accuses nobody. `shared` are by node the incidents that
     it is or was in; `of` are the open ones by number, and by the numbers of those that became part of one; `waived` are by node the rules
     whose failing accuses it of nothing."""
 
     incidents: tuple[Incident, ...]
-    ends: tuple[End, ...]
+    ends: tuple[IncidentEnd, ...]
     excused: frozenset[str]
-    shared: Mapping[str, tuple[Shared, ...]]
+    shared: Mapping[str, tuple[IncidentMembership, ...]]
     of: Mapping[int, Incident]
     waived: Mapping[str, frozenset[str]]
 
 
-def live(fleet: Fleet, policy: Policy) -> Life:
+def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
     """What becomes of the incidents that the store knows, and which are new."""
     wide, excused = ours(fleet, policy)
     newly, ours_to_explain = suspects(fleet, policy)
@@ -61,11 +61,11 @@ def live(fleet: Fleet, policy: Policy) -> Life:
     opened, ends = [*opened, *places], [*ends, *more]
     by_number = {one.id: one for one in opened}
     by_number |= {end.id: by_number[end.into] for end in ends if end.into in by_number}
-    return Life(tuple(sorted(opened, key=lambda one: one.id)), tuple(ends), excused, _shared(fleet, opened, ends), by_number,
-                ours_to_explain)
+    return IncidentUpdate(tuple(sorted(opened, key=lambda one: one.id)), tuple(ends), excused, _shared(fleet, opened, ends), by_number,
+                          ours_to_explain)
 
 
-def _showing(fleet: Fleet, policy: Policy) -> dict[str, dict[str, tuple[Problem, ...]]]:
+def _showing(fleet: FleetHistory, policy: TriagePolicy) -> dict[str, dict[str, tuple[Problem, ...]]]:
     """By symptom and node in service, what shows it now; what is not measured counts when it has lasted, as it does with faults."""
     found: dict[str, dict[str, tuple[Problem, ...]]] = defaultdict(dict)
     for past in fleet.nodes:
@@ -90,12 +90,12 @@ class _Numbers:
     One that a person closed stays closed: its record says what is each node's own since.
     """
 
-    def __init__(self, fleet: Fleet, policy: Policy) -> None:
+    def __init__(self, fleet: FleetHistory, policy: TriagePolicy) -> None:
         since = fleet.now - policy.incidents.reopen_days * 86400
         self._ended = [one for one in fleet.incidents if one.ended is not None and one.ended >= since and one.by == _TRIAGE]
         self._next = fleet.next_incident
 
-    def of(self, kind: str, place: str, symptoms: Collection[str]) -> tuple[int, Known | None]:
+    def of(self, kind: str, place: str, symptoms: Collection[str]) -> tuple[int, StoredIncident | None]:
         """The number, and the one that is opened again, if it is one."""
         for one in reversed(self._ended):
             if (one.kind, one.place) == (kind, place) and set(one.symptoms) & set(symptoms):
@@ -104,7 +104,8 @@ class _Numbers:
         return self._next - 1, None
 
 
-def _ours(fleet: Fleet, showing: Showing, wide: Iterable[Incident], numbers: _Numbers, policy: Policy) -> tuple[list[Incident], list[End]]:
+def _ours(fleet: FleetHistory, showing: Showing, wide: Iterable[Incident], numbers: _Numbers,
+          policy: TriagePolicy) -> tuple[list[Incident], list[IncidentEnd]]:
     """The incidents that are on muster, with their numbers and members; each is over as soon as it is not found any more."""
     before = {(one.kind, one.place): one for one in fleet.incidents if one.ended is None and not _somewhere(one)}
     found = []
@@ -122,28 +123,28 @@ def _ours(fleet: Fleet, showing: Showing, wide: Iterable[Incident], numbers: _Nu
             why += "".join(f"; {len(each.nodes)} of them are in {named(each.kind, each.place)} ({words(each.likelihood)}): look there first"
                            for each in there[:1])
         found.append(replace(one, id=number, members=members, began=began, why=why))
-    return found, [End(one.id, _NO_LONGER if suspected(one.kind, one.place) else "it is over") for one in before.values()]
+    return found, [IncidentEnd(one.id, _NO_LONGER if suspected(one.kind, one.place) else "it is over") for one in before.values()]
 
 
-def _somewhere(one: Known) -> bool:
+def _somewhere(one: StoredIncident) -> bool:
     """Whether an incident is one of a place."""
     return one.kind in KINDS and not suspected(one.kind, one.place)
 
 
 def _places(
-    fleet: Fleet, showing: Showing, found: Sequence[Found], numbers: _Numbers, policy: Policy,
-) -> tuple[list[Incident], list[End]]:
+    fleet: FleetHistory, showing: Showing, found: Sequence[Correlation], numbers: _Numbers, policy: TriagePolicy,
+) -> tuple[list[Incident], list[IncidentEnd]]:
     """The incidents that are somewhere: what is found is one that is open already, or one that comes back, or new."""
     past_of = {past.node: past for past in fleet.nodes}
     were = [replace(one, members=tuple(member for member in one.members if member.ended is None), symptoms=_possible(one, policy))
             for one in fleet.incidents if one.ended is None and _somewhere(one)]
     left = {one.id: one for one in were if one.symptoms}
-    impossible = [End(one.id, f"by the policy such a place does not cause that: {one.kind}") for one in were if not one.symptoms]
+    impossible = [IncidentEnd(one.id, f"by the policy such a place does not cause that: {one.kind}") for one in were if not one.symptoms]
     sick = {one.id: {member.node for member in one.members if _well_since(past_of.get(member.node), one.symptoms, member) is None}
             for one in left.values()}
     goes_on = _goes_on(found, left, sick)
     opened: list[Incident] = []
-    ends: list[End] = impossible
+    ends: list[IncidentEnd] = impossible
     taken: dict[str, set[str]] = defaultdict(set)
     for one in found:
         nodes = frozenset(one.nodes)
@@ -160,7 +161,7 @@ def _places(
         else:
             number, base = numbers.of(kind, place, one.symptoms)
             base = replace(base, members=tuple(member for member in base.members if member.node in nodes)) if base is not None else None
-        ends += [End(each.id, f"it is part of incident {number}", number) for each in merged]
+        ends += [IncidentEnd(each.id, f"it is part of incident {number}", number) for each in merged]
         for each in (*merged, *([kept] if kept is not None else [])):
             del left[each.id]
         symptoms = tuple(dict.fromkeys([*one.symptoms, *(kept.symptoms if kept is not None else ())]))
@@ -175,7 +176,7 @@ def _places(
         members = tuple(member for member in _members(known, _still(known, showing, past_of, taken), fleet.now)
                         if not taken[member.node] & set(known.symptoms))
         if (why := _over(members, known.symptoms, past_of, fleet.now, policy)) is not None:
-            ends.append(End(known.id, why))
+            ends.append(IncidentEnd(known.id, why))
             continue
         now_there = tuple(member.node for member in members if _well_since(past_of.get(member.node), known.symptoms, member) is None)
         opened.append(_incident(known.id, known.kind, known.place, known.symptoms, now_there, members, known.began, known.likelihood,
@@ -183,21 +184,21 @@ def _places(
     return opened, ends
 
 
-def _possible(known: Known, policy: Policy) -> tuple[str, ...]:
+def _possible(known: StoredIncident, policy: TriagePolicy) -> tuple[str, ...]:
     """Of its symptoms those that its kind of place can cause, by the policy as it is now."""
     return tuple(name for name in known.symptoms if not policy.incidents.kinds or known.kind in policy.incidents.may_cause(*about(name)))
 
 
 def _goes_on(
-    found: Sequence[Found], left: Mapping[int, Known], sick: Mapping[int, Collection[str]],
-) -> dict[Place, tuple[Known | None, list[Known]]]:
+    found: Sequence[Correlation], left: Mapping[int, StoredIncident], sick: Mapping[int, Collection[str]],
+) -> dict[Place, tuple[StoredIncident | None, list[StoredIncident]]]:
     """By place of what is found: the open incident that it is, if any, and those that turn out to be part of it.
 
     An open one goes on in what is found at its own place, else in what is most like it, of those that have most of what goes on in it: so
     it goes on in one alone, and nothing else is found at the place whose name it keeps.
     """
     at = {(one.kind, one.place): one for one in found}
-    goes_on: dict[Place, tuple[Known | None, list[Known]]] = {place: (None, []) for place in at}
+    goes_on: dict[Place, tuple[StoredIncident | None, list[StoredIncident]]] = {place: (None, []) for place in at}
     for known in sorted(left.values(), key=lambda each: ((each.kind, each.place) not in at, each.id)):
         there = frozenset(sick[known.id])
         like = [one for one in found if there and set(known.symptoms) & set(one.symptoms)
@@ -213,9 +214,9 @@ def _goes_on(
     return goes_on
 
 
-def _joined(known: Known, merged: Iterable[Known], others: Collection[str]) -> Known:
+def _joined(known: StoredIncident, merged: Iterable[StoredIncident], others: Collection[str]) -> StoredIncident:
     """One with the nodes of those that became part of it, and without those that are in another now."""
-    first: dict[str, Member] = {}
+    first: dict[str, IncidentMember] = {}
     for member in sorted((member for each in (known, *merged) for member in each.members), key=lambda member: member.began):
         if member.node not in others:
             held = first.setdefault(member.node, member)
@@ -223,7 +224,7 @@ def _joined(known: Known, merged: Iterable[Known], others: Collection[str]) -> K
     return replace(known, members=tuple(first.values()))
 
 
-def _still(known: Known, showing: Showing, past_of: Mapping[str, Past], taken: Mapping[str, Collection[str]]) -> Showing:
+def _still(known: StoredIncident, showing: Showing, past_of: Mapping[str, NodeHistory], taken: Mapping[str, Collection[str]]) -> Showing:
     """What shows its symptoms in its place now, whoever of the place was in it before; a moment takes nobody in later."""
     before = {member.node for member in known.members}
     return {name: {node: problems for node, problems in showing.get(name, {}).items()
@@ -231,20 +232,21 @@ def _still(known: Known, showing: Showing, past_of: Mapping[str, Past], taken: M
             for name in known.symptoms}
 
 
-def _members(known: Known | None, there: Showing, now: float, nodes: Iterable[str] = ()) -> tuple[Member, ...]:
+def _members(known: StoredIncident | None, there: Showing, now: float, nodes: Iterable[str] = ()) -> tuple[IncidentMember, ...]:
     """Those of before, with what is there now."""
     found = {member.node: replace(member, ended=None) for member in known.members} if known is not None else {}
     for of_symptom in there.values():
         for node, problems in of_symptom.items():
             began, seen = min(problem.began for problem in problems), max(problem.seen for problem in problems)
             held = found.get(node)
-            found[node] = Member(node, min(began, held.began), max(seen, held.seen)) if held is not None else Member(node, began, seen)
+            found[node] = IncidentMember(node, min(began, held.began),
+                                         max(seen, held.seen)) if held is not None else IncidentMember(node, began, seen)
     for node in nodes:
-        found.setdefault(node, Member(node, now, now))
+        found.setdefault(node, IncidentMember(node, now, now))
     return tuple(found.values())
 
 
-def _well_since(past: Past | None, symptoms: Collection[str], member: Member) -> float | None:
+def _well_since(past: NodeHistory | None, symptoms: Collection[str], member: IncidentMember) -> float | None:
     """Since when a node of an incident is well; None while it is not, or nobody knows. A node out of service has no say."""
     if past is None or not past.in_service:
         return member.seen
@@ -254,7 +256,7 @@ def _well_since(past: Past | None, symptoms: Collection[str], member: Member) ->
 
 
 def _over(
-    members: Collection[Member], symptoms: Collection[str], past_of: Mapping[str, Past], now: float, policy: Policy,
+    members: Collection[IncidentMember], symptoms: Collection[str], past_of: Mapping[str, NodeHistory], now: float, policy: TriagePolicy,
 ) -> str | None:
     """Why an incident that is not found any more ends; None while it goes on."""
     since = {member.node: _well_since(past_of.get(member.node), symptoms, member) for member in members}
@@ -272,14 +274,15 @@ def _over(
 
 
 def _incident(
-    number: int, kind: str, place: str, symptoms: tuple[str, ...], nodes: tuple[str, ...], members: tuple[Member, ...], began: float,
-    likelihood: float, why: str, policy: Policy,
+    number: int, kind: str, place: str, symptoms: tuple[str, ...], nodes: tuple[str, ...], members: tuple[IncidentMember, ...],
+    began: float,
+    likelihood: float, why: str, policy: TriagePolicy,
 ) -> Incident:
     said = policy.incidents.kinds.get(kind, IncidentKind(Owner.OPERATOR))
     return Incident(kind, place, nodes, why, said.owner, number, symptoms, members, began, likelihood, policy.incidents.isolates(kind))
 
 
-def _said(found: Found, began: float) -> str:
+def _said(found: Correlation, began: float) -> str:
     """An incident in one line: where, what, on how many, how unlikely."""
     more = f" and {len(found.symptoms) - _SHOWN} more" if len(found.symptoms) > _SHOWN else ""
     what = f"{', '.join(found.symptoms[:_SHOWN])}{more}"
@@ -290,16 +293,16 @@ def _said(found: Found, began: float) -> str:
     return f"{named(found.kind, found.place)}: {what} {share}, since {minute(began)}; {words(found.likelihood)}{besides}"
 
 
-def _shared(fleet: Fleet, opened: Iterable[Incident], ends: Iterable[End]) -> dict[str, tuple[Shared, ...]]:
+def _shared(fleet: FleetHistory, opened: Iterable[Incident], ends: Iterable[IncidentEnd]) -> dict[str, tuple[IncidentMembership, ...]]:
     """By node the incidents that it is or was in."""
-    found: dict[str, list[Shared]] = defaultdict(list)
+    found: dict[str, list[IncidentMembership]] = defaultdict(list)
     open_now = {one.id: {member.node for member in one.members} for one in opened}
     for known in fleet.incidents:
         for member in known.members:
             if member.node not in open_now.get(known.id, ()):
-                found[member.node].append(Shared(known.id, frozenset(known.symptoms), member.began,
-                                                 member.ended if member.ended is not None else fleet.now))
+                found[member.node].append(IncidentMembership(known.id, frozenset(known.symptoms), member.began,
+                                                             member.ended if member.ended is not None else fleet.now))
     for one in opened:
         for member in one.members:
-            found[member.node].append(Shared(one.id, frozenset(one.symptoms), member.began))
+            found[member.node].append(IncidentMembership(one.id, frozenset(one.symptoms), member.began))
     return {node: tuple(each) for node, each in found.items()}

@@ -8,15 +8,15 @@ from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.verdict import Incident
 from healthcheck.triage.faults import of
-from healthcheck.triage.past import Fleet
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import FleetHistory
+from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.symptom import NOT_REACHED, not_measured
 
 OURS = UNREACHED, UNMEASURED = "unreached", "unmeasured"
 _SHOWN = 4
 
 
-def ours(fleet: Fleet, policy: Policy) -> tuple[list[Incident], frozenset[str]]:
+def ours(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident], frozenset[str]]:
     """Such incidents, and the rules whose UNKNOWN accuses no node while they last ("" stands for nodes that are not reached).
 
     Rules that the same nodes cannot measure are one incident.

@@ -8,13 +8,13 @@ from types import MappingProxyType
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import Known
-from healthcheck.store.marks import Mark
+from healthcheck.model.verdict import StoredIncident
+from healthcheck.store.marks import CordonMark
 from healthcheck.triage.symptom import symptom
 
 
 @dataclass(frozen=True)
-class Look:
+class RequalifySnapshot:
     """One look under the profile of requalification; `state` is healthy where all that was against the node is silenced.
 
     `measured` are the rules that it measured of those that have had a problem on the node; None for one that stands in the place of looks
@@ -53,9 +53,9 @@ class OpenCordon:
     store: str = ""
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> CordonMark:
         """What the back end shows of it."""
-        return Mark(self.store, self.id)
+        return CordonMark(self.store, self.id)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Anew:
 
 
 @dataclass(frozen=True)
-class Shared:
+class IncidentMembership:
     """When a node was in an incident, with which symptoms; `ended` is None while it is."""
 
     incident: int
@@ -90,7 +90,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Change:
+class VersionChange:
     """Something that decides, or that a node runs, is not what it was: a rule, a SKU, a baseline, muster itself; a driver, a kernel, a
     firmware. `digest` is what it is now; `began` is the first sweep with it, `before` the last without (None: there was none of the name),
     `until` the sweep after the first: what a change brings shows by then.
@@ -105,7 +105,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Past:
+class NodeHistory:
     """One node. Times are epoch seconds.
 
     `problems` are those that hold now, `over` those that ended within the longest window of the policy; neither holds what is silenced, of
@@ -130,7 +130,7 @@ class Past:
     moved: tuple[Problem, ...] = ()
     silenced: int = 0
     boots: tuple[float, ...] = ()
-    looks: tuple[Look, ...] = ()
+    looks: tuple[RequalifySnapshot, ...] = ()
     repaired: tuple[Repaired, ...] = ()
     chassis_since: float = 0.0
     cordons: tuple[OpenCordon, ...] = ()
@@ -145,12 +145,12 @@ class Past:
     seen: float = 0.0
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     ports: Mapping[str, tuple[str, str]] = field(default_factory=lambda: MappingProxyType({}))
-    shared: tuple[Shared, ...] = ()
+    shared: tuple[IncidentMembership, ...] = ()
     new_since: float = 0.0
     anew: Anew | None = None
     excused: frozenset[str] = frozenset()
     sku: str = ""
-    changed: tuple[Change, ...] = ()
+    changed: tuple[VersionChange, ...] = ()
 
     def in_incident(self, problem: Problem) -> bool:
         """Whether a problem was part of an incident, from its beginning to its end if it has one; what outlives it is the node's own."""
@@ -180,7 +180,7 @@ class Quiet:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class FleetHistory:
     """All nodes, at one time; `quiet` are those that are only counted. `isolated` are triage's new isolations within the breaker's window;
     `open_since` is when the breaker opened, None while it is closed. `since` is when what the store remembers of faults begins. `incidents`
     are those that are open, and those that ended within the policy's windows; the next new one gets the number `next_incident`. `changes`
@@ -188,12 +188,12 @@ class Fleet:
     """
 
     now: float
-    nodes: tuple[Past, ...]
+    nodes: tuple[NodeHistory, ...]
     isolated: tuple[Isolated, ...] = ()
     open_since: float | None = None
     open_why: str = ""
     since: float = float("inf")
-    incidents: tuple[Known, ...] = ()
+    incidents: tuple[StoredIncident, ...] = ()
     next_incident: int = 1
     quiet: Quiet = Quiet()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[VersionChange, ...] = ()

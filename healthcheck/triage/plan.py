@@ -8,14 +8,14 @@ from enum import Enum
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
-from healthcheck.model.verdict import End, Incident, Verdict
+from healthcheck.model.verdict import Incident, IncidentEnd, Verdict
 from healthcheck.store.accused import lasts
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
-from healthcheck.triage.past import Fleet, Past
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import FleetHistory, NodeHistory
+from healthcheck.triage.policy import TriagePolicy
 
 
 class Act(Enum):
@@ -26,7 +26,7 @@ class Act(Enum):
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedAction:
     """One deed on one node. `backend` is set for a release: where our cordon `cordon` is held. `place` is that of the incident in whose
     name a node is isolated."""
 
@@ -63,7 +63,7 @@ class InWindow:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TriagePlan:
     """What is decided at `now`. `verdicts` are those with something to say, by node. `opens` and `closes` are words on the breaker: why it
     opens or closes with this plan, empty where it does neither; `is_open` is how it stands afterwards.
 
@@ -74,31 +74,31 @@ class Plan:
     now: float
     verdicts: tuple[Verdict, ...]
     incidents: tuple[Incident, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PlannedAction, ...]
     withheld: tuple[Withheld, ...]
     opens: str = ""
     closes: str = ""
     is_open: bool = False
     unmeasured: tuple[str, ...] = ()
-    ends: tuple[End, ...] = ()
+    ends: tuple[IncidentEnd, ...] = ()
     windows: tuple[InWindow, ...] = ()
 
 
-def make(fleet: Fleet, policy: Policy, at_most: int | None = None) -> Plan:
+def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) -> TriagePlan:
     """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has room, and no more than
     `at_most` of them; what that number alone withholds opens no breaker."""
     life = live(fleet, policy)
     past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()), excused=life.waived.get(past.node, frozenset()))
                if past.node in life.shared or past.node in life.waived else past for past in fleet.nodes}
     verdicts = [verdict for past in past_of.values() if (verdict := decide(past, policy, fleet.now, life.excused, life.of)) is not None]
-    steps: list[Step] = []
+    steps: list[PlannedAction] = []
     withheld: list[Withheld] = []
     for verdict in verdicts:
         for cordon in past_of[verdict.node].cordons:
             if cordon.verdict is None or verdict.isolation is not Isolation.NONE:
                 continue
             if verdict.proven and not past_of[verdict.node].leased:
-                steps.append(Step(Act.RELEASE, verdict.node, verdict.proven, verdict, backend=cordon.backend, cordon=cordon.id))
+                steps.append(PlannedAction(Act.RELEASE, verdict.node, verdict.proven, verdict, backend=cordon.backend, cordon=cordon.id))
             else:
                 why = verdict.unproven or past_of[verdict.node].leased
                 withheld.append(Withheld(Act.RELEASE, verdict.node, why))
@@ -131,19 +131,21 @@ def make(fleet: Fleet, policy: Policy, at_most: int | None = None) -> Plan:
             isolated += 1
             withheld_of.pop(verdict.node, None)
             why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
-            steps.append(Step(Act.ISOLATE, verdict.node, why, verdict, reserve=reserve, place=place))
+            steps.append(PlannedAction(Act.ISOLATE, verdict.node, why, verdict, reserve=reserve, place=place))
         # Which place goes beside may have changed, and with it what counts inside a domain: the next plan would find that room.
         waiting = again if isolated > before else []
     withheld += [withheld_of[node] for node in order if node in withheld_of]
-    return Plan(fleet.now, tuple(verdicts), life.incidents, tuple(steps), tuple(withheld), breaker.opens, breaker.closes, breaker.is_open,
-                tuple(past.node for past in fleet.nodes if past.in_service and not _measured(past, policy, fleet.now)), life.ends, windows)
+    return TriagePlan(fleet.now, tuple(verdicts), life.incidents, tuple(steps), tuple(withheld), breaker.opens, breaker.closes,
+                      breaker.is_open,
+                      tuple(past.node for past in fleet.nodes if past.in_service and not _measured(past, policy, fleet.now)), life.ends,
+                      windows)
 
 
-def _measured(past: Past, policy: Policy, now: float) -> bool:
+def _measured(past: NodeHistory, policy: TriagePolicy, now: float) -> bool:
     return past.state not in ("", NodeState.UNKNOWN.value) and now - past.seen <= policy.fresh_hours * 3600
 
 
-def _wanting(verdicts: Iterable[Verdict], past_of: Mapping[str, Past], policy: Policy) -> list[Verdict]:
+def _wanting(verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory], policy: TriagePolicy) -> list[Verdict]:
     """Those to be isolated that nothing of ours holds yet, the most urgent first."""
     rank = {kind.id: number for number, kind in enumerate(policy.kinds)}
     return sorted(
@@ -157,7 +159,7 @@ def _first(verdict: Verdict) -> str:
     return verdict.faults[0].kind.id if verdict.incident and verdict.faults else verdict.fault
 
 
-def _overridden(past: Past, verdict: Verdict) -> str:
+def _overridden(past: NodeHistory, verdict: Verdict) -> str:
     """Who gave the node back by hand. That was said of the verdict that held until now, and of no other."""
     held = past.verdict
     return past.overridden if held is None or (held.fault, held.isolation, held.incident) == (
@@ -171,7 +173,7 @@ def _later(verdict: Verdict, windows: Iterable[InWindow]) -> str:
     return f"a change window until {minute(found.until)}: {found.why}" if found is not None else ""
 
 
-def _stale(verdict: Verdict, policy: Policy, now: float) -> str:
+def _stale(verdict: Verdict, policy: TriagePolicy, now: float) -> str:
     """Why nothing is done anew: no sweep has seen it for long."""
     found = [problem for fault in verdict.faults if fault.isolation is not Isolation.NONE for problem in fault.problems]
     if any(lasts(problem.rule) for problem in found):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from healthcheck.model.faultkind import FaultKind, Of
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.triage.remediation import Remediation
-from healthcheck.triage.windows import Window
+from healthcheck.triage.windows import ChangeWindow
 
 # The kinds of place, in the order in which one is named where several explain the same equally well.
 PHYSICAL = ("nvlink_domain", "rack", "leaf", "power")       # one can go there and mend it, and it fails as a whole
@@ -33,7 +33,7 @@ class Climb:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class RepeatPolicy:
     """A component, or a node, with a score of `score` is a repeat offender; a failure counts 1, and half after `half_life_days`."""
 
     score: float = 3.0
@@ -62,7 +62,7 @@ class Requalify:
 
 
 @dataclass(frozen=True)
-class Ours:
+class SharedUnknown:
     """The same UNKNOWN on more than `percent` of the nodes in service, and on `nodes` at least, is not theirs: muster's, or the site's."""
 
     percent: float = 5.0
@@ -156,24 +156,24 @@ class IncidentPolicy:
 
 
 @dataclass(frozen=True)
-class Policy:
+class TriagePolicy:
     """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the node; nothing is decided
     anew on what no sweep has seen for `fresh_hours`. In one of `windows` only the faults that it names isolate.
     """
 
     kinds: tuple[FaultKind, ...]
     climb: Climb
-    repeat: Repeat
+    repeat: RepeatPolicy
     flap: Flap
     requalify: Requalify
-    ours: Ours
+    ours: SharedUnknown
     breaker: BreakerPolicy
     wedged: int
     fresh_hours: float = 24.0
     files: tuple[str, ...] = ()
     incidents: IncidentPolicy = IncidentPolicy()
     remediation: Remediation = field(default_factory=Remediation)
-    windows: tuple[Window, ...] = ()
+    windows: tuple[ChangeWindow, ...] = ()
 
     def kind(self, of: Of, rule: str, severity: Severity) -> FaultKind | None:
         """The kind that such a problem is of; None where the policy has nothing to say of it."""

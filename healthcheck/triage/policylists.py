@@ -15,7 +15,7 @@ from healthcheck.config.formernames import in_todays_names
 from healthcheck.config.forms import FLAG, GLOB, NAME, TEXT, Form, several, value, word
 from healthcheck.model.faultkind import Of
 from healthcheck.triage.policy import KINDS, Causes
-from healthcheck.triage.windows import Weekly, Window, moment
+from healthcheck.triage.windows import ChangeWindow, Weekly, moment
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap
 
@@ -82,12 +82,12 @@ def _causes(entry: Entry) -> Causes:
     return Causes(entry.name, held["why"], frozenset(held["kinds"]), held.get("rules", ()), of)
 
 
-def windows(top: LocatedMap, faults: Collection[str], worst: Collection[str]) -> tuple[Window, ...]:
+def windows(top: LocatedMap, faults: Collection[str], worst: Collection[str]) -> tuple[ChangeWindow, ...]:
     """The change windows of a file; `worst` are the faults that isolate in one which names none. Raises RulesError."""
     return tuple(_window(item, mark, faults, worst) for item, mark in items(top, "windows", "change windows"))
 
 
-def _window(item: Any, mark: Mark, faults: Collection[str], worst: Collection[str]) -> Window:
+def _window(item: Any, mark: Mark, faults: Collection[str], worst: Collection[str]) -> ChangeWindow:
     if not isinstance(item, LocatedMap):
         raise RulesError(f"window: expected a map of {', '.join(_WINDOW)}; got {kind_of(item)}", mark)
     known_keys(item, tuple(_WINDOW), "window: ")
@@ -105,7 +105,7 @@ def _window(item: Any, mark: Mark, faults: Collection[str], worst: Collection[st
     for at, name in enumerate(held.get("but", ())):
         if name not in faults:
             raise RulesError(f"window: but: no such fault: {name!r}{nearest(name, faults)}", item["but"].value_marks[at])
-    return Window(begins, ends, held["why"], frozenset(held.get("but", worst)))
+    return ChangeWindow(begins, ends, held["why"], frozenset(held.get("but", worst)))
 
 
 def _kind(given: Any) -> str:

@@ -29,13 +29,13 @@ from healthcheck.triage.policy import (
     Flap,
     IncidentKind,
     IncidentPolicy,
-    Ours,
-    Policy,
-    Repeat,
+    RepeatPolicy,
     Requalify,
+    SharedUnknown,
+    TriagePolicy,
 )
 from healthcheck.triage.policylists import causes, items, lay_places, windows
-from healthcheck.triage.remediation import Remediation, Step, Use
+from healthcheck.triage.remediation import Remediation, RemediationStep, Use
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
@@ -78,7 +78,7 @@ _SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "remediation": {"attempts": _COUNT, "days": _DAYS, "at_once": whole(1, 1024), "settle_seconds": real(1, 3600),
                     "back_minutes": real(0.1, 24 * 60)},
     **{f"remediation.{step.value}": {"faults": several("ids of faults", NAME), "rules": several("globs over the ids of rules", GLOB),
-                                     "enabled": FLAG} for step in Step},
+                                     "enabled": FLAG} for step in RemediationStep},
     "breaker.domains": {kind: yet(whole(1, 100_000)) for kind in DOMAINS},
 }
 _NAMES = tuple(name for name in _SECTIONS if "." not in name)
@@ -97,7 +97,7 @@ _ALWAYS = (
 class Loaded:
     """A policy with the place of every key in it (`faults.ID.KEY`, `SECTION.KEY`), and of the word that took a fault out, by its id."""
 
-    policy: Policy
+    policy: TriagePolicy
     origins: Mapping[str, Mark]
     out: Mapping[str, Mark]
 
@@ -114,7 +114,7 @@ class _Draft:
     windows: LocatedMap | None = None
 
 
-def load_policy(folders: Sequence[Path], ruleset: Ruleset) -> Policy:
+def load_policy(folders: Sequence[Path], ruleset: Ruleset) -> TriagePolicy:
     """What the files of all folders say together, checked against the rules and profiles that there are; raises RulesError. Among the
     folders may be such a file itself, whatever its name.
 
@@ -144,9 +144,10 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
         guess = nearest(profile, ruleset.profiles) or f"; there are {', '.join(sorted(ruleset.profiles)) or 'none'}"
         raise RulesError(f"requalify: profile: no such profile: {profile!r}{guess}", draft.marks["requalify.profile"])
     domains = {kind: most for kind, most in draft.sections["breaker.domains"].items() if most is not None}
-    policy = Policy(
-        kinds, Climb(**sections["climb"]), Repeat(**sections["repeat"]), Flap(**sections["flap"]), Requalify(**sections["requalify"]),
-        Ours(**sections["ours"]), BreakerPolicy(**sections["breaker"], domains=MappingProxyType(domains)), sections["wedged"]["sweeps"],
+    policy = TriagePolicy(
+        kinds, Climb(**sections["climb"]), RepeatPolicy(**sections["repeat"]), Flap(**sections["flap"]), Requalify(**sections["requalify"]),
+        SharedUnknown(**sections["ours"]), BreakerPolicy(**sections["breaker"], domains=MappingProxyType(domains)),
+        sections["wedged"]["sweeps"],
         sections["fresh"]["hours"], tuple(draft.files), IncidentPolicy(**sections["incidents"], kinds=MappingProxyType(
             {kind: IncidentKind(**_section(draft, f"incidents.{kind}", end)) for kind in KINDS
              if kind not in _MAY_LACK or draft.sections[f"incidents.{kind}"]}), causes=causes(draft.places)),
@@ -215,7 +216,8 @@ def _section(draft: _Draft, name: str, mark: Mark) -> dict[str, Any]:
 
 def _remediation(draft: _Draft, faults: Sequence[str], mark: Mark) -> Remediation:
     """The steps that a file names, with what they are for; raises RulesError for a fault that there is not."""
-    uses = {step: Use(**_section(draft, f"remediation.{step.value}", mark)) for step in Step if draft.sections[f"remediation.{step.value}"]}
+    uses = {step: Use(**_section(draft, f"remediation.{step.value}", mark)) for step in RemediationStep
+            if draft.sections[f"remediation.{step.value}"]}
     for step, use in uses.items():
         for name in use.faults:
             if name not in faults:

@@ -8,7 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 
 
-class Step(Enum):
+class RemediationStep(Enum):
     """The steps that there are (`provisioning.remediate.steps` says what each does), in the order in which they are considered."""
 
     RESTART_FABRIC_MANAGER = "restart-fabric-manager"
@@ -44,4 +44,4 @@ class Remediation:
     at_once: int = 4
     settle_seconds: float = 60.0
     back_minutes: float = 20.0
-    uses: Mapping[Step, Use] = field(default_factory=lambda: MappingProxyType({}))
+    uses: Mapping[RemediationStep, Use] = field(default_factory=lambda: MappingProxyType({}))

@@ -8,13 +8,13 @@ from healthcheck.model.outcome import NodeState, Severity, Status
 from healthcheck.model.problem import Problem
 from healthcheck.store.accused import lasts
 from healthcheck.triage.faults import accuses, of
-from healthcheck.triage.past import REPAIRED, RETURNED, Look, Past, Repaired
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, Repaired, RequalifySnapshot
+from healthcheck.triage.policy import TriagePolicy
 
 _FIT = (NodeState.HEALTHY.value, NodeState.DEGRADED.value)
 
 
-def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
+def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, str]:
     """Whether the node has shown, since its repair, what the policy asks for; and in words what it showed, or what is missing.
 
     The repair is the last of: a fault that may isolate was seen to be over, however few sweeps saw it, a reboot, a repair that we know of
@@ -44,7 +44,7 @@ def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
     # What a burn-in found a burn-in has measured again, or a person has: no sweep can.
     failed = frozenset(problem.rule for problem in lapsed
                        if problem.rule and not lasts(problem.rule) and (problem.ended or problem.seen) >= held)
-    clean: list[Look] = []
+    clean: list[RequalifySnapshot] = []
     unmeasured: frozenset[str] = frozenset()
     for look in sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time, reverse=True):
         if len(clean) == wanted.sweeps or look.time < since or look.state != NodeState.HEALTHY.value:
@@ -62,7 +62,7 @@ def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
     return True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since {_when(clean[-1].time)}"
 
 
-def _after_incident(past: Past, policy: Policy, now: float, since: float) -> tuple[bool, str]:
+def _after_incident(past: NodeHistory, policy: TriagePolicy, now: float, since: float) -> tuple[bool, str]:
     """A node that was held for an incident alone has nothing to mend: one sweep that found it fit is enough."""
     over = f"incident {past.verdict.incident if past.verdict is not None else 0} is over"
     if past.state in _FIT and since <= past.seen <= now and now - past.seen <= policy.fresh_hours * 3600:
@@ -70,7 +70,7 @@ def _after_incident(past: Past, policy: Policy, now: float, since: float) -> tup
     return False, f"{over}, and no sweep has found it fit{_since(since)}: muster check {past.node} --store"
 
 
-def _still_there(past: Past, policy: Policy) -> str | None:
+def _still_there(past: NodeHistory, policy: TriagePolicy) -> str | None:
     """A fault that does not go away by itself, whose component is here still and was at no vendor's since; no reboot mends it."""
     for problem in past.over:
         what = of(problem)

@@ -19,8 +19,8 @@ from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import of
-from healthcheck.triage.past import Change, Fleet, Past
-from healthcheck.triage.policy import VERSIONS, Policy
+from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
+from healthcheck.triage.policy import VERSIONS, TriagePolicy
 from healthcheck.triage.symptom import symptom
 from healthcheck.xid.xidtableload import NAMES as TABLES
 
@@ -30,14 +30,14 @@ _SHOWN = 4
 # How the ids of rules begin that a file for kernel logs decides on: the tables of Xids, and all others.
 _BY_TABLE = ("kernel-xid", "kernel-sxid")
 _BY_BASELINE = ("kernel-", "disk-log-", "hca-log")
-_Failing = Mapping[str, Mapping[str, tuple[Past, tuple[Problem, ...]]]]
+_Failing = Mapping[str, Mapping[str, tuple[NodeHistory, tuple[Problem, ...]]]]
 
 
 @dataclass(frozen=True)
 class _Newly:
     """What a change brought: of the rules that newly fail with it, by rule and node, the problems; and how many failed each before."""
 
-    change: Change
+    change: VersionChange
     failing: Mapping[str, Mapping[str, tuple[Problem, ...]]]
     before: Mapping[str, int]
 
@@ -52,7 +52,7 @@ def suspected(kind: str, cause: str) -> bool:
     return kind == RULES or (kind in VERSIONS and _SINCE in cause)
 
 
-def suspects(fleet: Fleet, policy: Policy) -> tuple[list[Incident], dict[str, frozenset[str]]]:
+def suspects(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident], dict[str, frozenset[str]]]:
     """Such incidents, and by node the rules whose failing accuses it of nothing."""
     if not fleet.changes and not any(past.changed for past in fleet.nodes):
         return [], {}
@@ -82,9 +82,9 @@ def suspects(fleet: Fleet, policy: Policy) -> tuple[list[Incident], dict[str, fr
     return found, {node: frozenset(rules) for node, rules in waived.items()}
 
 
-def _failing(fleet: Fleet) -> _Failing:
+def _failing(fleet: FleetHistory) -> _Failing:
     """By rule and node in service, what fails there."""
-    found: dict[str, dict[str, tuple[Past, tuple[Problem, ...]]]] = defaultdict(dict)
+    found: dict[str, dict[str, tuple[NodeHistory, tuple[Problem, ...]]]] = defaultdict(dict)
     for past in fleet.nodes:
         if not past.in_service:
             continue
@@ -97,12 +97,12 @@ def _failing(fleet: Fleet) -> _Failing:
     return found
 
 
-def _all(fleet: Fleet, policy: Policy, failing: _Failing) -> Iterator[_Newly]:
+def _all(fleet: FleetHistory, policy: TriagePolicy, failing: _Failing) -> Iterator[_Newly]:
     """What each change brought; that of nodes with the same new version is one change, as old as the oldest."""
     for change in fleet.changes:
         about = {rule: nodes for rule, nodes in failing.items() if _judges(change, rule)}
         yield _newly(change, about, policy, partial(_everywhere, change))
-    versions: dict[tuple[str, str], list[Change]] = defaultdict(list)
+    versions: dict[tuple[str, str], list[VersionChange]] = defaultdict(list)
     for past in fleet.nodes:
         for change in past.changed:
             versions[change.kind, change.digest].append(change)
@@ -111,15 +111,15 @@ def _all(fleet: Fleet, policy: Policy, failing: _Failing) -> Iterator[_Newly]:
         yield _newly(first, failing, policy, partial(_there, kind, digest))
 
 
-def _everywhere(change: Change, past: Past) -> Change | None:
+def _everywhere(change: VersionChange, past: NodeHistory) -> VersionChange | None:
     return change if change.kind != "sku" or past.sku in ("", change.name) else None
 
 
-def _there(kind: str, digest: str, past: Past) -> Change | None:
+def _there(kind: str, digest: str, past: NodeHistory) -> VersionChange | None:
     return next((change for change in past.changed if (change.kind, change.digest) == (kind, digest)), None)
 
 
-def _newly(change: Change, failing: _Failing, policy: Policy, on: Callable[[Past], Change | None]) -> _Newly:
+def _newly(change: VersionChange, failing: _Failing, policy: TriagePolicy, on: Callable[[NodeHistory], VersionChange | None]) -> _Newly:
     """What a change brought; `on` gives it as it came to a node, or nothing where it did not."""
     found: dict[str, dict[str, tuple[Problem, ...]]] = {}
     before: dict[str, int] = {}
@@ -137,25 +137,25 @@ def _newly(change: Change, failing: _Failing, policy: Policy, on: Callable[[Past
     return _Newly(change, found, before)
 
 
-def _judges(change: Change, rule: str) -> bool:
+def _judges(change: VersionChange, rule: str) -> bool:
     if change.kind == "rule":
         return rule == change.name
     return change.kind != "baseline" or rule.startswith(_BY_TABLE if change.name in TABLES else _BY_BASELINE)
 
 
-def _failed_before(past: Past, rule: str, change: Change, policy: Policy) -> bool:
+def _failed_before(past: NodeHistory, rule: str, change: VersionChange, policy: TriagePolicy) -> bool:
     """Whether the rule failed on the node in the hours before the change, or when it came."""
     lately = change.began - policy.fresh_hours * 3600
     return any(problem.rule == rule and of(problem) is Of.FAIL and problem.began < change.began
                and (problem.ended is None or problem.ended >= lately) for problem in (*past.problems, *past.over))
 
 
-def _many(nodes: int, service: int, policy: Policy) -> bool:
+def _many(nodes: int, service: int, policy: TriagePolicy) -> bool:
     """Whether a rule fails on so many that it is not theirs. A few nodes can really have failed just then."""
     return nodes >= max(policy.ours.nodes, policy.incidents.at_least) and nodes * 100 > policy.ours.percent * service
 
 
-def _called(change: Change) -> str:
+def _called(change: VersionChange) -> str:
     return f"{change.kind} {change.name}" if change.kind != "muster" else f"muster {change.digest}"
 
 

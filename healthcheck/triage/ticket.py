@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Fault, Verdict
-from healthcheck.store.history import Seat
-from healthcheck.store.ledger import Line
-from healthcheck.triage.past import Past
+from healthcheck.store.history import ComponentLocation
+from healthcheck.store.ledger import LedgerEntry
+from healthcheck.triage.past import NodeHistory
 from inventory.model import Node
 from inventory.text import clean
 
@@ -65,7 +65,8 @@ class Ticket:
     bundle: str
 
 
-def ticket(verdict: Verdict, past: Past, seats: Sequence[Seat], lines: Sequence[Line], node: Node | None, *, bundle: str = "",
+def ticket(verdict: Verdict, past: NodeHistory, seats: Sequence[ComponentLocation], lines: Sequence[LedgerEntry], node: Node | None, *,
+           bundle: str = "",
            shared: Sequence[str] = ()) -> Ticket:
     """What there is to say to the owner of a verdict.
 
@@ -137,7 +138,7 @@ def _section(name: str, items: Sequence[str], most: int, *, last: bool = False) 
     return ["", f"{name}:", *((*more, *shown) if last else (*shown, *more))]
 
 
-def _place(fault: Fault, seats: Iterable[Seat], node: str) -> str:
+def _place(fault: Fault, seats: Iterable[ComponentLocation], node: str) -> str:
     """The part in words: what findings call it, its slot, its serial number."""
     subject = next((problem.subject.partition(",")[0] for problem in fault.problems), "") or fault.place
     seat = _seat(fault, seats, node)
@@ -147,14 +148,14 @@ def _place(fault: Fault, seats: Iterable[Seat], node: str) -> str:
     return clean(f"{subject or seat.kind}{slot}, serial {seat.serial}", 120)
 
 
-def _seat(fault: Fault, seats: Iterable[Seat], node: str) -> Seat | None:
+def _seat(fault: Fault, seats: Iterable[ComponentLocation], node: str) -> ComponentLocation | None:
     """Where the component at fault sits on this node, or sat last."""
     known = {(problem.kind, problem.serial) for problem in fault.problems if problem.serial is not None}
     here = [seat for seat in seats if seat.node == node and (seat.kind, seat.serial) in known]
     return max(here, key=lambda seat: (seat.ended is None, seat.seen), default=None)
 
 
-def _where(faults: Sequence[Fault], name: str, seats: Sequence[Seat], node: Node | None) -> Iterable[tuple[str, str]]:
+def _where(faults: Sequence[Fault], name: str, seats: Sequence[ComponentLocation], node: Node | None) -> Iterable[tuple[str, str]]:
     chassis = [seat for seat in seats if seat.node == name and seat.kind == "chassis" and seat.ended is None]
     yield "Node", name
     yield "Rack", (node.rack if node is not None else None) or "not known"
@@ -198,7 +199,7 @@ def _evidence(problems: Iterable[Problem]) -> Iterable[tuple[str, str]]:
         yield ", ".join(rules[:3]) + more, text
 
 
-def _elsewhere(faults: Sequence[Fault], past: Past, seats: Iterable[Seat]) -> Iterable[str]:
+def _elsewhere(faults: Sequence[Fault], past: NodeHistory, seats: Iterable[ComponentLocation]) -> Iterable[str]:
     known = {(problem.kind, problem.serial) for fault in faults for problem in fault.problems if problem.serial is not None}
     for problem in past.moved:
         if (problem.kind, problem.serial) in known:
@@ -209,7 +210,7 @@ def _elsewhere(faults: Sequence[Fault], past: Past, seats: Iterable[Seat]) -> It
             yield f"sat in {seat.node}, slot {seat.slot}, {utc(seat.began)} to {utc(seat.ended or seat.seen)}"
 
 
-def _tried(past: Past, lines: Iterable[Line], began: float) -> Iterable[str]:
+def _tried(past: NodeHistory, lines: Iterable[LedgerEntry], began: float) -> Iterable[str]:
     """Deeds since it began, and what became of them, in the order of their times."""
     told = [(line.time, f"{line.action} by {line.who} ({line.why}): {line.outcome or 'outcome not known'}") for line in lines
             if line.node == past.node and line.time >= began and not line.action.startswith(_PAPER)]

@@ -38,7 +38,7 @@ class Weekly:
 
 
 @dataclass(frozen=True)
-class Window:
+class ChangeWindow:
     """From then until then: both one time (epoch seconds), or both weekly, in one timezone. `but` are the faults that isolate all the
     same."""
 

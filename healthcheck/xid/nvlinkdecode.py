@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from healthcheck.facts.xid import NvLinkWords, Xid
 from healthcheck.model.outcome import Owner
-from healthcheck.xid.xidtable import Action, Bits, Word, XidTable, worst
+from healthcheck.xid.xidtable import Action, Bits, XidDecodeLine, XidTable, worst
 
 _DECODED = "hopper"                # the registers' bits are published for it alone
 _REGISTERS_IN_USE = (0, 2, 3, 4)   # the others hold nothing to analyse, says the catalogue
@@ -89,7 +89,7 @@ def _word(event: Xid, table: XidTable) -> Decoded:
     return Decoded(top, f"{said.unit}: {row.meaning}", row.owner)
 
 
-def _by_status(rows: Sequence[Word], said: NvLinkWords) -> list[Word]:
+def _by_status(rows: Sequence[XidDecodeLine], said: NvLinkWords) -> list[XidDecodeLine]:
     exact = [row for row in rows if not row.status or said.status in row.status]
     if exact or not said.status or any(row.xid == 149 for row in rows):
         return exact

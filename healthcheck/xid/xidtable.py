@@ -57,7 +57,7 @@ def worst(*actions: Action) -> Action:
     return max(actions, key=_RANK.index, default=Action.IGNORE)
 
 
-class Kind(Enum):
+class SxidReach(Enum):
     """How far an SXid reaches: every partition, those behind its port, the host, or nobody."""
 
     ALWAYS_FATAL = "always_fatal"
@@ -68,7 +68,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class XidEntry:
     """One Xid, or one Xid on one architecture. `nvidia` is the immediate and the investigatory action of NVIDIA's catalogue.
 
     `file`, `line` and `overridden` say where it is from; `listed` is False for a number that no table holds. `ends` is how it ends, where
@@ -85,14 +85,14 @@ class Entry:
     dcgm: str = ""
     remedy: str = ""
     why: str = ""
-    architectures: Mapping[str, Entry] = field(default_factory=dict)
+    architectures: Mapping[str, XidEntry] = field(default_factory=dict)
     file: str = ""
     line: int = 0
     overridden: tuple[str, ...] = ()
     listed: bool = True
     ends: Ending | None = None
 
-    def on(self, architecture: str) -> Entry:
+    def on(self, architecture: str) -> XidEntry:
         """The same number as it is on GPUs of this architecture; an empty name is one that is not known."""
         return self.architectures.get(architecture, self)
 
@@ -103,7 +103,7 @@ class SwitchEntry:
 
     number: int
     meaning: str
-    kind: Kind
+    kind: SxidReach
     action: Action
     owner: Owner
     gpud: str = ""
@@ -117,7 +117,7 @@ class SwitchEntry:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class XidRepeat:
     """When Xids that come again say more than one of them does.
 
     Reports of one GPU (`same: gpu`), or of one GPC and TPC of it (`same: tpc`), that are less than `gap_seconds` apart are one burst,
@@ -169,7 +169,7 @@ class Bits:
 
 
 @dataclass(frozen=True)
-class Word:
+class XidDecodeLine:
     """One line of the decode table of Xids 144 to 150. `units` are the names that drivers print; no `status` or no `subcode` matches all.
 
     `fatal` is the action where the line says Fatal, if that differs.
@@ -201,24 +201,24 @@ class XidTable(Fact):
 
     name: str
     dated: str
-    xids: Mapping[int, Entry]
+    xids: Mapping[int, XidEntry]
     sxids: Mapping[int, SwitchEntry]
     sxids_dated: str
     remedies: Mapping[Action, str]
     endings: Mapping[Action, Ending]
     sources: Mapping[str, str]
-    repeats: Mapping[str, Repeat]
+    repeats: Mapping[str, XidRepeat]
     registers: frozenset[Bits]
-    words: frozenset[Word]
+    words: frozenset[XidDecodeLine]
     recoveries: Mapping[int, Recovery]
     files: frozenset[str]
 
-    def xid(self, number: int, architecture: str = "") -> Entry:
+    def xid(self, number: int, architecture: str = "") -> XidEntry:
         """What the table says of this Xid; a number that it does not hold is a case for support, and never ignored."""
         entry = self.xids.get(number)
         if entry is not None:
             return entry.on(architecture)
-        return Entry(number, "", f"not in the table of {self.dated}", Action.SUPPORT, Owner.VENDOR, listed=False)
+        return XidEntry(number, "", f"not in the table of {self.dated}", Action.SUPPORT, Owner.VENDOR, listed=False)
 
     def sxid(self, number: int) -> SwitchEntry | None:
         """What the table says of this SXid, or None."""

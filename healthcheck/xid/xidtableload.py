@@ -22,12 +22,12 @@ from healthcheck.xid.xidtable import (
     XID_TABLE,
     Action,
     Bits,
-    Entry,
-    Kind,
     Recovery,
-    Repeat,
     SwitchEntry,
-    Word,
+    SxidReach,
+    XidDecodeLine,
+    XidEntry,
+    XidRepeat,
     XidTable,
 )
 from inventory.errors import Mark, RulesError
@@ -137,7 +137,7 @@ _SHARED: Mapping[str, _Reader] = {
     "action": lambda map_, key: _member(map_, key, Action), "owner": lambda map_, key: _member(map_, key, Owner),
 }
 _XID: Mapping[str, _Reader] = {**_SHARED, "mnemonic": _TEXT, "dcgm": _TEXT, "nvidia": _Map.words}
-_SXID: Mapping[str, _Reader] = {**_SHARED, "kind": lambda map_, key: _member(map_, key, Kind)}
+_SXID: Mapping[str, _Reader] = {**_SHARED, "kind": lambda map_, key: _member(map_, key, SxidReach)}
 _TOP = ("dated", "sources", "remedies", "endings", "xids", "repeats", "registers", "nvlink5", "recoveries")
 _SWITCH_TOP = ("dated", "sources", "sxids")
 
@@ -154,7 +154,7 @@ class _Draft:
         self.sxids: dict[int, dict[str, Any]] = {}
         self.repeats: dict[str, dict[str, Any]] = {}
         self.registers: frozenset[Bits] = frozenset()
-        self.words: frozenset[Word] = frozenset()
+        self.words: frozenset[XidDecodeLine] = frozenset()
         self.recoveries: dict[int, Recovery] = {}
         self.files: list[str] = []
 
@@ -256,7 +256,7 @@ def _lay(entries: dict[int, dict[str, Any]], item: Any, mark: Mark, identity: st
             if key not in values and key not in old:
                 raise map_.fail(key, "it for a number that no earlier file gives")
         if identity == "sxid" and "kind" not in values and "kind" not in old:
-            raise map_.fail("kind", f"one of {', '.join(kind.value for kind in Kind)}")
+            raise map_.fail("kind", f"one of {', '.join(kind.value for kind in SxidReach)}")
         nested = {**old.get("architectures", {}), **values.get("architectures", {})}
         entries[number] = _over(old, values, mark)
         if nested:
@@ -280,7 +280,7 @@ def _architectures(map_: _Map, key: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _entry(number: int, values: Mapping[str, Any]) -> Entry:
+def _entry(number: int, values: Mapping[str, Any]) -> XidEntry:
     plain = {key: value for key, value in values.items() if key != "architectures"}
     special = {
         # Another action wants another remedy than the one for all architectures.
@@ -290,9 +290,9 @@ def _entry(number: int, values: Mapping[str, Any]) -> Entry:
     return _plain(number, {**plain, "architectures": MappingProxyType(special)})
 
 
-def _plain(number: int, values: Mapping[str, Any]) -> Entry:
+def _plain(number: int, values: Mapping[str, Any]) -> XidEntry:
     owner = values.get("owner") or OWNERS.get(values["action"], Owner.OPERATOR)
-    return Entry(number=number, **{"mnemonic": "", **values, "owner": owner})
+    return XidEntry(number=number, **{"mnemonic": "", **values, "owner": owner})
 
 
 def _switch_entry(number: int, values: Mapping[str, Any]) -> SwitchEntry:
@@ -334,8 +334,8 @@ def _lay_repeat(repeats: dict[str, dict[str, Any]], item: Any, mark: Mark) -> No
     repeats[name] = {"id": name, **_over(old, values, mark)}
 
 
-def _repeat(values: Mapping[str, Any]) -> Repeat:
-    return Repeat(**{**values, "owner": values.get("owner") or OWNERS.get(values["action"], Owner.OPERATOR)})
+def _repeat(values: Mapping[str, Any]) -> XidRepeat:
+    return XidRepeat(**{**values, "owner": values.get("owner") or OWNERS.get(values["action"], Owner.OPERATOR)})
 
 
 def _bits(item: Any, mark: Mark) -> Bits:
@@ -346,9 +346,9 @@ def _bits(item: Any, mark: Mark) -> Bits:
     )
 
 
-def _word(item: Any, mark: Mark) -> Word:
+def _word(item: Any, mark: Mark) -> XidDecodeLine:
     map_ = _Map(item, mark, "nvlink5", ("xid", "units", "action", "meaning", "status", "subcode", "fatal", "owner"))
-    return Word(
+    return XidDecodeLine(
         map_.whole("xid", 0, _MOST), frozenset(map_.words("units")), _member(map_, "action", Action), map_.text("meaning"),
         _values(map_, "status", 0xFFFFFFFF), _values(map_, "subcode", 0x3F), _member(map_, "fatal", Action) if "fatal" in map_ else None,
         _member(map_, "owner", Owner) if "owner" in map_ else None,

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from inventory.enroll import Decision, Outcome, shared
-from inventory.enrolment import Subject, decided, scanned, subject_of, written
+from inventory.enroll import Decision, EnrolmentOutcome, shared
+from inventory.enrolment import NodeEnrolment, decided, scanned, subject_of, written
 from inventory.errors import InventoryError, UsageError
 from inventory.expect import read_expected
 from inventory.hostkeys import fingerprint, key_type
@@ -70,7 +70,7 @@ def enroll(
     clones = shared((each.node.name, each.target.known_hosts_name, each.keys) for each in subjects)
     for warning in _clones(clones):
         click.echo(f"muster: warning: {warning}", err=True)
-    unasked: list[Subject] = []
+    unasked: list[NodeEnrolment] = []
     if not dry_run:
         subjects, unasked = _approved(subjects, yes=yes)
         if not unasked:
@@ -88,7 +88,7 @@ def enroll(
                          "give --expect PATH to compare them, or --yes to trust on first use")
     if any(each.decision.outcome.refused for each in subjects):
         return 1
-    return 3 if any(each.decision.outcome is Outcome.UNREACHED for each in subjects) else 0
+    return 3 if any(each.decision.outcome is EnrolmentOutcome.UNREACHED for each in subjects) else 0
 
 
 def _finder(file: str | None) -> Callable[[str], list[Node]]:
@@ -130,12 +130,12 @@ def _jump_hosts(inventory: Inventory) -> dict[str, Node]:
     return hosts
 
 
-def _approved(subjects: list[Subject], *, yes: bool) -> tuple[list[Subject], list[Subject]]:
+def _approved(subjects: list[NodeEnrolment], *, yes: bool) -> tuple[list[NodeEnrolment], list[NodeEnrolment]]:
     """The same, with what a person has declined taken out; and those that somebody would have to be asked about, and nobody is there."""
     waiting = [each for each in subjects if each.decision.outcome.writes and not each.decision.vouched]
     if yes or not waiting:
         return subjects, []
-    unasked = [each for each in waiting if each.decision.outcome is not Outcome.ADD]
+    unasked = [each for each in waiting if each.decision.outcome is not EnrolmentOutcome.ADD]
     said = False
     if sys.stdin.isatty():
         for line in _fingerprints(waiting):
@@ -150,15 +150,15 @@ def _approved(subjects: list[Subject], *, yes: bool) -> tuple[list[Subject], lis
     return [_unapproved(each, declined=not unasked) if each.node.name in names_ else each for each in subjects], unasked
 
 
-def _unapproved(subject: Subject, *, declined: bool) -> Subject:
-    if subject.decision.outcome is Outcome.ADD:
-        return replace(subject, decision=Decision(Outcome.KNOWN, left_out=subject.decision.add))
+def _unapproved(subject: NodeEnrolment, *, declined: bool) -> NodeEnrolment:
+    if subject.decision.outcome is EnrolmentOutcome.ADD:
+        return replace(subject, decision=Decision(EnrolmentOutcome.KNOWN, left_out=subject.decision.add))
     if declined:
-        return replace(subject, decision=Decision(Outcome.DECLINED, reason="the answer was not yes"))
+        return replace(subject, decision=Decision(EnrolmentOutcome.DECLINED, reason="the answer was not yes"))
     return subject
 
 
-def _fingerprints(subjects: Sequence[Subject]) -> list[str]:
+def _fingerprints(subjects: Sequence[NodeEnrolment]) -> list[str]:
     """One line for each key of each node; nodes that show the same key share a line."""
     shown: dict[tuple[str, str, str], list[str]] = {}
     for each in subjects:
@@ -171,7 +171,7 @@ def _fingerprints(subjects: Sequence[Subject]) -> list[str]:
     return [f"  {clean(names):{wide}}  {type_:19}  {print_}{clean(note)}" for names, type_, print_, note in rows]
 
 
-def _show(subjects: Sequence[Subject], *, yes: bool) -> None:
+def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
     groups: dict[str, list[str]] = {}
     for each in subjects:
         groups.setdefault(each.label, []).append(each.node.name)
@@ -191,13 +191,13 @@ def _show(subjects: Sequence[Subject], *, yes: bool) -> None:
         click.echo(f"Written: {clean(file)}")
 
 
-def _reasons(subjects: Iterable[Subject]) -> dict[str, list[str]]:
+def _reasons(subjects: Iterable[NodeEnrolment]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for each in subjects:
         reason = each.decision.reason
         if each.stage is not None:
             reason = f"{each.stage}: {reason}"
-        if each.decision.outcome is Outcome.CHANGED:
+        if each.decision.outcome is EnrolmentOutcome.CHANGED:
             name = shlex.quote(each.node.name)
             reason += f"; if it was reinstalled: muster inventory enroll {name} --replace {name}"
         if reason:
@@ -205,7 +205,7 @@ def _reasons(subjects: Iterable[Subject]) -> dict[str, list[str]]:
     return found
 
 
-def _notes(subjects: Sequence[Subject]) -> list[str]:
+def _notes(subjects: Sequence[NodeEnrolment]) -> list[str]:
     notes = []
     left_out: dict[str, list[str]] = {}
     unread: dict[str, list[str]] = {}
@@ -232,7 +232,7 @@ def _clones(keys: Mapping[bytes, tuple[str, ...]]) -> list[str]:
             "(rm /etc/ssh/ssh_host_*; ssh-keygen -A)" for names, blobs in by_nodes.items()]
 
 
-def _document(subjects: Iterable[Subject], clones: Mapping[bytes, tuple[str, ...]]) -> dict[str, Any]:
+def _document(subjects: Iterable[NodeEnrolment], clones: Mapping[bytes, tuple[str, ...]]) -> dict[str, Any]:
     return {
         "schema": "muster.enroll/1",
         "nodes": [{

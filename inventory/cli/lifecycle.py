@@ -18,7 +18,7 @@ from inventory.errors import UsageError
 from inventory.load import LoadedInventory, parse_with_origins
 from inventory.model import Inventory, Lifecycle, LifecycleState, Node
 from inventory.nodeset import did_you_mean, fold, natural
-from inventory.place import Want, change
+from inventory.place import DesiredValues, change
 from inventory.select import select
 from inventory.text import short
 
@@ -83,8 +83,8 @@ def edited(given: InventoryFile, loaded: LoadedInventory, wanted: Mapping[str, L
     def meant(before: Inventory) -> dict[str, Node]:
         return {node.name: replace(node, lifecycle=wanted.get(node.name, node.lifecycle)) for node in before}
 
-    want = Want(("lifecycle",), {name: _spelt(value) for name, value in wanted.items()}, _otherwise(given, source),
-                tidy=True, meaning=_meaning)
+    want = DesiredValues(("lifecycle",), {name: _spelt(value) for name, value in wanted.items()}, _otherwise(given, source),
+                         tidy=True, meaning=_meaning)
     return change(given.text, source, [want], {}, meant, {}, loaded, skus)
 
 

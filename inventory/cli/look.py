@@ -17,7 +17,7 @@ import click
 from inventory.errors import ConfigError, Mark, UsageError
 from inventory.load import load_inventory, load_with_origins
 from inventory.locate import find_inventory
-from inventory.model import Bmc, BurnIn, CordonBy, Lifecycle, Node, PortPlan, Secret
+from inventory.model import Bmc, BurnInSettings, CordonBy, Lifecycle, Node, PortPlan, Secret
 from inventory.nodeset import fold
 from inventory.select import select
 
@@ -137,7 +137,7 @@ def node_values(node: Node) -> dict[str, Any]:
         value = getattr(node, field.name)
         if field.name == "name":
             continue
-        if isinstance(value, BurnIn):
+        if isinstance(value, BurnInSettings):
             value = {key: inner for key, inner in vars(value).items() if inner not in (None, ())}
         if isinstance(value, Bmc):
             value = {_BMC.get(key, key): inner for key, inner in vars(value).items() if inner is not None}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from inventory.errors import ConfigError, InventoryError, Mark
-from inventory.importers.ansible_files import Files
+from inventory.importers.ansible_files import AnsibleReader
 from inventory.importers.ansible_tree import SECRET, Tree, Var, Vars
 from inventory.importers.base import Collected, Imported
 from inventory.sshconfig import parse_jump
@@ -42,7 +42,7 @@ def load(path: str | os.PathLike[str]) -> Imported:
     """
     source = clean(os.fspath(path))
     tree = Tree(source)
-    files = Files(Path(path), tree)
+    files = AnsibleReader(Path(path), tree)
     files.inventory()
     tree.settle()
     collected = Collected(source)

@@ -36,7 +36,7 @@ _NO_LITERAL = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./~@:-]*|[0-9]+(?:\.[0-9]+){2,}
 _VAULT = "$ANSIBLE_VAULT"
 
 
-class Files:
+class AnsibleReader:
     """Reads the files of one inventory, 16 MB of them in all."""
 
     def __init__(self, root: Path, tree: Tree) -> None:

@@ -25,11 +25,11 @@ PRIORITY = "ansible_group_priority"
 MAX_DEPTH = 50
 
 
-class Secret:
+class VaultValue:
     """Stands for a value that is encrypted with Ansible's vault."""
 
 
-SECRET = Secret()
+SECRET = VaultValue()
 
 
 class Var(NamedTuple):
@@ -43,7 +43,7 @@ Vars = dict[str, Var]
 
 
 @dataclass
-class Group:
+class AnsibleGroup:
     """One group as it is read; hosts and children in the order in which they are named."""
 
     name: str
@@ -58,7 +58,7 @@ class Tree:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.groups: dict[str, Group] = {"all": Group("all"), "ungrouped": Group("ungrouped")}
+        self.groups: dict[str, AnsibleGroup] = {"all": AnsibleGroup("all"), "ungrouped": AnsibleGroup("ungrouped")}
         self.hosts: dict[str, Vars] = {}
         self.places: dict[str, Mark | None] = {}
         self.others: dict[str, None] = {}       # names of variables that we have no use for
@@ -71,10 +71,10 @@ class Tree:
 
     # reading
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> AnsibleGroup:
         """The group of this name, made where it is new."""
         self._count()
-        return self.groups.setdefault(name, Group(name))
+        return self.groups.setdefault(name, AnsibleGroup(name))
 
     def host(self, name: str, group: str, mark: Mark | None, port: int | None = None) -> None:
         """Puts a host into a group; a port counts only where the host is named first."""

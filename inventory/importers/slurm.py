@@ -54,7 +54,7 @@ class _Node(NamedTuple):
     since: float | None = None
 
 
-class Seen(NamedTuple):
+class SlurmNodeState(NamedTuple):
     """What Slurm shows of a node now: its states in capitals ("IDLE", "DRAIN"), the reason that stands with them, since when the machine
     is up, and who gave the reason, when; times in seconds since 1970 by Slurm's clock."""
 
@@ -84,9 +84,9 @@ def parse(data: bytes, source: str) -> Imported:
     return collected.done()
 
 
-def states_of(data: bytes, source: str) -> dict[str, Seen]:
+def states_of(data: bytes, source: str) -> dict[str, SlurmNodeState]:
     """What each node is doing, by its name; raises as `parse`."""
-    return {node.name: Seen(node.states, node.reason, node.booted, node.user, node.since) for node in _nodes(data, source)}
+    return {node.name: SlurmNodeState(node.states, node.reason, node.booted, node.user, node.since) for node in _nodes(data, source)}
 
 
 def _nodes(data: bytes, source: str) -> Iterator[_Node]:

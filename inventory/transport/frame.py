@@ -33,7 +33,7 @@ class LoggedIn:
 
 
 @dataclass(frozen=True)
-class Started:
+class LoaderStarted:
     """Python runs the loader; `supported` is False when it is older than 3.8."""
 
     version: str
@@ -41,7 +41,7 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExtraRequested:
     """The program asks for an extra."""
 
     name: str
@@ -61,7 +61,7 @@ class Broken:
     reason: str
 
 
-Event = LoggedIn | Started | Wanted | Body | Broken
+Event = LoggedIn | LoaderStarted | ExtraRequested | Body | Broken
 
 
 class Framer:
@@ -123,9 +123,9 @@ class Framer:
             yield LoggedIn()
         elif match := _PYTHON.fullmatch(text):
             version = (int(match[1]), int(match[2]))
-            yield Started(f"{version[0]}.{version[1]}", version >= MIN_PYTHON)
+            yield LoaderStarted(f"{version[0]}.{version[1]}", version >= MIN_PYTHON)
         elif match := _WANT.fullmatch(text):
-            yield Wanted(match[1].decode())
+            yield ExtraRequested(match[1].decode())
         elif match := _FRAME.fullmatch(text):
             size = int(match[1])
             if size > self._limit:

@@ -9,25 +9,25 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, Target, parse_jump, target_for
+from inventory.sshconfig import SshConfig, SshTarget, parse_jump, target_for
 from inventory.transport.base import Failure, Stage
-from inventory.transport.link import Link
-from inventory.transport.watch import Expired, Refused, Task, Watch
-from inventory.transport.wire import Wire, place
+from inventory.transport.link import SshConnection
+from inventory.transport.watch import Expired, TaskFailed, Watchdog, WatchedTask
+from inventory.transport.wire import TcpStream, place
 
-Route: TypeAlias = "tuple[Target, ...]"
-Connect: TypeAlias = "Callable[[Task, Target, Route], Link]"
+Route: TypeAlias = "tuple[SshTarget, ...]"
+Connect: TypeAlias = "Callable[[WatchedTask, SshTarget, Route], SshConnection]"
 
 MOST_HOPS = 8
 NODES_PER_CONNECTION = 64
 
 
-def route_to(target: Target, node: Node, config: SshConfig) -> Route:
+def route_to(target: SshTarget, node: Node, config: SshConfig) -> Route:
     """The machines to go through, nearest to us first. Each has its own entry in ssh_config; the node's own files count for it too.
 
     Raises ConfigError for a jump that cannot be read, Refused for more than 8 hops (a circle, most likely) and for a ProxyCommand.
     """
-    route: list[Target] = []
+    route: list[SshTarget] = []
     jump = target.proxy_jump
     while jump is not None:
         hops = [_hop_target(hop.host, hop.user, hop.port, node, config) for hop in parse_jump(jump)]
@@ -35,15 +35,15 @@ def route_to(target: Target, node: Node, config: SshConfig) -> Route:
         # As with ssh, only the nearest hop may name others before it.
         jump = hops[0].proxy_jump
         if len(route) > MOST_HOPS:
-            raise Refused(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send {hops[0].name} through itself?")
+            raise TaskFailed(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send {hops[0].name} through itself?")
     for each in (*route, target):
         if each.proxy_command is not None and each.proxy_jump is None and (each is target or each is route[0]):
-            raise Refused(Stage.CONNECT, f"ssh_config reaches {each.name} by a ProxyCommand, and commands from there are not run; "
+            raise TaskFailed(Stage.CONNECT, f"ssh_config reaches {each.name} by a ProxyCommand, and commands from there are not run; "
                                          "use ProxyJump, or `proxy_jump` in the inventory")
     return tuple(route)
 
 
-def _hop_target(host: str, user: str | None, port: int | None, node: Node, config: SshConfig) -> Target:
+def _hop_target(host: str, user: str | None, port: int | None, node: Node, config: SshConfig) -> SshTarget:
     own = target_for(Node(name=host, user=user, port=port), config)
     return replace(own, identity_files=tuple(dict.fromkeys((*own.identity_files, *node.identity_file))),
                    known_hosts_files=tuple(dict.fromkeys((*own.known_hosts_files, *node.known_hosts_file))))
@@ -54,7 +54,7 @@ class _Gate:
 
     def __init__(self) -> None:
         self.settled = threading.Event()
-        self.link: Link | None = None
+        self.link: SshConnection | None = None
         self.failure: Failure | None = None
         self.nodes = 0
         self.asked = True       # for a way to a node, since `begin`
@@ -80,7 +80,7 @@ class Jumps:
         self._gates: dict[Route, list[_Gate]] = {}
         self._lock = threading.Lock()
 
-    def begin(self, watch: Watch, connect: Connect, seconds: float) -> None:
+    def begin(self, watch: Watchdog, connect: Connect, seconds: float) -> None:
         """Forgets what failed and what was lost, and ends what the sweep before had no use for.
 
         `connect` opens a connection from now on; `seconds` is the time that it may take.
@@ -97,7 +97,7 @@ class Jumps:
         for link in unused:
             link.shut()
 
-    def wire(self, task: Task, route: Route, host: str, port: int) -> Wire:
+    def wire(self, task: WatchedTask, route: Route, host: str, port: int) -> TcpStream:
         """A wire to `host` through the route, of which there is at least one. Raises Refused, Dropped, Expired."""
         name = route[-1].name
         task.step(self._seconds, lambda s: Failure(Stage.CONNECT, f"the jump host {name} was not connected within {s:.3g} s"))
@@ -107,7 +107,7 @@ class Jumps:
             gate.settled.wait()
             task.check()
             if gate.failure is not None:
-                raise Refused(gate.failure.stage, gate.failure.reason)
+                raise TaskFailed(gate.failure.stage, gate.failure.reason)
             assert gate.link is not None  # noqa: S101  (settled means one or the other)
             wire = gate.link.tunnel(task, host, port)
         except BaseException:
@@ -147,11 +147,11 @@ class Jumps:
         def overdue(failure: Failure) -> None:
             gate.fail(Failure(failure.stage, f"{who}: {failure.reason}"))
 
-        task = Task(self._watch, time.monotonic() + self._seconds, overdue)
+        task = WatchedTask(self._watch, time.monotonic() + self._seconds, overdue)
         self._watch.add(task)
         try:
             link = self._connect(task, target, route[:-1])
-        except Refused as refused:
+        except TaskFailed as refused:
             overdue(refused.failure)
         except Expired:
             pass

@@ -5,15 +5,15 @@ from __future__ import annotations
 import resource
 import threading
 
-from inventory.sshconfig import Target
+from inventory.sshconfig import SshTarget
 from inventory.transport.jump import Route
-from inventory.transport.link import Link
+from inventory.transport.link import SshConnection
 
 KNOCK_SECONDS = 15.0
 _SPARE_FILES = 256      # for new connections, jump hosts, files and pipes
 
 
-class Kept:
+class ConnectionPool:
     """Idle connections by where they lead and how. Safe to use from many threads.
 
     One that is taken belongs to the taker until it is given back. `most` bounds how many are held: by default as many as the limit on
@@ -22,8 +22,8 @@ class Kept:
 
     def __init__(self, most: int | None = None) -> None:
         self.most = most if most is not None else max(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES)
-        self._idle: dict[tuple[Target, Route], Link] = {}
-        self._unused: set[tuple[Target, Route]] = set()     # since `begin`
+        self._idle: dict[tuple[SshTarget, Route], SshConnection] = {}
+        self._unused: set[tuple[SshTarget, Route]] = set()     # since `begin`
         self._lock = threading.Lock()
         self._over = threading.Event()
         threading.Thread(target=self._knock, name="muster-knock", daemon=True).start()
@@ -39,14 +39,14 @@ class Kept:
         for link in links:
             link.shut()
 
-    def take(self, target: Target, route: Route) -> Link | None:
+    def take(self, target: SshTarget, route: Route) -> SshConnection | None:
         """An idle connection that leads there and seems alive."""
         with self._lock:
             link = self._idle.pop((target, route), None)
             self._unused.discard((target, route))
         return link if link is not None and link.alive else None
 
-    def give(self, target: Target, route: Route, link: Link) -> None:
+    def give(self, target: SshTarget, route: Route, link: SshConnection) -> None:
         """Keeps a connection that has nothing to do, or ends it where there is no room or one is there already."""
         with self._lock:
             held = self._idle.get((target, route))

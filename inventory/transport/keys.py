@@ -25,7 +25,7 @@ class AgentError(OSError):
     """The agent is not there, does not answer, or refuses."""
 
 
-class Agent:
+class SshAgent:
     """A client of ssh-agent(1) at a socket; one request at a time, each bounded at 15 seconds (paramiko's own would wait for ever)."""
 
     def __init__(self, path: str) -> None:
@@ -72,7 +72,7 @@ class AgentKey:
 
     public_blob = None
 
-    def __init__(self, agent: Agent, blob: bytes) -> None:
+    def __init__(self, agent: SshAgent, blob: bytes) -> None:
         self._agent = agent
         self._blob = blob
         self.problem: str | None = None
@@ -92,7 +92,7 @@ class AgentKey:
 
 
 @dataclass(frozen=True)
-class Identity:
+class SshIdentity:
     """One key to try: its name for a person, and the object that signs."""
 
     name: str
@@ -113,24 +113,24 @@ class Identity:
 class Identities:
     """The keys to try, in order, and what kept others from being tried."""
 
-    def __init__(self, keys: tuple[Identity, ...], notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, keys: tuple[SshIdentity, ...], notes: tuple[str, ...] = ()) -> None:
         self.keys = keys
         self.notes = notes
-        self._good: Identity | None = None
+        self._good: SshIdentity | None = None
 
-    def in_order(self) -> tuple[Identity, ...]:
+    def in_order(self) -> tuple[SshIdentity, ...]:
         """All keys, the one that last let us in first: the other nodes are spared our wrong guesses, which sshd counts."""
         good = self._good
         return self.keys if good is None else (good, *(key for key in self.keys if key is not good))
 
-    def worked(self, identity: Identity) -> None:
+    def worked(self, identity: SshIdentity) -> None:
         """This key let us in."""
         self._good = identity
 
 
 @dataclass
 class _File:
-    keys: tuple[Identity, ...] = ()
+    keys: tuple[SshIdentity, ...] = ()
     public: bytes | None = None
     note: str | None = None
 
@@ -140,7 +140,7 @@ class Keyring:
     """Loads each key file and asks each agent once. Safe to use from many threads."""
 
     _files: dict[str, _File] = field(default_factory=dict)
-    _agents: dict[str, tuple[tuple[Identity, ...], str | None]] = field(default_factory=dict)
+    _agents: dict[str, tuple[tuple[SshIdentity, ...], str | None]] = field(default_factory=dict)
     _chosen: dict[tuple[tuple[str, ...], bool, str | None], Identities] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -160,7 +160,7 @@ class Keyring:
         held, note = self._agent(agent) if agent else ((), None)
         notes = [note] if note else []
         by_blob = {identity.blob: identity for identity in held}
-        order: dict[bytes, Identity] = {}
+        order: dict[bytes, SshIdentity] = {}
         for path in files:
             loaded = self._file(path)
             if loaded.public in by_blob:
@@ -174,16 +174,16 @@ class Keyring:
                 order.setdefault(identity.blob, identity)
         return Identities(tuple(order.values()), tuple(notes))
 
-    def _agent(self, path: str) -> tuple[tuple[Identity, ...], str | None]:
+    def _agent(self, path: str) -> tuple[tuple[SshIdentity, ...], str | None]:
         if path not in self._agents:
-            agent = Agent(path)
+            agent = SshAgent(path)
             try:
                 found = agent.keys()
             except AgentError as error:
                 self._agents[path] = ((), str(error))
             else:
                 self._agents[path] = (
-                    tuple(Identity(f"{comment or key_type(blob)} (agent)", AgentKey(agent, blob), blob) for blob, comment in found),
+                    tuple(SshIdentity(f"{comment or key_type(blob)} (agent)", AgentKey(agent, blob), blob) for blob, comment in found),
                     None if found else "the agent holds no keys")
         return self._agents[path]
 
@@ -208,11 +208,11 @@ def _load(path: str) -> _File:
         return _File(public=public, note=f"{path} is not a private key that can be read ({type(error).__name__})")
     keys = []
     if getattr(key, "public_blob", None) is not None:
-        keys.append(Identity(f"{path} (certificate)", key, bytes(key.public_blob.key_blob)))
+        keys.append(SshIdentity(f"{path} (certificate)", key, bytes(key.public_blob.key_blob)))
         key = paramiko.PKey.from_path(path)
         key.public_blob = None
     blob = bytes(key.asbytes())
-    keys.append(Identity(path, key, blob))
+    keys.append(SshIdentity(path, key, blob))
     return _File(tuple(keys), blob)
 
 

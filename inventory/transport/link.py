@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from inventory.hostkeys import KnownHosts, RevokedKeys
-from inventory.sshconfig import Target
+from inventory.sshconfig import SshTarget
 from inventory.transport import trust
 from inventory.transport.base import Failure, Limits, Stage
-from inventory.transport.keys import Identities, Identity
+from inventory.transport.keys import Identities, SshIdentity
 from inventory.transport.quiet import Packetizer, paramiko
 from inventory.transport.session import MOST_STDERR, Dialogue, one_line
-from inventory.transport.watch import Job, Refused, Task
-from inventory.transport.wire import MOST_BEFORE_LOGIN, Dropped, Wire, channel_wire, place
+from inventory.transport.watch import NodeJob, TaskFailed, WatchedTask
+from inventory.transport.wire import MOST_BEFORE_LOGIN, ConnectionDropped, TcpStream, channel_wire, place
 
 _CHUNK = 256 * 1024
 _MOST_PACKET = 256 * 1024           # OpenSSH's PACKET_MAX_SIZE
@@ -55,7 +55,7 @@ class _Client(paramiko.Transport):
     paramiko keeps one exception per connection, which would be another node's where many open channels through one jump host.
     """
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: TcpStream) -> None:
         super().__init__(cast("Any", wire), packetizer_class=_Packets)
         self.said = ""
         self.offered: tuple[str, ...] = ()
@@ -166,10 +166,10 @@ class Trust:
     identities: Callable[[], Identities]
 
 
-class Link:
+class SshConnection:
     """A connection over `wire`; once `open` has returned, `target` has proven to be who we know and has let us in."""
 
-    def __init__(self, wire: Wire, target: Target) -> None:
+    def __init__(self, wire: TcpStream, target: SshTarget) -> None:
         self.who = place(target.hostname, target.port)
         self._target = target
         self._wire = wire
@@ -177,14 +177,14 @@ class Link:
         self._asked = 0.0
         self._client: Any = _Client(wire)
 
-    def open(self, task: Task, believed: Trust, limits: Limits) -> None:
+    def open(self, task: WatchedTask, believed: Trust, limits: Limits) -> None:
         """Raises Refused, Dropped or Expired; then only `shut` is left to do."""
         target = self._target
         known = believed.known_hosts.about(target.hostname, target.port, target.host_key_alias)
         offered = self.exchange(task, trust.algorithms(known, HOST_KEYS), limits)
         problem = trust.objection(target, known, believed.revoked, offered)
         if problem is not None:
-            raise Refused(Stage.HOST_KEY, problem)
+            raise TaskFailed(Stage.HOST_KEY, problem)
         self._log_in(task, target, believed, limits)
 
     @property
@@ -224,12 +224,12 @@ class Link:
             # No thread of paramiko's has begun to read the wire, which would close it on seeing the end.
             self._wire.close()
 
-    def _await(self, task: Task) -> None:
+    def _await(self, task: WatchedTask) -> None:
         self._event.wait()
         task.check()
         self._event.clear()
 
-    def exchange(self, task: Task, algorithms: tuple[str, ...], limits: Limits) -> bytes:
+    def exchange(self, task: WatchedTask, algorithms: tuple[str, ...], limits: Limits) -> bytes:
         """The host key, in wire form, that the other end has proven to own: of the first of these algorithms that it has a key for.
 
         Raises Refused, Dropped or Expired; then only `shut` is left to do.
@@ -257,23 +257,23 @@ class Link:
     def _no_exchange(self) -> None:
         error = self._client.get_exception()
         if self._wire.flooded:
-            raise Refused(Stage.CONNECT, f"{self.who} floods the connection instead of exchanging keys")
+            raise TaskFailed(Stage.CONNECT, f"{self.who} floods the connection instead of exchanging keys")
         if self._client.said:
-            raise Refused(Stage.CONNECT, f"{self.who} ended the key exchange: {self._client.said}")
+            raise TaskFailed(Stage.CONNECT, f"{self.who} ended the key exchange: {self._client.said}")
         if error is None or isinstance(error, (EOFError, OSError)):
-            raise Dropped(f"{self.who} dropped the connection during the key exchange")
+            raise ConnectionDropped(f"{self.who} dropped the connection during the key exchange")
         if "Signature verification" in str(error):
-            raise Refused(Stage.HOST_KEY, f"{self.who} could not prove that the host key it shows is its own")
-        raise Refused(Stage.CONNECT, f"no key exchange with {self.who}: {one_line(str(error), 120) or type(error).__name__}")
+            raise TaskFailed(Stage.HOST_KEY, f"{self.who} could not prove that the host key it shows is its own")
+        raise TaskFailed(Stage.CONNECT, f"no key exchange with {self.who}: {one_line(str(error), 120) or type(error).__name__}")
 
-    def _log_in(self, task: Task, target: Target, believed: Trust, limits: Limits) -> None:
+    def _log_in(self, task: WatchedTask, target: SshTarget, believed: Trust, limits: Limits) -> None:
         task.step(limits.auth_s, lambda s: Failure(
             Stage.AUTH, f"{self.who} did not decide on {target.user}'s keys within {s:.3g} s "
                         "(a hung home or directory service there, or an agent here that waits for you?)"))
         identities = believed.identities()
         if not identities.keys:
-            raise Refused(Stage.AUTH, _sentence(f"there is no key to try for {target.user}@{self.who}", identities.notes)
-                          + "; name one with `identity_file`, or start an agent")
+            raise TaskFailed(Stage.AUTH, _sentence(f"there is no key to try for {target.user}@{self.who}", identities.notes)
+                             + "; name one with `identity_file`, or start an agent")
         auth = _Auth(self._client, self._event)
         self._client.auth_handler = auth
         try:
@@ -291,9 +291,9 @@ class Link:
                     break
         except _GONE:
             task.check()
-        raise Refused(Stage.AUTH, self._not_let_in(auth, target.user, tried, identities))
+        raise TaskFailed(Stage.AUTH, self._not_let_in(auth, target.user, tried, identities))
 
-    def _try(self, task: Task, auth: _Auth, user: str, identity: Identity) -> bool:
+    def _try(self, task: WatchedTask, auth: _Auth, user: str, identity: SshIdentity) -> bool:
         try:
             # A signature in an agent may ask for a touch or a password, so it is made only for a key that the server wants.
             if identity.in_agent:
@@ -326,7 +326,7 @@ class Link:
             notes.insert(0, f"it allows {', '.join(auth.allowed)}")
         return _sentence(f"{self.who} took no key of {user}; tried {names}", notes)
 
-    def tunnel(self, task: Task, host: str, port: int) -> Wire:
+    def tunnel(self, task: WatchedTask, host: str, port: int) -> TcpStream:
         """A wire to `host` from the machine at the other end. Raises Refused (stage CONNECT), Dropped when this link is gone."""
         self._wire.allowance = math.inf     # each tunnel has its own
         try:
@@ -335,11 +335,11 @@ class Link:
             task.check()
             if (refusal := self._client.refusal()) is not None:
                 why = "forwarding is forbidden there (AllowTcpForwarding)" if refusal.code == 1 else refusal.text or "no reason given"
-                raise Refused(Stage.CONNECT, f"the jump host {self.who} cannot connect to {place(host, port)}: {why}") from None
-            raise Dropped(f"the connection to the jump host {self.who} was lost") from None
+                raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to {place(host, port)}: {why}") from None
+            raise ConnectionDropped(f"the connection to the jump host {self.who} was lost") from None
         return channel_wire(channel)
 
-    def converse(self, command: str, dialogue: Dialogue, job: Job, limits: Limits, *, keep: bool = False, again: bool = False) -> bool:
+    def converse(self, command: str, dialogue: Dialogue, job: NodeJob, limits: Limits, *, keep: bool = False, again: bool = False) -> bool:
         """Runs `command` and talks with it until `dialogue` is over, then ends the connection, unless it is to be kept and can be.
 
         Returns whether it was kept. `again` says that the connection has served before. Raises Refused or Expired, and Dropped when
@@ -367,28 +367,28 @@ class Link:
                 self.shut()
         return kept
 
-    def _open(self, command: str, task: Task, seconds: float, *, again: bool) -> paramiko.Channel:
+    def _open(self, command: str, task: WatchedTask, seconds: float, *, again: bool) -> paramiko.Channel:
         try:
             channel: paramiko.Channel = self._client.open_session(timeout=seconds if again else task.left() + 1)
         except _GONE:
             task.check()
             refusal = self._client.refusal()
             if again and refusal is None:
-                raise Dropped(f"the connection to {self.who} was lost since the sweep before") from None
+                raise ConnectionDropped(f"the connection to {self.who} was lost since the sweep before") from None
             if refusal is not None:
-                raise Refused(Stage.LOGIN, f"{self.who} opens no session: {refusal.text or 'no reason given'}") from None
-            raise Refused(Stage.LOGIN, f"{self.who} hung up after the login ({self._client.said or 'without a word'})") from None
+                raise TaskFailed(Stage.LOGIN, f"{self.who} opens no session: {refusal.text or 'no reason given'}") from None
+            raise TaskFailed(Stage.LOGIN, f"{self.who} hung up after the login ({self._client.said or 'without a word'})") from None
         try:
             channel.exec_command(command)
         except _GONE as error:
             task.check()
             # A refusal is paramiko's own exception; the others say that the connection ended, even while it still counts as active.
             if again and (not self.alive or not isinstance(error, paramiko.SSHException)):
-                raise Dropped(f"the connection to {self.who} was lost since the sweep before") from None
-            raise Refused(Stage.LOGIN, f"{self.who} refuses to run a command for this user") from None
+                raise ConnectionDropped(f"the connection to {self.who} was lost since the sweep before") from None
+            raise TaskFailed(Stage.LOGIN, f"{self.who} refuses to run a command for this user") from None
         return channel
 
-    def _talk(self, channel: paramiko.Channel, dialogue: Dialogue, job: Job, limits: Limits) -> None:
+    def _talk(self, channel: paramiko.Channel, dialogue: Dialogue, job: NodeJob, limits: Limits) -> None:
         bell = _Bell()
         channel.settimeout(0.0)
         channel.in_buffer.set_event(bell)

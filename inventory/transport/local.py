@@ -10,7 +10,7 @@ from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.pipes import converse, let_go, spawn
 from inventory.transport.session import Dialogue
-from inventory.transport.watch import Job, Refused, Watch, fan_out
+from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 
 
 class LocalTransport:
@@ -18,10 +18,10 @@ class LocalTransport:
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`."""
-        return fan_out(nodes, limits, lambda job: _visit(job, program, limits), Watch())
+        return fan_out(nodes, limits, lambda job: _visit(job, program, limits), Watchdog())
 
 
-def _visit(job: Job, program: Program, limits: Limits) -> bytes | Failure:
+def _visit(job: NodeJob, program: Program, limits: Limits) -> bytes | Failure:
     node = job.node
     job.attempts = 1
     become = node.become and os.geteuid() != 0
@@ -44,6 +44,6 @@ def _start(argv: list[str]) -> subprocess.Popen[bytes]:
         return spawn(argv)
     except OSError as error:
         if argv[0] == "sudo":
-            raise Refused(Stage.BECOME, f"cannot run sudo: {error.strerror}") from None
-        raise Refused(Stage.PYTHON, f"cannot run {argv[0]}: {error.strerror}; install it or name another with `python:` "
+            raise TaskFailed(Stage.BECOME, f"cannot run sudo: {error.strerror}") from None
+        raise TaskFailed(Stage.PYTHON, f"cannot run {argv[0]}: {error.strerror}; install it or name another with `python:` "
                                     "in the inventory") from None

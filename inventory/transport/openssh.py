@@ -28,12 +28,12 @@ from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.mux import MuxError, MuxSession
 from inventory.transport.openssh_config import Configs, quoted, version
-from inventory.transport.openssh_log import Log, Reached
+from inventory.transport.openssh_log import OpenSshLog, Reached
 from inventory.transport.pipes import Ears, converse, kill_group, let_go, spawn
 from inventory.transport.retry import patiently
 from inventory.transport.session import Dialogue
-from inventory.transport.watch import Job, Refused, Watch, fan_out
-from inventory.transport.wire import Dropped, place
+from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
+from inventory.transport.wire import ConnectionDropped, place
 
 MOST_HOPS = 8
 MOST_MASTERS = 512          # connections kept between sweeps: a process each
@@ -58,13 +58,13 @@ class OpensshTransport:
         self._files = tuple(config_files) if config_files is not None else (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
         self._masters = None if keep is None else _Masters(keep)
 
-    def begin(self, program: Program, limits: Limits, watch: Watch) -> Visit:
+    def begin(self, program: Program, limits: Limits, watch: Watchdog) -> OpenSshSweep:
         """One sweep, for `fan_out` to look at nodes with."""
-        return Visit(self._files, program, limits, self._masters)
+        return OpenSshSweep(self._files, program, limits, self._masters)
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`. Closing the iterator ends every ssh at once."""
-        watch = Watch()
+        watch = Watchdog()
         visit = self.begin(program, limits, watch)
         try:
             yield from fan_out(nodes, limits, visit.look, watch)
@@ -77,7 +77,7 @@ class OpensshTransport:
             self._masters.close()
 
 
-class Visit:
+class OpenSshSweep:
     """What the ssh processes of one sweep share."""
 
     def __init__(self, files: tuple[Path, ...], program: Program, limits: Limits, masters: _Masters | None) -> None:
@@ -96,10 +96,11 @@ class Visit:
         """Ends what the sweep opened and does not keep."""
         self._configs.close()
 
-    def look(self, job: Job) -> bytes | Failure:
+    def look(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises Refused or Expired."""
         if not self._ssh:
-            raise Refused(Stage.CONNECT, "there is no ssh on this machine; install it (apt-get install openssh-client), or reach the node "
+            raise TaskFailed(Stage.CONNECT,
+                             "there is no ssh on this machine; install it (apt-get install openssh-client), or reach the node "
                                          "with `transport: paramiko`")
         options = self._options(job.node)
         master = self._masters.path([job.node.name, *options]) if self._masters is not None else None
@@ -141,15 +142,15 @@ class Visit:
                 route = parse_jump(jump)
                 hops += len(route)
                 if hops > MOST_HOPS:
-                    raise Refused(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send {route[0].host} "
+                    raise TaskFailed(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send {route[0].host} "
                                                  "through itself?")
                 jump = None if self._ours is None else self._ours.lookup(route[0].host, user=route[0].user, port=route[0].port).proxy_jump
         except ConfigError as error:
             if node.proxy_jump is not None:
-                raise Refused(Stage.RESOLVE, str(error)) from None
+                raise TaskFailed(Stage.RESOLVE, str(error)) from None
         return first
 
-    def _try(self, job: Job, options: list[str], master: str | None) -> bytes | Failure:
+    def _try(self, job: NodeJob, options: list[str], master: str | None) -> bytes | Failure:
         node = job.node
         dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become,
                             by_hand=shlex.join(["ssh", *_given(node), node.name]))
@@ -163,7 +164,7 @@ class Visit:
         assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
         return dialogue.failure
 
-    def _share(self, job: Job, dialogue: Dialogue, master: str, command: str) -> None:
+    def _share(self, job: NodeJob, dialogue: Dialogue, master: str, command: str) -> None:
         """Talks over a connection that is kept; raises _Stale where that is dead."""
         seconds = min(_MASTER_SECONDS, self._limits.connect_s)
         job.task.step(3 * seconds + self._limits.login_s, dialogue.timed_out)
@@ -181,7 +182,7 @@ class Visit:
             if dialogue.body is None and self._masters is not None:
                 self._masters.drop(master)
 
-    def _start(self, job: Job, dialogue: Dialogue, options: list[str], master: str | None, command: str) -> None:
+    def _start(self, job: NodeJob, dialogue: Dialogue, options: list[str], master: str | None, command: str) -> None:
         """Talks through an ssh of its own, which may leave a connection behind that is kept."""
         node = job.node
         well = False
@@ -192,7 +193,7 @@ class Visit:
             try:
                 process = spawn(argv, self._environment)
             except OSError as error:
-                raise Refused(Stage.CONNECT, f"cannot run ssh: {error.strerror}; try a smaller --fanout?") from None
+                raise TaskFailed(Stage.CONNECT, f"cannot run ssh: {error.strerror}; try a smaller --fanout?") from None
             job.task.on_abort(lambda: kill_group(process))
             converse(job, dialogue, process, self._limits, ears)
             well = dialogue.body is not None
@@ -227,20 +228,20 @@ class _Sharing(Ears):
 class _Listening(Ears):
     """Follows ssh's log for the stage that it is at, and gives each its time."""
 
-    def __init__(self, dialogue: Dialogue, job: Job, limits: Limits, configs: Configs, shared: bool) -> None:
+    def __init__(self, dialogue: Dialogue, job: NodeJob, limits: Limits, configs: Configs, shared: bool) -> None:
         super().__init__(dialogue)
         self._job = job
         self._limits = limits
         self._configs = configs
         self._shared = shared
         self.ready = False
-        self._log = Log(place(job.node.address or job.node.name, job.node.port or 22))
+        self._log = OpenSshLog(place(job.node.address or job.node.name, job.node.port or 22))
         self._end = time.monotonic() + limits.connect_s
         job.task.step(limits.connect_s, self._overdue)
         try:
             self.log, self._writer = os.pipe()
         except OSError as error:
-            raise Refused(Stage.CONNECT, f"no pipe to be had on this machine ({error.strerror}); try a smaller --fanout") from None
+            raise TaskFailed(Stage.CONNECT, f"no pipe to be had on this machine ({error.strerror}); try a smaller --fanout") from None
         os.set_blocking(self.log, False)
         # ssh closes what it inherits, so it opens the pipe by name. Nothing of that outlives us, and the kernel waits for nobody.
         self.path = f"/proc/{os.getpid()}/fd/{self._writer}"
@@ -279,8 +280,8 @@ class _Listening(Ears):
             verdict = log.verdict(self._job.node.name)
             reason = self._configs.named(verdict.reason)
             if verdict.again:
-                raise Dropped(reason)
-            raise Refused(verdict.stage, reason)
+                raise ConnectionDropped(reason)
+            raise TaskFailed(verdict.stage, reason)
         if cut:
             dialogue.lost(log.who)
         else:
@@ -294,7 +295,7 @@ class _Listening(Ears):
     def _bounded(self) -> None:
         if self._log.flooded and self._log.reached < Reached.RUNNING:
             stage = Stage.AUTH if self._log.reached >= Reached.AUTH else Stage.CONNECT
-            raise Refused(stage, f"{self._log.who} floods the connection instead of letting us in")
+            raise TaskFailed(stage, f"{self._log.who} floods the connection instead of letting us in")
 
     def _onward(self) -> None:
         reached = self._log.reached

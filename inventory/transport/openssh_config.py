@@ -20,7 +20,7 @@ from typing import IO
 
 from inventory.sshconfig import DEFAULT_GLOBAL_KNOWN_HOSTS, DEFAULT_KEYS, SYSTEM_CONFIG
 from inventory.transport.base import Limits, Stage
-from inventory.transport.watch import Refused
+from inventory.transport.watch import TaskFailed
 
 _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 _INCLUDE = re.compile(r"^([ \t]*include(?:[ \t]*=[ \t]*|[ \t]+))(.*)$", re.IGNORECASE | re.MULTILINE)
@@ -73,7 +73,7 @@ def version(ssh: str) -> tuple[int, int]:
 def quoted(path: str, *, tokens: bool = True) -> str:
     """A path as a word of ssh_config, in which `tokens` says whether % is special. Raises Refused for one that cannot be written there."""
     if re.search(r'["\\\x00-\x1f]', path):
-        raise Refused(Stage.RESOLVE, f"ssh cannot be given the file name {ascii(path)[:120]}")
+        raise TaskFailed(Stage.RESOLVE, f"ssh cannot be given the file name {ascii(path)[:120]}")
     return '"' + (path.replace("%", "%%") if tokens else path) + '"'
 
 

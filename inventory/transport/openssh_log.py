@@ -86,7 +86,7 @@ _TEMPORARY = re.compile(r"[Tt]emporary failure")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SshFailure:
     """Why ssh ended; `again` when the other side dropped us before it could know us, which may go better a moment later."""
 
     stage: Stage
@@ -94,7 +94,7 @@ class Verdict:
     again: bool = False
 
 
-class Log:
+class OpenSshLog:
     """Feed it what ssh writes to its log, and with `aside` what stands on its standard error before the session: a proxy's words, banners.
 
     `place` is what to call the node until ssh has said where it goes.
@@ -153,7 +153,7 @@ class Log:
         said = last_line(bytes(self._aside))
         return f": {said}" if said else ""
 
-    def verdict(self, name: str) -> Verdict:
+    def verdict(self, name: str) -> SshFailure:
         """Why ssh ended before our command ran on the node `name`."""
         self.feed(b"\n")
         said = [line for raw in bytes(self._aside).splitlines() if not _NOTHING.match(line := one_line(raw, 400))]
@@ -163,7 +163,7 @@ class Log:
                 return found
         own = [line for line in self._lines if not _NOTHING.match(line)]
         if self.proxy is not None and self.reached <= Reached.BANNER and _WAITED.search("\n".join(own)):
-            return Verdict(Stage.CONNECT, f"{self.proxy} did not connect us to {self.who} in time{self.hint}")
+            return SshFailure(Stage.CONNECT, f"{self.proxy} did not connect us to {self.who} in time{self.hint}")
         # ssh writes about its command line and some fatal ends to standard error whatever the log is.
         return self._judge([*said, *own] if self.reached is Reached.START else own or said, name)
 
@@ -208,7 +208,7 @@ class Log:
             self._jumps = hop is not None
         self.reached = max(self.reached, reached)
 
-    def _on_the_way(self, said: list[str]) -> Verdict | None:
+    def _on_the_way(self, said: list[str]) -> SshFailure | None:
         """What a ProxyJump's ssh, or a ProxyCommand, said before it ended."""
         text = "\n".join(said)
         way = self.proxy or ""
@@ -216,9 +216,9 @@ class Log:
             why = match["why"].removeprefix("connect failed: ")
             if "administratively prohibited" in why:
                 why = "forwarding is forbidden there (AllowTcpForwarding)"
-            return Verdict(Stage.CONNECT, f"{way} cannot connect to {self.who}: {why}")
+            return SshFailure(Stage.CONNECT, f"{way} cannot connect to {self.who}: {why}")
         if match := _UNKNOWN.search(text):
-            return Verdict(Stage.HOST_KEY, f"{way}: {match['name']} is not known by its {match['type']} host key; compare that with its "
+            return SshFailure(Stage.HOST_KEY, f"{way}: {match['name']} is not known by its {match['type']} host key; compare that with its "
                                            f"console, then enrol it with: ssh -o StrictHostKeyChecking=ask {_hop_name(way)} true")
         if not said:
             return None
@@ -231,10 +231,10 @@ class Log:
         if judged is not None:
             return judged
         if _GONE.search(text):
-            return Verdict(Stage.CONNECT, f"{way} dropped the connection: {said[-1]}", again=True)
-        return Verdict(Stage.CONNECT, f"{way} ended without a connection to {self.who}: {said[-1]}")
+            return SshFailure(Stage.CONNECT, f"{way} dropped the connection: {said[-1]}", again=True)
+        return SshFailure(Stage.CONNECT, f"{way} ended without a connection to {self.who}: {said[-1]}")
 
-    def _judge(self, lines: list[str], name: str) -> Verdict:
+    def _judge(self, lines: list[str], name: str) -> SshFailure:
         text = "\n".join(lines)
         judged = _known(lines, self.who)
         offers = f"it offers {self._offered}" if self._offered else "it showed no key"
@@ -242,49 +242,50 @@ class Log:
             return self._bad_key(text, offers, shlex.quote(name))
         if match := _UNKNOWN.search(text):
             why = f"; {found[1]}" if (found := _CERTIFICATE.search(text)) else ""
-            return Verdict(Stage.HOST_KEY, f"{match['name']} is not in the known_hosts files{why}; {offers}; compare with the node's "
+            return SshFailure(Stage.HOST_KEY, f"{match['name']} is not in the known_hosts files{why}; {offers}; compare with the node's "
                                            f"console, then pin it with: muster inventory enroll {shlex.quote(name)}")
         if self.reached is Reached.AUTH and (_DENIED.search(text) or _TOO_MANY.search(text)):
-            return Verdict(Stage.AUTH, self._not_let_in(text))
+            return SshFailure(Stage.AUTH, self._not_let_in(text))
         if judged is not None:
             return judged
         last = lines[-1] if lines else "ssh ended without a word"
         said = match["why"] if (match := _SAID.search(text)) else ""
         if self.reached >= Reached.LOGIN:
             if match := _NO_SESSION.search(text):
-                return Verdict(Stage.LOGIN, f"{self.who} opens no session: {match['why'] or 'refused by the node'}")
+                return SshFailure(Stage.LOGIN, f"{self.who} opens no session: {match['why'] or 'refused by the node'}")
             if _NO_COMMAND.search(text):
-                return Verdict(Stage.LOGIN, f"{self.who} refuses to run a command for this user")
-            return Verdict(Stage.LOGIN, f"{self.who} hung up after the login ({said or last})")
+                return SshFailure(Stage.LOGIN, f"{self.who} refuses to run a command for this user")
+            return SshFailure(Stage.LOGIN, f"{self.who} hung up after the login ({said or last})")
         if self.reached is Reached.AUTH:
-            return Verdict(Stage.AUTH, "; ".join([f"{self.who} closed the connection during the login ({said or last}); "
-                                                  f"tried {_few(self._tried) or 'nothing'}", *self._notes]))
+            return SshFailure(Stage.AUTH, "; ".join([f"{self.who} closed the connection during the login ({said or last}); "
+                                                     f"tried {_few(self._tried) or 'nothing'}", *self._notes]))
         if self.reached is Reached.EXCHANGE:
             if said:
-                return Verdict(Stage.CONNECT, f"{self.who} ended the key exchange: {said}")
+                return SshFailure(Stage.CONNECT, f"{self.who} ended the key exchange: {said}")
             if _GONE.search(text) and "incorrect" not in text and "signature" not in text and "invalid" not in text:
-                return Verdict(Stage.CONNECT, f"{self.who} dropped the connection during the key exchange", again=True)
+                return SshFailure(Stage.CONNECT, f"{self.who} dropped the connection during the key exchange", again=True)
             stage = Stage.HOST_KEY if "Host key verification failed" in text or "signature" in text else Stage.CONNECT
-            return Verdict(stage, f"no key exchange with {self.who}: {last}")
+            return SshFailure(stage, f"no key exchange with {self.who}: {last}")
         if self.reached is Reached.BANNER:
             return self._no_banner(text, last)
         stage = Stage.CONNECT if self.reached is Reached.DIAL else Stage.RESOLVE
-        return Verdict(stage, f"ssh could not begin with {self.who}: {last}")
+        return SshFailure(stage, f"ssh could not begin with {self.who}: {last}")
 
-    def _bad_key(self, text: str, offers: str, name: str) -> Verdict:
+    def _bad_key(self, text: str, offers: str, name: str) -> SshFailure:
         match = _REVOKED.search(text)
         if match is not None and match["unread"]:
-            return Verdict(Stage.HOST_KEY, f"no host key can be trusted while RevokedHostKeys cannot be read: {match['unread']}")
+            return SshFailure(Stage.HOST_KEY, f"no host key can be trusted while RevokedHostKeys cannot be read: {match['unread']}")
         if match is not None:
             by = f"{match['file']} revokes" if match["file"] else "the known_hosts files mark as revoked"
-            return Verdict(Stage.HOST_KEY, f"{self.who} {offers.removeprefix('it ')}, which {by}")
+            return SshFailure(Stage.HOST_KEY, f"{self.who} {offers.removeprefix('it ')}, which {by}")
         changed, old = _CHANGED.search(text), _OFFENDING.search(text)
         known = changed["name"] if changed else self.who
         reason = f"the host key of {known} has changed: {offers}"
         if old is not None:
             at = f"{shlex.quote(known)} -f {shlex.quote(old['file'])}"
             reason += f", {old['file']}:{old['line']} holds another; see it with: ssh-keygen -l -F {at}"
-        return Verdict(Stage.HOST_KEY, f"{reason}; only if the node was reinstalled, take the new one with: muster inventory enroll {name} "
+        return SshFailure(Stage.HOST_KEY,
+                          f"{reason}; only if the node was reinstalled, take the new one with: muster inventory enroll {name} "
                                        f"--replace {name}")
 
     def _not_let_in(self, text: str) -> str:
@@ -305,48 +306,49 @@ class Log:
                               "name one with `identity_file`, or start an agent"])
         return "; ".join([f"{self.who} took no key of ours; tried {_few(self._tried)}; it allows {allowed}", *self._notes])
 
-    def _no_banner(self, text: str, last: str) -> Verdict:
+    def _no_banner(self, text: str, last: str) -> SshFailure:
         banner = " ".join(self._banner)
         if "MaxStartups" in banner:
-            return Verdict(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's MaxStartups)", again=True)
+            return SshFailure(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's MaxStartups)", again=True)
         if "Not allowed at this time" in banner:
-            return Verdict(Stage.CONNECT, f"{self.who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
+            return SshFailure(Stage.CONNECT, f"{self.who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
         if self._spoken:
-            return Verdict(Stage.CONNECT, f"{self.who} does not speak SSH: it says {one_line(banner, 60)!r}")
+            return SshFailure(Stage.CONNECT, f"{self.who} does not speak SSH: it says {one_line(banner, 60)!r}")
         if _NO_BANNER.search(text):
-            return Verdict(Stage.CONNECT, f"{self.who} does not speak SSH: what it says is no banner, and goes on")
+            return SshFailure(Stage.CONNECT, f"{self.who} does not speak SSH: what it says is no banner, and goes on")
         if self.proxy is not None and _GONE.search(text):
-            return Verdict(Stage.CONNECT, f"{self.who} was lost before its banner: it, or {self.proxy}, hung up without a word", again=True)
+            return SshFailure(Stage.CONNECT, f"{self.who} was lost before its banner: it, or {self.proxy}, hung up without a word",
+                              again=True)
         if _GONE.search(text):
-            return Verdict(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)",
-                           again=True)
-        return Verdict(Stage.CONNECT, f"{self.who} does not speak SSH: {last}")
+            return SshFailure(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)",
+                              again=True)
+        return SshFailure(Stage.CONNECT, f"{self.who} does not speak SSH: {last}")
 
 
-def _known(lines: list[str], who: str) -> Verdict | None:
+def _known(lines: list[str], who: str) -> SshFailure | None:
     """What is said in the same words about a node and about a machine on the way to it."""
     text = "\n".join(lines)
     if match := _NO_NAME.search(text):
         return _no_name(match, "", "give one with `address` in the inventory or HostName in ssh_config")
     if match := _NO_TCP.search(text):
-        return Verdict(Stage.CONNECT, _no_tcp(place(match["host"] or match["address"], int(match["port"])), match["why"]))
+        return SshFailure(Stage.CONNECT, _no_tcp(place(match["host"] or match["address"], int(match["port"])), match["why"]))
     if match := _NEGOTIATE.search(text):
-        return Verdict(Stage.CONNECT, f"no key exchange with {who}: {match['why']}")
+        return SshFailure(Stage.CONNECT, f"no key exchange with {who}: {match['why']}")
     if _CHANGED.search(text) or _REVOKED.search(text) or "Host key verification failed" in text:
-        return Verdict(Stage.HOST_KEY, f"{who}: {_last_about_keys(lines)}")
+        return SshFailure(Stage.HOST_KEY, f"{who}: {_last_about_keys(lines)}")
     if _DENIED.search(text) or _TOO_MANY.search(text):
-        return Verdict(Stage.AUTH, f"{who}: {lines[-1]}")
+        return SshFailure(Stage.AUTH, f"{who}: {lines[-1]}")
     if _CONFIG.search(text):
-        return Verdict(Stage.RESOLVE, f"ssh refuses its configuration: {next(line for line in lines if _CONFIG.search(line))}")
+        return SshFailure(Stage.RESOLVE, f"ssh refuses its configuration: {next(line for line in lines if _CONFIG.search(line))}")
     if _WAITED.search(text):
-        return Verdict(Stage.CONNECT, f"{who} did not answer (host down, a firewall that drops, or a hung sshd)")
+        return SshFailure(Stage.CONNECT, f"{who} did not answer (host down, a firewall that drops, or a hung sshd)")
     return None
 
 
-def _no_name(match: re.Match[str], what: str, remedy: str) -> Verdict:
+def _no_name(match: re.Match[str], what: str, remedy: str) -> SshFailure:
     if _TEMPORARY.search(match["why"]):
-        return Verdict(Stage.RESOLVE, f"cannot look up {what}{match['host']}: the resolver does not answer; check /etc/resolv.conf here")
-    return Verdict(Stage.RESOLVE, f"{what}{match['host']} has no address ({match['why']}); {remedy}")
+        return SshFailure(Stage.RESOLVE, f"cannot look up {what}{match['host']}: the resolver does not answer; check /etc/resolv.conf here")
+    return SshFailure(Stage.RESOLVE, f"{what}{match['host']} has no address ({match['why']}); {remedy}")
 
 
 def _no_tcp(who: str, why: str) -> str:

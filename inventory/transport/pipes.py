@@ -14,13 +14,13 @@ from typing import IO, Protocol
 
 from inventory.transport.base import Limits
 from inventory.transport.session import Dialogue
-from inventory.transport.watch import Job
+from inventory.transport.watch import NodeJob
 
 _CHUNK = 64 * 1024
 _GRACE_SECONDS = 2.0
 
 
-class Child(Protocol):
+class PipedProcess(Protocol):
     """What has three pipes and an end: a process, or a session on a connection that a process keeps."""
 
     @property
@@ -69,7 +69,7 @@ def spawn(argv: list[str], environment: dict[str, str] | None = None) -> subproc
                             start_new_session=True, env=environment)
 
 
-def converse(job: Job, dialogue: Dialogue, process: Child, limits: Limits, ears: Ears | None = None) -> None:
+def converse(job: NodeJob, dialogue: Dialogue, process: PipedProcess, limits: Limits, ears: Ears | None = None) -> None:
     """Until the dialogue is over. Reads and writes in turn as each is possible, so that no full pipe can stop the others."""
     task = job.task
     ears = ears or Ears(dialogue)
@@ -183,7 +183,7 @@ def _drain(pipe: IO[bytes], ears: Ears) -> None:
             ears.errors(data)
 
 
-def _exit_status(process: Child, seconds: float) -> int | None:
+def _exit_status(process: PipedProcess, seconds: float) -> int | None:
     try:
         return process.wait(min(1.0, seconds))
     except subprocess.TimeoutExpired:

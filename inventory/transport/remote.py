@@ -8,13 +8,13 @@ from typing import Protocol
 
 from inventory.model import Node, Via
 from inventory.transport.base import Failure, Limits, Program, Reply
-from inventory.transport.watch import Job, Watch, fan_out
+from inventory.transport.watch import NodeJob, Watchdog, fan_out
 
 
-class Visit(Protocol):
+class TransportSweep(Protocol):
     """One sweep of one transport."""
 
-    def look(self, job: Job) -> bytes | Failure:
+    def look(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises Refused or Expired."""
         ...
 
@@ -26,7 +26,7 @@ class Visit(Protocol):
 class Visiting(Protocol):
     """A transport that can share a sweep with another."""
 
-    def begin(self, program: Program, limits: Limits, watch: Watch) -> Visit: ...
+    def begin(self, program: Program, limits: Limits, watch: Watchdog) -> TransportSweep: ...
 
     def close(self) -> None: ...
 
@@ -41,8 +41,8 @@ class RemoteTransport:
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`. Closing the iterator closes every connection in use at once. Raises ConfigError for a broken ssh_config."""
         nodes = tuple(nodes)
-        watch = Watch()
-        visits: dict[Via, Visit] = {}
+        watch = Watchdog()
+        visits: dict[Via, TransportSweep] = {}
         wanted = {node.transport for node in nodes}
         for via in self._transports.keys() - wanted:
             self._transports.pop(via).close()

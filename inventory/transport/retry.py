@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from inventory.transport.base import Failure, Stage
-from inventory.transport.watch import Job, Refused, Task
-from inventory.transport.wire import Dropped
+from inventory.transport.watch import NodeJob, TaskFailed, WatchedTask
+from inventory.transport.wire import ConnectionDropped
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 30.0
 T = TypeVar("T")
 
 
-def patiently(task: Task, attempt: Callable[[], T], job: Job | None = None) -> T:
+def patiently(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | None = None) -> T:
     """What `attempt` returns; it is tried again after growing pauses while it raises Dropped, for 30 s or until the task's end.
 
     Raises Refused (stage connect) when that time is over, Expired, and what else `attempt` raises.
@@ -32,11 +32,11 @@ def patiently(task: Task, attempt: Callable[[], T], job: Job | None = None) -> T
             job.attempts = tried
         try:
             return attempt()
-        except Dropped as dropped:
+        except ConnectionDropped as dropped:
             task.check()
             pause = min(FIRST_PAUSE * 2 ** min(tried - 1, 10), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
             reason = f"{dropped.reason}; tried {tried} times"
             if time.monotonic() + pause > end:
-                raise Refused(Stage.CONNECT, reason) from None
+                raise TaskFailed(Stage.CONNECT, reason) from None
             task.again(Failure(Stage.CONNECT, reason))
             time.sleep(pause)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from inventory.errors import ConfigError
 from inventory.hostkeys import key_type
 from inventory.model import Node, Via
-from inventory.sshconfig import SshConfig, Target
+from inventory.sshconfig import SshConfig, SshTarget
 from inventory.transport.base import Failure, Limits, Program, Stage
 from inventory.transport.jump import Route, route_to
-from inventory.transport.link import HOST_KEYS, Link
+from inventory.transport.link import HOST_KEYS, SshConnection
 from inventory.transport.retry import patiently
-from inventory.transport.ssh import SshTransport, Sweep
-from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
+from inventory.transport.ssh import SshSweep, SshTransport
+from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, WatchedTask, fan_out
 from inventory.transport.wire import place
 
 _NOTHING = Program("", "", b"")     # no program is run on the nodes, nor on the jump hosts
@@ -34,12 +34,12 @@ class Scan:
     failure: Failure | None = None
 
 
-def scan(nodes: Iterable[Node], targets: Mapping[str, Target], config: SshConfig, limits: Limits) -> Iterator[Scan]:
+def scan(nodes: Iterable[Node], targets: Mapping[str, SshTarget], config: SshConfig, limits: Limits) -> Iterator[Scan]:
     """One scan per node, as each is known, all by `limits.sweep_s`. `targets` says by node name where each is.
 
     Jump hosts on the way are logged in to, so they must be known, and are believed as in a sweep.
     """
-    watch = Watch()
+    watch = Watchdog()
     transport = SshTransport(config)
     scanner = _Scanner(transport.begin(_NOTHING, limits, watch), targets, config, limits)
     try:
@@ -53,23 +53,23 @@ def scan(nodes: Iterable[Node], targets: Mapping[str, Target], config: SshConfig
 
 
 class _Scanner:
-    def __init__(self, sweep: Sweep, targets: Mapping[str, Target], config: SshConfig, limits: Limits) -> None:
+    def __init__(self, sweep: SshSweep, targets: Mapping[str, SshTarget], config: SshConfig, limits: Limits) -> None:
         self._sweep = sweep
         self._targets = targets
         self._config = config
         self._limits = limits
         self.found: dict[str, Scan] = {}
 
-    def look(self, job: Job) -> bytes:
+    def look(self, job: NodeJob) -> bytes:
         """Leaves the keys of one node in `found`."""
         target = self._targets[job.node.name]
         if job.node.transport is Via.OPENSSH and target.proxy_command is not None and target.proxy_jump is None:
-            raise Refused(Stage.CONNECT, f"ssh_config reaches {job.node.name} by a ProxyCommand, and none is run here; compare with the "
+            raise TaskFailed(Stage.CONNECT, f"ssh_config reaches {job.node.name} by a ProxyCommand, and none is run here; compare with the "
                                          f"node's console, then pin it with: {_by_hand(job.node)}")
         try:
             route = route_to(target, job.node, self._config)
         except ConfigError as error:
-            raise Refused(Stage.RESOLVE, str(error)) from None
+            raise TaskFailed(Stage.RESOLVE, str(error)) from None
         keys: dict[str, bytes] = {}
         wanted: tuple[str, ...] = HOST_KEYS
         certified = False
@@ -77,15 +77,15 @@ class _Scanner:
             blob, offered = patiently(job.task, lambda: self._exchange(job.task, target, route, wanted), job)  # noqa: B023
             chosen = next((_type(name) for name in wanted if name in offered), "")
             if key_type(blob) != chosen:
-                raise Refused(Stage.HOST_KEY, f"{place(target.hostname, target.port)} shows a key of another type than it says")
+                raise TaskFailed(Stage.HOST_KEY, f"{place(target.hostname, target.port)} shows a key of another type than it says")
             keys[chosen] = blob
             certified = certified or any("-cert-" in name for name in offered)
             wanted = tuple(name for name in wanted if name in offered and _type(name) not in keys)
         self.found[job.node.name] = Scan(job.node.name, tuple(keys.values()), certified)
         return b""
 
-    def _exchange(self, task: Task, target: Target, route: Route, wanted: tuple[str, ...]) -> tuple[bytes, tuple[str, ...]]:
-        link = Link(self._sweep.reach(task, target, route), target)
+    def _exchange(self, task: WatchedTask, target: SshTarget, route: Route, wanted: tuple[str, ...]) -> tuple[bytes, tuple[str, ...]]:
+        link = SshConnection(self._sweep.reach(task, target, route), target)
         try:
             return link.exchange(task, wanted, self._limits), link.algorithms
         finally:

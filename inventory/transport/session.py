@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from inventory.transport.base import Failure, Limits, Program, Stage
-from inventory.transport.frame import Body, Broken, Framer, LoggedIn, Started, Wanted
+from inventory.transport.frame import Body, Broken, ExtraRequested, Framer, LoaderStarted, LoggedIn
 
 MOST_STDERR = 64 * 1024 * 1024
 _HINT_BYTES = 4096
@@ -90,13 +90,13 @@ class Dialogue:
         for event in self._framer.feed(data):
             if isinstance(event, LoggedIn):
                 self._logged_in = True
-            elif isinstance(event, Started):
+            elif isinstance(event, LoaderStarted):
                 self._logged_in = True
                 self.python = event.version
                 if not event.supported:
                     self._fail(Stage.PYTHON, f"{self._named} is Python {event.version}, and 3.8 or newer is needed; "
                                              "name another with `python:` in the inventory")
-            elif isinstance(event, Wanted):
+            elif isinstance(event, ExtraRequested):
                 if event.name in self._given:
                     # Asking costs a node 34 bytes, and the answer is thousands of times that.
                     self._fail(Stage.REPLY, f"the program asked for {event.name} twice")

@@ -30,7 +30,7 @@ from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.pipes import Ears, converse, spawn
 from inventory.transport.session import Dialogue, last_line
-from inventory.transport.watch import Job, Refused, Watch, fan_out
+from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 
 # squeue(1): %A is the job's number, %T its state, %v its reservation, %k its comment and %N its nodes.
 SQUEUE = ("squeue", "--noheader", "--format=%A|%T|%v|%k|%N")
@@ -62,7 +62,7 @@ class SrunTransport:
         running = {node: one.number for one in there if one.running and one.reservation == self._reservation for node in one.nodes}
         sweep = _Sweep(program, limits, self._reservation, partitions, running)
         try:
-            yield from fan_out(nodes, limits, sweep.visit, Watch())
+            yield from fan_out(nodes, limits, sweep.visit, Watchdog())
         finally:
             sweep.close(self._ask)
 
@@ -83,21 +83,21 @@ class _Sweep:
         self._lock = threading.Lock()
         self._started: list[subprocess.Popen[bytes]] = []
 
-    def visit(self, job: Job) -> bytes | Failure:
+    def visit(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises Refused or Expired."""
         node = job.node
         job.attempts = 1
         if shutil.which("salloc") is None:
-            raise Refused(Stage.CONNECT, "salloc was not found: run this where Slurm's commands are")
+            raise TaskFailed(Stage.CONNECT, "salloc was not found: run this where Slurm's commands are")
         if node.name not in self._partitions:
-            raise Refused(Stage.RESOLVE, "sinfo lists it in no partition; see: sinfo --all -N")
+            raise TaskFailed(Stage.RESOLVE, "sinfo lists it in no partition; see: sinfo --all -N")
         dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become)
         ears = _Ears(dialogue)
         job.task.step(self._wait_s + self._limits.login_s, ears.overdue)
         try:
             process = spawn(self.argv(node), self._environment)
         except OSError as error:
-            raise Refused(Stage.CONNECT, f"cannot run salloc: {error.strerror}; try a smaller --fanout?") from None
+            raise TaskFailed(Stage.CONNECT, f"cannot run salloc: {error.strerror}; try a smaller --fanout?") from None
         with self._lock:
             self._started.append(process)
         try:
@@ -163,7 +163,7 @@ class _Ears(Ears):
 
     def ended(self, exit_status: int | None) -> None:
         if self.dialogue.stage is Stage.LOGIN:
-            raise Refused(Stage.CONNECT, f"Slurm did not start our program: {last_line(self._said) or f'exit {exit_status}'}")
+            raise TaskFailed(Stage.CONNECT, f"Slurm did not start our program: {last_line(self._said) or f'exit {exit_status}'}")
         super().ended(exit_status)
 
     def overdue(self, seconds: float) -> Failure:
@@ -175,7 +175,7 @@ class _Ears(Ears):
 
 
 @dataclass(frozen=True)
-class Ours:
+class QueuedJob:
     """A job of ours that is in the queue."""
 
     number: str
@@ -185,14 +185,14 @@ class Ours:
     nodes: tuple[str, ...]
 
 
-def jobs_of(name: str, run: Run | None) -> list[Ours]:
+def jobs_of(name: str, run: Run | None) -> list[QueuedJob]:
     """The jobs of this name that are in the queue; what cannot be read is none of ours. Raises UsageError where Slurm cannot be asked."""
     found = []
     for line in output((*SQUEUE, f"--name={name}"), run).decode("utf-8", "backslashreplace").splitlines():
         number, state, reservation, comment, nodes = (line.strip().split("|") + [""] * 5)[:5]
         if number.isdigit():
             with suppress(InventoryError):
-                found.append(Ours(number, state == "RUNNING", reservation, comment, tuple(expand(nodes)) if nodes else ()))
+                found.append(QueuedJob(number, state == "RUNNING", reservation, comment, tuple(expand(nodes)) if nodes else ()))
     return found
 
 

@@ -9,21 +9,21 @@ from typing import TypeAlias
 from inventory.errors import ConfigError
 from inventory.hostkeys import KnownHosts, RevokedKeys
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, Target, default_config, target_for
+from inventory.sshconfig import SshConfig, SshTarget, default_config, target_for
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.jump import Jumps, Route, route_to
-from inventory.transport.kept import Kept
+from inventory.transport.kept import ConnectionPool
 from inventory.transport.keys import Identities, Keyring, agent_socket
-from inventory.transport.link import Link, Trust
+from inventory.transport.link import SshConnection, Trust
 from inventory.transport.retry import patiently
 from inventory.transport.session import Dialogue
 from inventory.transport.trust import by_hand
-from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
-from inventory.transport.wire import Dropped, Wire, dial, place
+from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, WatchedTask, fan_out
+from inventory.transport.wire import ConnectionDropped, TcpStream, dial, place
 
 # How each node was reached in the sweep before, by its name; good for as long as its inventory entry is the same.
-Ways: TypeAlias = "dict[str, tuple[Node, Target, Route]]"
+Ways: TypeAlias = "dict[str, tuple[Node, SshTarget, Route]]"
 
 
 class SshTransport:
@@ -35,22 +35,22 @@ class SshTransport:
 
     def __init__(self, config: SshConfig | None = None, *, keep: bool = False) -> None:
         self._config = config
-        self._kept = Kept() if keep else None
+        self._kept = ConnectionPool() if keep else None
         self._jumps = Jumps()
         self._ways: Ways = {}
         self._latest: SshConfig | None = None
 
-    def begin(self, program: Program, limits: Limits, watch: Watch) -> Sweep:
+    def begin(self, program: Program, limits: Limits, watch: Watchdog) -> SshSweep:
         """One sweep, for `fan_out` to look at nodes with. Raises ConfigError for a broken ssh_config file."""
         # What is used once is read once; a sweep that follows another is to see what was edited meanwhile.
         config = self._config if self._config is not None else SshConfig.load() if self._kept is not None else default_config()
         if config != self._latest:
             self._latest, self._ways = config, {}
-        return Sweep(config, program, limits, watch, self._jumps, self._kept, self._ways)
+        return SshSweep(config, program, limits, watch, self._jumps, self._kept, self._ways)
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`. Closing the iterator closes every connection in use at once. Raises ConfigError as `begin`."""
-        watch = Watch()
+        watch = Watchdog()
         sweep = self.begin(program, limits, watch)
         try:
             yield from fan_out(nodes, limits, sweep.look, watch)
@@ -64,11 +64,11 @@ class SshTransport:
         self._jumps.close()
 
 
-class Sweep:
+class SshSweep:
     """What the connections of one sweep share: files read once, keys loaded once, jump hosts."""
 
     def __init__(
-        self, config: SshConfig, program: Program, limits: Limits, watch: Watch, jumps: Jumps, kept: Kept | None, ways: Ways,
+        self, config: SshConfig, program: Program, limits: Limits, watch: Watchdog, jumps: Jumps, kept: ConnectionPool | None, ways: Ways,
     ) -> None:
         self._config = config
         self._program = program
@@ -89,7 +89,7 @@ class Sweep:
         if self._kept is None:
             self._jumps.close()
 
-    def look(self, job: Job) -> bytes | Failure:
+    def look(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises Refused or Expired."""
         node = job.node
         target, route = self._way(node)
@@ -101,7 +101,7 @@ class Sweep:
             else:
                 job.task.on_abort(link.shut)
                 self._converse(link, dialogue, job, target, route, again=True)
-        except Dropped:
+        except ConnectionDropped:
             dialogue = self._dialogue(node, target)
             self._converse(self._connect(job.task, target, route, job), dialogue, job, target, route)
         if dialogue.body is not None:
@@ -109,7 +109,7 @@ class Sweep:
         assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
         return dialogue.failure
 
-    def _way(self, node: Node) -> tuple[Target, Route]:
+    def _way(self, node: Node) -> tuple[SshTarget, Route]:
         known = self._ways.get(node.name)
         if known is not None and known[0] == node:
             return known[1], known[2]
@@ -117,24 +117,25 @@ class Sweep:
             target = target_for(node, self._config)
             route = route_to(target, node, self._config)
         except ConfigError as error:
-            raise Refused(Stage.RESOLVE, str(error)) from None
+            raise TaskFailed(Stage.RESOLVE, str(error)) from None
         if self._kept is not None:
             self._ways[node.name] = node, target, route
         return target, route
 
-    def _dialogue(self, node: Node, target: Target) -> Dialogue:
+    def _dialogue(self, node: Node, target: SshTarget) -> Dialogue:
         return Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become, by_hand=by_hand(target))
 
-    def _converse(self, link: Link, dialogue: Dialogue, job: Job, target: Target, route: Route, *, again: bool = False) -> None:
+    def _converse(self, link: SshConnection, dialogue: Dialogue, job: NodeJob, target: SshTarget, route: Route, *,
+                  again: bool = False) -> None:
         command = shell_command(self._program, job.node.python, become=job.node.become, words=self._program.told(job.node))
         if link.converse(command, dialogue, job, self._limits, keep=self._kept is not None, again=again) and self._kept is not None:
             self._kept.give(target, route, link)
 
-    def _connect(self, task: Task, target: Target, route: Route, job: Job | None = None) -> Link:
+    def _connect(self, task: WatchedTask, target: SshTarget, route: Route, job: NodeJob | None = None) -> SshConnection:
         """A link that is logged in; raises Refused or Expired."""
         return patiently(task, lambda: self._try(task, target, route), job)
 
-    def reach(self, task: Task, target: Target, route: Route) -> Wire:
+    def reach(self, task: WatchedTask, target: SshTarget, route: Route) -> TcpStream:
         """A wire to the server, directly or through jump hosts that let us in, with its banner to be read next; raises as `_try`."""
         who = place(target.hostname, target.port)
         seconds = min(self._limits.connect_s, target.connect_timeout or self._limits.connect_s)
@@ -152,7 +153,7 @@ class Sweep:
             raise
         return wire
 
-    def _try(self, task: Task, target: Target, route: Route) -> Link:
+    def _try(self, task: WatchedTask, target: SshTarget, route: Route) -> SshConnection:
         """A link that is logged in, at the first attempt; raises Refused, Dropped or Expired."""
         wire = self.reach(task, target, route)
         try:
@@ -160,7 +161,7 @@ class Sweep:
         except BaseException:
             wire.close()
             raise
-        link = Link(wire, target)
+        link = SshConnection(wire, target)
         try:
             link.open(task, believed, self._limits)
         except BaseException:
@@ -168,7 +169,7 @@ class Sweep:
             raise
         return link
 
-    def _trust(self, target: Target) -> Trust:
+    def _trust(self, target: SshTarget) -> Trust:
         files, revoked = target.known_hosts_files, target.revoked_host_keys
         with self._lock:
             if files not in self._known_hosts:
@@ -178,7 +179,7 @@ class Sweep:
             known_hosts, bad = self._known_hosts[files], None if revoked is None else self._revoked[revoked]
         return Trust(known_hosts, bad, lambda: self._identities(target))
 
-    def _identities(self, target: Target) -> Identities:
+    def _identities(self, target: SshTarget) -> Identities:
         agent = agent_socket(target.identity_agent)
         return self._keyring.identities(target.identity_files, agent, only_files=target.identities_only)
 

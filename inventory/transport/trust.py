@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 
-from inventory.hostkeys import Known, KnownKey, RevokedKeys, fingerprint, key_type
-from inventory.sshconfig import Target
+from inventory.hostkeys import KnownHost, KnownKey, RevokedKeys, fingerprint, key_type
+from inventory.sshconfig import SshTarget
 
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
-def algorithms(known: Known, supported: tuple[str, ...]) -> tuple[str, ...]:
+def algorithms(known: KnownHost, supported: tuple[str, ...]) -> tuple[str, ...]:
     """`supported` with those first whose key is known, so that the server shows a key that can be checked (as OpenSSH does)."""
     wanted: list[str] = []
     for name in known.types:
@@ -19,7 +19,7 @@ def algorithms(known: Known, supported: tuple[str, ...]) -> tuple[str, ...]:
     return (*first, *(name for name in supported if name not in first))
 
 
-def objection(target: Target, known: Known, revoked: RevokedKeys | None, blob: bytes) -> str | None:
+def objection(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None, blob: bytes) -> str | None:
     """Why the key that the server has proven to own is refused, with what to type next; None when it is known and not revoked.
 
     A list of revoked keys that cannot be relied on stands against every key, as in OpenSSH.
@@ -45,18 +45,18 @@ def objection(target: Target, known: Known, revoked: RevokedKeys | None, blob: b
     return f"{known.name} is not in {' or '.join(target.known_hosts_files[:2]) or 'any file'}; it offers {offered}; {_enroll(target)}"
 
 
-def _changed(target: Target, known: Known, old: KnownKey, offered: str) -> str:
+def _changed(target: SshTarget, known: KnownHost, old: KnownKey, offered: str) -> str:
     name = shlex.quote(target.name)
     return (f"the host key of {known.name} has changed: it offers {offered}, {old.where} holds {fingerprint(old.blob)}; see it with: "
             f"ssh-keygen -l -F {shlex.quote(known.name)} -f {shlex.quote(old.file)}; only if the node was reinstalled, take the new one "
             f"with: muster inventory enroll {name} --replace {name}")
 
 
-def _enroll(target: Target) -> str:
+def _enroll(target: SshTarget) -> str:
     return f"compare with the node's console, then pin it with: muster inventory enroll {shlex.quote(target.name)}"
 
 
-def by_hand(target: Target, *options: str) -> str:
+def by_hand(target: SshTarget, *options: str) -> str:
     """The ssh command that takes a person to the same place."""
     words = ["ssh", *options]
     if target.host_key_alias:

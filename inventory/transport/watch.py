@@ -24,7 +24,7 @@ _LONGEST_REASON = 1500
 Overdue: TypeAlias = "Callable[[float], Failure]"
 
 
-class Refused(Exception):
+class TaskFailed(Exception):
     """Work ends here, with this failure."""
 
     def __init__(self, stage: Stage, reason: str) -> None:
@@ -36,13 +36,13 @@ class Expired(Exception):
     """The time of this task is over and it has been answered for; the work only has to stop."""
 
 
-class Task:
+class WatchedTask:
     """One piece of work with a deadline (`end`, by time.monotonic) and, within it, one step after another, each with a limit.
 
     When a step is overdue the watch aborts the task: `failure` is set and everything given to `on_abort` is called.
     """
 
-    def __init__(self, watch: Watch, end: float, answer: Callable[[Failure], None] | None = None) -> None:
+    def __init__(self, watch: Watchdog, end: float, answer: Callable[[Failure], None] | None = None) -> None:
         self.end = end
         self.until = end
         self.failure: Failure | None = None
@@ -113,22 +113,22 @@ class Task:
         self._watch.remove(self)
 
 
-class Watch:
+class Watchdog:
     """One thread that aborts overdue tasks. It sleeps until the nearest deadline; nothing polls."""
 
     def __init__(self) -> None:
-        self._tasks: set[Task] = set()
+        self._tasks: set[WatchedTask] = set()
         self._changed = threading.Condition()
         self._waking = 0.0
         self._over = False
         threading.Thread(target=self._run, name="muster-watch", daemon=True).start()
 
-    def add(self, task: Task) -> None:
+    def add(self, task: WatchedTask) -> None:
         with self._changed:
             self._tasks.add(task)
         self.sooner(task.until)
 
-    def remove(self, task: Task) -> None:
+    def remove(self, task: WatchedTask) -> None:
         with self._changed:
             self._tasks.discard(task)
 
@@ -165,10 +165,10 @@ class Watch:
                 task.abort(task.overdue())
 
 
-class Job:
+class NodeJob:
     """One node's work in hand: its task, and what a reply says about it besides the outcome."""
 
-    def __init__(self, node: Node, watch: Watch, end: float, answer: Callable[[Job, bytes | None, Failure | None], None]) -> None:
+    def __init__(self, node: Node, watch: Watchdog, end: float, answer: Callable[[NodeJob, bytes | None, Failure | None], None]) -> None:
         self.node = node
         self.started = time.time()
         self.attempts = 0
@@ -176,7 +176,7 @@ class Job:
         self.received = 0
         self.python: str | None = None
         self.answered = False
-        self.task = Task(watch, end, lambda failure: answer(self, None, failure))
+        self.task = WatchedTask(watch, end, lambda failure: answer(self, None, failure))
         watch.add(self.task)
 
     def reply(self, body: bytes | None, failure: Failure | None) -> Reply:
@@ -187,10 +187,10 @@ class Job:
                      attempts=max(1, self.attempts), python=self.python)
 
 
-Work: TypeAlias = Callable[[Job], "bytes | Failure"]
+Work: TypeAlias = Callable[[NodeJob], "bytes | Failure"]
 
 
-def fan_out(nodes: Iterable[Node], limits: Limits, work: Work, watch: Watch) -> Iterator[Reply]:
+def fan_out(nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog) -> Iterator[Reply]:
     """Yields one reply per node as each is known, all by `limits.sweep_s`. Closing the iterator aborts what is in hand at once.
 
     `watch` is stopped at the end. What `work` raises by mistake becomes that node's failure, never the sweep's.
@@ -206,7 +206,7 @@ def fan_out(nodes: Iterable[Node], limits: Limits, work: Work, watch: Watch) -> 
 
 
 class _Crew:
-    def __init__(self, nodes: Iterable[Node], limits: Limits, work: Work, watch: Watch) -> None:
+    def __init__(self, nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog) -> None:
         self._waiting = deque(nodes)
         self._total = len(self._waiting)
         self._limits = limits
@@ -214,12 +214,12 @@ class _Crew:
         self._watch = watch
         self._end = time.monotonic() + limits.sweep_s
         self._done: queue.SimpleQueue[Reply] = queue.SimpleQueue()
-        self._jobs: set[Job] = set()
+        self._jobs: set[NodeJob] = set()
         self._lock = threading.Lock()
         self._over = False
 
     def replies(self) -> Iterator[Reply]:
-        sweep = Task(self._watch, self._end, lambda _: self._time_is_up(f"the sweep's {self._limits.sweep_s:g} s were over"))
+        sweep = WatchedTask(self._watch, self._end, lambda _: self._time_is_up(f"the sweep's {self._limits.sweep_s:g} s were over"))
         self._watch.add(sweep)
         for _ in range(min(self._limits.fanout, self._total)):
             self._next()
@@ -242,15 +242,15 @@ class _Crew:
             else:
                 return
 
-    def _take(self) -> Job | None:
+    def _take(self) -> NodeJob | None:
         with self._lock:
             if self._over or not self._waiting:
                 return None
-            job = Job(self._waiting.popleft(), self._watch, time.monotonic() + self._limits.node_s, self._answer)
+            job = NodeJob(self._waiting.popleft(), self._watch, time.monotonic() + self._limits.node_s, self._answer)
             self._jobs.add(job)
             return job
 
-    def _run(self, job: Job | None) -> None:
+    def _run(self, job: NodeJob | None) -> None:
         """One job after another, until one was answered for by somebody else, who has then given its place to another thread."""
         while job is not None:
             outcome = self._outcome(job)
@@ -260,21 +260,21 @@ class _Crew:
                 return
             job = self._take()
 
-    def _outcome(self, job: Job) -> bytes | Failure | None:
+    def _outcome(self, job: NodeJob) -> bytes | Failure | None:
         try:
             return self._work(job)
         except Expired:
             return None
-        except Refused as refused:
+        except TaskFailed as refused:
             return refused.failure
         except Exception as error:  # noqa: BLE001  (a defect of ours costs one node its answer, not the sweep its end)
             return Failure(job.task.overdue().stage, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}")
 
-    def _answer(self, job: Job, body: bytes | None, failure: Failure | None) -> None:
+    def _answer(self, job: NodeJob, body: bytes | None, failure: Failure | None) -> None:
         if self._settle(job, body, failure):
             self._next()
 
-    def _settle(self, job: Job, body: bytes | None, failure: Failure | None) -> bool:
+    def _settle(self, job: NodeJob, body: bytes | None, failure: Failure | None) -> bool:
         with self._lock:
             if job.answered:
                 return False

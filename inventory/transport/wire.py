@@ -14,7 +14,7 @@ from typing import Protocol
 
 from inventory.transport.base import Failure, Stage
 from inventory.transport.session import one_line
-from inventory.transport.watch import Refused, Task
+from inventory.transport.watch import TaskFailed, WatchedTask
 
 # Key exchange and login take some 10 KB, and sshd's login banner may add to it.
 MOST_BEFORE_LOGIN = 1024 * 1024
@@ -28,7 +28,7 @@ _SIGNS_OF_LIFE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
-class Dropped(Exception):
+class ConnectionDropped(Exception):
     """The server closed the connection before it could have known us: worth another try after a while."""
 
     def __init__(self, reason: str) -> None:
@@ -46,7 +46,7 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
-class Wire:
+class TcpStream:
     """What paramiko takes for its socket: reads in large pieces, never times out by itself (the watch closes it), safe to shut.
 
     `shut` returns at once and makes every blocked reader and writer see the end; the descriptor itself is closed by the reader, so
@@ -123,26 +123,26 @@ class Wire:
         try:
             while not (found := _BANNER.search(seen)):
                 if len(seen) > _MOST_BEFORE_BANNER:
-                    raise Refused(Stage.CONNECT, f"{who} does not speak SSH: it says {one_line(seen[:200], 60)!r} and goes on")
+                    raise TaskFailed(Stage.CONNECT, f"{who} does not speak SSH: it says {one_line(seen[:200], 60)!r} and goes on")
                 piece = self._stream.recv(_CHUNK)
                 if not piece:
                     break
                 seen += piece
         except OSError as error:
-            raise Dropped(f"{who} dropped the connection before its banner ({_say(error)})") from None
+            raise ConnectionDropped(f"{who} dropped the connection before its banner ({_say(error)})") from None
         if found:
             if found[1] not in (b"2.0", b"1.99"):
-                raise Refused(Stage.CONNECT, f"{who} speaks SSH {one_line(found[1], 20)}, and 2.0 is needed")
+                raise TaskFailed(Stage.CONNECT, f"{who} speaks SSH {one_line(found[1], 20)}, and 2.0 is needed")
             self._have, self._at = seen[found.start():], 0
         elif b"MaxStartups" in seen or not seen:
-            raise Dropped(f"{who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)")
+            raise ConnectionDropped(f"{who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)")
         elif b"Not allowed at this time" in seen:
-            raise Refused(Stage.CONNECT, f"{who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
+            raise TaskFailed(Stage.CONNECT, f"{who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
         else:
-            raise Refused(Stage.CONNECT, f"{who} does not speak SSH: it says {one_line(seen, 60)!r}")
+            raise TaskFailed(Stage.CONNECT, f"{who} does not speak SSH: it says {one_line(seen, 60)!r}")
 
 
-def socket_wire(sock: socket.socket) -> Wire:
+def socket_wire(sock: socket.socket) -> TcpStream:
     """A wire on a connected socket."""
     def shut() -> None:
         with suppress(OSError):
@@ -152,7 +152,7 @@ def socket_wire(sock: socket.socket) -> Wire:
         for option, value in _SIGNS_OF_LIFE if wanted else ():
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, wanted)
-    return Wire(sock, shut, keepalive)
+    return TcpStream(sock, shut, keepalive)
 
 
 class Tunnel(Stream, Protocol):
@@ -189,16 +189,16 @@ class _OneAtATime:
             self._channel.close()
 
 
-def channel_wire(channel: Tunnel) -> Wire:
+def channel_wire(channel: Tunnel) -> TcpStream:
     """A wire on a channel through a jump host. Closing one writes to the jump host, which may block: a thread does it."""
     stream = _OneAtATime(channel)
 
     def shut() -> None:
         threading.Thread(target=stream.close, name="muster-close", daemon=True).start()
-    return Wire(stream, shut)
+    return TcpStream(stream, shut)
 
 
-def dial(task: Task, host: str, port: int, seconds: float, family: str = "any") -> Wire:
+def dial(task: WatchedTask, host: str, port: int, seconds: float, family: str = "any") -> TcpStream:
     """A TCP connection to the first address of `host` that takes one, within `seconds` in all. Raises Refused.
 
     `family` is ssh_config's AddressFamily: any, inet or inet6. What is left of `seconds` stays the task's step.
@@ -211,7 +211,7 @@ def dial(task: Task, host: str, port: int, seconds: float, family: str = "any") 
         try:
             sock = socket.socket(kind, socket.SOCK_STREAM)
         except OSError as error:
-            raise Refused(Stage.CONNECT, f"no socket to be had on this machine ({_say(error)}); try a smaller --fanout") from None
+            raise TaskFailed(Stage.CONNECT, f"no socket to be had on this machine ({_say(error)}); try a smaller --fanout") from None
         try:
             # An address that swallows packets must leave time for the ones after it.
             share = task.left() / (len(addresses) - index)
@@ -221,12 +221,12 @@ def dial(task: Task, host: str, port: int, seconds: float, family: str = "any") 
             sock.close()
             task.check()
             if index + 1 == len(addresses):
-                raise Refused(Stage.CONNECT, _why(who, error)) from None
+                raise TaskFailed(Stage.CONNECT, _why(who, error)) from None
         else:
             sock.settimeout(None)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return socket_wire(sock)
-    raise Refused(Stage.RESOLVE, f"{host} has no address")
+    raise TaskFailed(Stage.RESOLVE, f"{host} has no address")
 
 
 def place(host: str, port: int) -> str:
@@ -239,11 +239,11 @@ def _resolve(host: str, port: int, wanted: int) -> list[tuple[int, tuple[str, in
         found = socket.getaddrinfo(host, port, family=wanted, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         if error.errno == socket.EAI_AGAIN:
-            raise Refused(Stage.RESOLVE, f"cannot look up {host}: the resolver does not answer; check /etc/resolv.conf here") from None
-        raise Refused(Stage.RESOLVE, f"{host} has no address ({_say(error)}); give one with `address` in the inventory "
+            raise TaskFailed(Stage.RESOLVE, f"cannot look up {host}: the resolver does not answer; check /etc/resolv.conf here") from None
+        raise TaskFailed(Stage.RESOLVE, f"{host} has no address ({_say(error)}); give one with `address` in the inventory "
                                      "or HostName in ssh_config") from None
     except (UnicodeError, ValueError, OverflowError):
-        raise Refused(Stage.RESOLVE, f"{one_line(host, 80)} is not a host name") from None
+        raise TaskFailed(Stage.RESOLVE, f"{one_line(host, 80)} is not a host name") from None
     return [(kind, address) for kind, _, _, _, address in found]  # type: ignore[misc]
 
 

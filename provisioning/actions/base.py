@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
-from healthcheck.store.marks import Mark, mark_of
+from healthcheck.store.marks import CordonMark, mark_of
 from inventory.errors import UsageError
 from inventory.text import clean
 
@@ -33,7 +33,7 @@ class Holder(Enum):
 
 
 @dataclass(frozen=True)
-class Held:
+class NodeHold:
     """Who holds a node, and with what words; of an absent one these say why it may be there all the same. `mark` is that of a cordon, which
     may hold it beside others where a back end keeps both.
 
@@ -46,7 +46,7 @@ class Held:
 
     holder: Holder
     reason: str = ""
-    mark: Mark | None = None
+    mark: CordonMark | None = None
     busy: bool | None = None
     identity: str = ""
     user: str = ""
@@ -70,7 +70,7 @@ class Backend(Protocol):
 
     name: str
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """Who holds each of these nodes now."""
 
     def isolate(self, node: str, reason: str) -> None:
@@ -86,7 +86,7 @@ class Backend(Protocol):
 class Reads(Protocol):
     """What a back end can do beside, which cannot compare and change in one step: read one node just before its change."""
 
-    def now(self, node: str) -> Held:
+    def now(self, node: str) -> NodeHold:
         """Who holds it. Raises ActionError."""
 
 
@@ -94,7 +94,7 @@ class Reads(Protocol):
 class Tracks(Protocol):
     """What a back end can do beside, which cannot compare and change in one step: find that a change has taken a node from somebody."""
 
-    def taken_from(self, before: Held, after: Held) -> str:
+    def taken_from(self, before: NodeHold, after: NodeHold) -> str:
         """The words of whoever took the node over after `before` was read, and lost it to our release, after which `after` was read; empty
         where that shows none."""
 
@@ -111,21 +111,21 @@ class Rewrites(Protocol):
 class Forgets(Protocol):
     """What a back end can do beside, whose controller may lose what it has acknowledged, when it is killed before it has saved that."""
 
-    def forgot(self, changes: Mapping[str, Change]) -> Mapping[str, str]:
+    def forgot(self, changes: Mapping[str, AcknowledgedChange]) -> Mapping[str, str]:
         """Of changes that are not there any more, by node, in words how we know that the controller lost it; those that a person may
         have undone are left out. Raises ActionError."""
 
 
 @dataclass(frozen=True)
-class Change:
+class AcknowledgedChange:
     """A change that the back end had acknowledged: of which mark, and when by its own clock."""
 
-    mark: Mark
+    mark: CordonMark
     time: float
 
 
 @dataclass(frozen=True)
-class Boot:
+class RebootState:
     """How far the reboot of a node is: since when it is up, in seconds since 1970, as far as that is known, and whether a reboot that
     was asked for is still to come."""
 
@@ -140,13 +140,13 @@ class Reboots(Protocol):
     def reboot(self, nodes: Collection[str], reason: str) -> None:
         """Asks for it. The nodes are held by us, and stay so; the reason of that stays, too. Raises ActionError."""
 
-    def boots(self, nodes: Collection[str]) -> Mapping[str, Boot]:
+    def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
         """How far each of these nodes is; what the back end does not know is left out. Raises ActionError."""
 
 
 @runtime_checkable
 class Runs(Protocol):
-    """What a back end can do beside, which knows what runs where other than by `Held.busy`."""
+    """What a back end can do beside, which knows what runs where other than by `NodeHold.busy`."""
 
     def running(self, nodes: Collection[str]) -> Mapping[str, str]:
         """By node what runs on it; a node that is not in it has nothing. Raises ActionError."""
@@ -181,7 +181,7 @@ class Startup(Protocol):
 
 @runtime_checkable
 class Mends(Protocol):
-    """What a back end can do beside, whose marks have several parts: put back what somebody took away of one (`Held.lacks`)."""
+    """What a back end can do beside, whose marks have several parts: put back what somebody took away of one (`NodeHold.lacks`)."""
 
     def mend(self, node: str, reason: str) -> None:
         """Afterwards the mark of `reason` is whole, where it still holds in part; else nothing changed. Raises ActionError."""
@@ -237,7 +237,7 @@ class Tells(Protocol):
         """Has each node show its condition. Raises ActionError."""
 
 
-def marked(mark: Mark, why: str) -> str:
+def marked(mark: CordonMark, why: str) -> str:
     """The reason of a cordon as back ends keep it: one line that begins with its mark."""
     return clean(f"{mark}: {why}", REASON_LENGTH)
 

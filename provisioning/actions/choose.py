@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.errors import UsageError
-from inventory.model import By, Inventory
+from inventory.model import Inventory, IsolationBackend
 from provisioning.actions.base import Backend
-from provisioning.actions.command import Command
+from provisioning.actions.command import CommandBackend
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.kubeapi import Api
 from provisioning.actions.kubernetes import Kubernetes
-from provisioning.actions.slurm import Slurm
+from provisioning.actions.slurm import SlurmBackend
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ def backend(inventory: Inventory | None, options: Options = Options(), report: C
     if options.golden is not None:
         return GoldenSet(Path(options.golden))
     chosen = inventory.cordon if inventory is not None else None
-    if chosen is not None and chosen.by is By.COMMAND:
-        return Command(chosen.argv, chosen.seconds)
+    if chosen is not None and chosen.by is IsolationBackend.COMMAND:
+        return CommandBackend(chosen.argv, chosen.seconds)
     if chosen is not None and chosen.kubernetes is not None:
         there = chosen.kubernetes
         return Kubernetes(there, Api(there.config, there.context, chosen.seconds), report)
     if chosen is not None and chosen.path is not None:
-        return HostFile(Path(chosen.path)) if chosen.by is By.HOSTFILE else GoldenSet(Path(chosen.path))
+        return HostFile(Path(chosen.path)) if chosen.by is IsolationBackend.HOSTFILE else GoldenSet(Path(chosen.path))
     if shutil.which("scontrol") is None:
         raise UsageError("scontrol was not found: run this where Slurm's commands are, say `cordon:` in the inventory (see: muster "
                          "inventory --help), or keep a file of hosts with --hostfile FILE or --golden FILE")
-    return Slurm()
+    return SlurmBackend()

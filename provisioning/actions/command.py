@@ -30,7 +30,7 @@ from typing import Any
 
 from healthcheck.store.marks import mark_of
 from inventory.text import clean, short
-from provisioning.actions.base import REASON_LENGTH, ActionError, Boot, Held, Holder, number_of
+from provisioning.actions.base import REASON_LENGTH, ActionError, Holder, NodeHold, RebootState, number_of
 
 SCHEMA = "muster.action/1"
 MAX_OUTPUT = 16 * 1024 * 1024       # a hundred thousand nodes
@@ -39,7 +39,7 @@ _CHUNK = 64 * 1024
 _HOLDERS = {holder.value: holder for holder in Holder}
 
 
-class Command:
+class CommandBackend:
     """The program `argv`, each time with `seconds` to answer."""
 
     name = "command"
@@ -48,12 +48,12 @@ class Command:
         self.argv = tuple(argv)
         self.seconds = seconds
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """Who holds each node, as the command says."""
         said = self._nodes(nodes)
         return {node: self._held(node, said[node]) for node in nodes}
 
-    def now(self, node: str) -> Held:
+    def now(self, node: str) -> NodeHold:
         """Who holds it, as the command says."""
         return self.held([node])[node]
 
@@ -73,7 +73,7 @@ class Command:
         """Has the command ask for it."""
         self._do("reboot", sorted(nodes), reason)
 
-    def boots(self, nodes: Collection[str]) -> Mapping[str, Boot]:
+    def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
         """How far each is, of those of which the command says so."""
         boots = {}
         for node, said in self._nodes(nodes).items():
@@ -82,7 +82,7 @@ class Command:
                 raise self._wrong(f"booted of {node} is {short(booted)}, expected seconds since 1970, or null")
             if not isinstance(rebooting, bool):
                 raise self._wrong(f"rebooting of {node} is {short(rebooting)}, expected true or false")
-            boots[node] = Boot(None if booted is None else float(booted), rebooting)
+            boots[node] = RebootState(None if booted is None else float(booted), rebooting)
         return boots
 
     def _nodes(self, nodes: Collection[str]) -> dict[str, Mapping[str, Any]]:
@@ -94,7 +94,7 @@ class Command:
                 raise self._wrong(f'it says nothing of {node}, expected {{"holder": "nobody"}}, us, others or absent')
         return {node: said[node] for node in nodes}
 
-    def _held(self, node: str, said: Mapping[str, Any]) -> Held:
+    def _held(self, node: str, said: Mapping[str, Any]) -> NodeHold:
         word, reason, busy = said.get("holder"), said.get("reason", ""), said.get("busy")
         holder = _HOLDERS.get(word) if isinstance(word, str) else None
         if holder is None:
@@ -106,7 +106,7 @@ class Command:
         mark = mark_of(reason) if holder is Holder.US else None
         if holder is Holder.US and mark is None:
             raise self._wrong(f"we hold {node} with the reason {short(reason)}, expected one that begins with our mark: muster#12: ...")
-        return Held(holder, clean(reason, REASON_LENGTH), mark, busy)
+        return NodeHold(holder, clean(reason, REASON_LENGTH), mark, busy)
 
     def _do(self, action: str, nodes: list[str], reason: str = "") -> None:
         answer = self._ask(action, nodes, reason)

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from healthcheck.store import cordons
-from healthcheck.store.cordons import Cordon, State, mean, open_cordons, releasing, settle
+from healthcheck.store.cordons import Cordon, CordonState, mean, open_cordons, releasing, settle
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import machine_identity
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import mark_of
-from provisioning.actions.base import ActionError, Backend, Held, Holder, Tracks, each, marked, still
+from provisioning.actions.base import ActionError, Backend, Holder, NodeHold, Tracks, each, marked, still
 from provisioning.actions.ownership import Whose, instead, whose, words
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
-class Done:
+class CordonResult:
     """What became of one node. `held`: no new job of the back end starts on it now, whoever saw to that."""
 
     node: str
@@ -35,7 +35,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Want:
+class CordonRequest:
     """A node to be cordoned, why, and the verdict of triage in whose name, if it is triage that wants it."""
 
     node: str
@@ -46,29 +46,30 @@ class Want:
 def cordon(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False,
     verdict: int | None = None,
-) -> list[Done]:
+) -> list[CordonResult]:
     """Keeps new jobs away from these nodes; gives a line for each, in order. Raises ActionError where the back end cannot be asked.
 
     `verdict` is the one of triage in whose name it is done; what a person cordons, triage leaves to people.
     """
     if not dry:
         settle_meant(store, backend, clock)
-    return cordon_each(store, backend, [Want(node, why, verdict) for node in nodes], who, clock, dry=dry)
+    return cordon_each(store, backend, [CordonRequest(node, why, verdict) for node in nodes], who, clock, dry=dry)
 
 
-def cordon_each(store: Store, backend: Backend, wants: Sequence[Want], who: str, clock: Clock, *, dry: bool = False) -> list[Done]:
+def cordon_each(store: Store, backend: Backend, wants: Sequence[CordonRequest], who: str, clock: Clock, *,
+                dry: bool = False) -> list[CordonResult]:
     """As `cordon`, each for a reason of its own."""
     nodes = [want.node for want in wants]
     known = {one.node: one for one in open_cordons(store, nodes, backend.name)}
     seen = backend.held(nodes) if nodes else {}
-    done: dict[str, Done] = {}
-    free: dict[str, Want] = {}
+    done: dict[str, CordonResult] = {}
+    free: dict[str, CordonRequest] = {}
     for want in {want.node: want for want in wants}.values():
         node, held = want.node, seen[want.node]
         if held.holder is not Holder.NOBODY:
             done[node] = _left(node, held, known.get(node))
         elif dry:
-            done[node] = Done(node, f"would be cordoned in {backend.name}: {want.why}", held=False)
+            done[node] = CordonResult(node, f"would be cordoned in {backend.name}: {want.why}", held=False)
         else:
             free[node] = want
     made: dict[str, Cordon] = {}
@@ -76,7 +77,7 @@ def cordon_each(store: Store, backend: Backend, wants: Sequence[Want], who: str,
     def begin(node: str) -> None:
         want, stale = free[node], known.get(node)
         if stale is not None:
-            settle(store, stale, State.VOID, "somebody gave the node back", clock())
+            settle(store, stale, CordonState.VOID, "somebody gave the node back", clock())
         one = mean(store, node, backend.name, want.why, who, clock(), want.verdict, identity_of(store, node, seen[node]))
         if one is None:
             raise ActionError("another muster is cordoning it")
@@ -89,62 +90,64 @@ def cordon_each(store: Store, backend: Backend, wants: Sequence[Want], who: str,
 
     troubles = each(backend, {node: partial(put, node) for node in free}, begin)
     # Of what was made a look says what became of it.
-    done |= {node: Done(node, why, held=False, failed=True) for node, why in troubles.items()}
+    done |= {node: CordonResult(node, why, held=False, failed=True) for node, why in troubles.items()}
     done.update(_looked_at(store, backend, list(made.values()), troubles, clock))
     return [done[node] for node in nodes]
 
 
-def identity_of(store: Store, node: str, held: Held) -> str:
+def identity_of(store: Store, node: str, held: NodeHold) -> str:
     """What bears the node's name: as the back end says, else as the newest sweep that read it does; empty where nobody knows."""
     return held.identity or machine_identity(store, node)
 
 
-def _looked_at(store: Store, backend: Backend, made: Sequence[Cordon], troubles: Mapping[str, str], clock: Clock) -> dict[str, Done]:
+def _looked_at(store: Store, backend: Backend, made: Sequence[Cordon], troubles: Mapping[str, str], clock: Clock) -> dict[str,
+                                                                                                                          CordonResult]:
     """What the back end shows of cordons that were just made, written down; it is believed more than what it said."""
-    done: dict[str, Done] = {}
+    done: dict[str, CordonResult] = {}
     try:
         seen = backend.held([one.node for one in made]) if made else {}
     except ActionError as error:    # they stay meant: the next run looks
-        return {one.node: Done(one.node, f"nobody knows whether it is cordoned: {troubles.get(one.node) or error}", held=False, failed=True)
+        return {one.node: CordonResult(one.node, f"nobody knows whether it is cordoned: {troubles.get(one.node) or error}", held=False,
+                                       failed=True)
                 for one in made}
     for one in made:
         held, trouble = seen[one.node], troubles.get(one.node, "")
         what = whose(one, held)
         if what is Whose.OURS:
             cordons.held(store, one, "cordoned", clock(), held.user, held.since)
-            done[one.node] = Done(one.node, f"cordoned in {backend.name} as {one.mark}", held=True)
+            done[one.node] = CordonResult(one.node, f"cordoned in {backend.name} as {one.mark}", held=True)
         elif what is Whose.PERSON:
             said = f"cordoned in {backend.name} as {one.mark}, and {words(one, held)}"
             cordons.held(store, one, said, clock())
-            done[one.node] = Done(one.node, f"{said}: it is theirs", held=True)
+            done[one.node] = CordonResult(one.node, f"{said}: it is theirs", held=True)
         elif what is Whose.TAKEN:
             # Where nothing refused ours, somebody wrote over it.
             said = instead(what, one, held)
-            settle(store, one, State.VOID, f"not done: {said}" if trouble else f"cordoned, and {said}", clock())
-            done[one.node] = Done(one.node, f"left alone, {said}", held=True)
+            settle(store, one, CordonState.VOID, f"not done: {said}" if trouble else f"cordoned, and {said}", clock())
+            done[one.node] = CordonResult(one.node, f"left alone, {said}", held=True)
         else:
             why = trouble or f"{backend.name} shows {held.holder.value}: {held.reason}"
-            settle(store, one, State.VOID, f"not done: {why}", clock())
-            done[one.node] = Done(one.node, f"NOT cordoned: {why}", held=False, failed=True)
+            settle(store, one, CordonState.VOID, f"not done: {why}", clock())
+            done[one.node] = CordonResult(one.node, f"NOT cordoned: {why}", held=False, failed=True)
     return done
 
 
-def _left(node: str, held: Held, cordon: Cordon | None) -> Done:
+def _left(node: str, held: NodeHold, cordon: Cordon | None) -> CordonResult:
     if held.holder is Holder.ABSENT:
-        return Done(node, f"is not known there{f' ({held.reason})' if held.reason else ''}", held=False, failed=True)
+        return CordonResult(node, f"is not known there{f' ({held.reason})' if held.reason else ''}", held=False, failed=True)
     if cordon is not None and cordon.mark == held.mark:
         if whose(cordon, held) is Whose.PERSON:
-            return Done(node, f"left alone, {instead(Whose.PERSON, cordon, held)}", held=True)
-        return Done(node, f"cordoned already as {cordon.mark}: {cordon.why}", held=True)
+            return CordonResult(node, f"left alone, {instead(Whose.PERSON, cordon, held)}", held=True)
+        return CordonResult(node, f"cordoned already as {cordon.mark}: {cordon.why}", held=True)
     if held.holder is Holder.OTHERS:
-        return Done(node, f"left alone, others hold it: {held.reason}", held=True)
-    return Done(node, f"left alone, a mark that this store does not know: {held.reason}", held=True)
+        return CordonResult(node, f"left alone, others hold it: {held.reason}", held=True)
+    return CordonResult(node, f"left alone, a mark that this store does not know: {held.reason}", held=True)
 
 
 def uncordon(
     store: Store, backend: Backend, nodes: Collection[str] | None, why: str, who: str, clock: Clock, *, dry: bool = False,
     saying: str = "",
-) -> list[Done]:
+) -> list[CordonResult]:
     """Gives back what we hold among these nodes, or everything; what others hold by now stays theirs. Raises ActionError.
 
     Ours is what bears our cordon's mark and words as we set them, and is `saying` this: an older mark names no store.
@@ -158,10 +161,10 @@ def uncordon(
 def uncordon_each(
     store: Store, backend: Backend, whys: Mapping[str, str] | None, who: str, clock: Clock, *, why: str = "", dry: bool = False,
     saying: str = "",
-) -> list[Done]:
+) -> list[CordonResult]:
     """As `uncordon`, each for a reason of its own; with None all, because of `why`."""
     known = open_cordons(store, whys, backend.name)
-    done = [Done(node, "there is no cordon of ours", held=False) for node in whys or () if node not in {one.node for one in known}]
+    done = [CordonResult(node, "there is no cordon of ours", held=False) for node in whys or () if node not in {one.node for one in known}]
     seen = backend.held([one.node for one in known]) if known else {}
     states = {one.node: _what(store, one, seen[one.node], saying) for one in known}
     if dry:
@@ -178,7 +181,7 @@ def uncordon_each(
     words_of = {node: seen[node].reason if seen[node].holder is Holder.US else "" for node in order}
     troubles = each(backend, {node: partial(backend.release, node, words_of[node]) for node in order}, begin)
     # One look for all: where there are a thousand nodes it is a long one.
-    trouble, now = "", dict[str, Held]()
+    trouble, now = "", dict[str, NodeHold]()
     try:
         now.update(backend.held(list(begun)) if begun else {})
     except ActionError as error:    # the lines of the ledger stay open: the next run looks
@@ -189,7 +192,7 @@ def uncordon_each(
         state = states[one.node]
         if trouble and one.node in begun:
             said = f"nobody knows whether it is released: {troubles.get(one.node) or trouble}"
-            done.append(Done(one.node, said, held=True, failed=True))
+            done.append(CordonResult(one.node, said, held=True, failed=True))
         elif one.node in now:
             done.append(_given_back(store, one, begun[one.node], now[one.node], saying, troubles.get(one.node, ""), clock,
                                     back=one.node in repaired))
@@ -201,7 +204,7 @@ def uncordon_each(
     return done
 
 
-def _repaired(backend: Backend, looks: Mapping[str, tuple[Held, Held]]) -> Mapping[str, Held]:
+def _repaired(backend: Backend, looks: Mapping[str, tuple[NodeHold, NodeHold]]) -> Mapping[str, NodeHold]:
     """Gives nodes back to whoever had taken them over just before our release; what they show afterwards. `looks`: before and after it."""
     if not isinstance(backend, Tracks):
         return {}
@@ -212,7 +215,7 @@ def _repaired(backend: Backend, looks: Mapping[str, tuple[Held, Held]]) -> Mappi
     return backend.held(list(theirs)) if theirs else {}
 
 
-def _what(store: Store, one: Cordon, held: Held, saying: str) -> Whose:
+def _what(store: Store, one: Cordon, held: NodeHold, saying: str) -> Whose:
     """What became of a cordon; a back end that lost the words and kept the mark shows it, too."""
     what = whose(one, held, machine_identity(store, one.node))
     if what is Whose.OURS and saying not in held.reason and held.reason.removeprefix(f"{one.mark}:").strip():
@@ -220,42 +223,46 @@ def _what(store: Store, one: Cordon, held: Held, saying: str) -> Whose:
     return what
 
 
-def _would_be_given_back(one: Cordon, held: Held, what: Whose) -> Done:
+def _would_be_given_back(one: Cordon, held: NodeHold, what: Whose) -> CordonResult:
     ours = what is Whose.OURS
-    return Done(one.node, f"{one.mark} would be released" if ours
-                else f"would be left alone: {words(one, held) if what is Whose.PERSON else held.reason or held.holder.value}", held=ours)
+    return CordonResult(one.node, f"{one.mark} would be released" if ours
+                        else f"would be left alone: {words(one, held) if what is Whose.PERSON else held.reason or held.holder.value}",
+                        held=ours)
 
 
-def _refused(one: Cordon, held: Held) -> Done:
+def _refused(one: Cordon, held: NodeHold) -> CordonResult:
     node = one.node
-    return Done(node, f"NOT released, {instead(Whose.PERSON, one, held)}; where they agree: muster cordon adopt {node} --reason TEXT, then "
+    return CordonResult(node,
+                        f"NOT released, {instead(Whose.PERSON, one, held)}; where they agree: muster cordon adopt {node} --reason TEXT, "
+                        f"then "
                       f"muster uncordon {node}; to leave it to them: muster cordon forget {node} --reason TEXT", held=True, failed=True)
 
 
-def _lost(store: Store, one: Cordon, line: int, what: Whose, held: Held, clock: Clock) -> Done:
+def _lost(store: Store, one: Cordon, line: int, what: Whose, held: NodeHold, clock: Clock) -> CordonResult:
     """What is not ours any more is only written down."""
     said = {Whose.FREE: "somebody had given it back", Whose.TAKEN: f"left alone, {instead(Whose.TAKEN, one, held)}"}.get(
         what, instead(what, one, held))
-    settle(store, one, State.ANEW if what in (Whose.ANEW, Whose.ABSENT) else State.VOID, said, clock(), line)
-    return Done(one.node, said, held=held.holder not in (Holder.NOBODY, Holder.ABSENT))
+    settle(store, one, CordonState.ANEW if what in (Whose.ANEW, Whose.ABSENT) else CordonState.VOID, said, clock(), line)
+    return CordonResult(one.node, said, held=held.holder not in (Holder.NOBODY, Holder.ABSENT))
 
 
-def _given_back(store: Store, one: Cordon, line: int, now: Held, saying: str, trouble: str, clock: Clock, *, back: bool = False) -> Done:
+def _given_back(store: Store, one: Cordon, line: int, now: NodeHold, saying: str, trouble: str, clock: Clock, *,
+                back: bool = False) -> CordonResult:
     what = _what(store, one, now, saying)
     if what is Whose.PERSON:
-        settle(store, one, State.HELD, f"not done: {instead(what, one, now)}", clock(), line)
+        settle(store, one, CordonState.HELD, f"not done: {instead(what, one, now)}", clock(), line)
         return _refused(one, now)
     if what is Whose.OURS:
         said = trouble or "it is held all the same"
-        settle(store, one, State.HELD, f"not done: {said}", clock(), line)
-        return Done(one.node, f"NOT released: {said}", held=True, failed=True)
+        settle(store, one, CordonState.HELD, f"not done: {said}", clock(), line)
+        return CordonResult(one.node, f"NOT released: {said}", held=True, failed=True)
     if what is Whose.TAKEN and (trouble or back):
         return _lost(store, one, line, what, now, clock)
-    settle(store, one, State.RELEASED, "released", clock(), line)
+    settle(store, one, CordonState.RELEASED, "released", clock(), line)
     # What is down keeps the reason of the drain that it had.
     taken = what is Whose.TAKEN and mark_of(now.reason) != one.mark
-    return Done(one.node, f"{one.mark} is released" + (f"; {instead(what, one, now)}" if taken else ""),
-                held=now.holder is not Holder.NOBODY)
+    return CordonResult(one.node, f"{one.mark} is released" + (f"; {instead(what, one, now)}" if taken else ""),
+                        held=now.holder is not Holder.NOBODY)
 
 
 def settle_meant(store: Store, backend: Backend, clock: Clock) -> None:
@@ -263,18 +270,19 @@ def settle_meant(store: Store, backend: Backend, clock: Clock) -> None:
     known = open_cordons(store, backend=backend.name)
     cut = {line.node: line.id for line in lines(store)
            if line.outcome is None and (line.action, line.evidence) == ("uncordon", backend.name)}
-    doubtful = [one for one in known if one.state is State.MEANT or one.node in cut]
+    doubtful = [one for one in known if one.state is CordonState.MEANT or one.node in cut]
     seen = backend.held([one.node for one in doubtful]) if doubtful else {}
     for one in doubtful:
         now = seen[one.node]
         held = now.mark == one.mark
-        if one.state is State.MEANT and held:
+        if one.state is CordonState.MEANT and held:
             ours = whose(one, now) is Whose.OURS
             cordons.held(store, one, "cordoned; found so later", clock(), now.user if ours else "", now.since)
-        elif one.state is State.MEANT:
+        elif one.state is CordonState.MEANT:
             # What may have been done, and undone since, is not taken for certain.
             said = "not done; found so later" if one.asked else f"not done: it was cut short before {backend.name} was asked"
-            settle(store, one, State.VOID, said, clock())
+            settle(store, one, CordonState.VOID, said, clock())
         else:
-            settle(store, one, State.HELD if held else State.RELEASED, f"{'not done' if held else 'released'}; found so later", clock(),
+            settle(store, one, CordonState.HELD if held else CordonState.RELEASED, f"{'not done' if held else 'released'}; found so later",
+                   clock(),
                    cut[one.node])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from healthcheck.store.marks import mark_of
 from inventory.nodeset import fold
-from provisioning.actions.base import ActionError, Held, Holder
+from provisioning.actions.base import ActionError, Holder, NodeHold
 from provisioning.actions.lines import change_lines, names_of, read_lines
 
 _MARK = re.compile(r"# (muster(?::[0-9a-f]{4,16})?#[1-9][0-9]{0,11}:(?: \S.*?)?)  (.+)", re.DOTALL)
@@ -46,16 +46,16 @@ class GoldenSet:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """Nobody holds what is in the set. Of what is not, we hold what has a comment of ours, and others the rest."""
         return self._held(read_lines(self.path, must=True), nodes)
 
-    def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, Held]:
+    def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
         inside = {name for line in lines for name in names_of(line, self.path)}
         ours = {out.node: out.reason for line in lines if (out := self._out(line)) is not None}
-        return {node: Held(Holder.NOBODY) if node in inside
-                else Held(Holder.US, ours[node], mark_of(ours[node])) if node in ours
-                else Held(Holder.OTHERS, f"it is not in {self.path.name}") for node in nodes}
+        return {node: NodeHold(Holder.NOBODY) if node in inside
+                else NodeHold(Holder.US, ours[node], mark_of(ours[node])) if node in ours
+                else NodeHold(Holder.OTHERS, f"it is not in {self.path.name}") for node in nodes}
 
     def isolate(self, node: str, reason: str) -> None:
         """Takes the node out of each line, and nothing else."""

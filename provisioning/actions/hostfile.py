@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from healthcheck.store.marks import mark_of
-from provisioning.actions.base import ActionError, Held, Holder
+from provisioning.actions.base import ActionError, Holder, NodeHold
 from provisioning.actions.lines import change_lines, names_of, read_lines
 
 
@@ -25,12 +25,12 @@ class HostFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """Who wrote each node into the file; that nobody did is all that a file can say of the others."""
         return self._held(read_lines(self.path, must=False), nodes)
 
-    def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, Held]:
-        found = {node: Held(Holder.NOBODY) for node in nodes}
+    def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
+        found = {node: NodeHold(Holder.NOBODY) for node in nodes}
         for line in lines:
             reason = _reason(line)
             mark = mark_of(reason)
@@ -39,9 +39,9 @@ class HostFile:
                 if before is None:
                     continue
                 if mark is None:
-                    found[name] = Held(Holder.OTHERS, reason, before.mark)
+                    found[name] = NodeHold(Holder.OTHERS, reason, before.mark)
                 else:
-                    found[name] = replace(before, mark=mark) if before.holder is Holder.OTHERS else Held(Holder.US, reason, mark)
+                    found[name] = replace(before, mark=mark) if before.holder is Holder.OTHERS else NodeHold(Holder.US, reason, mark)
         return found
 
     def isolate(self, node: str, reason: str) -> None:

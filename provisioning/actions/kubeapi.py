@@ -49,7 +49,7 @@ _DEAF = 3                           # so many changes in a row without an answer
 _DEAF_S = 60.0                      # so long none is sent
 
 
-class Refused(ActionError):
+class KubeApiError(ActionError):
     """What came instead of an answer. `status` is that of HTTP, 0 where there was none; `passing`: it may be over soon; `wait`: how long
     the server wants to be left alone; `silent`: it took the question and said nothing in time."""
 
@@ -102,21 +102,21 @@ class Api:
             if wanted is None:
                 return there
             if not wanted.get("metadata", {}).get("resourceVersion"):
-                raise Refused(f"{self.where}: {path} came without a resourceVersion, so nobody can see who is faster; nothing changed")
+                raise KubeApiError(f"{self.where}: {path} came without a resourceVersion, so nobody can see who is faster; nothing changed")
             try:
                 return self._once("PUT", path, {"fieldManager": MANAGER}, deadline, wanted)
-            except Refused as error:
+            except KubeApiError as error:
                 if error.status == 409:
                     if time.monotonic() < deadline:
                         self._pause(_PAUSES[min(tries, len(_PAUSES) - 1)])
                     continue
                 try:
                     self._wait_or_raise(error, tries, deadline)
-                except Refused:
+                except KubeApiError:
                     if error.passing and (done := self._landed(path, edit)) is not None:
                         return done
                     raise
-        raise Refused(f"{self.where}: {path} was changed by others whenever it was to be changed; try again", 409)
+        raise KubeApiError(f"{self.where}: {path} was changed by others whenever it was to be changed; try again", 409)
 
     def _landed(self, path: str, edit: Callable[[Json], Json | None]) -> Json | None:
         """The object, where a change that nobody answered was done all the same; None where it was not, or nobody knows."""
@@ -141,10 +141,10 @@ class Api:
         began = time.monotonic()
         with self._lock:
             if began < self._deaf_until:
-                raise Refused(f"{self.where}: not tried, for it did not answer the last {_DEAF} changes; try again later")
+                raise KubeApiError(f"{self.where}: not tried, for it did not answer the last {_DEAF} changes; try again later")
         try:
             done = change()
-        except Refused as error:
+        except KubeApiError as error:
             with self._lock:
                 self._unanswered = self._unanswered + 1 if error.silent and self._done < began else 0
                 if self._unanswered >= _DEAF:
@@ -160,10 +160,10 @@ class Api:
         for _ in range(_LISTS):
             try:
                 return self._collected(path, query, take)
-            except Refused as error:
+            except KubeApiError as error:
                 if error.status != 410:
                     raise
-        raise Refused(f"{self.where}: the list of {path} was out of date {_LISTS} times before its end was reached; try again", 410)
+        raise KubeApiError(f"{self.where}: the list of {path} was out of date {_LISTS} times before its end was reached; try again", 410)
 
     def _collected(self, path: str, query: Query, take: Callable[[Json], T | None]) -> list[T]:
         found: list[T] = []
@@ -172,14 +172,14 @@ class Api:
             page = self.get(path, {**query, "limit": str(PAGE), **({"continue": token} if token else {})})
             items, about = page.get("items") or [], page.get("metadata")
             if not isinstance(items, list) or not isinstance(about, dict):
-                raise Refused(f"{self.where}: the list of {path} is no list; is this the API server?")
+                raise KubeApiError(f"{self.where}: the list of {path} is no list; is this the API server?")
             found += [one for item in items if isinstance(item, dict) and (one := take(item)) is not None]
             before, token = token, str(about.get("continue") or "")
             if not token:
                 return found
             if token == before:
                 break
-        raise Refused(f"{self.where}: the list of {path} has no end")
+        raise KubeApiError(f"{self.where}: the list of {path} has no end")
 
     @property
     def where(self) -> str:
@@ -192,11 +192,11 @@ class Api:
         while True:
             try:
                 return self._once(method, path, query, deadline, body, kind)
-            except Refused as error:
+            except KubeApiError as error:
                 self._wait_or_raise(error, tries, deadline)
                 tries += 1
 
-    def _wait_or_raise(self, error: Refused, tries: int, deadline: float) -> None:
+    def _wait_or_raise(self, error: KubeApiError, tries: int, deadline: float) -> None:
         """Waits where trying again may help and there is time; else raises the error."""
         if not error.passing or tries >= len(_PAUSES):
             raise error
@@ -215,7 +215,7 @@ class Api:
             headers.update({one["key"]: one["value"] for one in known if one.get("in") == "header"})
         except Exception as error:  # noqa: BLE001  (a kubeconfig's plug-in renews the credentials here, and may fail in any way)
             why = f"its credentials could not be renewed ({type(error).__name__})"
-            raise Refused(f"{self.where}: {why}; try: kubectl get nodes", 401) from None
+            raise KubeApiError(f"{self.where}: {why}; try: kubectl get nodes", 401) from None
         try:
             answer = client.rest_client.pool_manager.request(
                 method, f"{client.configuration.host}{path}{'?' if query else ''}{urlencode(query)}", headers=headers,
@@ -228,14 +228,15 @@ class Api:
                 raise
             answer.release_conn()
         except web.exceptions.NewConnectionError as error:      # which urllib3 counts among timeouts
-            raise Refused(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes", passing=True) from None
+            raise KubeApiError(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes", passing=True) from None
         except (web.exceptions.TimeoutError, TimeoutError):
             waited = f"{left:.0f}" if left >= 1 else f"{left:.1f}"
-            raise Refused(f"{self.where}: did not answer within {waited} s; try: kubectl get nodes", passing=True, silent=True) from None
+            raise KubeApiError(f"{self.where}: did not answer within {waited} s; try: kubectl get nodes", passing=True,
+                               silent=True) from None
         except (web.exceptions.SSLError, OSError) as error:
-            raise Refused(f"{self.where}: {_last(error)}; see its kubeconfig, and try: kubectl get nodes") from None
+            raise KubeApiError(f"{self.where}: {_last(error)}; see its kubeconfig, and try: kubectl get nodes") from None
         except web.exceptions.HTTPError as error:
-            raise Refused(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes", passing=True) from None
+            raise KubeApiError(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes", passing=True) from None
         if 200 <= answer.status < 300:
             return self._document(data, path)
         raise self._refused(answer.status, data, path, answer.headers.get("Retry-After"))
@@ -245,7 +246,7 @@ class Api:
         for chunk in answer.stream(_CHUNK, decode_content=True):
             found += chunk
             if len(found) > MAX_ANSWER:
-                raise Refused(f"{self.where}: answered over {MAX_ANSWER} bytes to {path}")
+                raise KubeApiError(f"{self.where}: answered over {MAX_ANSWER} bytes to {path}")
             if time.monotonic() > deadline:
                 raise TimeoutError
         return bytes(found)
@@ -256,13 +257,13 @@ class Api:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise Refused(f"{self.where}: answered no JSON object to {path}; is this the API server?")
+            raise KubeApiError(f"{self.where}: answered no JSON object to {path}; is this the API server?")
         return found
 
-    def _refused(self, status: int, data: bytes, path: str, wait: str | None) -> Refused:
+    def _refused(self, status: int, data: bytes, path: str, wait: str | None) -> KubeApiError:
         try:
             said = self._document(data, path).get("message")
-        except Refused:
+        except KubeApiError:
             said = None
         words = clean(said, 200) if isinstance(said, str) and said else f"no more is said of {path}"
         meaning, then = _MEANINGS.get(status, f"refused it ({status})"), _NEXT.get(status, "")
@@ -270,8 +271,8 @@ class Api:
             if isinstance(said, str) and form.search(said):
                 meaning, then = f"{by_whom} ({status})", next_step
                 break
-        return Refused(f"{self.where}: {meaning}: {words}{then}", status, passing=status in _PASSING,
-                       wait=float(wait) if wait is not None and wait.isdecimal() and len(wait) < 6 else 0.0)
+        return KubeApiError(f"{self.where}: {meaning}: {words}{then}", status, passing=status in _PASSING,
+                            wait=float(wait) if wait is not None and wait.isdecimal() and len(wait) < 6 else 0.0)
 
     def _open(self) -> Any:
         with self._lock:

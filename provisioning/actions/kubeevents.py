@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from inventory.text import clean
 from provisioning.actions.base import ActionError
-from provisioning.actions.kubeapi import Api, Json, Refused
+from provisioning.actions.kubeapi import Api, Json, KubeApiError
 from provisioning.actions.kubenode import MANAGER, uid
 
 PATH = "/api/v1/namespaces/default/events"
@@ -52,7 +52,7 @@ class Events:
             self._api.try_once("POST", PATH, {
                 "kind": "Event", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"}, "involvedObject": about,
                 "type": kind, "reason": reason, "source": {"component": MANAGER}, "firstTimestamp": time, "count": 1, **said}, _SECONDS)
-        except Refused as error:
+        except KubeApiError as error:
             if error.status != 409:
                 raise
             # The answer to the first says how often it was told, so that no right to read events is needed.

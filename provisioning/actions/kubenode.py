@@ -37,9 +37,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from healthcheck.store.marks import Mark, mark_of
+from healthcheck.store.marks import CordonMark, mark_of
 from inventory.text import clean
-from provisioning.actions.base import REASON_LENGTH, Held, Holder
+from provisioning.actions.base import REASON_LENGTH, Holder, NodeHold
 
 Json = dict[str, Any]
 
@@ -50,7 +50,7 @@ _TIME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.\d+)?Z", re.ASCII
 _VALUE = re.compile(r"(?:([0-9a-f]{4,16})\.)?([1-9][0-9]{0,11})")
 
 
-def held_of(node: Json) -> Held:
+def held_of(node: Json) -> NodeHold:
     """Who keeps jobs away from it, and what of our mark is gone."""
     words = clean(_annotations(node).get(KEY) or "", REASON_LENGTH)
     said = mark_of(words)
@@ -72,8 +72,8 @@ def held_of(node: Json) -> Held:
         theirs = note or _taint(foreign)
     user = _writer(node)
     if theirs:
-        return Held(Holder.OTHERS, clean(theirs, REASON_LENGTH), mark, identity=uid(node), user=user, lacks=lacks)
-    return Held(Holder.US if mark is not None else Holder.NOBODY, words, mark, identity=uid(node), user=user, lacks=lacks)
+        return NodeHold(Holder.OTHERS, clean(theirs, REASON_LENGTH), mark, identity=uid(node), user=user, lacks=lacks)
+    return NodeHold(Holder.US if mark is not None else Holder.NOBODY, words, mark, identity=uid(node), user=user, lacks=lacks)
 
 
 def uid(node: Json) -> str:
@@ -197,7 +197,7 @@ def _ours(taint: Mapping[str, Any]) -> bool:
     return _borne(taint) is not None
 
 
-def _borne(taint: Mapping[str, Any]) -> Mark | None:
+def _borne(taint: Mapping[str, Any]) -> CordonMark | None:
     """The mark that a taint of ours bears; None for any other taint."""
     if taint.get("key") != KEY or taint.get("effect") != "NoSchedule":
         return None
@@ -214,10 +214,10 @@ def _taint(taint: Mapping[str, Any]) -> str:
     return f"taint {KEY}{f'={value}' if value else ''}:{clean(taint.get('effect'), 20)}"
 
 
-def _mark(value: str) -> Mark | None:
+def _mark(value: str) -> CordonMark | None:
     """The mark in a taint's value."""
     match = _VALUE.fullmatch(value)
-    return Mark(match[1] or "", int(match[2])) if match is not None else None
+    return CordonMark(match[1] or "", int(match[2])) if match is not None else None
 
 
 def _value(reason: str) -> str:

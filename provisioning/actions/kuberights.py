@@ -45,7 +45,7 @@ _DAEMONS = f"""\
 
 
 @dataclass(frozen=True)
-class Subject:
+class RbacSubject:
     """Who gets the rights: `kind` is User, Group or ServiceAccount; only the last has a namespace."""
 
     kind: str
@@ -53,7 +53,7 @@ class Subject:
     namespace: str = ""
 
 
-def manifest(subject: Subject, *, condition: bool) -> str:
+def manifest(subject: RbacSubject, *, condition: bool) -> str:
     """YAML for `kubectl apply -f -`, with all else as comments: the least rights that muster needs, with `condition: true` or without.
 
     Nodes are read, and replaced as they were read with our changes; of pods it is listed which have GPUs; Events are written into the

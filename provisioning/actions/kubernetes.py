@@ -19,8 +19,8 @@ from inventory.model import InKubernetes
 from inventory.nodeset import fold
 from inventory.text import clean, short
 from provisioning.actions.atonce import at_once
-from provisioning.actions.base import REASON_LENGTH, ActionError, Condition, Held, Holder, New, nothing
-from provisioning.actions.kubeapi import Api, Json, Refused
+from provisioning.actions.base import REASON_LENGTH, ActionError, Condition, Holder, New, NodeHold, nothing
+from provisioning.actions.kubeapi import Api, Json, KubeApiError
 from provisioning.actions.kubeevents import Events
 from provisioning.actions.kubenode import (
     cordoned,
@@ -55,7 +55,7 @@ class _Seen:
 
     wanted: str
     name: str
-    held: Held
+    held: NodeHold
     identity: str
     registered: float | None
     unproven: bool
@@ -81,10 +81,10 @@ class Kubernetes:
         self._clock = clock
         self._events = Events(api, report)
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """Who holds each node; two nodes there that carry one name are nobody's that we would touch."""
         found = self._seen(nodes)
-        return {node: _one(found[node]) if node in found else Held(Holder.ABSENT) for node in sorted(set(nodes))}
+        return {node: _one(found[node]) if node in found else NodeHold(Holder.ABSENT) for node in sorted(set(nodes))}
 
     def isolate(self, node: str, reason: str) -> None:
         """Unschedulable, our taint, our mark; where somebody was faster that is told, and theirs stays."""
@@ -150,7 +150,7 @@ class Kubernetes:
         return {name: str(error) for name, error in done.items() if error is not None}
 
     @staticmethod
-    def _still(held: Held, shown: str) -> None:
+    def _still(held: NodeHold, shown: str) -> None:
         """Raises ActionError where a node shows other words than those on which somebody decided."""
         if shown and held.reason != shown:
             raise ActionError("somebody has given it back" if held.holder is Holder.NOBODY else f"others hold it now: {held.reason}")
@@ -236,7 +236,7 @@ class Kubernetes:
             raise ActionError(unknown)
         try:
             return self._api.change(f"{NODES}/{name}", edit)
-        except Refused as error:
+        except KubeApiError as error:
             if error.status == 404:
                 raise ActionError(unknown) from None
             raise
@@ -272,7 +272,7 @@ class Kubernetes:
         """The node of this name there; None where there is none."""
         try:
             return _kept(self._api.get(f"{NODES}/{name}"), node)
-        except Refused as error:
+        except KubeApiError as error:
             if error.status == 404:
                 return None
             raise
@@ -292,10 +292,10 @@ class Kubernetes:
         return found
 
 
-def _one(found: list[_Seen]) -> Held:
+def _one(found: list[_Seen]) -> NodeHold:
     if len(found) == 1:
         return found[0].held
-    return Held(Holder.OTHERS, f"{len(found)} nodes of kubernetes carry its name: {clean(', '.join(one.name for one in found), 120)}")
+    return NodeHold(Holder.OTHERS, f"{len(found)} nodes of kubernetes carry its name: {clean(', '.join(one.name for one in found), 120)}")
 
 
 def _told(one: _Seen, condition: Condition, now: float) -> Json | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
-from healthcheck.store.cordons import Cordon, State
+from healthcheck.store.cordons import Cordon, CordonState
 from healthcheck.store.hardware import same_machine
 from healthcheck.store.marks import mark_of
-from healthcheck.store.strays import Kind, Stray
+from healthcheck.store.strays import Stray, StrayKind
 from inventory.text import clean
-from provisioning.actions.base import Held, Holder, marked, same_words
+from provisioning.actions.base import Holder, NodeHold, marked, same_words
 
 
 class Whose(Enum):
@@ -24,7 +24,7 @@ class Whose(Enum):
     ABSENT = "absent"       # the back end does not know the node any more
 
 
-def whose(one: Cordon, held: Held, identity: str = "") -> Whose:
+def whose(one: Cordon, held: NodeHold, identity: str = "") -> Whose:
     """What became of it. `identity` is what bears the node's name now, where that is known otherwise than from the back end."""
     if held.mark == one.mark:
         return Whose.PERSON if held.holder is Holder.US and _changed(one, held) else Whose.OURS
@@ -35,7 +35,7 @@ def whose(one: Cordon, held: Held, identity: str = "") -> Whose:
     return Whose.FREE if held.holder is Holder.NOBODY else Whose.TAKEN
 
 
-def dropped(one: Cordon, held: Held) -> str:
+def dropped(one: Cordon, held: NodeHold) -> str:
     """Why the back end itself has ended a cordon of ours, whose words it still shows as we set them; empty where it has not."""
     ours = mark_of(held.reason) == one.mark and not _changed(one, held)
     return held.dropped if ours else ""
@@ -48,7 +48,7 @@ def _another(before: str, shown: str, machine: str) -> bool:
     return before != shown if shown else bool(machine) and not same_machine(before, machine)
 
 
-def _changed(one: Cordon, held: Held) -> bool:
+def _changed(one: Cordon, held: NodeHold) -> bool:
     wrote = marked(one.mark, one.why)
     if not same_words(wrote, held.reason):
         return True
@@ -57,7 +57,7 @@ def _changed(one: Cordon, held: Held) -> bool:
     return bool(one.user and held.user and one.user != held.user and not appended)
 
 
-def words(one: Cordon, held: Held) -> str:
+def words(one: Cordon, held: NodeHold) -> str:
     """What a person made of our cordon: the words that are not ours, or who gave ours anew."""
     wrote, shown = marked(one.mark, one.why), held.reason
     if same_words(wrote, shown):
@@ -66,7 +66,7 @@ def words(one: Cordon, held: Held) -> str:
     return f"a person wrote: {clean(more.strip(' -:;,') or shown, 150)}"
 
 
-def instead(what: Whose, one: Cordon, held: Held) -> str:
+def instead(what: Whose, one: Cordon, held: NodeHold) -> str:
     """In words what stands in the place of a cordon of ours; empty while it is ours."""
     return {
         Whose.OURS: "", Whose.PERSON: f"beside {one.mark} {words(one, held)}", Whose.TAKEN: f"others hold it now: {held.reason}",
@@ -75,9 +75,9 @@ def instead(what: Whose, one: Cordon, held: Held) -> str:
     }[what]
 
 
-def strays(seen: Mapping[str, Held], cordons: Iterable[Cordon], names: Collection[str]) -> list[Stray]:
+def strays(seen: Mapping[str, NodeHold], cordons: Iterable[Cordon], names: Collection[str]) -> list[Stray]:
     """What of these nodes no cordon accounts for. `cordons` are ours that are open in this back end, `names` those of our store."""
-    known = {one.mark: one for one in cordons if one.state in (State.MEANT, State.HELD)}
+    known = {one.mark: one for one in cordons if one.state in (CordonState.MEANT, CordonState.HELD)}
     found = []
     for node, held in seen.items():
         if held.mark is None:
@@ -85,8 +85,8 @@ def strays(seen: Mapping[str, Held], cordons: Iterable[Cordon], names: Collectio
         one = known.get(held.mark)
         if one is not None and one.node == node:
             if whose(one, held) is Whose.PERSON:
-                found.append(Stray(node, Kind.PERSON, str(held.mark), words(one, held)))
+                found.append(Stray(node, StrayKind.PERSON, str(held.mark), words(one, held)))
         else:
-            kind = Kind.NUMBER if held.mark.store in names else Kind.STORE
+            kind = StrayKind.NUMBER if held.mark.store in names else StrayKind.STORE
             found.append(Stray(node, kind, str(held.mark), clean(held.reason, 150)))
     return found

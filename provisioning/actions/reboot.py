@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from healthcheck.store import ledger
-from healthcheck.store.cordons import Cordon, State, open_cordons
+from healthcheck.store.cordons import Cordon, CordonState, open_cordons
 from healthcheck.store.file import Store
 from healthcheck.store.marks import mark_of
 from inventory.errors import UsageError
-from provisioning.actions.base import ActionError, Backend, Boot, Held, Holder, Reboots, marked
-from provisioning.actions.cordon import Clock, Done, settle_meant
+from provisioning.actions.base import ActionError, Backend, Holder, NodeHold, Reboots, RebootState, marked
+from provisioning.actions.cordon import Clock, CordonResult, settle_meant
 from provisioning.actions.ownership import Whose, instead, whose
 
 # slurmd tells for how long its machine is up, in whole seconds, and slurmctld takes that from its own clock: the same boot moves by a
@@ -26,7 +26,8 @@ _JITTER_S = 10.0
 _EVIDENCE = re.compile(r"(\S+) up since ([0-9]+)")
 
 
-def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False) -> list[Done]:
+def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
+           dry: bool = False) -> list[CordonResult]:
     """Asks for the reboot of these nodes as soon as their jobs have ended; gives a line for each, in order.
 
     Raises UsageError for a back end that cannot, and ActionError where it cannot be asked.
@@ -36,16 +37,17 @@ def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
         settle_meant(store, backend, clock)
         settle_reboots(store, backend, clock)
     held, boots = backend.held(nodes), able.boots(nodes)
-    ours = {one.node: one for one in open_cordons(store, nodes, backend.name) if one.state is State.HELD}
-    done: dict[str, Done] = {}
+    ours = {one.node: one for one in open_cordons(store, nodes, backend.name) if one.state is CordonState.HELD}
+    done: dict[str, CordonResult] = {}
     asked: dict[str, int] = {}
     for node in dict.fromkeys(nodes):
         left = _left(node, held[node], ours.get(node), boots.get(node))
         since = boots[node].booted if node in boots else None
         if left is not None or since is None:
-            done[node] = left or Done(node, f"NOT rebooted: since when it is up is not known in {backend.name}", held=True, failed=True)
+            done[node] = left or CordonResult(node, f"NOT rebooted: since when it is up is not known in {backend.name}", held=True,
+                                              failed=True)
         elif dry:
-            done[node] = Done(node, f"would be rebooted: {why}", held=True)
+            done[node] = CordonResult(node, f"would be rebooted: {why}", held=True)
         else:
             with store.writing() as db:
                 asked[node] = ledger.begin(db, clock(), who, "reboot", node, why, f"{backend.name} up since {since:.0f}")
@@ -62,7 +64,7 @@ def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
     return [done[node] for node in nodes]
 
 
-def settle_reboots(store: Store, backend: Backend, clock: Clock) -> list[Done]:
+def settle_reboots(store: Store, backend: Backend, clock: Clock) -> list[CordonResult]:
     """Looks at every reboot that was asked for and of which nobody knows the end, and writes down those that have one."""
     begun = _open(store, backend)
     if not begun:
@@ -79,34 +81,35 @@ def _able(backend: Backend) -> Reboots:
     return backend
 
 
-def _open(store: Store, backend: Backend) -> list[ledger.Line]:
+def _open(store: Store, backend: Backend) -> list[ledger.LedgerEntry]:
     return [line for line in ledger.lines(store) if line.outcome is None and line.action == "reboot"
             and (match := _EVIDENCE.fullmatch(line.evidence)) is not None and match[1] == backend.name]
 
 
-def _left(node: str, held: Held, ours: Cordon | None, boot: Boot | None) -> Done | None:
+def _left(node: str, held: NodeHold, ours: Cordon | None, boot: RebootState | None) -> CordonResult | None:
     """Why a node is not rebooted, None where it may be."""
     if held.holder is Holder.ABSENT:
-        return Done(node, "NOT rebooted: it is not known there", held=False, failed=True)
+        return CordonResult(node, "NOT rebooted: it is not known there", held=False, failed=True)
     if held.holder is Holder.OTHERS:
-        return Done(node, f"NOT rebooted, others hold it: {held.reason}", held=True, failed=True)
+        return CordonResult(node, f"NOT rebooted, others hold it: {held.reason}", held=True, failed=True)
     if ours is not None and whose(ours, held) is Whose.PERSON:
-        return Done(node, f"NOT rebooted, {instead(Whose.PERSON, ours, held)}", held=True, failed=True)
+        return CordonResult(node, f"NOT rebooted, {instead(Whose.PERSON, ours, held)}", held=True, failed=True)
     if held.holder is Holder.NOBODY or ours is None or held.mark != ours.mark:
-        return Done(node, "NOT rebooted: there is no cordon of ours; cordon it first", held=held.holder is Holder.US, failed=True)
+        return CordonResult(node, "NOT rebooted: there is no cordon of ours; cordon it first", held=held.holder is Holder.US, failed=True)
     if boot is not None and boot.under_way:
-        return Done(node, "is to be rebooted already", held=True)
+        return CordonResult(node, "is to be rebooted already", held=True)
     return None
 
 
 def _looked_at(
-    store: Store, backend: Backend, line: ledger.Line, boot: Boot | None, held: Held, ours: Cordon | None, clock: Clock, trouble: str = "",
-) -> Done:
+    store: Store, backend: Backend, line: ledger.LedgerEntry, boot: RebootState | None, held: NodeHold, ours: Cordon | None, clock: Clock,
+    trouble: str = "",
+) -> CordonResult:
     """What became of a reboot so far, written down where that is the end of it."""
     match = _EVIDENCE.fullmatch(line.evidence)
     assert match is not None  # noqa: S101  (_open gives no other)
     if boot is not None and boot.under_way:
-        return Done(line.node, "is rebooted when its job has ended" if held.busy else "is being rebooted", held=True)
+        return CordonResult(line.node, "is rebooted when its job has ended" if held.busy else "is being rebooted", held=True)
     shown = held.reason or held.holder.value
     if ours is not None:
         held = _kept(backend, ours, held)
@@ -118,10 +121,10 @@ def _looked_at(
         said, failed = f"NOT rebooted: {why}", True
     with store.writing() as db:
         ledger.finish(db, line.id, said, clock())
-    return Done(line.node, said, held=held.holder not in (Holder.NOBODY, Holder.ABSENT), failed=failed)
+    return CordonResult(line.node, said, held=held.holder not in (Holder.NOBODY, Holder.ABSENT), failed=failed)
 
 
-def _kept(backend: Backend, ours: Cordon, held: Held) -> Held:
+def _kept(backend: Backend, ours: Cordon, held: NodeHold) -> NodeHold:
     """Who holds a node after its reboot. Slurm makes one that does not come back in time DOWN, takes its drain away and leaves our mark;
     once it is there after all it may be given jobs, so it is cordoned again."""
     if held.holder is not Holder.OTHERS or mark_of(held.reason) != ours.mark:

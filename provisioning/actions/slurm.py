@@ -42,11 +42,11 @@ from collections.abc import Collection, Mapping
 from healthcheck.store.marks import mark_of
 from inventory.discover import Run, output
 from inventory.errors import MusterError
-from inventory.importers.slurm import Seen, date_of, states_of
+from inventory.importers.slurm import SlurmNodeState, date_of, states_of
 from inventory.nodeset import fold
 from inventory.text import short
 from provisioning.actions import slurmqueue
-from provisioning.actions.base import ActionError, Boot, Change, Held, Holder
+from provisioning.actions.base import AcknowledgedChange, ActionError, Holder, NodeHold, RebootState
 
 # States in which Slurm starts no job on a node, and those in which one runs (slurm.h, node_states and its flags). A node that merely
 # does not respond ("idle*", for some seconds after each resume, too) is nobody's yet.
@@ -63,7 +63,7 @@ _REBOOT = frozenset({"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
 _BUSY = frozenset({"ALLOCATED", "ALLOC", "MIXED", "MIX", "COMPLETING", "COMP", "DRAINING"})
 
 
-class Slurm:
+class SlurmBackend:
     """The cluster that this machine belongs to."""
 
     name = "slurm"
@@ -71,10 +71,10 @@ class Slurm:
     def __init__(self, run: Run | None = None) -> None:
         self._run = run
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """Who holds each node, by `scontrol show node`."""
         known = self._seen()
-        return {node: _held(known[node]) if node in known else Held(Holder.ABSENT, _HIDDEN) for node in sorted(set(nodes))}
+        return {node: _held(known[node]) if node in known else NodeHold(Holder.ABSENT, _HIDDEN) for node in sorted(set(nodes))}
 
     def isolate(self, node: str, reason: str) -> None:
         """Drains it: jobs that run end as they would."""
@@ -84,7 +84,7 @@ class Slurm:
         """Takes the drain away, and that alone: RESUME would also bring back a node that went down meanwhile."""
         self._ask("scontrol", "update", f"NodeName={node}", "State=UNDRAIN")
 
-    def taken_from(self, before: Held, after: Held) -> str:
+    def taken_from(self, before: NodeHold, after: NodeHold) -> str:
         """24.11 leaves the reason where it takes the drain away: one that is not that of before was written in between."""
         return after.reason if after.holder is Holder.NOBODY and after.reason != before.reason else ""
 
@@ -92,7 +92,7 @@ class Slurm:
         """Drains it with other words; it stays drained all the while."""
         self.isolate(node, reason)
 
-    def forgot(self, changes: Mapping[str, Change]) -> Mapping[str, str]:
+    def forgot(self, changes: Mapping[str, AcknowledgedChange]) -> Mapping[str, str]:
         """Changes that were made before slurmctld started, by BOOT_TIME of `scontrol show config`, and that nobody undid by the events of
         slurmdbd, where it runs."""
         told = self._ask("scontrol", "show", "config").decode("utf-8", "backslashreplace")
@@ -112,10 +112,10 @@ class Slurm:
         """Asks for it in one call. `reason` is for the ledger: Slurm keeps one a node, and that carries our mark."""
         self._ask("scontrol", "reboot", fold(nodes))
 
-    def boots(self, nodes: Collection[str]) -> Mapping[str, Boot]:
+    def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
         """As Slurm shows BootTime, and the flags of a reboot."""
         known = self._seen()
-        return {node: Boot(known[node].booted, bool(known[node].states & _REBOOT)) for node in nodes if node in known}
+        return {node: RebootState(known[node].booted, bool(known[node].states & _REBOOT)) for node in nodes if node in known}
 
     def waiting(self, nodes: Collection[str]) -> str:
         """By squeue, and by sinfo where a job waits."""
@@ -124,11 +124,11 @@ class Slurm:
             return ""
         return slurmqueue.could_start(jobs, slurmqueue.partitions(self._ask(*slurmqueue.SINFO).decode("utf-8", "backslashreplace")), nodes)
 
-    def _seen(self) -> Mapping[str, Seen]:
+    def _seen(self) -> Mapping[str, SlurmNodeState]:
         # All of them: where one name is unknown, scontrol tells of none.
         return states_of(self._ask("scontrol", "--all", "--oneliner", "show", "node"), "scontrol show node")
 
-    def now(self, node: str) -> Held:
+    def now(self, node: str) -> NodeHold:
         """Who holds one node, asked of it alone. Its name stands in no brackets, however slurm.conf wrote it."""
         said = self._ask("scontrol", "--all", "--oneliner", "show", "node", node)
         seen = states_of(said, f"scontrol show node {node}").get(node)
@@ -150,7 +150,7 @@ _EVENTS = re.compile(r"^AccountingStorageType\s*=\s*accounting_storage/slurmdbd\
 _REPORTED_S = 10.0
 
 
-def undone_by(events: bytes, changes: Mapping[str, Change], started: float) -> frozenset[str]:
+def undone_by(events: bytes, changes: Mapping[str, AcknowledgedChange], started: float) -> frozenset[str]:
     """Nodes of which the newest event with our mark was ended by somebody: not left open, and not ended by slurmctld as it started.
 
     `events` is what `sacctmgr -nP show event` prints: node|start|end|reason a line, ends that are not yet "Unknown".
@@ -170,17 +170,18 @@ def _utc(time: float) -> str:
     return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _held(seen: Seen) -> Held:
+def _held(seen: SlurmNodeState) -> NodeHold:
     states, said = seen.states, seen.reason or ""
     mark = mark_of(said)
     busy = bool(states & _BUSY)
     if not states & _AWAY:
         # A reason may outlive its drain: Slurm keeps it until the node is resumed with none.
         dropped = "it takes the drain of a node away that is powered down by hand" if mark is not None and states & _DOWNWARDS else ""
-        return Held(Holder.NOBODY, said, None, busy, dropped=dropped)
+        return NodeHold(Holder.NOBODY, said, None, busy, dropped=dropped)
     if mark is not None and states & _DRAINED:
-        return Held(Holder.US, said, mark, busy, user=seen.user, since=seen.since)
+        return NodeHold(Holder.US, said, mark, busy, user=seen.user, since=seen.since)
     # A reason may have outlived its drain here, too (24.11 leaves it at UNDRAIN).
     itself = not states & _DRAINED and (not said or states & _AWAY == {"UNKNOWN"} or _ITSELF.search(said) is not None)
-    return Held(Holder.OTHERS, said or f"{short('+'.join(sorted(states)))} without a reason", None, busy, user=seen.user, since=seen.since,
-                itself=itself)
+    return NodeHold(Holder.OTHERS, said or f"{short('+'.join(sorted(states)))} without a reason", None, busy, user=seen.user,
+                    since=seen.since,
+                    itself=itself)

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from healthcheck.store import cordons, ledger
-from healthcheck.store.cordons import Cordon, State, mean, open_cordons, settle
+from healthcheck.store.cordons import Cordon, CordonState, mean, open_cordons, settle
 from healthcheck.store.file import Store
 from healthcheck.store.strays import keep
 from inventory.errors import UsageError
 from inventory.text import clean
-from provisioning.actions.base import ActionError, Backend, Held, Holder, Rewrites, marked, still
-from provisioning.actions.cordon import Clock, Done, identity_of, settle_meant
+from provisioning.actions.base import ActionError, Backend, Holder, NodeHold, Rewrites, marked, still
+from provisioning.actions.cordon import Clock, CordonResult, identity_of, settle_meant
 from provisioning.actions.ownership import Whose, instead, strays, whose
 
 
 def adopt(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False, anew: bool = False,
-) -> list[Done]:
+) -> list[CordonResult]:
     """Puts a mark of ours in the place of what stands on these nodes; a line for each, in order. Only a person ends such a cordon. With
     `anew` also in the place of a cordon that is ours already.
 
@@ -28,7 +28,7 @@ def adopt(
     """
     able = _able(backend)
     known, seen = _begin(store, backend, nodes, clock, dry)
-    done: dict[str, Done] = {}
+    done: dict[str, CordonResult] = {}
     made: dict[str, Cordon] = {}
     troubles: dict[str, str] = {}
     for node in dict.fromkeys(nodes):
@@ -37,13 +37,13 @@ def adopt(
         if not ours and (left := _left(node, held, one)) is not None:
             done[node] = left
         elif dry:
-            done[node] = Done(node, f"would be adopted: {held.reason}", held=True)
+            done[node] = CordonResult(node, f"would be adopted: {held.reason}", held=True)
         else:
             if one is not None:
-                settle(store, one, State.VOID, f"adopted anew by {who}", clock())
+                settle(store, one, CordonState.VOID, f"adopted anew by {who}", clock())
             new = mean(store, node, backend.name, why, who, clock(), identity=identity_of(store, node, held))
             if new is None:
-                done[node] = Done(node, "another muster is cordoning it", held=True, failed=True)
+                done[node] = CordonResult(node, "another muster is cordoning it", held=True, failed=True)
                 continue
             made[node] = new
             try:
@@ -55,20 +55,21 @@ def adopt(
     for node, new in made.items():
         if whose(new, now[node]) is Whose.OURS:
             cordons.held(store, new, f"adopted: {clean(seen[node].reason, 200)}", clock(), now[node].user, now[node].since)
-            done[node] = Done(node, f"adopted as {new.mark}; it was {seen[node].reason}", held=True)
+            done[node] = CordonResult(node, f"adopted as {new.mark}; it was {seen[node].reason}", held=True)
         else:
             trouble = troubles.get(node) or f"{backend.name} shows {now[node].holder.value}: {now[node].reason}"
-            settle(store, new, State.VOID, f"not done: {trouble}", clock())
-            done[node] = Done(node, f"NOT adopted: {trouble}", held=now[node].holder is not Holder.NOBODY, failed=True)
+            settle(store, new, CordonState.VOID, f"not done: {trouble}", clock())
+            done[node] = CordonResult(node, f"NOT adopted: {trouble}", held=now[node].holder is not Holder.NOBODY, failed=True)
     return _end(store, backend, nodes, done, now, clock)
 
 
-def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False) -> list[Done]:
+def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
+           dry: bool = False) -> list[CordonResult]:
     """Takes marks that are not a cordon of ours away from these nodes; a line for each, in order. What nobody else holds goes back to jobs;
     what a person wrote beside a mark stays, as theirs. Raises as `adopt`."""
     able = _able(backend)
     known, seen = _begin(store, backend, nodes, clock, dry)
-    done: dict[str, Done] = {}
+    done: dict[str, CordonResult] = {}
     begun: dict[str, int] = {}
     troubles: dict[str, str] = {}
     for node in dict.fromkeys(nodes):
@@ -76,7 +77,7 @@ def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
         if (left := _left(node, held, one)) is not None:
             done[node] = left
         elif dry:
-            done[node] = Done(node, f"would be forgotten: {held.reason}", held=one is not None)
+            done[node] = CordonResult(node, f"would be forgotten: {held.reason}", held=one is not None)
         else:
             with store.writing() as db:
                 begun[node] = ledger.begin(db, clock(), who, "forget", node, why, backend.name)
@@ -94,10 +95,10 @@ def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
         rest = "it goes back to jobs" if now[node].holder is Holder.NOBODY else f"others hold it: {now[node].reason}"
         said = f"{seen[node].mark} is taken away; {rest}" if gone else f"NOT forgotten: {troubles.get(node) or 'it is there all the same'}"
         if gone and (one := known.get(node)) is not None:
-            settle(store, one, State.VOID, f"forgotten by {who}", clock())
+            settle(store, one, CordonState.VOID, f"forgotten by {who}", clock())
         with store.writing() as db:
             ledger.finish(db, line, said if gone else f"not done: {said}", clock())
-        done[node] = Done(node, said, held=now[node].holder is not Holder.NOBODY, failed=not gone)
+        done[node] = CordonResult(node, said, held=now[node].holder is not Holder.NOBODY, failed=not gone)
     return _end(store, backend, nodes, done, now, clock)
 
 
@@ -114,28 +115,29 @@ def _able(backend: Backend) -> Rewrites:
 
 def _begin(
     store: Store, backend: Backend, nodes: Sequence[str], clock: Clock, dry: bool,
-) -> tuple[Mapping[str, Cordon], Mapping[str, Held]]:
+) -> tuple[Mapping[str, Cordon], Mapping[str, NodeHold]]:
     if not dry:
         settle_meant(store, backend, clock)
     return {one.node: one for one in open_cordons(store, nodes, backend.name)}, backend.held(nodes)
 
 
-def _left(node: str, held: Held, one: Cordon | None) -> Done | None:
+def _left(node: str, held: NodeHold, one: Cordon | None) -> CordonResult | None:
     """Why there is nothing to settle on a node; None where there is."""
     if held.holder is Holder.ABSENT:
-        return Done(node, "is not known there", held=False, failed=True)
+        return CordonResult(node, "is not known there", held=False, failed=True)
     if held.mark is None:
         said = "nobody holds it" if held.holder is Holder.NOBODY else f"left alone, others hold it: {held.reason}"
-        return Done(node, said, held=held.holder is Holder.OTHERS, failed=True)
+        return CordonResult(node, said, held=held.holder is Holder.OTHERS, failed=True)
     if one is not None and whose(one, held) is Whose.OURS:
-        return Done(node, f"is a cordon of ours already, {one.mark}: {one.why}", held=True)
+        return CordonResult(node, f"is a cordon of ours already, {one.mark}: {one.why}", held=True)
     if one is not None and held.mark != one.mark:
-        return Done(node, f"{instead(whose(one, held), one, held)}: muster triage --apply writes that down first", held=True, failed=True)
+        return CordonResult(node, f"{instead(whose(one, held), one, held)}: muster triage --apply writes that down first", held=True,
+                            failed=True)
     return None
 
 
 def _end(
-    store: Store, backend: Backend, nodes: Sequence[str], done: Mapping[str, Done], now: Mapping[str, Held], clock: Clock,
-) -> list[Done]:
+    store: Store, backend: Backend, nodes: Sequence[str], done: Mapping[str, CordonResult], now: Mapping[str, NodeHold], clock: Clock,
+) -> list[CordonResult]:
     keep(store, backend.name, now, strays(now, open_cordons(store, backend=backend.name), cordons.names(store)), clock())
     return [done[node] for node in nodes]

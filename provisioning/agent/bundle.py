@@ -51,7 +51,7 @@ if __name__ == "__main__":
 
 
 @dataclass(frozen=True)
-class Files:
+class NodeBundle:
     """The three files of one node by their names, and the digest by which their folder is called (its first `layout.DIGITS`)."""
 
     files: Mapping[str, bytes]
@@ -74,11 +74,11 @@ class Bundle:
     def of(
         self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S, occasion: str = "timer", textfile: str | None = None,
         exporter: str | None = None,
-    ) -> Files:
+    ) -> NodeBundle:
         """What this node is given. The occasion is a profile's name, or empty; the last two are only told for whoever upgrades it."""
         said = {**compile_node(node, default_sku, period, occasion, self.version), "textfile": textfile, "exporter": exporter}
         files = {CODE: self.code, RULES: self.rules, NODE: _json(said)}
-        return Files(files, digest(files))
+        return NodeBundle(files, digest(files))
 
 
 def build(ruleset: Ruleset) -> Bundle:

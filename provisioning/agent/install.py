@@ -33,7 +33,7 @@ _MOST = 4 << 20
 _NODE_S = 120.0
 
 
-class Do(Enum):
+class AgentAction(Enum):
     """What is asked of nodes."""
 
     INSTALL = "install"
@@ -44,14 +44,14 @@ class Do(Enum):
 
 
 @dataclass(frozen=True)
-class Wish:
+class AgentRequest:
     """What is asked, and how. `textfile` None: node_exporter's folder where there is one; empty: none. `exporter` is where the node's own
     exporter listens, None for none.
 
     `root` is another root folder on the nodes, for tests.
     """
 
-    do: Do
+    do: AgentAction
     dry: bool = False
     period: float = PERIOD_S
     occasion: str = "timer"
@@ -63,7 +63,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Done:
+class AgentResult:
     """What became of it on one node: in a line, and all that the node said of itself. `changed` is what it changed."""
 
     node: str
@@ -84,8 +84,8 @@ class _Addressed(Node):
         return self.own
 
 
-def act(nodes: Sequence[Node], transport: Transport, wish: Wish, limits: Limits, bundle: Bundle | None = None,
-        helped: Sequence[Node] = ()) -> Iterator[Done]:
+def act(nodes: Sequence[Node], transport: Transport, wish: AgentRequest, limits: Limits, bundle: Bundle | None = None,
+        helped: Sequence[Node] = ()) -> Iterator[AgentResult]:
     """Does it on every node, and yields what became of it, each as soon as it is known.
 
     The bundle is needed to install and to upgrade; with `helped`, which are to have it, all of these nodes get the root-owned helper,
@@ -122,7 +122,7 @@ def act(nodes: Sequence[Node], transport: Transport, wish: Wish, limits: Limits,
     sent = payload(joined.joined(_PARTS).encode(), json.dumps(document).encode())
     for reply in transport.run(addressed, Program(secrets.token_hex(8), LOADER, sent, extras), limits):
         if reply.failure is not None:
-            yield Done(reply.node, False, f"{reply.failure.stage.value}: {reply.failure.reason}")
+            yield AgentResult(reply.node, False, f"{reply.failure.stage.value}: {reply.failure.reason}")
         else:
             yield _done(reply.node, reply.body or b"")
 
@@ -133,14 +133,14 @@ def bounds(nodes: int, timeout: float | None, fanout: int) -> Limits:
     return Limits(sweep_s=timeout or node * math.ceil(nodes / fanout), node_s=node, reply_bytes=_MOST, fanout=fanout)
 
 
-def _done(node: str, body: bytes) -> Done:
+def _done(node: str, body: bytes) -> AgentResult:
     """What a node answered, which may be anything."""
     try:
         machine = zlib.decompressobj()
         told = json.loads(machine.decompress(body, _MOST))
-        return Done(node, told["ok"] is True, clean(told["said"]), tuple(clean(one, 80) for one in told["changed"][:20]), told)
+        return AgentResult(node, told["ok"] is True, clean(told["said"]), tuple(clean(one, 80) for one in told["changed"][:20]), told)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
-        return Done(node, False, "its answer cannot be read")
+        return AgentResult(node, False, "its answer cannot be read")
 
 
 def _helper() -> tuple[str, bytes]:

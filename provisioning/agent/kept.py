@@ -15,32 +15,33 @@ from inventory.text import clean
 from inventory.transport.base import Limits, Transport
 from provisioning.agent import units
 from provisioning.agent.bundle import Bundle
-from provisioning.agent.install import Do, Done, Wish, act
+from provisioning.agent.install import AgentAction, AgentRequest, AgentResult, act
 
 _PATH = re.compile(r"(?:/[A-Za-z0-9_./+-]{1,200})?")
 
 
-def keeping(nodes: Sequence[Node], transport: Transport, wish: Wish, given: Collection[str], limits: Limits, ruleset: Ruleset,
-            bundle: Bundle | None = None, helped: Sequence[Node] = ()) -> Iterator[Done]:
+def keeping(nodes: Sequence[Node], transport: Transport, wish: AgentRequest, given: Collection[str], limits: Limits, ruleset: Ruleset,
+            bundle: Bundle | None = None, helped: Sequence[Node] = ()) -> Iterator[AgentResult]:
     """As `install.act`, but that what is not among the `given` fields of the wish is on each node as it was installed there.
 
     Nodes are asked first; those of one mind are done together. An upgrade keeps what is in use, a rollback what was there before it.
     """
     of = {node.name: node for node in nodes}
-    alike: dict[Wish, list[Node]] = {}
+    alike: dict[AgentRequest, list[Node]] = {}
     # By the others the version before was made, and goes on as it was.
-    keep = ("period", "textfile", "exporter") if wish.do is Do.ROLLBACK else ("period", "textfile", "exporter", "occasion", "default_sku")
-    for done in act(nodes, transport, Wish(Do.STATUS, root=wish.root), limits):
+    keep = ("period", "textfile", "exporter") if wish.do is AgentAction.ROLLBACK else ("period", "textfile", "exporter", "occasion",
+                                                                                       "default_sku")
+    for done in act(nodes, transport, AgentRequest(AgentAction.STATUS, root=wish.root), limits):
         if not done.ok:
             yield done
             continue
-        version, said = ("previous", "before") if wish.do is Do.ROLLBACK else ("current", "installed")
+        version, said = ("previous", "before") if wish.do is AgentAction.ROLLBACK else ("current", "installed")
         own = wish
         if isinstance(done.told.get(version), str):
             try:
                 own = replace(wish, **_installed(done.told.get(said), [name for name in keep if name not in given], ruleset))
             except UsageError as error:
-                yield Done(done.node, False, str(error))
+                yield AgentResult(done.node, False, str(error))
                 continue
         alike.setdefault(own, []).append(of[done.node])
     for own, some in alike.items():

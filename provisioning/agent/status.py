@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from inventory.text import clean
-from provisioning.agent.install import Done
+from provisioning.agent.install import AgentResult
 
 _LONGEST = 1e12     # seconds
 
 
 @dataclass(frozen=True)
-class Status:
+class AgentStatus:
     """One node's agent. `trouble` is what is wrong with it, empty if nothing; `answered` is False where the node could not be asked.
 
     `age` is by the node's own clock, in seconds; None where there is no result that can be read.
@@ -38,19 +38,19 @@ class Status:
     trouble: str = ""
 
 
-def status(done: Done) -> Status:
+def status(done: AgentResult) -> AgentStatus:
     """What a node told of its agent, which may be anything, as a status."""
     told = done.told
     if not done.ok:
-        return Status(done.node, False, trouble=done.said)
+        return AgentStatus(done.node, False, trouble=done.said)
     python, machine, current = (_text(told, name) for name in ("python", "machine", "current"))
     if current is None:
-        return Status(done.node, True, python=python, machine=machine, trouble="no agent is installed")
+        return AgentStatus(done.node, True, python=python, machine=machine, trouble="no agent is installed")
     installed, result = _document(told, "installed"), _document(told, "result")
     period, when, now = (_number(*place) for place in ((installed, "period"), (result, "time"), (told, "now")))
     age = None if when is None or now is None else now - when
     timer = _text(told, "timer")
-    return Status(
+    return AgentStatus(
         done.node, True, current, _text(told, "previous"), _text(installed, "version"), period, _text(result, "state"), age, timer, python,
         machine, _text(told, "exporter"), "; ".join([*_troubles(told, timer, age, period), *_unserved(told, installed)]))
 
@@ -78,7 +78,7 @@ def _unserved(told: Mapping[str, Any], installed: Mapping[str, Any]) -> list[str
     return [f"its exporter does not serve ({there or 'no unit'}): journalctl -u muster-exporter, muster agent install"]
 
 
-def show(all_: Sequence[Status], *, as_json: bool) -> int:
+def show(all_: Sequence[AgentStatus], *, as_json: bool) -> int:
     """Prints them, and gives the exit code."""
     if as_json:
         click.echo(json.dumps({"schema": "muster.agent-status/1", "nodes": [asdict(one) for one in all_]}, indent=2))

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from inventory.nodeset import fold
-from provisioning.base.told import How, Told
+from provisioning.base.told import BaseReport, ItemState
 
 _WIDE = 12
-_SHOWN = (How.DIFFERS, How.TROUBLE, How.UNSEEN, How.WAIT)
+_SHOWN = (ItemState.DIFFERS, ItemState.TROUBLE, ItemState.UNSEEN, ItemState.WAIT)
 
 
-def lines(all_: Sequence[Told]) -> Iterator[str]:
+def lines(all_: Sequence[BaseReport]) -> Iterator[str]:
     """Lines of text, the nodes in their order."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for told in all_:
@@ -22,7 +22,7 @@ def lines(all_: Sequence[Told]) -> Iterator[str]:
         yield from said[1:]
 
 
-def _of(told: Told) -> Iterator[str]:
+def _of(told: BaseReport) -> Iterator[str]:
     if not told.answered:
         yield f"not seen: {told.stage.value if told.stage else 'reply'}: {told.said}"
         return
@@ -34,23 +34,23 @@ def _of(told: Told) -> Iterator[str]:
     for item in told.items:
         if item.how not in _SHOWN:
             continue
-        if item.how is How.DIFFERS:
+        if item.how is ItemState.DIFFERS:
             yield from (f"  {item.name if not at else '':{_WIDE}} {line}" for at, line in enumerate(item.change))
         else:
             yield f"  {item.name:{_WIDE}} {item.how.value}: {item.said}"
-    if so := told.of(How.SO):
+    if so := told.of(ItemState.SO):
         yield f"  so: {', '.join(item.name for item in so)}"
-    for item in told.of(How.ABSENT, How.OUT):
+    for item in told.of(ItemState.ABSENT, ItemState.OUT):
         yield f"  {item.name:{_WIDE}} {item.how.value}: {item.said}"
 
 
-def _headline(told: Told) -> str:
+def _headline(told: BaseReport) -> str:
     if told.changed:
         return f"made so: {', '.join(told.changed)}" + ("" if told.done else "; and not all is so")
     return "nothing to do" if told.done else "not all is so"
 
 
-def document(all_: Sequence[Told]) -> dict[str, Any]:
+def document(all_: Sequence[BaseReport]) -> dict[str, Any]:
     """One document of all nodes."""
     return {"schema": "muster.base/1", "nodes": [{
         "node": told.node, "answered": told.answered, "done": told.done, "stage": told.stage.value if told.stage else None,
@@ -59,7 +59,7 @@ def document(all_: Sequence[Told]) -> dict[str, Any]:
     } for told in all_]}
 
 
-def code(all_: Sequence[Told]) -> int:
+def code(all_: Sequence[BaseReport]) -> int:
     """0 all is so, 1 on some nodes it is not, 3 some did not answer."""
     if any(told.answered and not told.done for told in all_):
         return 1

@@ -13,9 +13,9 @@ from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Transport
 from provisioning.agent import onnode
-from provisioning.base.told import MOST, Told, read
-from provisioning.base.who import Who, who
-from provisioning.base.wish import Wish
+from provisioning.base.told import MOST, BaseReport, read
+from provisioning.base.who import NodeIdentity, who
+from provisioning.base.wish import BaseSettings
 
 _HERE = Path(__file__).with_name("onnode")
 _FILES, _ANSWER = Path(onnode.__file__).with_name("files.py"), _HERE / "answer.py"
@@ -24,8 +24,8 @@ _WHO = (_FILES, _ANSWER, _HERE / "whoami.py")
 _LOOK_S, _MAKE_S, _WHO_S = 60.0, 240.0, 45.0
 
 
-def look(nodes: Sequence[Node], transport: Transport, wish: Wish, *, fanout: int = 64, seconds: float | None = None, root: str = "",
-         fixed: Collection[str] = ()) -> Iterator[Told]:
+def look(nodes: Sequence[Node], transport: Transport, wish: BaseSettings, *, fanout: int = 64, seconds: float | None = None, root: str = "",
+         fixed: Collection[str] = ()) -> Iterator[BaseReport]:
     """How each node's base configuration stands; changes nothing. Of the `fixed` nodes the host name is not to be changed.
 
     `root` is another root folder on the nodes, for tests.
@@ -33,21 +33,21 @@ def look(nodes: Sequence[Node], transport: Transport, wish: Wish, *, fanout: int
     return _sent(nodes, transport, wish, False, _limits(nodes, _LOOK_S, fanout, seconds), root, fixed)
 
 
-def make(nodes: Sequence[Node], transport: Transport, wish: Wish, *, fanout: int = 64, seconds: float | None = None, root: str = "",
-         fixed: Collection[str] = ()) -> Iterator[Told]:
+def make(nodes: Sequence[Node], transport: Transport, wish: BaseSettings, *, fanout: int = 64, seconds: float | None = None, root: str = "",
+         fixed: Collection[str] = ()) -> Iterator[BaseReport]:
     """Makes so what differs, and tells how it stands afterwards. Whoever is cut off meanwhile has left whole files."""
     return _sent(nodes, transport, wish, True, _limits(nodes, _MAKE_S, fanout, seconds), root, fixed)
 
 
-def identify(nodes: Sequence[Node], transport: Transport, *, fanout: int = 64) -> Iterator[Who]:
+def identify(nodes: Sequence[Node], transport: Transport, *, fanout: int = 64) -> Iterator[NodeIdentity]:
     """Which machine answers by each of these names."""
     program = Program(secrets.token_hex(8), LOADER, payload(joined.joined(_WHO).encode(), b"{}"))
     for reply in transport.run(nodes, program, _limits(nodes, _WHO_S, fanout, None)):
         yield who(reply)
 
 
-def _sent(nodes: Sequence[Node], transport: Transport, wish: Wish, making: bool, limits: Limits, root: str,
-          fixed: Collection[str]) -> Iterator[Told]:
+def _sent(nodes: Sequence[Node], transport: Transport, wish: BaseSettings, making: bool, limits: Limits, root: str,
+          fixed: Collection[str]) -> Iterator[BaseReport]:
     asked = {"make": making, "root": root, "wish": wish.document}
     words: Mapping[str, tuple[str, ...]] = {
         node.name: ("fixed" if node.name in fixed else "free", node.name) for node in nodes}

@@ -20,7 +20,7 @@ _MOST_LINES, _LONGEST = 60, 200
 CLOCK = "clock"
 
 
-class How(Enum):
+class ItemState(Enum):
     """How an item stands; the value is for people."""
 
     SO = "so"
@@ -32,29 +32,30 @@ class How(Enum):
     UNSEEN = "not seen"
 
 
-_SAID = {"so": How.SO, "differs": How.DIFFERS, "wait": How.WAIT, "trouble": How.TROUBLE, "absent": How.ABSENT, "out": How.OUT,
-         "unseen": How.UNSEEN}
+_SAID = {"so": ItemState.SO, "differs": ItemState.DIFFERS, "wait": ItemState.WAIT, "trouble": ItemState.TROUBLE, "absent": ItemState.ABSENT,
+         "out": ItemState.OUT,
+         "unseen": ItemState.UNSEEN}
 
 
 @dataclass(frozen=True)
-class Item:
+class ItemReport:
     """One item of one node; `change` is the diff that would make it so."""
 
     name: str
-    how: How
+    how: ItemState
     said: str = ""
     change: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Told:
+class BaseReport:
     """All that one look at a node showed. `stage` is how far we came where it did not answer, and `said` then why.
 
     `changed` are the items that were made so now, and `failed` why others could not be.
     """
 
     node: str
-    items: tuple[Item, ...] = ()
+    items: tuple[ItemReport, ...] = ()
     said: str = ""
     stage: Stage | None = None
     ok: bool = True
@@ -66,25 +67,25 @@ class Told:
         """Whether it told anything that can be read."""
         return bool(self.items)
 
-    def of(self, *hows: How) -> tuple[Item, ...]:
+    def of(self, *hows: ItemState) -> tuple[ItemReport, ...]:
         """The items that stand so."""
         return tuple(item for item in self.items if item.how in hows)
 
     @property
     def change(self) -> tuple[str, ...]:
         """The whole diff, each line with its item's name."""
-        return tuple(f"{item.name}: {line}" for item in self.of(How.DIFFERS) for line in item.change)
+        return tuple(f"{item.name}: {line}" for item in self.of(ItemState.DIFFERS) for line in item.change)
 
     @property
     def done(self) -> bool:
         """Whether nothing is left to do, and nothing to wait for."""
-        return self.answered and self.ok and not self.of(How.DIFFERS, How.WAIT, How.TROUBLE, How.UNSEEN)
+        return self.answered and self.ok and not self.of(ItemState.DIFFERS, ItemState.WAIT, ItemState.TROUBLE, ItemState.UNSEEN)
 
 
-def read(reply: Reply, clock_seconds: float | None) -> Told:
+def read(reply: Reply, clock_seconds: float | None) -> BaseReport:
     """What a node answered. Its clock is compared with ours: the answer was made between the two moments that we know."""
     if reply.failure is not None:
-        return Told(reply.node, said=clean(reply.failure.reason, 300), stage=reply.failure.stage, ok=False)
+        return BaseReport(reply.node, said=clean(reply.failure.reason, 300), stage=reply.failure.stage, ok=False)
     try:
         told = json.loads(zlib.decompressobj().decompress(reply.body or b"", MOST))
         items = tuple(_item(one) for one in told["items"])
@@ -97,27 +98,27 @@ def read(reply: Reply, clock_seconds: float | None) -> Told:
         if not math.isfinite(now):
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, zlib.error):
-        return Told(reply.node, said="its answer cannot be read", stage=Stage.REPLY, ok=False)
+        return BaseReport(reply.node, said="its answer cannot be read", stage=Stage.REPLY, ok=False)
     clock = _clock(now, reply, clock_seconds, next(item for item in items if item.name == "time"))
-    return Told(reply.node, (items[0], clock, *items[1:]), said, None, told["ok"] is True, changed, failed)
+    return BaseReport(reply.node, (items[0], clock, *items[1:]), said, None, told["ok"] is True, changed, failed)
 
 
-def _item(said: Mapping[str, Any]) -> Item:
+def _item(said: Mapping[str, Any]) -> ItemReport:
     how = _SAID[said["stand"]]
     change = tuple(clean(str(line), _LONGEST) for line in said["change"][:_MOST_LINES])
-    if how is How.DIFFERS and not change:
+    if how is ItemState.DIFFERS and not change:
         raise ValueError
-    return Item(str(said["item"]), how, clean(str(said["said"]), 300), change)
+    return ItemReport(str(said["item"]), how, clean(str(said["said"]), 300), change)
 
 
-def _clock(now: float, reply: Reply, most: float | None, service: Item) -> Item:
+def _clock(now: float, reply: Reply, most: float | None, service: ItemReport) -> ItemReport:
     """How far the node's clock is from ours at least. While a time service is about to set it, that is waited for."""
     if most is None:
-        return Item(CLOCK, How.OUT, "by base: of muster's rules")
+        return ItemReport(CLOCK, ItemState.OUT, "by base: of muster's rules")
     off = now - reply.received if now > reply.received else min(0.0, now - reply.started)
     if abs(off) <= most:
-        return Item(CLOCK, How.SO, f"within {most:g} s of the head's")
+        return ItemReport(CLOCK, ItemState.SO, f"within {most:g} s of the head's")
     said = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's, and {most:g} s are allowed"
-    if service.how in (How.WAIT, How.DIFFERS):
-        return Item(CLOCK, How.WAIT, said)
-    return Item(CLOCK, How.TROUBLE, f"{said}: compare both with a third clock, and step it: chronyc makestep")
+    if service.how in (ItemState.WAIT, ItemState.DIFFERS):
+        return ItemReport(CLOCK, ItemState.WAIT, said)
+    return ItemReport(CLOCK, ItemState.TROUBLE, f"{said}: compare both with a third clock, and step it: chronyc makestep")

@@ -22,7 +22,7 @@ _NO_NUMBER = re.compile(r"[0 .:-]*|[0f-]*|n/?a|none|unknown|empty|not (specified
 
 
 @dataclass(frozen=True)
-class Who:
+class NodeIdentity:
     """`name` is its host name, `boot` names its boot; "" where it does not say. `unseen` says why serial and uuid could not be read.
 
     What makers leave where a number should be is no number.
@@ -47,23 +47,24 @@ class Who:
 _KEPT = ("name", "machine", "boot", "serial", "uuid")
 
 
-def who(reply: Reply) -> Who:
+def who(reply: Reply) -> NodeIdentity:
     """What a node answered."""
     if reply.failure is not None:
-        return Who(reply.node, failure=Failure(reply.failure.stage, clean(reply.failure.reason, 300)))
+        return NodeIdentity(reply.node, failure=Failure(reply.failure.stage, clean(reply.failure.reason, 300)))
     try:
         told = json.loads(zlib.decompressobj().decompress(reply.body or b"", _MOST))
         unseen = {name: clean(why, 200) for name, why in told["unseen"].items() if name in ("serial", "uuid")}
-        return Who(reply.node, _text(told["name"]), _text(told["machine"]).lower(), _text(told["boot"]).lower(),
-                   number(_text(told["serial"])) or number(_text(told["tree"])), uuid(_text(told["uuid"])), told["root"] is True, unseen)
+        return NodeIdentity(reply.node, _text(told["name"]), _text(told["machine"]).lower(), _text(told["boot"]).lower(),
+                            number(_text(told["serial"])) or number(_text(told["tree"])), uuid(_text(told["uuid"])), told["root"] is True,
+                            unseen)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
-        return Who(reply.node, failure=Failure(Stage.REPLY, "its answer cannot be read"))
+        return NodeIdentity(reply.node, failure=Failure(Stage.REPLY, "its answer cannot be read"))
 
 
-def kept(node: str, said: Mapping[str, str]) -> Who:
-    """As `Who.keep` gave it."""
+def kept(node: str, said: Mapping[str, str]) -> NodeIdentity:
+    """As `NodeIdentity.keep` gave it."""
     name, machine, boot, serial, uuid_ = (said.get(f"os.{key}", "") for key in _KEPT)
-    return Who(node, name, machine, boot, serial, uuid_)
+    return NodeIdentity(node, name, machine, boot, serial, uuid_)
 
 
 def number(text: str) -> str:

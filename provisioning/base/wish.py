@@ -21,7 +21,7 @@ _LONGEST_CLOCK, _MOST_PARAMETERS, _LONGEST_VALUE = 3600, 64, 200
 
 
 @dataclass(frozen=True)
-class Wish:
+class BaseSettings:
     """Which items are wanted. `clock_seconds` None: the clock is not compared. `sysctl` is kernel parameters by name."""
 
     time: bool = True
@@ -40,8 +40,8 @@ class Wish:
         return {**{name: getattr(self, name) for name in _SWITCHES}, "sysctl": dict(self.sysctl)}
 
 
-def wish(said: Mapping[str, Any]) -> Wish:
-    """What this section says; a key that it lacks is as in `Wish`. Raises RulesError, with the place where the mapping knows it."""
+def wish(said: Mapping[str, Any]) -> BaseSettings:
+    """What this section says; a key that it lacks is as in `BaseSettings`. Raises RulesError, with the place where the mapping knows it."""
     found: dict[str, Any] = {}
     for key, given in said.items():
         if key not in _KEYS:
@@ -54,7 +54,7 @@ def wish(said: Mapping[str, Any]) -> Wish:
             found[key] = bool(given)
         else:
             raise RulesError(f"base: {key}: expected true or false, got {kind_of(given)}", _mark(said, key))
-    return Wish(**found)
+    return BaseSettings(**found)
 
 
 def _seconds(said: Mapping[str, Any], given: Any) -> float | None:

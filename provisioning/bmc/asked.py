@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from inventory.errors import MusterError
 from inventory.model import Node
-from provisioning.bmc.base import BmcError, Controller, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller
 from provisioning.bmc.connect import controller
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ def asked(nodes: Sequence[Node], reach: Way, question: Callable[[Controller], T]
         try:
             found = reach(node)
         except MusterError as problem:
-            return BmcError(Wrong.NO_SECRET if node.bmc is not None else Wrong.UNSUPPORTED, str(problem))
+            return BmcError(BmcErrorReason.NO_SECRET if node.bmc is not None else BmcErrorReason.UNSUPPORTED, str(problem))
         try:
             return question(found)
         except BmcError as problem:

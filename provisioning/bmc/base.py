@@ -20,7 +20,7 @@ Missing: TypeAlias = Unmeasured | Unsupported
 _UNSAID = Unmeasured("it does not say")
 
 
-class Wrong(Enum):
+class BmcErrorReason(Enum):
     """Why a controller did not do what it was asked; the value is for people."""
 
     UNREACHABLE = "unreachable"         # no TCP connection, or it was dropped
@@ -41,14 +41,14 @@ class BmcError(Exception):
     `done` is None where nobody knows whether a change was made: the request went out, and no answer came.
     """
 
-    def __init__(self, wrong: Wrong, said: str, done: bool | None = False) -> None:
+    def __init__(self, wrong: BmcErrorReason, said: str, done: bool | None = False) -> None:
         super().__init__(f"{wrong.value}: {said}")
         self.wrong = wrong
         self.said = said
         self.done = done
 
 
-class Power(Enum):
+class PowerState(Enum):
     """Whether the machine has power."""
 
     ON = "on"
@@ -64,7 +64,7 @@ class Turn(Enum):
     SHUTDOWN = "shutdown"       # by the operating system
 
 
-class Target(Enum):
+class BootTarget(Enum):
     """From what a machine boots."""
 
     NONE = "none"               # as its boot order says
@@ -75,7 +75,7 @@ class Target(Enum):
 
 
 @dataclass(frozen=True)
-class Identity:
+class MachineIdentity:
     """What a controller says the machine and it are. `name` is the host name that it knows of the operating system, mostly empty."""
 
     vendor: str | Missing
@@ -89,15 +89,15 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Boot:
+class BootOverride:
     """The override of the boot order: from what the next boot is, and whether only the next one.
 
     `progress` is how far the present boot has come, in the controller's own word (Redfish: BootProgress.LastState).
     """
 
-    target: Target | Missing
+    target: BootTarget | Missing
     once: bool | Missing
-    allowed: tuple[Target, ...] | Missing = _UNSAID
+    allowed: tuple[BootTarget, ...] | Missing = _UNSAID
     progress: str | Missing = _UNSAID
 
 
@@ -120,7 +120,7 @@ class Media:
 
 
 @dataclass(frozen=True)
-class Part:
+class HardwarePart:
     """One piece of hardware: `kind` is cpu, gpu, dimm, drive, nic, switch, psu or fan. `health` is OK, Warning or Critical, as in Redfish.
 
     `present` is False for a seat that the controller knows and that is empty. `amount` is bytes of a dimm or drive, cores of a CPU, watts
@@ -139,14 +139,14 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Hardware:
+class HardwareInventory:
     """All parts by kind. A kind that could not be read is `Unmeasured`, one that this controller does not tell of `UNSUPPORTED`."""
 
-    parts: Mapping[str, tuple[Part, ...] | Missing] = field(default_factory=lambda: MappingProxyType({}))
+    parts: Mapping[str, tuple[HardwarePart, ...] | Missing] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)
-class Firmware:
+class FirmwareEntry:
     """One entry of the firmware inventory."""
 
     name: str
@@ -166,18 +166,18 @@ class Controller(Protocol):
     def reachable(self) -> str:
         """Answers without credentials: what it says it is, a line. Raises UNREACHABLE, TLS, TIMEOUT or BROKEN."""
 
-    def identity(self) -> Identity: ...
-    def power(self) -> Power: ...
+    def identity(self) -> MachineIdentity: ...
+    def power(self) -> PowerState: ...
     def turn(self, turn: Turn) -> None: ...
-    def boot(self) -> Boot: ...
-    def set_boot(self, target: Target, once: bool) -> None: ...
+    def boot(self) -> BootOverride: ...
+    def set_boot(self, target: BootTarget, once: bool) -> None: ...
     def bios(self) -> Bios: ...
     def set_bios(self, settings: Mapping[str, str | int | bool]) -> None: ...
     def media(self) -> tuple[Media, ...]: ...
     def insert(self, name: str, image: str) -> None: ...
     def eject(self, name: str) -> None: ...
-    def hardware(self) -> Hardware: ...
-    def firmware(self) -> tuple[Firmware, ...]: ...
+    def hardware(self) -> HardwareInventory: ...
+    def firmware(self) -> tuple[FirmwareEntry, ...]: ...
     def log(self) -> BmcLog: ...
     def log_use(self) -> BmcLogUse: ...
     def sensors(self) -> BmcSensors: ...

@@ -17,7 +17,7 @@ from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.nodeset import natural
 from inventory.text import clean
-from provisioning.bmc.base import Hardware, Missing, Part
+from provisioning.bmc.base import HardwareInventory, HardwarePart, Missing
 
 # The kind of part, the SKU's number of it, and whether the controller's list has nothing else.
 _COUNTED = (("gpu", "gpu_count", True), ("switch", "nvswitch_count", True), ("dimm", "dimm_count", True), ("drive", "nvme_count", False),
@@ -38,7 +38,7 @@ _MORE = 1.1
 
 
 @dataclass(frozen=True)
-class Compared:
+class PartsComparison:
     """What somebody has to mend, and what could not be said: `unsaid` by nature, `unread` for what may be read the next time."""
 
     troubles: tuple[Trouble, ...]
@@ -52,9 +52,9 @@ class Compared:
 
 
 def compare(
-    hardware: Hardware, numbers: Mapping[str, Any], *, powered: bool, lists: bool = True, may_be_empty: Collection[str] = (),
+    hardware: HardwareInventory, numbers: Mapping[str, Any], *, powered: bool, lists: bool = True, may_be_empty: Collection[str] = (),
     place: str = "its rack",
-) -> Compared:
+) -> PartsComparison:
     """What differs. `numbers` are a SKU's, None where it does not judge; `powered` says whether the machine is on.
 
     Without `lists` the controller tells of sensors and not of parts (IPMI): one may stand for several, and none reads without power.
@@ -63,7 +63,7 @@ def compare(
     troubles: list[Trouble] = []
     unsaid: list[str] = []
     unread: list[str] = []
-    told: dict[str, tuple[Part, ...]] = {}
+    told: dict[str, tuple[HardwarePart, ...]] = {}
     for kind in KINDS:
         parts = hardware.parts.get(kind, Unmeasured("it was not asked"))
         if isinstance(parts, tuple):
@@ -91,10 +91,10 @@ def compare(
         if kind == "dimm":
             troubles += _memory(parts, numbers.get("memory_gib"), place, unsaid)
         troubles += _health(kind, parts, unsaid)
-    return Compared(tuple(troubles), tuple(unsaid), tuple(unread))
+    return PartsComparison(tuple(troubles), tuple(unsaid), tuple(unread))
 
 
-def _count(kind: str, parts: Sequence[Part], wanted: int, exact: bool, place: str, unsaid: list[str]) -> Iterator[Trouble]:
+def _count(kind: str, parts: Sequence[HardwarePart], wanted: int, exact: bool, place: str, unsaid: list[str]) -> Iterator[Trouble]:
     there = [part for part in parts if part.present]
     found = _ports(there) if kind == "nic" else len(there)
     if isinstance(found, Unmeasured):
@@ -114,7 +114,7 @@ def _count(kind: str, parts: Sequence[Part], wanted: int, exact: bool, place: st
         unsaid.append(f"{_NAMES[kind]}: {found} of which {wanted} are the SKU's")
 
 
-def _ports(adapters: Sequence[Part]) -> int | Unmeasured:
+def _ports(adapters: Sequence[HardwarePart]) -> int | Unmeasured:
     """Ports by their MAC addresses; an adapter that tells none has at least one, and how many is not known."""
     number = 0
     for part in adapters:
@@ -124,7 +124,7 @@ def _ports(adapters: Sequence[Part]) -> int | Unmeasured:
     return number
 
 
-def _lacking(parts: Sequence[Part], wanted: int) -> list[str]:
+def _lacking(parts: Sequence[HardwarePart], wanted: int) -> list[str]:
     """Seats known to be empty; else the numbers that are left out where all the others are called alike, from 0 or 1 on."""
     empty = [part.slot for part in parts if not part.present]
     matches = [_NUMBERED.fullmatch(part.slot) for part in parts]
@@ -145,7 +145,7 @@ def _absent(kind: str, slot: str, what: str, place: str) -> Trouble:
     return Trouble(what, Owner.DATACENTRE, hand, kind, clean(slot, 60))
 
 
-def _cores(parts: Sequence[Part], wanted: Any, place: str, unsaid: list[str]) -> Iterator[Trouble]:
+def _cores(parts: Sequence[HardwarePart], wanted: Any, place: str, unsaid: list[str]) -> Iterator[Trouble]:
     """The SKU counts processors as the kernel does: cores, or twice as many with two threads each."""
     if not isinstance(wanted, int):
         return
@@ -162,7 +162,7 @@ def _cores(parts: Sequence[Part], wanted: Any, place: str, unsaid: list[str]) ->
         yield Trouble(f"{len(cores)} processors have {total} cores, and its SKU has {wanted} CPUs", Owner.OPERATOR, _OTHER, "cpu")
 
 
-def _memory(parts: Sequence[Part], wanted: Any, place: str, unsaid: list[str]) -> Iterator[Trouble]:
+def _memory(parts: Sequence[HardwarePart], wanted: Any, place: str, unsaid: list[str]) -> Iterator[Trouble]:
     if not isinstance(wanted, (int, float)):
         return
     sizes = [part.amount for part in parts if part.present]
@@ -177,7 +177,7 @@ def _memory(parts: Sequence[Part], wanted: Any, place: str, unsaid: list[str]) -
         yield Trouble(what, Owner.OPERATOR, _OTHER, "dimm")
 
 
-def _health(kind: str, parts: Sequence[Part], unsaid: list[str]) -> Iterator[Trouble]:
+def _health(kind: str, parts: Sequence[HardwarePart], unsaid: list[str]) -> Iterator[Trouble]:
     silent = 0
     for part in parts:
         health = part.health.casefold() if isinstance(part.health, str) else ""

@@ -27,7 +27,7 @@ def controller(node: Node, *, folder: Path, seconds: float = 30.0) -> Controller
     from provisioning.bmc import pins
     from provisioning.bmc.credentials import login
     from provisioning.bmc.redfish.controller import RedfishController
-    from provisioning.bmc.redfish.wire import Place
+    from provisioning.bmc.redfish.wire import RedfishEndpoint
 
     pin = pins.read(folder).get(node.name) if bmc.tls == "pin" else None
-    return RedfishController(Place(node.name, bmc.address, bmc.port or REDFISH_PORT, bmc.tls, pin), lambda: login(node), seconds)
+    return RedfishController(RedfishEndpoint(node.name, bmc.address, bmc.port or REDFISH_PORT, bmc.tls, pin), lambda: login(node), seconds)

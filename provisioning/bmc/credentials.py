@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 
 from inventory.model import Node, Secret, SecretFrom
 from inventory.text import clean, short
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 
 COMMAND_S = 20.0
 _MOST = 4096        # bytes; no controller takes as many
@@ -60,9 +60,9 @@ def login(node: Node) -> tuple[str, Hidden]:
     """The user and the password for a node's controller. Raises BmcError(NO_SECRET), in one line that says what to do."""
     bmc = node.bmc
     if bmc is None or bmc.user is None:
-        raise BmcError(Wrong.NO_SECRET, f"the inventory names no user for the controller of {node.name}; say bmc: {{user: NAME}}")
+        raise BmcError(BmcErrorReason.NO_SECRET, f"the inventory names no user for the controller of {node.name}; say bmc: {{user: NAME}}")
     if bmc.secret is None:
-        raise BmcError(Wrong.NO_SECRET, f"the inventory does not say where the password for the controller of {node.name} is; "
+        raise BmcError(BmcErrorReason.NO_SECRET, f"the inventory does not say where the password for the controller of {node.name} is; "
                                         "say bmc: {password: {file: PATH}}, {env: NAME} or {command: [PROGRAM, ...]}")
     return bmc.user, secret(bmc.secret, node.name)
 
@@ -89,9 +89,9 @@ def _password(data: bytes, what: str) -> Hidden:
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        raise BmcError(Wrong.NO_SECRET, f"{what} gives a password that is not UTF-8 text") from None
+        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} gives a password that is not UTF-8 text") from None
     if not text or not text.isprintable() or len(line) > _MOST:
-        raise BmcError(Wrong.NO_SECRET, f"{what} gives no password" if not text else f"{what} gives what can be no password")
+        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} gives no password" if not text else f"{what} gives what can be no password")
     return Hidden(text)
 
 
@@ -111,17 +111,17 @@ def _file(path: str) -> bytes:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise BmcError(Wrong.NO_SECRET, f"{clean(path)} is not a regular file")
+                raise BmcError(BmcErrorReason.NO_SECRET, f"{clean(path)} is not a regular file")
             if status.st_mode & 0o077:
-                raise BmcError(Wrong.NO_SECRET, f"{clean(path)} may be read by others (mode {stat.S_IMODE(status.st_mode):04o}); "
+                raise BmcError(BmcErrorReason.NO_SECRET, f"{clean(path)} may be read by others (mode {stat.S_IMODE(status.st_mode):04o}); "
                                                 f"change that: chmod 600 {clean(path)}")
             if status.st_uid not in (os.geteuid(), 0):
-                raise BmcError(Wrong.NO_SECRET, f"{clean(path)} belongs to another user, who could change it")
+                raise BmcError(BmcErrorReason.NO_SECRET, f"{clean(path)} belongs to another user, who could change it")
             return os.read(descriptor, _MOST + 1)
         finally:
             os.close(descriptor)
     except OSError as problem:
-        raise BmcError(Wrong.NO_SECRET, f"{clean(path)} cannot be read: {problem.strerror}") from None
+        raise BmcError(BmcErrorReason.NO_SECRET, f"{clean(path)} cannot be read: {problem.strerror}") from None
 
 
 def _command(words: tuple[str, ...], seconds: float = COMMAND_S) -> bytes:
@@ -131,11 +131,11 @@ def _command(words: tuple[str, ...], seconds: float = COMMAND_S) -> bytes:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                    start_new_session=True)
     except OSError as problem:
-        raise BmcError(Wrong.NO_SECRET, f"{what} cannot be started: {problem.strerror}") from None
+        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} cannot be started: {problem.strerror}") from None
     try:
         data, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise BmcError(Wrong.NO_SECRET, f"{what} gave no password within {seconds:g} s") from None
+        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} gave no password within {seconds:g} s") from None
     finally:
         if process.poll() is None:
             with contextlib.suppress(OSError):
@@ -144,5 +144,6 @@ def _command(words: tuple[str, ...], seconds: float = COMMAND_S) -> bytes:
         if process.stdout is not None:
             process.stdout.close()
     if process.returncode != 0:
-        raise BmcError(Wrong.NO_SECRET, f"{what} gave no password: it ended with exit code {process.returncode}; run it by hand to see why")
+        raise BmcError(BmcErrorReason.NO_SECRET,
+                       f"{what} gave no password: it ended with exit code {process.returncode}; run it by hand to see why")
     return data

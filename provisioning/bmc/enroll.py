@@ -12,10 +12,10 @@ from inventory.model import Node
 from provisioning.bmc import pins
 from provisioning.bmc.base import BmcError
 from provisioning.bmc.connect import REDFISH_PORT
-from provisioning.bmc.redfish.wire import Deadline, Place, shows
+from provisioning.bmc.redfish.wire import Deadline, RedfishEndpoint, shows
 
 
-class Outcome(Enum):
+class PinOutcome(Enum):
     """What is done about one node; the value is for people."""
 
     PIN = "to pin"
@@ -29,20 +29,20 @@ class Outcome(Enum):
     @property
     def writes(self) -> bool:
         """Whether a pin is to be written."""
-        return self in (Outcome.PIN, Outcome.REPLACE)
+        return self in (PinOutcome.PIN, PinOutcome.REPLACE)
 
     @property
     def refused(self) -> bool:
         """Whether a person has to look."""
-        return self in (Outcome.CHANGED, Outcome.UNEXPECTED, Outcome.UNLISTED)
+        return self in (PinOutcome.CHANGED, PinOutcome.UNEXPECTED, PinOutcome.UNLISTED)
 
 
 @dataclass(frozen=True)
-class Subject:
+class ControllerEnrolment:
     """One node: what its controller shows, what is pinned, and what is decided. `vouched` says that a list names the fingerprint."""
 
     node: str
-    outcome: Outcome
+    outcome: PinOutcome
     shown: str = ""
     pinned: str = ""
     why: str = ""
@@ -54,7 +54,7 @@ def looked(nodes: Sequence[Node], seconds: float, fanout: int) -> dict[str, str 
     def one(node: Node) -> str | BmcError:
         assert node.bmc is not None  # noqa: S101  (the caller has chosen those)
         try:
-            return shows(Place(node.name, node.bmc.address, node.bmc.port or REDFISH_PORT, "pin"), Deadline(seconds))
+            return shows(RedfishEndpoint(node.name, node.bmc.address, node.bmc.port or REDFISH_PORT, "pin"), Deadline(seconds))
         except BmcError as problem:
             return problem
 
@@ -63,33 +63,33 @@ def looked(nodes: Sequence[Node], seconds: float, fanout: int) -> dict[str, str 
 
 
 def decided(seen: Mapping[str, str | BmcError], held: Mapping[str, str], expected: Mapping[str, str] | None,
-            replacing: Collection[str]) -> Iterator[Subject]:
+            replacing: Collection[str]) -> Iterator[ControllerEnrolment]:
     """What is to be done about each."""
     for node, shown in seen.items():
         pinned = held.get(node, "")
         if isinstance(shown, BmcError):
-            yield Subject(node, Outcome.UNREACHED, "", pinned, shown.said)
+            yield ControllerEnrolment(node, PinOutcome.UNREACHED, "", pinned, shown.said)
         elif expected is not None and expected.get(node) != shown:
-            outcome = Outcome.UNEXPECTED if node in expected else Outcome.UNLISTED
+            outcome = PinOutcome.UNEXPECTED if node in expected else PinOutcome.UNLISTED
             why = f"it shows {pins.shown(shown)}" + (f", and the list says {pins.shown(expected[node])}" if node in expected else "")
-            yield Subject(node, outcome, shown, pinned, why)
+            yield ControllerEnrolment(node, outcome, shown, pinned, why)
         elif pinned == shown:
-            yield Subject(node, Outcome.KNOWN, shown, pinned)
+            yield ControllerEnrolment(node, PinOutcome.KNOWN, shown, pinned)
         elif pinned and node not in replacing:
             why = f"it shows {pins.shown(shown)}, and {pins.shown(pinned)} is pinned; if it was changed on purpose: "
-            yield Subject(node, Outcome.CHANGED, shown, pinned, f"{why}muster bmc enroll {node} --replace {node}")
+            yield ControllerEnrolment(node, PinOutcome.CHANGED, shown, pinned, f"{why}muster bmc enroll {node} --replace {node}")
         else:
-            yield Subject(node, Outcome.REPLACE if pinned else Outcome.PIN, shown, pinned, vouched=expected is not None)
+            yield ControllerEnrolment(node, PinOutcome.REPLACE if pinned else PinOutcome.PIN, shown, pinned, vouched=expected is not None)
 
 
-def written(folder: Path, subjects: Iterable[Subject]) -> None:
+def written(folder: Path, subjects: Iterable[ControllerEnrolment]) -> None:
     """Pins what was decided. Raises MusterError and pins nothing."""
     writing = [one for one in subjects if one.outcome.writes]
     if writing:
         pins.write(folder, {one.node: one.shown for one in writing}, {one.node: one.pinned for one in writing if one.pinned})
 
 
-def shared(subjects: Iterable[Subject]) -> dict[str, tuple[str, ...]]:
+def shared(subjects: Iterable[ControllerEnrolment]) -> dict[str, tuple[str, ...]]:
     """The certificates that several controllers show, with the nodes: whoever has the key of one can pose as the others."""
     found: dict[str, list[str]] = {}
     for one in subjects:

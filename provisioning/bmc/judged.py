@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event
+from healthcheck.facts.bmc import BmcEvent, BmcLog, BmcLogUse, BmcSensors
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.judge.judge import judge
 from healthcheck.judge.nodefacts import NodeFacts
@@ -13,7 +13,7 @@ from healthcheck.model.outcome import NodeReport, Result, Status, state_of
 from healthcheck.ruleset.rule import Rule
 from inventory.model import Node
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Controller, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller
 from provisioning.bmc.redfish.log import CRITICAL
 
 FACTS = frozenset({"bmc_log", "bmc_log_use", "bmc_sensors"})
@@ -38,9 +38,9 @@ def _read(ask: Callable[[], Any], unsupported: Callable[[], Any]) -> Any:
     try:
         return ask()
     except BmcError as problem:
-        if problem.wrong in (Wrong.UNREACHABLE, Wrong.TLS, Wrong.CREDENTIALS, Wrong.NO_SECRET):
+        if problem.wrong in (BmcErrorReason.UNREACHABLE, BmcErrorReason.TLS, BmcErrorReason.CREDENTIALS, BmcErrorReason.NO_SECRET):
             raise
-        return unsupported() if problem.wrong is Wrong.UNSUPPORTED else Unmeasured(problem.said)
+        return unsupported() if problem.wrong is BmcErrorReason.UNSUPPORTED else Unmeasured(problem.said)
 
 
 def judged(node: Node, rules: Iterable[Rule], found: Facts | BmcError) -> NodeReport:
@@ -60,7 +60,7 @@ def _judged(rule: Rule, found: Facts) -> Result:
     return judge(rule, NodeFacts(found), None)
 
 
-def _strange(rule: Rule, log: BmcLog) -> list[Event]:
+def _strange(rule: Rule, log: BmcLog) -> list[BmcEvent]:
     events: Any = log.events
     if not isinstance(events, tuple):       # this controller has no log
         return []

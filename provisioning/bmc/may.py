@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from inventory.errors import UsageError
 from inventory.model import Inventory, LifecycleState, Node
-from provisioning.actions.base import Held, Holder
+from provisioning.actions.base import Holder, NodeHold
 from provisioning.actions.choose import backend
 from provisioning.lease.jobs import Jobs, jobs
 
@@ -31,7 +31,7 @@ def why_not(inventory: Inventory, nodes: Sequence[Node], *, off: bool) -> dict[s
     through = backend(inventory)
     names = [node.name for node in asked]
     try:
-        held: Mapping[str, Held] = through.held(names)
+        held: Mapping[str, NodeHold] = through.held(names)
         running = jobs(through, names) if off else Jobs({}, frozenset())
     except UsageError as problem:
         return dict.fromkeys(names, f"nobody can say whether a job is there: {problem}")

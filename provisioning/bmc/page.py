@@ -11,10 +11,10 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, Sensor
+from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensor
 from healthcheck.facts.values import Unmeasured, Unsupported
 from inventory.text import clean
-from provisioning.bmc.base import Bios, BmcError, Boot, Firmware, Identity, Media, Missing, Part, Power
+from provisioning.bmc.base import Bios, BmcError, BootOverride, FirmwareEntry, HardwarePart, MachineIdentity, Media, Missing, PowerState
 
 SCHEMA = "muster.bmc/1"
 _UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
@@ -48,14 +48,14 @@ def word(found: Any) -> str:
     return str(found).lower() if isinstance(found, bool) else clean(found, 80)
 
 
-def summary(said: tuple[Identity, Power | BmcError, Boot | BmcError]) -> str:
+def summary(said: tuple[MachineIdentity, PowerState | BmcError, BootOverride | BmcError]) -> str:
     """Who it is, how it is, and from what it boots next."""
     identity, power, boot = said
     parts = [word(power), f"{word(identity.vendor)} {word(identity.model)}", f"serial {word(identity.serial)}",
              f"BIOS {word(identity.bios)}", _twice(word(identity.controller), word(identity.firmware))]
-    if isinstance(boot, Boot) and isinstance(boot.target, Enum) and boot.target.value != "none":
+    if isinstance(boot, BootOverride) and isinstance(boot.target, Enum) and boot.target.value != "none":
         parts.append(f"boots {word(boot.target)} {'once' if boot.once is True else 'always' if boot.once is False else ''}".rstrip())
-    if isinstance(boot, Boot) and isinstance(boot.progress, str):
+    if isinstance(boot, BootOverride) and isinstance(boot.progress, str):
         parts.append(clean(boot.progress, 40))
     return "  ".join(parts)
 
@@ -65,7 +65,7 @@ def _twice(controller: str, version: str) -> str:
     return version if version.startswith(controller) else f"{controller} {version}"
 
 
-def hardware(found: Mapping[str, tuple[Part, ...] | Missing]) -> Iterator[str]:
+def hardware(found: Mapping[str, tuple[HardwarePart, ...] | Missing]) -> Iterator[str]:
     """A line for each kind, and one for each part that is not well or not there."""
     for kind, parts in found.items():
         if not isinstance(parts, tuple):
@@ -83,7 +83,7 @@ def hardware(found: Mapping[str, tuple[Part, ...] | Missing]) -> Iterator[str]:
                 yield f"        {part.slot}: ? {clean(part.model.reason, 120)}"
 
 
-def _amount(part: Part) -> str:
+def _amount(part: HardwarePart) -> str:
     if not isinstance(part.amount, int):
         return ""
     if part.kind == "cpu":
@@ -94,7 +94,7 @@ def _amount(part: Part) -> str:
     return f" ({part.amount / size:.4g} {unit})"
 
 
-def firmware(found: tuple[Firmware, ...]) -> Iterator[str]:
+def firmware(found: tuple[FirmwareEntry, ...]) -> Iterator[str]:
     """A line each."""
     wide = max((len(one.name) for one in found), default=0)
     for one in found:
@@ -112,7 +112,7 @@ def log(found: tuple[BmcLog, BmcLogUse | BmcError]) -> Iterator[str]:
         yield "no event still holds"
 
 
-def sensors(found: tuple[Sensor, ...]) -> Iterator[str]:
+def sensors(found: tuple[BmcSensor, ...]) -> Iterator[str]:
     """A line each, what is wrong first."""
     wide = max((len(one.name) for one in found), default=0)
     for one in sorted(found, key=lambda one: one.state in ("ok", "ns")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from healthcheck.burnin.model import Place
+from healthcheck.burnin.model import Participant
 from healthcheck.certify import manifest
 from healthcheck.ruleset.sku import Sku
 from healthcheck.store import screened
@@ -28,7 +28,7 @@ def candidates(
     Raises ActionError, StoreError, CertificateError.
     """
     refused: dict[str, str] = {}
-    places: dict[str, Place] = {}
+    places: dict[str, Participant] = {}
     for node in nodes:
         if not node.in_service:
             refused[node.name] = f"it is in {node.lifecycle.state.value}, not in service"

@@ -8,11 +8,11 @@ from pathlib import Path
 from healthcheck.burnin.consequences import consequences
 from healthcheck.burnin.document import Burnin
 from healthcheck.certify import manifest
-from healthcheck.certify.certificate import Manifest
+from healthcheck.certify.certificate import CertificateManifest
 from healthcheck.certify.keys import load_keys
 from healthcheck.model.outcome import Severity
 from healthcheck.store import accused
-from healthcheck.store.accused import SHARED, Found
+from healthcheck.store.accused import SHARED, FinishedBurnIn
 from healthcheck.store.file import opened
 from healthcheck.store.screened import FOUND
 from inventory.errors import MusterError
@@ -51,7 +51,7 @@ def certain(burnin: Burnin, doubted: Collection[str]) -> dict[str, str]:
             for one in reversed(consequences(burnin, doubted).accused) if one.severity is Severity.CRITICAL}
 
 
-def _told(found: Found, passed: list[str], given_back: bool) -> Iterator[str]:
+def _told(found: FinishedBurnIn, passed: list[str], given_back: bool) -> Iterator[str]:
     sure = {one.node for one in found.accused if one.severity is Severity.CRITICAL}
     likely = {one.node for one in found.accused} - sure
     if sure:
@@ -65,7 +65,7 @@ def _told(found: Found, passed: list[str], given_back: bool) -> Iterator[str]:
         yield f"passed what an earlier burn-in had found wrong: {fold(sorted(passed))}"
 
 
-def _revoked(state: Path, why: dict[str, str], found: Found, who: str, now: float) -> list[str]:
+def _revoked(state: Path, why: dict[str, str], found: FinishedBurnIn, who: str, now: float) -> list[str]:
     """The nodes whose certificates were taken back now."""
     if not (state / manifest.FOLDER).is_dir():
         return []
@@ -74,5 +74,5 @@ def _revoked(state: Path, why: dict[str, str], found: Found, who: str, now: floa
             for one in manifest.revoke(state, [node], why[node][:200], who, now)]
 
 
-def _older(held: Manifest, node: str, at: float) -> bool:
+def _older(held: CertificateManifest, node: str, at: float) -> bool:
     return node in held.nodes and held.revocation(node) is None and held.nodes[node].confirmed <= at

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from healthcheck.burnin.counters import Counter
-from healthcheck.burnin.model import Place
+from healthcheck.burnin.counters import CounterGrowth
+from healthcheck.burnin.model import Participant
 from healthcheck.facts.values import UNSUPPORTED, reading
-from provisioning.burnin.look import Seen
+from provisioning.burnin.look import NodeSample
 
 # A counter's name in the limits of rules/burnin.yaml, and the fields of a fact that add up to it.
 OF_GPU = {"ecc_uncorrected": "ecc_uncorrected", "remapped_uncorrectable": "rows_uncorrected", "pcie_replays": "pcie_replays"}
@@ -28,7 +28,7 @@ _UNREAD = "unread"
 Values = Mapping[tuple[str, str], int | None]       # (subject, counter) -> its value, None where it could not be read
 
 
-def values(seen: Seen, place: Place, gpus: bool) -> dict[tuple[str, str], int | None]:
+def values(seen: NodeSample, place: Participant, gpus: bool) -> dict[tuple[str, str], int | None]:
     """All counters of a node by subject ("gpu0", "rail2") and name. What the device does not have is left out.
 
     With `gpus` there are GPUs, so that a look that sees none has not measured them.
@@ -36,17 +36,17 @@ def values(seen: Seen, place: Place, gpus: bool) -> dict[tuple[str, str], int | 
     return {**(_gpus(seen) if gpus else {}), **_rails(seen, place)}
 
 
-def compared(before: Mapping[str, Values], after: Mapping[str, Values], seconds: float) -> tuple[Counter, ...]:
+def compared(before: Mapping[str, Values], after: Mapping[str, Values], seconds: float) -> tuple[CounterGrowth, ...]:
     """One counter for each node, subject and name that either look has, and that may be held against a limit."""
     found = []
     for node in before.keys() | after.keys():
         first, last = before.get(node, {}), after.get(node, {})
-        found += [Counter(node, subject, name, first.get((subject, name)), last.get((subject, name)), seconds)
+        found += [CounterGrowth(node, subject, name, first.get((subject, name)), last.get((subject, name)), seconds)
                   for subject, name in sorted(first.keys() | last.keys()) if name not in CAUSES]
     return tuple(sorted(found, key=lambda one: (one.node, one.subject, one.name)))
 
 
-def _gpus(seen: Seen) -> dict[tuple[str, str], int | None]:
+def _gpus(seen: NodeSample) -> dict[tuple[str, str], int | None]:
     listed = [gpu for gpu in seen.items("gpus") if isinstance(reading(gpu, "pci"), str)]
     order = {gpu.index: f"gpu{at}" for at, gpu in enumerate(sorted(listed, key=lambda gpu: str(gpu.pci)))}
     found: dict[tuple[str, str], int | None] = {}
@@ -65,7 +65,7 @@ def _gpus(seen: Seen) -> dict[tuple[str, str], int | None]:
     return found
 
 
-def _rails(seen: Seen, place: Place) -> dict[tuple[str, str], int | None]:
+def _rails(seen: NodeSample, place: Participant) -> dict[tuple[str, str], int | None]:
     names = {rail.address: f"rail{rail.number}" for rail in place.rails}
     found: dict[tuple[str, str], list[Any]] = {}
     for subject, name, value in _of_ports(seen):
@@ -80,7 +80,7 @@ def _rails(seen: Seen, place: Place) -> dict[tuple[str, str], int | None]:
     return summed
 
 
-def _of_ports(seen: Seen) -> Iterator[tuple[str, str, Any]]:
+def _of_ports(seen: NodeSample) -> Iterator[tuple[str, str, Any]]:
     for port in seen.ports:
         pci = reading(port, "pci")
         if isinstance(pci, str):

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType, TracebackType
 
-from healthcheck.burnin.model import Kind, Stage, Task, TaskResult
-from healthcheck.burnin.stages import Step
+from healthcheck.burnin.model import BurnInStage, Task, TaskKind, TaskResult
+from healthcheck.burnin.stages import StageStep
 from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.nccltests import NcclTests, why_not
 
 TORCH, NCCL_TESTS = "torch", "nccl-tests"
 
 
-def left_to_torch(steps: Iterable[Step], slurm: bool) -> list[str]:
+def left_to_torch(steps: Iterable[StageStep], slurm: bool) -> list[str]:
     """One line for each reason for which all-reduces are not run by nccl-tests, with their stages."""
-    reasons: dict[str, dict[Stage, None]] = {}
+    reasons: dict[str, dict[BurnInStage, None]] = {}
     for step in steps:
         for task in step.tasks:
-            if task.kind is Kind.ALLREDUCE and (why := why_not(task, slurm)):
+            if task.kind is TaskKind.ALLREDUCE and (why := why_not(task, slurm)):
                 reasons.setdefault(why, {})[step.stage] = None
     return [f"all-reduce of {', '.join(stage.value for stage in stages)} is left to PyTorch: {why}" for why, stages in reasons.items()]
 
@@ -52,7 +52,7 @@ class Engines:
     def run(self, tasks: Iterable[Task], after: Mapping[str, float] = MappingProxyType({})) -> Iterator[TaskResult]:
         """As `Conductor.run`; nccl-tests begins on all nodes at once. A task whose engine is not there has no result."""
         tasks = tuple(tasks)
-        own = [task for task in tasks if task.kind is Kind.ALLREDUCE and not why_not(task, self._slurm)]
+        own = [task for task in tasks if task.kind is TaskKind.ALLREDUCE and not why_not(task, self._slurm)]
         if own:
             self._close()
             yield from self._perf.run(own)

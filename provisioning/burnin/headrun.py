@@ -17,7 +17,7 @@ _TELLS = 2          # with TERM, then with KILL; whatever holds its output open 
 
 
 @dataclass(frozen=True)
-class Started:
+class HeadCommand:
     """A command under a name, with its whole environment, and how many seconds it may take."""
 
     name: str
@@ -37,7 +37,7 @@ class Ran:
 
 
 class _Child:
-    def __init__(self, asked: Started) -> None:
+    def __init__(self, asked: HeadCommand) -> None:
         self.asked = asked
         self.began = time.monotonic()
         self.due = self.began + asked.seconds
@@ -70,7 +70,7 @@ class _Child:
         return Ran(self.asked.name, None if self.told else self.process.returncode, bytes(self.output), time.monotonic() - self.began)
 
 
-def at_once(commands: Sequence[Started], most_bytes: int) -> Iterator[Ran]:
+def at_once(commands: Sequence[HeadCommand], most_bytes: int) -> Iterator[Ran]:
     """Starts all of them, and yields what came of each as soon as it has ended. Ending the iteration early ends them."""
     with selectors.DefaultSelector() as selector:
         left: list[_Child] = []

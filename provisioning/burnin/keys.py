@@ -20,7 +20,7 @@ MOST_KEYS = 262_144         # of one question, and of one task
 
 
 @dataclass(frozen=True)
-class Answer:
+class KeyReply:
     """What to say to whom."""
 
     who: Hashable
@@ -28,7 +28,7 @@ class Answer:
 
 
 @dataclass(eq=False)
-class Asked:
+class KeyRequest:
     """A question that waits: for which keys still, and which value is to be told (None: only that they are there)."""
 
     who: Hashable
@@ -39,15 +39,15 @@ class Asked:
     over: bool = field(default=False)
 
 
-class Store:
+class RendezvousStore:
     """Values by task and key. Everything it is asked comes from nodes: what is no question raises Garbled, what is too large is told so."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, dict[str, bytes]] = {}
         self._bytes = 0
-        self._waiting: dict[tuple[str, str], dict[Asked, None]] = {}
-        self._of: dict[Hashable, Asked] = {}
-        self._until: list[tuple[float, int, Asked]] = []
+        self._waiting: dict[tuple[str, str], dict[KeyRequest, None]] = {}
+        self._of: dict[Hashable, KeyRequest] = {}
+        self._until: list[tuple[float, int, KeyRequest]] = []
         self._number = itertools.count()
 
     @property
@@ -66,7 +66,7 @@ class Store:
         """From now on this task may have keys."""
         self._tasks.setdefault(task, {})
 
-    def close(self, task: str) -> list[Answer]:
+    def close(self, task: str) -> list[KeyReply]:
         """Its keys are gone; the answers to those who waited for one."""
         keys = self._tasks.pop(task, {})
         self._bytes -= sum(_size(key, value) for key, value in keys.items())
@@ -83,14 +83,14 @@ class Store:
         if asked is not None:
             self._unlist(asked)
 
-    def overdue(self, now: float) -> list[Answer]:
+    def overdue(self, now: float) -> list[KeyReply]:
         """The answers to those whose time is over."""
         found = []
         while (nearest := self.nearest) is not None and nearest <= now:
             found.append(self._settled(heapq.heappop(self._until)[2], {"error": "timeout"}))
         return found
 
-    def ask(self, who: Hashable, message: dict[str, Any], now: float) -> list[Answer] | Asked:
+    def ask(self, who: Hashable, message: dict[str, Any], now: float) -> list[KeyReply] | KeyRequest:
         """Answers to whoever has one now, the asker first; or its question, where that has to wait. Raises Garbled."""
         op = message.get("op")
         if op in ("check", "wait"):
@@ -100,60 +100,60 @@ class Store:
             keys = [key]
         values = self._tasks.get(task)
         if values is None:
-            return [Answer(who, {"error": "no such task"})]
+            return [KeyReply(who, {"error": "no such task"})]
         if any(len(key.encode("utf-8", "surrogatepass")) > MOST_KEY for key in keys):
-            return [Answer(who, {"error": f"a key of more than {MOST_KEY} bytes"})]
+            return [KeyReply(who, {"error": f"a key of more than {MOST_KEY} bytes"})]
         if op == "get":
-            return self._wait(Asked(who, task, {key for key in keys if key not in values}, _until(message, now), keys[0]), values)
+            return self._wait(KeyRequest(who, task, {key for key in keys if key not in values}, _until(message, now), keys[0]), values)
         if op == "wait":
-            return self._wait(Asked(who, task, {key for key in keys if key not in values}, _until(message, now)), values)
+            return self._wait(KeyRequest(who, task, {key for key in keys if key not in values}, _until(message, now)), values)
         if op == "set":
             return self._set(who, task, keys[0], decoded(message.get("value")), {})
         if op == "add":
             return self._add(who, task, keys[0], message.get("amount"))
         if op == "check":
-            return [Answer(who, {"yes": all(key in values for key in keys)})]
+            return [KeyReply(who, {"yes": all(key in values for key in keys)})]
         if op == "count":
-            return [Answer(who, {"number": len(values)})]
+            return [KeyReply(who, {"number": len(values)})]
         if op == "delete":
             gone = values.pop(keys[0], None)
             self._bytes -= 0 if gone is None else _size(keys[0], gone)
-            return [Answer(who, {"yes": gone is not None})]
+            return [KeyReply(who, {"yes": gone is not None})]
         raise Garbled("no such question")
 
-    def _wait(self, asked: Asked, values: dict[str, bytes]) -> list[Answer] | Asked:
+    def _wait(self, asked: KeyRequest, values: dict[str, bytes]) -> list[KeyReply] | KeyRequest:
         if not asked.missing:
-            return [Answer(asked.who, _there(asked, values))]
+            return [KeyReply(asked.who, _there(asked, values))]
         for key in asked.missing:
             self._waiting.setdefault((asked.task, key), {})[asked] = None
         self._of[asked.who] = asked
         heapq.heappush(self._until, (asked.until, next(self._number), asked))
         return asked
 
-    def _set(self, who: Hashable, task: str, key: str, value: bytes, answer: dict[str, Any]) -> list[Answer]:
+    def _set(self, who: Hashable, task: str, key: str, value: bytes, answer: dict[str, Any]) -> list[KeyReply]:
         values = self._tasks[task]
         old = values.get(key)
         more = _size(key, value) - (0 if old is None else _size(key, old))
         if len(value) > MOST_VALUE:
-            return [Answer(who, {"error": f"a value of more than {MOST_VALUE} bytes"})]
+            return [KeyReply(who, {"error": f"a value of more than {MOST_VALUE} bytes"})]
         if self._bytes + more > MOST_VALUES or (old is None and len(values) >= MOST_KEYS):
-            return [Answer(who, {"error": "there is no room for more keys"})]
+            return [KeyReply(who, {"error": "there is no room for more keys"})]
         values[key] = value
         self._bytes += more
-        return [Answer(who, answer), *self._came(task, key)]
+        return [KeyReply(who, answer), *self._came(task, key)]
 
-    def _add(self, who: Hashable, task: str, key: str, amount: Any) -> list[Answer]:
+    def _add(self, who: Hashable, task: str, key: str, amount: Any) -> list[KeyReply]:
         if not isinstance(amount, int) or isinstance(amount, bool):
             raise Garbled("an amount that is no number")
         try:
             total = int(self._tasks[task].get(key, b"0")[:32]) + amount
         except ValueError:
-            return [Answer(who, {"error": "its value is no number"})]
+            return [KeyReply(who, {"error": "its value is no number"})]
         if not -MOST_NUMBER <= total < MOST_NUMBER:
-            return [Answer(who, {"error": "a number of more than 64 bits"})]
+            return [KeyReply(who, {"error": "a number of more than 64 bits"})]
         return self._set(who, task, key, b"%d" % total, {"number": total})
 
-    def _came(self, task: str, key: str) -> list[Answer]:
+    def _came(self, task: str, key: str) -> list[KeyReply]:
         found = []
         for asked in self._waiting.pop((task, key), ()):
             asked.missing.discard(key)
@@ -161,11 +161,11 @@ class Store:
                 found.append(self._settled(asked, _there(asked, self._tasks[task])))
         return found
 
-    def _settled(self, asked: Asked, message: dict[str, Any]) -> Answer:
+    def _settled(self, asked: KeyRequest, message: dict[str, Any]) -> KeyReply:
         self._unlist(asked)
-        return Answer(asked.who, message)
+        return KeyReply(asked.who, message)
 
-    def _unlist(self, asked: Asked) -> None:
+    def _unlist(self, asked: KeyRequest) -> None:
         asked.over = True
         if self._of.get(asked.who) is asked:
             del self._of[asked.who]
@@ -176,7 +176,7 @@ class Store:
                 self._waiting.pop((asked.task, key), None)
 
 
-def _there(asked: Asked, values: dict[str, bytes]) -> dict[str, Any]:
+def _there(asked: KeyRequest, values: dict[str, bytes]) -> dict[str, Any]:
     # A key that another has deleted meanwhile was there when it was asked for, and is empty now.
     return {} if asked.value_of is None else {"value": coded(values.get(asked.value_of, b""))}
 

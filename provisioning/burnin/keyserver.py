@@ -21,7 +21,7 @@ from typing import Any
 
 from healthcheck.burnin.wire import AGENT, MOST_FRAME, RANK, Garbled, packed, proof, token_of
 from inventory.text import clean
-from provisioning.burnin.keys import Answer, Asked, Store
+from provisioning.burnin.keys import KeyReply, KeyRequest, RendezvousStore
 from provisioning.burnin.peer import Peer, listening, room_for_files
 
 GREET_S = 10.0
@@ -72,7 +72,7 @@ class KeyServer:
         self._listener = listening(host, port)
         self.events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.refused = 0
-        self.store = Store()
+        self.store = RendezvousStore()
         self._secret = secret
         self._run = run
         self._nodes = frozenset(nodes)
@@ -230,7 +230,7 @@ class KeyServer:
             self._greet(peer, message)
         elif "op" in message:
             answer = self.store.ask(peer, message, self._clock())
-            if isinstance(answer, Asked):
+            if isinstance(answer, KeyRequest):
                 peer.asked = answer
             else:
                 self._answer(answer)
@@ -262,7 +262,7 @@ class KeyServer:
             self._agents[node] = peer
             self.events.put(AgentConnected(node, peer.address))
 
-    def _answer(self, answers: list[Answer]) -> None:
+    def _answer(self, answers: list[KeyReply]) -> None:
         for answer in answers:
             peer = answer.who
             if isinstance(peer, Peer) and peer in self._peers:

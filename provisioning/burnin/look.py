@@ -26,7 +26,7 @@ _GIDS = 8
 
 
 @dataclass(frozen=True)
-class Seen:
+class NodeSample:
     """What a look at one node brought: its facts by name, which GID of a port can be routed, and when it was; or why there is nothing.
 
     `waits` is by PCI address of a port how often it had to wait to send (None: not read), which load alone makes grow.
@@ -60,7 +60,7 @@ class Seen:
         return self.items("netdevs")
 
 
-def look(nodes: Sequence[Node], transport: Transport, bounds: Limits) -> dict[str, Seen]:
+def look(nodes: Sequence[Node], transport: Transport, bounds: Limits) -> dict[str, NodeSample]:
     """By node what is seen now; every node is in it."""
     plugins.load()
     probes = ProbeSet.of([probe for name in _FACTS for probe in FACTS[name].probes], SECONDS)
@@ -68,20 +68,21 @@ def look(nodes: Sequence[Node], transport: Transport, bounds: Limits) -> dict[st
     for answer in transport.run(nodes, program.build(probes), bounds) if nodes else ():
         recording = reply.within(reply.decode(answer, limit=bounds.reply_bytes), probes)
         found[answer.node] = seen(recording)
-    return {node.name: found.get(node.name, Seen({}, {}, 0.0, "it was not looked at")) for node in nodes}
+    return {node.name: found.get(node.name, NodeSample({}, {}, 0.0, "it was not looked at")) for node in nodes}
 
 
-def seen(recording: Recording) -> Seen:
+def seen(recording: Recording) -> NodeSample:
     """What a recording of such a look holds."""
     if recording.failure is not None or recording.host is None:
         failure = recording.failure
-        return Seen({}, {}, recording.received, f"{failure.stage.value}: {failure.reason}" if failure is not None else "it was not reached")
+        return NodeSample({}, {}, recording.received,
+                          f"{failure.stage.value}: {failure.reason}" if failure is not None else "it was not reached")
     captures = Captures(recording)
     facts = {name: build_fact(FACTS[name], captures) for name in _FACTS}
     ports = facts["ports"].value if isinstance(facts["ports"], Partial) else facts["ports"]
     if not isinstance(ports, tuple):
-        return Seen(facts, {}, recording.received)
-    return Seen(facts, dict(_gids(captures, ports)), recording.received, waits=dict(_waits(captures, ports)))
+        return NodeSample(facts, {}, recording.received)
+    return NodeSample(facts, dict(_gids(captures, ports)), recording.received, waits=dict(_waits(captures, ports)))
 
 
 def _waits(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[str, int | None]]:

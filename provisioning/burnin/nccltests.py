@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from healthcheck.burnin.faults import LOST
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Report, Task, TaskResult
+from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Task, TaskKind, TaskResult
 from healthcheck.burnin.nccltests import engine
 from healthcheck.burnin.nccltests.forms import read
 from healthcheck.burnin.nccltests.result import result
@@ -20,13 +20,13 @@ from healthcheck.burnin.params import PARAMS
 from healthcheck.collector import program, reply
 from healthcheck.model.lease import Granted
 from healthcheck.model.probes import MIB, Effect, Probe, ProbeSet
-from healthcheck.model.probes import Kind as Does
+from healthcheck.model.probes import ProbeKind as Does
 from healthcheck.model.recording import Capture, Outcome
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.srun import partitions_of
-from provisioning.burnin.headrun import Started, at_once
+from provisioning.burnin.headrun import HeadCommand, at_once
 
 NAME = "all_reduce_perf"
 HELP_S = 30.0
@@ -149,7 +149,7 @@ class NcclTests:
             return
         now = time.monotonic()
         accusation = Accusation(Object.NODE, node, LOST, f"while {NAME} ran there: {why}", (task.id,))
-        yield TaskResult(task, tuple(Report(seat, End.LOST, error=why) for seat in task.seats), (accusation,), now, now)
+        yield TaskResult(task, tuple(RankReport(seat, RankEnd.LOST, error=why) for seat in task.seats), (accusation,), now, now)
 
     def _between(self, tasks: Sequence[Task]) -> Iterator[TaskResult]:
         if not tasks:
@@ -164,7 +164,7 @@ class NcclTests:
                 continue
             yield self._read(by_name[ran.name], text, ran.code, ran.seconds, last)
 
-    def _started(self, task: Task, partitions: Mapping[str, str]) -> Started:
+    def _started(self, task: Task, partitions: Mapping[str, str]) -> HeadCommand:
         """The command for a task of several nodes: an allocation of all of each, as the ranks of PyTorch have it, and one step in it."""
         lease, nodes = self._granted.lease.holder, task.nodes
         known = frozenset.intersection(*(self._known[node] for node in nodes))
@@ -178,7 +178,7 @@ class NcclTests:
         held = ("salloc", "--quiet", f"--job-name={lease}", f"--reservation={lease}", *([f"--partition={among}"] if among else []),
                 f"--nodes={len(nodes)}", f"--nodelist={','.join(nodes)}", "--exclusive", "--mem=0", f"--immediate={math.ceil(AWAY_S / 2)}",
                 f"--time={minutes}", "--chdir=/")
-        return Started(task.id, (*held, *command.argv), command.environment, task.seconds + OWN_END_S + AWAY_S)
+        return HeadCommand(task.id, (*held, *command.argv), command.environment, task.seconds + OWN_END_S + AWAY_S)
 
     def _read(self, task: Task, text: str, code: int | None, seconds: float, last: str) -> TaskResult:
         runs = read(text)
@@ -191,7 +191,7 @@ class NcclTests:
 
 
 def _test(name: str, task: Task) -> engine.Test:
-    given = {name: task.params.get(name, row[0]) for name, row in PARAMS[Kind.ALLREDUCE.value].items()}
+    given = {name: task.params.get(name, row[0]) for name, row in PARAMS[TaskKind.ALLREDUCE.value].items()}
     return engine.Test(name, int(given["bytes"]), int(given["iterations"]), int(given["warmup"]), seconds=math.ceil(task.seconds),
                        type=_TYPES[str(given["dtype"])])
 

@@ -13,7 +13,7 @@ from typing import Any
 from healthcheck.burnin.wire import Frames
 from inventory.errors import UsageError
 from inventory.text import clean
-from provisioning.burnin.keys import Asked
+from provisioning.burnin.keys import KeyRequest
 
 GREETING_BYTES = 4096       # what a stranger may say
 
@@ -31,7 +31,7 @@ class Peer:
         self.frames = Frames(GREETING_BYTES)
         self.waiting: deque[dict[str, Any]] = deque()
         self.unsent = bytearray()
-        self.asked: Asked | None = None
+        self.asked: KeyRequest | None = None
         self.received = 0   # counted by the server's thread
         self.read = 0       # counted by whoever takes the events
         self.watched = selectors.EVENT_READ

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from healthcheck.burnin.model import Place, Rail
-from healthcheck.burnin.setting import Hardware
+from healthcheck.burnin.model import Participant, Rail
+from healthcheck.burnin.setting import SkuHardware
 from healthcheck.facts.port import Port, most_alike
 from healthcheck.facts.values import reading
 from healthcheck.ruleset.sku import Sku
@@ -17,7 +17,7 @@ from inventory.model import Node, PortPlan
 OVER_GPUS = 2.05
 
 
-def place(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> Place:
+def place(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> Participant:
     """The node as a burn-in sees it; `ports` are those of a look at it. Raises UsageError where nobody says how many GPUs it has."""
     gpus = _gpus(node, sku)
     if gpus is None:
@@ -25,8 +25,8 @@ def place(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> Place:
                          "says so (sku: hgx-h100), or say how many processes are to take part on it (burnin: {ranks: 8})")
     found = rails(node, sku, ports)
     leaves = list(dict.fromkeys(rail.leaf for rail in found if rail.leaf is not None)) or list(node.leaf)
-    return Place(node.name, gpus, sku.name if sku is not None else None, "+".join(leaves) or None, node.nvlink_domain, node.power,
-                 _watts(node, sku, gpus), found)
+    return Participant(node.name, gpus, sku.name if sku is not None else None, "+".join(leaves) or None, node.nvlink_domain, node.power,
+                       _watts(node, sku, gpus), found)
 
 
 def rails(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> tuple[Rail, ...]:
@@ -57,10 +57,10 @@ def planned(node: Node, sku: Sku | None) -> dict[str, PortPlan]:
     return found
 
 
-def hardware(skus: Mapping[str, Sku], places: Iterable[Place]) -> dict[str, Hardware]:
+def hardware(skus: Mapping[str, Sku], places: Iterable[Participant]) -> dict[str, SkuHardware]:
     """What the SKUs of these places say of GPUs and ports, by name of the SKU."""
     names = {place.sku for place in places if place.sku in skus}
-    return {name: Hardware(_text(skus[name].numbers.get("gpu_model")), _number(skus[name].numbers.get("port_rate_gbps")) or 0.0)
+    return {name: SkuHardware(_text(skus[name].numbers.get("gpu_model")), _number(skus[name].numbers.get("port_rate_gbps")) or 0.0)
             for name in names if name is not None}
 
 

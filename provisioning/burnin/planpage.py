@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from healthcheck.burnin import stages
-from healthcheck.burnin.model import Place, Stage
+from healthcheck.burnin.model import BurnInStage, Participant
 from healthcheck.burnin.ports import presumed
-from healthcheck.burnin.stages import Work
+from healthcheck.burnin.stages import BurnInWork
 from provisioning.burnin import ramp
-from provisioning.burnin.ramp import Power
+from provisioning.burnin.ramp import PowerLimits
 
 _HEAD = ("STAGE", "STEP", "TASKS", "NODES", "WAVES", "MINUTES", "KW")
 
 
-def lines(places: Sequence[Place], work: Work, wanted: Collection[Stage], power: Power) -> Iterator[str]:
+def lines(places: Sequence[Participant], work: BurnInWork, wanted: Collection[BurnInStage], power: PowerLimits) -> Iterator[str]:
     """The plan, line by line."""
     steps = stages.planned(places, replace(work, ports=presumed(places)), wanted)
     by_name = {place.node: place for place in places}
@@ -40,15 +40,17 @@ def lines(places: Sequence[Place], work: Work, wanted: Collection[Stage], power:
         yield f"note: {note}"
 
 
-def _unplanned(places: Sequence[Place], steps: Sequence[stages.Step], wanted: Collection[Stage]) -> Iterator[str]:
+def _unplanned(places: Sequence[Participant], steps: Sequence[stages.StageStep], wanted: Collection[BurnInStage]) -> Iterator[str]:
     """What was asked for, and has no step."""
     there = {step.stage for step in steps}
-    why: Mapping[Stage, str] = {
-        Stage.RAIL: "no port map says which rails there are (ports: in the inventory or the SKU); a look at the nodes may still find them",
-        Stage.LEAF_PAIRS: "no two nodes are in one leaf", Stage.CROSS_PAIRS: "all nodes are in one leaf, or nobody says in which",
-        Stage.ALL: "it takes two nodes", Stage.TRAIN: "it takes two nodes", Stage.SOAK: "it takes two nodes",
+    why: Mapping[BurnInStage, str] = {
+        BurnInStage.RAIL: "no port map says which rails there are (ports: in the inventory or the SKU); a look at the nodes may still "
+                          "find them",
+        BurnInStage.LEAF_PAIRS: "no two nodes are in one leaf",
+        BurnInStage.CROSS_PAIRS: "all nodes are in one leaf, or nobody says in which",
+        BurnInStage.ALL: "it takes two nodes", BurnInStage.TRAIN: "it takes two nodes", BurnInStage.SOAK: "it takes two nodes",
     }
-    for stage in Stage:
+    for stage in BurnInStage:
         if stage in wanted and stage not in there and stage in why:
             yield f"no {stage.value}: {why[stage]}"
 

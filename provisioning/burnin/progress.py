@@ -7,14 +7,14 @@ from types import TracebackType
 from typing import Any
 
 from healthcheck.burnin.model import TaskResult
-from healthcheck.burnin.stages import Step
+from healthcheck.burnin.stages import StageStep
 from inventory.text import clean
 
 
 class ProgressReport:
     """A context manager around the work that hears of each step, and of each task that is over. This one prints nothing."""
 
-    def step(self, step: Step, kw: float | None) -> None:
+    def step(self, step: StageStep, kw: float | None) -> None:
         """A step begins."""
 
     def done(self, result: TaskResult) -> None:
@@ -34,7 +34,7 @@ def progress_report(steps: int, *, quiet: bool = False) -> ProgressReport:
     return _Bar(steps) if sys.stderr.isatty() else _Lines()
 
 
-def _line(step: Step, kw: float | None) -> str:
+def _line(step: StageStep, kw: float | None) -> str:
     """A step in words."""
     power = f", at most {kw:.1f} kW" if kw is not None else ""
     return f"{step.stage.value} {step.name}: {_count(len(step.tasks), 'task')} on {_count(len(step.nodes), 'node')}, " \
@@ -42,7 +42,7 @@ def _line(step: Step, kw: float | None) -> str:
 
 
 class _Lines(ProgressReport):
-    def step(self, step: Step, kw: float | None) -> None:
+    def step(self, step: StageStep, kw: float | None) -> None:
         _print(f"burnin: {_line(step, kw)}")
 
     def done(self, result: TaskResult) -> None:
@@ -60,7 +60,7 @@ class _Bar(ProgressReport):
         self._steps = self._bar.add_task("steps", total=steps, what="")
         self._begun = 0
 
-    def step(self, step: Step, kw: float | None) -> None:
+    def step(self, step: StageStep, kw: float | None) -> None:
         # Confirmations come beside what was planned.
         total = max(self._bar.tasks[0].total or 0, self._begun + 1)
         self._bar.update(self._steps, completed=self._begun, total=total, what=_line(step, kw))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from healthcheck.burnin.model import Place, Task
+from healthcheck.burnin.model import Participant, Task
 from inventory.errors import UsageError
 
 # Between two nodes of one power domain that begin, and tasks of many nodes begin at once: their ranks ramp up by themselves.
@@ -18,7 +18,7 @@ LONGEST_S = 30.0
 
 
 @dataclass(frozen=True)
-class Power:
+class PowerLimits:
     """What may be drawn: by all nodes that are at work, and by those of one power domain; None for no limit. In kW."""
 
     max_kw: float | None = None
@@ -38,7 +38,7 @@ class Waves:
     refused: Mapping[str, str]
 
 
-def check(places: Iterable[Place], power: Power) -> None:
+def check(places: Iterable[Participant], power: PowerLimits) -> None:
     """Raises UsageError where there is a limit, and a node of which nobody says what it draws."""
     unknown = [place.node for place in places if place.watts is None] if power.bounded else []
     if unknown:
@@ -47,7 +47,7 @@ def check(places: Iterable[Place], power: Power) -> None:
                          "(burnin: {watts: 10200}), or give it a SKU that has power_limit_watts")
 
 
-def waves(tasks: Sequence[Task], places: Mapping[str, Place], power: Power) -> Waves:
+def waves(tasks: Sequence[Task], places: Mapping[str, Participant], power: PowerLimits) -> Waves:
     """Parts a round so that no wave draws more than is allowed; each task goes into the first wave with room for it."""
     made: list[list[Task]] = []
     drawn: list[Counter[str]] = []
@@ -68,13 +68,13 @@ def waves(tasks: Sequence[Task], places: Mapping[str, Place], power: Power) -> W
     return Waves(tuple(map(tuple, made)), refused)
 
 
-def over(places: Iterable[Place], power: Power) -> str:
+def over(places: Iterable[Participant], power: PowerLimits) -> str:
     """Why these nodes cannot be at work together, or ""."""
     there = {place.node: place for place in places}
     return _over(_kw(there, there), power)
 
 
-def starts(tasks: Sequence[Task], places: Mapping[str, Place], step_s: float = STEP_S) -> dict[str, float]:
+def starts(tasks: Sequence[Task], places: Mapping[str, Participant], step_s: float = STEP_S) -> dict[str, float]:
     """By task, how many seconds after the wave's beginning it begins: in each power domain one task after the other.
 
     The last begins at most LONGEST_S after the first, so that a domain of many nodes takes smaller steps.
@@ -90,13 +90,13 @@ def starts(tasks: Sequence[Task], places: Mapping[str, Place], step_s: float = S
     return found
 
 
-def drawn(tasks: Iterable[Task], places: Mapping[str, Place]) -> float | None:
+def drawn(tasks: Iterable[Task], places: Mapping[str, Participant]) -> float | None:
     """What the nodes of these tasks draw at most, in kW; None where of one it is not known."""
     watts = [places[node].watts for node in dict.fromkeys(node for task in tasks for node in task.nodes)]
     return None if None in watts else sum(one or 0.0 for one in watts) / 1000
 
 
-def _kw(nodes: Iterable[str], places: Mapping[str, Place]) -> Counter[str]:
+def _kw(nodes: Iterable[str], places: Mapping[str, Participant]) -> Counter[str]:
     """kW by power domain; a Counter, for it adds."""
     found: Counter[str] = Counter()
     for node in nodes:
@@ -104,12 +104,12 @@ def _kw(nodes: Iterable[str], places: Mapping[str, Place]) -> Counter[str]:
     return found
 
 
-def _domain(places: Mapping[str, Place], node: str) -> str:
+def _domain(places: Mapping[str, Participant], node: str) -> str:
     """Nodes that name no power domain are in one together."""
     return places[node].power or ""
 
 
-def _over(kw: Mapping[str, float], power: Power) -> str:
+def _over(kw: Mapping[str, float], power: PowerLimits) -> str:
     whole = sum(kw.values())
     if power.max_kw is not None and whole > power.max_kw:
         return f"its nodes draw up to {whole:.1f} kW, and {power.max_kw:g} kW are allowed (max_kw)"

@@ -26,7 +26,7 @@ def run_id(now: float) -> str:
 
 
 @dataclass
-class Record:
+class BurnInRecord:
     """One burn-in in the state folder."""
 
     folder: Path

@@ -14,25 +14,25 @@ from zlib import crc32
 from healthcheck.burnin import ports
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.floors import Floors
-from healthcheck.burnin.model import Place, Stage, Task, TaskResult
-from healthcheck.burnin.stages import Work
+from healthcheck.burnin.model import BurnInStage, Participant, Task, TaskResult
+from healthcheck.burnin.stages import BurnInWork
 from healthcheck.burnin.statemachine import BurninRun, RunEnding
 from healthcheck.model.lease import Granted
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
-from healthcheck.sweep.sweep import Plan
+from healthcheck.sweep.sweep import SweepPlan
 from inventory.model import Node
 from inventory.transport.base import Limits
 from provisioning.burnin import counters, ramp
 from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.engines import TORCH, Engines, left_to_torch, unjudged
-from provisioning.burnin.look import Seen, look
+from provisioning.burnin.look import NodeSample, look
 from provisioning.burnin.nccltests import NcclTests
 from provisioning.burnin.places import hardware, place, planned
 from provisioning.burnin.progress import ProgressReport
-from provisioning.burnin.ramp import Power
-from provisioning.burnin.record import Record
-from provisioning.burnin.stagelooks import Reading, StageLooks
+from provisioning.burnin.ramp import PowerLimits
+from provisioning.burnin.record import BurnInRecord
+from provisioning.burnin.stagelooks import StageLooks, StageReading
 
 READY_S = 240.0         # for an agent to be started, and PyTorch to be imported from a cold network file system
 LOOK_S = 120.0
@@ -45,7 +45,7 @@ RunTasks = Callable[[Sequence[Task], Mapping[str, float]], Iterator[TaskResult]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class BurnInRequest:
     """What is to be done: with which nodes, each with the SKU that it is of (None: not known), and how.
 
     `engine` is what runs all-reduces, `nccl_tests` where nodes have nccl-tests (None: in their PATH), `slurm` whether programs are started
@@ -55,9 +55,9 @@ class Asked:
     nodes: tuple[Node, ...]
     skus: Mapping[str, Sku]
     default_sku: str | None
-    work: Work
-    stages: frozenset[Stage]
-    power: Power
+    work: BurnInWork
+    stages: frozenset[BurnInStage]
+    power: PowerLimits
     floors: Floors
     hosts: tuple[str, ...] = ()
     listen: str = ""
@@ -73,17 +73,18 @@ class Asked:
         return self.skus.get(node.sku or self.default_sku or "")
 
 
-def places_of(asked: Asked, seen: Mapping[str, Seen] = MappingProxyType({})) -> tuple[Place, ...]:
+def places_of(asked: BurnInRequest, seen: Mapping[str, NodeSample] = MappingProxyType({})) -> tuple[Participant, ...]:
     """Who takes part. Without a look, ports are those that the inventory and the SKUs plan. Raises UsageError, see `place`."""
     return tuple(place(node, asked.sku(node), seen[node.name].ports if node.name in seen else ()) for node in asked.nodes)
 
 
-def as_plan(asked: Asked) -> Plan:
+def as_plan(asked: BurnInRequest) -> SweepPlan:
     """The nodes for whoever leases them: no rule is judged."""
-    return Plan(asked.nodes, Ruleset((), asked.skus, ""), asked.default_sku)
+    return SweepPlan(asked.nodes, Ruleset((), asked.skus, ""), asked.default_sku)
 
 
-def run(asked: Asked, lease: Open, record: Record, progress: Callable[[int], ProgressReport], act: Act) -> tuple[Burnin, bool]:
+def run(asked: BurnInRequest, lease: Open, record: BurnInRecord, progress: Callable[[int], ProgressReport], act: Act) -> tuple[Burnin,
+                                                                                                                               bool]:
     """The burn-in, and whether it was interrupted; also then all that was measured is in it, and in the state folder.
 
     `act` is given a burn-in that was finished, or gave way, and the nodes of which nothing is believed, before its document says so
@@ -110,7 +111,7 @@ def run(asked: Asked, lease: Open, record: Record, progress: Callable[[int], Pro
         return record.keep(machine, lambda burnin: act(burnin, machine.withheld)), False
 
 
-def _measure(asked: Asked, granted: Granted, held: Sequence[Node], machine: BurninRun, record: Record,
+def _measure(asked: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun, record: BurnInRecord,
              progress: Callable[[int], ProgressReport]) -> None:
     """Looks at the nodes, runs all steps, and looks again. Raises KeyboardInterrupt where the user or the lease ends that early."""
     bounds = replace(Limits(fanout=asked.fanout), sweep_s=LOOK_S)
@@ -134,7 +135,7 @@ def _measure(asked: Asked, granted: Granted, held: Sequence[Node], machine: Burn
         machine.counters = counters.compared(before, after, record.clock() - began)
 
 
-def _run_steps(asked: Asked, granted: Granted, machine: BurninRun, record: Record, shown: ProgressReport, looks: StageLooks,
+def _run_steps(asked: BurnInRequest, granted: Granted, machine: BurninRun, record: BurnInRecord, shown: ProgressReport, looks: StageLooks,
                run_tasks: RunTasks) -> None:
     """Runs what the state machine says next, until nothing is left."""
     while (step := machine.next()) is not None:
@@ -159,11 +160,12 @@ def _check_lease(granted: Granted) -> None:
         raise KeyboardInterrupt
 
 
-def _looks(asked: Asked, granted: Granted, held: Sequence[Node], places: Sequence[Place], first: Mapping[str, Reading]) -> StageLooks:
+def _looks(asked: BurnInRequest, granted: Granted, held: Sequence[Node], places: Sequence[Participant],
+           first: Mapping[str, StageReading]) -> StageLooks:
     nodes = {node.name: node for node in held}
     bounds = replace(Limits(fanout=asked.fanout), sweep_s=BETWEEN_S + IN_TURN_S * len(held) / asked.fanout)
 
-    def read(names: Sequence[str]) -> Mapping[str, Reading]:
+    def read(names: Sequence[str]) -> Mapping[str, StageReading]:
         there = [nodes[name] for name in names]
         return _counters(asked, there, places, look(there, granted.transport, bounds))
 
@@ -171,7 +173,7 @@ def _looks(asked: Asked, granted: Granted, held: Sequence[Node], places: Sequenc
 
 
 @contextmanager
-def _engine(asked: Asked, granted: Granted, held: Sequence[Node], machine: BurninRun) -> Iterator[RunTasks]:
+def _engine(asked: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun) -> Iterator[RunTasks]:
     """What runs tasks. With PyTorch alone, nodes without it take no part. With nccl-tests, too, those without nccl-tests take none; who has
     no PyTorch is measured by nccl-tests alone, and does not pass."""
     def conduct() -> Conductor:
@@ -213,14 +215,15 @@ def lacks(sku: Sku | None, seen: int, wanted: int) -> str:
     return f"PyTorch sees {seen} GPUs there, and {wanted} are to be burnt in; look with: muster check"
 
 
-def _longest(asked: Asked, machine: BurninRun) -> float:
+def _longest(asked: BurnInRequest, machine: BurninRun) -> float:
     """How long agents may stay at most: twice what all steps may take at worst, for there are confirmations, and an hour."""
     worst = sum(len(ramp.waves(step.tasks, machine.by_name, asked.power).waves) * max(task.seconds for task in step.tasks)
                 for step in machine.steps)
     return asked.ready_s + 2 * worst + 3600.0
 
 
-def _ports(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen: Mapping[str, Seen]) -> dict[str, ports.Ports]:
+def _ports(asked: BurnInRequest, nodes: Sequence[Node], places: Sequence[Participant], seen: Mapping[str, NodeSample]) -> dict[str,
+                                                                                                                               ports.Ports]:
     by_name = {one.node: one for one in places}
     found = {}
     for node in nodes:
@@ -235,7 +238,9 @@ def _has_gpus(sku: Sku | None) -> bool:
     return sku is None or "gpus" not in sku.empty
 
 
-def _counters(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen: Mapping[str, Seen]) -> dict[str, Reading]:
+def _counters(asked: BurnInRequest, nodes: Sequence[Node], places: Sequence[Participant],
+              seen: Mapping[str, NodeSample]) -> dict[str, StageReading]:
     by_name = {one.node: one for one in places}
-    return {node.name: Reading(counters.values(seen[node.name], by_name[node.name], _has_gpus(asked.sku(node))), seen[node.name].trouble)
+    return {node.name: StageReading(counters.values(seen[node.name], by_name[node.name], _has_gpus(asked.sku(node))),
+                                    seen[node.name].trouble)
             for node in nodes}

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from healthcheck.burnin import rounds, stages
-from healthcheck.burnin.model import Place, Stage
+from healthcheck.burnin.model import BurnInStage, Participant
 from healthcheck.burnin.rounds import Round, Sites
-from healthcheck.burnin.stages import Work
+from healthcheck.burnin.stages import BurnInWork
 from provisioning.burnin import ramp
-from provisioning.burnin.ramp import Power
+from provisioning.burnin.ramp import PowerLimits
 
 # To log in, to import PyTorch, to look at counters before and after, and to leave.
 AROUND_S = 60.0
@@ -27,20 +27,20 @@ class Candidate:
     """
 
     node: str
-    place: Place | None
+    place: Participant | None
     proven: float | None
     tried: float | None
     refused: str = ""
 
 
 @dataclass(frozen=True)
-class Budget:
+class ScreeningBudget:
     """At most `nodes` at a time, `node_hours` in all, within `power`; each node is expected to take `seconds`. Those from which screenings
     keep jobs (`held`) count as nodes, so that no number of screenings isolates more: beyond that someone has to look."""
 
     nodes: int
     node_hours: float
-    power: Power
+    power: PowerLimits
     seconds: float
     held: int = 0
 
@@ -56,7 +56,7 @@ class Choice:
 
 
 def choose(
-    candidates: Iterable[Candidate], budget: Budget, now: float, days: float, waits: str = "",
+    candidates: Iterable[Candidate], budget: ScreeningBudget, now: float, days: float, waits: str = "",
 ) -> Choice:
     """Those that were not proven for `days`, in the order of when that was, or when they were last tried.
 
@@ -98,26 +98,26 @@ def choose(
     return Choice(tuple(taken), neighbours, {node: why for node, why in left.items() if node not in taken})
 
 
-def seconds(places: Iterable[Place], work: Work) -> float:
+def seconds(places: Iterable[Participant], work: BurnInWork) -> float:
     """For how long nodes are taken, roughly and rather too long; 0 where there is none."""
     kinds = {replace(one, node="a", leaf=None, domain=None, power=None) for one in places}
     return max((_seconds(one, work) for one in kinds), default=0.0)
 
 
-def _seconds(one: Place, work: Work) -> float:
+def _seconds(one: Participant, work: BurnInWork) -> float:
     both = {"a": one, "b": replace(one, node="b")}
-    pairs = stages.pairs(Round(Stage.LEAF_PAIRS, 1, (rounds.pair("a", "b"),)), both, work)
+    pairs = stages.pairs(Round(BurnInStage.LEAF_PAIRS, 1, (rounds.pair("a", "b"),)), both, work)
     return AROUND_S + sum(step.seconds for step in stages.alone([one], work)) + _ROUNDS * pairs.seconds
 
 
-def _unpowered(one: Candidate, power: Power) -> str:
+def _unpowered(one: Candidate, power: PowerLimits) -> str:
     if power.bounded and one.place is not None and one.place.watts is None:
         return ("what it draws at most is not known, and power is bounded: say it in the inventory "
                 "(burnin: {watts: 10200}), or give it a SKU that has power_limit_watts")
     return ""
 
 
-def _over(places: Sequence[Place], budget: Budget) -> str:
+def _over(places: Sequence[Participant], budget: ScreeningBudget) -> str:
     """Why these are too many, or ""."""
     if len(places) + budget.held > budget.nodes:
         held = f", and screenings keep jobs from {budget.held} already: see muster cordon" if budget.held else ""

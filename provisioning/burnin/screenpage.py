@@ -8,7 +8,7 @@ from typing import Any
 
 from healthcheck.burnin.document import Burnin, iso
 from inventory.text import clean
-from provisioning.burnin.screening import Budget, Candidate, Choice
+from provisioning.burnin.screening import Candidate, Choice, ScreeningBudget
 
 SCHEMA = "muster.screen/1"
 _DAY = 86400.0
@@ -25,7 +25,7 @@ class Screening:
     at: float
     candidates: Mapping[str, Candidate]
     choice: Choice
-    budget: Budget
+    budget: ScreeningBudget
     used: float
     waits: str = ""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from healthcheck.burnin.model import Stage
+from healthcheck.burnin.model import BurnInStage
 from healthcheck.burnin.stagecounters import StageCounters, between
-from healthcheck.burnin.stages import Step
+from healthcheck.burnin.stages import StageStep
 from provisioning.burnin.counters import Values
 
 
 @dataclass(frozen=True)
-class Reading:
+class StageReading:
     """The counters of one node as one look saw them, and why it saw none; "" where it did."""
 
     values: Values
@@ -25,14 +25,14 @@ class StageLooks:
     `read` looks at nodes by name; `first` is what was read before the first stage.
     """
 
-    def __init__(self, read: Callable[[Sequence[str]], Mapping[str, Reading]], first: Mapping[str, Reading]) -> None:
+    def __init__(self, read: Callable[[Sequence[str]], Mapping[str, StageReading]], first: Mapping[str, StageReading]) -> None:
         self.found: list[StageCounters] = []
         self._read = read
         self._before = {node: reading for node, reading in first.items() if reading.values or reading.why}
-        self._stage: Stage | None = None
+        self._stage: BurnInStage | None = None
         self._nodes: dict[str, None] = {}
 
-    def begins(self, step: Step) -> None:
+    def begins(self, step: StageStep) -> None:
         """A step is about to begin."""
         if step.stage is not self._stage:
             there = [node for node in self._nodes if node in self._before]
@@ -41,17 +41,17 @@ class StageLooks:
             self._stage, self._nodes = step.stage, {}
         self._nodes.update(dict.fromkeys(step.nodes))
 
-    def ends(self, last: Mapping[str, Reading]) -> None:
+    def ends(self, last: Mapping[str, StageReading]) -> None:
         """The last stage is over, and all nodes were looked at."""
         self._over(last)
         self._nodes = {}
 
-    def _over(self, after: Mapping[str, Reading]) -> None:
+    def _over(self, after: Mapping[str, StageReading]) -> None:
         for node in self._nodes:
             before = self._before.get(node)
             if before is None or self._stage is None:
                 continue
-            now = after.get(node, Reading({}, "they were not read after it"))
+            now = after.get(node, StageReading({}, "they were not read after it"))
             why = now.why or (f"before it, {before.why}" if before.why else "")
             self.found.append(between(self._stage, node, before.values, now.values, why))
             self._before[node] = now

@@ -17,7 +17,7 @@ EXPORTER = "127.0.0.1:9847"
 
 if TYPE_CHECKING:
     from inventory.model import Node
-    from provisioning.agent.install import Wish
+    from provisioning.agent.install import AgentRequest
 
 
 @click.group()
@@ -116,9 +116,9 @@ def rollback(nodes: str, dry_run: bool, **options: Any) -> int:
 
     Exit: 0 done, 1 on some there is none that could be used, 2 usage.
     """
-    from provisioning.agent.install import Do, Wish
+    from provisioning.agent.install import AgentAction, AgentRequest
 
-    return _act(Wish(Do.ROLLBACK, dry_run), nodes, **options)
+    return _act(AgentRequest(AgentAction.ROLLBACK, dry_run), nodes, **options)
 
 
 @agent.command(short_help="Take the agent away, with all that it made.")
@@ -134,9 +134,9 @@ def uninstall(nodes: str, keep_state: bool, dry_run: bool, **options: Any) -> in
 
     Exit: 0 nothing is left, 1 on some nodes something may be, 2 usage.
     """
-    from provisioning.agent.install import Do, Wish
+    from provisioning.agent.install import AgentAction, AgentRequest
 
-    return _act(Wish(Do.UNINSTALL, dry_run, keep_state=keep_state), nodes, **options)
+    return _act(AgentRequest(AgentAction.UNINSTALL, dry_run, keep_state=keep_state), nodes, **options)
 
 
 @agent.command(short_help="Say which version is in use, and how old its newest result is.")
@@ -151,9 +151,9 @@ def status(nodes: str | None, **options: Any) -> int:
 
     Exit: 0 all are installed, whole, and their newest result is at most two periods old; 1 some are not; 2 usage; 3 some did not answer.
     """
-    from provisioning.agent.install import Do, Wish
+    from provisioning.agent.install import AgentAction, AgentRequest
 
-    return _act(Wish(Do.STATUS), nodes, **options)
+    return _act(AgentRequest(AgentAction.STATUS), nodes, **options)
 
 
 def _send(
@@ -161,7 +161,7 @@ def _send(
     sku: str | None, dry_run: bool, **options: Any,
 ) -> int:
     from provisioning.agent import units
-    from provisioning.agent.install import Do, Wish
+    from provisioning.agent.install import AgentAction, AgentRequest
 
     said = {"period": period, "occasion": profile, "textfile": textfile, "exporter": exporter, "default_sku": sku}
     given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
@@ -171,11 +171,11 @@ def _send(
         given["exporter"] = None
     elif exporter is not None:
         units.exporter(exporter)
-    return _act(Wish(Do[do], dry_run, **given), nodes, rules=rules, given=tuple(given), **options)
+    return _act(AgentRequest(AgentAction[do], dry_run, **given), nodes, rules=rules, given=tuple(given), **options)
 
 
 def _act(
-    wish: Wish, nodes: str | None, inventory: str | None, become: bool, as_json: bool, timeout: float | None, fanout: int,
+    wish: AgentRequest, nodes: str | None, inventory: str | None, become: bool, as_json: bool, timeout: float | None, fanout: int,
     rules: str | None = None, given: tuple[str, ...] = (),
 ) -> int:
     """Does it, and tells of each node as soon as that is known; in the form of one document at the end."""
@@ -197,20 +197,20 @@ def _act(
     helped = [node for node in chosen if node.privilege is Privilege.HELPER]
     if become:
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
-    made = bundle.build(ruleset) if wish.do in (install.Do.INSTALL, install.Do.UPGRADE) else None
+    made = bundle.build(ruleset) if wish.do in (install.AgentAction.INSTALL, install.AgentAction.UPGRADE) else None
     done = []
     limits = install.bounds(len(chosen), timeout, fanout)
-    if wish.do in (install.Do.UPGRADE, install.Do.ROLLBACK):
+    if wish.do in (install.AgentAction.UPGRADE, install.AgentAction.ROLLBACK):
         doing = keeping(chosen, RemoteTransport(), wish, given, limits, ruleset, made, helped)
     else:
         doing = install.act(chosen, RemoteTransport(), wish, limits, made, helped)
     for one in doing:
         done.append(one)
-        if not as_json and wish.do is not install.Do.STATUS:
+        if not as_json and wish.do is not install.AgentAction.STATUS:
             click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.said}")
     order = {node.name: number for number, node in enumerate(chosen)}
     done.sort(key=lambda one: order[one.node])
-    if wish.do is install.Do.STATUS:
+    if wish.do is install.AgentAction.STATUS:
         from provisioning.agent import status as told
 
         return told.show([told.status(one) for one in done], as_json=as_json)

@@ -113,11 +113,12 @@ def boot(
 
     Exit: 0 all accepted, 1 some refused or not told, 2 usage.
     """
-    from provisioning.bmc.base import Target
+    from provisioning.bmc.base import BootTarget
 
     named, inventory = chosen(nodes, file)
     return _change(named, inventory, f"boot {target}{' always' if always else ''}",
-                   lambda controller: controller.set_boot(Target(target), not always), off=False, apply=apply, reason=reason, state=state,
+                   lambda controller: controller.set_boot(BootTarget(target), not always), off=False, apply=apply, reason=reason,
+                   state=state,
                    timeout=timeout, fanout=fanout)
 
 
@@ -165,11 +166,11 @@ def media(
 
 
 def _drive(controller: Controller) -> str:
-    from provisioning.bmc.base import BmcError, Wrong
+    from provisioning.bmc.base import BmcError, BmcErrorReason
 
     found = controller.media()
     name = next((one.name for one in found if {"CD", "DVD"} & set(one.kinds)), None)
     if name is None:
         known = clean(", ".join(one.name for one in found), 120) or "it has none"
-        raise BmcError(Wrong.UNSUPPORTED, f"none of its virtual drives takes a CD: {known}")
+        raise BmcError(BmcErrorReason.UNSUPPORTED, f"none of its virtual drives takes a CD: {known}")
     return name

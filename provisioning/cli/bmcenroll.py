@@ -16,7 +16,7 @@ from inventory.text import clean
 from provisioning.cli.bmccommon import SECONDS, as_json, chosen, folder, options
 
 if TYPE_CHECKING:
-    from provisioning.bmc.enroll import Subject
+    from provisioning.bmc.enroll import ControllerEnrolment
 
 
 @click.command()
@@ -75,10 +75,10 @@ def enroll(
             click.echo("Trusted on first use: only the network vouches for these certificates. Compare them when you can.")
     if any(one.outcome.refused for one in found):
         return 1
-    return 3 if any(one.outcome is steps.Outcome.UNREACHED for one in found) else 0
+    return 3 if any(one.outcome is steps.PinOutcome.UNREACHED for one in found) else 0
 
 
-def _approved(found: Sequence[Subject], sure: bool) -> bool:
+def _approved(found: Sequence[ControllerEnrolment], sure: bool) -> bool:
     """Whether what is to be pinned may be; raises UsageError where nobody is there to ask."""
     writing = [one for one in found if one.outcome.writes]
     if sure or not writing:
@@ -93,7 +93,7 @@ def _approved(found: Sequence[Subject], sure: bool) -> bool:
     return answer.strip().lower() == "yes"
 
 
-def _prints(found: Sequence[Subject]) -> list[str]:
+def _prints(found: Sequence[ControllerEnrolment]) -> list[str]:
     from provisioning.bmc import pins
 
     wide = max(len(one.node) for one in found)
@@ -101,7 +101,7 @@ def _prints(found: Sequence[Subject]) -> list[str]:
             for one in found]
 
 
-def _show(found: Sequence[Subject], *, done: bool, listed: bool) -> None:
+def _show(found: Sequence[ControllerEnrolment], *, done: bool, listed: bool) -> None:
     by_label: dict[str, list[str]] = {}
     for one in found:
         by_label.setdefault(_label(one, done), []).append(one.node)
@@ -117,10 +117,10 @@ def _show(found: Sequence[Subject], *, done: bool, listed: bool) -> None:
             click.echo(f"{one.node}: {clean(one.why)}")
 
 
-def _label(one: Subject, done: bool) -> str:
+def _label(one: ControllerEnrolment, done: bool) -> str:
     return one.outcome.value.replace("to pin", "pinned").replace("to replace", "replaced") if done else one.outcome.value
 
 
-def _document(one: Subject, done: bool) -> dict[str, Any]:
+def _document(one: ControllerEnrolment, done: bool) -> dict[str, Any]:
     return {"node": one.node, "outcome": _label(one, done), "shown": one.shown or None, "pinned": one.pinned or None,
             "why": one.why or None, "vouched": one.vouched, "written": done and one.outcome.writes}

@@ -21,15 +21,15 @@ from provisioning.lease.runlock import taken
 
 if TYPE_CHECKING:
     from inventory.model import Node
-    from provisioning.bringup.engine.choose import Chosen
-    from provisioning.bringup.engine.site import Event, Outcome
-    from provisioning.bringup.pages.standing import Standing
-    from provisioning.bringup.policy.model import Policy
+    from provisioning.bringup.engine.choose import MachineSelection
+    from provisioning.bringup.engine.site import BringupOutcome, RunEvent
+    from provisioning.bringup.pages.standing import BringupStatus
+    from provisioning.bringup.policy.model import BringupPolicy
 
-    _Told = Callable[[Event], None]
+    _Told = Callable[[RunEvent], None]
 
 
-def carried_out(site: Surroundings, found: Chosen, *, act: bool, until: str | None, fanout: int, quiet: bool) -> int:
+def carried_out(site: Surroundings, found: MachineSelection, *, act: bool, until: str | None, fanout: int, quiet: bool) -> int:
     """Brings the chosen machines up, or with no `act` only looks; gives the exit code."""
     from inventory.nodeset import fold
     from provisioning.bringup.pages.plan import refusals
@@ -49,7 +49,7 @@ def carried_out(site: Surroundings, found: Chosen, *, act: bool, until: str | No
     return code or (3 if found.refused else 0)
 
 
-def ending(policy: Policy, until: str | None) -> Policy:
+def ending(policy: BringupPolicy, until: str | None) -> BringupPolicy:
     """The policy under which no machine has a place in a step after this one, so that all end there."""
     if until is None:
         return policy
@@ -57,7 +57,7 @@ def ending(policy: Policy, until: str | None) -> Policy:
                                   for name, step in policy.steps.items()})
 
 
-def _looked(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str | None, fanout: int, quiet: bool) -> int:
+def _looked(site: Surroundings, nodes: Sequence[Node], policy: BringupPolicy, until: str | None, fanout: int, quiet: bool) -> int:
     from healthcheck.report.progress import progress
     from inventory.nodeset import fold
     from provisioning.bringup.pages import dryrun
@@ -65,7 +65,7 @@ def _looked(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: st
 
     heard = Heard({})
     with progress(len(nodes), "bringup", quiet=quiet) as shown:
-        def told(event: Event) -> None:
+        def told(event: RunEvent) -> None:
             if heard.told(event):
                 shown.done(event.node, event.stand != dryrun.UNKNOWN)
 
@@ -87,7 +87,7 @@ def _looked(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: st
     return 130 if outcome.interrupted else 4 if outcome.halted else dryrun.code(heard.firsts, [node.name for node in nodes])
 
 
-def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str | None, fanout: int, quiet: bool) -> int:
+def _acted(site: Surroundings, nodes: Sequence[Node], policy: BringupPolicy, until: str | None, fanout: int, quiet: bool) -> int:
     from inventory.nodeset import fold
     from provisioning.bringup.engine.hold import held
     from provisioning.bringup.pages.live import live
@@ -103,7 +103,7 @@ def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str
     _begun(site, nodes)
     owners = {name: step.owner for name, step in policy.steps.items()}
 
-    def look() -> Standing:
+    def look() -> BringupStatus:
         return standing_of(site.folder, names, owners)
 
     with live(look, fold, quiet=quiet) as shown:
@@ -147,12 +147,13 @@ def _begun(site: Surroundings, nodes: Sequence[Node]) -> None:
             click.echo(f"muster: {one.node}: {one.said}", err=True)
 
 
-def _prepared(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout: int, *, dry: bool) -> Callable[[_Told], Outcome]:
+def _prepared(site: Surroundings, nodes: Sequence[Node], policy: BringupPolicy, fanout: int, *, dry: bool) -> Callable[[_Told],
+                                                                                                                       BringupOutcome]:
     """The run, to be begun with who is told. What cannot be is an error now, before anything is changed."""
     from inventory.transport.remote import RemoteTransport
     from provisioning.bringup.engine.idle import idle
     from provisioning.bringup.engine.run import run
-    from provisioning.bringup.engine.site import Site, nobody_there
+    from provisioning.bringup.engine.site import RunContext, nobody_there
     from provisioning.bringup.steps.context import StepContext
     from provisioning.bringup.steps.executors import executors
 
@@ -161,4 +162,4 @@ def _prepared(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout:
     # A dry run disturbs nobody, so nobody has to be asked.
     may = nobody_there if dry else idle(site.folder, site.inventory, [node.name for node in nodes], site.path)
     made = executors(context, policy)
-    return lambda told: run(Site(site.folder, name, time.time, idle=may), nodes, made, policy, told, dry=dry)
+    return lambda told: run(RunContext(site.folder, name, time.time, idle=may), nodes, made, policy, told, dry=dry)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from healthcheck.report.nodes import Paint
     from healthcheck.store.file import Store
     from inventory.model import Inventory
-    from provisioning.bringup.pages.standing import Standing
+    from provisioning.bringup.pages.standing import BringupStatus
 
 _OWNERS = ("datacentre", "vendor", "network", "operator", "user")
 _COLOURS = {"trouble": "red", "waiting": "yellow"}
@@ -62,7 +62,7 @@ def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inv
     owners = {name: step.owner for name, step in policy.steps.items()}
     folder = state_dir(state)
 
-    def look() -> Standing:
+    def look() -> BringupStatus:
         return standing_of(folder, names, owners)
 
     with begun(folder) as store:
@@ -121,8 +121,8 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
         lists.line(one.step, one.node, progress[one.node].since, trouble_of(one), there.nodes.get(one.node) if there is not None else None,
                    progress[one.node].kept.get(SERIAL, "")) for one in troubles)
     lines = [one for one in lines if whose is None or one.owner is whose]
-    head = lists.Head(time.time(), len(progress), sum(one.stand == "done" for one in progress.values()),
-                      sum(one.stand == "trouble" for one in progress.values()), whose)
+    head = lists.PunchListSummary(time.time(), len(progress), sum(one.stand == "done" for one in progress.values()),
+                                  sum(one.stand == "trouble" for one in progress.values()), whose)
     if form == "html":
         from provisioning.bringup.pages.reporthtml import html
 
@@ -165,7 +165,7 @@ def known(store: Store, text: str | None, option: str | None) -> Collection[str]
     return there_too
 
 
-def standing_of(folder: Path, names: Collection[str] | None, owners: Mapping[str, Owner]) -> Standing:
+def standing_of(folder: Path, names: Collection[str] | None, owners: Mapping[str, Owner]) -> BringupStatus:
     """How these machines stand by the store now, or all; `owners` are those of the steps. Raises StoreError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import opened

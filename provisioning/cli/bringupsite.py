@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.store.file import Store
     from inventory.model import Inventory
-    from provisioning.bringup.engine.choose import Chosen
-    from provisioning.bringup.policy.model import BiosWish, FirmwareWish, Policy
+    from provisioning.bringup.engine.choose import MachineSelection
+    from provisioning.bringup.policy.model import BiosWish, BringupPolicy, FirmwareWish
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Surroundings:
     inventory: Inventory
     rules: tuple[Path, ...]
     ruleset: Ruleset
-    policy: Policy
+    policy: BringupPolicy
     folder: Path
     default_sku: str | None
 
@@ -56,7 +56,7 @@ def surroundings(inventory: str | None, rules: str | None, state: str | None, sk
     return Surroundings(path, there, folders, ruleset, policy, state_dir(state), sku)
 
 
-def unknown(policy: Policy, ruleset: Ruleset) -> str:
+def unknown(policy: BringupPolicy, ruleset: Ruleset) -> str:
     """What the policy names that the rules do not have, "" where there is nothing: a wish for nobody would be no wish."""
     wishes: list[BiosWish | FirmwareWish] = [*policy.bios, *policy.firmware]
     for wish in wishes:
@@ -98,7 +98,7 @@ def on_their_way(site: Surroundings) -> tuple[list[str], bool]:
     return there, bool(strange)
 
 
-def sorted_out(site: Surroundings, nodes: str | Iterable[str]) -> tuple[Chosen, Mapping[tuple[str, str], str]]:
+def sorted_out(site: Surroundings, nodes: str | Iterable[str]) -> tuple[MachineSelection, Mapping[tuple[str, str], str]]:
     """Who of these machines may be brought up, and by machine and step why somebody had it skipped; raises InventoryError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import NAME, opened

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from healthcheck.burnin.document import Burnin
     from healthcheck.ruleset.ruleset import Ruleset
     from inventory.model import Inventory
-    from provisioning.burnin.run import Asked
+    from provisioning.burnin.run import BurnInRequest
 
 _LENGTHS = ("quick", "standard", "soak")
 _STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "train", "soak")
@@ -157,7 +157,7 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     from provisioning.burnin import run as running
     from provisioning.burnin.consequences import carry_out
     from provisioning.burnin.engines import NCCL_TESTS, left_to_torch
-    from provisioning.burnin.record import Record
+    from provisioning.burnin.record import BurnInRecord
     from provisioning.lease.check import leased, lessor
 
     asked, found = _asked(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
@@ -173,7 +173,7 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     places = running.places_of(asked)
     steps = planned(places, replace(asked.work, ports=presumed(places)), asked.stages)
     folder = state_dir(state)
-    record = Record(folder, length, {**options(asked, launcher), "stages": stages, "engine": engine})
+    record = BurnInRecord(folder, length, {**options(asked, launcher), "stages": stages, "engine": engine})
     click.echo(f"muster: burn-in {record.run}: {_count(len(places), 'node')}, {_count(len(steps), 'step')}, about "
                f"{sum(step.seconds for step in steps) / 60:.0f} min if nobody is suspected", err=True)
     for line in left_to_torch(steps, asked.slurm) if engine == NCCL_TESTS else ():
@@ -290,7 +290,7 @@ def approve(file: str, by: str, into: str | None) -> None:
 def _asked(
     nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None, inventory: str | None, sku: str | None,
     rules: str | None,
-) -> tuple[Asked, Inventory | None]:
+) -> tuple[BurnInRequest, Inventory | None]:
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
     from provisioning.burnin.asked import asked

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from healthcheck.burnin.document import Burnin, Option
     from healthcheck.model.lease import Granted
     from inventory.transport.base import Transport
-    from provisioning.burnin.record import Record
-    from provisioning.burnin.run import Act, Asked
+    from provisioning.burnin.record import BurnInRecord
+    from provisioning.burnin.run import Act, BurnInRequest
 
     Under = Callable[[str], Transport] | None
     Lease = Callable[[Transport, Under], AbstractContextManager[Granted]]
 
 
-def options(asked: Asked, launcher: str) -> dict[str, Option]:
+def options(asked: BurnInRequest, launcher: str) -> dict[str, Option]:
     """What both keep in a document of what was asked for."""
     from inventory.nodeset import fold
 
@@ -29,7 +29,7 @@ def options(asked: Asked, launcher: str) -> dict[str, Option]:
             "domain_kw": asked.power.domain_kw, **{f"params.{name}": value for name, value in asked.work.params.items()}}
 
 
-def carried_out(asked: Asked, record: Record, launcher: str, lease: Lease, act: Act, *, quiet: bool) -> tuple[Burnin, int]:
+def carried_out(asked: BurnInRequest, record: BurnInRecord, launcher: str, lease: Lease, act: Act, *, quiet: bool) -> tuple[Burnin, int]:
     """The burn-in, which is kept, and the exit code of its command.
 
     `lease` is given the launcher's transport and, where that comes in only under the lease's reservation, what makes it for its name.

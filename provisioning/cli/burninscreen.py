@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from inventory.model import Node
     from inventory.transport.base import Transport
     from provisioning.actions.base import Backend
-    from provisioning.burnin.run import Asked
+    from provisioning.burnin.run import BurnInRequest
     from provisioning.burnin.screenpage import Screening
     from provisioning.cli.burninrun import Under
 
@@ -127,7 +127,7 @@ def screen(
                          "inventory)")
     hosts = head or ((there.burnin.head,) if there.burnin.head is not None else ())
 
-    def wish(chosen: Sequence[Node]) -> Asked:
+    def wish(chosen: Sequence[Node]) -> BurnInRequest:
         one = asked(chosen, there, ruleset, folders, SCREEN, None, sku, max_kw)
         return replace(one, hosts=tuple(hosts), port=port, slurm=launcher == "slurm")
 
@@ -167,7 +167,7 @@ def screen(
     return code
 
 
-def _chosen(wish: Asked, of: Sequence[Node], base: Backend, folder: Path, at_most: int | None,
+def _chosen(wish: BurnInRequest, of: Sequence[Node], base: Backend, folder: Path, at_most: int | None,
             node_hours: float | None) -> Screening:
     """Who is to be screened now; changes nothing."""
     from healthcheck.store import screened
@@ -175,7 +175,7 @@ def _chosen(wish: Asked, of: Sequence[Node], base: Backend, folder: Path, at_mos
     from healthcheck.store.file import opened
     from provisioning.actions.base import Waits
     from provisioning.burnin.candidates import candidates
-    from provisioning.burnin.screening import Budget, choose, seconds
+    from provisioning.burnin.screening import ScreeningBudget, choose, seconds
     from provisioning.burnin.screenpage import Screening
     from provisioning.lease.check import lessor
 
@@ -190,16 +190,16 @@ def _chosen(wish: Asked, of: Sequence[Node], base: Backend, folder: Path, at_mos
     waits = base.waiting([one.node for one in idle]) if idle and isinstance(base, Waits) else ""
     hours = max(0.0, (node_hours if node_hours is not None else policy.node_hours) - used)
     long = seconds((one.place for one in idle if one.place is not None), wish.work)
-    budget = Budget(at_most or policy.nodes, hours, wish.power, long, held)
+    budget = ScreeningBudget(at_most or policy.nodes, hours, wish.power, long, held)
     choice = choose(found, budget, now, policy.days, waits)
     return Screening(now, {one.node: one for one in found}, choice, budget, used, waits)
 
 
-def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher: str, *,
+def _screened(wish: BurnInRequest, one: Screening, base: Backend, folder: Path, launcher: str, *,
               quiet: bool) -> tuple[Burnin, str, int]:
     """Screens those that were chosen: what came of it, why it gave way if it did, and the exit code."""
     from healthcheck.burnin.document import SCREENING
-    from healthcheck.burnin.judgement import Outcome
+    from healthcheck.burnin.judgement import BurnInOutcome
     from healthcheck.store import screened
     from healthcheck.store.file import opened
     from inventory.nodeset import fold
@@ -207,12 +207,12 @@ def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher
     from provisioning.burnin import run as running
     from provisioning.burnin.asked import SCREEN
     from provisioning.burnin.consequences import carry_out, certain
-    from provisioning.burnin.record import Record, run_id
+    from provisioning.burnin.record import BurnInRecord, run_id
     from provisioning.lease.check import leased, lessor
     from provisioning.lease.giveway import BEAT_S, GiveWay
 
     began = time.time()
-    record = Record(folder, SCREEN, options(wish, launcher), run=f"{run_id(began)}{SCREENING}")
+    record = BurnInRecord(folder, SCREEN, options(wish, launcher), run=f"{run_id(began)}{SCREENING}")
     gives_way = GiveWay(began + one.budget.node_hours * screened.HOUR / len(one.choice.chosen))
 
     granted: list[Granted] = []
@@ -236,8 +236,8 @@ def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher
         finished = not granted[0].lease.gave_way()
         with opened(folder, make=True) as store:
             screened.write(store, burnin.run, burnin.ended, {
-                each.node: each.outcome is not Outcome.UNKNOWN for each in burnin.judgement.outcomes
-                if each.node not in withheld and (finished or each.outcome is Outcome.FAIL)})
+                each.node: each.outcome is not BurnInOutcome.UNKNOWN for each in burnin.judgement.outcomes
+                if each.node not in withheld and (finished or each.outcome is BurnInOutcome.FAIL)})
         for line in carry_out(folder, burnin, withheld, f"screening ({who()})", time.time(), given_back=False):
             click.echo(f"muster: {line}", err=True)
 

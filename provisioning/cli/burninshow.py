@@ -54,6 +54,6 @@ def _write(file: str, data: bytes, option: str) -> None:
 
 def code(burnt: Burnin) -> int:
     """The exit code of its verdict (DESIGN section 8)."""
-    from healthcheck.burnin.judgement import Outcome
+    from healthcheck.burnin.judgement import BurnInOutcome
 
-    return {Outcome.PASS: 0, Outcome.FAIL: 1, Outcome.UNKNOWN: 3}[burnt.judgement.verdict]
+    return {BurnInOutcome.PASS: 0, BurnInOutcome.FAIL: 1, BurnInOutcome.UNKNOWN: 3}[burnt.judgement.verdict]

@@ -16,7 +16,7 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from provisioning.actions.base import Backend
     from provisioning.actions.choose import Options
-    from provisioning.actions.cordon import Done
+    from provisioning.actions.cordon import CordonResult
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,7 +132,7 @@ def _words(reason: str) -> str:
     return clean(reason.strip())
 
 
-def _told(done: Iterable[Done]) -> int:
+def _told(done: Iterable[CordonResult]) -> int:
     code = 0
     for one in done:
         click.echo(f"{one.node}: {one.said}")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from healthcheck.sweep.sweep import Outcome, Plan
-    from provisioning.demo.fleet import Fleet
+    from healthcheck.sweep.sweep import SweepPlan, SweepResult
+    from provisioning.demo.fleet import DemoFleet
 
 # A machine that simulates a whole fleet is slow to log in to; fewer logins at a time keep each of them quick.
 _FANOUT = 16
@@ -43,10 +43,10 @@ def demo(nodes: int, seed: int, keep: bool) -> int:
     Exit: 0 every planted fault was found and nobody else accused, 1 otherwise, 2 something is missing, 130 interrupted.
     """
     from provisioning.demo.expected import compare
-    from provisioning.demo.fleet import Fleet
+    from provisioning.demo.fleet import DemoFleet
 
     began = time.monotonic()
-    with Fleet(nodes, seed) as fleet:
+    with DemoFleet(nodes, seed) as fleet:
         click.echo(f"{nodes} nodes on 127.0.0.1, up in {time.monotonic() - began:.1f} s; inventory: {fleet.inventory}", err=True)
         first = _sweep(fleet, "first look", only=("port-*",), hurried=True)[1]
         if first.partial:
@@ -76,7 +76,7 @@ def _many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _sweep(fleet: Fleet, what: str, *, only: tuple[str, ...] = (), hurried: bool = False) -> tuple[Plan, Outcome]:
+def _sweep(fleet: DemoFleet, what: str, *, only: tuple[str, ...] = (), hurried: bool = False) -> tuple[SweepPlan, SweepResult]:
     from dataclasses import replace
 
     from healthcheck.config import rulesfolder
@@ -89,7 +89,7 @@ def _sweep(fleet: Fleet, what: str, *, only: tuple[str, ...] = (), hurried: bool
 
     ruleset = load_ruleset(rulesfolder.folders(None))
     inventory = load_inventory(fleet.inventory, ruleset.skus)
-    plan = sweep.Plan(tuple(inventory), ruleset.select(only, ()), None, inventory.source, only)
+    plan = sweep.SweepPlan(tuple(inventory), ruleset.select(only, ()), None, inventory.source, only)
     limits = sweep.limits(None, _FANOUT)
     if hurried:
         limits = replace(limits, connect_s=_FIRST_CONNECT_S, login_s=_FIRST_LOGIN_S)
@@ -97,19 +97,19 @@ def _sweep(fleet: Fleet, what: str, *, only: tuple[str, ...] = (), hurried: bool
     return plan, sweep.live(plan, SshTransport(), limits, bar, looks=Looks(fleet.folder / "state"))
 
 
-def _show(plan: Plan, outcome: Outcome) -> None:
+def _show(plan: SweepPlan, outcome: SweepResult) -> None:
     from healthcheck.cli.check import show
 
     show(plan, outcome, "table")
 
 
-def _document(outcome: Outcome) -> dict[str, Any]:
+def _document(outcome: SweepResult) -> dict[str, Any]:
     from healthcheck.report.document import document
 
     return document(outcome.assessed.reports, started=outcome.started, finished=outcome.finished, partial=outcome.partial)
 
 
-def _wait(fleet: Fleet) -> None:
+def _wait(fleet: DemoFleet) -> None:
     # Ctrl-C may come as soon as the first word of this is to be read.
     try:
         click.echo(f"\nThe fleet stays up until Ctrl-C. To look at it yourself:\n  muster check --inventory {fleet.inventory}", err=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from inventory.importers.base import Imported
     from inventory.model import Bmc, Inventory
     from provisioning.discover.doubles import Doubled
-    from provisioning.discover.model import Delivered, Found, Lease
+    from provisioning.discover.model import Delivered, DhcpLease, FoundController
 
 
 @click.command(short_help="Find management controllers, and what is missing, extra, swapped or doubled.")
@@ -61,7 +61,7 @@ def discover(
     Exit: 0 all is as listed, 1 something is missing, extra, swapped or doubled, 2 the command or a file is wrong, 3 something could not be
     read.
     """
-    from provisioning.discover.ask import How, sweep
+    from provisioning.discover.ask import ScanSettings, sweep
     from provisioning.discover.ranges import addresses
 
     if not ranges and not leases:
@@ -77,7 +77,7 @@ def discover(
     leased = tuple(lease for path in leases for lease in _leases(path))
     rows = _rows(delivery, pairs) if delivery is not None else ()
     inventory, account, folder = _inventory(ctx, file, state, login)
-    found = tuple(sweep(asked, rate, How(port, ipmi_port), _progress(len(asked))))
+    found = tuple(sweep(asked, rate, ScanSettings(port, ipmi_port), _progress(len(asked))))
     from provisioning.discover import compare, page
 
     found = _with_leases(found, leased)
@@ -108,7 +108,7 @@ _NEEDS = {"--login": "--range", "--trust-certificates": "--login", "--names": "-
           "--delivery": "--range"}
 
 
-def _leases(path: str) -> tuple[Lease, ...]:
+def _leases(path: str) -> tuple[DhcpLease, ...]:
     from inventory.importers.base import decode, read
     from provisioning.discover import leases
 
@@ -146,7 +146,7 @@ def _inventory(ctx: click.Context, file: str | None, state: str | None, login: b
     return inventory, default_account(given.text, str(place)) if login else None, folder
 
 
-def _with_leases(found: tuple[Found, ...], leases: tuple[Lease, ...]) -> tuple[Found, ...]:
+def _with_leases(found: tuple[FoundController, ...], leases: tuple[DhcpLease, ...]) -> tuple[FoundController, ...]:
     """Each with the MAC address under which a lease is held for its address."""
     from dataclasses import replace
 
@@ -156,7 +156,7 @@ def _with_leases(found: tuple[Found, ...], leases: tuple[Lease, ...]) -> tuple[F
     return tuple(replace(one, macs=macs((*one.macs, held[one.address]))) if one.address in held else one for one in found)
 
 
-def _doubled(found: tuple[Found, ...], names: dict[str, str], leases: tuple[Lease, ...], inventory: Inventory | None,
+def _doubled(found: tuple[FoundController, ...], names: dict[str, str], leases: tuple[DhcpLease, ...], inventory: Inventory | None,
              folder: Path) -> tuple[Doubled, ...]:
     from healthcheck.store.file import NAME, opened
     from healthcheck.store.hardware import newest_hardware

@@ -29,7 +29,7 @@ def kubernetes(user: str | None, group: str | None, service_account: str | None,
     muster privilege kubernetes | less
     muster privilege kubernetes --tolerations
     """
-    from provisioning.actions.kuberights import TOLERATIONS, Subject, manifest
+    from provisioning.actions.kuberights import TOLERATIONS, RbacSubject, manifest
 
     named = [(kind, name) for kind, name in (("User", user), ("Group", group), ("ServiceAccount", service_account)) if name is not None]
     if len(named) > 1:
@@ -41,10 +41,10 @@ def kubernetes(user: str | None, group: str | None, service_account: str | None,
     if kind != "ServiceAccount":
         if not name or not name.isprintable() or len(name) > 253:
             raise UsageError(f"--{kind.lower()} is {short(name)}, expected a name as the API server knows it")
-        subject = Subject(kind, name)
+        subject = RbacSubject(kind, name)
     else:
         namespace, _, account = name.partition("/")
         if not _LABEL.fullmatch(namespace) or not _ACCOUNT.fullmatch(account):
             raise UsageError(f"--service-account is {short(name)}, expected NAMESPACE/NAME, such as muster/muster")
-        subject = Subject(kind, account, namespace)
+        subject = RbacSubject(kind, account, namespace)
     click.echo(manifest(subject, condition=condition), nl=False)

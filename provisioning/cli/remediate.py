@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.store.file import Store
-    from healthcheck.triage.policy import Policy
-    from healthcheck.triage.remediation import Step
+    from healthcheck.triage.policy import TriagePolicy
+    from healthcheck.triage.remediation import RemediationStep
     from inventory.model import Inventory
     from provisioning.actions.base import Backend
-    from provisioning.remediate.choose import Left, Work
+    from provisioning.remediate.choose import Left, PlannedStep
 
 _LOCK = "remediate.lock"
 _STEPS = ("restart-fabric-manager", "restart-persistenced", "restart-docker", "restart-containerd", "load-nvidia", "load-nvidia-uvm",
@@ -61,19 +61,19 @@ def remediate(
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.file import opened
     from healthcheck.triage.policyload import load_policy
-    from healthcheck.triage.remediation import Step
+    from healthcheck.triage.remediation import RemediationStep
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from inventory.model import Privilege
     from inventory.select import select
     from inventory.transport.remote import RemoteTransport
     from provisioning.actions.choose import Options, backend
-    from provisioning.actions.cordon import Done
+    from provisioning.actions.cordon import CordonResult
     from provisioning.lease.check import lessor
     from provisioning.lease.runlock import alone
-    from provisioning.remediate.carry import Means, carry
+    from provisioning.remediate.carry import RemediationContext, carry
     from provisioning.remediate.settle import settle
-    from provisioning.remediate.verify import Site
+    from provisioning.remediate.verify import VerifyContext
 
     found = folders(rules)
     ruleset = load_ruleset(found)
@@ -83,7 +83,7 @@ def remediate(
         raise UsageError("no inventory was found, and without one nobody knows which nodes are in service: see muster inventory --help")
     there = load_inventory(path, ruleset.skus, ruleset.profiles)
     names = {node.name for node in select(there, nodes)}
-    only = Step(step) if step is not None else None
+    only = RemediationStep(step) if step is not None else None
     through = backend(there, Options(hostfile, golden))
     folder = state_dir(state)
     if not act:
@@ -94,19 +94,19 @@ def remediate(
     whole = {node.name: replace(node, privilege=Privilege.BECOME) if become else node for node in there}
     name = f"remediate ({who()})"
 
-    def told(one: Done) -> None:
+    def told(one: CordonResult) -> None:
         click.echo(f"{one.node}: {one.said}")
 
     with opened(folder) as store, alone(folder, _LOCK, "remediate"):
-        site = Site(ruleset, RemoteTransport(), folder, policy.remediation.at_once)
-        means = Means(store, through, lessor(lease, through, name), site, policy.remediation, name, time.time, whole, told)
+        site = VerifyContext(ruleset, RemoteTransport(), folder, policy.remediation.at_once)
+        means = RemediationContext(store, through, lessor(lease, through, name), site, policy.remediation, name, time.time, whole, told)
         done = settle(means)
         works, lefts = _chosen(store, there, through, policy, ruleset, names, only)
         if any(one.held for one in done):
             works = []
             click.echo("muster: nothing more is begun: a step that was cut short has ended so", err=True)
         for left in lefts:
-            told(Done(left.node, f"left: {left.why}", held=False))
+            told(CordonResult(left.node, f"left: {left.why}", held=False))
         done += carry(means, works)
         if not done and not lefts:
             click.echo("nothing to do")
@@ -114,8 +114,9 @@ def remediate(
 
 
 def _chosen(
-    store: Store, there: Inventory, through: Backend, policy: Policy, ruleset: Ruleset, names: Collection[str], only: Step | None,
-) -> tuple[list[Work], list[Left]]:
+    store: Store, there: Inventory, through: Backend, policy: TriagePolicy, ruleset: Ruleset, names: Collection[str],
+    only: RemediationStep | None,
+) -> tuple[list[PlannedStep], list[Left]]:
     """What is to be done, from what the store and the back end know now."""
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
@@ -134,7 +135,7 @@ def _chosen(
     return choose(fleet, make(fleet, policy).verdicts, policy, names, tries(store, policy.remediation, now), naming, only)
 
 
-def _plan(works: list[Work], lefts: list[Left], store: Store, policy: Policy) -> None:
+def _plan(works: list[PlannedStep], lefts: list[Left], store: Store, policy: TriagePolicy) -> None:
     from provisioning.remediate.record import unended
     from provisioning.remediate.steps import SPECS
 

@@ -78,7 +78,7 @@ def open_(
     from inventory.cli.lifecycle import _date
     from inventory.locate import state_dir
     from inventory.model import Lifecycle, LifecycleState
-    from provisioning.cli.rmafile import File
+    from provisioning.cli.rmafile import InventoryEdit
     from provisioning.remediate import rma as doing
     from provisioning.remediate.rmaticket import bundle, text_of
 
@@ -86,7 +86,7 @@ def open_(
         raise UsageError("--slot, --gpu and --chassis exclude each other: each part goes by itself")
     why, kept = _line(reason, "--reason"), _path(evidence)
     words = [_line(text, name) if text else "" for text, name in ((slot, "--slot"), (serial, "--serial"), (reference, "--reference"))]
-    file = File.of(ctx, inventory)
+    file = InventoryEdit.of(ctx, inventory)
     one = file.node(node)
     now = one.lifecycle
     day = _date(until or (_UNTIL if now.state is not LifecycleState.RMA else None), dt.date.today())
@@ -148,10 +148,10 @@ def return_(
     muster rma return 3 --same --yes
     """
     from healthcheck.store.file import opened
-    from healthcheck.store.rmas import State, outcome, rmas, unfinished
+    from healthcheck.store.rmas import RmaState, outcome, rmas, unfinished
     from inventory.locate import state_dir
     from inventory.model import Lifecycle, LifecycleState
-    from provisioning.cli.rmafile import File
+    from provisioning.cli.rmafile import InventoryEdit
     from provisioning.remediate import rma as doing
 
     new = _line(serial, "--serial") if serial else ""
@@ -159,12 +159,12 @@ def return_(
         found, left = rmas(store), unfinished(store)
         one = doing.chosen(found, left, which)
         _say_left(store, but=one.id)
-        if one.state is State.RETURNED and one.id not in left:
+        if one.state is RmaState.RETURNED and one.id not in left:
             click.echo(f"RMA {one.id} is returned already ({one.outcome}, {_when(one.returned)}): {one.part} of {one.node}")
             return
         doing.may_return(one, same=same, new=new)
-        file = File.of(ctx, inventory)
-        away = [each.id for each in found if each.node == one.node and each.id != one.id and each.state is not State.RETURNED]
+        file = InventoryEdit.of(ctx, inventory)
+        away = [each.id for each in found if each.node == one.node and each.id != one.id and each.state is not RmaState.RETURNED]
         said = one.outcome if one.outcome is not None else outcome(same=same, new=new)
 
         def deed(write: Callable[[], str]) -> None:
@@ -189,21 +189,21 @@ def return_(
 def list_(every: bool, form: str, state: str | None) -> None:
     """List what is away, and of what is back whatever is not as it was said to be."""
     from healthcheck.store.file import opened
-    from healthcheck.store.rmas import State, alarms, rmas
+    from healthcheck.store.rmas import RmaState, alarms, rmas
     from inventory.locate import state_dir
     from inventory.text import clean
 
     with opened(state_dir(state)) as store:
         found = rmas(store)
         wrong = alarms(store, found)
-        shown = [one for one in found if every or one.state is not State.RETURNED or one.id in wrong]
+        shown = [one for one in found if every or one.state is not RmaState.RETURNED or one.id in wrong]
         _say_left(store)
     if form == "json":
         click.echo(json.dumps({"schema": "muster.rmas/1", "rmas": [
             {**vars(one), "state": one.state.value, "alarm": wrong.get(one.id, "")} for one in shown]}, indent=1))
         return
     for one in shown:
-        since = {State.OPEN: one.opened, State.SHIPPED: one.shipped, State.RETURNED: one.returned}[one.state]
+        since = {RmaState.OPEN: one.opened, RmaState.SHIPPED: one.shipped, RmaState.RETURNED: one.returned}[one.state]
         words = (one.part, one.reference, one.why)
         said = "  ".join(clean(text, 200) for text in words if text)
         click.echo(f"{one.id}  {one.node}  {one.state.value} since {_when(since)}  {said}")
@@ -215,9 +215,9 @@ def list_(every: bool, form: str, state: str | None) -> None:
 
 def _holds(store: Store, node: str, held_by: str | None) -> str:
     """What keeps jobs away from the node, in words; raises UsageError where nothing is known to."""
-    from healthcheck.store.cordons import State, open_cordons
+    from healthcheck.store.cordons import CordonState, open_cordons
 
-    ours = [one for one in open_cordons(store, [node]) if one.state is State.HELD]
+    ours = [one for one in open_cordons(store, [node]) if one.state is CordonState.HELD]
     if ours:
         return f"{ours[0].mark} ({ours[0].backend}) keeps jobs away"
     if held_by is not None:

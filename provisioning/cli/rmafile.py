@@ -18,7 +18,7 @@ from inventory.select import select
 
 
 @dataclass(frozen=True)
-class File:
+class InventoryEdit:
     """The inventory file that is to be changed, as it was read."""
 
     given: InventoryFile
@@ -26,7 +26,7 @@ class File:
     skus: Collection[str] | None
 
     @classmethod
-    def of(cls, ctx: click.Context, option: str | None) -> File:
+    def of(cls, ctx: click.Context, option: str | None) -> InventoryEdit:
         """Reads it; raises InventoryError, or UsageError where there is none."""
         given, skus = InventoryFile.read(_found(option)), _known_skus(ctx)
         return cls(given, parse_with_origins(given.text, str(given.path), skus), skus)

@@ -16,13 +16,13 @@ from inventory.errors import UsageError
 if TYPE_CHECKING:
     from healthcheck.model.problem import Problem
     from healthcheck.store.file import Store
-    from healthcheck.triage.past import Fleet
-    from healthcheck.triage.plan import Plan
-    from healthcheck.triage.policy import Policy
+    from healthcheck.triage.past import FleetHistory
+    from healthcheck.triage.plan import TriagePlan
+    from healthcheck.triage.policy import TriagePolicy
     from inventory.model import Inventory
     from provisioning.actions.base import Backend
-    from provisioning.actions.cordon import Done
-    from provisioning.triage.apply import View
+    from provisioning.actions.cordon import CordonResult
+    from provisioning.triage.apply import BackendView
 
 
 @click.command()
@@ -144,7 +144,7 @@ def triage(
             click.echo(line, err=form == "json")
         if close_breaker:
             _close(store, name, str(reason).strip())
-        done: list[Done] = []
+        done: list[CordonResult] = []
         try:
             for one in [*doing.settle(store, through, name, time.time), *mend(store, through, name, time.time)]:
                 click.echo(f"{one.node}: {one.said}", err=form == "json")
@@ -170,7 +170,7 @@ def triage(
     return _code(plan, done)
 
 
-def _policy(rules: str | None, file: str | None) -> Policy:
+def _policy(rules: str | None, file: str | None) -> TriagePolicy:
     from healthcheck.config.rulesfolder import folders
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.triage.policyload import load_policy
@@ -180,8 +180,8 @@ def _policy(rules: str | None, file: str | None) -> Policy:
 
 
 def _fleet(
-    store: Store, there: Inventory, policy: Policy, through: Backend | None, *, keep: bool = False,
-) -> tuple[Fleet, int, View | None]:
+    store: Store, there: Inventory, policy: TriagePolicy, through: Backend | None, *, keep: bool = False,
+) -> tuple[FleetHistory, int, BackendView | None]:
     """What is known now, how many problems are silenced, and what the back end shows; with `keep`, for `muster nodes` too."""
     from healthcheck.store import strays
     from healthcheck.store.silences import active
@@ -205,7 +205,7 @@ def _fleet(
     return fleet, sum(past.silenced for past in fleet.nodes), seen
 
 
-def _beside(seen: View | None, through: Backend | None) -> None:
+def _beside(seen: BackendView | None, through: Backend | None) -> None:
     """What stands on nodes that no cordon of this store accounts for, and what the controller has lost: a line each, with its nodes."""
     from healthcheck.report.strays import lines
     from inventory.nodeset import fold
@@ -219,7 +219,8 @@ def _beside(seen: View | None, through: Backend | None) -> None:
         click.echo(f"note: {through.name} lost our cordon on {nodes}, as {why}: muster triage --apply makes it again", err=True)
 
 
-def _print(store: Store, fleet: Fleet, policy: Policy, form: str, silenced: int, trouble: str, at_most: int | None) -> Plan:
+def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, silenced: int, trouble: str,
+           at_most: int | None) -> TriagePlan:
     from healthcheck.report import plan as report
     from healthcheck.triage.plan import make
     from inventory.nodeset import fold
@@ -248,7 +249,7 @@ def _close(store: Store, name: str, reason: str) -> None:
     click.echo("the breaker is closed" if was else "the breaker was not open", err=True)
 
 
-def _code(plan: Plan, done: list[Done]) -> int:
+def _code(plan: TriagePlan, done: list[CordonResult]) -> int:
     from healthcheck.model.faultkind import Isolation
     from healthcheck.triage.ours import OURS
     from healthcheck.triage.suspect import suspected

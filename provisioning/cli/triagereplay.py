@@ -11,11 +11,11 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from healthcheck.triage.policy import Policy
+    from healthcheck.triage.policy import TriagePolicy
     from inventory.model import Inventory
 
 
-def told(there: Inventory, policy: Policy, folder: Path, since: float, close_after: float | None, form: str) -> None:
+def told(there: Inventory, policy: TriagePolicy, folder: Path, since: float, close_after: float | None, form: str) -> None:
     """Prints it for the nodes of the inventory, over so many seconds."""
     from healthcheck.replay.compare import compare
     from healthcheck.replay.rebuild import window

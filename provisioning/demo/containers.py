@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 
 INFO = "/.muster/docker-info.json"
 PS = "/.muster/docker-ps.json"
@@ -26,7 +26,7 @@ esac
 _LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
-def install(machine: Machine, info: dict[str, object], gpus: int, driver: str) -> None:
+def install(machine: DemoMachine, info: dict[str, object], gpus: int, driver: str) -> None:
     """Gives the node a Docker daemon that says this of itself, an exporter that runs in it, two images, CDI, pyxis and enroot."""
     machine.tools["docker"] = _DOCKER
     machine.files[INFO] = _line(info)

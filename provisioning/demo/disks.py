@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 
 # `smartctl -j -a /dev/nvme3`; a fault replaces the file.
 _SMARTCTL = """\
@@ -15,7 +15,7 @@ exec cat "$MUSTER_ROOT/.muster/smart-${device#/dev/}.json"
 """
 
 
-def install(machine: Machine, drives: Sequence[str], data: Sequence[str], folder: Callable[[str], str], rng: random.Random) -> None:
+def install(machine: DemoMachine, drives: Sequence[str], data: Sequence[str], folder: Callable[[str], str], rng: random.Random) -> None:
     """Gives the node NVMe drives at these PCI addresses, those of `data` as one striped array; `folder` says where sysfs has a device."""
     for index, address in enumerate(drives):
         at = f"{folder(address)}/nvme/nvme{index}"

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Said:
+class ExpectedResult:
     """One result that must be there: the rule, its status, and a text in the subject, the observation or the reason."""
 
     rule: str
@@ -24,7 +24,7 @@ class Expectation:
     """
 
     state: str
-    said: tuple[Said, ...] = ()
+    said: tuple[ExpectedResult, ...] = ()
     stage: str | None = None
     later: bool = False
 
@@ -33,11 +33,11 @@ def _unreached(stage: str) -> Expectation:
     return Expectation("unknown", stage=stage)
 
 
-def _critical(*said: Said) -> Expectation:
+def _critical(*said: ExpectedResult) -> Expectation:
     return Expectation("unhealthy", said)
 
 
-def _warning(*said: Said, later: bool = False) -> Expectation:
+def _warning(*said: ExpectedResult, later: bool = False) -> Expectation:
     return Expectation("degraded", said, later=later)
 
 
@@ -48,26 +48,27 @@ EXPECTED: Mapping[str, Expectation] = {
     "host-key-unknown": _unreached("host key"),
     "login-hangs": _unreached("login"),
     "python-missing": _unreached("python"),
-    "ecc-uncorrectable": _critical(Said("gpu-ecc-uncorrected", "GPU ")),
-    "gpu-lost": _critical(Said("gpu-answers", "lost"), Said("gpu-ecc-uncorrected", "lost", "unknown")),
-    "gpu-missing": _critical(Said("gpu-count", "PCI"), Said("gpu-count", "7")),
-    "port-down": _critical(Said("port-state", "DOWN")),
-    "port-slow": _critical(Said("port-rate", "200 Gb/s")),
+    "ecc-uncorrectable": _critical(ExpectedResult("gpu-ecc-uncorrected", "GPU ")),
+    "gpu-lost": _critical(ExpectedResult("gpu-answers", "lost"), ExpectedResult("gpu-ecc-uncorrected", "lost", "unknown")),
+    "gpu-missing": _critical(ExpectedResult("gpu-count", "PCI"), ExpectedResult("gpu-count", "7")),
+    "port-down": _critical(ExpectedResult("port-state", "DOWN")),
+    "port-slow": _critical(ExpectedResult("port-rate", "200 Gb/s")),
     "link-flapping": _warning(
-        Said("port-link-downed", "mlx5_4"), Said("port-link-downed", "3"), Said("port-flapping", "mlx5_4"), later=True),
-    "disk-full": _critical(Said("filesystem-space", "/: 100.0% used")),
-    "inodes-full": _warning(Said("filesystem-inodes", "/raid: 99")),
-    "read-only": _critical(Said("filesystem-read-only", "/: read-only")),
-    "xid": _critical(Said("kernel-xid", "Xid 79")),
-    "hardware-error": _critical(Said("kernel-hardware-error", "Hardware Error")),
-    "kernel-drift": _warning(Said("fleet-kernel", "6.5.0-1014-nvidia")),
-    "driver-drift": _warning(Said("fleet-driver", "550.54.15"), Said("fleet-gsp", "550.54.15")),
-    "clock-unsynchronised": _warning(Said("host-clock-synchronised", "not synchronised")),
-    "swap-on": _warning(Said("host-swap", "8.0 GiB")),
-    "memory-missing": _critical(Said("host-memory", "memory")),
-    "docker-down": _critical(Said("docker-answers", "Cannot connect to the Docker daemon")),
-    "docker-hangs": Expectation("unknown", (Said("docker-answers", "docker", "unknown"),)),
-    "hostile-bytes": _critical(Said("kernel-xid", "Xid 48"), Said("docker-answers", "owned")),
+        ExpectedResult("port-link-downed", "mlx5_4"), ExpectedResult("port-link-downed", "3"), ExpectedResult("port-flapping", "mlx5_4"),
+        later=True),
+    "disk-full": _critical(ExpectedResult("filesystem-space", "/: 100.0% used")),
+    "inodes-full": _warning(ExpectedResult("filesystem-inodes", "/raid: 99")),
+    "read-only": _critical(ExpectedResult("filesystem-read-only", "/: read-only")),
+    "xid": _critical(ExpectedResult("kernel-xid", "Xid 79")),
+    "hardware-error": _critical(ExpectedResult("kernel-hardware-error", "Hardware Error")),
+    "kernel-drift": _warning(ExpectedResult("fleet-kernel", "6.5.0-1014-nvidia")),
+    "driver-drift": _warning(ExpectedResult("fleet-driver", "550.54.15"), ExpectedResult("fleet-gsp", "550.54.15")),
+    "clock-unsynchronised": _warning(ExpectedResult("host-clock-synchronised", "not synchronised")),
+    "swap-on": _warning(ExpectedResult("host-swap", "8.0 GiB")),
+    "memory-missing": _critical(ExpectedResult("host-memory", "memory")),
+    "docker-down": _critical(ExpectedResult("docker-answers", "Cannot connect to the Docker daemon")),
+    "docker-hangs": Expectation("unknown", (ExpectedResult("docker-answers", "docker", "unknown"),)),
+    "hostile-bytes": _critical(ExpectedResult("kernel-xid", "Xid 48"), ExpectedResult("docker-answers", "owned")),
 }
 HEALTHY = Expectation("healthy")
 
@@ -117,7 +118,7 @@ def _compare_node(node: Mapping[str, Any], expectation: Expectation) -> list[str
     return wrong
 
 
-def _matches(result: Mapping[str, Any], said: Said) -> bool:
+def _matches(result: Mapping[str, Any], said: ExpectedResult) -> bool:
     return result["rule"] == said.rule and result["status"] == said.status and said.about in _told(result)
 
 

@@ -1,6 +1,6 @@
 """Plants faults: each breaks one simulated node in one way. What a sweep must say of them is in another file, on purpose.
 
-A fault is a function that changes a healthy `Machine` before it is written; its name with dashes is the fault's name, its
+A fault is a function that changes a healthy `DemoMachine` before it is written; its name with dashes is the fault's name, its
 docstring what is wrong with the node. `rng` picks the GPU, port or text where the fault does not name one.
 """
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from provisioning.demo.containers import CDI, cdi
 from provisioning.demo.h100 import DIMM_KB, GPUS, HCAS, MEMORY_KB, hca_folder, meminfo, remove_pci
-from provisioning.demo.machine import Access, HostKey, Machine
+from provisioning.demo.machine import Access, DemoMachine, HostKey
 
-Fault = Callable[[Machine, random.Random], None]
+Fault = Callable[[DemoMachine, random.Random], None]
 FAULTS: dict[str, Fault] = {}
 
 # A fault that shows only beside others of its kind needs so many nodes to stand out from.
@@ -43,7 +43,7 @@ def plan(nodes: Sequence[str], seed: int) -> dict[str, tuple[str, ...]]:
     return {node: (sick[node],) if node in sick else () for node in nodes}
 
 
-def plant(machine: Machine, faults: Sequence[str], rng: random.Random) -> None:
+def plant(machine: DemoMachine, faults: Sequence[str], rng: random.Random) -> None:
     """Breaks the machine in each of these ways; raises KeyError for a name that is no fault."""
     for name in faults:
         FAULTS[name](machine, rng)
@@ -60,37 +60,37 @@ def advance(tree: Path, faults: Sequence[str]) -> None:
 
 
 @_fault
-def refused(machine: Machine, rng: random.Random) -> None:
+def refused(machine: DemoMachine, rng: random.Random) -> None:
     """Nothing listens on the node's SSH port."""
     machine.access = Access.REFUSED
 
 
 @_fault
-def silent(machine: Machine, rng: random.Random) -> None:
+def silent(machine: DemoMachine, rng: random.Random) -> None:
     """The connection is accepted, but nobody ever says a word, as when sshd is out of memory or stopped."""
     machine.access = Access.SILENT
 
 
 @_fault
-def host_key_changed(machine: Machine, rng: random.Random) -> None:
+def host_key_changed(machine: DemoMachine, rng: random.Random) -> None:
     """The node has another host key than known_hosts says: reinstalled, or somebody else's machine."""
     machine.host_key = HostKey.CHANGED
 
 
 @_fault
-def host_key_unknown(machine: Machine, rng: random.Random) -> None:
+def host_key_unknown(machine: DemoMachine, rng: random.Random) -> None:
     """known_hosts has no key of the node."""
     machine.host_key = HostKey.UNKNOWN
 
 
 @_fault
-def login_hangs(machine: Machine, rng: random.Random) -> None:
+def login_hangs(machine: DemoMachine, rng: random.Random) -> None:
     """Logging in works, then the shell hangs, as with a home directory on a dead file server."""
     machine.login = "exec sleep 86400"
 
 
 @_fault
-def python_missing(machine: Machine, rng: random.Random) -> None:
+def python_missing(machine: DemoMachine, rng: random.Random) -> None:
     """There is no Python on the node."""
     machine.programs.discard("python3")
 
@@ -99,20 +99,20 @@ def python_missing(machine: Machine, rng: random.Random) -> None:
 
 
 @_fault
-def ecc_uncorrectable(machine: Machine, rng: random.Random) -> None:
+def ecc_uncorrectable(machine: DemoMachine, rng: random.Random) -> None:
     """One GPU has met uncorrectable memory errors since the driver was loaded."""
     gpu = rng.randrange(len(GPUS))
     machine.scenario[f"gpu.{gpu}.ecc.volatile.uncorrected"] = str(rng.randrange(1, 40))
 
 
 @_fault
-def gpu_lost(machine: Machine, rng: random.Random) -> None:
+def gpu_lost(machine: DemoMachine, rng: random.Random) -> None:
     """One GPU is lost: the driver lists it still, and every call on it returns NVML_ERROR_GPU_IS_LOST."""
     machine.scenario[f"gpu.{rng.randrange(len(GPUS))}.error"] = "15"
 
 
 @_fault
-def gpu_missing(machine: Machine, rng: random.Random) -> None:
+def gpu_missing(machine: DemoMachine, rng: random.Random) -> None:
     """One GPU did not enumerate at boot: seven on the PCI bus, seven in the driver."""
     gone = rng.randrange(len(GPUS))
     remove_pci(machine, GPUS[gone])
@@ -128,7 +128,7 @@ def gpu_missing(machine: Machine, rng: random.Random) -> None:
 
 
 @_fault
-def port_down(machine: Machine, rng: random.Random) -> None:
+def port_down(machine: DemoMachine, rng: random.Random) -> None:
     """One InfiniBand port has no link: the cable is out, or the other end is off."""
     at = f"{hca_folder(rng.randrange(len(HCAS)))}/ports/1"
     machine.files[f"{at}/state"] = "1: DOWN\n"
@@ -137,13 +137,13 @@ def port_down(machine: Machine, rng: random.Random) -> None:
 
 
 @_fault
-def port_slow(machine: Machine, rng: random.Random) -> None:
+def port_slow(machine: DemoMachine, rng: random.Random) -> None:
     """One InfiniBand port came up at HDR instead of NDR, half its rate."""
     machine.files[f"{hca_folder(rng.randrange(len(HCAS)))}/ports/1/rate"] = "200 Gb/sec (4X HDR)\n"
 
 
 @_fault
-def link_flapping(machine: Machine, rng: random.Random) -> None:
+def link_flapping(machine: DemoMachine, rng: random.Random) -> None:
     """One port loses its link three times between two looks and is up at both. Nothing is to be seen before `advance`."""
 
 
@@ -151,19 +151,19 @@ def link_flapping(machine: Machine, rng: random.Random) -> None:
 
 
 @_fault
-def disk_full(machine: Machine, rng: random.Random) -> None:
+def disk_full(machine: DemoMachine, rng: random.Random) -> None:
     """The root file system is full but for a few blocks."""
     machine.remount(machine.mount("/").used(space=0.997))
 
 
 @_fault
-def inodes_full(machine: Machine, rng: random.Random) -> None:
+def inodes_full(machine: DemoMachine, rng: random.Random) -> None:
     """/raid has space left, but hardly an inode: millions of small files."""
     machine.remount(machine.mount("/raid").used(inodes=0.996))
 
 
 @_fault
-def read_only(machine: Machine, rng: random.Random) -> None:
+def read_only(machine: DemoMachine, rng: random.Random) -> None:
     """The kernel has made the root file system read-only (errors=remount-ro)."""
     machine.remount(machine.mount("/").read_only())
 
@@ -172,7 +172,7 @@ def read_only(machine: Machine, rng: random.Random) -> None:
 
 
 @_fault
-def xid(machine: Machine, rng: random.Random) -> None:
+def xid(machine: DemoMachine, rng: random.Random) -> None:
     """The driver reported Xid 79, a GPU that fell off the bus, some time after boot."""
     gpu = rng.choice(GPUS)[:-2]
     machine.say(f"NVRM: Xid (PCI:{gpu}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", 4)
@@ -180,7 +180,7 @@ def xid(machine: Machine, rng: random.Random) -> None:
 
 
 @_fault
-def hardware_error(machine: Machine, rng: random.Random) -> None:
+def hardware_error(machine: DemoMachine, rng: random.Random) -> None:
     """The kernel logged a fatal machine check of a processor's memory controller."""
     machine.say("Disabling lock debugging due to kernel taint", 4)
     for line in (
@@ -195,13 +195,13 @@ def hardware_error(machine: Machine, rng: random.Random) -> None:
 
 
 @_fault
-def kernel_drift(machine: Machine, rng: random.Random) -> None:
+def kernel_drift(machine: DemoMachine, rng: random.Random) -> None:
     """The node runs another kernel than the rest of the fleet."""
     machine.files["/proc/sys/kernel/osrelease"] = "6.5.0-1014-nvidia\n"
 
 
 @_fault
-def driver_drift(machine: Machine, rng: random.Random) -> None:
+def driver_drift(machine: DemoMachine, rng: random.Random) -> None:
     """The node has loaded another NVIDIA driver than the rest of the fleet."""
     machine.files["/sys/module/nvidia/version"] = "550.54.15\n"
     machine.scenario |= {"driver.version": "550.54.15", "nvml.version": "12.550.54.15", "cuda.version": "12040"}
@@ -209,13 +209,13 @@ def driver_drift(machine: Machine, rng: random.Random) -> None:
 
 
 @_fault
-def clock_unsynchronised(machine: Machine, rng: random.Random) -> None:
+def clock_unsynchronised(machine: DemoMachine, rng: random.Random) -> None:
     """No time service disciplines the clock: adjtimex(2) returns TIME_ERROR, and the status has STA_UNSYNC."""
     machine.clock |= {"state": 5, "status": 0x40, "offset": 0, "maxerror": 16_000_000, "esterror": 16_000_000}
 
 
 @_fault
-def swap_on(machine: Machine, rng: random.Random) -> None:
+def swap_on(machine: DemoMachine, rng: random.Random) -> None:
     """An 8 GiB swap file is in use."""
     heading = machine.files["/proc/swaps"]
     machine.files["/proc/swaps"] = f"{heading}/swap.img                               file\t\t8388604\t\t0\t\t-2\n"
@@ -226,7 +226,7 @@ def swap_on(machine: Machine, rng: random.Random) -> None:
 
 
 @_fault
-def memory_missing(machine: Machine, rng: random.Random) -> None:
+def memory_missing(machine: DemoMachine, rng: random.Random) -> None:
     """One of 32 DIMMs of 64 GiB is gone."""
     machine.files["/proc/meminfo"] = meminfo(MEMORY_KB - DIMM_KB, rng)
 
@@ -238,19 +238,19 @@ _CANNOT_CONNECT = "Cannot connect to the Docker daemon at unix:///var/run/docker
 
 
 @_fault
-def docker_down(machine: Machine, rng: random.Random) -> None:
+def docker_down(machine: DemoMachine, rng: random.Random) -> None:
     """The Docker daemon does not run: the client says so and ends with status 1."""
     machine.tools["docker"] = f"echo '{_CANNOT_CONNECT}' >&2\nexit 1\n"
 
 
 @_fault
-def docker_hangs(machine: Machine, rng: random.Random) -> None:
+def docker_hangs(machine: DemoMachine, rng: random.Random) -> None:
     """The Docker daemon takes the request and never answers; the client ignores a polite signal and has a child."""
     machine.tools["docker"] = "trap '' TERM HUP INT\nwhile :; do sleep 3600; done\n"
 
 
 @_fault
-def hostile_bytes(machine: Machine, rng: random.Random) -> None:
+def hostile_bytes(machine: DemoMachine, rng: random.Random) -> None:
     """What the node prints attacks whoever shows it: escape codes, terminal titles, rich markup, NUL, bytes that are not UTF-8,
     bidirectional overrides, and lines that imitate our own framing, from the login shell, the kernel log and Docker's client."""
     attack = (

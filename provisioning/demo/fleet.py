@@ -20,7 +20,7 @@ from inventory.errors import MusterError
 from provisioning.demo import faults, h100
 from provisioning.demo.build import Libraries, build
 from provisioning.demo.keys import KeyPair
-from provisioning.demo.machine import Access, HostKey, Machine, login_script, write
+from provisioning.demo.machine import Access, DemoMachine, HostKey, login_script, write
 
 ADDRESS = "127.0.0.1"
 SKU = "dgx-h100"
@@ -41,7 +41,7 @@ class DemoNode:
     port: int
 
 
-class Fleet:
+class DemoFleet:
     """`with Fleet(nodes=32, seed=1) as fleet:` holds running nodes gpu001 and on; afterwards they and their files are gone.
 
     `folder` holds everything, `inventory` is the muster.yaml to sweep them by, `planted` says which faults each node has. All
@@ -65,7 +65,7 @@ class Fleet:
         self._base = base
         self._keeper: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> DemoFleet:
         sshd, libraries = find_sshd(), build()
         command = [sys.executable, "-I", "-S", str(_KEEPER), "muster-demo-", *([] if self._base is None else [str(self._base)])]
         # A session of its own: Ctrl-C at the terminal must reach only this process, which then says when to end.
@@ -133,7 +133,7 @@ class Fleet:
         self.inventory = self.folder / "muster.yaml"
         self.inventory.write_text("".join(_inventory(ports)))
 
-    def _machine(self, name: str) -> Machine:
+    def _machine(self, name: str) -> DemoMachine:
         machine = h100.healthy(name, random.Random(f"{self._seed} {name}"))     # noqa: S311  (repeatable on purpose, no secret)
         faults.plant(machine, self.planted[name], random.Random(f"{self._seed} {name} faults"))     # noqa: S311
         return machine
@@ -213,7 +213,7 @@ def _try_config(sshd: str, config: Path) -> None:
         raise MusterError(f"{sshd} refuses the demo's configuration: {lines[-1].strip()[:200]}")
 
 
-def _known_hosts(machines: Mapping[str, Machine], keys: Mapping[str, KeyPair], ports: Mapping[str, int]) -> Iterator[str]:
+def _known_hosts(machines: Mapping[str, DemoMachine], keys: Mapping[str, KeyPair], ports: Mapping[str, int]) -> Iterator[str]:
     for name, machine in machines.items():
         if machine.host_key is HostKey.UNKNOWN:
             continue

@@ -10,7 +10,7 @@ import random
 import uuid
 
 from provisioning.demo import bootlog, containers, disks, host, hostfiles, network, pciconfig, services
-from provisioning.demo.machine import Machine, Mount
+from provisioning.demo.machine import DemoMachine, Mount
 
 UP_SECONDS = 3463201.37
 KERNEL = "6.5.0-1007-nvidia"
@@ -38,11 +38,11 @@ _KINDS = {
 }
 
 
-def healthy(name: str, rng: random.Random) -> Machine:
+def healthy(name: str, rng: random.Random) -> DemoMachine:
     """A node with nothing wrong. Among what is right are things that a careless check would accuse: old link_downed counts, an
     application's Xid, a corrected memory error, replays of links, time at the power cap, full read-only snap mounts, a file system
     that knows no inodes."""
-    machine = Machine(name)
+    machine = DemoMachine(name)
     machine.files.update(_host_files(name, rng))
     _pci(machine)
     for index, address in enumerate(HCAS):
@@ -122,7 +122,7 @@ def device_folder(address: str) -> str:
     return f"/sys/devices/pci{address[:7]}/{address[:7]}:01.0/{address}"
 
 
-def _pci(machine: Machine) -> None:
+def _pci(machine: DemoMachine) -> None:
     for addresses, (kind, ident, subsystem, driver) in _KINDS.items():
         for address in addresses:
             vendor, device = ident.split(":")
@@ -138,7 +138,7 @@ def _pci(machine: Machine) -> None:
             machine.links[f"/sys/bus/pci/devices/{address}"] = f"../../../{device_folder(address).removeprefix('/sys/')}"
 
 
-def remove_pci(machine: Machine, address: str) -> None:
+def remove_pci(machine: DemoMachine, address: str) -> None:
     """Takes a device off the bus, as when it does not enumerate at boot."""
     for link in [link for link in machine.links if link.endswith(f"/{address}")]:
         del machine.links[link]
@@ -152,7 +152,7 @@ def hca_folder(index: int) -> str:
     return f"{device_folder(HCAS[index])}/infiniband/mlx5_{index}"
 
 
-def _hca(machine: Machine, index: int, address: str, rng: random.Random) -> None:
+def _hca(machine: DemoMachine, index: int, address: str, rng: random.Random) -> None:
     at = hca_folder(index)
     guid = f"a088c203{rng.getrandbits(32):08x}"
     machine.links[f"/sys/class/infiniband/mlx5_{index}"] = f"../../{at.removeprefix('/sys/')}"

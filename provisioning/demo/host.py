@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 
 SEL, SEL_INFO, SENSORS = "/.muster/bmc.sel", "/.muster/bmc.sel-info", "/.muster/bmc.sensors"
 UNITS, DIMMS, OWN_NAME = "/.muster/units", "/.muster/dimms", "/.muster/own-name"
@@ -33,7 +33,7 @@ _RUNNING = ("chrony", "containerd", "cron", "dbus", "docker", "nvidia-dcgm", "nv
             "ssh", "systemd-journald", "systemd-logind", "systemd-udevd")
 
 
-def install(machine: Machine, rng: random.Random) -> None:
+def install(machine: DemoMachine, rng: random.Random) -> None:
     """Gives the node name servers, kernel parameters and settings, modules, services, firmware, memory modules and a BMC, all well.
 
     A failed unit that costs no job, an old event that was taken back, and a sensor that does not read are among what is well.

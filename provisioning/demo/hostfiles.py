@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 
 CPUS = 224
 CPU = "/sys/devices/system/cpu"
@@ -23,7 +23,7 @@ PROCESSES = {
 LIMITS = {2210: ("unlimited", 131072), 2304: ("8388608", 1048576), 2388: ("8388608", 1048576)}
 
 
-def install(machine: Machine, memory_kb: int, devices: Sequence[tuple[str, str]], folder: Callable[[str], str]) -> None:
+def install(machine: DemoMachine, memory_kb: int, devices: Sequence[tuple[str, str]], folder: Callable[[str], str]) -> None:
     """Adds them to the machine. `devices` are drivers and PCI addresses, `folder` says where sysfs keeps a device."""
     # Of its own: others get the numbers that they always had.
     rng = random.Random(f"host {machine.name}")     # noqa: S311  (repeatable on purpose, no secret)
@@ -105,7 +105,7 @@ def aer(kind: str, first: int = 0) -> str:
     return "\n".join((*counts, f"TOTAL_ERR_{_SEVERITIES[kind]} {first}")) + "\n"
 
 
-def _device(machine: Machine, driver: str, address: str, at: str, rng: random.Random) -> None:
+def _device(machine: DemoMachine, driver: str, address: str, at: str, rng: random.Random) -> None:
     port = at.rpartition("/")[0]
     bus = int(address[5:7], 16)
     for name, folder, what in ((driver, at, address), ("pcieport", port, port.rpartition("/")[2])):

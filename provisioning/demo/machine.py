@@ -64,7 +64,7 @@ class Mount:
 
 
 @dataclass
-class Machine:
+class DemoMachine:
     """One node before it is written. Paths are as on the node, from the root.
 
     `files` holds contents, `blobs` those that are no text, `links` the targets of symbolic links, `tools` the shell scripts in
@@ -108,7 +108,7 @@ class Machine:
         self.log.append(f"{priority},{sequence},{stamp},-;".encode() + text + b"\n")
 
 
-def write(machine: Machine, tree: Path, programs: dict[str, str]) -> None:
+def write(machine: DemoMachine, tree: Path, programs: dict[str, str]) -> None:
     """Writes the machine as a tree below `tree`, a folder that does not exist yet. `programs` says where this machine has them."""
     made: set[Path] = set()
 
@@ -142,7 +142,7 @@ def write(machine: Machine, tree: Path, programs: dict[str, str]) -> None:
     place(f"/{OWN}/nvml").write_text(_lines(f"{name} = {value}" for name, value in machine.scenario.items()), encoding="utf-8")
 
 
-def login_script(machine: Machine, tree: Path, libraries: Path, syscalls: Path) -> str:
+def login_script(machine: DemoMachine, tree: Path, libraries: Path, syscalls: Path) -> str:
     """What sshd runs for every login: makes this process believe that it is on the node, then runs what the client asked for."""
     environment = {
         "MUSTER_ROOT": tree, "MUSTER_NVML_SCENARIO": tree / OWN / "nvml", "PATH": tree / "usr/bin",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 
 INTERFACES = ("eno1", "eno2")
 BOND = "bond0"
@@ -12,7 +12,7 @@ _PARTNER = "44:38:39:be:ef:aa"
 _FIGURES = ("bytes", "packets", "errs", "drop", "fifo", "frame", "compressed", "multicast")
 
 
-def install(machine: Machine, folders: tuple[str, ...], adapters: tuple[str, ...]) -> None:
+def install(machine: DemoMachine, folders: tuple[str, ...], adapters: tuple[str, ...]) -> None:
     """Adds interfaces to these folders of PCI devices, their bond, and two sensors to each adapter's folder."""
     rng = random.Random(f"{machine.name} network")  # noqa: S311  (looks, not secrets)
     macs = [f"3c:ec:ef:19:{rng.randrange(256):02x}:{rng.randrange(256):02x}" for _ in folders]
@@ -37,7 +37,7 @@ def install(machine: Machine, folders: tuple[str, ...], adapters: tuple[str, ...
             machine.files |= {f"{at}_label": f"{label}\n", f"{at}_input": f"{celsius}000\n", f"{at}_crit": f"{critical}000\n"}
 
 
-def counts(machine: Machine, received: dict[str, dict[str, int]], sent: dict[str, dict[str, int]] | None = None) -> None:
+def counts(machine: DemoMachine, received: dict[str, dict[str, int]], sent: dict[str, dict[str, int]] | None = None) -> None:
     """/proc/net/dev as net/core/net-procfs.c prints it; what is not named is 0."""
     lines = ["Inter-|   Receive                                                |  Transmit",
              " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed"]
@@ -48,7 +48,7 @@ def counts(machine: Machine, received: dict[str, dict[str, int]], sent: dict[str
     machine.files["/proc/net/dev"] = "\n".join(lines) + "\n"
 
 
-def bond(machine: Machine, macs: list[str], down: tuple[str, ...] = (), partner: str = _PARTNER, astray: tuple[str, ...] = ()) -> None:
+def bond(machine: DemoMachine, macs: list[str], down: tuple[str, ...] = (), partner: str = _PARTNER, astray: tuple[str, ...] = ()) -> None:
     """/proc/net/bonding/bond0 as root sees it; members without a link, or in an aggregator of their own."""
     parts = [
         "Ethernet Channel Bonding Driver: v6.5.0\n\nBonding Mode: IEEE 802.3ad Dynamic link aggregation\n"

@@ -3,7 +3,7 @@ registers that are settings hold what real ones hold (PCI Express Base Specifica
 
 from __future__ import annotations
 
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 
 SIZE = 4096
 ENDPOINT, ROOT, UPSTREAM, DOWNSTREAM = 0, 4, 5, 6
@@ -49,7 +49,7 @@ def _code(size: int) -> int:
     return (size // 128).bit_length() - 1
 
 
-def install(machine: Machine, folder: str, ident: str, number: int) -> None:
+def install(machine: DemoMachine, folder: str, ident: str, number: int) -> None:
     """Adds the device in this folder and every port above it, each once: at the top a root port, then ports of a switch by turns."""
     machine.blobs[f"{folder}/config"] = space(ENDPOINT, ident, number, read_request=4096)
     parts = folder.split("/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 
 UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-imex", "nvidia-dcgm")
 JOURNAL = "/.muster/fabricmanager.journal"
@@ -22,7 +22,7 @@ exec cat "$MUSTER_ROOT{JOURNAL}"
 """
 
 
-def install(machine: Machine, kernel_modules: tuple[str, ...] = ("nvidia_peermem", "nvidia_uvm")) -> None:
+def install(machine: DemoMachine, kernel_modules: tuple[str, ...] = ("nvidia_peermem", "nvidia_uvm")) -> None:
     """Gives the node a driver with these modules beside it, and an HGX board's services, running."""
     for name in kernel_modules:
         machine.files[f"/sys/module/{name}/initstate"] = "live\n"
@@ -38,7 +38,7 @@ def install(machine: Machine, kernel_modules: tuple[str, ...] = ("nvidia_peermem
     machine.programs.add("cat")
 
 
-def service(machine: Machine, unit: str, active: str, sub: str, installed: bool = True) -> None:
+def service(machine: DemoMachine, unit: str, active: str, sub: str, installed: bool = True) -> None:
     """Puts one service into this state, in systemd's words."""
     machine.files[f"/.muster/{unit}.unit"] = (
         f"NRestarts=0\nId={unit}.service\nLoadState={'loaded' if installed else 'not-found'}\nActiveState={active}\nSubState={sub}\n"

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from inventory.text import clean
 from provisioning.bmc.ipmi import rmcp, udp
 from provisioning.discover import serviceroot
-from provisioning.discover.model import Found
+from provisioning.discover.model import FoundController
 
 WIDTH = 128         # addresses asked at a time
 
 
 @dataclass(frozen=True)
-class How:
+class ScanSettings:
     """Ports, and seconds: until a connection is there, until its answer is whole, until a datagram is answered."""
 
     port: int = 443
@@ -34,24 +34,24 @@ class How:
     ipmi_s: float = 1.5
 
 
-def ask(address: str, how: How) -> Found | None:
+def ask(address: str, how: ScanSettings) -> FoundController | None:
     """What is at an address; None where nothing answers. Never raises for what is there."""
     found = _redfish(address, how)
     said = ""
     try:
         heard = udp.hear(address, how.ipmi_port, how.ipmi_s)
-    except (udp.Refused, OSError):
+    except (udp.PortClosed, OSError):
         heard = False
     if heard is False:
         return found
     if isinstance(heard, rmcp.Capabilities):
         said = "" if heard.v2 else "IPMI 1.5 only"
         said = "IPMI lets in whoever gives no name" if heard.anonymous else said
-    found = found or Found(address, ())
+    found = found or FoundController(address, ())
     return replace(found, speaks=(*found.speaks, "ipmi"), said="; ".join(filter(None, (found.said, said))))
 
 
-def _redfish(address: str, how: How) -> Found | None:
+def _redfish(address: str, how: ScanSettings) -> FoundController | None:
     try:
         link = socket.create_connection((address, how.port), how.connect_s)
     except OSError:
@@ -65,14 +65,14 @@ def _redfish(address: str, how: How) -> Found | None:
                 fingerprint = hashlib.sha256(secured.getpeercert(binary_form=True) or b"").hexdigest()
                 root = serviceroot.parse(_answer(secured, address, end))
         except serviceroot.NotRedfish as problem:
-            return Found(address, (), fingerprint=fingerprint, said=str(problem))
+            return FoundController(address, (), fingerprint=fingerprint, said=str(problem))
         except TimeoutError:
-            return Found(address, (), fingerprint=fingerprint, said=f"no whole answer within {how.answer_s:g} s")
+            return FoundController(address, (), fingerprint=fingerprint, said=f"no whole answer within {how.answer_s:g} s")
         except OSError as problem:
             reason = getattr(problem, "reason", None) or problem.strerror or "the connection ended"
-            return Found(address, (), fingerprint=fingerprint, said=f"no TLS at port {how.port}: {clean(reason, 80)}")
-    return Found(address, ("redfish",), root.vendor, root.product, serial=root.serial, uuid=root.uuid, firmware=root.firmware,
-                 host=root.host, macs=(root.mac,) if root.mac else (), fingerprint=fingerprint)
+            return FoundController(address, (), fingerprint=fingerprint, said=f"no TLS at port {how.port}: {clean(reason, 80)}")
+    return FoundController(address, ("redfish",), root.vendor, root.product, serial=root.serial, uuid=root.uuid, firmware=root.firmware,
+                           host=root.host, macs=(root.mac,) if root.mac else (), fingerprint=fingerprint)
 
 
 def _context() -> ssl.SSLContext:
@@ -103,14 +103,14 @@ def _answer(link: ssl.SSLSocket, address: str, end: float) -> bytes:
     return bytes(data)
 
 
-def sweep(addresses: Sequence[str], rate: float, how: How, told: Callable[[int], None] = lambda begun: None,
-          one: Callable[[str, How], Found | None] = ask) -> Iterator[Found]:
+def sweep(addresses: Sequence[str], rate: float, how: ScanSettings, told: Callable[[int], None] = lambda begun: None,
+          one: Callable[[str, ScanSettings], FoundController | None] = ask) -> Iterator[FoundController]:
     """What answers, in the order of the addresses; at most `rate` addresses are begun in a second, and `WIDTH` are asked at a time.
 
     `told` hears how many were begun. Whoever stops listening stops the asking.
     """
     free = threading.Semaphore(WIDTH)
-    begun: list[Future[Found | None]] = []
+    begun: list[Future[FoundController | None]] = []
     with ThreadPoolExecutor(min(WIDTH, max(1, len(addresses))), thread_name_prefix="discover") as pool:
         try:
             due = time.monotonic()

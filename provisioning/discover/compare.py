@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from inventory.model import Inventory, LifecycleState, Node
-from provisioning.discover.model import Delivered, Found, number
+from provisioning.discover.model import Delivered, FoundController, number
 
 _NEW = (LifecycleState.PLANNED, LifecycleState.BRINGUP)
 
 
-class State(Enum):
+class DeliveryState(Enum):
     """How a row of the delivery list stands."""
 
     LISTED = "as listed"
@@ -25,27 +25,27 @@ class State(Enum):
 
 
 @dataclass(frozen=True)
-class Line:
+class DeliveryLine:
     """A row, how it stands, where it is, and why. `at` is the address of its controller, "" where it was not seen."""
 
     row: Delivered
-    state: State
+    state: DeliveryState
     at: str = ""
     why: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Compared:
+class DeliveryComparison:
     """All rows in their order; controllers whose number is not on the list, those of nodes that are past bring-up; controllers that told
     none."""
 
-    lines: tuple[Line, ...]
-    extra: tuple[Found, ...]
-    older: tuple[Found, ...]
-    unread: tuple[Found, ...]
+    lines: tuple[DeliveryLine, ...]
+    extra: tuple[FoundController, ...]
+    older: tuple[FoundController, ...]
+    unread: tuple[FoundController, ...]
 
 
-def places(found: Sequence[Found], inventory: Inventory | None) -> dict[str, Node]:
+def places(found: Sequence[FoundController], inventory: Inventory | None) -> dict[str, Node]:
     """The node of each address: the one whose controller has this address, else the one whose label has the serial number found there."""
     nodes = tuple(inventory) if inventory is not None else ()
     by_address = {_address(node.bmc.address): node for node in nodes if node.bmc is not None}
@@ -59,7 +59,7 @@ def places(found: Sequence[Found], inventory: Inventory | None) -> dict[str, Nod
     return at
 
 
-def differing(found: Sequence[Found], at: Mapping[str, Node]) -> tuple[str, ...]:
+def differing(found: Sequence[FoundController], at: Mapping[str, Node]) -> tuple[str, ...]:
     """What the inventory says of a node and its controller otherwise, a line each."""
     lines = []
     for one in found:
@@ -74,9 +74,9 @@ def differing(found: Sequence[Found], at: Mapping[str, Node]) -> tuple[str, ...]
     return tuple(lines)
 
 
-def compare(rows: Sequence[Delivered], found: Sequence[Found], at: Mapping[str, Node]) -> Compared:
+def compare(rows: Sequence[Delivered], found: Sequence[FoundController], at: Mapping[str, Node]) -> DeliveryComparison:
     """Each row and each controller, once. `at` has the node of an address, as `places` gives it."""
-    by_serial: dict[str, list[Found]] = {}
+    by_serial: dict[str, list[FoundController]] = {}
     for one in found:
         by_serial.setdefault(one.serial, []).append(one)
     unread = tuple(by_serial.pop("", ()))
@@ -86,36 +86,37 @@ def compare(rows: Sequence[Delivered], found: Sequence[Found], at: Mapping[str, 
     lines = tuple(_line(row, listed[row.serial], by_serial.get(row.serial, []), unread, found, at) for row in rows)
     others = [one for one in found if one.serial and one.serial not in listed]
     older = tuple(one for one in others if one.address in at and at[one.address].lifecycle.state not in _NEW)
-    return Compared(lines, tuple(one for one in others if one not in older), older, unread)
+    return DeliveryComparison(lines, tuple(one for one in others if one not in older), older, unread)
 
 
-def _line(row: Delivered, alike: Sequence[Delivered], there: Sequence[Found], unread: Sequence[Found], found: Sequence[Found],
-          at: Mapping[str, Node]) -> Line:
+def _line(row: Delivered, alike: Sequence[Delivered], there: Sequence[FoundController], unread: Sequence[FoundController],
+          found: Sequence[FoundController],
+          at: Mapping[str, Node]) -> DeliveryLine:
     where = there[0].address if there else ""
     if len(alike) > 1:
         others = ", ".join(str(other.line) for other in alike if other is not row)
-        return Line(row, State.DOUBLED, where, (f"the list has this number on line {others} as well",))
+        return DeliveryLine(row, DeliveryState.DOUBLED, where, (f"the list has this number on line {others} as well",))
     if len(there) > 1:
-        return Line(row, State.DOUBLED, where, (f"it is at {' and at '.join(one.address for one in there)}",))
+        return DeliveryLine(row, DeliveryState.DOUBLED, where, (f"it is at {' and at '.join(one.address for one in there)}",))
     if there:
         why = tuple(_differs(row, there[0], at.get(where)))
-        return Line(row, State.SWAPPED if why else State.LISTED, where, why)
+        return DeliveryLine(row, DeliveryState.SWAPPED if why else DeliveryState.LISTED, where, why)
     expected = next((one for one in unread if _meant(row, one, at.get(one.address))), None)
     if expected is not None:
-        return Line(row, State.UNREAD, expected.address, ("the controller at its place told no serial number",))
+        return DeliveryLine(row, DeliveryState.UNREAD, expected.address, ("the controller at its place told no serial number",))
     if unread:
-        return Line(row, State.UNREAD, "", (f"not seen, and {len(unread)} that answer told no serial number",))
+        return DeliveryLine(row, DeliveryState.UNREAD, "", (f"not seen, and {len(unread)} that answer told no serial number",))
     other = next((one for one in found if _meant(row, one, at.get(one.address))), None)
-    return Line(row, State.MISSING, "", (f"at its place, {other.address}, is {other.serial}",) if other is not None else ())
+    return DeliveryLine(row, DeliveryState.MISSING, "", (f"at its place, {other.address}, is {other.serial}",) if other is not None else ())
 
 
-def _meant(row: Delivered, one: Found, node: Node | None) -> bool:
+def _meant(row: Delivered, one: FoundController, node: Node | None) -> bool:
     """Whether a controller that told no number is where the list has this row."""
     return bool((row.mac and row.mac in one.macs) or (row.address and _address(row.address) == _address(one.address))
                 or (row.name and node is not None and node.name.lower() == row.name.lower()))
 
 
-def _differs(row: Delivered, one: Found, node: Node | None) -> list[str]:
+def _differs(row: Delivered, one: FoundController, node: Node | None) -> list[str]:
     said = []
     if row.address and _address(row.address) != _address(one.address):
         said.append(f"the list says address {row.address}, it is at {one.address}")

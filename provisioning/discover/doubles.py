@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from healthcheck.model.hardware import Now
 from inventory.model import Inventory, LifecycleState
 from inventory.text import clean
-from provisioning.discover.model import Found, Lease, mac, number
+from provisioning.discover.model import DhcpLease, FoundController, mac, number
 
 SERIAL, ADDRESS, MAC, UUID, GUID, HOST = "serial number", "address", "MAC address", "UUID", "GUID", "host name"
 _ITS_HOST = "controller's host name"       # which may well be that of its machine
@@ -47,7 +47,7 @@ def doubled(claims: Iterable[Claim]) -> tuple[Doubled, ...]:
     return tuple(Doubled(kind, value, tuple(by[who] for who in sorted(by))) for (kind, value), by in sorted(held.items()) if len(by) > 1)
 
 
-def of_found(found: Iterable[Found], names: Mapping[str, str]) -> Iterator[Claim]:
+def of_found(found: Iterable[FoundController], names: Mapping[str, str]) -> Iterator[Claim]:
     """What was found; `names` has the node of an address that is known."""
     for one in found:
         who = names.get(one.address, one.address)
@@ -72,7 +72,7 @@ def of_inventory(inventory: Inventory) -> Iterator[Claim]:
         yield Claim(UUID, number(node.labels.get("uuid")), node.name, f"{where}, label uuid")
 
 
-def of_leases(leases: Iterable[Lease]) -> Iterator[Claim]:
+def of_leases(leases: Iterable[DhcpLease]) -> Iterator[Claim]:
     """Host names that several MAC addresses hold leases under. They are compared with each other only: a machine has several ports."""
     for lease in leases:
         if lease.held and lease.name and lease.name.partition(".")[0] not in _COMMON:

@@ -8,10 +8,11 @@ from typing import Any
 from inventory.importers.base import Collected, Imported
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import NAME
-from provisioning.discover.model import Delivered, Found, Lease
+from provisioning.discover.model import Delivered, DhcpLease, FoundController
 
 
-def entries(found: Sequence[Found], at: Mapping[str, Node], rows: Sequence[Delivered], leases: Sequence[Lease], spare: Sequence[str], *,
+def entries(found: Sequence[FoundController], at: Mapping[str, Node], rows: Sequence[Delivered], leases: Sequence[DhcpLease],
+            spare: Sequence[str], *,
             ports: tuple[int | None, int | None] = (None, None)) -> Imported:
     """Entries for what answered and is a controller. A node that the inventory has keeps its name, and gets what it lacks.
 
@@ -52,7 +53,7 @@ def _spelt(value: Lifecycle) -> Any:
     return given if len(given) > 1 else value.state.value
 
 
-def _entry(one: Found, node: Node | None, row: Delivered | None, ports: tuple[int | None, int | None]) -> dict[str, Any]:
+def _entry(one: FoundController, node: Node | None, row: Delivered | None, ports: tuple[int | None, int | None]) -> dict[str, Any]:
     ipmi = "redfish" not in one.speaks
     port = ports[1] if ipmi else ports[0]
     bmc: dict[str, Any] = {"address": one.address, **({"port": port} if port else {}), **({"protocol": "ipmi"} if ipmi else {})}

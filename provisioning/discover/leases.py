@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from inventory.errors import InventoryError, Mark
 from inventory.text import clean, short
-from provisioning.discover.model import Lease, mac
+from provisioning.discover.model import DhcpLease, mac
 
 MOST = 200_000          # declarations; a /16 that was renewed some times
 _FOREVER = 0xFFFFFFFF
@@ -32,11 +32,11 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*"?|#[^\n]*|[{};]|[^\s{};"#]+')
 
 @dataclass(frozen=True)
 class _Entry:
-    lease: Lease
+    lease: DhcpLease
     gone: bool = False
 
 
-def read(text: str, source: str, now: float) -> tuple[Lease, ...]:
+def read(text: str, source: str, now: float) -> tuple[DhcpLease, ...]:
     """The newest lease of each address, in the order of the file; which server's it is shows. Raises InventoryError with file and line."""
     head = next((line for line in text.splitlines() if line.strip()), "")
     if head.startswith("address,"):
@@ -82,7 +82,7 @@ def _isc(text: str, source: str, now: float) -> Iterator[_Entry]:
             name = said.get("client-hostname", "").strip('"')
             hardware = said.get("hardware", "").split()
             ethernet = hardware[1] if len(hardware) > 1 and hardware[0] == "ethernet" else ""
-            yield _Entry(Lease(address, mac(ethernet), _name(name), ends, held))
+            yield _Entry(DhcpLease(address, mac(ethernet), _name(name), ends, held))
         elif word == "{":       # a declaration of another kind
             _statements(tokens, source, line)
 
@@ -145,7 +145,7 @@ def _dnsmasq(text: str, source: str, now: float) -> Iterator[_Entry]:
                                  "ISC dhcpd's or Kea's", Mark(source, number, 1))
         ends = float(match[1]) or None
         # A kind of hardware other than Ethernet stands before the address: 06-aa:bb:...
-        yield _Entry(Lease(address, mac(match[2].rpartition("-")[2]), _name(match[4]), ends, ends is None or ends > now))
+        yield _Entry(DhcpLease(address, mac(match[2].rpartition("-")[2]), _name(match[4]), ends, ends is None or ends > now))
 
 
 # Kea
@@ -179,5 +179,5 @@ def _kea_row(row: dict[str, str], mark: Mark, now: float) -> _Entry:
     lifetime, expire, state = map(int, numbers)
     ends = None if lifetime == _FOREVER else float(expire)
     name = row.get("hostname", "").replace("&#x2c", ",")
-    return _Entry(Lease(address, mac(row.get("hwaddr", "")), _name(name), ends, state == 0 and (ends is None or ends > now)),
+    return _Entry(DhcpLease(address, mac(row.get("hwaddr", "")), _name(name), ends, state == 0 and (ends is None or ends > now)),
                   gone=lifetime == 0)

@@ -16,8 +16,8 @@ from inventory.errors import InventoryError, MusterError
 from inventory.load import parse_with_origins
 from inventory.model import Bmc, Node, Speaks
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Controller, Identity, Wrong
-from provisioning.discover.model import Found, macs, number
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, MachineIdentity
+from provisioning.discover.model import FoundController, macs, number
 
 WIDTH = 16
 _Account = tuple[object, ...]
@@ -36,8 +36,9 @@ def default_account(text: str, path: str) -> Bmc | None:
     return bmc if bmc is not None and bmc.user is not None and bmc.secret is not None else None
 
 
-def read(found: Sequence[Found], at: Mapping[str, Node], account: Bmc | None, folder: Path, seconds: float, *, ports: tuple[int, int],
-         trust: bool = False, nics: bool = False) -> tuple[Found, ...]:
+def read(found: Sequence[FoundController], at: Mapping[str, Node], account: Bmc | None, folder: Path, seconds: float, *,
+         ports: tuple[int, int],
+         trust: bool = False, nics: bool = False) -> tuple[FoundController, ...]:
     """Each with what its controller said after a login, or why there was none.
 
     `at` has the nodes of addresses, `account` is for the others. With `trust` a certificate that nobody pinned is believed, for this
@@ -74,7 +75,7 @@ class _Stop:
         self.refused = ""
 
 
-def _node(one: Found, known: Node | None, account: Bmc | None, ports: tuple[int, int]) -> Node | str:
+def _node(one: FoundController, known: Node | None, account: Bmc | None, ports: tuple[int, int]) -> Node | str:
     """The node as which its controller is asked, or why it is not."""
     if not one.speaks:
         return ""
@@ -97,7 +98,7 @@ def _account(node: Node) -> _Account:
     return bmc.user, bmc.secret.source, tuple(word.replace("{node}", node.name) for word in bmc.secret.words)
 
 
-def _asked(one: Found, node: Node, folder: Path, seconds: float, stop: _Stop, trust: bool, nics: bool) -> Found:
+def _asked(one: FoundController, node: Node, folder: Path, seconds: float, stop: _Stop, trust: bool, nics: bool) -> FoundController:
     with stop.lock:
         if stop.refused:
             return replace(one, login=f"not tried: the account was refused at {stop.refused}")
@@ -109,10 +110,10 @@ def _asked(one: Found, node: Node, folder: Path, seconds: float, stop: _Stop, tr
         finally:
             controller.close()
     except BmcError as problem:
-        if problem.wrong is Wrong.CREDENTIALS:
+        if problem.wrong is BmcErrorReason.CREDENTIALS:
             with stop.lock:
                 stop.refused = stop.refused or one.address
-        if problem.wrong is Wrong.TLS and node.name == one.address:
+        if problem.wrong is BmcErrorReason.TLS and node.name == one.address:
             return replace(one, login="certificate: nobody pinned it, and no entry names this controller; --trust-certificates believes "
                                       "it for this once")
         return replace(one, login=clean(f"{problem.wrong.value}: {problem.said}", 200))
@@ -123,7 +124,7 @@ def _asked(one: Found, node: Node, folder: Path, seconds: float, stop: _Stop, tr
     return _with(one, identity, ports)
 
 
-def _controller(one: Found, node: Node, folder: Path, seconds: float, trust: bool) -> Controller:
+def _controller(one: FoundController, node: Node, folder: Path, seconds: float, trust: bool) -> Controller:
     from provisioning.bmc.connect import controller
 
     bmc = node.bmc
@@ -131,15 +132,15 @@ def _controller(one: Found, node: Node, folder: Path, seconds: float, trust: boo
         from provisioning.bmc import pins
         from provisioning.bmc.credentials import login
         from provisioning.bmc.redfish.controller import RedfishController
-        from provisioning.bmc.redfish.wire import Place
+        from provisioning.bmc.redfish.wire import RedfishEndpoint
 
         pinned = pins.read(folder).get(node.name)
-        place = Place(node.name, bmc.address, bmc.port or 443, bmc.tls, pinned or one.fingerprint)
+        place = RedfishEndpoint(node.name, bmc.address, bmc.port or 443, bmc.tls, pinned or one.fingerprint)
         return RedfishController(place, lambda: login(node), seconds)
     return controller(node, folder=folder, seconds=seconds)
 
 
-def _with(one: Found, identity: Identity, ports: Sequence[str]) -> Found:
+def _with(one: FoundController, identity: MachineIdentity, ports: Sequence[str]) -> FoundController:
     def said(value: object, before: str) -> str:
         return clean(value, 80).strip() if isinstance(value, str) and value.strip() else before
 

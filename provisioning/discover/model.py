@@ -15,7 +15,7 @@ _MAC = re.compile(r"[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundController:
     """A controller that answers at an address. `said` is what kept it from saying more, `login` how the account fared there.
 
     `fingerprint` is SHA-256 of the certificate that it showed, which nothing vouches for. `host` is its own host name.
@@ -37,7 +37,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Lease:
+class DhcpLease:
     """The newest that a DHCP server knows of an address. `ends` is in epoch seconds, None for never; `held` whether it is one still."""
 
     address: str

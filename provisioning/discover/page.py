@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from inventory.model import Node
-from provisioning.discover.compare import Compared, State
+from provisioning.discover.compare import DeliveryComparison, DeliveryState
 from provisioning.discover.doubles import Doubled
-from provisioning.discover.model import Found, Lease
+from provisioning.discover.model import DhcpLease, FoundController
 
 SCHEMA = "muster.discovered/1"
-_BAD = (State.SWAPPED, State.DOUBLED, State.MISSING)
+_BAD = (DeliveryState.SWAPPED, DeliveryState.DOUBLED, DeliveryState.MISSING)
 _MOST = 24      # letters of a column
 
 
@@ -21,10 +21,10 @@ class Discovered:
     """Everything that a run has come to know. `delivery` is the list's name; `login` whether controllers were logged in to."""
 
     asked: int
-    found: tuple[Found, ...]
+    found: tuple[FoundController, ...]
     at: Mapping[str, Node]
-    leases: tuple[Lease, ...]
-    compared: Compared | None
+    leases: tuple[DhcpLease, ...]
+    compared: DeliveryComparison | None
     delivery: str
     doubled: tuple[Doubled, ...]
     differs: tuple[str, ...]
@@ -38,7 +38,7 @@ class Discovered:
         if self.doubled or self.differs or wrong:
             return 1
         unread = any(not one.speaks or (self.login and one.login != "read") for one in self.found)
-        if unread or (compared is not None and (compared.unread or any(line.state is State.UNREAD for line in compared.lines))):
+        if unread or (compared is not None and (compared.unread or any(line.state is DeliveryState.UNREAD for line in compared.lines))):
             return 3
         return 0
 
@@ -84,13 +84,13 @@ def document(known: Discovered) -> dict[str, Any]:
     }
 
 
-def _delivery(compared: Compared, source: str, at: Mapping[str, Node], login: bool) -> Iterator[str]:
-    counts = [f"{sum(line.state is state for line in compared.lines)} {state.value}" for state in State
+def _delivery(compared: DeliveryComparison, source: str, at: Mapping[str, Node], login: bool) -> Iterator[str]:
+    counts = [f"{sum(line.state is state for line in compared.lines)} {state.value}" for state in DeliveryState
               if any(line.state is state for line in compared.lines)]
     extra = [f"{len(compared.extra)} extra"] if compared.extra else []
     yield f"{source}: {len(compared.lines)} delivered: {', '.join((*counts, *extra))}"
     rows = [(line.state.value, line.row.serial, line.row.name, line.row.rack, line.at, "; ".join(line.why))
-            for line in compared.lines if line.state is not State.LISTED]
+            for line in compared.lines if line.state is not DeliveryState.LISTED]
     rows += [("extra", one.serial, _name(at, one), "", one.address, "not on the list") for one in compared.extra]
     if rows:
         yield from _table(("", "serial", "name", "rack", "at", ""), rows)
@@ -100,7 +100,7 @@ def _delivery(compared: Compared, source: str, at: Mapping[str, Node], login: bo
         yield f"{len(compared.older)} more are nodes that are past bring-up"
 
 
-def _name(at: Mapping[str, Node], one: Found) -> str:
+def _name(at: Mapping[str, Node], one: FoundController) -> str:
     return at[one.address].name if one.address in at else ""
 
 

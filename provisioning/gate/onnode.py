@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from healthcheck.certify.pair import replace_synced
 from healthcheck.gate.fetch import SOURCE, keep
-from healthcheck.gate.snapshot import FOLDER, SEEN, TRUSTED, Refused
+from healthcheck.gate.snapshot import FOLDER, SEEN, TRUSTED, SnapshotRefused
 
 
 def do_push(asked: dict[str, str | None]) -> str:
@@ -38,9 +38,10 @@ def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
     try:
         document = json.loads(asked)
         if os.geteuid() and not document["root"]:
-            raise Refused("this needs root here: log in as root, or go through sudo with --become or `privilege: become` in the inventory")
+            raise SnapshotRefused("this needs root here: log in as root, or go through sudo with --become or `privilege: become` in the "
+                                  "inventory")
         ok, said = True, do_push(document)
-    except (Refused, OSError) as error:
+    except (SnapshotRefused, OSError) as error:
         ok, said = False, str(error)
     body = zlib.compress(json.dumps({"ok": ok, "said": said}).encode())
     sys.stdout.write(f"muster:{nonce}:frame {len(body)} {hashlib.sha256(body).hexdigest()}\n")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from healthcheck.store.leases import Entry
+from healthcheck.store.leases import LeaseRecord
 from provisioning.actions.base import Backend
 
 
-class Way(Protocol):
+class LeaseMethod(Protocol):
     """One way to hold nodes. Each method raises ActionError where the back end cannot be asked or did not do what it was told.
 
     Reasons are by node, a phrase each; a node that is not in them is fine.
@@ -18,20 +18,20 @@ class Way(Protocol):
     kind: str
     base: Backend
 
-    def hold(self, entry: Entry) -> None:
+    def hold(self, entry: LeaseRecord) -> None:
         """Begins to hold what it can of the lease's nodes; `gone` says of which that did not come true."""
 
-    def gone(self, entry: Entry) -> Mapping[str, str]:
+    def gone(self, entry: LeaseRecord) -> Mapping[str, str]:
         """Nodes of the lease that are not held for it now, and why."""
 
-    def keep(self, entry: Entry, nodes: Sequence[str]) -> None:
+    def keep(self, entry: LeaseRecord, nodes: Sequence[str]) -> None:
         """Holds these of its nodes only."""
 
-    def extend(self, entry: Entry, until: float) -> None:
+    def extend(self, entry: LeaseRecord, until: float) -> None:
         """Holds until then."""
 
-    def free(self, entry: Entry) -> None:
+    def free(self, entry: LeaseRecord) -> None:
         """Gives back all that carries the lease's name."""
 
-    def left(self, entry: Entry) -> bool:
+    def left(self, entry: LeaseRecord) -> bool:
         """Whether anything that carries the lease's name is still there."""

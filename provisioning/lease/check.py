@@ -13,8 +13,8 @@ import click
 from healthcheck.model.lease import Granted, Lease
 from healthcheck.model.probes import Probe
 from healthcheck.store.file import Store, opened
-from healthcheck.store.leases import Entry
-from healthcheck.sweep.sweep import Plan, leased_limits, limits
+from healthcheck.store.leases import LeaseRecord
+from healthcheck.sweep.sweep import SweepPlan, leased_limits, limits
 from inventory.cli.chosen import who
 from inventory.discover import Run
 from inventory.errors import StoreError, UsageError
@@ -22,12 +22,12 @@ from inventory.transport.base import Limits, Transport
 from provisioning.actions.base import Backend
 from provisioning.actions.choose import Options
 from provisioning.actions.choose import backend as backend_of
-from provisioning.lease.base import Way
+from provisioning.lease.base import LeaseMethod
 from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.idle import idle
 from provisioning.lease.reservation import Reservation
 from provisioning.lease.take import Lessor, Taken, give_back, isolate, settle, take, without
-from provisioning.lease.watch import BEAT_S, GivesWay, Watch
+from provisioning.lease.watch import BEAT_S, GivesWay, LeaseWatch
 
 # The lease outlasts what is sent under it by so much, however the head ends.
 MARGIN_S = 120.0
@@ -49,7 +49,7 @@ def lessor(kind: str | None, base: Backend, who: str, clock: Callable[[], float]
         raise UsageError(f"--lease reservation: {base.name} has no reservations; use --lease cordon")
 
     def made(store: Store) -> Lessor:
-        way: Way = Reservation(clock, run) if kind == Reservation.kind else Cordoned(store, base, clock)
+        way: LeaseMethod = Reservation(clock, run) if kind == Reservation.kind else Cordoned(store, base, clock)
         return Lessor(store, way, who, clock, run)
 
     return made
@@ -71,7 +71,7 @@ def backend(option: str | None, options: Options) -> Backend:
 
 
 @dataclass(frozen=True)
-class Leases:
+class SweepLeases:
     """What the command line says of leases: of which kind, by which inventory's back end, in which state folder, and the sweep's bounds."""
 
     kind: str | None
@@ -81,7 +81,7 @@ class Leases:
     fanout: int
 
     @contextmanager
-    def __call__(self, plan: Plan, transport: Transport) -> Iterator[Granted]:
+    def __call__(self, plan: SweepPlan, transport: Transport) -> Iterator[Granted]:
         """Holds leases of the plan's nodes for one sweep, after saying what it may cost."""
         bounds, probes = leased_limits(plan, self.timeout, self.fanout)
         if not probes:
@@ -97,7 +97,7 @@ class Leases:
 
 @contextmanager
 def leased(
-    plan: Plan, transport: Transport, bounds: Limits, folder: Path, made: MakeLessor, *, beat: float = BEAT_S,
+    plan: SweepPlan, transport: Transport, bounds: Limits, folder: Path, made: MakeLessor, *, beat: float = BEAT_S,
     why: str = "muster check --disruptive", under: Callable[[str], Transport] | None = None, gives_way: GivesWay | None = None,
 ) -> Iterator[Granted]:
     """Leases the plan's nodes for a sweep within these bounds, and gives them back. Nodes without a lease are in `Lease.refused`.
@@ -124,7 +124,7 @@ def leased(
                 taken, done = isolate(ours, taken, whys)
                 return [f"{one.node}: {one.said}" for one in done]
 
-            with Watch(folder, made, taken.entry, transport, beat=beat, gives_way=gives_way) as watch:
+            with LeaseWatch(folder, made, taken.entry, transport, beat=beat, gives_way=gives_way) as watch:
                 yield Granted(watch, bounds, Lease(
                     frozenset(taken.nodes), taken.entry.name, taken.refused, watch.stood, lambda: watch.over, lambda: watch.gave_way,
                     isolated))
@@ -135,14 +135,14 @@ def leased(
                 click.echo(f"muster: lease {taken.entry.name} was NOT given back: {trouble}; see: muster lease list", err=True)
 
 
-def _given_back(lessor: Lessor, entry: Entry) -> str:
+def _given_back(lessor: Lessor, entry: LeaseRecord) -> str:
     try:
         return give_back(lessor, entry, "the sweep is over")
     except StoreError as error:     # what was measured is to be told all the same
         return str(error)
 
 
-def _proven(lessor: Lessor, taken: Taken, plan: Plan, transport: Transport, bounds: Limits) -> Taken:
+def _proven(lessor: Lessor, taken: Taken, plan: SweepPlan, transport: Transport, bounds: Limits) -> Taken:
     """The lease with those of its nodes on which a look at their GPUs shows no process."""
     nodes = [node for node in plan.nodes if node.name in taken.nodes]
     if not nodes:

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 
-class Life(Enum):
+class HolderState(Enum):
     """What is known of a holder. Of one on another boot or machine nothing is: what it sent may still run."""
 
     ALIVE = "alive"
@@ -24,16 +24,16 @@ def me() -> str:
     return json.dumps({"boot": _boot(), "pid": os.getpid(), "start": _start(os.getpid())})
 
 
-def life(holder: str) -> Life:
+def life(holder: str) -> HolderState:
     """Whether the process lives that `me` described."""
     try:
         told = json.loads(holder)
         boot, pid, start = told["boot"], int(told["pid"]), told["start"]
     except (ValueError, TypeError, KeyError):
-        return Life.ELSEWHERE
+        return HolderState.ELSEWHERE
     if not boot or boot != _boot():
-        return Life.ELSEWHERE
-    return Life.ALIVE if start is not None and _start(pid) == start else Life.DEAD
+        return HolderState.ELSEWHERE
+    return HolderState.ALIVE if start is not None and _start(pid) == start else HolderState.DEAD
 
 
 def pid_of(holder: str) -> int | None:

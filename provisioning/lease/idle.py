@@ -22,14 +22,14 @@ SECONDS = 45.0      # of the collector; the NVML reader has 15 s
 
 
 @dataclass(frozen=True)
-class Idle:
+class IdleReport:
     """What a look showed: by node why it is not proven idle, and nodes that have no GPU, of which only the scheduler can say anything."""
 
     refused: dict[str, str]
     without: frozenset[str]
 
 
-def idle(nodes: Sequence[Node], transport: Transport, skus: Mapping[str, Sku], default_sku: str | None, bounds: Limits) -> Idle:
+def idle(nodes: Sequence[Node], transport: Transport, skus: Mapping[str, Sku], default_sku: str | None, bounds: Limits) -> IdleReport:
     """One look at each node. Afterwards every node is refused, or is without GPUs, or has idle ones."""
     plugins.load()
     probes = ProbeSet.of([probe for name in ("gpu_loads", "gpu_presence") for probe in FACTS[name].probes], SECONDS)
@@ -47,7 +47,7 @@ def idle(nodes: Sequence[Node], transport: Transport, skus: Mapping[str, Sku], d
             without.add(node.name)
         else:
             refused[node.name] = clean(why, 300)
-    return Idle(refused, frozenset(without))
+    return IdleReport(refused, frozenset(without))
 
 
 _NO_GPU = "it has no GPU"

@@ -12,20 +12,20 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from healthcheck.store.leases import Entry
+from healthcheck.store.leases import LeaseRecord
 from inventory.discover import Run, output
 from inventory.errors import InventoryError, MusterError
 from inventory.nodeset import expand, fold
 from inventory.text import clean, short
 from provisioning.actions.base import ActionError, Backend
-from provisioning.actions.slurm import Slurm
+from provisioning.actions.slurm import SlurmBackend
 
 SHOW = ("scontrol", "--all", "--oneliner", "show", "reservation")
 _FIELD = re.compile(r"(?:^|\s)(ReservationName|StartTime|Nodes|State)=(\S*)")
 
 
 @dataclass(frozen=True)
-class Shown:
+class SlurmReservation:
     """One reservation: its nodes, whether it holds them now, and from when on it will (None where Slurm's word is no time)."""
 
     name: str
@@ -40,36 +40,36 @@ class Reservation:
     kind = "reservation"
 
     def __init__(self, clock: Callable[[], float], run: Run | None = None) -> None:
-        self.base: Backend = Slurm(run)
+        self.base: Backend = SlurmBackend(run)
         self._clock = clock
         self._run = run
 
-    def hold(self, entry: Entry) -> None:
+    def hold(self, entry: LeaseRecord) -> None:
         """Makes the reservation."""
         self._ask("create", "reservation", f"ReservationName={entry.name}", "StartTime=now", self._end(entry.until),
                   f"Nodes={fold(entry.nodes)}", "Users=root", "Flags=IGNORE_JOBS")
 
-    def gone(self, entry: Entry) -> Mapping[str, str]:
+    def gone(self, entry: LeaseRecord) -> Mapping[str, str]:
         """Nodes that are not in it, or all where there is none."""
         standing = [one for one in _shown(self._run) if one.name == entry.name]
         held = standing[0].nodes if standing and standing[0].active else frozenset()
         return {node: f"reservation {entry.name} {'does not hold it' if standing else 'is not there'}"
                 for node in entry.nodes if node not in held}
 
-    def keep(self, entry: Entry, nodes: Sequence[str]) -> None:
+    def keep(self, entry: LeaseRecord, nodes: Sequence[str]) -> None:
         """Takes the others out of it."""
         self._ask("update", "reservation", f"ReservationName={entry.name}", f"Nodes={fold(nodes)}")
 
-    def extend(self, entry: Entry, until: float) -> None:
+    def extend(self, entry: LeaseRecord, until: float) -> None:
         """Moves its end."""
         self._ask("update", "reservation", f"ReservationName={entry.name}", self._end(until))
 
-    def free(self, entry: Entry) -> None:
+    def free(self, entry: LeaseRecord) -> None:
         """Deletes it, by its name."""
         if self.left(entry):
             self._ask("delete", f"ReservationName={entry.name}")
 
-    def left(self, entry: Entry) -> bool:
+    def left(self, entry: LeaseRecord) -> bool:
         """Whether it is there, be it over or not."""
         return any(one.name == entry.name for one in _shown(self._run))
 
@@ -91,7 +91,7 @@ def reserved(nodes: Collection[str], until: float, run: Run | None = None) -> di
             if one.active or one.start is None or one.start < until for node in sorted(one.nodes & wanted)}
 
 
-def _shown(run: Run | None) -> list[Shown]:
+def _shown(run: Run | None) -> list[SlurmReservation]:
     try:
         return list(map(parse, filter(_is_one, output(SHOW, run).decode("utf-8", "backslashreplace").split("\n"))))
     except MusterError as error:
@@ -102,7 +102,7 @@ def _is_one(line: str) -> bool:
     return bool(line.strip()) and not line.startswith("No reservations")
 
 
-def parse(line: str) -> Shown:
+def parse(line: str) -> SlurmReservation:
     """What a line of `scontrol --oneliner show reservation` says; raises ActionError for what is none."""
     fields: dict[str, str] = {}
     for key, value in _FIELD.findall(line):
@@ -114,7 +114,7 @@ def parse(line: str) -> Shown:
         nodes = frozenset(() if named in ("", "(null)") else expand(named))
     except InventoryError as error:
         raise ActionError(f"scontrol show reservation: {error}") from None
-    return Shown(fields["ReservationName"], nodes, fields["State"].upper() == "ACTIVE", _time(fields["StartTime"]))
+    return SlurmReservation(fields["ReservationName"], nodes, fields["State"].upper() == "ACTIVE", _time(fields["StartTime"]))
 
 
 def _time(text: str) -> float | None:

@@ -23,7 +23,7 @@ _MOST_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Owner:
+class LockHolder:
     """Who is at work: the person, the machine, the process (`provisioning.lease.holder`) and since when (epoch seconds)."""
 
     who: str
@@ -104,11 +104,11 @@ def locked(path: Path) -> bool | None:
     return False
 
 
-def _owner(path: Path) -> Owner | None:
+def _owner(path: Path) -> LockHolder | None:
     """What the lock's file says; None where it says nothing yet."""
     try:
         with path.open("rb") as file:
             told = json.loads(file.read(_MOST_BYTES))
-        return Owner(str(told["who"]), str(told["host"]), str(told["holder"]), float(told["began"]))
+        return LockHolder(str(told["who"]), str(told["host"]), str(told["holder"]), float(told["began"]))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None

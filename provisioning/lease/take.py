@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from healthcheck.store import leases
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store
-from healthcheck.store.leases import Entry
+from healthcheck.store.leases import LeaseRecord
 from inventory.discover import Run
 from inventory.text import clean
 from provisioning.actions.base import ActionError, Holder
-from provisioning.actions.cordon import Done, Want, cordon_each
+from provisioning.actions.cordon import CordonRequest, CordonResult, cordon_each
 from provisioning.actions.ownership import Whose, whose
 from provisioning.actions.strays import adopt
-from provisioning.lease.base import Way
-from provisioning.lease.holder import Life, life, me
+from provisioning.lease.base import LeaseMethod
+from provisioning.lease.holder import HolderState, life, me
 from provisioning.lease.jobs import jobs
 from provisioning.lease.reservation import reserved
 
@@ -31,7 +31,7 @@ class Lessor:
     """Who leases: the store, the way to hold nodes, the person behind the command, and the clock. `run` asks Slurm."""
 
     store: Store
-    way: Way
+    way: LeaseMethod
     who: str
     clock: Clock
     run: Run | None = None
@@ -41,7 +41,7 @@ class Lessor:
 class Taken:
     """What a lease has (None: nothing) and by node why the others are not in it; `unsaid` are those of whose jobs nothing can be said."""
 
-    entry: Entry | None
+    entry: LeaseRecord | None
     refused: dict[str, str] = field(default_factory=dict)
     unsaid: frozenset[str] = frozenset()
 
@@ -81,7 +81,7 @@ def take(lessor: Lessor, nodes: Sequence[str], seconds: float, why: str) -> Take
         raise
 
 
-def _hold(lessor: Lessor, entry: Entry) -> tuple[Entry, str, dict[str, str]]:
+def _hold(lessor: Lessor, entry: LeaseRecord) -> tuple[LeaseRecord, str, dict[str, str]]:
     """Holds the nodes, without those that somebody else took meanwhile; what the back end complained of, and by node who was faster."""
     try:
         lessor.way.hold(entry)
@@ -134,7 +134,7 @@ def without(lessor: Lessor, taken: Taken, refused: Mapping[str, str]) -> Taken:
     return Taken(leases.narrow(lessor.store, entry, kept), told, taken.unsaid)
 
 
-def isolate(lessor: Lessor, taken: Taken, whys: Mapping[str, str]) -> tuple[Taken, list[Done]]:
+def isolate(lessor: Lessor, taken: Taken, whys: Mapping[str, str]) -> tuple[Taken, list[CordonResult]]:
     """Gives back its other nodes, and has jobs kept from these, by node for what reason: by a cordon that is made while the lease holds
     them, so that no job starts in between, and that stays when it is over. Raises ActionError, StoreError."""
     entry = taken.entry
@@ -144,14 +144,14 @@ def isolate(lessor: Lessor, taken: Taken, whys: Mapping[str, str]) -> tuple[Take
     store, base = lessor.store, lessor.way.base
     # A lease by cordon: another one of ours takes its place.
     by_cordon = {one.node for one in open_cordons(store, mine, base.name) if one.why.startswith(f"{entry.name}: ")}
-    done = cordon_each(store, base, [Want(node, whys[node]) for node in mine if node not in by_cordon], lessor.who, lessor.clock)
+    done = cordon_each(store, base, [CordonRequest(node, whys[node]) for node in mine if node not in by_cordon], lessor.who, lessor.clock)
     for node in mine:
         if node in by_cordon:
             done += adopt(store, base, [node], whys[node], lessor.who, lessor.clock, anew=True)
     return taken, done
 
 
-def give_back(lessor: Lessor, entry: Entry, why: str) -> str:
+def give_back(lessor: Lessor, entry: LeaseRecord, why: str) -> str:
     """Gives a lease back; says why not, where that did not succeed, and "" where nothing of it is left. Raises StoreError only."""
     store, way, clock = lessor.store, lessor.way, lessor.clock
     line = leases.ending(store, entry, why, lessor.who, clock())
@@ -187,11 +187,11 @@ def settle(lessor: Lessor) -> list[str]:
     return said
 
 
-def overdue(entry: Entry, now: float) -> str:
+def overdue(entry: LeaseRecord, now: float) -> str:
     """Why a lease is to be given back by whoever sees it, or ""."""
-    return leases.expired(entry, now) or ("the process that held it is gone" if life(entry.holder) is Life.DEAD else "")
+    return leases.expired(entry, now) or ("the process that held it is gone" if life(entry.holder) is HolderState.DEAD else "")
 
 
-def mine(way: Way, entries: Iterable[Entry]) -> list[Entry]:
+def mine(way: LeaseMethod, entries: Iterable[LeaseRecord]) -> list[LeaseRecord]:
     """Those that this way holds."""
     return [entry for entry in entries if (entry.kind, entry.backend) == (way.kind, way.base.name)]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from healthcheck.store import leases
 from healthcheck.store.file import Store, opened
-from healthcheck.store.leases import Entry
+from healthcheck.store.leases import LeaseRecord
 from inventory.errors import StoreError
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage, Transport
@@ -29,13 +29,13 @@ MakeLessor = Callable[[Store], Lessor]
 GivesWay = Callable[[Backend, Sequence[str]], str]
 
 
-class Watch:
+class LeaseWatch:
     """`with Watch(...) as watch:` renews the lease; `lost` says by node why it did not stand, and `gave_way` to whom it gave way.
 
     The work is done through `transport`, which sends to a node of the lease only what a look directly before allows.
     """
 
-    def __init__(self, folder: Path, lessor: MakeLessor, entry: Entry, transport: Transport, *, beat: float = BEAT_S,
+    def __init__(self, folder: Path, lessor: MakeLessor, entry: LeaseRecord, transport: Transport, *, beat: float = BEAT_S,
                  gives_way: GivesWay | None = None) -> None:
         self.entry = entry
         self.lost: dict[str, str] = {}
@@ -52,7 +52,7 @@ class Watch:
         self._working = 0                   # runs that go on: ranks stay on nodes while another one looks at them
         self._thread = threading.Thread(target=self._watch, name="lease", daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> LeaseWatch:
         self._thread.start()
         return self
 

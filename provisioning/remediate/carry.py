@@ -13,30 +13,30 @@ from itertools import groupby
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store
 from healthcheck.sweep.sweep import limits
-from healthcheck.triage.remediation import Remediation, Step
+from healthcheck.triage.remediation import Remediation, RemediationStep
 from inventory.model import Node
 from inventory.transport.base import Transport
 from provisioning.actions.base import ActionError, Backend, Reboots
-from provisioning.actions.cordon import Clock, Done, cordon, uncordon
+from provisioning.actions.cordon import Clock, CordonResult, cordon, uncordon
 from provisioning.actions.reboot import reboot, settle_reboots
 from provisioning.lease.check import MARGIN_S, MakeLessor
-from provisioning.lease.idle import Idle, idle
+from provisioning.lease.idle import IdleReport, idle
 from provisioning.lease.jobs import jobs
 from provisioning.lease.take import Taken, give_back, take, without
-from provisioning.lease.watch import Watch
+from provisioning.lease.watch import LeaseWatch
 from provisioning.remediate import record
-from provisioning.remediate.choose import Work
+from provisioning.remediate.choose import PlannedStep
 from provisioning.remediate.judged import judged, settled
-from provisioning.remediate.record import Begun, End
+from provisioning.remediate.record import Begun, RemediationOutcome
 from provisioning.remediate.send import Did, send
-from provisioning.remediate.steps import SPECS, Proof, rootless
-from provisioning.remediate.verify import Seen, Site, await_, look, passes
+from provisioning.remediate.steps import SPECS, IdleProof, rootless
+from provisioning.remediate.verify import NodeHealth, VerifyContext, await_, look, passes
 
 MARK = "remediate "
 
 
 @dataclass
-class Means:
+class RemediationContext:
     """With what steps are taken: the store, the back end, lessors, the way to the nodes, the policy's numbers, and who asks when.
 
     `told` hears of each node as soon as that is known.
@@ -45,23 +45,23 @@ class Means:
     store: Store
     backend: Backend
     lessor: MakeLessor
-    site: Site
+    site: VerifyContext
     policy: Remediation
     who: str
     clock: Clock
     nodes: Mapping[str, Node]
-    told: Callable[[Done], None]
+    told: Callable[[CordonResult], None]
 
 
-def carry(means: Means, works: Sequence[Work]) -> list[Done]:
+def carry(means: RemediationContext, works: Sequence[PlannedStep]) -> list[CordonResult]:
     """Does the work, and says of each node what became of it. Raises ActionError, StoreError; the next run settles what was begun."""
-    done: list[Done] = []
+    done: list[CordonResult] = []
     stopped = ""
     for domain, of_domain in groupby(works, key=lambda work: work.domain):
         well = True
         for batch in _batches(list(of_domain), means.policy.at_once):
             if stopped:
-                found = [Done(work.node, f"not begun: {stopped}", held=False, failed=True) for work in batch]
+                found = [CordonResult(work.node, f"not begun: {stopped}", held=False, failed=True) for work in batch]
                 for one in found:
                     means.told(one)
             else:
@@ -73,7 +73,7 @@ def carry(means: Means, works: Sequence[Work]) -> list[Done]:
     return done
 
 
-def _batches(works: Sequence[Work], most: int) -> Iterator[list[Work]]:
+def _batches(works: Sequence[PlannedStep], most: int) -> Iterator[list[PlannedStep]]:
     """At most so many at a time, of one step."""
     for step in dict.fromkeys(work.step for work in works):
         of_step = [work for work in works if work.step is step]
@@ -84,14 +84,14 @@ def _batches(works: Sequence[Work], most: int) -> Iterator[list[Work]]:
 class _Batch:
     """Some nodes of one domain, on which one step is taken at once."""
 
-    def __init__(self, means: Means, works: Sequence[Work]) -> None:
+    def __init__(self, means: RemediationContext, works: Sequence[PlannedStep]) -> None:
         self.means = means
         self.works = {work.node: work for work in works}
         self.step = works[0].step
-        self.done: dict[str, Done] = {}
+        self.done: dict[str, CordonResult] = {}
         self.stopped = ""
 
-    def run(self) -> tuple[list[Done], str]:
+    def run(self) -> tuple[list[CordonResult], str]:
         """What became of each, and why nothing else is to be begun, if so."""
         means = self.means
         for name in self.works:
@@ -102,7 +102,7 @@ class _Batch:
             if not seen.reached:
                 self._left(name, f"it is not reached: {seen.said}")
             elif passes(seen, self.works[name].rules):
-                self._end(name, Done(name, f"nothing to do: {', '.join(self.works[name].rules)} passes by now", held=False))
+                self._end(name, CordonResult(name, f"nothing to do: {', '.join(self.works[name].rules)} passes by now", held=False))
         for name, why in jobs(means.backend, self._names()).busy.items():
             self._left(name, why)
         if not self._names():
@@ -118,7 +118,7 @@ class _Batch:
             self._give_back_nodes()
         return self._all()
 
-    def _leased(self, before: Mapping[str, Seen]) -> None:
+    def _leased(self, before: Mapping[str, NodeHealth]) -> None:
         """Holds a lease, has the step taken under it, and looks."""
         means, names = self.means, self._names()
         if not names:
@@ -133,18 +133,18 @@ class _Batch:
             taken = without(lessor, taken, self._unproven(taken))
             if taken.entry is None:
                 return
-            with Watch(means.site.folder, means.lessor, taken.entry, means.site.transport) as watch:
+            with LeaseWatch(means.site.folder, means.lessor, taken.entry, means.site.transport) as watch:
                 begun = [record.begin(means.store, self.works[name], before[name], means.who, means.clock()) for name in taken.nodes]
                 self._judge(begun, self._taken(begun, watch))
         finally:
             if taken.entry is not None and (trouble := give_back(lessor, taken.entry, "the step was taken")):
                 said = f"the lease was NOT given back: {trouble}; see: muster lease list"
-                means.told(Done(", ".join(taken.nodes), said, held=True, failed=True))
+                means.told(CordonResult(", ".join(taken.nodes), said, held=True, failed=True))
 
     def _taken(self, begun: Sequence[Begun], transport: Transport) -> dict[str, Did]:
         """What each node, or who restarts it, said of the step."""
         means, names = self.means, [one.node for one in begun]
-        if self.step is Step.REBOOT and _reboots(means.backend, names):
+        if self.step is RemediationStep.REBOOT and _reboots(means.backend, names):
             asked = reboot(means.store, means.backend, names, MARK + self.step.value, means.who, means.clock)
             return {one.node: Did(one.node, None, not one.failed, one.said) for one in asked}
         nodes = {one.name: means.nodes[one.node] for one in begun}
@@ -168,32 +168,32 @@ class _Batch:
         of = {one.node: one.before for one in begun}
         touched = [means.nodes[one.node] for one in begun if did[one.node].touched]
         seen = await_(means.site, touched, lambda one: settled(of[one.node], one), self._patience()) if touched else {}
-        if self.step is Step.REBOOT and isinstance(means.backend, Reboots):
+        if self.step is RemediationStep.REBOOT and isinstance(means.backend, Reboots):
             settle_reboots(means.store, means.backend, means.clock)
         for one in begun:
-            how, said = judged(one.before, did[one.node], seen.get(one.node, Seen(one.node, True)))
+            how, said = judged(one.before, did[one.node], seen.get(one.node, NodeHealth(one.node, True)))
             record.end(means.store, one, how, said, means.clock())
             self._end(one.node, ended(one, how, said))
             if how.stops:
                 self.stopped = f"{self.step.value} on {one.node} ended {how.value}"
 
     def _patience(self) -> float:
-        back = self.means.policy.back_minutes * 60 if self.step is Step.REBOOT else 0.0
+        back = self.means.policy.back_minutes * 60 if self.step is RemediationStep.REBOOT else 0.0
         return back + self.means.policy.settle_seconds
 
     def _give_back_nodes(self) -> None:
         try:
             done = give_back_nodes(self.means.store, self.means.backend, self.works, self.means.who, self.means.clock)
         except ActionError as error:
-            done = [Done(", ".join(self.works), f"whether they were given back is not known: {error}", held=True, failed=True)]
+            done = [CordonResult(", ".join(self.works), f"whether they were given back is not known: {error}", held=True, failed=True)]
         for one in done:
             if one.failed:
                 self.means.told(one)
 
     def _left(self, name: str, why: str) -> None:
-        self._end(name, Done(name, f"NOT done: {why}", held=False, failed=True))
+        self._end(name, CordonResult(name, f"NOT done: {why}", held=False, failed=True))
 
-    def _end(self, name: str, done: Done) -> None:
+    def _end(self, name: str, done: CordonResult) -> None:
         if name not in self.done:
             self.done[name] = done
             self.means.told(done)
@@ -204,14 +204,15 @@ class _Batch:
     def _nodes(self) -> list[Node]:
         return [self.means.nodes[name] for name in self._names()]
 
-    def _all(self) -> tuple[list[Done], str]:
+    def _all(self) -> tuple[list[CordonResult], str]:
         return [self.done[name] for name in self.works], self.stopped
 
 
-def ended(one: Begun, how: End, said: str) -> Done:
+def ended(one: Begun, how: RemediationOutcome, said: str) -> CordonResult:
     """What a person is told of a step that has ended."""
     more = f"; it stays cordoned until a person has looked: muster uncordon {one.node}" if how.stops else ""
-    return Done(one.node, f"{one.before.step.value}: {how.value}: {said}{more}", held=how.stops, failed=how is not End.DONE)
+    return CordonResult(one.node, f"{one.before.step.value}: {how.value}: {said}{more}", held=how.stops,
+                        failed=how is not RemediationOutcome.DONE)
 
 
 def _reboots(backend: Backend, names: Sequence[str]) -> bool:
@@ -222,18 +223,18 @@ def _reboots(backend: Backend, names: Sequence[str]) -> bool:
     return all(name in boots and boots[name].booted is not None for name in names)
 
 
-def unproven(name: str, proof: Proof, looked: Idle, unsaid: frozenset[str]) -> str:
+def unproven(name: str, proof: IdleProof, looked: IdleReport, unsaid: frozenset[str]) -> str:
     """Why a step that asks for this proof is not taken there; empty where it may be. `unsaid`: of these no scheduler tells about jobs."""
     why = looked.refused.get(name, "")
     if name in unsaid:
         return why or ("it has no GPU, and its scheduler cannot say whether a job is on it" if name in looked.without else "")
-    if proof is Proof.GPUS:
+    if proof is IdleProof.GPUS:
         return why
     # Of the reasons this one alone is a process that was seen.
-    return why if proof is Proof.EITHER and why.startswith("process ") else ""
+    return why if proof is IdleProof.EITHER and why.startswith("process ") else ""
 
 
-def give_back_nodes(store: Store, backend: Backend, names: Mapping[str, object] | None, who: str, clock: Clock) -> list[Done]:
+def give_back_nodes(store: Store, backend: Backend, names: Mapping[str, object] | None, who: str, clock: Clock) -> list[CordonResult]:
     """Ends the cordons that were made for steps alone, but for nodes that a step made worse."""
     ours = [one for one in open_cordons(store, names, backend.name) if one.verdict is None and one.why.startswith(MARK)]
     free = [one.node for one in ours if not record.kept(store, one.node, one.began)]

@@ -10,9 +10,9 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Repair
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Fault, Verdict
-from healthcheck.triage.past import Fleet, Past
-from healthcheck.triage.policy import Policy
-from healthcheck.triage.remediation import Step, Use
+from healthcheck.triage.past import FleetHistory, NodeHistory
+from healthcheck.triage.policy import TriagePolicy
+from healthcheck.triage.remediation import RemediationStep, Use
 from inventory.nodeset import natural
 from provisioning.remediate.onnode.table import MODULES
 from provisioning.remediate.steps import SPECS, Spec
@@ -20,18 +20,18 @@ from provisioning.remediate.steps import SPECS, Spec
 _RUNGS = tuple(Repair)
 # Checks whose findings are each of another unit or module, which is their subject.
 NAMING = frozenset({"service.expected", "service.failed", "module.expected"})
-Tries = Mapping[tuple[str, Step], int]
+Tries = Mapping[tuple[str, RemediationStep], int]
 
 
 @dataclass(frozen=True)
-class Work:
+class PlannedStep:
     """A step on a node: for which fault, which rules must pass afterwards, why, and the failure domain that the node is in.
 
     A rule of several units or modules stands with the one that the step is of: `service-expected@docker`.
     """
 
     node: str
-    step: Step
+    step: RemediationStep
     fault: str
     rules: tuple[str, ...]
     why: str
@@ -47,22 +47,22 @@ class Left:
 
 
 def choose(
-    fleet: Fleet, verdicts: Collection[Verdict], policy: Policy, names: Collection[str], tries: Tries,
-    naming: Collection[str], only: Step | None = None,
-) -> tuple[list[Work], list[Left]]:
+    fleet: FleetHistory, verdicts: Collection[Verdict], policy: TriagePolicy, names: Collection[str], tries: Tries,
+    naming: Collection[str], only: RemediationStep | None = None,
+) -> tuple[list[PlannedStep], list[Left]]:
     """What to do on these nodes, one step each, in the order of their domains; `only` is the one step that a person names, which need not
     be enabled then. `naming` are the rules with a check of NAMING."""
     past_of = {past.node: past for past in fleet.nodes}
-    works: list[Work] = []
+    works: list[PlannedStep] = []
     lefts: list[Left] = []
     for verdict in verdicts:
         past = past_of.get(verdict.node)
         if past is None or verdict.node not in names:
             continue
         found = _of(verdict, past, policy, tries, naming, only)
-        if isinstance(found, Work) and (refused := _refused(past)):
+        if isinstance(found, PlannedStep) and (refused := _refused(past)):
             found = Left(verdict.node, refused)
-        if isinstance(found, Work):
+        if isinstance(found, PlannedStep):
             works.append(found)
         elif found is not None:
             lefts.append(found)
@@ -70,7 +70,7 @@ def choose(
     return works, lefts
 
 
-def domain(past: Past) -> str:
+def domain(past: NodeHistory) -> str:
     """The failure domain in which a step may go wrong on all at once; a node of which none is known is one of its own."""
     for kind in ("rack", "leaf", "power"):
         if past.domains.get(kind):
@@ -78,13 +78,14 @@ def domain(past: Past) -> str:
     return f"node {past.node}"
 
 
-def _refused(past: Past) -> str:
+def _refused(past: NodeHistory) -> str:
     if not past.in_service:
         return f"its lifecycle is {past.lifecycle}: muster inventory lifecycle"
     return past.others or past.leased
 
 
-def _of(verdict: Verdict, past: Past, policy: Policy, tries: Tries, naming: Collection[str], only: Step | None) -> Work | Left | None:
+def _of(verdict: Verdict, past: NodeHistory, policy: TriagePolicy, tries: Tries, naming: Collection[str],
+        only: RemediationStep | None) -> PlannedStep | Left | None:
     if past.away:
         return Left(verdict.node, past.away)
     for fault in verdict.faults:
@@ -98,7 +99,8 @@ def _of(verdict: Verdict, past: Past, policy: Policy, tries: Tries, naming: Coll
     return None
 
 
-def _for(fault: Fault, past: Past, policy: Policy, tries: Tries, naming: Collection[str], only: Step | None) -> Work | Left | None:
+def _for(fault: Fault, past: NodeHistory, policy: TriagePolicy, tries: Tries, naming: Collection[str],
+         only: RemediationStep | None) -> PlannedStep | Left | None:
     named = policy.remediation
     for step, use in named.uses.items():
         found = _problems(fault, use, SPECS[step], naming)
@@ -113,7 +115,7 @@ def _for(fault: Fault, past: Past, policy: Policy, tries: Tries, naming: Collect
         first = found[0]
         rules = tuple(sorted({one.rule + (f"@{SPECS[step].about}" if one.rule in naming and SPECS[step].about else "") for one in found}))
         said = f"{first.rule}{f' of {first.subject}' if first.subject else ''}: {first.observed or first.reason}"
-        return Work(past.node, step, fault.kind.id, rules, said, domain(past))
+        return PlannedStep(past.node, step, fault.kind.id, rules, said, domain(past))
     return None
 
 

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from healthcheck.triage.remediation import Step
-from provisioning.remediate.record import Before, End
+from healthcheck.triage.remediation import RemediationStep
+from provisioning.remediate.record import Before, RemediationOutcome
 from provisioning.remediate.send import Did
-from provisioning.remediate.verify import Seen, passes, worse
+from provisioning.remediate.verify import NodeHealth, passes, worse
 
 _SHOWN = 4
 
 
-def settled(before: Before, seen: Seen) -> bool:
+def settled(before: Before, seen: NodeHealth) -> bool:
     """Whether all is as it should be, so that nobody has to look again."""
     return _restarted(before, seen) and passes(seen, before.rules) and not worse(before.passed, seen)
 
 
-def judged(before: Before, did: Did, seen: Seen) -> tuple[End, str]:
+def judged(before: Before, did: Did, seen: NodeHealth) -> tuple[RemediationOutcome, str]:
     """How it ended, and in words. What the node says of itself is told; what a look shows decides."""
     rules = ", ".join(before.rules)
-    if not did.touched and not (before.step is Step.REBOOT and _restarted(before, seen)):
-        return End.NOT_DONE, did.said + (f"; {rules} passes by now" if passes(seen, before.rules) else "")
+    if not did.touched and not (before.step is RemediationStep.REBOOT and _restarted(before, seen)):
+        return RemediationOutcome.NOT_DONE, did.said + (f"; {rules} passes by now" if passes(seen, before.rules) else "")
     if not seen.reached:
-        return End.NOT_BACK, f"{did.said}; since then it is not reached: {seen.said}"
+        return RemediationOutcome.NOT_BACK, f"{did.said}; since then it is not reached: {seen.said}"
     if bad := worse(before.passed, seen):
         more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-        return End.WORSE, f"{', '.join(bad[:_SHOWN])}{more} passed before and is wrong now: {did.said}"
+        return RemediationOutcome.WORSE, f"{', '.join(bad[:_SHOWN])}{more} passed before and is wrong now: {did.said}"
     if not _restarted(before, seen):
-        return End.NO_USE, f"it has not restarted: {did.said}"
+        return RemediationOutcome.NO_USE, f"it has not restarted: {did.said}"
     if did.ok is False:
-        return End.NO_USE, did.said
+        return RemediationOutcome.NO_USE, did.said
     if passes(seen, before.rules):
-        return End.DONE, f"{rules} passes: {did.said}"
-    return End.NO_USE, f"{rules} does not pass: {did.said}"
+        return RemediationOutcome.DONE, f"{rules} passes: {did.said}"
+    return RemediationOutcome.NO_USE, f"{rules} does not pass: {did.said}"
 
 
-def _restarted(before: Before, seen: Seen) -> bool:
+def _restarted(before: Before, seen: NodeHealth) -> bool:
     """Whether it has another boot, where that is what the step was to bring."""
-    return before.step is not Step.REBOOT or (seen.reached and seen.boot not in ("", before.boot))
+    return before.step is not RemediationStep.REBOOT or (seen.reached and seen.boot not in ("", before.boot))

@@ -9,16 +9,16 @@ from enum import Enum
 
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
-from healthcheck.triage.remediation import Remediation, Step
-from provisioning.remediate.choose import Work
+from healthcheck.triage.remediation import Remediation, RemediationStep
+from provisioning.remediate.choose import PlannedStep
 from provisioning.remediate.steps import SPECS
-from provisioning.remediate.verify import Seen
+from provisioning.remediate.verify import NodeHealth
 
 _EVIDENCE = re.compile(r"step=([a-z0-9-]+) rules=([^ ]*) boot=([0-9a-f-]*) passed=([^ ]*)")
 _BOOT = re.compile(r"[0-9a-f-]{1,40}")
 
 
-class End(Enum):
+class RemediationOutcome(Enum):
     """How a step ended; the value is how its outcome begins. Triage takes DONE for a repair."""
 
     DONE = "done"                   # the check that failed passes
@@ -30,14 +30,14 @@ class End(Enum):
     @property
     def stops(self) -> bool:
         """Whether no other node is touched after this."""
-        return self in (End.WORSE, End.NOT_BACK)
+        return self in (RemediationOutcome.WORSE, RemediationOutcome.NOT_BACK)
 
 
 @dataclass(frozen=True)
 class Before:
     """What was so before a step was taken, as its line says."""
 
-    step: Step
+    step: RemediationStep
     rules: tuple[str, ...]
     boot: str
     passed: frozenset[str]
@@ -58,7 +58,7 @@ class Begun:
         return f"{self.line}-{self.time:.6f}"
 
 
-def begin(store: Store, work: Work, seen: Seen, who: str, now: float) -> Begun:
+def begin(store: Store, work: PlannedStep, seen: NodeHealth, who: str, now: float) -> Begun:
     """Writes down that a step is about to be taken."""
     boot = seen.boot if _BOOT.fullmatch(seen.boot) else ""
     before = Before(work.step, work.rules, boot, seen.passed)
@@ -68,7 +68,7 @@ def begin(store: Store, work: Work, seen: Seen, who: str, now: float) -> Begun:
     return Begun(line, work.node, before, now)
 
 
-def end(store: Store, begun: Begun, how: End, said: str, now: float) -> None:
+def end(store: Store, begun: Begun, how: RemediationOutcome, said: str, now: float) -> None:
     """Writes down what became of it."""
     with store.writing() as db:
         ledger.finish(db, begun.line, f"{how.value}: {said}", now)
@@ -80,30 +80,30 @@ def unended(store: Store) -> list[Begun]:
             if line.outcome is None and (before := parsed(line.evidence)) is not None]
 
 
-def tries(store: Store, policy: Remediation, now: float) -> dict[tuple[str, Step], int]:
+def tries(store: Store, policy: Remediation, now: float) -> dict[tuple[str, RemediationStep], int]:
     """How often each step touched each node within the policy's days."""
     return Counter((line.node, before.step) for line in ledger.lines(store, since=now - policy.days * 86400)
-                   if (before := parsed(line.evidence)) is not None and not _is(line, End.NOT_DONE))
+                   if (before := parsed(line.evidence)) is not None and not _is(line, RemediationOutcome.NOT_DONE))
 
 
 def kept(store: Store, node: str, since: float) -> bool:
     """Whether the newest step on a node since then made it worse, or may be at work still, so that it is not to be given back."""
     of_node = [line for line in ledger.lines(store, {node}, since) if parsed(line.evidence) is not None]
-    return bool(of_node) and (of_node[-1].outcome is None or any(_is(of_node[-1], how) for how in End if how.stops))
+    return bool(of_node) and (of_node[-1].outcome is None or any(_is(of_node[-1], how) for how in RemediationOutcome if how.stops))
 
 
 def parsed(evidence: str) -> Before | None:
     """What a line's evidence says; None where the line is of something else."""
     match = _EVIDENCE.fullmatch(evidence)
-    if match is None or match[1] not in {step.value for step in Step}:
+    if match is None or match[1] not in {step.value for step in RemediationStep}:
         return None
-    return Before(Step(match[1]), _listed(match[2]), match[3], frozenset(_listed(match[4])))
+    return Before(RemediationStep(match[1]), _listed(match[2]), match[3], frozenset(_listed(match[4])))
 
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split(",")))
 
 
-def _is(line: ledger.Line, how: End) -> bool:
+def _is(line: ledger.LedgerEntry, how: RemediationOutcome) -> bool:
     return line.outcome is not None and line.outcome.startswith(f"{how.value}:")
 

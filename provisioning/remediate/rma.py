@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from healthcheck.store import repairs, rmas
 from healthcheck.store.file import Store
-from healthcheck.store.history import Seat
-from healthcheck.store.rmas import CHASSIS, Rma, State
+from healthcheck.store.history import ComponentLocation
+from healthcheck.store.rmas import CHASSIS, Rma, RmaState
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState
 from inventory.text import short
@@ -23,7 +23,7 @@ Write = Callable[[], str]       # changes the inventory file, or finds that it n
 
 
 @dataclass(frozen=True)
-class Part:
+class ReturnedPart:
     """What goes; `slot` is empty for a whole node, `serial` where nobody knows it."""
 
     node: str
@@ -38,18 +38,19 @@ class Part:
 
 
 def part_at(
-    node: str, seats: Sequence[Seat], known: Sequence[Rma], slot: str | None, gpu: int | None, chassis: bool, serial: str | None,
-) -> Part:
+    node: str, seats: Sequence[ComponentLocation], known: Sequence[Rma], slot: str | None, gpu: int | None, chassis: bool,
+    serial: str | None,
+) -> ReturnedPart:
     """The part that a person means, by what the store knows of where things sit and have sat; raises UsageError that names what there is.
 
     NVML counts GPUs in the order of their PCI addresses, so a number is only certain while every GPU that was seen is there.
     """
-    newest: dict[str, Seat] = {}
+    newest: dict[str, ComponentLocation] = {}
     for seat in sorted((seat for seat in seats if seat.node == node), key=lambda seat: (seat.ended is None, seat.seen)):
         newest[seat.slot] = seat
     if chassis:
         whole = newest.pop(CHASSIS, None)
-        return Part(node, "", CHASSIS, serial or (whole.serial if whole is not None else ""))
+        return ReturnedPart(node, "", CHASSIS, serial or (whole.serial if whole is not None else ""))
     newest.pop(CHASSIS, None)
     if gpu is not None:
         slot = _gpu(node, newest, gpu)
@@ -59,17 +60,17 @@ def part_at(
                          + (f"; the store knows {there}" if there else "; the store knows no parts of it"))
     held = newest.get(slot)
     if held is not None:
-        return Part(node, slot, held.kind, serial or held.serial)
-    open_there = next((rma for rma in known if (rma.node, rma.slot) == (node, slot) and rma.state is not State.RETURNED), None)
+        return ReturnedPart(node, slot, held.kind, serial or held.serial)
+    open_there = next((rma for rma in known if (rma.node, rma.slot) == (node, slot) and rma.state is not RmaState.RETURNED), None)
     if open_there is not None:
-        return Part(node, slot, open_there.kind, open_there.serial)
+        return ReturnedPart(node, slot, open_there.kind, open_there.serial)
     if serial is None:
         raise UsageError(f"the store knows nothing at {short(slot)} of {node}"
                          f"{f', but {there}' if there else ''}; for anything else say its --serial, too")
-    return Part(node, slot, "part", serial)
+    return ReturnedPart(node, slot, "part", serial)
 
 
-def _gpu(node: str, newest: dict[str, Seat], number: int) -> str:
+def _gpu(node: str, newest: dict[str, ComponentLocation], number: int) -> str:
     gpus = sorted((seat for seat in newest.values() if seat.kind == "gpu"), key=lambda seat: seat.slot)
     if lost := [seat.slot for seat in gpus if seat.ended is not None]:
         raise UsageError(f"GPU {number} of {node} is not certain: {', '.join(lost)} is not seen any more, and numbers shift; give --slot")
@@ -79,7 +80,7 @@ def _gpu(node: str, newest: dict[str, Seat], number: int) -> str:
 
 
 def opening(
-    store: Store, part: Part, why: str, who: str, reference: str, evidence: str, holds: str, clock: Clock, write: Write,
+    store: Store, part: ReturnedPart, why: str, who: str, reference: str, evidence: str, holds: str, clock: Clock, write: Write,
 ) -> Rma:
     """Afterwards the RMA is open and the file says so. Where it was open already, what was left undone is done.
 
@@ -108,9 +109,9 @@ def shipping(store: Store, rma: Rma, left: dict[int, str], who: str, clock: Cloc
     """Afterwards it is under way; False where it was already."""
     if rma.id in left:
         raise UsageError(next(unfinished([rma], left)))
-    if rma.state is State.SHIPPED:
+    if rma.state is RmaState.SHIPPED:
         return False
-    if rma.state is not State.OPEN:
+    if rma.state is not RmaState.OPEN:
         raise _out_of_step(rma, "ship")
     rmas.ship(store, rma, who, clock())
     return True
@@ -118,7 +119,7 @@ def shipping(store: Store, rma: Rma, left: dict[int, str], who: str, clock: Cloc
 
 def may_return(rma: Rma, *, same: bool, new: str) -> None:
     """Raises UsageError where it cannot be returned so."""
-    if rma.state is State.OPEN:
+    if rma.state is RmaState.OPEN:
         raise _out_of_step(rma, "return")
     if same and new and new != rma.serial:
         raise UsageError(f"--same says that it is {rma.serial or 'the same'} again, and --serial names another: {short(new)}")
@@ -156,7 +157,7 @@ def next_steps(rma: Rma, said: str, away: Sequence[int]) -> Iterator[str]:
 
 
 def _out_of_step(rma: Rma, command: str) -> UsageError:
-    step = {State.OPEN: "ship", State.SHIPPED: "return"}.get(rma.state)
+    step = {RmaState.OPEN: "ship", RmaState.SHIPPED: "return"}.get(rma.state)
     then = f"; next is: muster rma {step} {rma.id}" if step is not None else f"; for another: muster rma open {rma.node}"
     return UsageError(f"RMA {rma.id} of {rma.node} is {rma.state.value}, so there is nothing to {command}{then}")
 
@@ -171,7 +172,7 @@ def chosen(found: Sequence[Rma], left: dict[int, str], text: str) -> Rma:
     of_node = [rma for rma in found if rma.node == text]
     if not of_node:
         raise UsageError(f"there is no RMA of {short(text)}; see: muster rma list --all")
-    away = [rma for rma in of_node if rma.state is not State.RETURNED] or [rma for rma in of_node if rma.id in left] or of_node[-1:]
+    away = [rma for rma in of_node if rma.state is not RmaState.RETURNED] or [rma for rma in of_node if rma.id in left] or of_node[-1:]
     if len(away) > 1:
         raise UsageError(f"{text} has {len(away)} RMAs: {', '.join(f'{rma.id} ({rma.part})' for rma in away)}; name one by its number")
     return away[0]

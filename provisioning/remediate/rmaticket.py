@@ -14,7 +14,7 @@ from healthcheck.store.history import problems, trails
 from healthcheck.store.ledger import lines
 from healthcheck.store.rmas import Rma
 from healthcheck.sweep.evidence import newest_bundle
-from healthcheck.triage.past import Past
+from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.ticket import markdown, ticket
 from inventory.model import Node
 
@@ -26,7 +26,7 @@ def text_of(store: Store, rma: Rma, node: Node, now: float) -> str:
     where = trails(store, rma.node)
     told = [each for each in problems(store, {seat.node for seat in where} | {rma.node}, now - _TOLD_S) if concerns(rma, each)]
     boots = store.rows("SELECT began FROM boot JOIN node ON node.id = boot.node WHERE name = ? ORDER BY began", rma.node)
-    past = Past(rma.node, moved=tuple(each for each in told if each.node != rma.node), boots=tuple(row[0] for row in boots))
+    past = NodeHistory(rma.node, moved=tuple(each for each in told if each.node != rma.node), boots=tuple(row[0] for row in boots))
     verdict = case(rma, [each for each in told if each.node == rma.node])
     return markdown(ticket(verdict, past, where, lines(store, [rma.node]), node, bundle=rma.evidence))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
-from healthcheck.triage.remediation import Step
+from healthcheck.triage.remediation import RemediationStep
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Limits, Program, Stage, Transport
@@ -47,7 +47,7 @@ class _Addressed(Node):
         return self.own
 
 
-def send(nodes: Mapping[str, Node], step: Step | None, transport: Transport, fanout: int) -> Iterator[Did]:
+def send(nodes: Mapping[str, Node], step: RemediationStep | None, transport: Transport, fanout: int) -> Iterator[Did]:
     """Has the step taken on these nodes, by the names of their lines in the ledger; without one, asks what became of that line's."""
     limit = _WAY_S + (SPECS[step].seconds + _WAIT_S if step is not None else SETTLE_S)
     turns = -(-len(nodes) // fanout)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from healthcheck.model.outcome import Repair
-from healthcheck.triage.remediation import Step
+from healthcheck.triage.remediation import RemediationStep
 from inventory.model import Node, Privilege
 from provisioning.remediate.onnode import table
 
 
-class Proof(Enum):
+class IdleProof(Enum):
     """What must show, beside the lease, that nothing computes on the node."""
 
     JOBS = "jobs"           # that its scheduler knows of no job
@@ -27,9 +27,9 @@ class Proof(Enum):
 class Spec:
     """One step. `about` is the unit or module that it is of, as a rule's finding names it; empty where it is of no one."""
 
-    step: Step
+    step: RemediationStep
     rung: Repair
-    proof: Proof
+    proof: IdleProof
     about: str = ""
 
     @property
@@ -43,18 +43,18 @@ class Spec:
         return float(table.seconds(self.step.value))
 
 
-def _spec(step: Step) -> Spec:
+def _spec(step: RemediationStep) -> Spec:
     name = step.value
     if name in table.SERVICES:
-        return Spec(step, Repair.RESTART_SERVICE, Proof.GPUS, table.SERVICES[name].removesuffix(".service"))
+        return Spec(step, Repair.RESTART_SERVICE, IdleProof.GPUS, table.SERVICES[name].removesuffix(".service"))
     if name in table.MODULES:
-        return Spec(step, Repair.RESTART_SERVICE, Proof.JOBS, table.MODULES[name])
-    if step is Step.RESET_GPU:
-        return Spec(step, Repair.RESET_GPU, Proof.GPUS)
-    return Spec(step, Repair.REBOOT, Proof.EITHER)
+        return Spec(step, Repair.RESTART_SERVICE, IdleProof.JOBS, table.MODULES[name])
+    if step is RemediationStep.RESET_GPU:
+        return Spec(step, Repair.RESET_GPU, IdleProof.GPUS)
+    return Spec(step, Repair.REBOOT, IdleProof.EITHER)
 
 
-SPECS = {step: _spec(step) for step in Step}
+SPECS = {step: _spec(step) for step in RemediationStep}
 
 
 def rootless(node: Node) -> str:

@@ -14,9 +14,9 @@ from healthcheck.model.recording import Recording
 from healthcheck.report.progress import progress
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.store.file import opened
-from healthcheck.store.readings import Readings, readings
+from healthcheck.store.readings import NodeReadings, readings
 from healthcheck.store.repairs import words_in
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep import sweep
 from healthcheck.sweep.looks import Looks
 from healthcheck.triage.judgedby import judged_by
@@ -28,7 +28,7 @@ _BETWEEN_S = 3.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class NodeHealth:
     """What a look showed of a node. `wrong` are the rules that fail (INFO does not count), and critical ones that it does not answer;
     `named` are, of rules that fail and were measured whole, the subjects with which they do. `said` is why it was not reached."""
 
@@ -42,7 +42,7 @@ class Seen:
 
 
 @dataclass
-class Site:
+class VerifyContext:
     """With what one looks: rules, the way to the nodes, and the state folder."""
 
     ruleset: Ruleset
@@ -52,44 +52,44 @@ class Site:
     sleep: Callable[[float], None] = field(default=time.sleep)
 
 
-def look(site: Site, nodes: Sequence[Node]) -> dict[str, Seen]:
+def look(site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
     """One sweep of these nodes by all rules."""
     boots: dict[str, str] = {}
-    found: dict[str, Readings] = {}
+    found: dict[str, NodeReadings] = {}
 
     def told(recording: Recording) -> None:
         found[recording.node] = readings(recording)
         boots[recording.node] = recording.host.boot_id if recording.host is not None else ""
 
-    plan = sweep.Plan(nodes, site.ruleset, source="muster remediate")
+    plan = sweep.SweepPlan(nodes, site.ruleset, source="muster remediate")
     began = time.time()
     outcome = sweep.live(plan, site.transport, sweep.limits(None, site.fanout), progress(len(nodes), "look", quiet=True),
                          looks=Looks(site.folder), told=told, words=words_in(site.folder))
     if outcome.partial:
         raise KeyboardInterrupt
     with opened(site.folder, make=True) as store:
-        known = record(store, Sweep(began, time.time(), False, plan.source, site.ruleset.digest, versions=judged_by(
+        known = record(store, SweepRecord(began, time.time(), False, plan.source, site.ruleset.digest, versions=judged_by(
                 plan.ruleset, version("cluster-muster")), who=who()), outcome.assessed.reports, found)
     return {report.node: _seen(report, boots.get(report.node, "")) for report in known}
 
 
-def _seen(report: NodeReport, boot: str) -> Seen:
+def _seen(report: NodeReport, boot: str) -> NodeHealth:
     if not report.results:
-        return Seen(report.node, False, said=report.reason)
+        return NodeHealth(report.node, False, said=report.reason)
     wrong = {one.rule for one in report.results if one.severity is not Severity.INFO and (one.status is Status.FAIL or (
         one.status is Status.UNKNOWN and one.severity is Severity.CRITICAL and one.origin is Origin.NODE))}
     passed = {one.rule for one in report.results if one.status is Status.PASS}
     named = {one.rule: frozenset(finding.subject.removesuffix(".service") for finding in one.findings)
              for one in report.results if one.status is Status.FAIL and not one.reason}
-    return Seen(report.node, True, boot, frozenset(wrong), frozenset(passed), MappingProxyType(named))
+    return NodeHealth(report.node, True, boot, frozenset(wrong), frozenset(passed), MappingProxyType(named))
 
 
 def await_(
-    site: Site, nodes: Sequence[Node], settled: Callable[[Seen], bool], seconds: float,
-) -> dict[str, Seen]:
+    site: VerifyContext, nodes: Sequence[Node], settled: Callable[[NodeHealth], bool], seconds: float,
+) -> dict[str, NodeHealth]:
     """Looks again and again until each is as wished, or the time is over: the newest look at each."""
     until = time.monotonic() + seconds
-    seen: dict[str, Seen] = {}
+    seen: dict[str, NodeHealth] = {}
     waiting = list(nodes)
     while waiting:
         seen.update(look(site, waiting))
@@ -101,16 +101,16 @@ def await_(
     return seen
 
 
-def passes(seen: Seen, rules: Collection[str]) -> bool:
+def passes(seen: NodeHealth, rules: Collection[str]) -> bool:
     """Whether all of these rules pass, or of `RULE@SUBJECT` that subject does: what is skipped or not measured is no pass."""
     return seen.reached and all(_passes(seen, *rule.partition("@")[::2]) for rule in rules)
 
 
-def _passes(seen: Seen, rule: str, subject: str) -> bool:
+def _passes(seen: NodeHealth, rule: str, subject: str) -> bool:
     return rule in seen.passed or (subject != "" and rule in seen.named and subject not in seen.named[rule])
 
 
-def worse(passed: Collection[str], seen: Seen) -> list[str]:
+def worse(passed: Collection[str], seen: NodeHealth) -> list[str]:
     """The rules that are wrong now and passed before. What could not be judged before, and is wrong now, was not made so."""
     return sorted(seen.wrong.intersection(passed))
 

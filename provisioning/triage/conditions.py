@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
-from healthcheck.triage.past import Fleet
-from healthcheck.triage.plan import Plan
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import FleetHistory
+from healthcheck.triage.plan import TriagePlan
+from healthcheck.triage.policy import TriagePolicy
 from provisioning.actions.base import Condition
 
 
-def conditions(fleet: Fleet, plan: Plan, policy: Policy) -> dict[str, Condition]:
+def conditions(fleet: FleetHistory, plan: TriagePlan, policy: TriagePolicy) -> dict[str, Condition]:
     """By node: False for one that jobs must keep away from or that fails a critical rule, Unknown where it is not measured, or True."""
     verdicts = {verdict.node: verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE}
     found = {}

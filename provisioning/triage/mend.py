@@ -6,27 +6,28 @@ from collections.abc import Callable
 from functools import partial
 
 from healthcheck.store import ledger
-from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import Store
 from provisioning.actions.base import Backend, Mends, each, marked
-from provisioning.actions.cordon import Done
+from provisioning.actions.cordon import CordonResult
 
 Clock = Callable[[], float]
 ACTION = "mend"
 
 
-def mend(store: Store, backend: Backend, who: str, clock: Clock, *, dry: bool = False) -> list[Done]:
+def mend(store: Store, backend: Backend, who: str, clock: Clock, *, dry: bool = False) -> list[CordonResult]:
     """Afterwards each mark of ours that held in part is whole; a line for each that was not. Raises ActionError where nobody can look.
 
     What the back end shows last is believed; a line of the ledger whose end nobody knows is finished by what it shows then.
     """
     if not isinstance(backend, Mends):
         return []
-    known = {one.node: one for one in open_cordons(store, backend=backend.name) if one.state is State.HELD}
+    known = {one.node: one for one in open_cordons(store, backend=backend.name) if one.state is CordonState.HELD}
     seen = backend.held(sorted(known)) if known else {}
     part = {node: one for node, one in known.items() if seen[node].mark == one.mark and seen[node].lacks}
     if dry:
-        return [Done(node, f"{one.mark} has lost {seen[node].lacks}, which would be put back", held=True) for node, one in part.items()]
+        return [CordonResult(node, f"{one.mark} has lost {seen[node].lacks}, which would be put back", held=True) for node,
+                one in part.items()]
     cut = [line for line in ledger.lines(store) if line.outcome is None and line.action == ACTION]
     with store.writing() as db:
         for line in cut:
@@ -42,5 +43,5 @@ def mend(store: Store, backend: Backend, who: str, clock: Clock, *, dry: bool = 
         with store.writing() as db:
             ledger.finish(db, begun[node], f"not done: {why}" if why else "done", clock())
         said = f"{one.mark} had lost {seen[node].lacks}, which {'was NOT' if why else 'was'} put back{f': {why}' if why else ''}"
-        done.append(Done(node, said, held=True, failed=bool(why)))
+        done.append(CordonResult(node, said, held=True, failed=bool(why)))
     return done

@@ -14,12 +14,12 @@ from functools import partial
 from healthcheck.model.faultkind import Isolation
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
-from healthcheck.triage.past import Fleet, Repaired
-from healthcheck.triage.plan import Plan
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import FleetHistory, Repaired
+from healthcheck.triage.plan import TriagePlan
+from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.requalify import requalified
-from provisioning.actions.base import Backend, Held, Holder, New, Startup, each
-from provisioning.actions.cordon import Done
+from provisioning.actions.base import Backend, Holder, New, NodeHold, Startup, each
+from provisioning.actions.cordon import CordonResult
 
 Clock = Callable[[], float]
 ACTION = "give to jobs"
@@ -27,8 +27,9 @@ _LONG_S = 2 * 86400.0       # a node that is new for longer is so for another re
 
 
 def admit(
-    store: Store, backend: Backend, fleet: Fleet, plan: Plan, policy: Policy, who: str, clock: Clock, *, dry: bool = False,
-) -> list[Done]:
+    store: Store, backend: Backend, fleet: FleetHistory, plan: TriagePlan, policy: TriagePolicy, who: str, clock: Clock, *,
+    dry: bool = False,
+) -> list[CordonResult]:
     """Ends the probation of new nodes in service that are proven well; gives a line for each that is on probation. Raises ActionError.
 
     Ledger line before the deed, and its outcome after a look; whoever is killed in between is found by the next run.
@@ -39,7 +40,7 @@ def admit(
     if not dry:
         _settle(store, backend, waiting, clock)
     worse = {verdict.node for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE}
-    done: list[Done] = []
+    done: list[CordonResult] = []
     asked: dict[str, int] = {}
     for past in fleet.nodes:
         new = waiting.get(past.node)
@@ -52,9 +53,9 @@ def admit(
             hint = ""
             if not well and new.registered is not None and fleet.now - new.registered > _LONG_S:
                 hint = "; new for days: do its DaemonSets tolerate the taint? See: muster privilege kubernetes"
-            done.append(Done(past.node, f"new, and kept from jobs: {past.leased or said}{hint}", held=True))
+            done.append(CordonResult(past.node, f"new, and kept from jobs: {past.leased or said}{hint}", held=True))
         elif dry:
-            done.append(Done(past.node, f"new, and would be given to jobs: {said}", held=True))
+            done.append(CordonResult(past.node, f"new, and would be given to jobs: {said}", held=True))
         else:
             with store.writing() as db:
                 asked[past.node] = ledger.begin(db, clock(), who, ACTION, past.node, said, backend.name)
@@ -65,11 +66,11 @@ def admit(
         with store.writing() as db:
             ledger.finish(db, line, f"not done: {why}" if why else "done", clock())
         kept = bool(why) and held[node].holder is not Holder.ABSENT
-        done.append(Done(node, f"NOT given to jobs: {why}" if why else "new, and given to jobs", held=kept, failed=bool(why)))
+        done.append(CordonResult(node, f"NOT given to jobs: {why}" if why else "new, and given to jobs", held=kept, failed=bool(why)))
     return done
 
 
-def _kept_back(was: New, new: New | None, held: Held, trouble: str, where: str) -> str:
+def _kept_back(was: New, new: New | None, held: NodeHold, trouble: str, where: str) -> str:
     """Why a node was not given to jobs, by what the back end shows of it now; empty where it was."""
     if held.holder is Holder.ABSENT:
         return f"it is not known in {where} any more"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from healthcheck.store import runs
 from healthcheck.store.file import Store
-from healthcheck.store.runs import DONE, FAILED, INCOMPLETE, SILENT, Run
-from healthcheck.triage.plan import Act, Plan
+from healthcheck.store.runs import DONE, FAILED, INCOMPLETE, SILENT, TriageRun
+from healthcheck.triage.plan import Act, TriagePlan
 from inventory.errors import MusterError, UsageError
-from provisioning.actions.cordon import Done
-from provisioning.lease.holder import Life, life, me
-from provisioning.lease.runlock import Owner, age, alone, here
+from provisioning.actions.cordon import CordonResult
+from provisioning.lease.holder import HolderState, life, me
+from provisioning.lease.runlock import LockHolder, age, alone, here
 
 LOCK = "triage.lock"
 # No run lasts so long: a bulk of thousands of nodes takes minutes.
@@ -28,14 +28,14 @@ _AHEAD_S = 300.0
 
 
 @dataclass
-class Report:
+class RunResult:
     """What came of a run, as far as it came; who does the work sets it."""
 
     outcome: str = ""
 
 
 @contextmanager
-def one_run(store: Store, folder: Path, who: str, clock: Callable[[], float], take_over: str | None = None) -> Iterator[Report]:
+def one_run(store: Store, folder: Path, who: str, clock: Callable[[], float], take_over: str | None = None) -> Iterator[RunResult]:
     """Nobody else triages this fleet meanwhile, and the store says who did and what came of it. `take_over` is the machine of which a
     person says that no run lives there. Raises UsageError where another run may be at work.
     """
@@ -47,7 +47,7 @@ def one_run(store: Store, folder: Path, who: str, clock: Callable[[], float], ta
             why = _ended(run, take_over, clock())
             runs.finish(store, run.id, f"{SILENT}{f': {why}' if why else ''}", clock())
         number = runs.begin(store, who, here(), me(), clock())
-        report = Report()
+        report = RunResult()
         try:
             yield report
         except BaseException as error:
@@ -57,7 +57,7 @@ def one_run(store: Store, folder: Path, who: str, clock: Callable[[], float], ta
         runs.finish(store, number, report.outcome or DONE, clock())
 
 
-def outcome(plan: Plan, done: Sequence[Done]) -> str:
+def outcome(plan: TriagePlan, done: Sequence[CordonResult]) -> str:
     """What came of a plan, for the run's row."""
     acts = {step.node: step.act for step in plan.steps}
     well = [one.node for one in done if not one.failed]
@@ -67,13 +67,13 @@ def outcome(plan: Plan, done: Sequence[Done]) -> str:
             f"failed {failed}")
 
 
-def _ended(run: Run, take_over: str | None, now: float) -> str:
+def _ended(run: TriageRun, take_over: str | None, now: float) -> str:
     """Why a run that did not say so has ended; raises UsageError where it may be at work."""
     known = life(run.holder)
-    if known is Life.DEAD:
+    if known is HolderState.DEAD:
         return ""
-    owner = Owner(run.who, run.host, run.holder, run.began).words(now)
-    if known is Life.ALIVE:
+    owner = LockHolder(run.who, run.host, run.holder, run.began).words(now)
+    if known is HolderState.ALIVE:
         raise UsageError(f"another muster triage --apply is at work: {owner}; wait until it has ended")
     if run.host == here():
         return "the machine has booted since"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.store.file import Store
-from healthcheck.store.policyfiles import File, note
+from healthcheck.store.policyfiles import PolicyFile, note
 
 PACKAGED = "the packaged rules"
 
@@ -19,7 +19,7 @@ def policy_changes(store: Store, folders: Sequence[Path], who: str, now: float) 
     return [f"policy: {said}" for said in note(store, files_of(folders), who, now)]
 
 
-def files_of(folders: Sequence[Path]) -> Iterator[File]:
+def files_of(folders: Sequence[Path]) -> Iterator[PolicyFile]:
     """What is read of these folders: `*.yaml` in each, and in its folders (sku, profile, kernel ...); what cannot be read is left out.
 
     The packaged files come with muster and change together, so they count as one.
@@ -32,10 +32,10 @@ def files_of(folders: Sequence[Path]) -> Iterator[File]:
         elif found:
             newest = max(found, key=lambda file: file.modified)
             digest = hashlib.sha256("".join(file.digest for file in found).encode()).hexdigest()
-            yield File(PACKAGED, digest, newest.owner, newest.modified)
+            yield PolicyFile(PACKAGED, digest, newest.owner, newest.modified)
 
 
-def _file(path: Path) -> File | None:
+def _file(path: Path) -> PolicyFile | None:
     try:
         with path.open("rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
@@ -46,4 +46,4 @@ def _file(path: Path) -> File | None:
         owner = pwd.getpwuid(found.st_uid).pw_name
     except KeyError:
         owner = str(found.st_uid)
-    return File(str(path.absolute()), digest, owner, found.st_mtime)
+    return PolicyFile(str(path.absolute()), digest, owner, found.st_mtime)

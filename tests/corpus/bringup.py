@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.facts.bmc import Event, Sensor
+from healthcheck.facts.bmc import BmcEvent, BmcSensor
 from healthcheck.model.outcome import Owner
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.ruleset import load_ruleset
@@ -21,12 +21,12 @@ from healthcheck.ruleset.sku import Sku
 from inventory.load import load_inventory
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
-from provisioning.bmc.base import BmcError, Boot, Part, Power, Target, Wrong
-from provisioning.bringup.engine.model import ORDER, Executor, Machine, Seen, Stand
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootOverride, BootTarget, HardwarePart, PowerState
+from provisioning.bringup.engine.model import ORDER, Executor, Machine, Observation, StepState
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import Outcome, Site
+from provisioning.bringup.engine.site import BringupOutcome, RunContext
 from provisioning.bringup.policy.load import load
-from provisioning.bringup.policy.model import Policy
+from provisioning.bringup.policy.model import BringupPolicy
 from provisioning.bringup.steps.bios import BiosAsWished
 from provisioning.bringup.steps.bmc import BmcReachable
 from provisioning.bringup.steps.boot import BootFrom
@@ -56,9 +56,9 @@ class Planted:
     find, and why it must not be disturbed."""
 
     controller: Scripted = field(default_factory=lambda: Scripted(settings=dict(WISHED)))
-    answers: Callable[[Scripted], bool] = lambda controller: controller.on is Power.ON
+    answers: Callable[[Scripted], bool] = lambda controller: controller.on is PowerState.ON
     shows: str | None = "gpu001"
-    later: Mapping[str, Seen] = field(default_factory=dict)
+    later: Mapping[str, Observation] = field(default_factory=dict)
     busy: str = ""
 
 
@@ -80,7 +80,7 @@ def _fails(**fails: BmcError | list[BmcError | None]) -> Planted:
     return _planted(fails=fails)
 
 
-def _gpus(number: int) -> tuple[Part, ...]:
+def _gpus(number: int) -> tuple[HardwarePart, ...]:
     found = parts().parts["gpu"]
     assert isinstance(found, tuple)
     return found[:number]
@@ -91,29 +91,31 @@ def rack() -> Rack:
 
     Of those that come as far as a sweep each shows another recorded node: two with one identity are not measured.
     """
-    broken, other = BmcError(Wrong.BROKEN, "500"), {"ProcTurboMode": "Disabled"}
+    broken, other = BmcError(BmcErrorReason.BROKEN, "500"), {"ProcTurboMode": "Disabled"}
     machines = {
-        "sound": Planted(), "off": _planted(on=Power.OFF),
-        "controller-unreachable": _fails(reachable=BmcError(Wrong.UNREACHABLE, "no route to host")),
-        "controller-of-another-certificate": _fails(reachable=BmcError(Wrong.TLS, "not the one that is pinned")),
-        "controller-slow": _fails(reachable=BmcError(Wrong.TIMEOUT, "30 s")), "controller-sick": _fails(identity=broken),
+        "sound": Planted(), "off": _planted(on=PowerState.OFF),
+        "controller-unreachable": _fails(reachable=BmcError(BmcErrorReason.UNREACHABLE, "no route to host")),
+        "controller-of-another-certificate": _fails(reachable=BmcError(BmcErrorReason.TLS, "not the one that is pinned")),
+        "controller-slow": _fails(reachable=BmcError(BmcErrorReason.TIMEOUT, "30 s")), "controller-sick": _fails(identity=broken),
         "controller-sick-at-first": _fails(identity=[broken, broken, broken]),
-        "login-refused": _fails(identity=BmcError(Wrong.CREDENTIALS, "401")), "login-denied": _fails(hardware=BmcError(Wrong.DENIED, "403")),
-        "password-missing": _fails(identity=BmcError(Wrong.NO_SECRET, "no such file")),
+        "login-refused": _fails(identity=BmcError(BmcErrorReason.CREDENTIALS, "401")),
+        "login-denied": _fails(hardware=BmcError(BmcErrorReason.DENIED, "403")),
+        "password-missing": _fails(identity=BmcError(BmcErrorReason.NO_SECRET, "no such file")),
         "gpu-missing": _planted(hard=parts(gpu=_gpus(7))), "gpus-not-shown": _planted(hard=parts(gpu=UNSUPPORTED)),
-        "supply-failed": _planted(hard=parts(psu=(Part("psu", "PSU 1", health="Critical"), Part("psu", "PSU 2", health="OK")))),
+        "supply-failed": _planted(hard=parts(psu=(HardwarePart("psu", "PSU 1", health="Critical"),
+                                                  HardwarePart("psu", "PSU 2", health="OK")))),
         "drives-unread": _planted(hard=parts(drive=unmeasured())),
-        "bus-error-logged": _planted(events=(Event("PCI Bus", "Bus Fatal Error", _NOW - 3600, "today"),)),
-        "input-lost": _planted(events=(Event("Power Supply PSU2", "Power Supply AC lost", _NOW - 5, "now"),)),
-        "inlet-hot": _planted(readings=(Sensor("Inlet Temp", "ucr", "61 degrees C"),)),
+        "bus-error-logged": _planted(events=(BmcEvent("PCI Bus", "Bus Fatal Error", _NOW - 3600, "today"),)),
+        "input-lost": _planted(events=(BmcEvent("Power Supply PSU2", "Power Supply AC lost", _NOW - 5, "now"),)),
+        "inlet-hot": _planted(readings=(BmcSensor("Inlet Temp", "ucr", "61 degrees C"),)),
         "twin-1": _planted(who=replace(IDENTITY, serial="TWIN", uuid="one")), "twin-2": _planted(who=replace(IDENTITY, serial="TWIN", uuid="two")),
-        "bios-differs": _planted(settings=dict(other)), "bios-differs-off": _planted(settings=dict(other), on=Power.OFF),
+        "bios-differs": _planted(settings=dict(other)), "bios-differs-off": _planted(settings=dict(other), on=PowerState.OFF),
         "bios-ignored": _planted(settings=dict(other), applies=False),
-        "bios-refused": _planted(settings=dict(other), fails={"set_bios": BmcError(Wrong.REFUSED, "400")}),
+        "bios-refused": _planted(settings=dict(other), fails={"set_bios": BmcError(BmcErrorReason.REFUSED, "400")}),
         "bios-without-it": _planted(settings={"Other": 1}), "bios-unread": _planted(settings=unmeasured()),
-        "bios-answer-lost": _planted(settings=dict(other), fails={"written": [BmcError(Wrong.TIMEOUT, "no answer", None)]}),
+        "bios-answer-lost": _planted(settings=dict(other), fails={"written": [BmcError(BmcErrorReason.TIMEOUT, "no answer", None)]}),
         "busy": replace(_planted(settings=dict(other)), busy="a job is on it"),
-        "power-stays-off": _planted(on=Power.OFF, stays=True), "no-system": replace(_planted(), answers=lambda controller: False),
+        "power-stays-off": _planted(on=PowerState.OFF, stays=True), "no-system": replace(_planted(), answers=lambda controller: False),
         "not-reached": replace(_planted(), shows=None), "worn-in": replace(_planted(), later={"burnin": trouble("GPU 3 is slow", Owner.VENDOR)}),
         **{f"shows-{fault}": replace(_planted(), shows=fault) for fault in (
             "cable-out", "dimm-lost", "gpu-lost", "ecc-off", "row-remap-failed", "nvlink-down", "nvme-given-up", "acs-on-everywhere",
@@ -141,15 +143,16 @@ def installed() -> Rack:
         return "boot pxe" in controller.deeds and controller.deeds[-1] == "on"
 
     return Rack({
-        "empty": replace(_planted(), answers=by_installer), "empty-off": replace(_planted(on=Power.OFF), answers=by_installer),
+        "empty": replace(_planted(), answers=by_installer), "empty-off": replace(_planted(on=PowerState.OFF), answers=by_installer),
         "has-a-system": Planted(), "no-installer": replace(_planted(), answers=lambda controller: False),
-        "boots-from-disk-only": replace(_planted(override=Boot(Target.NONE, False, (Target.NONE, Target.DISK))), answers=by_installer),
+        "boots-from-disk-only": replace(_planted(override=BootOverride(BootTarget.NONE, False, (BootTarget.NONE, BootTarget.DISK))),
+                                        answers=by_installer),
     }, f"{NEVER}boot: {{target: pxe}}\nwithout: [checks, kernel]\n")
 
 
 def refusing() -> Rack:
     """So many controllers refuse the login that the run stops at that step, by the bounds of the packaged policy."""
-    return Rack({f"refusing-{number}": _fails(identity=BmcError(Wrong.CREDENTIALS, "401")) for number in range(1, 7)}
+    return Rack({f"refusing-{number}": _fails(identity=BmcError(BmcErrorReason.CREDENTIALS, "401")) for number in range(1, 7)}
                 | {f"sound-{number}": Planted() for number in range(1, 5)}, "without: [checks, kernel]\n", one_user=True)
 
 
@@ -192,7 +195,7 @@ class Recorded:
         return replace(at(seen, seen.received + self._times[name] * BETWEEN_S), node=name)
 
 
-def brought_up(of: Rack, home: Path, transport: Recorded) -> Outcome:
+def brought_up(of: Rack, home: Path, transport: Recorded) -> BringupOutcome:
     """A run over the machines; its store and inventory are in `home`."""
     (home / "rules/profile").mkdir(parents=True)
     (home / "rules/bringup.yaml").write_text(f"{of.policy}checks: {{profile: {of.profile}}}\n")
@@ -209,11 +212,11 @@ def brought_up(of: Rack, home: Path, transport: Recorded) -> Outcome:
     inventory = load_inventory(home / "muster.yaml", rules.skus, rules.profiles)
     context = StepContext(home / "state", home / "muster.yaml", inventory, rules, (packaged(), home / "rules"), lambda: transport, "somebody")
     clock = Clock()
-    site = Site(home / "state", "somebody", clock.time, clock.sleep, lambda machine: of.machines[machine.name].busy)
+    site = RunContext(home / "state", "somebody", clock.time, clock.sleep, lambda machine: of.machines[machine.name].busy)
     return run(site, [inventory.nodes[name] for name in of.machines], _doers(of.machines, context, policy), policy, lambda event: None)
 
 
-def _doers(machines: Mapping[str, Planted], context: StepContext, policy: Policy) -> dict[str, Executor]:
+def _doers(machines: Mapping[str, Planted], context: StepContext, policy: BringupPolicy) -> dict[str, Executor]:
     step = policy.steps
 
     def controllers(node: Node) -> Scripted:
@@ -226,8 +229,8 @@ def _doers(machines: Mapping[str, Planted], context: StepContext, policy: Policy
     def sku_of(node: Node) -> Sku | None:
         return SKU
 
-    def planted_at(name: str) -> Callable[[Machine], Seen]:
-        return lambda machine: machines[machine.name].later.get(name, Seen(Stand.SO, "so"))
+    def planted_at(name: str) -> Callable[[Machine], Observation]:
+        return lambda machine: machines[machine.name].later.get(name, Observation(StepState.SO, "so"))
 
     twins = {name: Other({"serial": planted.controller.who.serial}) for name, planted in machines.items() if name.startswith("twin")}
     found: tuple[Executor, ...] = (

@@ -25,7 +25,7 @@ from healthcheck.sweep.looks import Looks
 from inventory.load import load_inventory
 from inventory.transport.ssh import SshTransport
 from provisioning.demo.expected import compare
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.corpus.archives import FLEETS
 from tests.scenarios import node as scenario
 from tests.scenarios.test_scenarios import PLANTS
@@ -37,10 +37,10 @@ _NODES = 32
 
 def demo(seed: int, folder: Path) -> None:
     """A fleet of the demo, with every known fault on one node; of its two looks the second is saved."""
-    with Fleet(_NODES, seed, base_in_memory(Path(tempfile.gettempdir()))) as fleet:
+    with DemoFleet(_NODES, seed, base_in_memory(Path(tempfile.gettempdir()))) as fleet:
         ruleset = load_ruleset(rulesfolder.folders(None))
         inventory = load_inventory(fleet.inventory, ruleset.skus)
-        plan = sweep.Plan(tuple(inventory), ruleset.select((), ()), None, "muster.yaml", ())
+        plan = sweep.SweepPlan(tuple(inventory), ruleset.select((), ()), None, "muster.yaml", ())
         looks = Looks(fleet.folder / "state")
         for saver in (None, saved.Saver(folder)):
             seen = sweep.live(plan, SshTransport(), sweep.limits(None, 16), progress(_NODES, f"seed {seed}"), looks=looks, saver=saver)
@@ -66,7 +66,7 @@ def scenarios(folder: Path) -> None:
                 PLANTS[fault].break_it(machine)
             saver.add(scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment), before), before)
     nodes = tuple(replace(scenario.NODE, name=name) for name in planted)
-    saver.finish(saved.Manifest(
+    saver.finish(saved.SweepManifest(
         saved.timestamp(moment), saved.timestamp(moment + 60), False, "muster.yaml", nodes, None, (), (), scenario.rules().digest,
         scenario.rules().probe_set(45.0).to_json()))
     _planted(folder, planted)

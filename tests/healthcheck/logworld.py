@@ -13,15 +13,15 @@ import pytest
 
 from healthcheck.collector import reply
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.kernellog.carried import Word
+from healthcheck.kernellog.carried import RepairStatement
 from healthcheck.model.outcome import NodeReport, Result
 from healthcheck.model.recording import Recording
 from healthcheck.report.progress import progress
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.store import repairs
 from healthcheck.store.file import opened
-from healthcheck.store.readings import Readings, readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import NodeReadings, readings
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep import sweep
 from healthcheck.sweep.looks import Looks
 from inventory.model import Node
@@ -118,16 +118,16 @@ class LogWorld:
         """`muster check --store`, so many minutes later."""
         self.now += minutes * 60
         look = self.recording()
-        found: dict[str, Readings] = {}
+        found: dict[str, NodeReadings] = {}
         self.patch.setattr(reply, "decode", lambda answer, limit=0: answer)
         self.patch.setattr(sweep, "within", lambda recording, probes: recording)
-        plan = sweep.Plan([NODE], rules().select(only=only) if only else rules(), profiles=profiles)
+        plan = sweep.SweepPlan([NODE], rules().select(only=only) if only else rules(), profiles=profiles)
         transport: Any = _Local([look])
         outcome = sweep.live(plan, transport, sweep.limits(None, 1), progress(1, "x", quiet=True), looks=Looks(self.folder),
                              told=lambda one: found.update({one.node: readings(one)}), words=repairs.words_in(self.folder))
         assert not outcome.troubles
         with self.store() as store:
-            known = record(store, Sweep(START + self.now, START + self.now, False, "test", "digest", profiles, bool(only)),
+            known = record(store, SweepRecord(START + self.now, START + self.now, False, "test", "digest", profiles, bool(only)),
                            outcome.assessed.reports, found)
         return known[0]
 
@@ -158,7 +158,7 @@ class LogWorld:
         with self.store() as store:
             return str(store.rows("SELECT state FROM spell WHERE ended IS NULL")[0][0])
 
-    def words(self) -> Mapping[str, tuple[Word, ...]]:
+    def words(self) -> Mapping[str, tuple[RepairStatement, ...]]:
         return repairs.words_in(self.folder)
 
 

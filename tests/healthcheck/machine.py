@@ -18,7 +18,7 @@ from healthcheck.kernellog.carried import NOTHING
 from healthcheck.model.probes import Probe
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from provisioning.demo import host as demo_host
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 from tests.healthcheck import network
 
 KMSG = "".join(
@@ -410,7 +410,7 @@ def _healthy() -> dict[str, Capture]:
 
 def host_captures() -> dict[str, Capture]:
     """Installation, firmware, services and management controller, as the demo's healthy node has them."""
-    made = Machine("gpu001")
+    made = DemoMachine("gpu001")
     demo_host.install(made, random.Random(1))
     files = made.files
 

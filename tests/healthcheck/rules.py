@@ -11,7 +11,7 @@ from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Severity
 from healthcheck.model.probes import Effect
-from healthcheck.ruleset.rule import Proven, Rule, Unsupported
+from healthcheck.ruleset.rule import Proven, Rule, UnsupportedPolicy
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def thing(name: str, heat: Any, weight: Any = 1) -> Thing:
 
 
 def rule(
-    function: Callable[..., Any], *, severity: Severity = Severity.CRITICAL, unsupported: Unsupported = Unsupported.UNKNOWN,
+    function: Callable[..., Any], *, severity: Severity = Severity.CRITICAL, unsupported: UnsupportedPolicy = UnsupportedPolicy.UNKNOWN,
     fleet: bool = False, counts: bool = False, over: str = "", left_out: str = "", parameters: dict[str, Any] | None = None,
 ) -> Rule:
     """A rule of this check, which is registered as a check's author would do it, and forgotten again."""

@@ -30,7 +30,7 @@ from inventory.load import load_inventory
 from inventory.sshconfig import SshConfig
 from inventory.transport.ssh import SshTransport
 from provisioning.demo.expected import compare
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.command import MUSTER, environment, muster
 from tests.testbed.memory import base_in_memory
 from tests.testbed.processes import alive
@@ -47,9 +47,9 @@ ESCAPE = "\x1b"
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
     require_fleet()
-    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as running:
+    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as running:
         yield running
 
 
@@ -76,13 +76,13 @@ def in_time(folder: Path, nodes: int, each: int, timeout: float) -> None:
     require_fleet()
     names = [f"gpu{number:03d}" for number in range(1, nodes + 1)]
     planted = dict(zip(names, [(way,) for way in WAYS for _ in range(each)], strict=False))
-    with Fleet(base=base_in_memory(folder), planted={name: planted.get(name, ()) for name in names}) as fleet:
+    with DemoFleet(base=base_in_memory(folder), planted={name: planted.get(name, ()) for name in names}) as fleet:
         stopped = names[-1]
         python = fleet.nodes[stopped].tree / "usr/bin/python3"
         python.unlink()
         python.write_text('#!/bin/sh\necho "muster:$5:python 3.11"\nexec sleep 600\n')
         python.chmod(0o755)
-        plan = sweep.Plan(tuple(load_inventory(fleet.inventory, RULES.skus)), RULES)
+        plan = sweep.SweepPlan(tuple(load_inventory(fleet.inventory, RULES.skus)), RULES)
         began = time.monotonic()
         outcome = sweep.live(plan, SshTransport(SshConfig.parse("")), sweep.limits(timeout, 24), progress(0, "", quiet=True),
                              looks=Looks(folder / "state"))
@@ -118,7 +118,7 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
             for path in (folder, *sorted(folder.rglob("*")))}
 
 
-def test_replay_gives_what_the_live_sweep_gave_byte_for_byte_and_writes_nothing(fleet: Fleet, tmp_path: Path) -> None:
+def test_replay_gives_what_the_live_sweep_gave_byte_for_byte_and_writes_nothing(fleet: DemoFleet, tmp_path: Path) -> None:
     words = ("check", "-i", str(fleet.inventory), "gpu[001-005,007-008]", "--format", "json")
     muster(*words, home=tmp_path)
     fleet.advance()
@@ -148,7 +148,7 @@ def on_node(tree: Path) -> list[int]:
     return found
 
 
-def hung_tools(fleet: Fleet, name: str) -> list[int]:
+def hung_tools(fleet: DemoFleet, name: str) -> list[int]:
     """The processes of the node's Docker client, which ignores polite signals and has a child."""
     found = []
     for pid in on_node(fleet.nodes[name].tree):
@@ -170,7 +170,7 @@ def sweeping(*words: str, home: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: Fleet, tmp_path: Path, number: signal.Signals) -> None:
+def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: DemoFleet, tmp_path: Path, number: signal.Signals) -> None:
     with sweeping("-i", str(fleet.inventory), "gpu[001-007]", "--format", "json", "--save", "saved", home=tmp_path) as process:
         looks = tmp_path / "state" / "looks"
         wait_until(lambda: len(list(looks.glob("*.json"))) == 5 and hung_tools(fleet, "gpu006"), 30, "five answers and a hung tool")
@@ -190,7 +190,7 @@ def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: 
     assert again.stdout == out and again.returncode == 1
 
 
-def test_the_page_of_an_interrupted_sweep_says_that_it_is_partial(fleet: Fleet, tmp_path: Path) -> None:
+def test_the_page_of_an_interrupted_sweep_says_that_it_is_partial(fleet: DemoFleet, tmp_path: Path) -> None:
     with sweeping("-i", str(fleet.inventory), "gpu[001,006]", home=tmp_path) as process:
         wait_until(lambda: (tmp_path / "state/looks/gpu001.json").exists() and hung_tools(fleet, "gpu006"), 30, "a hung tool")
         process.send_signal(signal.SIGINT)
@@ -198,7 +198,7 @@ def test_the_page_of_an_interrupted_sweep_says_that_it_is_partial(fleet: Fleet, 
     assert process.returncode == 130 and "PARTIAL" in out.splitlines()[0] and "interrupted before this node had answered" in out
 
 
-def test_killed_a_sweep_leaves_nothing_running_on_a_node_with_a_hung_tool(fleet: Fleet, tmp_path: Path) -> None:
+def test_killed_a_sweep_leaves_nothing_running_on_a_node_with_a_hung_tool(fleet: DemoFleet, tmp_path: Path) -> None:
     with sweeping("-i", str(fleet.inventory), "gpu006", home=tmp_path) as process:
         wait_until(lambda: hung_tools(fleet, "gpu006"), 30, "a hung tool")
         process.kill()
@@ -242,7 +242,7 @@ FIVE = "gpu[001-005]"
 
 
 @pytest.fixture
-def home(fleet: Fleet, tmp_path: Path) -> Path:
+def home(fleet: DemoFleet, tmp_path: Path) -> Path:
     """The home of somebody whose ssh knows five of the nodes."""
     (tmp_path / ".ssh").mkdir(mode=0o700)
     user = load_inventory(fleet.inventory, RULES.skus).nodes["gpu001"].user
@@ -294,12 +294,12 @@ def test_names_that_nothing_knows_are_unknown_with_the_stage(home: Path) -> None
     (("gpu[001,003-005]",), 0), (("gpu[001-003]",), 1), (("gpu[001,007]",), 3), (("gpu[002,007]",), 1), (("gpu009",), 2),
     (("gpu008", "--only", "port-*"), 0), (("gpu006", "--only", "docker-answers"), 3),
 ])
-def test_the_exit_code_says_what_was_found(fleet: Fleet, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+def test_the_exit_code_says_what_was_found(fleet: DemoFleet, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     done = muster("check", "-i", str(fleet.inventory), *words, home=tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
 
 
-def test_a_node_that_is_not_in_service_is_shown_and_does_not_count(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_node_that_is_not_in_service_is_shown_and_does_not_count(fleet: DemoFleet, tmp_path: Path) -> None:
     text = fleet.inventory.read_text()
     port = fleet.nodes["gpu002"].port
     away = fleet.folder / "away.yaml"
@@ -310,7 +310,7 @@ def test_a_node_that_is_not_in_service_is_shown_and_does_not_count(fleet: Fleet,
     assert "not in service" in muster("check", "-i", str(away), "gpu[001-003]", home=tmp_path).stdout
 
 
-def test_json_lines_hold_one_node_each_and_the_summary_last(fleet: Fleet, tmp_path: Path) -> None:
+def test_json_lines_hold_one_node_each_and_the_summary_last(fleet: DemoFleet, tmp_path: Path) -> None:
     done = muster("check", "-i", str(fleet.inventory), "gpu[001-003]", "--format", "jsonl", home=tmp_path)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["node"] for line in lines[:-1]] == ["gpu001", "gpu002", "gpu003"]
@@ -340,18 +340,18 @@ def terminal(*words: str, home: Path, stdout_too: bool = True, **more: str) -> t
     return said[output].decode(), said[errors].decode()
 
 
-def test_on_a_terminal_there_are_colours_and_a_bar_on_standard_error(fleet: Fleet, tmp_path: Path) -> None:
+def test_on_a_terminal_there_are_colours_and_a_bar_on_standard_error(fleet: DemoFleet, tmp_path: Path) -> None:
     out, err = terminal("check", "-i", str(fleet.inventory), "gpu[001-003]", home=tmp_path)
     assert re.search(r"\x1b\[[0-9;]*31m", out) and "unhealthy" in out, out + err
     assert "3/3" in err and "not reached" in err and "not reached" not in out
 
 
-def test_with_no_color_a_terminal_gets_no_colour(fleet: Fleet, tmp_path: Path) -> None:
+def test_with_no_color_a_terminal_gets_no_colour(fleet: DemoFleet, tmp_path: Path) -> None:
     out, err = terminal("check", "-i", str(fleet.inventory), "gpu[001-003]", home=tmp_path, NO_COLOR="1")
     assert "unhealthy" in out and not re.search(r"\x1b\[[0-9;]*3[0-9]m", out), out + err
 
 
-def test_a_pipe_gets_no_escape_codes_even_where_standard_error_is_a_terminal(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_pipe_gets_no_escape_codes_even_where_standard_error_is_a_terminal(fleet: DemoFleet, tmp_path: Path) -> None:
     out, err = terminal("check", "-i", str(fleet.inventory), "gpu[001-003]", home=tmp_path, stdout_too=False)
     assert "unhealthy" in out and ESCAPE not in out and "3/3" in err, out + err
     shutil.rmtree(tmp_path / "state")     # the same first look again

@@ -16,7 +16,7 @@ import pytest
 
 from healthcheck.cli.every import Shown, _shown
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.command import MUSTER, environment, muster
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
@@ -28,14 +28,14 @@ PLANTED = {"gpu001": (), "gpu002": ("gpu-missing",), "gpu003": ("refused",)}
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
+def fleet(tmp_path: Path) -> Iterator[DemoFleet]:
     require_fleet()
-    with Fleet(base=base_in_memory(tmp_path), planted=PLANTED) as running:
+    with DemoFleet(base=base_in_memory(tmp_path), planted=PLANTED) as running:
         yield running
 
 
 @contextmanager
-def watch(fleet: Fleet, home: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def watch(fleet: DemoFleet, home: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """`muster check` at work; each line of its output can be awaited."""
     process = subprocess.Popen([str(MUSTER), "check", "-i", str(fleet.inventory), *words], cwd=home, env=environment(home),
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
@@ -50,7 +50,7 @@ def watch(fleet: Fleet, home: Path, *words: str) -> Iterator[subprocess.Popen[st
 
 
 @pytest.fixture
-def watching(fleet: Fleet, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def watching(fleet: DemoFleet, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     with watch(fleet, tmp_path, "--every", "1s", *PATIENT) as process:
         yield process
 
@@ -68,7 +68,7 @@ def until(stream: IO[str] | None, wanted: str, lines: int = 400) -> list[str]:
     raise AssertionError(f"{wanted!r} is not among {lines} lines: {seen[-5:]}")
 
 
-def logins(fleet: Fleet) -> list[int]:
+def logins(fleet: DemoFleet) -> list[int]:
     return [log.read_text().count("Accepted publickey") for log in sorted(fleet.folder.glob("gpu*/sshd.log"))]
 
 
@@ -78,7 +78,7 @@ def connected(port: int) -> bool:
     return any(row[2] == f"0100007F:{port:04X}" and row[3] == "01" for row in rows)
 
 
-def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(fleet: Fleet, tmp_path: Path) -> None:
+def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(fleet: DemoFleet, tmp_path: Path) -> None:
     done = muster("check", "-i", str(fleet.inventory), "--every", "1s", *PATIENT, "--count", "4", home=tmp_path)
     assert done.returncode == 1, done.stderr
     assert logins(fleet) == [1, 1]
@@ -89,7 +89,7 @@ def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(flee
     assert all("1 healthy, 1 unhealthy, 1 unknown" in line for line in lines)
 
 
-def test_json_lines_come_for_every_sweep(fleet: Fleet, tmp_path: Path) -> None:
+def test_json_lines_come_for_every_sweep(fleet: DemoFleet, tmp_path: Path) -> None:
     done = muster("check", "gpu001", "-i", str(fleet.inventory), "--every", "1", *PATIENT, "--count", "2", "--format", "jsonl", home=tmp_path)
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     assert [document.get("node", document.get("schema")) for document in documents] == ["gpu001", "muster.check/1"] * 2
@@ -97,7 +97,7 @@ def test_json_lines_come_for_every_sweep(fleet: Fleet, tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-def test_an_edit_of_the_inventory_counts_from_the_next_sweep(fleet: Fleet, watching: subprocess.Popen[str]) -> None:
+def test_an_edit_of_the_inventory_counts_from_the_next_sweep(fleet: DemoFleet, watching: subprocess.Popen[str]) -> None:
     until(watching.stdout, "(as before)")
     written = fleet.inventory.read_text()
     fleet.inventory.write_text(written.replace("  gpu002: {", "  gpu002: {rack: r9, rack: r9, "))
@@ -108,7 +108,7 @@ def test_an_edit_of_the_inventory_counts_from_the_next_sweep(fleet: Fleet, watch
     until(watching.stdout, "gpu004")
 
 
-def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(fleet: Fleet, watching: subprocess.Popen[str]) -> None:
+def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(fleet: DemoFleet, watching: subprocess.Popen[str]) -> None:
     until(watching.stdout, "(as before)")
     assert connected(fleet.nodes["gpu001"].port)
     watching.send_signal(signal.SIGINT)
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(fleet: Fleet, watching
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_its_end_leaves_no_connection_of_the_systems_ssh(fleet: Fleet, tmp_path: Path, number: signal.Signals) -> None:
+def test_its_end_leaves_no_connection_of_the_systems_ssh(fleet: DemoFleet, tmp_path: Path, number: signal.Signals) -> None:
     written = fleet.inventory.read_text()
     fleet.inventory.write_text(written.replace("  gpu001: {", "  gpu001: {transport: openssh, "))
     with watch(fleet, tmp_path, "gpu001", "--every", "1h") as process:
@@ -151,7 +151,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl"])
-def test_it_ends_when_nobody_reads_any_more(fleet: Fleet, tmp_path: Path, form: str) -> None:
+def test_it_ends_when_nobody_reads_any_more(fleet: DemoFleet, tmp_path: Path, form: str) -> None:
     with watch(fleet, tmp_path, "gpu001", "--every", "1s", *PATIENT, "--format", form) as process:
         assert process.stdout is not None
         process.stdout.close()

@@ -36,7 +36,7 @@ from inventory.sshconfig import SshConfig
 from inventory.transport.base import Transport
 from inventory.transport.local import LocalTransport
 from inventory.transport.ssh import SshTransport
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
@@ -50,16 +50,16 @@ PLANTED = {
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
     require_fleet()
-    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as running:
+    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as running:
         yield running
 
 
 def swept(nodes: Iterable[Node], transport: Transport, *, rules: Ruleset = RULES, timeout: float = 90, looks: Looks | None = None,
-          saver: Saver | None = None) -> sweep.Outcome:
+          saver: Saver | None = None) -> sweep.SweepResult:
     """One sweep; progress is silent."""
-    plan = sweep.Plan(tuple(nodes), rules)
+    plan = sweep.SweepPlan(tuple(nodes), rules)
     return sweep.live(plan, transport, sweep.limits(timeout, 16), progress(0, "", quiet=True), looks=looks, saver=saver)
 
 
@@ -67,23 +67,23 @@ def over_ssh() -> SshTransport:
     return SshTransport(SshConfig.parse(""))
 
 
-def nodes_of(fleet: Fleet) -> tuple[Node, ...]:
+def nodes_of(fleet: DemoFleet) -> tuple[Node, ...]:
     return tuple(load_inventory(fleet.inventory, RULES.skus))
 
 
-def as_json(outcome: sweep.Outcome) -> str:
+def as_json(outcome: sweep.SweepResult) -> str:
     """All that a sweep says, without its times."""
     return json.dumps(document(outcome.assessed.reports, started="", finished="", partial=outcome.partial), indent=1)
 
 
-def states(outcome: sweep.Outcome) -> dict[str, str]:
+def states(outcome: sweep.SweepResult) -> dict[str, str]:
     return {report.node: report.state.value for report in outcome.assessed.reports}
 
 
 # ---- 2: one exec per node per sweep
 
 
-def test_invariant_2_one_exec_per_node_per_sweep(fleet: Fleet) -> None:
+def test_invariant_2_one_exec_per_node_per_sweep(fleet: DemoFleet) -> None:
     for name in fleet.nodes:
         config = fleet.folder / name / "sshd_config"
         config.write_text(f"{config.read_text()}LogLevel VERBOSE\n")
@@ -104,7 +104,7 @@ def test_invariant_2_one_exec_per_node_per_sweep(fleet: Fleet) -> None:
 # ---- 3: same path near and far
 
 
-def nearby(fleet: Fleet, node: Node) -> Node:
+def nearby(fleet: DemoFleet, node: Node) -> Node:
     """The same node without SSH: its Python is started in the environment that its login makes."""
     name = node.name
     exports = [line for line in (fleet.folder / name / "login").read_text().splitlines() if line.startswith(("#!", "export ", "cd "))]
@@ -114,7 +114,7 @@ def nearby(fleet: Fleet, node: Node) -> Node:
     return replace(node, python=str(python))
 
 
-def test_invariant_3_ssh_local_and_replay_give_the_same_results_byte_for_byte(fleet: Fleet, tmp_path: Path) -> None:
+def test_invariant_3_ssh_local_and_replay_give_the_same_results_byte_for_byte(fleet: DemoFleet, tmp_path: Path) -> None:
     nodes = nodes_of(fleet)
     for name in ("ssh", "local"):
         swept(nodes, over_ssh(), looks=Looks(tmp_path / name))
@@ -174,7 +174,7 @@ def tree(root: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def test_invariant_4_a_sweep_writes_nothing_on_a_node_but_under_run_muster(fleet: Fleet, tmp_path: Path) -> None:
+def test_invariant_4_a_sweep_writes_nothing_on_a_node_but_under_run_muster(fleet: DemoFleet, tmp_path: Path) -> None:
     before = {name: tree(node.tree) for name, node in fleet.nodes.items()}
     assert all(len(entries) > 100 for entries in before.values())
     done = muster("check", "-i", str(fleet.inventory), home=tmp_path)
@@ -197,7 +197,7 @@ def attacks(canary: Path) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def saved(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(fleet: DemoFleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved sweep of the whole fleet."""
     folder = tmp_path_factory.mktemp("saves") / "saved"
     swept(nodes_of(fleet), over_ssh(), saver=Saver(folder))
@@ -218,7 +218,7 @@ def hostile_rules(site: Path, text: str, *, device: bool = True) -> Path:
     return site
 
 
-def page(outcome: sweep.Outcome, rules: Ruleset, *, terminal: bool = False) -> str:
+def page(outcome: sweep.SweepResult, rules: Ruleset, *, terminal: bool = False) -> str:
     """The table as printed."""
     console = Console(file=StringIO(), width=200, soft_wrap=True, highlight=False, markup=False, emoji=False, force_terminal=terminal)
     heading = Heading("the test", outcome.seconds, outcome.partial, len(rules.rules))
@@ -337,11 +337,11 @@ LIES: Mapping[str, tuple[str, str, str]] = {   # what it does, then the stage an
 
 
 @pytest.fixture(scope="module")
-def liars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def liars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
     """A fleet in which some nodes lie, each in its way, and gpu001 to gpu004 are healthy."""
     require_fleet()
     names = [f"gpu{number:03d}" for number in range(1, 5)]
-    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys((*names, *LIES), ())) as running:
+    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys((*names, *LIES), ())) as running:
         for name, (source, _, _) in LIES.items():
             at = running.folder / name
             (at / "liar.py").write_text(LIAR + source + "\n")
@@ -349,7 +349,7 @@ def liars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield running
 
 
-def test_invariant_6_a_sick_node_cannot_hurt_the_sweep(liars: Fleet) -> None:
+def test_invariant_6_a_sick_node_cannot_hurt_the_sweep(liars: DemoFleet) -> None:
     began = time.monotonic()
     outcome = swept(nodes_of(liars), over_ssh(), timeout=20)
     assert time.monotonic() - began < 22
@@ -363,7 +363,7 @@ def test_invariant_6_a_sick_node_cannot_hurt_the_sweep(liars: Fleet) -> None:
     assert not controls(page(outcome, RULES))
 
 
-def test_invariant_6_what_hostile_nodes_say_is_printed_without_a_control_byte(liars: Fleet, saved: Path, tmp_path: Path) -> None:
+def test_invariant_6_what_hostile_nodes_say_is_printed_without_a_control_byte(liars: DemoFleet, saved: Path, tmp_path: Path) -> None:
     for words in (("check", "-i", str(liars.inventory), "--timeout", "8"), ("check", "--replay", str(saved)),
                   ("check", "--replay", str(saved), "--format", "jsonl")):
         done = muster(*words, home=tmp_path)

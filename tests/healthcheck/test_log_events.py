@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.kernellog.ending import Ends
+from healthcheck.kernellog.ending import EndKind
 from healthcheck.model.outcome import Status, exit_code
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import rmas
-from healthcheck.store.cordons import State, mean, settle
+from healthcheck.store.cordons import CordonState, mean, settle
 from healthcheck.triage.gather import gather
 from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.requalify import requalified
@@ -38,8 +38,8 @@ from tests.healthcheck.logworld import (
     failing,
 )
 
-LINES = {Ends.BOOT: FALLEN, Ends.RESET: ECC, Ends.REPAIR: POWER, Ends.QUIET: TIMED_OUT}
-RULES = {Ends.BOOT: "kernel-xid", Ends.RESET: "kernel-xid", Ends.REPAIR: "kernel-xid", Ends.QUIET: "disk-log-nvme-resets"}
+LINES = {EndKind.BOOT: FALLEN, EndKind.RESET: ECC, EndKind.REPAIR: POWER, EndKind.QUIET: TIMED_OUT}
+RULES = {EndKind.BOOT: "kernel-xid", EndKind.RESET: "kernel-xid", EndKind.REPAIR: "kernel-xid", EndKind.QUIET: "disk-log-nvme-resets"}
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogWorld:
     return LogWorld(tmp_path, monkeypatch)
 
 
-def reported(world: LogWorld, ends: Ends) -> None:
+def reported(world: LogWorld, ends: EndKind) -> None:
     """A sweep has seen the report."""
     world.chatter()
     world.sweep()
@@ -146,18 +146,18 @@ def word_of_another(world: LogWorld) -> None:
     assert world.repaired("0000:19:00.0") == 0
 
 
-PROVES: dict[Callable[[LogWorld], None], set[Ends]] = {
-    nothing: set(), another_boot: {Ends.BOOT, Ends.RESET, Ends.QUIET}, unread_other_boot: set(), root_line: {Ends.RESET},
-    root_line_of_another: set(), users_line: set(), root_line_that_did_not_help: set(), driver: {Ends.RESET}, hours: {Ends.QUIET},
-    few_hours: set(), word: set(Ends), word_of_another: set(),
+PROVES: dict[Callable[[LogWorld], None], set[EndKind]] = {
+    nothing: set(), another_boot: {EndKind.BOOT, EndKind.RESET, EndKind.QUIET}, unread_other_boot: set(), root_line: {EndKind.RESET},
+    root_line_of_another: set(), users_line: set(), root_line_that_did_not_help: set(), driver: {EndKind.RESET}, hours: {EndKind.QUIET},
+    few_hours: set(), word: set(EndKind), word_of_another: set(),
 }
 
 
 @pytest.mark.parametrize("log", LOGS)
-@pytest.mark.parametrize("ends", Ends)
+@pytest.mark.parametrize("ends", EndKind)
 @pytest.mark.parametrize("proof", PROVES)
 def test_a_fault_ends_by_the_proof_that_its_entry_accepts_and_by_nothing_else(
-    world: LogWorld, ends: Ends, proof: Callable[[LogWorld], None], log: Callable[[LogWorld], None],
+    world: LogWorld, ends: EndKind, proof: Callable[[LogWorld], None], log: Callable[[LogWorld], None],
 ) -> None:
     reported(world, ends)
     log(world)
@@ -173,8 +173,8 @@ def test_a_fault_ends_by_the_proof_that_its_entry_accepts_and_by_nothing_else(
     assert (world.alive() == set()) is (ends in PROVES[proof])
 
 
-@pytest.mark.parametrize("ends", Ends)
-def test_while_looks_are_kept_the_check_itself_goes_on_failing_however_often_the_log_rotates(world: LogWorld, ends: Ends) -> None:
+@pytest.mark.parametrize("ends", EndKind)
+def test_while_looks_are_kept_the_check_itself_goes_on_failing_however_often_the_log_rotates(world: LogWorld, ends: EndKind) -> None:
     reported(world, ends)
     for _ in range(3):
         world.rotate()
@@ -183,7 +183,7 @@ def test_while_looks_are_kept_the_check_itself_goes_on_failing_however_often_the
 
 
 def test_quiet_hours_begin_anew_where_records_were_lost(world: LogWorld) -> None:
-    reported(world, Ends.QUIET)
+    reported(world, EndKind.QUIET)
     world.chatter()
     world.sweep(20 * 60)
     lost(world)
@@ -197,7 +197,7 @@ def test_quiet_hours_begin_anew_where_records_were_lost(world: LogWorld) -> None
 
 
 def test_records_that_were_overwritten_while_they_were_read_begin_the_quiet_hours_anew(world: LogWorld) -> None:
-    reported(world, Ends.QUIET)
+    reported(world, EndKind.QUIET)
     world.now += 23 * HOUR
     world.chatter()
     world.note = "records were overwritten while they were read"
@@ -211,7 +211,7 @@ def test_records_that_were_overwritten_while_they_were_read_begin_the_quiet_hour
 
 
 def test_a_sweep_of_other_rules_neither_ends_a_fault_nor_forgets_it(world: LogWorld) -> None:
-    reported(world, Ends.BOOT)
+    reported(world, EndKind.BOOT)
     world.rotate()
     world.sweep(only=("gpu-count",))
     world.sweep(only=("disk-log-*",))
@@ -220,7 +220,7 @@ def test_a_sweep_of_other_rules_neither_ends_a_fault_nor_forgets_it(world: LogWo
 
 
 def test_a_fault_whose_log_could_not_be_read_for_a_while_is_still_there_after_it(world: LogWorld) -> None:
-    reported(world, Ends.BOOT)
+    reported(world, EndKind.BOOT)
     world.more = {"kernel_log": machine.denied("/dev/kmsg")}
     world.sweep()
     world.more = {}
@@ -229,7 +229,7 @@ def test_a_fault_whose_log_could_not_be_read_for_a_while_is_still_there_after_it
 
 
 def test_no_baseline_knows_of_what_earlier_snapshots_hand_on(world: LogWorld) -> None:
-    reported(world, Ends.BOOT)
+    reported(world, EndKind.BOOT)
     before = {one.rule: one.status for one in world.sweep().results}
     world.rotate()
     after = {one.rule: one.status for one in world.sweep().results}
@@ -260,8 +260,8 @@ def test_of_many_gpus_each_fault_is_handed_on(world: LogWorld) -> None:
     assert len(failing(world.sweep())["kernel-xid"].findings) == 8
 
 
-@pytest.mark.parametrize("ends", Ends)
-def test_where_the_looks_are_gone_a_sweep_says_what_the_store_knows_and_never_pass(world: LogWorld, ends: Ends) -> None:
+@pytest.mark.parametrize("ends", EndKind)
+def test_where_the_looks_are_gone_a_sweep_says_what_the_store_knows_and_never_pass(world: LogWorld, ends: EndKind) -> None:
     reported(world, ends)
     world.rotate()
     world.forget()
@@ -272,8 +272,8 @@ def test_where_the_looks_are_gone_a_sweep_says_what_the_store_knows_and_never_pa
     assert found.observed == "reported before" and str(found.expected).startswith(f"a proof that it has ended (by {ends.value}")
 
 
-@pytest.mark.parametrize("ends", Ends)
-def test_what_was_reported_while_no_boot_was_read_is_not_over_when_one_is(world: LogWorld, ends: Ends) -> None:
+@pytest.mark.parametrize("ends", EndKind)
+def test_what_was_reported_while_no_boot_was_read_is_not_over_when_one_is(world: LogWorld, ends: EndKind) -> None:
     world.chatter()
     world.sweep()
     world.say(LINES[ends])
@@ -311,8 +311,8 @@ def test_a_report_of_many_lines_is_handed_on_whole(world: LogWorld) -> None:
 
 # ---- a person's word
 
-@pytest.mark.parametrize("ends", Ends)
-def test_a_line_from_before_a_persons_word_accuses_no_more_in_the_same_boot_and_a_newer_one_does(world: LogWorld, ends: Ends) -> None:
+@pytest.mark.parametrize("ends", EndKind)
+def test_a_line_from_before_a_persons_word_accuses_no_more_in_the_same_boot_and_a_newer_one_does(world: LogWorld, ends: EndKind) -> None:
     reported(world, ends)
     assert world.repaired() == 1
     for change in (there, gone, looks_deleted):
@@ -326,14 +326,14 @@ def test_a_line_from_before_a_persons_word_accuses_no_more_in_the_same_boot_and_
 
 
 def test_beside_a_pass_the_result_says_that_it_passes_by_a_persons_word(world: LogWorld) -> None:
-    reported(world, Ends.BOOT)
+    reported(world, EndKind.BOOT)
     world.repaired(GPU)
     result = next(one for one in world.sweep().results if one.rule == "kernel-xid")
     assert result.status is Status.PASS and "by a person's word" in result.reason and "Xid 79" in result.reason
 
 
 def test_a_report_that_came_before_the_word_and_that_no_sweep_had_seen_is_not_covered(world: LogWorld) -> None:
-    reported(world, Ends.BOOT)
+    reported(world, EndKind.BOOT)
     world.say(FALLEN)
     world.repaired()
     assert set(failing(world.sweep())) == {"kernel-xid"}
@@ -342,13 +342,13 @@ def test_a_report_that_came_before_the_word_and_that_no_sweep_had_seen_is_not_co
 @pytest.mark.parametrize("component", ["0000:18:00", "0000:18:00.0", "18:00.0", "00000000:18:00.0", "0000:18:00.0 ", "ALL", "GPU 0", "gpu 0",
                                        "GPU at PCI 0000:18:00, Xid 79", "GPU at PCI 0000:18:00"])
 def test_a_component_may_be_named_as_any_page_of_muster_names_it(world: LogWorld, component: str) -> None:
-    reported(world, Ends.BOOT)
+    reported(world, EndKind.BOOT)
     assert world.repaired(component) == 1
 
 
 @pytest.mark.parametrize("component", ["0000:19:00", "0001:18:00", "18:00.1x", "GPU 1", "GPU 99", "nvme0", "", "Xid 79", "0000:18:0"])
 def test_a_word_of_something_else_ends_nothing(world: LogWorld, component: str) -> None:
-    reported(world, Ends.BOOT)
+    reported(world, EndKind.BOOT)
     assert world.repaired(component) == 0 and world.alive() == {"kernel-xid"}
 
 
@@ -362,13 +362,13 @@ def test_a_node_cordoned_for_an_xid_is_not_returned_by_a_log_that_forgot_it(worl
         with world.store() as store:
             return requalified(gather(store, [NODE], policy, START + world.now).nodes[0], policy, START + world.now)
 
-    reported(world, Ends.BOOT)
+    reported(world, EndKind.BOOT)
     with world.store() as store:
         with store.writing() as db:
             db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) SELECT id, 'gpu-lost', "
                        "'no-new-jobs', 'reboot', 'operator', 'Xid 79', '[]', ?, ? FROM node", (START + world.now, START + world.now))
         cordon = mean(store, NAME, "slurm", "Xid 79", "triage", START + world.now, verdict=1)
-        settle(store, cordon, State.HELD, "done", START + world.now)
+        settle(store, cordon, CordonState.HELD, "done", START + world.now)
     for change in (gone, gone, looks_deleted, gone):
         change(world)
         world.sweep()
@@ -391,17 +391,17 @@ class Story:
 
     def __init__(self, world: LogWorld) -> None:
         self.world = world
-        self.open: dict[Ends, tuple[float, str]] = {}       # by how it ends: when it was last reported, and in which boot, as was read
+        self.open: dict[EndKind, tuple[float, str]] = {}       # by how it ends: when it was last reported, and in which boot, as was read
         self.whole = 0.0                                    # since when no record was lost, as far as the looks tell
-        self.repaired: set[Ends] = set()                    # what a person called repaired, and a sweep that read no boot reported again
+        self.repaired: set[EndKind] = set()                    # what a person called repaired, and a sweep that read no boot reported again
 
     def step(self, op: str) -> None:
         world = self.world
         before = dict(self.open)
-        proven: set[Ends] = set()
+        proven: set[EndKind] = set()
         world.chatter(1)
-        if op in {ends.value for ends in Ends}:
-            world.say(LINES[Ends(op)])
+        if op in {ends.value for ends in EndKind}:
+            world.say(LINES[EndKind(op)])
         elif op == "rotate":
             world.rotate()
         elif op == "lose":
@@ -410,7 +410,7 @@ class Story:
             world.forget()
         elif op == "reset line":
             world.say(RESET, root=True)
-            proven.add(Ends.RESET)
+            proven.add(EndKind.RESET)
         elif op == "reboot":
             world.reboot()
         elif op == "word":
@@ -424,17 +424,18 @@ class Story:
         world.sweep(1)
         if op in ("lose", "forget", "reboot", "unread"):
             self.whole = world.now
-        elif op in {ends.value for ends in Ends}:
-            self.open[Ends(op)] = world.now, world.boot
-            self.repaired.discard(Ends(op))
-        alive = {ends for ends in Ends if self._alive(ends)}
+        elif op in {ends.value for ends in EndKind}:
+            self.open[EndKind(op)] = world.now, world.boot
+            self.repaired.discard(EndKind(op))
+        alive = {ends for ends in EndKind if self._alive(ends)}
         for ends, (last, boot) in before.items():
             if ends not in self.open or ends.value == op:
                 continue
             rebooted = boot != world.boot
-            may = ends in proven | self.repaired or (ends is Ends.QUIET and world.now - last > 24 * HOUR) or (rebooted and ends is not Ends.REPAIR)
-            must = ends in proven or (rebooted and op != "unread" and ends is not Ends.REPAIR) or (
-                ends is Ends.QUIET and world.now - max(last, self.whole) > 24.5 * HOUR and op != "unread")
+            may = ends in proven | self.repaired or (ends is EndKind.QUIET
+                                                     and world.now - last > 24 * HOUR) or (rebooted and ends is not EndKind.REPAIR)
+            must = ends in proven or (rebooted and op != "unread" and ends is not EndKind.REPAIR) or (
+                ends is EndKind.QUIET and world.now - max(last, self.whole) > 24.5 * HOUR and op != "unread")
             assert ends in alive or may, f"{ends} ended without proof by {op}"
             assert ends not in alive or not must, f"{ends} did not end by {op}"
             if ends not in alive:
@@ -444,8 +445,8 @@ class Story:
             self.open |= dict.fromkeys(self.repaired, (world.now, world.boot))
         assert alive == set(self.open), op
 
-    def _alive(self, ends: Ends) -> bool:
-        number = {Ends.BOOT: "Xid 79", Ends.RESET: "Xid 48", Ends.REPAIR: "Xid 54", Ends.QUIET: "nvme0"}[ends]
+    def _alive(self, ends: EndKind) -> bool:
+        number = {EndKind.BOOT: "Xid 79", EndKind.RESET: "Xid 48", EndKind.REPAIR: "Xid 54", EndKind.QUIET: "nvme0"}[ends]
         with self.world.store() as store:
             return bool(store.rows("SELECT 1 FROM problem WHERE ended IS NULL AND status = 'fail' AND subject LIKE ?", f"%{number}"))
 
@@ -471,7 +472,7 @@ def test_long_stories_hold_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_persons_word_holds_though_the_sweep_before_it_could_not_read_the_boot(world: LogWorld) -> None:
-    reported(world, Ends.BOOT)
+    reported(world, EndKind.BOOT)
     unread_boot(world)
     assert world.repaired() == 1
     world.sweep()
@@ -479,7 +480,7 @@ def test_a_persons_word_holds_though_the_sweep_before_it_could_not_read_the_boot
 
 
 def test_a_part_that_is_back_from_the_vendor_is_repaired_by_the_word_of_who_takes_it_back(world: LogWorld) -> None:
-    reported(world, Ends.REPAIR)
+    reported(world, EndKind.REPAIR)
     with world.store() as store:
         rma, line = rmas.begin(store, NAME, f"{GPU}.0", "gpu", "S1", "AUX power", "ada", "", "", START + world.now)
         rmas.settle(store, line, "open", START + world.now)

@@ -15,13 +15,13 @@ from healthcheck.report.progress import progress
 from healthcheck.scrub import scrub
 from healthcheck.sweep import saved, sweep
 from healthcheck.sweep.looks import Looks
-from healthcheck.sweep.sweep import Plan
+from healthcheck.sweep.sweep import SweepPlan
 from inventory.errors import UsageError
 from inventory.load import load_inventory
 from inventory.sshconfig import SshConfig
 from inventory.transport.ssh import SshTransport
 from provisioning.demo.faults import FAULTS
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.healthcheck import machine
 from tests.healthcheck.sweep.test_saved import snapshot
@@ -34,9 +34,9 @@ PLANTED = {f"gpu{at:03d}": (fault,) for at, fault in enumerate(sorted(set(FAULTS
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
     require_fleet()
-    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted={"gpu000": (), **PLANTED}) as running:
+    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted={"gpu000": (), **PLANTED}) as running:
         yield running
 
 
@@ -53,9 +53,9 @@ def told(node: dict[str, Any]) -> dict[str, tuple[str, int]]:
     return {result["rule"]: (result["status"], len(result["findings"])) for result in node["results"]}
 
 
-def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(fleet: DemoFleet, tmp_path: Path) -> None:
     nodes = tuple(load_inventory(fleet.inventory, RULES.skus))
-    looks, plan, transport = Looks(tmp_path / "state"), Plan(nodes, RULES), SshTransport(SshConfig.parse(""))
+    looks, plan, transport = Looks(tmp_path / "state"), SweepPlan(nodes, RULES), SshTransport(SshConfig.parse(""))
     for name in ("first", "second"):
         saver = saved.Saver(tmp_path / name)
         sweep.live(plan, transport, sweep.limits(60, 32), progress(0, "", quiet=True), looks=looks, saver=saver)
@@ -73,7 +73,7 @@ def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(f
     assert named("refused") in failed and named("gpu-lost") not in failed
 
 
-def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_look(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_look(fleet: DemoFleet, tmp_path: Path) -> None:
     name = named("ecc-uncorrectable")
     done = muster("record", name, "-i", str(fleet.inventory), "-o", "out.json", home=tmp_path)
     assert done.returncode == 0 and done.stderr == "", done.stderr
@@ -92,7 +92,7 @@ def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_l
     assert muster("check", "--replay", "out.json", "--sku", "cpu-only", "--only", "gpu-count", home=tmp_path).returncode == 1
 
 
-def test_an_earlier_look_goes_into_the_file_and_stays_the_earlier_look(fleet: Fleet, tmp_path: Path) -> None:
+def test_an_earlier_look_goes_into_the_file_and_stays_the_earlier_look(fleet: DemoFleet, tmp_path: Path) -> None:
     name = named("link-flapping")
     muster("check", name, "-i", str(fleet.inventory), home=tmp_path)
     before = snapshot(tmp_path / "state")
@@ -103,7 +103,7 @@ def test_an_earlier_look_goes_into_the_file_and_stays_the_earlier_look(fleet: Fl
     assert told(nodes_of(again.stdout)[0])["port-link-downed"] == ("fail", 1)
 
 
-def test_a_node_that_is_not_reached_gives_a_recording_of_that(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_node_that_is_not_reached_gives_a_recording_of_that(fleet: DemoFleet, tmp_path: Path) -> None:
     name = named("refused")
     done = muster("record", name, "-i", str(fleet.inventory), "-o", "out.json", home=tmp_path)
     assert done.returncode == 3 and done.stdout.startswith("not reached (connect: ")
@@ -111,7 +111,7 @@ def test_a_node_that_is_not_reached_gives_a_recording_of_that(fleet: Fleet, tmp_
     assert again.returncode == 3 and "connect: " in again.stdout and name not in (tmp_path / "out.json").read_text()
 
 
-def test_raw_keeps_everything_and_says_so(fleet: Fleet, tmp_path: Path) -> None:
+def test_raw_keeps_everything_and_says_so(fleet: DemoFleet, tmp_path: Path) -> None:
     done = muster("record", "gpu000", "-i", str(fleet.inventory), "-o", "out.json", "--raw", home=tmp_path)
     assert done.returncode == 0 and "--raw: nothing was replaced" in done.stderr and "replaced:" not in done.stdout
     path = tmp_path / "out.json"
@@ -192,7 +192,8 @@ def test_times_that_cannot_be_told_apart_cost_no_verdict(tmp_path: Path, times: 
 def one_file(tmp_path: Path) -> Path:
     manifest = saved.load_manifest(DEMO)
     path = tmp_path / "x.json"
-    one = saved.Manifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d", manifest.probes)
+    one = saved.SweepManifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d",
+                              manifest.probes)
     path.write_bytes(saved.one(machine.recording("gpu001"), None, one, muster="0.1.0", scrubbed=True))
     return path
 
@@ -208,7 +209,8 @@ def test_a_file_that_is_none_of_ours_is_one_line(tmp_path: Path, text: str) -> N
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     manifest = saved.load_manifest(DEMO)
     look, before = machine.recording("gpu001"), machine.recording("gpu001", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "1"}))
-    one = saved.Manifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d", manifest.probes)
+    one = saved.SweepManifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d",
+                              manifest.probes)
     path = tmp_path / "x.json"
     path.write_bytes(saved.one(look, before, one, muster="0.1.0", scrubbed=True))
     again = saved.load_manifest(path)

@@ -15,7 +15,7 @@ from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Se
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.silences import active
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from tests.command import muster
 
 RECORDINGS = Path(__file__).resolve().parent.parent / "recordings"
@@ -118,7 +118,7 @@ def test_the_list_says_how_much_each_silence_keeps_quiet_and_shows_hostile_text_
 
     with opened(tmp_path / "state", make=True) as store:
         now = time.time() - 60
-        record(store, Sweep(now, now + 5, False, "test", "digest"), [
+        record(store, SweepRecord(now, now + 5, False, "test", "digest"), [
             NodeReport("gpu001", NodeState.UNHEALTHY, "", (failed("port-state", "mlx5_0", "mlx5_1"), failed("gpu-count", "GPU"))),
             NodeReport("gpu002", NodeState.UNKNOWN, "connect: refused", (), True, "connect"),
         ])
@@ -146,7 +146,7 @@ def test_triage_leaves_out_what_is_silenced_and_says_how_much_that_is(tmp_path: 
     with opened(tmp_path / "state", make=True) as store:
         for ago in (300, 120):
             now = time.time() - ago
-            record(store, Sweep(now, now + 5, False, "test", "digest"), [
+            record(store, SweepRecord(now, now + 5, False, "test", "digest"), [
                 NodeReport(f"gpu00{n}", NodeState.UNHEALTHY if n == 2 else NodeState.HEALTHY, "", (down if n == 2 else up,)) for n in range(1, 5)])
 
     def triage() -> tuple[int, str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inventory.errors import InventoryError
 from inventory.load import parse_with_origins
-from inventory.model import BurnIn, Inventory, SiteBurnIn, StorageMount
+from inventory.model import BurnInSettings, Inventory, SiteBurnIn, StorageMount
 from tests.command import muster
 
 
@@ -42,9 +42,9 @@ def test_a_site_says_how_much_power_where_the_head_is_and_how_large_the_work(tex
 def test_what_a_node_says_refines_what_holds_for_all_key_by_key() -> None:
     found = read(defaults="{burnin: {python: [docker, exec, -i, torch, python3], ranks: 8}}", entry="{burnin: {ranks: 2, watts: 900}}")
     words = ("docker", "exec", "-i", "torch", "python3")
-    assert found.nodes["gpu1"].burnin == BurnIn(words, 2, 900.0) and found.nodes["gpu2"].burnin == BurnIn(words, 8)
+    assert found.nodes["gpu1"].burnin == BurnInSettings(words, 2, 900.0) and found.nodes["gpu2"].burnin == BurnInSettings(words, 8)
     assert read(entry="{burnin: {python: /opt/torch/bin/python3}}").nodes["gpu1"].burnin.python == ("/opt/torch/bin/python3",)
-    assert read().nodes["gpu1"].burnin == BurnIn()
+    assert read().nodes["gpu1"].burnin == BurnInSettings()
 
 
 @pytest.mark.parametrize(("top", "entry", "said"), [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inventory.errors import InventoryError
 from inventory.load import load_inventory, parse_with_origins
-from inventory.model import By, CordonBy, InKubernetes
+from inventory.model import CordonBy, InKubernetes, IsolationBackend
 from tests.command import muster
 
 
@@ -21,16 +21,18 @@ def read(text: str) -> CordonBy | None:
 
 @pytest.mark.parametrize(("text", "found"), [
     ("", None),
-    ("cordon: slurm", CordonBy(By.SLURM)),
-    ("cordon: {hostfile: bad-hosts}", CordonBy(By.HOSTFILE, "/site/bad-hosts")),
-    ("cordon: {golden: /shared/good}", CordonBy(By.GOLDEN, "/shared/good")),
-    ("cordon: {command: [site-cordon, --level, 02, 2]}", CordonBy(By.COMMAND, argv=("site-cordon", "--level", "02", "2"))),
-    ("cordon: kubernetes", CordonBy(By.KUBERNETES, kubernetes=InKubernetes())),
-    ("cordon: {kubernetes: {}}", CordonBy(By.KUBERNETES, kubernetes=InKubernetes())),
+    ("cordon: slurm", CordonBy(IsolationBackend.SLURM)),
+    ("cordon: {hostfile: bad-hosts}", CordonBy(IsolationBackend.HOSTFILE, "/site/bad-hosts")),
+    ("cordon: {golden: /shared/good}", CordonBy(IsolationBackend.GOLDEN, "/shared/good")),
+    ("cordon: {command: [site-cordon, --level, 02, 2]}", CordonBy(IsolationBackend.COMMAND, argv=("site-cordon", "--level", "02", "2"))),
+    ("cordon: kubernetes", CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes())),
+    ("cordon: {kubernetes: {}}", CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes())),
     ("cordon: {kubernetes: {config: kube/config, context: train, name: '{node}.example.org', condition: true}, seconds: 5}",
-     CordonBy(By.KUBERNETES, seconds=5, kubernetes=InKubernetes("/site/kube/config", "train", "{node}.example.org", None, True))),
-    ("cordon: {kubernetes: {label: example.org/machine}}", CordonBy(By.KUBERNETES, kubernetes=InKubernetes(label="example.org/machine"))),
-    ("cordon:\n  command:\n  - bin/cordon\n  seconds: 2.5", CordonBy(By.COMMAND, argv=("/site/bin/cordon",), seconds=2.5)),
+     CordonBy(IsolationBackend.KUBERNETES, seconds=5,
+              kubernetes=InKubernetes("/site/kube/config", "train", "{node}.example.org", None, True))),
+    ("cordon: {kubernetes: {label: example.org/machine}}",
+     CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes(label="example.org/machine"))),
+    ("cordon:\n  command:\n  - bin/cordon\n  seconds: 2.5", CordonBy(IsolationBackend.COMMAND, argv=("/site/bin/cordon",), seconds=2.5)),
 ])
 def test_a_site_chooses_one_way_and_paths_are_those_of_the_file(text: str, found: CordonBy | None) -> None:
     assert read(text) == found
@@ -106,4 +108,4 @@ def test_an_edit_of_the_file_keeps_the_choice(tmp_path: Path) -> None:
     file.write_text("version: 1\ncordon: {golden: good}      # by rack\nnodes:\n  gpu1: {}\n")
     done = muster("inventory", "lifecycle", "set", "gpu1", "rma", "--owner", "vendor", home=tmp_path)
     assert "cordon: {golden: good}      # by rack\n" in file.read_text(), done.stderr
-    assert load_inventory(file).cordon == CordonBy(By.GOLDEN, str(tmp_path / "good"))
+    assert load_inventory(file).cordon == CordonBy(IsolationBackend.GOLDEN, str(tmp_path / "good"))

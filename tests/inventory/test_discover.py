@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inventory import discover
-from inventory.discover import Answer, from_names, from_slurm
+from inventory.discover import CommandOutput, from_names, from_slurm
 from inventory.errors import MusterError, UsageError
 from inventory.model import Node
 
@@ -113,4 +113,4 @@ def test_what_is_no_list_of_nodes_is_refused(sinfo: Callable[[str], None], body:
 def test_too_many_nodes_are_refused() -> None:
     text = "\n".join(f"n{number}" for number in range(100_001)).encode()
     with pytest.raises(UsageError, match="over 100000 nodes"):
-        from_slurm(lambda argv: Answer(0, text, b""))
+        from_slurm(lambda argv: CommandOutput(0, text, b""))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.enroll import Decision, Outcome, decide, shared
+from inventory.enroll import Decision, EnrolmentOutcome, decide, shared
 from inventory.expect import Expected
 from inventory.hostkeys import KnownHosts, RevokedKeys, fingerprint, key_type
 from inventory.model import Via
@@ -26,24 +26,24 @@ def named(*keys: bytes, typed: bool = True) -> list[Expected]:
 
 
 def test_an_unknown_host_is_pinned_with_all_its_keys_once_somebody_approves() -> None:
-    assert decision("", A, RSA) == Decision(Outcome.PIN, (A, RSA))
-    assert decision(f"gpu2 {text(A)}\n", A).outcome is Outcome.PIN
+    assert decision("", A, RSA) == Decision(EnrolmentOutcome.PIN, (A, RSA))
+    assert decision(f"gpu2 {text(A)}\n", A).outcome is EnrolmentOutcome.PIN
 
 
 @pytest.mark.parametrize("line", [f"gpu1 {text(A)}", f"gpu* {text(A)}", f"{hashed('gpu1')} {text(A)}", f"gpu1 {text(B)}\ngpu1 {text(A)}"])
 def test_a_host_of_which_all_keys_are_known_needs_nothing(line: str) -> None:
-    assert decision(f"{line}\n", A) == Decision(Outcome.KNOWN)
+    assert decision(f"{line}\n", A) == Decision(EnrolmentOutcome.KNOWN)
 
 
 def test_a_key_known_under_the_bare_name_is_known_on_another_port() -> None:
-    assert decision(f"gpu1 {text(A)}\n", A, port=2222).outcome is Outcome.KNOWN
-    assert decision(f"gpu1 {text(B)}\n", A, port=2222).outcome is Outcome.PIN
+    assert decision(f"gpu1 {text(A)}\n", A, port=2222).outcome is EnrolmentOutcome.KNOWN
+    assert decision(f"gpu1 {text(B)}\n", A, port=2222).outcome is EnrolmentOutcome.PIN
 
 
 def test_further_keys_are_offered_only_by_a_host_that_has_proven_a_known_one_and_are_not_vouched_for_by_it() -> None:
-    assert decision(f"gpu1 {text(A)}\n", A, RSA) == Decision(Outcome.ADD, (RSA,))
+    assert decision(f"gpu1 {text(A)}\n", A, RSA) == Decision(EnrolmentOutcome.ADD, (RSA,))
     found = decision(f"gpu1 {text(A)}\n", RSA)
-    assert found.outcome is Outcome.CHANGED
+    assert found.outcome is EnrolmentOutcome.CHANGED
     assert "kh:1" in found.reason
     assert fingerprint(A) in found.reason
 
@@ -51,7 +51,7 @@ def test_further_keys_are_offered_only_by_a_host_that_has_proven_a_known_one_and
 def test_another_key_of_a_known_type_is_refused_with_both_fingerprints_even_beside_one_that_is_known() -> None:
     for keys in ((B,), (B, RSA)):
         found = decision(f"# x\ngpu1 {text(A)}\ngpu1 {text(RSA)}\n", *keys)
-        assert found.outcome is Outcome.CHANGED
+        assert found.outcome is EnrolmentOutcome.CHANGED
         assert all(part in found.reason for part in ("kh:2", fingerprint(A), fingerprint(B)))
         assert found.add == ()
 
@@ -59,15 +59,15 @@ def test_another_key_of_a_known_type_is_refused_with_both_fingerprints_even_besi
 def test_only_where_it_is_asked_for_a_changed_key_replaces_all_that_the_host_no_longer_shows() -> None:
     content = f"gpu1 {text(A)}\ngpu1 {text(RSA2)}\ngpu1 {text(ECDSA)}\n"
     found = decision(content, B, ECDSA, replace=True)
-    assert found.outcome is Outcome.REPLACE
+    assert found.outcome is EnrolmentOutcome.REPLACE
     assert found.add == (B,)
     assert [key.blob for key in found.drop] == [A, RSA2]
-    assert decision(content, A, RSA2, ECDSA, replace=True).outcome is Outcome.KNOWN
+    assert decision(content, A, RSA2, ECDSA, replace=True).outcome is EnrolmentOutcome.KNOWN
 
 
 def test_an_old_key_in_a_file_that_is_not_written_stands_in_the_way() -> None:
     found = decision(f"gpu1 {text(A)}\n", B, replace=True, file="other")
-    assert found.outcome is Outcome.BLOCKED
+    assert found.outcome is EnrolmentOutcome.BLOCKED
     assert "kh:1" in found.reason
     assert "ssh-keygen -R gpu1 -f kh" in found.reason
 
@@ -77,32 +77,32 @@ def test_a_revoked_key_is_refused_whatever_else_is_said(tmp_path: Path, replace:
     content = f"gpu1 {text(A)}\n@revoked * {text(RSA)}\n"
     for expected in (None, named(A, RSA)):
         found = decision(content, A, RSA, expected=expected, replace=replace)
-        assert found.outcome is Outcome.REVOKED
+        assert found.outcome is EnrolmentOutcome.REVOKED
         assert "kh:2" in found.reason
     file = tmp_path / "revoked"
     file.write_text(f"{text(A)}\n")
-    assert decision("", A, revoked=RevokedKeys(str(file))).outcome is Outcome.REVOKED
-    assert decision("", B, revoked=RevokedKeys(str(file))).outcome is Outcome.PIN
-    assert decision("", B, revoked=RevokedKeys(str(tmp_path / "none"))).outcome is Outcome.REVOKED
+    assert decision("", A, revoked=RevokedKeys(str(file))).outcome is EnrolmentOutcome.REVOKED
+    assert decision("", B, revoked=RevokedKeys(str(file))).outcome is EnrolmentOutcome.PIN
+    assert decision("", B, revoked=RevokedKeys(str(tmp_path / "none"))).outcome is EnrolmentOutcome.REVOKED
 
 
 # authorities
 
 def test_a_host_with_a_certificate_and_a_known_authority_has_nothing_to_pin_where_openssh_checks_it() -> None:
     content = f"@cert-authority * {text(B)}\n"
-    assert decision(content, A, certified=True, via=Via.OPENSSH).outcome is Outcome.AUTHORITY
+    assert decision(content, A, certified=True, via=Via.OPENSSH).outcome is EnrolmentOutcome.AUTHORITY
     for given in ({"certified": True, "via": Via.PARAMIKO}, {"certified": False, "via": Via.OPENSSH}):
         found = decision(content, A, **given)
-        assert found.outcome is Outcome.PIN
+        assert found.outcome is EnrolmentOutcome.PIN
         assert "authority in kh:1" in found.reason
 
 
 # expectations
 
 def test_expected_keys_are_pinned_unasked_and_those_of_types_that_nobody_named_are_left_out() -> None:
-    assert decision("", A, RSA, expected=named(A, RSA)) == Decision(Outcome.PIN, (A, RSA), vouched=True)
-    assert decision("", A, RSA, expected=named(A)) == Decision(Outcome.PIN, (A,), left_out=(RSA,), vouched=True)
-    assert decision("", A, RSA, expected=named(RSA, typed=False)) == Decision(Outcome.PIN, (RSA,), left_out=(A,), vouched=True)
+    assert decision("", A, RSA, expected=named(A, RSA)) == Decision(EnrolmentOutcome.PIN, (A, RSA), vouched=True)
+    assert decision("", A, RSA, expected=named(A)) == Decision(EnrolmentOutcome.PIN, (A,), left_out=(RSA,), vouched=True)
+    assert decision("", A, RSA, expected=named(RSA, typed=False)) == Decision(EnrolmentOutcome.PIN, (RSA,), left_out=(A,), vouched=True)
 
 
 @pytest.mark.parametrize(("keys", "expected"), [
@@ -112,28 +112,28 @@ def test_expected_keys_are_pinned_unasked_and_those_of_types_that_nobody_named_a
 def test_one_key_that_is_not_as_expected_refuses_the_host_even_one_that_is_known(
         keys: tuple[bytes, ...], expected: list[Expected], content: str) -> None:
     found = decision(content, *keys, expected=expected)
-    assert found.outcome is Outcome.MISMATCH
+    assert found.outcome is EnrolmentOutcome.MISMATCH
     assert "list:1" in found.reason
 
 
 def test_a_host_of_which_the_list_says_nothing_is_not_pinned() -> None:
-    assert decision("", A, expected=[]).outcome is Outcome.UNLISTED
-    assert decision(f"gpu1 {text(A)}\n", A, expected=[]).outcome is Outcome.KNOWN
-    assert decision(f"gpu1 {text(A)}\n", A, RSA, expected=[]) == Decision(Outcome.KNOWN, left_out=(RSA,))
+    assert decision("", A, expected=[]).outcome is EnrolmentOutcome.UNLISTED
+    assert decision(f"gpu1 {text(A)}\n", A, expected=[]).outcome is EnrolmentOutcome.KNOWN
+    assert decision(f"gpu1 {text(A)}\n", A, RSA, expected=[]) == Decision(EnrolmentOutcome.KNOWN, left_out=(RSA,))
 
 
 def test_a_changed_key_is_replaced_only_when_it_is_asked_for_and_expected() -> None:
     content = f"gpu1 {text(A)}\n"
-    assert decision(content, B, expected=named(B)).outcome is Outcome.CHANGED
-    assert decision(content, B, expected=named(A), replace=True).outcome is Outcome.MISMATCH
-    assert decision(content, B, expected=[], replace=True).outcome is Outcome.UNLISTED
-    assert decision(f"{content}gpu1 {text(RSA2)}\n", A, RSA, expected=named(A), replace=True).outcome is Outcome.UNLISTED
+    assert decision(content, B, expected=named(B)).outcome is EnrolmentOutcome.CHANGED
+    assert decision(content, B, expected=named(A), replace=True).outcome is EnrolmentOutcome.MISMATCH
+    assert decision(content, B, expected=[], replace=True).outcome is EnrolmentOutcome.UNLISTED
+    assert decision(f"{content}gpu1 {text(RSA2)}\n", A, RSA, expected=named(A), replace=True).outcome is EnrolmentOutcome.UNLISTED
     found = decision(content, B, expected=named(B), replace=True)
-    assert (found.outcome, found.add, found.vouched) == (Outcome.REPLACE, (B,), True)
+    assert (found.outcome, found.add, found.vouched) == (EnrolmentOutcome.REPLACE, (B,), True)
 
 
-@pytest.mark.parametrize("outcome", Outcome)
-def test_no_outcome_both_writes_and_refuses(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", EnrolmentOutcome)
+def test_no_outcome_both_writes_and_refuses(outcome: EnrolmentOutcome) -> None:
     assert not (outcome.writes and outcome.refused)
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.hostkeys import Known, KnownHosts, RevokedKeys, fingerprint, key_type
+from inventory.hostkeys import KnownHost, KnownHosts, RevokedKeys, fingerprint, key_type
 from tests.testbed.require import require
 from tests.testbed.sshd import hashed
 
@@ -29,13 +29,13 @@ def text(key: bytes) -> str:
 A, B, C, RSA = blob(seed=b"a" * 32), blob(seed=b"b" * 32), blob(seed=b"c" * 32), blob("ssh-rsa", b"r" * 64)
 
 
-def known(folder: Path, content: str, host: str = "gpu1", port: int = 22, alias: str | None = None) -> Known:
+def known(folder: Path, content: str, host: str = "gpu1", port: int = 22, alias: str | None = None) -> KnownHost:
     file = folder / "known_hosts"
     file.write_bytes(content.encode("utf-8", "surrogateescape"))
     return KnownHosts([str(file)]).about(host, port, alias)
 
 
-def blobs(found: Known) -> list[bytes]:
+def blobs(found: KnownHost) -> list[bytes]:
     return [key.blob for key in found.keys]
 
 
@@ -119,7 +119,7 @@ def test_a_bad_line_is_set_aside_with_its_reason_and_the_others_hold(tmp_path: P
 
 def test_a_missing_file_is_empty_and_an_unreadable_one_is_named(tmp_path: Path) -> None:
     files = KnownHosts([str(tmp_path / "none"), str(tmp_path)])
-    assert files.about("gpu1", 22) == Known("gpu1")
+    assert files.about("gpu1", 22) == KnownHost("gpu1")
     assert [where for where, _ in files.ignored] == [str(tmp_path)]
 
 

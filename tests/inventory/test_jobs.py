@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.discover import Answer
+from inventory.discover import CommandOutput
 from inventory.errors import UsageError
 from inventory.jobs import Job, job, parse_sacct, parse_scontrol
 
@@ -68,31 +68,31 @@ def test_a_jobs_name_forges_nothing() -> None:
 def test_an_sacct_that_knows_no_failed_node_is_asked_without() -> None:
     asked: list[str] = []
 
-    def run(argv: Sequence[str]) -> Answer:
+    def run(argv: Sequence[str]) -> CommandOutput:
         asked.append(argv[-1])
         if "FailedNode" in argv[-1]:
-            return Answer(1, b"", b'sacct: error: Invalid field requested: "FailedNode"\n')
-        return Answer(0, (RECORDED / "exit.sacct").read_bytes(), b"")
+            return CommandOutput(1, b"", b'sacct: error: Invalid field requested: "FailedNode"\n')
+        return CommandOutput(0, (RECORDED / "exit.sacct").read_bytes(), b"")
 
     assert job("2", run).state == "FAILED"
     assert len(asked) == 2
 
 
 def test_where_nothing_keeps_accounts_scontrol_is_asked() -> None:
-    def run(argv: Sequence[str]) -> Answer:
+    def run(argv: Sequence[str]) -> CommandOutput:
         if argv[0] == "sacct":
-            return Answer(1, b"", b"Slurm accounting storage is disabled\n")
-        return Answer(0, (RECORDED / "nodefail.scontrol").read_bytes(), b"")
+            return CommandOutput(1, b"", b"Slurm accounting storage is disabled\n")
+        return CommandOutput(0, (RECORDED / "nodefail.scontrol").read_bytes(), b"")
 
     found = job("6", run)
     assert (found.state, found.source) == ("NODE_FAIL", "scontrol show job")
 
 
 def test_a_job_that_nobody_knows_is_one_line_with_what_to_type() -> None:
-    def run(argv: Sequence[str]) -> Answer:
+    def run(argv: Sequence[str]) -> CommandOutput:
         if argv[0] == "sacct":
-            return Answer(0, b"JobID|State|ExitCode|Submit|Start|End|User|NodeList\n", b"")
-        return Answer(1, b"", b"slurm_load_jobs error: Invalid job id specified\n")
+            return CommandOutput(0, b"JobID|State|ExitCode|Submit|Start|End|User|NodeList\n", b"")
+        return CommandOutput(1, b"", b"slurm_load_jobs error: Invalid job id specified\n")
 
     with pytest.raises(UsageError, match=r"job 99 is not known: sacct knows no job 99 .*; scontrol failed .*muster blame --nodes N --since T --until T"):
         job("99", run)
@@ -101,7 +101,7 @@ def test_a_job_that_nobody_knows_is_one_line_with_what_to_type() -> None:
 @pytest.mark.parametrize("number", ["", "-1", "4711; id", "4711.0", "x" * 50])
 def test_what_is_no_job_id_is_never_handed_on(number: str) -> None:
     with pytest.raises(UsageError, match="is no job id"):
-        job(number, lambda _: Answer(0, b"", b""))
+        job(number, lambda _: CommandOutput(0, b"", b""))
 
 
 @given(st.text(alphabet="JobIDState|=:\n 0123456789[]-,gpuNodeListExitCode", max_size=300))

@@ -22,7 +22,7 @@ from inventory.cli.inventory import inventory
 from inventory.errors import InventoryError, MusterError, UsageError
 from inventory.load import load_inventory, parse_with_origins
 from inventory.model import Inventory, Lifecycle, LifecycleState, Node
-from inventory.place import Want, change
+from inventory.place import DesiredValues, change
 from tests.command import MUSTER
 
 FILE = """\
@@ -244,7 +244,8 @@ def test_whatever_the_entries_are_exactly_the_named_nodes_change(
     def meant(before: Inventory) -> dict[str, Node]:
         return {node.name: replace(node, lifecycle=aim) if node.name in values else node for node in before}
 
-    want = Want(("lifecycle",), dict.fromkeys(values, state), "service" if default is None else default, tidy=True, meaning=_meaning)
+    want = DesiredValues(("lifecycle",), dict.fromkeys(values, state), "service" if default is None else default, tidy=True,
+                         meaning=_meaning)
     after = change(text, "m.yaml", [want], {}, meant, {}, loaded)
     found = parse_with_origins(after, "m.yaml").inventory
     assert dict(found.nodes) == meant(loaded.inventory)

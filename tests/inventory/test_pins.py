@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from inventory.errors import MusterError
 from inventory.hostkeys import KnownHosts, key_type
-from inventory.pins import Change, forgotten, has_hashed_names, obstacles, pinned, write
+from inventory.pins import PinChange, forgotten, has_hashed_names, obstacles, pinned, write
 from tests.testbed.sshd import hashed
 
 
@@ -29,10 +29,10 @@ def text(key: bytes) -> str:
 
 
 A, B, RSA = blob(b"a" * 32), blob(b"b" * 32), blob(b"r" * 64, "ssh-rsa")
-DROP_A = Change("gpu1", (), (A,))
+DROP_A = PinChange("gpu1", (), (A,))
 
 
-def forget(content: str, *changes: Change) -> str:
+def forget(content: str, *changes: PinChange) -> str:
     return forgotten(content.encode(), changes or (DROP_A,)).decode()
 
 
@@ -83,14 +83,14 @@ def test_a_last_line_without_an_end_is_not_run_into_the_new_one() -> None:
 
 
 def test_a_pattern_that_covers_other_hosts_stands_in_the_way_of_replacing() -> None:
-    found = obstacles(f"gpu* {text(A)}\n".encode(), "file", [Change("gpu1", (B,), (A,))])
+    found = obstacles(f"gpu* {text(A)}\n".encode(), "file", [PinChange("gpu1", (B,), (A,))])
     assert "pattern" in found["gpu1"]
-    assert obstacles(f"gpu1,gpu2 {text(A)}\n".encode(), "file", [Change("gpu1", (B,), (A,))]) == {}
+    assert obstacles(f"gpu1,gpu2 {text(A)}\n".encode(), "file", [PinChange("gpu1", (B,), (A,))]) == {}
 
 
 @pytest.mark.parametrize("name", ["a b", "a,b", "gpu*", "#gpu", "@revoked", "|1|x", "a\nb", "", "!x", "g\u00fc"])
 def test_a_name_that_would_say_something_else_in_the_file_is_refused(name: str) -> None:
-    assert name in obstacles(b"", "file", [Change(name, (A,))])
+    assert name in obstacles(b"", "file", [PinChange(name, (A,))])
 
 
 def test_names_are_hashed_where_they_are_so_far() -> None:
@@ -102,7 +102,7 @@ def test_names_are_hashed_where_they_are_so_far() -> None:
 
 def test_a_file_and_its_folder_are_made_where_there_are_none(tmp_path: Path) -> None:
     file = tmp_path / "ssh" / "known_hosts"
-    write(str(file), [Change("gpu1", (A, RSA))], hash_names=False)
+    write(str(file), [PinChange("gpu1", (A, RSA))], hash_names=False)
     assert file.read_text() == f"gpu1 {text(A)}\ngpu1 {text(RSA)}\n"
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
@@ -113,7 +113,7 @@ def test_mode_and_symbolic_link_stay_and_no_temporary_file_is_left(tmp_path: Pat
     real.write_text("# mine\n")
     real.chmod(mode)
     link.symlink_to("real")
-    write(str(link), [Change("gpu1", (A,))], hash_names=False)
+    write(str(link), [PinChange("gpu1", (A,))], hash_names=False)
     assert link.is_symlink()
     assert real.read_text() == f"# mine\ngpu1 {text(A)}\n"
     assert real.stat().st_mode & 0o777 == mode
@@ -122,10 +122,10 @@ def test_mode_and_symbolic_link_stay_and_no_temporary_file_is_left(tmp_path: Pat
 
 def test_only_when_keys_are_dropped_the_file_before_is_kept_beside_it(tmp_path: Path) -> None:
     file, old = tmp_path / "known_hosts", tmp_path / "known_hosts.old"
-    write(str(file), [Change("gpu1", (A,))], hash_names=False)
+    write(str(file), [PinChange("gpu1", (A,))], hash_names=False)
     assert not old.exists()
     before = file.read_bytes()
-    write(str(file), [Change("gpu1", (B,), (A,))], hash_names=False)
+    write(str(file), [PinChange("gpu1", (B,), (A,))], hash_names=False)
     assert file.read_text() == f"gpu1 {text(B)}\n"
     assert old.read_bytes() == before
 
@@ -133,7 +133,7 @@ def test_only_when_keys_are_dropped_the_file_before_is_kept_beside_it(tmp_path: 
 def test_a_key_that_is_there_already_is_not_written_twice(tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     for _ in range(2):
-        write(str(file), [Change("gpu1", (A,)), Change("gpu1", (A,))], hash_names=True)
+        write(str(file), [PinChange("gpu1", (A,)), PinChange("gpu1", (A,))], hash_names=True)
     assert len(file.read_text().splitlines()) == 1
 
 
@@ -142,21 +142,21 @@ def test_what_another_has_written_meanwhile_is_not_contradicted(tmp_path: Path, 
     file = tmp_path / "known_hosts"
     file.write_text(line)
     with pytest.raises(MusterError, match="run it again"):
-        write(str(file), [Change("gpu1", (A,))], hash_names=False)
+        write(str(file), [PinChange("gpu1", (A,))], hash_names=False)
     assert file.read_text() == line
 
 
 def test_what_is_no_regular_file_is_not_written_to(tmp_path: Path) -> None:
     with pytest.raises(MusterError, match="not a regular file"):
-        write("/dev/null", [Change("gpu1", (A,))], hash_names=False)
+        write("/dev/null", [PinChange("gpu1", (A,))], hash_names=False)
     with pytest.raises(MusterError, match="cannot be written"):
-        write(str(tmp_path / "a" / "b" / "c"), [Change("gpu1", (A,))], hash_names=False)
+        write(str(tmp_path / "a" / "b" / "c"), [PinChange("gpu1", (A,))], hash_names=False)
 
 
 def test_enrolments_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     keys = {f"gpu{number}": blob(bytes([number]) * 32) for number in range(24)}
-    threads = [threading.Thread(target=write, args=(str(file), [Change(name, (key,))]), kwargs={"hash_names": False})
+    threads = [threading.Thread(target=write, args=(str(file), [PinChange(name, (key,))]), kwargs={"hash_names": False})
                for name, key in keys.items()]
     for thread in threads:
         thread.start()
@@ -172,8 +172,8 @@ def test_a_lock_that_another_keeps_for_ever_is_an_error_in_time(tmp_path: Path, 
     with file.open() as holder:
         fcntl.flock(holder, fcntl.LOCK_SH)
         with pytest.raises(MusterError, match=f"{file} cannot be written: another program holds its lock"):
-            write(str(file), [Change("gpu1", (A,))], hash_names=False)
-    write(str(file), [Change("gpu1", (A,))], hash_names=False)
+            write(str(file), [PinChange("gpu1", (A,))], hash_names=False)
+    write(str(file), [PinChange("gpu1", (A,))], hash_names=False)
 
 
 _KILLED = """
@@ -181,7 +181,7 @@ import os, signal, sys
 from inventory import pins
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 {patch}
-pins.write(sys.argv[1], [pins.Change("gpu1", (bytes.fromhex(sys.argv[2]),), (bytes.fromhex(sys.argv[3]),))], hash_names=False)
+pins.write(sys.argv[1], [pins.PinChange("gpu1", (bytes.fromhex(sys.argv[2]),), (bytes.fromhex(sys.argv[3]),))], hash_names=False)
 """
 
 
@@ -193,5 +193,5 @@ def test_a_kill_in_the_middle_leaves_the_old_file_and_no_lock(tmp_path: Path, pa
                           cwd=Path(__file__).parents[2], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
     assert done.returncode == -9
     assert file.read_text() == f"gpu1 {text(A)}\n"
-    write(str(file), [Change("gpu1", (B,), (A,))], hash_names=False)
+    write(str(file), [PinChange("gpu1", (B,), (A,))], hash_names=False)
     assert file.read_text() == f"gpu1 {text(B)}\n"

@@ -23,7 +23,7 @@ import pytest
 
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.judge import fleetjudge, judge
-from healthcheck.judge.judge import Verdict
+from healthcheck.judge.judge import CheckRun
 from healthcheck.model.outcome import Result
 from healthcheck.ruleset import plugins
 from healthcheck.ruleset.rule import Rule
@@ -113,8 +113,8 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
     """From now on `seen` holds what each check meets."""
     names = {check.function: name for name, check in checks.items()}
     ran: Callable[..., bool] = judge._run
-    of_fleet: Callable[[Rule, Verdict | None], Result] = fleetjudge._result_of
-    word: Callable[[Rule, Verdict], Result] = judge.rule_on
+    of_fleet: Callable[[Rule, CheckRun | None], Result] = fleetjudge._result_of
+    word: Callable[[Rule, CheckRun], Result] = judge.rule_on
 
     def met(check: Check, *cases: str) -> None:
         name = names.get(check.function)
@@ -128,7 +128,7 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
             met(check, PASSING)
         return nothing
 
-    def rule_on(rule: Rule, verdict: Verdict) -> Result:
+    def rule_on(rule: Rule, verdict: CheckRun) -> Result:
         found = word(rule, verdict)
         if not verdict.skipped:
             cases = ((FAILING, verdict.findings), (UNMEASURED, verdict.unmeasured), (UNSUPPORTED, verdict.unsupported),
@@ -136,7 +136,7 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
             met(rule.checked, *(case for case, there in cases if there))
         return found
 
-    def _result_of(rule: Rule, verdict: Verdict | None) -> Result:
+    def _result_of(rule: Rule, verdict: CheckRun | None) -> Result:
         if verdict is None:
             met(rule.checked, PASSING)
         return of_fleet(rule, verdict)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from healthcheck.checks.base import CHECKS
-from healthcheck.ruleset.rule import Unsupported
+from healthcheck.ruleset.rule import UnsupportedPolicy
 from tests.mutation.run import FAILING, PASSING, UNMEASURED, UNSUPPORTED, packaged_checks
 from tests.scenarios.node import rules
 from tests.testbed.require import require_fleet
@@ -58,6 +58,6 @@ def test_every_packaged_check_meets_this_case_in_the_tests(case: str, document: 
 
 def test_every_check_whose_rule_says_what_unsupported_means_meets_it_in_the_tests(document: Mapping[str, Any]) -> None:
     # A fleet's check is never told of it: what a node's hardware lacks leaves the comparison before.
-    says = {rule.checked.name for rule in rules().rules if rule.unsupported is not Unsupported.UNKNOWN and not rule.checked.fleet}
+    says = {rule.checked.name for rule in rules().rules if rule.unsupported is not UnsupportedPolicy.UNKNOWN and not rule.checked.fleet}
     assert says <= CHECKS.keys()
     assert [name for name in sorted(says) if UNSUPPORTED not in document["checks"][name]["cases"]] == []

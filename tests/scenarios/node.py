@@ -27,7 +27,7 @@ from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.demo import build, h100
-from provisioning.demo.machine import Machine, write
+from provisioning.demo.machine import DemoMachine, write
 from tests.testbed import collector
 
 NODE = Node(name="gpu001", sku="dgx-h100")
@@ -42,12 +42,12 @@ def rules() -> Ruleset:
     return load_ruleset([packaged()])
 
 
-def machine(name: str = NODE.name) -> Machine:
+def machine(name: str = NODE.name) -> DemoMachine:
     """The healthy node of this name, always the same one."""
     return h100.healthy(name, random.Random(f"scenario {name}"))
 
 
-def look(node: Machine, folder: Path) -> Recording:
+def look(node: DemoMachine, folder: Path) -> Recording:
     """What the real collector says of this machine, under a tree in `folder`; the tree is removed again.
 
     A machine that is made of the very same files, programs and driver's values says the same, so it is looked at once; later looks differ
@@ -70,7 +70,7 @@ def look(node: Machine, folder: Path) -> Recording:
 _LOOKS: dict[str, Recording] = {}
 
 
-def _look(node: Machine, folder: Path) -> Recording:
+def _look(node: DemoMachine, folder: Path) -> Recording:
     tree = folder / "tree"
     libraries = build.build()
     write(node, tree, {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})

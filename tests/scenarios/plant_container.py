@@ -7,14 +7,14 @@ from typing import Any
 
 from provisioning.demo import containers
 from provisioning.demo.h100 import DRIVER, GPUS
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
 from tests.scenarios.plant import planted
 
 _OURS = ("/.muster/docker-", "/etc/cdi/", "/etc/nvidia-container-runtime/", "/etc/slurm/", "/etc/enroot/")
 
 
-def _mend(node: Machine) -> None:
+def _mend(node: DemoMachine) -> None:
     """Containers are removed, the daemon and the files are set up as they should be."""
     healthy = scenario.machine(node.name)
     node.files = {path: text for path, text in node.files.items() if not path.startswith(_OURS)}
@@ -23,29 +23,29 @@ def _mend(node: Machine) -> None:
     node.tools["docker"] = healthy.tools["docker"]
 
 
-def _says(node: Machine, **changes: Any) -> None:
+def _says(node: DemoMachine, **changes: Any) -> None:
     node.files[containers.INFO] = json.dumps({**json.loads(node.files[containers.INFO]), **changes}) + "\n"
 
 
-def _runs(node: Machine, name: str, state: str, status: str) -> None:
+def _runs(node: DemoMachine, name: str, state: str, status: str) -> None:
     node.files[containers.PS] += containers.container(node.name, name, "site/tool:7", state, status)
 
 
 @planted(_mend)
-def docker_gone(node: Machine) -> None:
+def docker_gone(node: DemoMachine) -> None:
     """The daemon does not run; its client says so to whatever it is asked."""
     said = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
     node.tools["docker"] = f"echo '{said}' >&2\nexit 1\n"
 
 
 @planted(_mend)
-def storage_fell_back(node: Machine) -> None:
+def storage_fell_back(node: DemoMachine) -> None:
     """After a reinstallation overlay2 could not be used, and Docker fell back to copying layers."""
     _says(node, Driver="vfs", DriverStatus=None)
 
 
 @planted(_mend)
-def no_way_to_gpus(node: Machine) -> None:
+def no_way_to_gpus(node: DemoMachine) -> None:
     """The container toolkit went with an upgrade, and its configuration of Docker with it."""
     _says(node, Runtimes={"io.containerd.runc.v2": {"path": "runc"}, "runc": {"path": "runc"}})
     for path in (containers.TOOLKIT, containers.CDI):
@@ -53,50 +53,50 @@ def no_way_to_gpus(node: Machine) -> None:
 
 
 @planted(_mend)
-def docker_older_than_the_fleets(node: Machine) -> None:
+def docker_older_than_the_fleets(node: DemoMachine) -> None:
     """The node was installed from another repository."""
     _says(node, ServerVersion="20.10.24")
 
 
 @planted(_mend)
-def no_room_for_images(node: Machine) -> None:
+def no_room_for_images(node: DemoMachine) -> None:
     """The data root lies on a small partition of its own, with room left, but for no image."""
     _says(node, DockerRootDir="/run/lock/docker")
 
 
 @planted(_mend)
-def container_loops(node: Machine) -> None:
+def container_loops(node: DemoMachine) -> None:
     """An exporter ends as soon as it is started, and is started again."""
     _runs(node, "node-exporter", "restarting", "Restarting (1) 41 seconds ago")
 
 
 @planted(_mend, before=lambda node: _runs(node, "node-exporter", "running", "Up 11 seconds"))
-def container_ends_after_a_while(node: Machine) -> None:
+def container_ends_after_a_while(node: DemoMachine) -> None:
     """An exporter ends half a minute after each start: at no look is it seen to wait."""
     _mend(node)
     _runs(node, "node-exporter", "running", "Up 7 seconds")
 
 
 @planted(_mend)
-def container_dead(node: Machine) -> None:
+def container_dead(node: DemoMachine) -> None:
     """A container could not be removed, for its mounts are held."""
     _runs(node, "job-4711", "dead", "Dead")
 
 
 @planted(_mend)
-def container_ill(node: Machine) -> None:
+def container_ill(node: DemoMachine) -> None:
     """A container's own health check fails."""
     _runs(node, "cache", "running", "Up 3 hours (unhealthy)")
 
 
 @planted(_mend)
-def cdi_from_before_the_upgrade(node: Machine) -> None:
+def cdi_from_before_the_upgrade(node: DemoMachine) -> None:
     """The driver was upgraded, and the CDI specification not written again; it was written when a GPU was missing, too."""
     node.files[containers.CDI] = containers.cdi(len(GPUS) - 1, "525.147.05")
     assert DRIVER != "525.147.05"
 
 
 @planted(_mend)
-def pyxis_forgotten(node: Machine) -> None:
+def pyxis_forgotten(node: DemoMachine) -> None:
     """A new plugstack.conf does not name pyxis."""
     node.files[containers.PLUGSTACK] = "# plug-ins of this cluster\noptional /usr/lib64/slurm/spank_auks.so\n"

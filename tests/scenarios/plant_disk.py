@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from provisioning.demo.h100 import BOOT_NVMES, NVMES, device_folder
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
 from tests.scenarios.plant import planted
 from tests.scenarios.repair import reboot, wait
@@ -19,7 +19,7 @@ _DRIVES = BOOT_NVMES + NVMES
 _OURS = ("/sys/devices/", "/sys/block/", "/.muster/smart", "/etc/fstab", "/sys/fs/lustre")
 
 
-def _mend(node: Machine) -> None:
+def _mend(node: DemoMachine) -> None:
     """Drives, arrays and mounts are as they should be again."""
     healthy = scenario.machine(node.name)
     node.files = {path: text for path, text in node.files.items() if not path.startswith(_OURS)}
@@ -27,22 +27,22 @@ def _mend(node: Machine) -> None:
     node.links, node.mounts = healthy.links, healthy.mounts
 
 
-def _mended_and_booted(node: Machine) -> None:
+def _mended_and_booted(node: DemoMachine) -> None:
     """The drive is another one, or its file system was repaired, and the node was booted."""
     _mend(node)
     reboot(node)
 
 
-def _day_later(node: Machine) -> None:
+def _day_later(node: DemoMachine) -> None:
     _mend(node)
     wait(node, 25)
 
 
-def _drive(node: Machine, index: int, name: str, text: str) -> None:
+def _drive(node: DemoMachine, index: int, name: str, text: str) -> None:
     node.files[f"{device_folder(_DRIVES[index])}/nvme/nvme{index}/{name}"] = f"{text}\n"
 
 
-def _smart(node: Machine, index: int, passed: bool = True, **log: Any) -> None:
+def _smart(node: DemoMachine, index: int, passed: bool = True, **log: Any) -> None:
     path = f"/.muster/smart-nvme{index}.json"
     said = json.loads(node.files[path])
     said["smart_status"]["passed"] = passed
@@ -51,7 +51,7 @@ def _smart(node: Machine, index: int, passed: bool = True, **log: Any) -> None:
 
 
 @planted(_mended_and_booted)
-def nvme_given_up(node: Machine) -> None:
+def nvme_given_up(node: DemoMachine) -> None:
     """nvme4 did not come back from a reset: the kernel let go of it, and the array on it broke."""
     node.say("nvme nvme4: I/O tag 12 (a00c) opcode 0x2 (I/O Cmd) QID 3 timeout, reset controller", 4)
     node.say("nvme nvme4: Device not ready; aborting reset, CSTS=0x1", 3)
@@ -62,26 +62,26 @@ def nvme_given_up(node: Machine) -> None:
 
 
 @planted(_mended_and_booted)
-def nvme_dead(node: Machine) -> None:
+def nvme_dead(node: DemoMachine) -> None:
     """The controller of nvme2 is dead; the log is overwritten already."""
     _drive(node, 2, "state", "dead")
 
 
 @planted(_mend)
-def nvme_narrow(node: Machine) -> None:
+def nvme_narrow(node: DemoMachine) -> None:
     """nvme6 trained at two lanes of its four."""
     node.files[f"{device_folder(_DRIVES[6])}/current_link_width"] = "2\n"
 
 
 @planted(_mend)
-def nvme_hot(node: Machine) -> None:
+def nvme_hot(node: DemoMachine) -> None:
     """nvme3 is hotter than the limit at which it warns, and it warns."""
     _drive(node, 3, "hwmon0/temp1_input", "84850")
     _smart(node, 3, critical_warning=2, temperature=85)
 
 
 @planted(_day_later)
-def nvme_resets(node: Machine) -> None:
+def nvme_resets(node: DemoMachine) -> None:
     """nvme7 let commands time out, and came back."""
     node.say("nvme nvme7: I/O 402 (I/O Cmd) QID 17 timeout, aborting", 4)
     node.say("nvme nvme7: I/O 402 QID 17 timeout, reset controller", 4)
@@ -89,19 +89,19 @@ def nvme_resets(node: Machine) -> None:
 
 
 @planted(_mended_and_booted)
-def disk_fails(node: Machine) -> None:
+def disk_fails(node: DemoMachine) -> None:
     """nvme5 calls itself failing: its spare is used up."""
     _smart(node, 5, passed=False, critical_warning=1, available_spare=4, percentage_used=88)
 
 
 @planted(_mended_and_booted)
-def disk_worn(node: Machine) -> None:
+def disk_worn(node: DemoMachine) -> None:
     """nvme1 has used up its life and says nothing of it."""
     _smart(node, 1, percentage_used=93)
 
 
 @planted(_mended_and_booted)
-def disk_loses_data(node: Machine) -> None:
+def disk_loses_data(node: DemoMachine) -> None:
     """nvme8 could not read back what was written to it, since the earlier look."""
     _smart(node, 8, media_errors=7)
     node.say("critical medium error, dev nvme8n1, sector 80034816 op 0x0:(READ) flags 0x0 phys_seg 2 prio class 2", 3)
@@ -109,14 +109,14 @@ def disk_loses_data(node: Machine) -> None:
 
 
 @planted(_mended_and_booted)
-def filesystem_damaged(node: Machine) -> None:
+def filesystem_damaged(node: DemoMachine) -> None:
     """XFS on the array found damage and shut itself down."""
     node.say("XFS (md1): Corruption of in-memory data (0x8) detected at xfs_defer_finish_noroll+0x4a0 (fs/xfs/libxfs/xfs_defer.c:591).  "
              "Shutting down filesystem.", 1)
 
 
 @planted(_mend)
-def mirror_lost_a_disk(node: Machine) -> None:
+def mirror_lost_a_disk(node: DemoMachine) -> None:
     """A mirror of the boot drives threw one of them out."""
     for path, text in {"level": "raid1", "raid_disks": "2", "array_state": "active", "degraded": "1", "sync_action": "idle",
                        "sync_completed": "none", "mismatch_cnt": "0", "dev-nvme0n1p3/state": "in_sync",
@@ -125,19 +125,19 @@ def mirror_lost_a_disk(node: Machine) -> None:
 
 
 @planted(_mend)
-def scratch_not_mounted(node: Machine) -> None:
+def scratch_not_mounted(node: DemoMachine) -> None:
     """/raid, which fstab calls nofail, was not mounted: jobs would write to the small root disk."""
     node.mounts = [mount for mount in node.mounts if mount.point != "/raid"]
 
 
 @planted(_mend)
-def lustre_unhealthy(node: Machine) -> None:
+def lustre_unhealthy(node: DemoMachine) -> None:
     """A client of Lustre met an LBUG."""
     node.files["/sys/fs/lustre/health_check"] = "LBUG\nNOT HEALTHY\n"
 
 
 @planted(_mend)
-def a_disk_that_has_seen_much(node: Machine) -> None:
+def a_disk_that_has_seen_much(node: DemoMachine) -> None:
     """No fault: a BMC's virtual CD without a medium, a disk that declines a discard, many error log entries, an old unsafe shutdown."""
     node.say("I/O error, dev sr0, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2", 3)
     node.say("Buffer I/O error on dev sr0, logical block 0, async page read", 3)

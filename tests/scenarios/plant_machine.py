@@ -9,7 +9,7 @@ from __future__ import annotations
 from provisioning.demo import hostfiles
 from provisioning.demo.h100 import GPUS, HCAS, MEMORY_KB, device_folder
 from provisioning.demo.hostfiles import CPU, EDAC, NUMA
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
 from tests.scenarios.plant import planted
 from tests.scenarios.repair import reboot, wait
@@ -17,7 +17,7 @@ from tests.scenarios.repair import reboot, wait
 _OURS = (CPU, EDAC, NUMA, "/sys/devices/pci", "/proc/")
 
 
-def _mend(node: Machine) -> None:
+def _mend(node: DemoMachine) -> None:
     """Files are as on the healthy node again, but for what goes on counting."""
     healthy = scenario.machine(node.name).files
     for path in [path for path in node.files if path.startswith(_OURS) and "_count" not in path and "/aer_dev_" not in path]:
@@ -27,26 +27,26 @@ def _mend(node: Machine) -> None:
             del node.files[path]
 
 
-def _cold_boot(node: Machine) -> None:
+def _cold_boot(node: DemoMachine) -> None:
     """Powered off, the part replaced, powered on: every counter and the log begin anew."""
     node.files |= scenario.machine(node.name).files
     _mend(node)
     reboot(node)
 
 
-def _day_later(node: Machine) -> None:
+def _day_later(node: DemoMachine) -> None:
     _mend(node)
     wait(node, 25)
 
 
 @planted(_cold_boot)
-def cpu_taken_away(node: Machine) -> None:
+def cpu_taken_away(node: DemoMachine) -> None:
     """Two CPUs were taken offline after corrected errors of their cache."""
     node.files[f"{CPU}/online"] = "0-16,18-128,130-223\n"
 
 
 @planted(_mend)
-def cpu_throttled_for_heat(node: Machine) -> None:
+def cpu_throttled_for_heat(node: DemoMachine) -> None:
     """The second socket was throttled 212 times since the last look."""
     for path in node.files:
         if path.endswith("package_throttle_count") and hostfiles.package(int(path.split("/cpu")[2].partition("/")[0])) == 1:
@@ -54,13 +54,13 @@ def cpu_throttled_for_heat(node: Machine) -> None:
 
 
 @planted(_mend)
-def cpu_saves_power(node: Machine) -> None:
+def cpu_saves_power(node: DemoMachine) -> None:
     """An update set every CPU's governor to powersave."""
     node.files |= {path: "powersave\n" for path in node.files if path.endswith("/scaling_governor")}
 
 
 @planted(_cold_boot)
-def dimm_lost(node: Machine) -> None:
+def dimm_lost(node: DemoMachine) -> None:
     """A DIMM of 64 GiB beside the second socket was disabled at boot."""
     left = MEMORY_KB - 64 * 1024 * 1024
     node.files["/proc/meminfo"] = node.files["/proc/meminfo"].replace(str(MEMORY_KB), str(left))
@@ -68,7 +68,7 @@ def dimm_lost(node: Machine) -> None:
 
 
 @planted(_cold_boot)
-def dimm_uncorrected(node: Machine) -> None:
+def dimm_uncorrected(node: DemoMachine) -> None:
     """A DIMM met an uncorrected error, of which a page was taken out of use."""
     node.files |= {f"{EDAC}/mc2/dimm4/dimm_ue_count": "1\n", f"{EDAC}/mc2/ue_count": "1\n"}
     node.files["/proc/meminfo"] = node.files["/proc/meminfo"].replace("HardwareCorrupted:       0", "HardwareCorrupted:       4")
@@ -76,7 +76,7 @@ def dimm_uncorrected(node: Machine) -> None:
 
 
 @planted(_cold_boot)
-def dimm_corrects(node: Machine) -> None:
+def dimm_corrects(node: DemoMachine) -> None:
     """A DIMM corrected 400 errors since the last look, and the kernel logged 60 of them."""
     node.files |= {f"{EDAC}/mc5/dimm0/dimm_ce_count": "401\n", f"{EDAC}/mc5/ce_count": "401\n"}
     for _ in range(60):
@@ -84,14 +84,14 @@ def dimm_corrects(node: Machine) -> None:
 
 
 @planted(_mend)
-def memory_not_given_back(node: Machine) -> None:
+def memory_not_given_back(node: DemoMachine) -> None:
     """A job's files in /dev/shm hold half of the memory, and the job has ended."""
     lines = node.files["/proc/meminfo"].splitlines(keepends=True)
     node.files["/proc/meminfo"] = "".join(f"MemAvailable: {MEMORY_KB // 2} kB\n" if line.startswith("MemAvailable") else line for line in lines)
 
 
 @planted(_mend)
-def memory_reserved(node: Machine) -> None:
+def memory_reserved(node: DemoMachine) -> None:
     """Somebody reserved 400 GiB of huge pages, and uses none of them."""
     pages = 200 * 1024
     node.files["/proc/meminfo"] = node.files["/proc/meminfo"].replace(
@@ -99,13 +99,13 @@ def memory_reserved(node: Machine) -> None:
 
 
 @planted(_day_later)
-def killed_for_memory(node: Machine) -> None:
+def killed_for_memory(node: DemoMachine) -> None:
     """The kernel killed a training process that had grown past its job's limit."""
     node.say("python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", 4)
     node.say("Memory cgroup out of memory: Killed process 30417 (python3) total-vm:812345678kB, anon-rss:402653184kB, UID:1001", 3)
 
 
-def _asleep(node: Machine, pid: int, name: str) -> None:
+def _asleep(node: DemoMachine, pid: int, name: str) -> None:
     node.files |= {
         f"/proc/{pid}/stat": hostfiles.stat(pid, name, "D", 900), f"/proc/{pid}/wchan": "rpc_wait_bit_killable",
         f"/proc/{pid}/status": f"Name:\t{name}\nState:\tD (disk sleep)\nvoluntary_ctxt_switches:\t818\nnonvoluntary_ctxt_switches:\t3\n",
@@ -113,54 +113,54 @@ def _asleep(node: Machine, pid: int, name: str) -> None:
 
 
 @planted(_cold_boot, before=lambda node: _asleep(node, 30418, "python3"))
-def stuck_on_a_dead_server(node: Machine) -> None:
+def stuck_on_a_dead_server(node: DemoMachine) -> None:
     """A process waits for a file server that is gone, and nobody can kill it; after two minutes the kernel says so, too."""
     node.say("INFO: task python3:30418 blocked for more than 120 seconds.", 3)
 
 
 @planted(_cold_boot, before=lambda node: _asleep(node, 911, "nvidia-smi"))
-def driver_wedged(node: Machine) -> None:
+def driver_wedged(node: DemoMachine) -> None:
     """nvidia-smi has waited in the driver since before the last look."""
 
 
 @planted(_mend)
-def zombies(node: Machine) -> None:
+def zombies(node: DemoMachine) -> None:
     """A daemon does not wait for its children: 1,200 of them have ended."""
     node.files |= {f"/proc/{pid}/stat": hostfiles.stat(pid, "health-probe", "Z", 900) for pid in range(50000, 51200)}
 
 
 @planted(_mend)
-def files_all_open(node: Machine) -> None:
+def files_all_open(node: DemoMachine) -> None:
     """A leak has filled the kernel's table of open files."""
     node.files["/proc/sys/fs/file-nr"] = "1048000\t0\t1048576\n"
 
 
 @planted(_mend)
-def slurmd_may_not_lock_memory(node: Machine) -> None:
+def slurmd_may_not_lock_memory(node: DemoMachine) -> None:
     """slurmd was started without its unit's limits: ranks cannot register memory for RDMA."""
     node.files["/proc/2210/limits"] = hostfiles.limits("8388608", 1024)
 
 
 @planted(_mend)
-def pcie_link_corrects(node: Machine) -> None:
+def pcie_link_corrects(node: DemoMachine) -> None:
     """The port above GPU 4 corrected 9,000 errors since the last look."""
     node.files[f"{device_folder(GPUS[4]).rpartition('/')[0]}/aer_dev_correctable"] = hostfiles.aer("correctable", 9002)
 
 
 @planted(_cold_boot)
-def pcie_link_lost(node: Machine) -> None:
+def pcie_link_lost(node: DemoMachine) -> None:
     """An adapter's link went down by surprise and came back; the adapter counts a lost transaction as well."""
     node.files[f"{device_folder(HCAS[6]).rpartition('/')[0]}/aer_dev_fatal"] = hostfiles.aer("fatal", 1)
     node.files[f"{device_folder(HCAS[6])}/aer_dev_nonfatal"] = hostfiles.aer("nonfatal", 2)
 
 
 @planted(_mend)
-def affinity_lost(node: Machine) -> None:
+def affinity_lost(node: DemoMachine) -> None:
     """After a firmware update nothing says on which NUMA node GPU 7 sits."""
     node.files[f"{device_folder(GPUS[7])}/numa_node"] = "-1\n"
 
 
 @planted(_mend)
-def iommu_translates(node: Machine) -> None:
+def iommu_translates(node: DemoMachine) -> None:
     """The node was booted without iommu=pt."""
     node.files |= {path: "DMA-FQ\n" for path in node.files if path.endswith("/iommu_group/type")}

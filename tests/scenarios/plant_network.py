@@ -11,14 +11,14 @@ import re
 from healthcheck.facts.roce import COUNTERS
 from provisioning.demo import network
 from provisioning.demo.h100 import ETHERNET, HCAS, device_folder, hca_folder
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
 from tests.scenarios.plant import planted
 
 _MACS = ["3c:ec:ef:19:00:01", "3c:ec:ef:19:00:02"]
 
 
-def _mend(node: Machine) -> None:
+def _mend(node: DemoMachine) -> None:
     """Cable, switch or setting is as it should be, and counters count on from where they are."""
     healthy = scenario.machine(node.name)
     counted = {path: text for path, text in node.files.items() if path.endswith("_count")}
@@ -27,12 +27,12 @@ def _mend(node: Machine) -> None:
     node.files |= counted
 
 
-def _interface(node: Machine, index: int, **texts: str) -> None:
+def _interface(node: DemoMachine, index: int, **texts: str) -> None:
     for name, text in texts.items():
         node.files[f"{device_folder(ETHERNET[index])}/net/{network.INTERFACES[index]}/{name}"] = f"{text}\n"
 
 
-def _figures(node: Machine, name: str, **more: int) -> None:
+def _figures(node: DemoMachine, name: str, **more: int) -> None:
     """Counts of received packets of one interface go on."""
     columns = ("bytes", "packets", "errs", "drop", "fifo", "frame")
 
@@ -46,58 +46,58 @@ def _figures(node: Machine, name: str, **more: int) -> None:
 
 
 @planted(_mend)
-def ethernet_cable_out(node: Machine) -> None:
+def ethernet_cable_out(node: DemoMachine) -> None:
     """The cable of eno2 was pulled: the bond runs on eno1 alone."""
     _interface(node, 1, operstate="down", speed="-1", duplex="unknown", carrier_down_count="3")
     network.bond(node, _MACS, down=("eno2",))
 
 
 @planted(_mend)
-def ethernet_at_a_tenth(node: Machine) -> None:
+def ethernet_at_a_tenth(node: DemoMachine) -> None:
     """A bad pair in the cable of eno1: the link came up at 1 Gb/s, and LACP keeps it out of the aggregator."""
     _interface(node, 0, speed="1000")
     network.bond(node, _MACS, astray=("eno1",))
 
 
 @planted(_mend)
-def ethernet_flaps(node: Machine) -> None:
+def ethernet_flaps(node: DemoMachine) -> None:
     """A module that is not quite in: the link of eno2 went and came three times."""
     _interface(node, 1, carrier_up_count="5", carrier_down_count="5")
 
 
 @planted(_mend)
-def ethernet_damages_frames(node: Machine) -> None:
+def ethernet_damages_frames(node: DemoMachine) -> None:
     """A dirty fibre: one frame a second arrives damaged on eno1."""
     _figures(node, "eno1", packets=4_000_000, errs=600, frame=600)
 
 
 @planted(_mend)
-def ethernet_half_duplex(node: Machine) -> None:
+def ethernet_half_duplex(node: DemoMachine) -> None:
     """The switch's port was set to full duplex without negotiation, so the node's end fell back to half."""
     _interface(node, 0, duplex="half")
 
 
 @planted(_mend)
-def switch_forgot_the_bond(node: Machine) -> None:
+def switch_forgot_the_bond(node: DemoMachine) -> None:
     """The switch's port channel was removed: nobody answers the node's LACP."""
     network.bond(node, _MACS, partner="00:00:00:00:00:00")
 
 
 @planted(_mend)
-def odd_packet_size(node: Machine) -> None:
+def odd_packet_size(node: DemoMachine) -> None:
     """The node was set up with jumbo frames, and the fleet was not."""
     for index in range(2):
         _interface(node, index, mtu="9000")
 
 
 @planted(_mend)
-def hot_air_at_the_cage(node: Machine) -> None:
+def hot_air_at_the_cage(node: DemoMachine) -> None:
     """A missing blanking plate: air from behind heats the module of mlx5_5."""
     node.files[f"{device_folder(HCAS[5])}/hwmon/hwmon7/temp2_input"] = "73000\n"
 
 
 @planted(_mend)
-def adapter_overheats(node: Machine) -> None:
+def adapter_overheats(node: DemoMachine) -> None:
     """A fan failed: the adapter mlx5_1 is near where it turns itself off."""
     node.files[f"{device_folder(HCAS[1])}/hwmon/hwmon3/temp1_input"] = "103000\n"
 
@@ -107,14 +107,14 @@ def adapter_overheats(node: Machine) -> None:
 _LINK_LOCAL = "fe80:0000:0000:0000:a288:c2ff:fe00:0001"
 
 
-def _pauses(node: Machine, index: int, stalls: int = 0) -> None:
+def _pauses(node: DemoMachine, index: int, stalls: int = 0) -> None:
     """What ethtool says of the interface of mlx5_INDEX."""
     node.files[f"/.muster/ethtool-rail{index}"] = (
         "NIC statistics:\n     rx_packets: 91\n     rx_prio3_pause: 12\n     rx_prio3_pause_duration: 40\n     tx_prio3_pause: 0\n"
         f"     tx_prio3_pause_duration: 0\n     tx_pause_storm_warning_events: {stalls}\n     tx_pause_storm_error_events: {stalls}\n")
 
 
-def _with_roce(node: Machine) -> None:
+def _with_roce(node: DemoMachine) -> None:
     """All ports speak Ethernet, with an IPv4 address each."""
     node.tools["ethtool"] = '[ "$1" = -S ] && exec cat "$MUSTER_ROOT/.muster/ethtool-$2"\nexit 1\n'
     for index, address in enumerate(HCAS):
@@ -128,7 +128,7 @@ def _with_roce(node: Machine) -> None:
         _pauses(node, index)
 
 
-def _mend_roce(node: Machine) -> None:
+def _mend_roce(node: DemoMachine) -> None:
     """The interface has its address and its size again; what was counted stays."""
     counted = {path: text for path, text in node.files.items() if "/hw_counters/" in path or path.startswith("/.muster/ethtool-")}
     _with_roce(node)
@@ -136,7 +136,7 @@ def _mend_roce(node: Machine) -> None:
 
 
 @planted(_mend_roce, before=_with_roce)
-def rail_without_address(node: Machine) -> None:
+def rail_without_address(node: DemoMachine) -> None:
     """The interface of mlx5_3 lost its IPv4 address: what is left in the GID table is link-local."""
     for entry in (2, 3):
         del node.files[f"{hca_folder(3)}/ports/1/gids/{entry}"]
@@ -144,18 +144,18 @@ def rail_without_address(node: Machine) -> None:
 
 
 @planted(_mend_roce, before=_with_roce)
-def rail_of_odd_packet_size(node: Machine) -> None:
+def rail_of_odd_packet_size(node: DemoMachine) -> None:
     """One rail was forgotten when the others were set to jumbo frames."""
     node.files[f"{device_folder(HCAS[6])}/net/rail6/mtu"] = "1500\n"
 
 
 @planted(_mend_roce, before=_with_roce)
-def rail_loses_packets(node: Machine) -> None:
+def rail_loses_packets(node: DemoMachine) -> None:
     """PFC is off at the leaf of mlx5_2: under load packets are dropped and sent again, twenty a second."""
     node.files[f"{hca_folder(2)}/ports/1/hw_counters/packet_seq_err"] = "12000\n"
 
 
 @planted(_mend_roce, before=_with_roce)
-def adapter_stops_its_leaf(node: Machine) -> None:
+def adapter_stops_its_leaf(node: DemoMachine) -> None:
     """mlx5_4 could not deliver to memory and paused its leaf until it gave up, twice."""
     _pauses(node, 4, stalls=2)

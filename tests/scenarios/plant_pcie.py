@@ -7,21 +7,21 @@ and payloads are what a BIOS update or pci=pcie_bus_perf changes (drivers/pci/pr
 from __future__ import annotations
 
 from provisioning.demo.h100 import GPUS, HCAS, device_folder
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
 from tests.scenarios.plant import planted
 
 _CONTROL, _ACS = 0x68, 0x156    # of the demo's spaces: Device Control, ACS Control
 
 
-def _mend(node: Machine) -> None:
+def _mend(node: DemoMachine) -> None:
     """Registers and places are as on the healthy node again."""
     healthy = scenario.machine(node.name)
     node.blobs |= healthy.blobs
     node.files |= {path: text for path, text in healthy.files.items() if path.endswith("/numa_node")}
 
 
-def _write(node: Machine, folder: str, at: int, value: int) -> None:
+def _write(node: DemoMachine, folder: str, at: int, value: int) -> None:
     path = f"{folder}/config"
     node.blobs[path] = node.blobs[path][:at] + value.to_bytes(2, "little") + node.blobs[path][at + 2:]
 
@@ -31,38 +31,38 @@ def _port_above(address: str) -> str:
 
 
 @planted(_mend)
-def acs_on_everywhere(node: Machine) -> None:
+def acs_on_everywhere(node: DemoMachine) -> None:
     """The kernel found an IOMMU at the last boot: every port of every switch redirects."""
     for address in (*GPUS, *HCAS):
         _write(node, _port_above(address), _ACS, 0x001D)
 
 
 @planted(_mend)
-def acs_on_one_port(node: Machine) -> None:
+def acs_on_one_port(node: DemoMachine) -> None:
     """A script that switches ACS off after each boot left out the port above GPU 2."""
     _write(node, _port_above(GPUS[2]), _ACS, 0x000C)
 
 
 @planted(_mend)
-def read_requests_small(node: Machine) -> None:
+def read_requests_small(node: DemoMachine) -> None:
     """The node was booted with pci=pcie_bus_perf on a board that allows payloads of 256 bytes: adapters read as little with one request."""
     for address in HCAS:
         _write(node, device_folder(address), _CONTROL, 0x114F)
 
 
 @planted(_mend)
-def read_requests_unlike_the_fleets(node: Machine) -> None:
+def read_requests_unlike_the_fleets(node: DemoMachine) -> None:
     """After an exchange of the adapter, rail 5 has what devices have by default, and not what the fleet's firmware sets."""
     _write(node, device_folder(HCAS[5]), _CONTROL, 0x214F)
 
 
 @planted(_mend)
-def payload_does_not_fit(node: Machine) -> None:
+def payload_does_not_fit(node: DemoMachine) -> None:
     """GPU 6 came back from a reset with payloads of 128 bytes; the port above it has 512."""
     _write(node, device_folder(GPUS[6]), _CONTROL, 0x510F)
 
 
 @planted(_mend)
-def adapter_beside_the_wrong_socket(node: Machine) -> None:
+def adapter_beside_the_wrong_socket(node: DemoMachine) -> None:
     """The adapter of rail 3 was put into a slot of the other socket."""
     node.files[f"{device_folder(HCAS[3])}/numa_node"] = "1\n"

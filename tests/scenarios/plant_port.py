@@ -7,13 +7,13 @@ and gpud's patterns name the forms. Forms of files: Documentation/ABI/stable/sys
 from __future__ import annotations
 
 from provisioning.demo.h100 import HCAS, device_folder, hca_folder
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
 from tests.scenarios.plant import planted
 from tests.scenarios.repair import reboot, wait
 
 
-def _mend(node: Machine) -> None:
+def _mend(node: DemoMachine) -> None:
     """The cable, the adapter or the setting is as it should be again, and the counters count on from where they are."""
     healthy = scenario.machine(node.name)
     counts = {path: text for path, text in node.files.items() if "counters/" in path}
@@ -22,74 +22,74 @@ def _mend(node: Machine) -> None:
     node.links |= healthy.links
 
 
-def _cold_boot(node: Machine) -> None:
+def _cold_boot(node: DemoMachine) -> None:
     """Powered off and on: what was reset begins at 0 again, and the log anew."""
     _mend(node)
     reboot(node)
 
 
-def _day_later(node: Machine) -> None:
+def _day_later(node: DemoMachine) -> None:
     _mend(node)
     wait(node, 25)
 
 
-def _port(node: Machine, index: int, **texts: str) -> None:
+def _port(node: DemoMachine, index: int, **texts: str) -> None:
     for name, text in texts.items():
         node.files[f"{hca_folder(index)}/ports/1/{name.replace('__', '/')}"] = f"{text}\n"
 
 
-def _count(node: Machine, index: int, counter: str, more: int) -> None:
+def _count(node: DemoMachine, index: int, counter: str, more: int) -> None:
     path = f"{hca_folder(index)}/ports/1/{counter}"
     node.files[path] = f"{int(node.files[path]) + more}\n"
 
 
-def _says(node: Machine, index: int, text: str, priority: int = 4) -> None:
+def _says(node: DemoMachine, index: int, text: str, priority: int = 4) -> None:
     node.say(f"mlx5_core {HCAS[index]}: {text}", priority)
 
 
-def _down(node: Machine) -> None:
+def _down(node: DemoMachine) -> None:
     _port(node, 6, state="1: DOWN", phys_state="2: Polling", rate="10 Gb/sec (4X SDR)", lid="0xffff", sm_lid="0x0")
 
 
 @planted(_mend)
-def cable_out(node: Machine) -> None:
+def cable_out(node: DemoMachine) -> None:
     """The cable of mlx5_2 was pulled between the looks: the link went down once, and the driver said so."""
     _port(node, 2, state="1: DOWN", phys_state="3: Disabled")
     _count(node, 2, "counters/link_downed", 1)
 
 
 @planted(_mend, _down)
-def port_stays_down(node: Machine) -> None:
+def port_stays_down(node: DemoMachine) -> None:
     """mlx5_6 was down at the earlier look and still is, with no loss counted in between."""
     _down(node)
 
 
 @planted(_mend)
-def no_subnet_manager(node: Machine) -> None:
+def no_subnet_manager(node: DemoMachine) -> None:
     """The subnet manager is gone for mlx5_1: link, but no way further than INIT."""
     _port(node, 1, state="2: INIT", sm_lid="0x0", lid="0x0")
 
 
 @planted(_mend)
-def address_lost(node: Machine) -> None:
+def address_lost(node: DemoMachine) -> None:
     """mlx5_5 says that it is active, and no longer knows its subnet manager."""
     _port(node, 5, sm_lid="0x0")
 
 
 @planted(_mend)
-def lane_lost(node: Machine) -> None:
+def lane_lost(node: DemoMachine) -> None:
     """mlx5_4 trained with two lanes of four, at half the rate."""
     _port(node, 4, rate="200 Gb/sec (2X NDR)")
 
 
 @planted(_mend)
-def link_flaps(node: Machine) -> None:
+def link_flaps(node: DemoMachine) -> None:
     """mlx5_0 lost its link four times between the looks and is up at both."""
     _count(node, 0, "counters/link_downed", 4)
 
 
 @planted(_mend)
-def data_lost_on_the_link(node: Machine) -> None:
+def data_lost_on_the_link(node: DemoMachine) -> None:
     """mlx5_3 counted two link integrity errors, and recoveries and receive errors beyond what links have."""
     _count(node, 3, "counters/local_link_integrity_errors", 2)
     _count(node, 3, "counters/link_error_recovery", 90)
@@ -97,7 +97,7 @@ def data_lost_on_the_link(node: Machine) -> None:
 
 
 @planted(_mend)
-def a_healthy_fabric_at_work(node: Machine) -> None:
+def a_healthy_fabric_at_work(node: DemoMachine) -> None:
     """Nothing is wrong: ports waited for credits and packets came out of sequence; one job's receiver was not ready a few times."""
     for index in range(len(HCAS)):
         _count(node, index, "counters/port_xmit_wait", 4_000_000)
@@ -107,19 +107,19 @@ def a_healthy_fabric_at_work(node: Machine) -> None:
 
 
 @planted(_mend)
-def left_the_partition(node: Machine) -> None:
+def left_the_partition(node: DemoMachine) -> None:
     """The subnet manager's partitions name mlx5_7 as a limited member only."""
     _port(node, 7, pkeys__0="0x7fff")
 
 
 @planted(_mend)
-def no_device_for_users(node: Machine) -> None:
+def no_device_for_users(node: DemoMachine) -> None:
     """The kernel's side of mlx5_1 is well, but it has no device for programs."""
     del node.files["/sys/class/infiniband_verbs/uverbs1/ibdev"]
 
 
 @planted(_cold_boot)
-def adapter_without_rdma(node: Machine) -> None:
+def adapter_without_rdma(node: DemoMachine) -> None:
     """The adapter of mlx5_3 is on the bus and bound to its driver, but came up without its RDMA device."""
     for path in [path for path in node.files if path.startswith(f"{hca_folder(3)}/")]:
         del node.files[path]
@@ -130,50 +130,50 @@ def adapter_without_rdma(node: Machine) -> None:
 
 
 @planted(_cold_boot)
-def adapter_in_half_its_lanes(node: Machine) -> None:
+def adapter_in_half_its_lanes(node: DemoMachine) -> None:
     """The adapter of mlx5_4 trained with eight of sixteen lanes."""
     node.files[f"{device_folder(HCAS[4])}/current_link_width"] = "8\n"
 
 
 @planted(_cold_boot)
-def adapter_a_generation_back(node: Machine) -> None:
+def adapter_a_generation_back(node: DemoMachine) -> None:
     """The adapter of mlx5_0 trained at PCIe generation 3."""
     node.files[f"{device_folder(HCAS[0])}/current_link_speed"] = "8.0 GT/s PCIe\n"
 
 
 @planted(_cold_boot)
-def adapter_of_other_firmware(node: Machine) -> None:
+def adapter_of_other_firmware(node: DemoMachine) -> None:
     """One adapter was exchanged, and the new one has older firmware."""
     node.files[f"{hca_folder(6)}/fw_ver"] = "28.36.1010\n"
 
 
 @planted(_cold_boot)
-def adapter_of_another_board(node: Machine) -> None:
+def adapter_of_another_board(node: DemoMachine) -> None:
     """One adapter is of another board than its peers have in that slot."""
     node.files[f"{hca_folder(2)}/board_id"] = "DEL0000000036\n"
 
 
 @planted(_cold_boot)
-def adapter_stopped_answering(node: Machine) -> None:
+def adapter_stopped_answering(node: DemoMachine) -> None:
     """The firmware of mlx5_5 stopped: the driver missed its heartbeat, and a command leaked."""
     _says(node, 5, "poll_health:825:(pid 0): device's health compromised - reached miss count", 3)
     _says(node, 5, "wait_func:1195:(pid 1967079): ACCESS_REG(0x805) timeout. Will cause a leak of a command resource")
 
 
 @planted(_day_later)
-def module_too_hot(node: Machine) -> None:
+def module_too_hot(node: DemoMachine) -> None:
     """The transceiver of mlx5_1 is too hot."""
     _says(node, 1, "mlx5_port_module_event:1131:(pid 0): Port module event[error]: module 0, Cable error, High Temperature", 6)
 
 
 @planted(_day_later)
-def slot_gives_too_little_power(node: Machine) -> None:
+def slot_gives_too_little_power(node: DemoMachine) -> None:
     """The slot of mlx5_7 advertises less power than the card wants."""
     _says(node, 7, "mlx5_pcie_event:299:(pid 268269): Detected insufficient power on the PCIe slot (27W).")
 
 
 @planted(_day_later)
-def cable_pulled_and_put_back(node: Machine) -> None:
+def cable_pulled_and_put_back(node: DemoMachine) -> None:
     """Nothing is wrong any more: somebody moved a cable, and the driver told of both."""
     _says(node, 2, "mlx5_port_module_event:1120:(pid 0): Port module event: module 0, Cable unplugged", 6)
     _says(node, 2, "mlx5_port_module_event:1120:(pid 0): Port module event: module 0, Cable plugged", 6)

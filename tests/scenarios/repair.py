@@ -10,7 +10,7 @@ import random
 import uuid
 
 from provisioning.demo import h100
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 from tests.scenarios.node import machine
 
 HOUR_S = 3600
@@ -24,24 +24,24 @@ _FORGOTTEN_BY_BOOT = ("persistence_mode", "power.limit", "compute_mode")
 _OF_BOARD = ("ecc.aggregate.", "ecc.sram.", "rows.", "sram.", "pages.")
 
 
-def operate(node: Machine, *keys: str) -> None:
+def operate(node: DemoMachine, *keys: str) -> None:
     """An operator sets it right with a command of nvidia-smi, and nothing else changes."""
     _clear(node, keys)
 
 
-def restart_fabric_manager(node: Machine) -> None:
+def restart_fabric_manager(node: DemoMachine) -> None:
     """The Fabric Manager runs again, and every GPU registers with it once more."""
     healthy = machine(node.name)
     node.files |= {path: text for path, text in healthy.files.items() if path.startswith("/.muster/")}
     _clear(node, ("fabric.",))
 
 
-def cool(node: Machine) -> None:
+def cool(node: DemoMachine) -> None:
     """Air, water or power is back: nothing slows down any more; for how long it did, the counters still say."""
     _clear(node, ("clocks.reasons", "temperature.", "power.usage", "utilization", "clocks.current"))
 
 
-def wait(node: Machine, hours: float) -> None:
+def wait(node: DemoMachine, hours: float) -> None:
     """So much time passes, and the kernel says something harmless at the end of it."""
     node.say("perf: interrupt took too long (2511 > 2500), lowering kernel.perf_event_max_sample_rate to 79500")
     head, _, text = node.log.pop().partition(b";")
@@ -49,7 +49,7 @@ def wait(node: Machine, hours: float) -> None:
     node.log.append(b",".join((priority, sequence, b"%d" % (int(stamp) + int(hours * HOUR_S * 1e6)), flags)) + b";" + text)
 
 
-def reset_gpu(node: Machine) -> None:
+def reset_gpu(node: DemoMachine) -> None:
     """Drained, and every GPU reset, as on an NVSwitch board: what is pending is done, what is volatile begins anew. The log stays."""
     for gpu in range(len(h100.GPUS)):
         key = f"gpu.{gpu}.rows.pending"
@@ -59,7 +59,7 @@ def reset_gpu(node: Machine) -> None:
     _clear(node, _VOLATILE)
 
 
-def reload_driver(node: Machine) -> None:
+def reload_driver(node: DemoMachine) -> None:
     """The driver that is installed is the one that is loaded again, and persistence is as its service sets it."""
     reset_gpu(node)
     for key in [key for key in node.scenario if key.startswith(_OF_DRIVER)]:
@@ -71,7 +71,7 @@ def reload_driver(node: Machine) -> None:
     node.scenario |= {key: value for key, value in fresh.scenario.items() if key.endswith(".version")}
 
 
-def reboot(node: Machine) -> None:
+def reboot(node: DemoMachine) -> None:
     """A new boot: another boot_id, a log from its start, the driver loaded anew, settings as the boot makes them."""
     reload_driver(node)
     _clear(node, _FORGOTTEN_BY_BOOT)
@@ -84,7 +84,7 @@ def reboot(node: Machine) -> None:
     node.files |= {path: text for path, text in healthy.files.items() if path.startswith("/.muster/")}
 
 
-def reseat(node: Machine) -> None:
+def reseat(node: DemoMachine) -> None:
     """Powered off, boards and cables seated again, powered on: links train as they should."""
     healthy = machine(node.name)
     node.links.update(healthy.links)
@@ -97,7 +97,7 @@ def reseat(node: Machine) -> None:
     reboot(node)
 
 
-def replace_gpu(node: Machine, gpu: int) -> None:
+def replace_gpu(node: DemoMachine, gpu: int) -> None:
     """Another board in the same place: another serial number and UUID, no wear."""
     for key in [key for key in node.scenario if key.startswith(f"gpu.{gpu}.") and key.split(".", 2)[2].startswith(_OF_BOARD)]:
         del node.scenario[key]
@@ -107,7 +107,7 @@ def replace_gpu(node: Machine, gpu: int) -> None:
     reboot(node)
 
 
-def _clear(node: Machine, beginnings: tuple[str, ...]) -> None:
+def _clear(node: DemoMachine, beginnings: tuple[str, ...]) -> None:
     """Takes what the node was given beyond the healthy one out of the driver's scenario, by the beginning of the GPU's key."""
     healthy = machine(node.name).scenario
     for key in list(node.scenario):

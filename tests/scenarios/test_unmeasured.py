@@ -13,9 +13,9 @@ from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.facts.values import UNSUPPORTED
 from healthcheck.judge.judge import judge
 from healthcheck.model.outcome import NodeReport, Status
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome, Recording
-from healthcheck.ruleset.rule import Rule, Unsupported
+from healthcheck.ruleset.rule import Rule, UnsupportedPolicy
 from inventory.model import LifecycleState
 from tests.scenarios import node
 from tests.scenarios.conftest import Room
@@ -69,12 +69,12 @@ def damaged(probe: Probe, capture: Capture, way: str) -> Capture | None:
 
 
 def _denied(probe: Probe, capture: Capture) -> Capture:
-    if probe.kind is Kind.FILES or probe.each:
+    if probe.kind is ProbeKind.FILES or probe.each:
         return replace(capture, files={
             path: replace(entry, outcome=Outcome.DENIED, text="") if entry.outcome is Outcome.DONE else entry
             for path, entry in capture.files.items()
         })
-    if probe.kind is Kind.COMMAND:
+    if probe.kind is ProbeKind.COMMAND:
         return replace(capture, exit=1, text="", stderr="permission denied\n")
     return replace(capture, outcome=Outcome.DENIED, text="", files={}, exit=None)
 
@@ -146,7 +146,7 @@ def test_no_exception_stands_here_that_is_not_needed(room: Room) -> None:
 
 
 LACKING = sorted(rule.id for rule in RULES.values()
-                 if rule.unsupported is not Unsupported.UNKNOWN and not rule.disruptive and not rule.checked.fleet)
+                 if rule.unsupported is not UnsupportedPolicy.UNKNOWN and not rule.disruptive and not rule.checked.fleet)
 
 
 @pytest.mark.parametrize("rule", LACKING)
@@ -177,4 +177,4 @@ def test_what_no_device_has_is_what_the_rule_makes_of_it(rule: str, room: Room) 
                 said.append(judge(of, changed, facts, replace(sku, numbers=numbers)))
     skipped = any(result.status in (Status.SKIPPED, Status.PASS) and "not supported" in result.reason for result in said)
     failed = any(finding.observed == "not supported" for result in said for finding in result.findings)
-    assert (skipped, failed) == ((True, False) if of.unsupported is Unsupported.SKIP else (False, True))
+    assert (skipped, failed) == ((True, False) if of.unsupported is UnsupportedPolicy.SKIP else (False, True))

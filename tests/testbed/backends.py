@@ -11,14 +11,14 @@ from typing import Protocol
 
 from healthcheck.store.marks import mark_of
 from inventory.model import InKubernetes
-from provisioning.actions.base import ActionError, Backend, Held, Holder
-from provisioning.actions.command import Command
+from provisioning.actions.base import ActionError, Backend, Holder, NodeHold
+from provisioning.actions.command import CommandBackend
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.kubeapi import Api
 from provisioning.actions.kubenode import KEY
 from provisioning.actions.kubernetes import Kubernetes
-from provisioning.actions.slurm import Slurm as SlurmBackend
+from provisioning.actions.slurm import SlurmBackend
 from tests.testbed.kubernetes import Serving
 from tests.testbed.slurm import Slurm
 from tests.testbed.sshd import wait_until
@@ -50,17 +50,17 @@ class Memory:
         self.reasons: dict[str, str | None] = dict.fromkeys(nodes)
         self.backend: Backend = self
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         return {node: self._held(node) for node in nodes}
 
-    def _held(self, node: str) -> Held:
+    def _held(self, node: str) -> NodeHold:
         if node not in self.reasons:
-            return Held(Holder.ABSENT)
+            return NodeHold(Holder.ABSENT)
         reason = self.reasons[node]
         if reason is None:
-            return Held(Holder.NOBODY)
+            return NodeHold(Holder.NOBODY)
         mark = mark_of(reason)
-        return Held(Holder.OTHERS if mark is None else Holder.US, reason, mark)
+        return NodeHold(Holder.OTHERS if mark is None else Holder.US, reason, mark)
 
     def isolate(self, node: str, reason: str) -> None:
         if self.reasons[node] is not None:
@@ -165,7 +165,7 @@ class CommandSite:
         program = folder / "site-cordon"
         program.write_text(_PROGRAM.format(python=sys.executable, path=str(self.path)))
         program.chmod(0o755)
-        self.backend: Backend = Command([str(program)], 30)
+        self.backend: Backend = CommandBackend([str(program)], 30)
 
     def _set(self, node: str, reason: str | None) -> None:
         self.path.write_text(json.dumps({**json.loads(self.path.read_text()), node: reason}))

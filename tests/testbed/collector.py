@@ -16,7 +16,7 @@ from healthcheck.collector import program, reply
 from healthcheck.model.probes import MIB, Probe, ProbeSet
 from healthcheck.model.recording import Recording
 from inventory.transport.base import Failure, Program, Reply, Stage
-from inventory.transport.frame import Body, Broken, Framer, Started, Wanted
+from inventory.transport.frame import Body, Broken, ExtraRequested, Framer, LoaderStarted
 
 # Not the interpreter of the tests where there is another: what runs on nodes is the system's.
 PYTHON = next((path for path in ("/usr/bin/python3",) if Path(path).exists()), shutil.which("python3") or "python3")
@@ -61,9 +61,9 @@ class Running:
                     return Reply("node", event.data, None, 0.0, 1.0)
                 if isinstance(event, Broken):
                     return self._failed(event.reason)
-                if isinstance(event, Started) and not event.supported:
+                if isinstance(event, LoaderStarted) and not event.supported:
                     return self._failed(f"Python {event.version}", Stage.PYTHON)
-                if isinstance(event, Wanted) and self.answer_to_wants:
+                if isinstance(event, ExtraRequested) and self.answer_to_wants:
                     extra = self.program.extras.get(event.name, b"")
                     self.send(b"%d\n" % len(extra) + extra)
         return self._failed("no answer in time")

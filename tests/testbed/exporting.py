@@ -14,7 +14,7 @@ from healthcheck.model.recording import Recording
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import opened
 from healthcheck.store.readings import readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.command import MUSTER, environment
@@ -30,7 +30,7 @@ def swept(state: Path, *looks: Recording, ago: float = 0.0, nodes: tuple[str, ..
         assessment.add(look, None)
     began = time.time() - ago
     with opened(state, make=True) as store:
-        record(store, Sweep(began, began + 1, False, "test", rules.digest), assessment.finish().reports,
+        record(store, SweepRecord(began, began + 1, False, "test", rules.digest), assessment.finish().reports,
                {look.node: readings(look) for look in looks})
 
 

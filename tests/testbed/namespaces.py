@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from inventory.model import BurnIn, Node
+from inventory.model import BurnInSettings, Node
 from tests.testbed.require import require
 
 MBIT = 100      # of a NIC that is as it should be
@@ -40,7 +40,7 @@ class Net:
 
     def nodes(self, python: tuple[str, ...]) -> list[Node]:
         """Inventory entries for the local transport; `python` has PyTorch."""
-        return [Node(name, python=str(self.folder / name), burnin=BurnIn(python)) for name in self.spaces]
+        return [Node(name, python=str(self.folder / name), burnin=BurnInSettings(python)) for name in self.spaces]
 
     def nic(self, name: str, mbit: int) -> None:
         """From now on this node's NIC carries so much, each way."""

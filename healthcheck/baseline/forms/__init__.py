@@ -6,7 +6,7 @@ Forms: /dev/kmsg; dmesg, with -x, -r, -T, -d, -H, -t, -J, --time-format; journal
 (RFC 3164, RFC 5424, rsyslog's ISO times); Ubuntu's /var/log/dmesg; consoles; the dmesg in nvidia-bug-report.log; packed by gzip, xz
 or bzip2. A line of a form's own kind is told by its prefix alone: what a record's text imitates is that record's text.
 
-No `Line.text` and no `raw` holds a line end, or a control character but tabs. A record that holds line feeds is several lines.
+No `LogLine.text` and no `raw` holds a line end, or a control character but tabs. A record that holds line feeds is several lines.
 
 Times are seconds since boot. Where a form has a wall clock only they are seconds since the boot's first line, if that is in the file
 (the kernel names itself there), else None.
@@ -18,12 +18,12 @@ import re
 
 from healthcheck.baseline.forms.boots import logs
 from healthcheck.baseline.forms.feeds import rejoined
-from healthcheck.baseline.forms.found import Found
+from healthcheck.baseline.forms.found import ParsedLog
 from healthcheck.baseline.forms.journal import EXPORT, read_dmesg_json, read_export, read_json, read_verbose
 from healthcheck.baseline.forms.kmsg import RECORD, read_kmsg, to_kmsg
-from healthcheck.baseline.forms.rows import FORMS, MONOTONIC, PLAIN, Form, read_rows, read_text
+from healthcheck.baseline.forms.rows import FORMS, MONOTONIC, PLAIN, LineFormat, read_rows, read_text
 from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
-from healthcheck.kernellog.model import LONGEST_LINE, Log
+from healthcheck.kernellog.model import LONGEST_LINE, BootLog
 from inventory.errors import UsageError
 
 __all__ = ["MIB", "MOST_BYTES", "read", "to_kmsg"]
@@ -41,7 +41,7 @@ _NVIDIA = "Start of NVIDIA bug report log file"
 _SECTION = re.compile(r"^_{20,60}\n\n?(?:\S{0,40}/)?dmesg\b[^\n]{0,40}\n", re.MULTILINE)
 
 
-def read(data: bytes, name: str) -> tuple[Log, ...]:
+def read(data: bytes, name: str) -> tuple[BootLog, ...]:
     """The boots that the file holds, oldest first as they stand there; none where no line is the kernel's.
 
     `name` is for messages only. UsageError where the file is longer than MOST_BYTES unpacked, or damaged.
@@ -73,20 +73,20 @@ def _of_one_node(rows: list[str], name: str) -> list[str]:
     return [row.removeprefix(node).removeprefix(" ") if row.startswith(node) else row for row in rows]
 
 
-def _read(rows: list[str], data: bytes, *, console: bool) -> Found:
+def _read(rows: list[str], data: bytes, *, console: bool) -> ParsedLog:
     form = _form(rows)
-    if isinstance(form, Form):
+    if isinstance(form, LineFormat):
         return read_rows(form, rows, console=console)
     if form == "export":
         return read_export(data)
     return {"kmsg": read_kmsg, "json": read_json, "verbose": read_verbose, "dmesg --json": read_dmesg_json}.get(form, read_text)(rows)
 
 
-def _form(rows: list[str]) -> Form | str:
+def _form(rows: list[str]) -> LineFormat | str:
     """The form of most lines, of those that have any."""
     if any(_DMESG_JSON.match(row) for row in rows[:10]):
         return "dmesg --json"
-    votes: dict[Form | str, int] = {}
+    votes: dict[LineFormat | str, int] = {}
     sample = rows[:_SAMPLE] + rows[_SAMPLE::max(1, len(rows) // _SAMPLE)]
     named = 0
     for row in sample:
@@ -103,7 +103,7 @@ def _form(rows: list[str]) -> Form | str:
     return max(votes, key=lambda form: votes[form])
 
 
-def _kind(row: str) -> Form | str:
+def _kind(row: str) -> LineFormat | str:
     if RECORD.match(row):
         return "kmsg"
     if entry := _ENTRY.match(row):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from healthcheck.baseline.forms.found import NAMES_ITSELF, Found
-from healthcheck.kernellog.model import LONGEST_LINE, Line, Log
+from healthcheck.baseline.forms.found import NAMES_ITSELF, ParsedLog
+from healthcheck.kernellog.model import LONGEST_LINE, BootLog, LogLine
 from healthcheck.kernellog.provenance import marked
 
 MOST_BOOTS = 200        # of one file
@@ -20,7 +20,7 @@ _FALL = 1.0             # seconds that lines of several CPUs may be out of order
 _DROPPED = re.compile(r"\*\* (\d{1,9}) printk messages dropped|printk: (\d{1,9}) messages dropped|/dev/kmsg buffer overrun")
 
 
-def logs(found: Found) -> tuple[Log, ...]:
+def logs(found: ParsedLog) -> tuple[BootLog, ...]:
     """One Log for each boot, in the order of the file."""
     if not found.lines:
         return ()
@@ -35,7 +35,7 @@ def logs(found: Found) -> tuple[Log, ...]:
     )
 
 
-def _starts(found: Found) -> list[int]:
+def _starts(found: ParsedLog) -> list[int]:
     """The index of the first line of each boot.
 
     A boot begins where the log says so, where the kernel names itself, and where time falls back to nearly 0. What a boot says before
@@ -65,14 +65,14 @@ def _starts(found: Found) -> list[int]:
     return sorted(set(starts))
 
 
-def _goes_on(lines: Sequence[Line], index: int, last: float) -> bool:
+def _goes_on(lines: Sequence[LogLine], index: int, last: float) -> bool:
     """Whether time goes on as it was right after this line: what a processor says as it starts may carry the time 0."""
     after = lines[index:index + 1 + _STRAY]
     return any(line.seconds is not None and last < line.seconds <= last + _SOON for line in after) \
         and not any(line.text.startswith(NAMES_ITSELF) for line in after)
 
 
-def _log(found: Found, start: int, end: int, boot: str, caveats: Sequence[str]) -> Log:
+def _log(found: ParsedLog, start: int, end: int, boot: str, caveats: Sequence[str]) -> BootLog:
     lines = [line if not line.facility else replace(line, text=marked(line.text, line.facility)) for line in found.lines[start:end]]
     whole = any(line.text.startswith(NAMES_ITSELF) for line in lines[:_EARLY + 1])
     said = []
@@ -90,10 +90,10 @@ def _log(found: Found, start: int, end: int, boot: str, caveats: Sequence[str]) 
         said.append("it gives no times")
     said.extend(_dropped(lines))
     notes = (f"{found.programs} lines of other programs were left out",) if found.programs else ()
-    return Log(tuple(lines), tuple(found.raw[start:end]), found.form, (*said, *caveats), boot, notes)
+    return BootLog(tuple(lines), tuple(found.raw[start:end]), found.form, (*said, *caveats), boot, notes)
 
 
-def _rebased(lines: Sequence[Line], whole: bool) -> list[Line]:
+def _rebased(lines: Sequence[LogLine], whole: bool) -> list[LogLine]:
     """Seconds since the first line of the boot, where that is in the file; else None. A clock that was set back stands still."""
     first = next((line.seconds for line in lines if line.seconds is not None), None)
     at = 0.0
@@ -106,13 +106,13 @@ def _rebased(lines: Sequence[Line], whole: bool) -> list[Line]:
     return found
 
 
-def _gaps(lines: Sequence[Line]) -> list[str]:
+def _gaps(lines: Sequence[LogLine]) -> list[str]:
     # A record that holds line feeds is several lines of one number.
     lost = [later.sequence - line.sequence - 1 for line, later in pairwise(lines) if later.sequence - line.sequence > 1]
     return [f"{sum(lost)} records are missing, in {len(lost)} places"] if lost else []
 
 
-def _dropped(lines: Sequence[Line]) -> list[str]:
+def _dropped(lines: Sequence[LogLine]) -> list[str]:
     count = times = 0
     for line in lines:
         if ("dropped" in line.text or "overrun" in line.text) and (told := _DROPPED.search(line.text)):
@@ -123,7 +123,7 @@ def _dropped(lines: Sequence[Line]) -> list[str]:
     return [f"the kernel says that messages were dropped: {count or 'some'}, in {times} places"]
 
 
-def _of_the_file(found: Found) -> list[str]:
+def _of_the_file(found: ParsedLog) -> list[str]:
     told = list(found.caveats[:10])
     if found.others:
         told.append(f"{found.others} lines of no known form were left out")

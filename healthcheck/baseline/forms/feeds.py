@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from healthcheck.baseline.forms.found import LINE_FEED, Found
+from healthcheck.baseline.forms.found import LINE_FEED, ParsedLog
 from healthcheck.kernellog.model import LONGEST_LINE
 from healthcheck.kernellog.quoting import USER, blanked, forms_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _RECORD = 2048      # bytes of one record at most: PRINTK_MESSAGE_MAX, kernel/printk/internal.h
 
 
-def rejoined(found: Found) -> None:
+def rejoined(found: ParsedLog) -> None:
     """Afterwards each record that quotes a user is one line, as far as what is saved shows which lines are of one record.
 
     They bear one time of the kernel's own clock, which counts microseconds, or are known to go on with a record. Where lines have neither,
@@ -60,7 +60,7 @@ def _quoting(texts: Sequence[str], forms: Sequence[Form]) -> list[bool]:
     return found
 
 
-def _end(found: Found, at: int, texts: Sequence[str], *, sure: bool) -> int:
+def _end(found: ParsedLog, at: int, texts: Sequence[str], *, sure: bool) -> int:
     """Behind the last line that may be of one record with this one."""
     end, size, seconds = at + 1, len(texts[at]), found.lines[at].seconds
     while end < len(texts):

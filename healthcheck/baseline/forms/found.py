@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from healthcheck.kernellog.model import LONGEST_LINE, Line
+from healthcheck.kernellog.model import LONGEST_LINE, LogLine
 from healthcheck.kernellog.quoting import blanked, goes_on, messages
 
 NAMES_ITSELF = "Linux version "     # how the kernel's own line at a boot's start begins
@@ -14,7 +14,7 @@ LINE_FEED = "\\x0a"      # as the kernel writes it
 
 
 @dataclass
-class Found:
+class ParsedLog:
     """Lines in their order; `raw[i]` is where `lines[i]` was read from.
 
     `starts` gives the index of each line with which the log itself says that a boot begins, and that boot's id, if it names one. With
@@ -24,7 +24,7 @@ class Found:
     """
 
     form: str
-    lines: list[Line] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
     raw: list[str] = field(default_factory=list)
     starts: dict[int, str] = field(default_factory=dict)
     wall: bool = False
@@ -36,7 +36,7 @@ class Found:
     caveats: list[str] = field(default_factory=list)
     continued: set[int] = field(default_factory=set)
 
-    def add(self, line: Line, raw: str) -> None:
+    def add(self, line: LogLine, raw: str) -> None:
         """A line that holds line feeds becomes as many lines: so consoles and syslog show such a record.
 
         Only lines that begin with one prefix are of one emitter: any other line feed may be a user's, and the record stays one line.

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from healthcheck.baseline.forms.found import Found
+from healthcheck.baseline.forms.found import ParsedLog
 from healthcheck.baseline.forms.rows import BLOB, FACILITIES, LEVELS
 from healthcheck.baseline.forms.unpack import shown
-from healthcheck.kernellog.model import LONGEST_LINE, Line
+from healthcheck.kernellog.model import LONGEST_LINE, LogLine
 from healthcheck.kernellog.provenance import USER
 
 EXPORT = "journalctl export"
@@ -29,24 +29,24 @@ _MISSED = re.compile(r"Missed \d{1,9} kernel messages")
 _PROGRAM = re.compile(r"[\w.@-]{1,64}")
 
 
-def read_json(rows: list[str]) -> Found:
+def read_json(rows: list[str]) -> ParsedLog:
     """journalctl -o json, json-sse and json-pretty."""
     return _collect("journalctl json", _json_entries(rows))
 
 
-def read_export(data: bytes) -> Found:
+def read_export(data: bytes) -> ParsedLog:
     """journalctl -o export."""
     return _collect(EXPORT, _export_entries(data))
 
 
-def read_verbose(rows: list[str]) -> Found:
+def read_verbose(rows: list[str]) -> ParsedLog:
     """journalctl -o verbose."""
     return _collect(VERBOSE, _verbose_entries(rows))
 
 
-def read_dmesg_json(rows: list[str]) -> Found:
+def read_dmesg_json(rows: list[str]) -> ParsedLog:
     """dmesg --json: an object a record, each field in a line of its own."""
-    found = Found("dmesg --json")
+    found = ParsedLog("dmesg --json")
     for number, entry in _objects(rows, "},{"):
         text = entry.get("msg")
         if not isinstance(text, str):
@@ -57,14 +57,14 @@ def read_dmesg_json(rows: list[str]) -> Found:
         if code is not None and "fac" in entry:
             code |= FACILITIES.get(str(entry["fac"]), USER) << 3     # one without a name (local0) is a process's, too
         seconds = float(time) if isinstance(time, (int, float)) and 0 <= time < 1e12 else None
-        _add(found, text, text, Line("", seconds, None if code is None else code & 7, number, (code or 0) >> 3,
-                                     str(caller)[:12] if re.fullmatch(r"[TC]\d{1,10}", str(caller)) else ""))
+        _add(found, text, text, LogLine("", seconds, None if code is None else code & 7, number, (code or 0) >> 3,
+                                        str(caller)[:12] if re.fullmatch(r"[TC]\d{1,10}", str(caller)) else ""))
     return found
 
 
-def _collect(form: str, entries: Iterator[tuple[int, Mapping[str, Any] | None]]) -> Found:
+def _collect(form: str, entries: Iterator[tuple[int, Mapping[str, Any] | None]]) -> ParsedLog:
     """The kernel's own lines of these entries, and where boots begin by their ids. None stands for an entry that cannot be read."""
-    found = Found(form)
+    found = ParsedLog(form)
     boot = ""
     for number, entry in entries:
         if entry is None:
@@ -91,16 +91,16 @@ def _collect(form: str, entries: Iterator[tuple[int, Mapping[str, Any] | None]])
         if micros is None:
             micros = _number(entry.get("__MONOTONIC_TIMESTAMP"))
         level = _number(entry.get("PRIORITY"))
-        _add(found, text, text, Line("", None if micros is None else micros / 1e6, level if level is not None and level < 8 else None,
-                                     number, _number(entry.get("SYSLOG_FACILITY")) or 0))
+        _add(found, text, text, LogLine("", None if micros is None else micros / 1e6, level if level is not None and level < 8 else None,
+                                        number, _number(entry.get("SYSLOG_FACILITY")) or 0))
     return found
 
 
-def _add(found: Found, text: str, raw: str, line: Line) -> None:
+def _add(found: ParsedLog, text: str, raw: str, line: LogLine) -> None:
     if len(text) > LONGEST_LINE:
         found.cut += 1
         text = raw = text[:LONGEST_LINE]
-    found.add(Line(shown(text), line.seconds, line.priority, line.sequence, line.facility, line.caller), shown(raw).replace("\n", "\\n"))
+    found.add(LogLine(shown(text), line.seconds, line.priority, line.sequence, line.facility, line.caller), shown(raw).replace("\n", "\\n"))
 
 
 def _program(entry: Mapping[str, Any]) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from healthcheck.baseline.forms.found import Found
+from healthcheck.baseline.forms.found import ParsedLog
 from healthcheck.baseline.forms.unpack import shown
 from healthcheck.facts.kernel import NO_PRIORITY, NO_TIME
-from healthcheck.kernellog.model import LONGEST_LINE, Line, Log
+from healthcheck.kernellog.model import LONGEST_LINE, BootLog, LogLine
 
 RECORD = re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),([^;\n]{0,200});(.*)", re.ASCII)
 _ESCAPED = re.compile(r"(?:\\x[0-9a-f]{2})+")
@@ -21,9 +21,9 @@ _SUBSYSTEM = " SUBSYSTEM="
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
 
 
-def read_kmsg(rows: list[str]) -> Found:
+def read_kmsg(rows: list[str]) -> ParsedLog:
     """The records of these lines."""
-    found = Found("kmsg", numbered=True)
+    found = ParsedLog("kmsg", numbered=True)
     lines, raws, split = found.lines, found.raw, found.add
     for raw, record in zip(rows, map(RECORD.match, rows), strict=True):
         if record is None:
@@ -45,9 +45,9 @@ def read_kmsg(rows: list[str]) -> Found:
             seconds = None if NO_TIME in flags else seconds
             known = None if NO_PRIORITY in flags else known
         if "\\" in text:
-            split(Line(unescape(text), seconds, known, int(sequence), level >> 3, caller), raw)
+            split(LogLine(unescape(text), seconds, known, int(sequence), level >> 3, caller), raw)
         else:
-            lines.append(Line(text, seconds, known, int(sequence), level >> 3, caller))
+            lines.append(LogLine(text, seconds, known, int(sequence), level >> 3, caller))
             raws.append(raw)
     return found
 
@@ -61,7 +61,7 @@ def _bytes(match: re.Match[str]) -> str:
     return shown(bytes.fromhex(match[0].replace("\\x", "")).decode(errors="backslashreplace"))
 
 
-def to_kmsg(log: Log) -> str:
+def to_kmsg(log: BootLog) -> str:
     """The log's lines as records, for facts that read /dev/kmsg; `read` gives back the same lines.
 
     Where the log gives no time the record carries that of the line before, or 0, and the flag `muster-notime`; where it gives no

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from healthcheck.baseline.forms.clocks import Clock, Deltas, Forward, since_boot
-from healthcheck.baseline.forms.found import NAMES_ITSELF, Found
-from healthcheck.kernellog.model import LONGEST_LINE, Line
+from healthcheck.baseline.forms.found import NAMES_ITSELF, ParsedLog
+from healthcheck.kernellog.model import LONGEST_LINE, LogLine
 from healthcheck.kernellog.provenance import USER, marked
 
 LEVELS = {name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"))}
@@ -33,7 +33,7 @@ _DATE = r"\d{4}-\d\d-\d\d"
 
 
 @dataclass(frozen=True)
-class Form:
+class LineFormat:
     """`program` tells those whose lines name the program that said them; `wall` those whose times are not since boot."""
 
     name: str
@@ -43,12 +43,12 @@ class Form:
     program: bool = False
 
 
-def _dmesg(name: str, stamp: str, clock: Callable[[], Clock], *, wall: bool = True) -> Form:
-    return Form(name, re.compile(_HEAD + stamp + _CALLER + "(.*)", re.ASCII), clock, wall)
+def _dmesg(name: str, stamp: str, clock: Callable[[], Clock], *, wall: bool = True) -> LineFormat:
+    return LineFormat(name, re.compile(_HEAD + stamp + _CALLER + "(.*)", re.ASCII), clock, wall)
 
 
-def _syslog(name: str, pattern: str, clock: Callable[[], Clock], *, wall: bool = True) -> Form:
-    return Form(name, re.compile(pattern), clock, wall, program=True)
+def _syslog(name: str, pattern: str, clock: Callable[[], Clock], *, wall: bool = True) -> LineFormat:
+    return LineFormat(name, re.compile(pattern), clock, wall, program=True)
 
 
 PLAIN = _dmesg("dmesg", rf"\[ {{0,12}}({_SECONDS}){_DELTA} {{0,20}}\]", lambda: since_boot, wall=False)
@@ -74,7 +74,7 @@ FORMS = (
     _dmesg("dmesg --time-format delta", rf"\[< {{0,12}}(-?{_SECONDS})>\]", Deltas),
     _dmesg("dmesg --time-format reltime", rf"\[({_NAMED} ?\d{{1,2}} \d\d:\d\d| {{0,12}}[+-]{_SECONDS})\]", Deltas),
     _dmesg("dmesg --time-format iso", rf"({_DATE}T\d\d:\d\d:\d\d,\d{{1,9}}[+-]\d\d:?\d\d)(?= )", Forward),
-    Form("dmesg without times", re.compile(_HEAD.removesuffix("?") + "()" + _CALLER + "(.*)", re.ASCII), lambda: since_boot),
+    LineFormat("dmesg without times", re.compile(_HEAD.removesuffix("?") + "()" + _CALLER + "(.*)", re.ASCII), lambda: since_boot),
 )
 _BOOT = re.compile(r"-- (?:Boot ([0-9a-f]{32})|Reboot) --$")
 _ABOUT = re.compile(r"-- (?:Logs begin|Journal begins|No entries)\b")
@@ -87,7 +87,7 @@ _TAGGED = re.compile(
     rf"(?:[^\n:]{{0,20}}\d\d:\d\d:\d\d\S{{0,40}} (?:[^\s:]{{1,64}} ){{0,2}})?kernel: (?:\[ {{0,12}}{_SECONDS}\]{_CALLER})?", re.ASCII)
 
 
-def read_rows(form: Form, rows: list[str], *, console: bool) -> Found:
+def read_rows(form: LineFormat, rows: list[str], *, console: bool) -> ParsedLog:
     """The records of these lines.
 
     A line without a time in front goes on with the record before it; on a console (`console`) it is another program's, and left out.
@@ -95,22 +95,22 @@ def read_rows(form: Form, rows: list[str], *, console: bool) -> Found:
     return _read_syslog(form, rows) if form.program else _read_dmesg(form, rows, console=console)
 
 
-def read_text(rows: list[str]) -> Found:
+def read_text(rows: list[str]) -> ParsedLog:
     """Lines that say nothing but their text: `dmesg -t`, `journalctl -o cat`. A prefix of no published form is left out: what a driver says
     begins with its name, and only then is it the driver's."""
-    found = Found("text")
+    found = ParsedLog("text")
     for number, raw in enumerate(rows, 1):
         if raw and not _mark(raw, found):
             text = _bounded(raw, found)
             tag = _TAGGED.match(text)
-            found.add(Line(text[tag.end():] if tag else text, sequence=number), text)
+            found.add(LogLine(text[tag.end():] if tag else text, sequence=number), text)
     if not any(line.text.startswith(NAMES_ITSELF) for line in found.lines):
         found.caveats.append("no line has the form of any kernel log; each was read as what a kernel said")
     return found
 
 
-def _read_dmesg(form: Form, rows: list[str], *, console: bool) -> Found:
-    found = Found(form.name, wall=form.wall)
+def _read_dmesg(form: LineFormat, rows: list[str], *, console: bool) -> ParsedLog:
+    found = ParsedLog(form.name, wall=form.wall)
     clock = form.clock()
     lines, raws = found.lines, found.raw
     margin = 0
@@ -131,18 +131,18 @@ def _read_dmesg(form: Form, rows: list[str], *, console: bool) -> Found:
         seconds = clock(stamp) if stamp else None
         if numeric:
             code = int(numeric)
-            lines.append(Line(text, seconds, code & 7, number, code >> 3, caller or ""))
+            lines.append(LogLine(text, seconds, code & 7, number, code >> 3, caller or ""))
         elif level:
-            lines.append(Line(text, seconds, LEVELS.get(level), number, FACILITIES.get(facility, 1), caller or ""))
+            lines.append(LogLine(text, seconds, LEVELS.get(level), number, FACILITIES.get(facility, 1), caller or ""))
         else:
-            lines.append(Line(text, seconds, None, number, 0, caller or ""))
+            lines.append(LogLine(text, seconds, None, number, 0, caller or ""))
         raws.append(raw)
     return found
 
 
-def _read_syslog(form: Form, rows: list[str]) -> Found:
+def _read_syslog(form: LineFormat, rows: list[str]) -> ParsedLog:
     """Lines of other programs are left out, and counted. Where most lines carry the kernel's own time, that one is taken."""
-    found = Found(form.name, wall=form.wall)
+    found = ParsedLog(form.name, wall=form.wall)
     clock = form.clock()
     inner: list[float | None] = []
     margin, ours, timed = 0, False, 0
@@ -180,7 +180,7 @@ def _read_syslog(form: Form, rows: list[str]) -> Found:
                 continue
         timed += own is not None
         code = int(numeric) if numeric else None
-        found.lines.append(Line(text, seconds, None if code is None else code & 7, number, 0 if code is None else code >> 3, caller))
+        found.lines.append(LogLine(text, seconds, None if code is None else code & 7, number, 0 if code is None else code >> 3, caller))
         found.raw.append(raw)
         inner.append(own)
     if form.wall and timed * 2 > len(found.lines):
@@ -194,7 +194,7 @@ def _read_syslog(form: Form, rows: list[str]) -> Found:
     return found
 
 
-def _mark(raw: str, found: Found) -> bool:
+def _mark(raw: str, found: ParsedLog) -> bool:
     """Whether journalctl says something there of the journal itself, such as that a boot begins."""
     if raw[:3] != "-- ":
         return False
@@ -204,7 +204,7 @@ def _mark(raw: str, found: Found) -> bool:
     return _ABOUT.match(raw) is not None
 
 
-def _bounded(raw: str, found: Found) -> str:
+def _bounded(raw: str, found: ParsedLog) -> str:
     if len(raw) > LONGEST_LINE:
         found.cut += 1
         return raw[:LONGEST_LINE]

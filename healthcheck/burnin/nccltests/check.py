@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from types import MappingProxyType
 
-from healthcheck.burnin.nccltests.model import Half, Row, Run
+from healthcheck.burnin.nccltests.model import Half, NcclRow, NcclRun
 
 OFF = 0.005             # of algbw: more than that is no rounding
 _RATED = 1 << 20        # bytes from which a rate says something of how it was reckoned
@@ -33,7 +33,7 @@ _OTHER_SIZE = ("hypercube", "alltoallv")
 
 
 @dataclass(frozen=True)
-class Gate:
+class FloorCheck:
     """What a run says of one size against a floor: `busbw` is the median of its halves there, None where it was not measured.
 
     `reached` is None where that, or the run, cannot count; `why` says so, or how far it is.
@@ -46,7 +46,7 @@ class Gate:
     why: str
 
 
-def collective(run: Run) -> str:
+def collective(run: NcclRun) -> str:
     """Which one it ran, by its program's name; where that is lost, an all-reduce shows in rates above algbw. Else empty."""
     letters = re.sub(r"[^a-z]", "", run.test.lower())
     named = next((name for name in _NAMES if letters.startswith(name.replace("_", ""))), None)
@@ -55,7 +55,7 @@ def collective(run: Run) -> str:
     return "all_reduce" if any(half.busbw - half.blur[2] > half.algbw + half.blur[1] for half in _rated(run)) else ""
 
 
-def ranks(run: Run) -> tuple[int, int] | None:
+def ranks(run: NcclRun) -> tuple[int, int] | None:
     """Between which numbers of ranks its figures allow (least, most); None where they say nothing. Least above most: they disagree."""
     factor = _FACTORS.get(collective(run))
     if factor is None:
@@ -71,7 +71,7 @@ def ranks(run: Run) -> tuple[int, int] | None:
     return (least, most) if found else None
 
 
-def slips(run: Run) -> tuple[Row, ...]:
+def slips(run: NcclRun) -> tuple[NcclRow, ...]:
     """Rows whose algbw is not size over time: a column was taken for another, by us or by whoever passed them on."""
     # With -C the time shown is the processor's, and rates are of the device's.
     if run.cpu_time or collective(run) in _OTHER_SIZE:
@@ -86,24 +86,24 @@ def _slips(size: int, half: Half) -> bool:
     return half.time_us > 0 and not least * (1 - OFF) - algbw <= half.algbw <= most * (1 + OFF) + algbw
 
 
-def wrong(run: Run) -> int:
+def wrong(run: NcclRun) -> int:
     """How many elements came out wrong; where only the footer says so, how many sizes."""
     return sum(half.wrong or 0 for row in run.rows for half in row.halves) or (run.bounds.count if run.bounds is not None else 0)
 
 
-def verified(run: Run) -> bool:
+def verified(run: NcclRun) -> bool:
     """Whether values were compared at all (-c), which the footer's OK does not say."""
     if "validation" in run.config:
         return run.config["validation"] > 0
     return any(half.wrong is not None for row in run.rows for half in row.halves)
 
 
-def problems(run: Run, launched: int | None = None) -> tuple[str, ...]:
+def problems(run: NcclRun, launched: int | None = None) -> tuple[str, ...]:
     """Why the run does not count, a line each; `launched` is how many ranks were started (None: as many as it lists)."""
     return tuple(_problems(run, launched or run.ranks))
 
 
-def _problems(run: Run, launched: int) -> Iterator[str]:
+def _problems(run: NcclRun, launched: int) -> Iterator[str]:
     if run.failures:
         yield f"it failed: {run.failures[0].text}"
     if run.endless:
@@ -137,19 +137,20 @@ def ranks_said(said: tuple[int, int]) -> str:
     return f"{least} rank{'s' * (least != 1)}" if least == most else f"{least} to {most} ranks"
 
 
-def gate(run: Run, size: int, floor: float, launched: int | None = None) -> Gate:
+def gate(run: NcclRun, size: int, floor: float, launched: int | None = None) -> FloorCheck:
     """Whether busbw at this very size reaches the floor, in a run that counts."""
     halves = [half for row in run.rows if row.size == size for half in row.halves]
     busbw = median(half.busbw for half in halves) if halves else None
     why = "; ".join(problems(run, launched))
     if busbw is None:
-        return Gate(size, floor, None, None, why or f"size {size} was not run")
+        return FloorCheck(size, floor, None, None, why or f"size {size} was not run")
     if why:
-        return Gate(size, floor, busbw, None, why)
+        return FloorCheck(size, floor, busbw, None, why)
     if (launched or run.ranks) == 1:
-        return Gate(size, floor, busbw, None, "one rank has no busbw")
-    return Gate(size, floor, busbw, busbw >= floor, f"{busbw:g} GB/s at size {size}, {busbw / floor:.3f} of the floor" if floor else "")
+        return FloorCheck(size, floor, busbw, None, "one rank has no busbw")
+    return FloorCheck(size, floor, busbw, busbw >= floor,
+                      f"{busbw:g} GB/s at size {size}, {busbw / floor:.3f} of the floor" if floor else "")
 
 
-def _rated(run: Run) -> list[Half]:
+def _rated(run: NcclRun) -> list[Half]:
     return [half for row in run.rows if row.size >= _RATED for half in row.halves if half.algbw > 4 * half.blur[1] and half.algbw > 0.05]

@@ -41,7 +41,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Command:
+class LaunchCommand:
     """Words and the whole environment of a process; `ranks` is how many it has to run on."""
 
     argv: tuple[str, ...]
@@ -83,16 +83,16 @@ def words(test: Test, known: frozenset[str], gpus: int, record: str = "") -> tup
     return tuple(made)
 
 
-def in_node(test: Test, known: frozenset[str], gpus: int, variables: Mapping[str, str], record: str = "") -> Command:
+def in_node(test: Test, known: frozenset[str], gpus: int, variables: Mapping[str, str], record: str = "") -> LaunchCommand:
     """One process for all GPUs of the node it is started on; needs no MPI."""
-    return Command(words(test, known, gpus, record), variables, gpus)
+    return LaunchCommand(words(test, known, gpus, record), variables, gpus)
 
 
 def by_srun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int, variables: Mapping[str, str], record: str = "",
-            extra: Sequence[str] = ()) -> Command:
+            extra: Sequence[str] = ()) -> LaunchCommand:
     """One process a GPU, started by Slurm; a rank that ends ends all. `extra` are further words for srun (--partition, --reservation)."""
     _check(nodes, gpus)
-    return Command((
+    return LaunchCommand((
         "srun", "--mpi=pmix", f"--nodes={len(nodes)}", f"--nodelist={','.join(nodes)}", f"--ntasks={len(nodes) * gpus}",
         f"--ntasks-per-node={gpus}", f"--gpus-per-node={gpus}", "--distribution=block", "--kill-on-bad-exit=1", "--unbuffered",
         "--input=none", "--export=ALL", "--job-name=muster-burnin", f"--time={test.seconds * max(1, test.cycles) // 60 + 2}", *extra,
@@ -101,11 +101,11 @@ def by_srun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int, 
 
 
 def by_mpirun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int, variables: Mapping[str, str], record: str = "",
-              extra: Sequence[str] = ()) -> Command:
+              extra: Sequence[str] = ()) -> LaunchCommand:
     """One process a GPU, started over ssh from where mpirun runs; no node needs to reach another by ssh."""
     _check(nodes, gpus)
     passed = [word for name in sorted(variables) if name not in KEPT or name == "LD_LIBRARY_PATH" for word in ("-x", name)]
-    return Command((
+    return LaunchCommand((
         "mpirun", "-np", str(len(nodes) * gpus), "--host", ",".join(f"{node}:{gpus}" for node in nodes), "--map-by", f"ppr:{gpus}:node",
         "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "plm_rsh_num_concurrent", str(min(len(nodes), _TREES)), *passed, *extra,
         *words(test, known, 1, record),

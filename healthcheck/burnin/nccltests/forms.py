@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from healthcheck.burnin.nccltests import jsonread, rccl
-from healthcheck.burnin.nccltests.model import Run
+from healthcheck.burnin.nccltests.model import NcclRun
 from healthcheck.burnin.nccltests.parse import HEADING, parse
 
 _HEAD = 8192
@@ -17,7 +17,7 @@ def looks_like(text: str) -> bool:
     return HEADING.search(text) is not None or lines or (cut_off and jsonread.is_ours(jsonread.load(text)))
 
 
-def read(text: str) -> tuple[Run, ...]:
+def read(text: str) -> tuple[NcclRun, ...]:
     """The runs it tells of; none where it is of no such form."""
     run = jsonread.read(text) or rccl.read(text)
     return (run,) if run is not None else parse(text)

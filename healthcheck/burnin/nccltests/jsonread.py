@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from healthcheck.burnin.nccltests.model import Bounds, Device, Half, Row, Run, Said, Spread
+from healthcheck.burnin.nccltests.model import Half, IterationSpread, NcclDevice, NcclRow, NcclRun, OutOfBounds, OutputLine
 from inventory.text import clean
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -24,7 +24,7 @@ _CONFIG = {"nthreads": "threads", "ngpus": "gpus", "minimum_bytes": "smallest", 
            "iterations": "iterations", "aggregated_iterations": "aggregated", "validation": "validation", "graph": "graph"}
 
 
-def read(text: str) -> Run | None:
+def read(text: str) -> NcclRun | None:
     """The run that such a file tells of; None where -J did not write it."""
     document = load(text)
     return of_document(document) if is_ours(document) else None
@@ -76,12 +76,13 @@ def _closed(text: str) -> str:
     return text[:kept] + still_open
 
 
-def of_document(document: Mapping[str, Any]) -> Run:
+def of_document(document: Mapping[str, Any]) -> NcclRun:
     """What -J wrote; whatever is of another kind than it writes is left out."""
     config = mapping_of(document.get("config"))
     listed = [device for device in items_of(config.get("devices")) or items_of(document.get("devices")) if isinstance(device, Mapping)]
-    devices = tuple(Device(count_of(said.get("rank")) or 0, count_of(said.get("group")) or 0, clean(said.get("hostname", ""), 253),
-                           count_of(said.get("device")) or 0, clean(said.get("device_hex", ""), 20), clean(said.get("device_info", ""), 80))
+    devices = tuple(NcclDevice(count_of(said.get("rank")) or 0, count_of(said.get("group")) or 0, clean(said.get("hostname", ""), 253),
+                               count_of(said.get("device")) or 0, clean(said.get("device_hex", ""), 20),
+                               clean(said.get("device_info", ""), 80))
                     for said in listed)
     counts = {name: count for key, name in _CONFIG.items() if (count := count_of(config.get(key))) is not None}
     # Each process lists the first of its GPUs alone.
@@ -92,17 +93,17 @@ def of_document(document: Mapping[str, Any]) -> Run:
     bounds, average = mapping_of(document.get("out_of_bounds")), mapping_of(document.get("average_bus_bandwidth"))
     wrong = count_of(bounds.get("count"))
     okay = str(average.get("okay")).lower()
-    return Run(
+    return NcclRun(
         clean(str(args[0]).rpartition("/")[2], 60) if args else "", "", count_of(document.get("nccl_version")), ranks, 1, devices, counts,
         tuple(row for said in results if (row := _row(said)) is not None),
         any("cpu_time" in mapping_of(said.get("out_of_place")) or "cpu_time" in mapping_of(said.get("in_place")) for said in results),
-        Bounds(wrong, str(bounds.get("okay")).lower() == "true") if wrong is not None else None,
+        OutOfBounds(wrong, str(bounds.get("okay")).lower() == "true") if wrong is not None else None,
         number_of(average.get("bandwidth")), okay == "true" if okay in ("true", "false") else None,
-        tuple(Said(0, clean(error, 300)) for error in items_of(document.get("errors"))[:16] if str(error).strip()),
+        tuple(OutputLine(0, clean(error, 300)) for error in items_of(document.get("errors"))[:16] if str(error).strip()),
     )
 
 
-def _row(said: Mapping[str, Any]) -> Row | None:
+def _row(said: Mapping[str, Any]) -> NcclRow | None:
     size = count_of(said.get("size"))
     if size is None:
         return None
@@ -111,8 +112,8 @@ def _row(said: Mapping[str, Any]) -> Row | None:
     whole = "actual_iterations" in said
     out, into = (half_of(mapping_of(said.get(name)), mapping_of(said.get(f"{name}_per_iter")) if whole else {})
                  for name in ("out_of_place", "in_place"))
-    return Row(0, size, count_of(said.get("count")) or 0, clean(said.get("type", ""), 20), clean(said.get("redop", ""), 20),
-               int(root) if re.fullmatch(r"-?\d{1,7}", root) else None, out, into)
+    return NcclRow(0, size, count_of(said.get("count")) or 0, clean(said.get("type", ""), 20), clean(said.get("redop", ""), 20),
+                   int(root) if re.fullmatch(r"-?\d{1,7}", root) else None, out, into)
 
 
 def half_of(said: Mapping[str, Any], each: Mapping[str, Any]) -> Half | None:
@@ -125,7 +126,7 @@ def half_of(said: Mapping[str, Any], each: Mapping[str, Any]) -> Half | None:
     skipped = count_of(each.get("skipped_iterations")) or 0
     times = [number_of(value) for value in items_of(each.get("times_us"))[:_MOST_TIMES]]
     whole = [value for value in times if value is not None and math.isfinite(value)]
-    return Half(time, algbw, busbw, count_of(said.get("nwrong")), spread=Spread(*found) if len(found) == 4 else None,
+    return Half(time, algbw, busbw, count_of(said.get("nwrong")), spread=IterationSpread(*found) if len(found) == 4 else None,
                 times_us=tuple(whole[skipped:]) if len(whole) == len(times) else ())
 
 

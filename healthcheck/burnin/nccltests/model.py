@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True)
-class Spread:
+class IterationSpread:
     """How single iterations spread (-I): shortest, longest, 99th percentile, and deviation in percent of their mean."""
 
     min_us: float
@@ -30,12 +30,12 @@ class Half:
     busbw: float
     wrong: int | None = None
     blur: tuple[float, float, float] = (5e-7, 5e-7, 5e-7)
-    spread: Spread | None = None
+    spread: IterationSpread | None = None
     times_us: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
-class Row:
+class NcclRow:
     """One size. A half is None where it was not run, or is no number (nan); `line` is 0 where the form has no lines."""
 
     line: int
@@ -54,7 +54,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Device:
+class NcclDevice:
     """One rank as the test lists it; `address` as printed, which is a bus number alone before 2.16."""
 
     rank: int
@@ -66,7 +66,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Said:
+class OutputLine:
     """A line of the output, cleaned, with its number (0: the form has no lines)."""
 
     line: int
@@ -74,7 +74,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class OutOfBounds:
     """The footer's count of sizes with wrong values, and whether it calls that OK."""
 
     count: int
@@ -83,7 +83,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Run:
+class NcclRun:
     """One run of one test. `ranks` are those that shared one communicator, 0 where they are not listed.
 
     `copies` is how many times rank 0 is listed: more than one means runs of their own that look like one. `config` are counts by the
@@ -97,15 +97,15 @@ class Run:
     library: int | None = None
     ranks: int = 0
     copies: int = 1
-    devices: tuple[Device, ...] = ()
+    devices: tuple[NcclDevice, ...] = ()
     config: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    rows: tuple[Row, ...] = ()
+    rows: tuple[NcclRow, ...] = ()
     cpu_time: bool = False
-    bounds: Bounds | None = None
+    bounds: OutOfBounds | None = None
     average: float | None = None
     minimum: bool | None = None
-    failures: tuple[Said, ...] = ()
-    broken: tuple[Said, ...] = ()
+    failures: tuple[OutputLine, ...] = ()
+    broken: tuple[OutputLine, ...] = ()
     endless: bool = False
 
     @property

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from healthcheck.burnin.nccltests.model import Bounds, Device, Half, Row, Run, Said, Spread
+from healthcheck.burnin.nccltests.model import Half, IterationSpread, NcclDevice, NcclRow, NcclRun, OutOfBounds, OutputLine
 from inventory.text import clean
 
 HEADING = re.compile(r"\bsize {1,20}count\b[^\n]{0,200} (?:cpu)?time +algbw +busbw\b")
@@ -45,9 +45,9 @@ _NAMES = {"nThread": "threads", "nGpus": "gpus", "minBytes": "smallest", "maxByt
           "agg iters": "aggregated", "iters": "iterations", "validation": "validation", "graph": "graph", "unalign": "unalign"}
 
 
-def parse(text: str) -> tuple[Run, ...]:
+def parse(text: str) -> tuple[NcclRun, ...]:
     """The runs that the text holds, in its order; none where there is no heading of a table."""
-    runs: list[Run] = []
+    runs: list[NcclRun] = []
     reader = _Reader()
     hosts: set[str] = set()
     for number, line, ended in _lines(text, hosts):
@@ -92,24 +92,24 @@ class _Reader:
     version: str = ""
     library: int | None = None
     config: dict[str, int] = field(default_factory=dict)
-    devices: list[Device] = field(default_factory=list)
+    devices: list[NcclDevice] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    bounds: Bounds | None = None
+    rows: list[NcclRow] = field(default_factory=list)
+    bounds: OutOfBounds | None = None
     average: float | None = None
     minimum: bool | None = None
-    failures: list[Said] = field(default_factory=list)
-    broken: list[Said] = field(default_factory=list)
+    failures: list[OutputLine] = field(default_factory=list)
+    broken: list[OutputLine] = field(default_factory=list)
 
-    def run(self) -> Run:
+    def run(self) -> NcclRun:
         """What was read so far."""
         listed = Counter(device.rank for device in self.devices)
         copies = max(listed.values(), default=1)
         groups = Counter({device.rank: device.group for device in self.devices}.values())
         # With NCCL_TESTS_SPLIT every group is a communicator of its own, and figures are of one. Lists may have gaps.
         ranks = groups[self.devices[0].group] if len(groups) > 1 else max(listed, default=-1) + 1
-        return Run(self.test, self.version, self.library, ranks, copies, tuple(self.devices), self.config, tuple(self.rows),
-                   "cputime" in self.columns, self.bounds, self.average, self.minimum, tuple(self.failures), tuple(self.broken))
+        return NcclRun(self.test, self.version, self.library, ranks, copies, tuple(self.devices), self.config, tuple(self.rows),
+                       "cputime" in self.columns, self.bounds, self.average, self.minimum, tuple(self.failures), tuple(self.broken))
 
     def ends_before(self, line: str) -> bool:
         """Whether this line is of another run: outputs may have lost their first lines, their devices, or their footers."""
@@ -130,17 +130,17 @@ class _Reader:
     def _failure(self, number: int, line: str) -> None:
         match = _FAILURE.search(_TAG.sub("", line))
         if match is not None and len(self.failures) < _MOST_SAID:
-            self.failures.append(Said(number, clean(match[0], 300)))
+            self.failures.append(OutputLine(number, clean(match[0], 300)))
 
     def _comment(self, number: int, line: str) -> None:
         if (device := _DEVICE.search(line)) is not None:
             if len(self.devices) < _MOST_DEVICES:
-                self.devices.append(Device(int(device[1]), int(device[2] or 0), clean(device[3], 253), int(device[4]), device[5],
-                                           clean(device[6].strip(), 80)))
+                self.devices.append(NcclDevice(int(device[1]), int(device[2] or 0), clean(device[3], 253), int(device[4]), device[5],
+                                               clean(device[6].strip(), 80)))
         elif (heading := HEADING.search(line)) is not None:
             self.columns = line[heading.start():].split()
         elif (bounds := _BOUNDS.search(line)) is not None:
-            self.bounds = Bounds(int(bounds[1]), bounds[2] == "OK", number)
+            self.bounds = OutOfBounds(int(bounds[1]), bounds[2] == "OK", number)
         elif (average := _AVERAGE.search(line)) is not None:
             self.average = _float(average[1])
             self.minimum = average[2] == "OK" if average[2] else None
@@ -160,10 +160,10 @@ class _Reader:
         if row is not None:
             self.rows.append(row)
         elif len(self.broken) < _MOST_SAID:
-            self.broken.append(Said(number, clean(line.strip(), 300)))
+            self.broken.append(OutputLine(number, clean(line.strip(), 300)))
 
 
-def _row(number: int, begins: re.Match[str], columns: Sequence[str]) -> Row | None:
+def _row(number: int, begins: re.Match[str], columns: Sequence[str]) -> NcclRow | None:
     """The row that begins so; None where a word is missing, is one too many, or is of another kind."""
     first = columns.index("cputime" if "cputime" in columns else "time")
     names = [name for name in columns[first:] if name != "timestamp"]
@@ -183,7 +183,7 @@ def _row(number: int, begins: re.Match[str], columns: Sequence[str]) -> Row | No
     if not all(_NUMBER.fullmatch(word) for word in words) or not (alone or len(words) == 2 * len(names)):
         return None
     out = None if alone else _half(names, words[:len(names)])
-    return Row(number, int(begins[1]), int(begins[2]), begins[3], redop, root, out, _half(names, words[-len(names):]))
+    return NcclRow(number, int(begins[1]), int(begins[2]), begins[3], redop, root, out, _half(names, words[-len(names):]))
 
 
 def _half(names: Sequence[str], words: Sequence[str]) -> Half | None:
@@ -199,7 +199,7 @@ def _half(names: Sequence[str], words: Sequence[str]) -> Half | None:
     wrong = _float(said.get("#wrong", "N/A"))
     spread = [_float(said.get(name, "N/A")) for name in ("i_min", "i_max", "i_p99", "i_cv%")]
     return Half(time, algbw, busbw, int(wrong) if math.isfinite(wrong) else None, (_blur(shown[0]), _blur(shown[1]), _blur(shown[2])),
-                Spread(*spread) if all(map(math.isfinite, spread)) else None)
+                IterationSpread(*spread) if all(map(math.isfinite, spread)) else None)
 
 
 def _float(word: str) -> float:

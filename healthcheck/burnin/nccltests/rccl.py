@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from healthcheck.burnin.nccltests.jsonread import MOST_BYTES, count_of, half_of, load
-from healthcheck.burnin.nccltests.model import Half, Row, Run
+from healthcheck.burnin.nccltests.model import Half, NcclRow, NcclRun
 from inventory.text import clean
 
 _CSV = re.compile(r"^collective, [a-z, ]{1,80}algbw, busbw, #wrong[ \r]*$", re.MULTILINE)
@@ -21,7 +21,7 @@ _MOST_HALVES = 20_000
 _FROM_RIGHT = ("size", "type", "redop", "inPlace", "time", "algBw", "busBw", "wrong")
 
 
-def read(text: str) -> Run | None:
+def read(text: str) -> NcclRun | None:
     """The run that such a file tells of. As it has no end, it is never complete. None where it is of another form."""
     if len(text) > MOST_BYTES:
         return None
@@ -44,7 +44,7 @@ def _each(text: str) -> Iterator[Any]:
                 continue
 
 
-def _run(said: Sequence[Mapping[str, Any]]) -> Run | None:
+def _run(said: Sequence[Mapping[str, Any]]) -> NcclRun | None:
     rows: dict[tuple[int, str, str, int], dict[str, Half | None]] = {}
     latest: dict[tuple[int, str, str], int] = {}
     for half in said:
@@ -66,8 +66,8 @@ def _run(said: Sequence[Mapping[str, Any]]) -> Run | None:
     first = said[0]
     ranks = count_of(first.get("ranks")) or 0
     each = count_of(first.get("gpusPerRank")) or 1
-    return Run(clean(first.get("name", ""), 60), ranks=ranks * each or count_of(first.get("gpus")) or 0, endless=True, rows=tuple(
-        Row(0, size, 0, kind, redop, None, halves.get("out"), halves.get("into")) for (size, kind, redop, _), halves in rows.items()))
+    return NcclRun(clean(first.get("name", ""), 60), ranks=ranks * each or count_of(first.get("gpus")) or 0, endless=True, rows=tuple(
+        NcclRow(0, size, 0, kind, redop, None, halves.get("out"), halves.get("into")) for (size, kind, redop, _), halves in rows.items()))
 
 
 def _of_csv(text: str) -> Iterator[Mapping[str, Any]]:

@@ -9,33 +9,34 @@ from collections.abc import Mapping
 from statistics import median
 
 from healthcheck.burnin.faults import HUNG, RAISED, WRONG_DATA
-from healthcheck.burnin.model import Accusation, End, Object, Report, Task, TaskResult, Wrong
+from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Task, TaskResult, WrongData
 from healthcheck.burnin.nccltests.check import problems, wrong
-from healthcheck.burnin.nccltests.model import Half, Run
+from healthcheck.burnin.nccltests.model import Half, NcclRun
 
 _TIMEOUT = "Test timeout"
 _CUDA = "Test CUDA failure"
 
 
-def result(task: Task, run: Run | None, code: int | None, began: float, ended: float) -> TaskResult:
+def result(task: Task, run: NcclRun | None, code: int | None, began: float, ended: float) -> TaskResult:
     """What came of the task; `run` is None where nothing could be read, `code` None where its time was over and muster ended it.
 
     Its figures are there only for a run that counts; a rate that cannot be right is none.
     """
-    read = run if run is not None else Run()
+    read = run if run is not None else NcclRun()
     untrue = problems(read, len(task.seats))
     error = "it did not end in its time" if code is None else untrue[0] if untrue else f"it ended with exit code {code}" if code else ""
-    end = End.CALLED_OFF if code is None else End.SIGNAL if code < 0 else End.RAISED if error and not wrong(read) else End.DONE
+    end = (RankEnd.CALLED_OFF if code is None else RankEnd.SIGNAL if code < 0 else RankEnd.RAISED if error and not wrong(read)
+           else RankEnd.DONE)
     counts = not untrue and code == 0
     seen = wrong(read)
-    reports = tuple(Report(
-        seat, end, figures(read, len(task.seats)) if counts else {}, {}, (Wrong(0, seen),) if seen else (), seen, _facts(read),
+    reports = tuple(RankReport(
+        seat, end, figures(read, len(task.seats)) if counts else {}, {}, (WrongData(0, seen),) if seen else (), seen, _facts(read),
         -code if code is not None and code < 0 else code, error,
     ) for seat in task.seats)
     return TaskResult(task, reports, _accusations(task, read, code), began, ended)
 
 
-def figures(run: Run, ranks: int) -> Mapping[str, float]:
+def figures(run: NcclRun, ranks: int) -> Mapping[str, float]:
     """What it measured at its largest size, by the names of `healthcheck.burnin.figures`; what it did not is left out."""
     size = max((row.size for row in run.rows), default=0)
     halves = [half for row in run.rows if row.size == size for half in row.halves]
@@ -61,7 +62,7 @@ def jitter(half: Half) -> float | None:
     return half.spread.p99_us / middle if half.spread is not None and middle > 0 else None
 
 
-def _facts(run: Run) -> dict[str, str]:
+def _facts(run: NcclRun) -> dict[str, str]:
     facts = {"engine": f"nccl-tests {run.version}".strip()}
     if run.library is not None:
         facts["nccl"] = str(run.library)
@@ -71,7 +72,7 @@ def _facts(run: Run) -> dict[str, str]:
     return facts
 
 
-def _accusations(task: Task, run: Run, code: int | None) -> tuple[Accusation, ...]:
+def _accusations(task: Task, run: NcclRun, code: int | None) -> tuple[Accusation, ...]:
     made = []
     timeouts = [said for said in run.failures if _TIMEOUT in said.text]
     if timeouts:

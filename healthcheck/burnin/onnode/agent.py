@@ -18,7 +18,7 @@ import time
 import zlib
 from typing import Any, BinaryIO, NoReturn
 
-from healthcheck.burnin.wire import AGENT, BEAT_S, NODE_WORD, PYTHON_WORD, TOKEN, Frames, Link, connected, greeted, packed
+from healthcheck.burnin.wire import AGENT, BEAT_S, NODE_WORD, PYTHON_WORD, TOKEN, Frames, HeadConnection, connected, greeted, packed
 
 # It reads the text of the nursery from standard input, and leaves the rest of that to it.
 BOOT = ('import sys;i=sys.stdin.buffer;g={"__name__":"muster"};'
@@ -33,7 +33,7 @@ def last_line(file: int) -> str:
     return next((line.strip()[:300] for line in reversed(text.split("\n")) if line.strip()), "")
 
 
-class Agent:
+class BurnInAgent:
     """What the agent has: the link to the head, and the nursery."""
 
     def __init__(self, document: dict[str, Any], node: str) -> None:
@@ -48,7 +48,7 @@ class Agent:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(NO_ANSWER_S * 1000))
         self.address, self.head = sock.getsockname()[0], sock.getpeername()[0]
-        self.link: Link = greeted(sock, AGENT, node, document["run"], document["token"])
+        self.link: HeadConnection = greeted(sock, AGENT, node, document["run"], document["token"])
 
     def finish(self, why: str) -> None:
         """From now on it is over; the first reason counts. Waits for nobody: whoever holds a lock may be what hangs."""
@@ -182,7 +182,7 @@ def main(nonce: str, document: bytes, stdin: BinaryIO) -> NoReturn:
     os.chdir("/")
     agent = None
     try:
-        agent = Agent(told, node)
+        agent = BurnInAgent(told, node)
     except Exception as error:
         why = str(error) or type(error).__name__
     else:

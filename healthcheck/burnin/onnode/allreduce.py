@@ -12,8 +12,8 @@ from typing import Any
 from healthcheck.burnin.onnode.data import OwnerCoded, Summed, Tiles, chain_bits, owned
 from healthcheck.burnin.onnode.exchange import GLOO_SCATTERS, TABLE, checked, exchanges, remember, why_not
 from healthcheck.burnin.onnode.store import torch_store
-from healthcheck.burnin.onnode.times import Times
-from healthcheck.burnin.wire import Keys, Refused
+from healthcheck.burnin.onnode.times import Durations
+from healthcheck.burnin.wire import RequestRefused, TaskKeys
 
 RAMP_STEPS = 8
 AGREE_S = 10.0      # of iterations between two agreements on how many more there will be
@@ -46,10 +46,10 @@ def allreduce(rank: Any, device: Any) -> None:
     rank.parting = lambda: part(keys, rank.world)
 
 
-def grouped(rank: Any, device: Any) -> Keys:
+def grouped(rank: Any, device: Any) -> TaskKeys:
     """The task's process group is set up; its keys at the head."""
     import torch.distributed as dist
-    keys = Keys(rank.link(), rank.task["id"])
+    keys = TaskKeys(rank.link(), rank.task["id"])
     dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds), rank=rank.number,
                             world_size=rank.world, timeout=datetime.timedelta(seconds=rank.seconds))
     rank.at("warm")
@@ -73,13 +73,13 @@ def arithmetic(rank: Any, device: Any, iteration: int) -> None:
     rank.facts["arithmetic_not"] = "; ".join(without if device.cuda else [*without, GLOO_SCATTERS])
 
 
-def part(keys: Keys, world: int) -> None:
+def part(keys: TaskKeys, world: int) -> None:
     """Returns when all ranks are done, or will not be."""
     try:
         if keys.add("done", 1) == world:
             keys.set("over", b"1")
         keys.get("over", LAST_S)
-    except (Refused, OSError, EOFError):
+    except (RequestRefused, OSError, EOFError):
         pass
 
 
@@ -145,7 +145,7 @@ class Rounds:
 
     def begin(self) -> None:
         """Nothing has been counted yet."""
-        self.computes, self.collectives, self.checks = Times(), Times(), Times()
+        self.computes, self.collectives, self.checks = Durations(), Durations(), Durations()
         self.verified = 0
         self.own_s = self.whole_s = self.check_s = 0.0
 

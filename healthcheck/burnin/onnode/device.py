@@ -12,7 +12,7 @@ DTYPES = {"fp64": "float64", "fp32": "float32", "tf32": "float32", "fp16": "floa
 ON_CPU = ("fp64", "fp32", "bf16")
 
 
-class Device:
+class ComputeDevice:
     """Where tensors live. `gpu` counts in the order of PCI addresses."""
 
     def __init__(self, gpu: int) -> None:

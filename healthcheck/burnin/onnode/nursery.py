@@ -25,7 +25,7 @@ KILL_S = 2.0        # from TERM to KILL
 MOST_SAID = 1 << 20     # bytes of a rank's standard error that are kept
 
 
-class Child:
+class RankProcess:
     """One rank, as its parent sees it."""
 
     def __init__(self, pid: int, task: str, rank: int, index: int, slot: Slot, channel: socket.socket, said: int) -> None:
@@ -50,7 +50,7 @@ class Nursery:
         self.incoming, self.outgoing, self.settings = incoming, outgoing, settings
         self.words = shared_words()
         self.free = list(range(MOST_SLOTS))
-        self.live: list[Child] = []
+        self.live: list[RankProcess] = []
         self.frames = Frames()
         self.wake, wake = os.pipe()
         for fd in (self.wake, wake):
@@ -157,7 +157,7 @@ class Nursery:
             finally:
                 os._exit(code)
         its.close()
-        child = Child(pid, task["id"], number, index, slot, ours, said)
+        child = RankProcess(pid, task["id"], number, index, slot, ours, said)
         self.live.append(child)
         self.selector.register(ours, selectors.EVENT_READ, child)
 
@@ -176,7 +176,7 @@ class Nursery:
         os.dup2(said, 2)
         os.close(said)
 
-    def hear(self, child: Child) -> None:
+    def hear(self, child: RankProcess) -> None:
         """Passes on what a rank says; what is no frame ends the conversation with it, and its process will be reaped."""
         try:
             data = child.channel.recv(1 << 16)

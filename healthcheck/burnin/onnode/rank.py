@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from healthcheck.burnin.onnode.device import Device
+from healthcheck.burnin.onnode.device import ComputeDevice
 from healthcheck.burnin.onnode.environment import conf_files, interface_of, set_for
 from healthcheck.burnin.onnode.flight import flight
 from healthcheck.burnin.onnode.ncclog import NcclLog
@@ -157,7 +157,7 @@ class Rank:
         self.facts["scrubbed"] = " ".join(settings["scrubbed"])
         self.facts["nccl_conf"] = "; ".join(conf_files())
         self.log = NcclLog(os.environ)
-        device = Device(self.gpu)
+        device = ComputeDevice(self.gpu)
         if device.cuda:
             self.facts["numa"] = numa_bound(device.address())
         self.params = completed(self.task["kind"], self.task["params"], device.cuda)

@@ -35,7 +35,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 WORD_KEY = 0x9E3779B97F4A7C15
 
 
-class NotMeasured(Exception):
+class MountNotMeasured(Exception):
     """Why a mount is not measured, though nothing is wrong with it."""
 
 
@@ -51,7 +51,7 @@ def storage_speed(rank: Any, device: Any, mounts: str = MOUNTS) -> None:
         folder = below(folder, params["folder"])
         with_own_file(rank, device, folder)
         rank.figures["verified"] = 1.0
-    except NotMeasured as error:
+    except MountNotMeasured as error:
         rank.facts["not_measured"] = str(error)
     finally:
         os.close(folder)
@@ -136,7 +136,7 @@ def with_own_file(rank: Any, device: Any, folder: int) -> None:
             os.close(inner)
     except OSError as error:
         if error.errno in NO_SPACE:
-            raise NotMeasured("there was no space left: %s" % os.strerror(error.errno)) from None
+            raise MountNotMeasured("there was no space left: %s" % os.strerror(error.errno)) from None
         raise
     finally:
         remove_folder(parent, name)
@@ -152,8 +152,8 @@ def enough_left(rank: Any, folder: int, wanted: int) -> None:
     room = os.fstatvfs(folder)
     free, keep = room.f_bavail * room.f_frsize, int(rank.params["leave_share"] * room.f_blocks * room.f_frsize)
     if free - wanted < keep:
-        raise NotMeasured("%.3g GB are free and %.3g GB would be written: less than %.3g GB (%.0f %%) would be left"
-                          % (free / 1e9, wanted / 1e9, keep / 1e9, 100 * rank.params["leave_share"]))
+        raise MountNotMeasured("%.3g GB are free and %.3g GB would be written: less than %.3g GB (%.0f %%) would be left"
+                               % (free / 1e9, wanted / 1e9, keep / 1e9, 100 * rank.params["leave_share"]))
 
 
 def own_folder(folder: int) -> int:
@@ -167,15 +167,15 @@ def own_folder(folder: int) -> int:
         found = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, *NO_SPACE):
-            raise NotMeasured("%s cannot be made there: %s" % (name, os.strerror(error.errno))) from None
+            raise MountNotMeasured("%s cannot be made there: %s" % (name, os.strerror(error.errno))) from None
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise NotMeasured("%s is there and is no folder" % name) from None
+            raise MountNotMeasured("%s is there and is no folder" % name) from None
         raise
     held = os.fstat(found)
     mine = held.st_uid == os.geteuid() or held.st_uid == made_as(folder)
     if not mine or stat.S_IMODE(held.st_mode) & 0o022:
         os.close(found)
-        raise NotMeasured("%s is there, and not this user's alone" % name)
+        raise MountNotMeasured("%s is there, and not this user's alone" % name)
     return found
 
 
@@ -292,10 +292,10 @@ class Transfer:
             rank.at("verify")
             done, seconds = self.rounds(pool, "verify", written, self.read)
             if cached is not None and cached > MOST_CACHED:
-                raise NotMeasured("%.0f %% of what was written stayed in the page cache, so reading it says nothing of storage"
-                                  % (100 * cached))
+                raise MountNotMeasured("%.0f %% of what was written stayed in the page cache, so reading it says nothing of storage"
+                                       % (100 * cached))
             if cached is None and self.how != "O_DIRECT":
-                raise NotMeasured("whether what was written stayed in the page cache cannot be told")
+                raise MountNotMeasured("whether what was written stayed in the page cache cannot be told")
             rank.figures.update({"storage_read_gb_s": done / seconds / 1e9, "check_share": self.spent.share})
 
     def rounds(self, pool: Any, phase: str, size: int, transfer: Callable[[Any, int, int], float]) -> tuple[int, float]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from healthcheck.burnin.wire import Keys, Refused
+from healthcheck.burnin.wire import RequestRefused, TaskKeys
 
 
-def torch_store(keys: Keys, seconds: float) -> Any:
+def torch_store(keys: TaskKeys, seconds: float) -> Any:
     """A torch.distributed.Store whose keys live at the head, so that losing a rank loses no evidence. `seconds`: how long it waits."""
     import torch.distributed
 
@@ -25,7 +25,7 @@ def torch_store(keys: Keys, seconds: float) -> Any:
         def get(self, key: str) -> bytes:
             try:
                 return keys.get(key, self.seconds)
-            except Refused as error:
+            except RequestRefused as error:
                 raise late([key], error, self.seconds) from None
 
         def add(self, key: str, amount: int) -> int:
@@ -38,7 +38,7 @@ def torch_store(keys: Keys, seconds: float) -> Any:
             patience = self.seconds if timeout is None else timeout.total_seconds()
             try:
                 keys.wait(list(names), patience)
-            except Refused as error:
+            except RequestRefused as error:
                 raise late(names, error, patience) from None
 
         def delete_key(self, key: str) -> bool:
@@ -57,6 +57,6 @@ def torch_store(keys: Keys, seconds: float) -> Any:
     return Store()
 
 
-def late(names: Any, error: Refused, seconds: float) -> RuntimeError:
+def late(names: Any, error: RequestRefused, seconds: float) -> RuntimeError:
     """What the head's refusal means, in words that name the key."""
     return RuntimeError("the key %s: %s after %g s" % (", ".join(map(str, names))[:200], error, seconds))

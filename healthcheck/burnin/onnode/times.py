@@ -11,7 +11,7 @@ OFTEN = 5
 OFTEN_SHARE = 0.05
 
 
-class Times:
+class Durations:
     """Keeps every duration until there are many, then every second one, and so on: quantiles stay those of the whole run."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from healthcheck.burnin.onnode.allreduce import grouped, part
 from healthcheck.burnin.onnode.gemm import as_text, checksum
-from healthcheck.burnin.onnode.times import Times
+from healthcheck.burnin.onnode.times import Durations
 
 WINDOWS = 12        # parts of the steps, of each of which checksums are reported
 COLUMNS = 4096      # the flat buffers as a matrix, for a checksum
@@ -123,7 +123,7 @@ class Training:
         self.rate = ADAM_RATE / math.sqrt(params["width"])
         self.same = self.batch(params["seed"])
         self.ends = sorted({-(-self.steps * (part + 1) // WINDOWS) for part in range(WINDOWS)})
-        self.computes, self.collectives, self.whole, self.losses = Times(), Times(), Times(), []    # type: Any, Any, Any, Any
+        self.computes, self.collectives, self.whole, self.losses = Durations(), Durations(), Durations(), []    # type: Any, Any, Any, Any
         self.check_s = self.step_s = 0.0
         self.began = 0.0
         self.begin()

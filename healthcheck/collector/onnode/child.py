@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 from healthcheck.collector.onnode.system import GRACE, SIGNALS, STDERR, capture, clock, failure, held, memory, process, slay, text
 
 if TYPE_CHECKING:
-    from healthcheck.collector.onnode.run import Run
+    from healthcheck.collector.onnode.run import CollectorRun
 
 
 class Child:
     """A process of ours, leader of its own session, and the memory files that it writes to."""
 
-    def __init__(self, run: Run, key: str, seconds: float) -> None:
+    def __init__(self, run: CollectorRun, key: str, seconds: float) -> None:
         self.run = run
         self.key = key
         self.out, self.err = memory(), memory()
@@ -111,7 +111,7 @@ def search_path() -> str:
 class Command(Child):
     """An argv list that runs with no shell, no input and the C locale."""
 
-    def __init__(self, run: Run, probe: Dict[str, Any]) -> None:
+    def __init__(self, run: CollectorRun, probe: Dict[str, Any]) -> None:
         self.probe = probe
         self.failed, self.fail = os.pipe()
         try:

@@ -18,7 +18,7 @@ DOWNWARD = (4, 6)               # root ports, and the ports of a switch that loo
 MOST_CAPABILITIES, MOST_EXTENDED = (256 - 64) // 4, (4096 - 256) // 8
 
 
-class Odd(Exception):
+class BadConfigSpace(Exception):
     """The space is not of the documented form; its text says how."""
 
 
@@ -35,7 +35,7 @@ def registers(fd: int) -> Tuple[str, bytes]:
             acs = acs_of(fd)
             text += "acs %04x %04x\n" % (number(acs[:2]), number(acs[2:]))
         return "done", text.encode()
-    except Odd as odd:
+    except BadConfigSpace as odd:
         return "crashed", str(odd).encode()
 
 
@@ -45,7 +45,7 @@ def shown(fd: int, at: int, size: int) -> bytes:
     if len(data) < size:
         raise OSError(errno.EACCES, "")
     if not data.strip(b"\xff"):
-        raise Odd("all ones: the device does not answer")
+        raise BadConfigSpace("all ones: the device does not answer")
     return data
 
 
@@ -64,7 +64,7 @@ def express_of(fd: int) -> bytes:
         if kind == EXPRESS:
             return shown(fd, at, 12)
         at = following & 0xFC
-    raise Odd("the list of its capabilities has no end")
+    raise BadConfigSpace("the list of its capabilities has no end")
 
 
 def acs_of(fd: int) -> bytes:
@@ -79,4 +79,4 @@ def acs_of(fd: int) -> bytes:
         at = head >> 20 & 0xFFC
         if at < 0x100:
             return b""
-    raise Odd("the list of its extended capabilities has no end")
+    raise BadConfigSpace("the list of its extended capabilities has no end")

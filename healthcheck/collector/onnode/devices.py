@@ -10,7 +10,7 @@ from healthcheck.collector.onnode.child import Child, Command, search_path
 from healthcheck.collector.onnode.system import LEFT_OUT, ROOT, capture, clock, held, text, unread
 
 if TYPE_CHECKING:
-    from healthcheck.collector.onnode.run import Run
+    from healthcheck.collector.onnode.run import CollectorRun
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")  # of a device: no option of the command, and no path
 NO_TOOL = 3
@@ -19,7 +19,7 @@ NO_TOOL = 3
 class Devices(Child):
     """Lists the devices: in a child, because a directory may hang, and so that their commands have turns of their own."""
 
-    def __init__(self, run: Run, probe: Dict[str, Any]) -> None:
+    def __init__(self, run: CollectorRun, probe: Dict[str, Any]) -> None:
         self.probe = probe
         Child.__init__(self, run, "probe " + probe["id"], probe["seconds"])
 
@@ -49,13 +49,13 @@ class Devices(Child):
             data, _ = held(self.out, 1 << 20, False)
             words = [word for word in text(data).split("\0") if word]
             paths = [word for word in words if word[0] == "/"]
-            run.devices.append(Turns(run, probe, self.began, paths, "; ".join(word for word in words if word[0] != "/")))
+            run.devices.append(DeviceQueue(run, probe, self.began, paths, "; ".join(word for word in words if word[0] != "/")))
 
 
-class Turns:
+class DeviceQueue:
     """The devices of one probe. Each has a command of its own, one after another, until the probe's time is over."""
 
-    def __init__(self, run: Run, probe: Dict[str, Any], began: float, paths: List[str], note: str) -> None:
+    def __init__(self, run: CollectorRun, probe: Dict[str, Any], began: float, paths: List[str], note: str) -> None:
         self.run = run
         self.probe = probe
         self.began = began
@@ -86,7 +86,7 @@ class Turns:
                 argv = [word.replace("{name}", name) for word in self.probe["argv"]]
                 seconds = min(self.probe["each_s"], self.end - clock())
                 self.busy = True
-                Device(self.run, dict(self.probe, id=key, argv=argv, seconds=seconds, limit=self.limit), self, path)
+                DeviceCommand(self.run, dict(self.probe, id=key, argv=argv, seconds=seconds, limit=self.limit), self, path)
         return not self.busy
 
     def take(self, path: str, made: Dict[str, Any]) -> None:
@@ -108,10 +108,10 @@ class Turns:
         self.run.captures[self.probe["id"]] = capture(outcome, clock() - self.began, size, files=self.files, note=self.note)
 
 
-class Device(Command):
+class DeviceCommand(Command):
     """The command of one device."""
 
-    def __init__(self, run: Run, probe: Dict[str, Any], turns: Turns, path: str) -> None:
+    def __init__(self, run: CollectorRun, probe: Dict[str, Any], turns: DeviceQueue, path: str) -> None:
         self.turns = turns
         self.path = path
         try:

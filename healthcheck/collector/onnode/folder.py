@@ -10,7 +10,7 @@ from typing import Dict
 from healthcheck.collector.onnode.system import BLOCK, ENTRIES, GRACE, ROOT, process, slay
 
 
-class Folder:
+class RunFolder:
     """Small files that name our children, in a folder that only we may write to; so that the next run knows which are stuck."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ import zlib
 from typing import Any, Dict, List, NoReturn, Sequence
 
 from healthcheck.collector.onnode.rooted import HELPER_RUNS, digest
-from healthcheck.collector.onnode.run import Run, step_aside
+from healthcheck.collector.onnode.run import CollectorRun, step_aside
 from healthcheck.collector.onnode.system import slay
 
 MOST_IDS = 256
@@ -67,9 +67,9 @@ def serve(words: Sequence[str], table: Dict[str, Any]) -> None:
         refuse("others than root may write to %s" % weak)
     probes = [probe for probe in table["probes"] if probe["id"] in ids]
 
-    class Answering(Run):
+    class Answering(CollectorRun):
         def document(self) -> Dict[str, Any]:
-            return dict(Run.document(self), digests={probe["id"]: digest(probe) for probe in probes})
+            return dict(CollectorRun.document(self), digests={probe["id"]: digest(probe) for probe in probes})
 
         def packed(self) -> bytes:
             # To a collector that may be of another version.

@@ -12,7 +12,7 @@ from healthcheck.collector.onnode.child import Child
 from healthcheck.collector.onnode.system import ROOT, capture, clock, held, text
 
 if TYPE_CHECKING:
-    from healthcheck.collector.onnode.run import Run
+    from healthcheck.collector.onnode.run import CollectorRun
 
 DISPLAY = ("30000", "30200")
 
@@ -23,7 +23,7 @@ class Detect(Child):
     The probes are those that want one.
     """
 
-    def __init__(self, run: Run, probes: List[Dict[str, Any]]) -> None:
+    def __init__(self, run: CollectorRun, probes: List[Dict[str, Any]]) -> None:
         self.probes = probes
         Child.__init__(self, run, "", 2.0)
 
@@ -63,7 +63,7 @@ def unneeded(found: Dict[str, Any]) -> str:
 class Nvml(Child):
     """The NVML reader (`onnode.nvml`) on what it needs of pynvml, which was sent along; one line of JSON for each GPU."""
 
-    def __init__(self, run: Run, probe: Dict[str, Any], source: bytes) -> None:
+    def __init__(self, run: CollectorRun, probe: Dict[str, Any], source: bytes) -> None:
         self.probe = probe
         self.source = source
         Child.__init__(self, run, "probe " + probe["id"], probe["seconds"])

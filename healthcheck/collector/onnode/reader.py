@@ -14,7 +14,7 @@ from healthcheck.collector.onnode.config import registers
 from healthcheck.collector.onnode.system import BLOCK, ENTRIES, FUNCTION, LEFT_OUT, NETWORK, ROOT, capture, clock, failure, text, unread
 
 if TYPE_CHECKING:
-    from healthcheck.collector.onnode.run import Run
+    from healthcheck.collector.onnode.run import CollectorRun
 
 RESPAWNS = 8            # readers that may hang before we stop trying
 MOST_MOUNTS = 4096
@@ -33,7 +33,7 @@ class Reader(Child):
     when the child has ended, or when the last `begin` that it saw may be overdue. So a healthy node costs it no wake-ups.
     """
 
-    def __init__(self, run: Run, state: Reading) -> None:
+    def __init__(self, run: CollectorRun, state: ReaderProgress) -> None:
         self.state = state
         self.offset = 0
         self.step = ""
@@ -430,7 +430,7 @@ def unescape(word: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), word)
 
 
-class Reading:
+class ReaderProgress:
     """How far the readers have come; a new one is forked with it and goes on from there."""
 
     def __init__(self, probes: List[Dict[str, Any]], stuck: Dict[str, str]) -> None:

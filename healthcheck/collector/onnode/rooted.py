@@ -13,7 +13,7 @@ from healthcheck.collector.onnode.child import Child
 from healthcheck.collector.onnode.system import GRACE, STDERR, capture, clock, held, text
 
 if TYPE_CHECKING:
-    from healthcheck.collector.onnode.run import Run
+    from healthcheck.collector.onnode.run import CollectorRun
 
 SUDO_S = 10.0           # until the helper says that it runs
 MOST_WRITTEN = 1 << 30  # by the helper
@@ -27,7 +27,7 @@ class Helper(Child):
     of the helper's are for its next run to find; we remember sudo.
     """
 
-    def __init__(self, run: Run, path: str, probes: List[Dict[str, Any]]) -> None:
+    def __init__(self, run: CollectorRun, path: str, probes: List[Dict[str, Any]]) -> None:
         self.path = path
         self.probes = probes
         self.most = sum(6 * probe["limit"] for probe in probes) + (1 << 20)

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, Callable, Dict, List, NoReturn, Optional
 
 from healthcheck.collector.onnode.answer import fit
 from healthcheck.collector.onnode.child import Child, Command
-from healthcheck.collector.onnode.devices import Device, Devices, Turns
-from healthcheck.collector.onnode.folder import Folder
+from healthcheck.collector.onnode.devices import DeviceCommand, DeviceQueue, Devices
+from healthcheck.collector.onnode.folder import RunFolder
 from healthcheck.collector.onnode.nvidia import Detect, Nvml, unneeded
-from healthcheck.collector.onnode.reader import Reader, Reading
+from healthcheck.collector.onnode.reader import Reader, ReaderProgress
 from healthcheck.collector.onnode.rooted import Helper
 from healthcheck.collector.onnode.system import BLOCK, NETWORK, ROOT, SIGNALS, capture, clock, failure, first_line, slay
 
@@ -30,7 +30,7 @@ SOURCE_S = 10.0
 BLOCK_FROM = 1024       # bytes; fewer compress better among the rest
 
 
-class Run:
+class CollectorRun:
     """The process that looks after the others, and the channel."""
 
     def __init__(self, nonce: str, probes: Dict[str, Any], channel: int) -> None:
@@ -51,7 +51,7 @@ class Run:
         self.wanted_until = 0.0
         self.queue: List[Dict[str, Any]] = []       # commands, in their order
         self.second: List[Dict[str, Any]] = []      # commands for where the NVML reader has no answer
-        self.devices: List[Turns] = []              # commands that are run once for each device
+        self.devices: List[DeviceQueue] = []              # commands that are run once for each device
         self.wake, wake = os.pipe()
         os.set_blocking(wake, False)
         self.poll = select.poll()
@@ -66,8 +66,8 @@ class Run:
         # Whoever started us may have blocked some of them.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         signal.setitimer(signal.ITIMER_REAL, probes["seconds"] + LAST)
-        self.folder = Folder()
-        self.reading: Optional[Reading] = None
+        self.folder = RunFolder()
+        self.reading: Optional[ReaderProgress] = None
 
     def leave(self) -> NoReturn:
         """Nobody waits for us any more: ends everything that we started, and us."""
@@ -131,7 +131,7 @@ class Run:
                 for probe in rooted:
                     self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
         if readers:
-            self.reading = Reading(readers, self.folder.stuck)
+            self.reading = ReaderProgress(readers, self.folder.stuck)
             self.read(self.reading)
         if nvidia:
             self.look_for_nvidia(nvidia)
@@ -173,7 +173,8 @@ class Run:
 
     def commands(self) -> int:
         """How many run now."""
-        return sum(isinstance(child, (Command, Devices)) and not isinstance(child, Device) for child in self.live) + len(self.devices)
+        return sum(isinstance(child, (Command, Devices)) and not isinstance(child, DeviceCommand)
+                   for child in self.live) + len(self.devices)
 
     def spent(self) -> float:
         """CPU seconds of this process and of every child that has ended, with theirs."""
@@ -197,7 +198,7 @@ class Run:
         except OSError as error:
             self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
 
-    def read(self, state: Reading) -> bool:
+    def read(self, state: ReaderProgress) -> bool:
         try:
             Reader(self, state)
         except OSError as error:
@@ -319,7 +320,7 @@ def step_aside() -> None:
 def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
     """Captures this probe set (JSON) and answers under the nonce; `stdin` is open for as long as somebody waits for us."""
     step_aside()
-    run = Run(nonce, json.loads(probes.decode()), stdin.fileno())
+    run = CollectorRun(nonce, json.loads(probes.decode()), stdin.fileno())
     try:
         # The probe set is the same for all nodes; what holds for this one alone are the last words on the command line.
         words = sys.argv[2:]

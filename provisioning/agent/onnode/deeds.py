@@ -10,7 +10,7 @@ import time
 import zlib
 from typing import BinaryIO
 
-from provisioning.agent.onnode.files import No, document, empty, gone, put
+from provisioning.agent.onnode.files import InstallError, document, empty, gone, put
 from provisioning.agent.onnode.machine import SWAP
 from provisioning.agent.onnode.starts import EXPORTER, SERVICE, TIMER, Starts
 
@@ -23,7 +23,7 @@ class Deeds(Starts):
         self.able()
         if not self.alone(make=self.asked["do"] == "install") or (self.asked["do"] == "upgrade" and not self.linked("current")):
             if self.asked["do"] == "upgrade":
-                raise No("no agent is installed here; try: muster agent install")
+                raise InstallError("no agent is installed here; try: muster agent install")
             return "would install %s" % version
         before = self.linked("current")
         if dry:
@@ -58,19 +58,19 @@ class Deeds(Starts):
             pass
         data = self.want("helper")
         if hashlib.sha256(data).hexdigest() != digest:
-            raise No("the helper did not arrive whole")
+            raise InstallError("the helper did not arrive whole")
         os.makedirs(os.path.dirname(there), 0o755, exist_ok=True)
         if put(there, data, 0o755):
             self.changed(path)
 
     def rollback(self) -> str:
         if not self.alone(make=False) or not self.linked("current"):
-            raise No("no agent is installed here")
+            raise InstallError("no agent is installed here")
         now, before = self.linked("current"), self.linked("previous")
         if before is None or before == now:
-            raise No("there is no version before %s here" % now)
+            raise InstallError("there is no version before %s here" % now)
         if not self.is_whole(before):
-            raise No("the version before, %s, is damaged; %s stays in use" % (before, now))
+            raise InstallError("the version before, %s, is damaged; %s stays in use" % (before, now))
         self.able()
         if self.asked["dry"]:
             return "would go back to %s from %s" % (before, now)
@@ -103,7 +103,7 @@ class Deeds(Starts):
             for unit in (TIMER, SERVICE, EXPORTER):
                 try:
                     self.systemctl("reset-failed", unit)
-                except No:
+                except InstallError:
                     pass    # it had not failed
         for folder in {*self.asked["textfiles"], exported} - {None}:
             self.unexport(folder)
@@ -158,10 +158,11 @@ def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
     do: str = machine.asked["do"]
     try:
         if os.geteuid() and not machine.root and do != "status":
-            raise No("this needs root here: log in as root, or go through sudo with --become or `privilege: become` in the inventory")
+            raise InstallError("this needs root here: log in as root, or go through sudo with --become or `privilege: become` in the "
+                               "inventory")
         said = machine.install() if do in ("install", "upgrade") else getattr(machine, do)()
         machine.said.update(ok=True, said=said)
-    except No as error:
+    except InstallError as error:
         machine.said.update(ok=False, said=str(error))
     except (OSError, ValueError, zlib.error) as error:
         machine.said.update(ok=False, said="%s: %s" % (type(error).__name__, error))

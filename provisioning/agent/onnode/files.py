@@ -9,7 +9,7 @@ import stat
 from typing import Any
 
 
-class No(Exception):
+class InstallError(Exception):
     """It cannot be done, and nothing was switched; one line for a person."""
 
 

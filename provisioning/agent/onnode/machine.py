@@ -15,7 +15,7 @@ import sys
 import zlib
 from typing import Any, BinaryIO
 
-from provisioning.agent.onnode.files import No, gone, put, synced
+from provisioning.agent.onnode.files import InstallError, gone, put, synced
 
 MOST = 64 << 20     # bytes of one file
 VERSION = re.compile(r"[0-9a-f]{12}")
@@ -26,7 +26,7 @@ TRY_S, SYSTEMCTL_S = 20, 60
 SWAP = ".swap"
 
 
-class Machine:
+class AgentMachine:
     """What is asked, of a machine whose root is `root` (empty but in tests)."""
 
     def __init__(self, nonce: str, asked: dict[str, Any], words: list[str], source: BinaryIO) -> None:
@@ -46,11 +46,11 @@ class Machine:
         size = int(self.source.readline() or b"0")
         data = self.source.read(size)
         if not size or len(data) < size:
-            raise No("%s did not arrive whole, so nothing was changed" % name)
+            raise InstallError("%s did not arrive whole, so nothing was changed" % name)
         machine = zlib.decompressobj()
         found = machine.decompress(data, MOST + 1)
         if len(found) > MOST or not machine.eof:
-            raise No("%s is over %d MiB" % (name, MOST >> 20))
+            raise InstallError("%s is over %d MiB" % (name, MOST >> 20))
         return found
 
     def changed(self, what: str) -> None:
@@ -89,10 +89,10 @@ class Machine:
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SYSTEMCTL_S)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise No("systemctl %s: %s" % (" ".join(words), error)) from None
+            raise InstallError("systemctl %s: %s" % (" ".join(words), error)) from None
         if done.returncode:
             lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
-            raise No("systemctl %s: %s" % (" ".join(words), lines[-1] or "exit %d" % done.returncode))
+            raise InstallError("systemctl %s: %s" % (" ".join(words), lines[-1] or "exit %d" % done.returncode))
         return done.stdout.decode("utf-8", "replace")
 
     def shown(self, unit: str, *names: str) -> dict[str, str]:
@@ -115,16 +115,16 @@ class Machine:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise No("%s: %s" % (self.base, error.strerror)) from None
+            raise InstallError("%s: %s" % (self.base, error.strerror)) from None
         found = os.fstat(self.lock)
         if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise No("%s: others than root may write to it; root is to own it, with mode 0755" % self.base)
+            raise InstallError("%s: others than root may write to it; root is to own it, with mode 0755" % self.base)
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.stat(self.base).st_ino != found.st_ino:
                 raise BlockingIOError
         except (BlockingIOError, FileNotFoundError):
-            raise No("another muster agent command is at work here; try again when it has ended") from None
+            raise InstallError("another muster agent command is at work here; try again when it has ended") from None
         self.unswapped()
         return True
 
@@ -167,7 +167,7 @@ class Machine:
             put(os.path.join(new, name), self.file(name), 0o644)
         if self.digest_of(version + ".tmp") != self.digest:
             gone(new)
-            raise No("what arrived is not what was sent: its checksum does not hold; nothing was changed")
+            raise InstallError("what arrived is not what was sent: its checksum does not hold; nothing was changed")
         argv = [self.python(), "-I", "-S", os.path.join(new, self.asked["names"][0]), "--help"]
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=TRY_S)
@@ -176,7 +176,7 @@ class Machine:
             why = str(error)
         if why:
             gone(new)
-            raise No("it does not start with %s, so nothing was changed: %s" % (self.python(), why))
+            raise InstallError("it does not start with %s, so nothing was changed: %s" % (self.python(), why))
         # What lies there by this name is damaged, or whoever called this had not come here.
         gone(os.path.join(self.base, version))
         os.rename(new, os.path.join(self.base, version))
@@ -197,6 +197,6 @@ class Machine:
 
     def python(self) -> str:
         if not PLAIN.fullmatch(sys.executable or ""):
-            raise No("the path of Python here, %s, cannot stand in a unit; name another with `python:` in the inventory"
-                     % ascii(sys.executable))
+            raise InstallError("the path of Python here, %s, cannot stand in a unit; name another with `python:` in the inventory"
+                               % ascii(sys.executable))
         return sys.executable

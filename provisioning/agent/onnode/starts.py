@@ -6,13 +6,13 @@ import os
 import re
 import sys
 
-from provisioning.agent.onnode.files import No, gone, put
-from provisioning.agent.onnode.machine import PLAIN, Machine
+from provisioning.agent.onnode.files import InstallError, gone, put
+from provisioning.agent.onnode.machine import PLAIN, AgentMachine
 
 TIMER, SERVICE, EXPORTER = "muster-agent.timer", "muster-agent.service", "muster-exporter.service"
 
 
-class Starts(Machine):
+class Starts(AgentMachine):
     """The units of a machine."""
 
     def able(self) -> None:
@@ -21,16 +21,18 @@ class Starts(Machine):
         if self.asked["exporter"][1] is None:
             return
         if not self.systemd():
-            raise No("--exporter makes a unit of systemd, which is not here; %s starts it by hand" % " ".join(self.asked["exporting"][2:]))
+            raise InstallError("--exporter makes a unit of systemd, which is not here; %s starts it by hand"
+                               % " ".join(self.asked["exporting"][2:]))
         if sys.version_info < (3, 10):
-            raise No("--exporter needs Python 3.10 here, and this is %d.%d; name another in the inventory (python:)" % sys.version_info[:2])
+            raise InstallError("--exporter needs Python 3.10 here, and this is %d.%d; name another in the inventory (python:)"
+                               % sys.version_info[:2])
 
     def textfile(self) -> str | None:
         """node_exporter's folder."""
         named = self.asked["textfile"]
         if named is not None:
             if named and not os.path.isdir(self.root + named):
-                raise No("there is no folder %s here for --textfile" % named)
+                raise InstallError("there is no folder %s here for --textfile" % named)
             return named or None
         return next((path for path in self.asked["textfiles"] if os.path.isdir(self.root + path)), None)
 
@@ -55,7 +57,7 @@ class Starts(Machine):
         """A unit's or cron's text for this machine: with the command that it starts."""
         textfile = self.textfile()
         if textfile and not PLAIN.fullmatch(textfile):
-            raise No("--textfile %s cannot stand in a unit" % ascii(textfile))
+            raise InstallError("--textfile %s cannot stand in a unit" % ascii(textfile))
         command = " ".join([self.python(), *self.asked["command"], *(["--textfile", textfile] if textfile else [])])
         return text.replace("@COMMAND@", command).replace("@DELAY@", self.delay).encode()
 
@@ -67,7 +69,7 @@ class Starts(Machine):
         if not self.systemd():
             path, text = self.asked["cron"]
             if not os.path.isdir(self.root + os.path.dirname(path)):
-                raise No("there is neither systemd nor cron here: what is to start the agent?")
+                raise InstallError("there is neither systemd nor cron here: what is to start the agent?")
             if put(self.root + path, self.filled(text), 0o644):
                 self.changed(path)
             return

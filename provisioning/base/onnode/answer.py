@@ -13,7 +13,7 @@ import sys
 import zlib
 from typing import Any
 
-from provisioning.agent.onnode.files import No
+from provisioning.agent.onnode.files import InstallError
 
 MOST = 1 << 20      # bytes of a file of settings
 SYSTEMCTL_S, TOOL_S = 60, 60
@@ -24,7 +24,7 @@ class Unseen(Exception):
     """It could not be looked at, and why."""
 
 
-class Host:
+class LocalHost:
     """This machine; `root` is another root folder, in tests."""
 
     def __init__(self, root: str = "") -> None:
@@ -66,12 +66,12 @@ class Host:
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TOOL_S)
         except OSError as error:
-            raise No("%s: %s" % (argv[0], error.strerror)) from None
+            raise InstallError("%s: %s" % (argv[0], error.strerror)) from None
         except subprocess.TimeoutExpired:
-            raise No("%s did not end within %d s" % (" ".join(argv), TOOL_S)) from None
+            raise InstallError("%s did not end within %d s" % (" ".join(argv), TOOL_S)) from None
         if done.returncode:
             last = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-            raise No("%s: %s" % (" ".join(argv), last[:300] or "exit %d" % done.returncode))
+            raise InstallError("%s: %s" % (" ".join(argv), last[:300] or "exit %d" % done.returncode))
         return done.stdout.decode("utf-8", "replace")
 
     def systemctl(self, *words: str) -> str:
@@ -82,7 +82,7 @@ class Host:
         wanted = ("Id", "LoadState", "ActiveState", "UnitFileState", "Result", "ConditionResult")
         try:
             text = self.systemctl("show", *("--property=" + name for name in wanted), "--", *names)
-        except No as error:
+        except InstallError as error:
             raise Unseen(str(error)) from None
         blocks = [dict(line.split("=", 1) for line in block.split("\n") if "=" in line) for block in text.split("\n\n")]
         return {block["Id"]: block for block in blocks if block.get("Id") and block.get("LoadState") not in (None, "not-found")}

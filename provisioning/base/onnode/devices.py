@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from provisioning.agent.onnode.files import No
-from provisioning.base.onnode.answer import Host, plain
-from provisioning.base.onnode.item import Item, own
+from provisioning.agent.onnode.files import InstallError
+from provisioning.base.onnode.answer import LocalHost, plain
+from provisioning.base.onnode.item import BaseItem, own
 from provisioning.base.onnode.system import COMES
 
 UNIT = "nvidia-persistenced.service"
@@ -23,7 +23,7 @@ PEER = ("nvidia_peermem", "nv_peer_mem")
 KEPT_OUT = re.compile(r"(?:^|[\s.])(?:module_blacklist|modprobe\.blacklist)=(?:\S*,)?nouveau(?:,|\s|$)")
 
 
-def gpus(host: Host) -> bool:
+def gpus(host: LocalHost) -> bool:
     """Whether an NVIDIA GPU is here, with a driver or without."""
     if host.found("/proc/driver/nvidia/gpus/*"):
         return True
@@ -34,15 +34,15 @@ def gpus(host: Host) -> bool:
     return False
 
 
-def module(host: Host, name: str) -> bool:
+def module(host: LocalHost, name: str) -> bool:
     """Whether the running kernel can load it."""
     release = (host.read("/proc/sys/kernel/osrelease") or "").strip()
     found = host.read("/lib/modules/%s/modules.dep" % release, MODULES_DEP) if release else None
     return re.search(r"(?:^|/)%s\.ko" % name.replace("_", "[-_]"), found or "", re.MULTILINE) is not None
 
 
-def persistence(host: Host) -> Item:
-    item = Item("persistence")
+def persistence(host: LocalHost) -> BaseItem:
+    item = BaseItem("persistence")
     if not gpus(host):
         return item.is_("absent", "no NVIDIA GPU here")
     if not host.there("/proc/driver/nvidia/version"):
@@ -62,8 +62,8 @@ def persistence(host: Host) -> Item:
     return item
 
 
-def nouveau(host: Host) -> Item:
-    item = Item("nouveau")
+def nouveau(host: LocalHost) -> BaseItem:
+    item = BaseItem("nouveau")
     if not host.there("/proc/driver/nvidia/version") and not module(host, "nvidia"):
         return item.is_("absent", "no NVIDIA driver is installed")
     by = keeper(host)
@@ -76,7 +76,7 @@ def nouveau(host: Host) -> Item:
     return item
 
 
-def keeper(host: Host) -> str:
+def keeper(host: LocalHost) -> str:
     """What keeps nouveau out already, without muster."""
     if KEPT_OUT.search(host.read("/proc/cmdline") or ""):
         return "the kernel's command line"
@@ -87,8 +87,8 @@ def keeper(host: Host) -> str:
     return ""
 
 
-def peermem(host: Host) -> Item:
-    item = Item("peermem")
+def peermem(host: LocalHost) -> BaseItem:
+    item = BaseItem("peermem")
     if not gpus(host):
         return item.is_("absent", "no NVIDIA GPU here")
     if not host.found("/sys/class/infiniband/*"):
@@ -109,9 +109,9 @@ def peermem(host: Host) -> Item:
     return item
 
 
-def peered(host: Host) -> None:
+def peered(host: LocalHost) -> None:
     """Afterwards GPUs' memory is within reach of RDMA devices."""
     try:
         host.ran("modprobe", "-b", "--", PEER[0])
-    except No as error:
-        raise No("%s; where jobs use DMA-BUF leave it out (base: peermem: false in muster's rules)" % error) from None
+    except InstallError as error:
+        raise InstallError("%s; where jobs use DMA-BUF leave it out (base: peermem: false in muster's rules)" % error) from None

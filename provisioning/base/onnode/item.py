@@ -7,14 +7,14 @@ import stat
 from typing import Any, Callable
 
 from provisioning.agent.onnode.files import put
-from provisioning.base.onnode.answer import Host, plain
+from provisioning.base.onnode.answer import LocalHost, plain
 
 # Only a file that begins with this is muster's to write, and it is always written whole.
 MARK = "# Made by muster"
 HEADER = MARK + " (muster bringup base), which writes it whole: what is wanted stands in `base:` of muster's rules, bringup.yaml.\n"
 
 
-class Item:
+class BaseItem:
     """`stand` is so, differs, wait, trouble, absent (there is nothing here that it is about), out (not wanted) or unseen."""
 
     def __init__(self, name: str) -> None:
@@ -24,7 +24,7 @@ class Item:
         self.change: list[str] = []
         self.doing: list[Callable[[], Any]] = []
 
-    def is_(self, stand: str, said: str) -> Item:
+    def is_(self, stand: str, said: str) -> BaseItem:
         self.stand, self.said = stand, said
         return self
 
@@ -45,7 +45,7 @@ class Item:
         return {"item": self.name, "stand": self.stand, "said": self.said, "change": self.change if self.stand == "differs" else []}
 
 
-def own(host: Host, item: Item, path: str, text: str) -> None:
+def own(host: LocalHost, item: BaseItem, path: str, text: str) -> None:
     """Afterwards the item knows whether this file of muster's holds this text. Another's is left as it is, whatever it says."""
     there = host.root + path
     try:
@@ -70,7 +70,7 @@ def own(host: Host, item: Item, path: str, text: str) -> None:
     item.differs([path + ("" if old else " (new)"), *(lines or ["written anew"])], lambda: wrote(host, path, text))
 
 
-def wrote(host: Host, path: str, text: str) -> None:
+def wrote(host: LocalHost, path: str, text: str) -> None:
     """Afterwards the file holds this, after muster's line."""
     os.makedirs(os.path.dirname(host.root + path), 0o755, exist_ok=True)
     put(host.root + path, (HEADER + text).encode(), 0o644)

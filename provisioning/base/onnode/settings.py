@@ -11,9 +11,9 @@ import fnmatch
 import functools
 import os
 
-from provisioning.agent.onnode.files import No
-from provisioning.base.onnode.answer import Host, plain
-from provisioning.base.onnode.item import Item, own
+from provisioning.agent.onnode.files import InstallError
+from provisioning.base.onnode.answer import LocalHost, plain
+from provisioning.base.onnode.item import BaseItem, own
 
 LIMITS, SYSTEM = "/etc/security/limits.d/muster.conf", "/etc/systemd/system.conf.d/90-muster.conf"
 SYSCTL = "/etc/sysctl.d/90-muster.conf"
@@ -24,8 +24,8 @@ LONGEST = 200       # of a parameter's name or pattern; the kernel has none as l
 INFINITE = ("infinity", "18446744073709551615")
 
 
-def memlock(host: Host) -> Item:
-    item = Item("memlock")
+def memlock(host: LocalHost) -> BaseItem:
+    item = BaseItem("memlock")
     pam, systemd = host.there("/etc/security"), host.systemd()
     if not pam and not systemd:
         return item.is_("absent", "neither PAM's limits nor systemd here")
@@ -43,7 +43,7 @@ def memlock(host: Host) -> Item:
     return item
 
 
-def manager(host: Host, item: Item) -> None:
+def manager(host: LocalHost, item: BaseItem) -> None:
     """What systemd gives those that it starts."""
     for path in host.found("/etc/systemd/system.conf", "/etc/systemd/system.conf.d/*.conf", "/run/systemd/system.conf.d/*.conf"):
         for line in plain(host.read(path)) if path != SYSTEM else ():
@@ -62,8 +62,8 @@ def manager(host: Host, item: Item) -> None:
         item.doing.append(lambda: host.systemctl("daemon-reload"))
 
 
-def sysctl(host: Host, wanted: dict[str, str]) -> Item:
-    item = Item("sysctl")
+def sysctl(host: LocalHost, wanted: dict[str, str]) -> BaseItem:
+    item = BaseItem("sysctl")
     kind = host.container()
     if kind:
         return item.is_("absent", "a container (%s) has its host's kernel" % kind)
@@ -90,7 +90,7 @@ def place(name: str) -> str:
     return "/proc/sys/" + name.replace(".", "/")
 
 
-def others(host: Host) -> list[tuple[str, str, str]]:
+def others(host: LocalHost) -> list[tuple[str, str, str]]:
     """What the site's files say of kernel parameters, and those of packages that are read after ours: file, name, value."""
     paths = host.found("/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/etc/sysctl.conf")
     mine = os.path.basename(SYSCTL)
@@ -105,10 +105,10 @@ def others(host: Host) -> list[tuple[str, str, str]]:
     return found
 
 
-def turned(host: Host, name: str, value: str) -> None:
+def turned(host: LocalHost, name: str, value: str) -> None:
     """Afterwards the kernel goes by it."""
     try:
         with open(host.root + place(name), "r+" if not host.root else "w") as file:
             file.write(value + "\n")
     except OSError as error:
-        raise No("%s cannot be set to %s: %s" % (name, value, error.strerror)) from None
+        raise InstallError("%s cannot be set to %s: %s" % (name, value, error.strerror)) from None

@@ -11,8 +11,8 @@ import os
 import socket
 
 from provisioning.agent.onnode.files import put
-from provisioning.base.onnode.answer import Host, Unseen
-from provisioning.base.onnode.item import Item
+from provisioning.base.onnode.answer import LocalHost, Unseen
+from provisioning.base.onnode.item import BaseItem
 
 # In the order in which one is chosen, where several are there and none runs.
 TIME = ("chrony.service", "chronyd.service", "ntpsec.service", "ntpd.service", "ntp.service", "systemd-timesyncd.service")
@@ -31,8 +31,8 @@ def disciplined() -> bool:
     return state != TIME_ERROR and not timex[5] & STA_UNSYNC
 
 
-def time_service(host: Host, synchronised: bool) -> Item:
-    item = Item("time")
+def time_service(host: LocalHost, synchronised: bool) -> BaseItem:
+    item = BaseItem("time")
     kind = host.container()
     if kind:
         return item.is_("absent", "a container (%s) has its host's clock" % kind)
@@ -59,9 +59,9 @@ def time_service(host: Host, synchronised: bool) -> Item:
     return item
 
 
-def host_name(host: Host, wanted: str, rename: bool) -> Item:
+def host_name(host: LocalHost, wanted: str, rename: bool) -> BaseItem:
     """Names are compared as `host.name` of the checks does: up to the first dot, in whatever case."""
-    item = Item("host_name")
+    item = BaseItem("host_name")
     now = (host.read("/proc/sys/kernel/hostname") or "").strip()
     kept = next(iter((host.read("/etc/hostname") or "").split()), "")
     if same(now, wanted) and same(kept, wanted):
@@ -81,7 +81,7 @@ def same(one: str, other: str) -> bool:
     return one.partition(".")[0].lower() == other.partition(".")[0].lower()
 
 
-def named(host: Host, name: str) -> None:
+def named(host: LocalHost, name: str) -> None:
     """Afterwards this is its name, now and at each start."""
     if host.systemd() and not host.root:
         host.ran("hostnamectl", "--no-ask-password", "set-hostname", name)

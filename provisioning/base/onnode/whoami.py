@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any, BinaryIO
 
-from provisioning.base.onnode.answer import Host, Unseen, answered, clean_environment
+from provisioning.base.onnode.answer import LocalHost, Unseen, answered, clean_environment
 
 PLACES = {"name": "/proc/sys/kernel/hostname", "machine": "/etc/machine-id", "boot": "/proc/sys/kernel/random/boot_id",
           "serial": "/sys/class/dmi/id/product_serial", "uuid": "/sys/class/dmi/id/product_uuid",
@@ -16,7 +16,7 @@ PLACES = {"name": "/proc/sys/kernel/hostname", "machine": "/etc/machine-id", "bo
 BOARD = ("serial", "uuid", "tree")
 
 
-def who(host: Host) -> dict[str, Any]:
+def who(host: LocalHost) -> dict[str, Any]:
     """Each as text, or None with a reason among `unseen`."""
     told: dict[str, Any] = {"root": os.geteuid() == 0, "container": host.container(), "unseen": {}}
     for name, path in PLACES.items():
@@ -36,4 +36,4 @@ def who(host: Host) -> dict[str, Any]:
 def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
     """Answers; nothing is asked but that."""
     clean_environment()
-    answered(nonce, who(Host()))
+    answered(nonce, who(LocalHost()))

@@ -13,12 +13,24 @@ from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, events, sensors
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import clean
-from provisioning.bmc.base import Bios, BmcError, Boot, Firmware, Hardware, Identity, Media, Power, Target, Turn, Wrong
+from provisioning.bmc.base import (
+    Bios,
+    BmcError,
+    BmcErrorReason,
+    BootOverride,
+    BootTarget,
+    FirmwareEntry,
+    HardwareInventory,
+    MachineIdentity,
+    Media,
+    PowerState,
+    Turn,
+)
 from provisioning.bmc.ipmi import messages, parse, rmcp, tool, udp
-from provisioning.bmc.ipmi.tool import Door, Level, Said
+from provisioning.bmc.ipmi.tool import Door, IpmitoolOutput, PrivilegeLevel
 
 _TURNS = {Turn.ON: "on", Turn.OFF: "off", Turn.SHUTDOWN: "soft"}
-_DEVICES = {Target.NONE: "none", Target.PXE: "pxe", Target.DISK: "disk", Target.CD: "cdrom", Target.BIOS: "bios"}
+_DEVICES = {BootTarget.NONE: "none", BootTarget.PXE: "pxe", BootTarget.DISK: "disk", BootTarget.CD: "cdrom", BootTarget.BIOS: "bios"}
 # Set System Boot Options, parameter 3, bit 3 (IPMI 2.0, table 28-14): do not drop the override when no boot follows within 60 seconds.
 _HOLD = ("raw", "0x00", "0x08", "0x03", "0x08")
 _BEST = (17, 3)         # SHA-256 and SHA-1, both with AES: what ipmitool prefers
@@ -51,54 +63,54 @@ class IpmiController:
         anonymous = "; it lets in whoever gives no name" if heard.anonymous else ""
         return f"IPMI {'2.0' if heard.v2 else '1.5'} at {self._address}{anonymous}"
 
-    def identity(self) -> Identity:
+    def identity(self) -> MachineIdentity:
         """From its device id, its FRU record and its GUID; a controller that lacks one of them leaves that unsaid."""
         end = time.monotonic() + self._seconds
         info = self._look(("mc", "info"), end)
         return parse.identity(info, self._optional(("fru", "print", "0"), end), self._optional(("mc", "guid"), end))
 
-    def power(self) -> Power:
+    def power(self) -> PowerState:
         """Whether the machine has power."""
         found = parse.power(self._look(("chassis", "power", "status"), time.monotonic() + self._seconds))
         if found is None:
-            raise BmcError(Wrong.BROKEN, "ipmitool's power status is not of its form")
+            raise BmcError(BmcErrorReason.BROKEN, "ipmitool's power status is not of its form")
         return found
 
     def turn(self, turn: Turn) -> None:
         """Asks for it; the power state shows whether it came true."""
         self._change(("chassis", "power", _TURNS[turn]), time.monotonic() + self._seconds)
 
-    def boot(self) -> Boot:
+    def boot(self) -> BootOverride:
         """The override, as the boot flags have it. Reading them takes an operator's rights."""
-        found = parse.boot(self._run(("chassis", "bootparam", "get", "5"), Level.OPERATOR, time.monotonic() + self._seconds).out)
+        found = parse.boot(self._run(("chassis", "bootparam", "get", "5"), PrivilegeLevel.OPERATOR, time.monotonic() + self._seconds).out)
         if found is None:
-            raise BmcError(Wrong.BROKEN, "ipmitool's boot flags are not of their form")
+            raise BmcError(BmcErrorReason.BROKEN, "ipmitool's boot flags are not of their form")
         return found
 
-    def set_boot(self, target: Target, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> None:
         """Sets the override. Most controllers would forget it when no boot follows within a minute, and are told not to."""
         end = time.monotonic() + self._seconds
-        options = [*([] if once or target is Target.NONE else ["persistent"]), *(["efiboot"] if self._efi else [])]
+        options = [*([] if once or target is BootTarget.NONE else ["persistent"]), *(["efiboot"] if self._efi else [])]
         try:
             self._change(_HOLD, end)
         except BmcError as problem:
-            if problem.wrong not in (Wrong.UNSUPPORTED, Wrong.REFUSED, Wrong.BROKEN):
+            if problem.wrong not in (BmcErrorReason.UNSUPPORTED, BmcErrorReason.REFUSED, BmcErrorReason.BROKEN):
                 raise
         self._change(("chassis", "bootdev", _DEVICES[target], *([f"options={','.join(options)}"] if options else [])), end)
 
-    def hardware(self) -> Hardware:
+    def hardware(self) -> HardwareInventory:
         """What sensors and FRU records tell of: power supplies, fans, drives, DIMMs and CPUs where the maker gave them any."""
         end = time.monotonic() + self._seconds
         try:
             listed = self._look(("sdr", "elist", "all"), end)
         except BmcError as problem:
-            if problem.wrong is not Wrong.UNSUPPORTED:
+            if problem.wrong is not BmcErrorReason.UNSUPPORTED:
                 raise
             listed = ""
         try:
             return parse.hardware(listed, self._optional(("fru", "print"), end))
         except ValueError:
-            raise BmcError(Wrong.BROKEN, "ipmitool's list of sensors is not of its form") from None
+            raise BmcError(BmcErrorReason.BROKEN, "ipmitool's list of sensors is not of its form") from None
 
     def log(self) -> BmcLog:
         """The last 100 events that still hold; `now` is this machine's clock."""
@@ -106,24 +118,24 @@ class IpmiController:
         try:
             return BmcLog("BMC", events=events(text), now=time.time())
         except ValueError:
-            raise BmcError(Wrong.BROKEN, "ipmitool's event log is not of its form") from None
+            raise BmcError(BmcErrorReason.BROKEN, "ipmitool's event log is not of its form") from None
 
     def log_use(self) -> BmcLogUse:
         """How full its log is."""
         percent = parse.pairs(self._look(("sel", "info"), time.monotonic() + self._seconds)).get("Percent Used", "")
         if not (percent[:-1].isdecimal() and percent.endswith("%") and len(percent) <= 4):
-            raise BmcError(Wrong.UNSUPPORTED, "it does not say how full its log is")
+            raise BmcError(BmcErrorReason.UNSUPPORTED, "it does not say how full its log is")
         return BmcLogUse("BMC", used_percent=int(percent[:-1]))
 
     def sensors(self) -> BmcSensors:
         """The sensors that have thresholds."""
         text = self._look(("sdr", "elist", "full"), time.monotonic() + self._seconds)
         if not text.strip():
-            raise BmcError(Wrong.UNSUPPORTED, "it has no sensor with thresholds")
+            raise BmcError(BmcErrorReason.UNSUPPORTED, "it has no sensor with thresholds")
         try:
             return BmcSensors("BMC", sensors=sensors(text))
         except ValueError:
-            raise BmcError(Wrong.BROKEN, "ipmitool's list of sensors is not of its form") from None
+            raise BmcError(BmcErrorReason.BROKEN, "ipmitool's list of sensors is not of its form") from None
 
     def bios(self) -> Bios:
         """IPMI has no such thing, as with the following."""
@@ -145,7 +157,7 @@ class IpmiController:
         """Raises UNSUPPORTED."""
         raise _unsupported("virtual media")
 
-    def firmware(self) -> tuple[Firmware, ...]:
+    def firmware(self) -> tuple[FirmwareEntry, ...]:
         """Raises UNSUPPORTED; the controller's own version is in its identity."""
         raise _unsupported("an inventory of firmware")
 
@@ -156,12 +168,12 @@ class IpmiController:
     def _hear(self, end: float) -> rmcp.Capabilities | bool:
         try:
             heard = udp.hear(self._address, self._port, end - time.monotonic())
-        except udp.Refused:
-            raise BmcError(Wrong.UNREACHABLE, f"{self._address} says that nothing listens at UDP port {self._port}") from None
+        except udp.PortClosed:
+            raise BmcError(BmcErrorReason.UNREACHABLE, f"{self._address} says that nothing listens at UDP port {self._port}") from None
         except OSError as problem:
-            raise BmcError(Wrong.UNREACHABLE, f"{self._address}: {clean(problem.strerror or problem, 100)}") from None
+            raise BmcError(BmcErrorReason.UNREACHABLE, f"{self._address}: {clean(problem.strerror or problem, 100)}") from None
         if heard is False:
-            raise BmcError(Wrong.UNREACHABLE, f"nothing answers at {self._address}, UDP port {self._port}")
+            raise BmcError(BmcErrorReason.UNREACHABLE, f"nothing answers at {self._address}, UDP port {self._port}")
         return heard
 
     def _opened(self, end: float) -> Door:
@@ -170,10 +182,10 @@ class IpmiController:
             # A silent controller is found out in half of the time, so that there is some left for the work.
             heard = self._hear(time.monotonic() + min(6.0, (end - time.monotonic()) / 2))
             if isinstance(heard, rmcp.Capabilities) and not heard.v2:
-                raise BmcError(Wrong.UNSUPPORTED, "it does not speak IPMI 2.0: version 1.5 would show the password to the network")
+                raise BmcError(BmcErrorReason.UNSUPPORTED, "it does not speak IPMI 2.0: version 1.5 would show the password to the network")
             try:
                 offered = udp.suites(self._address, self._port, end - time.monotonic())
-            except (udp.Refused, OSError):
+            except (udp.PortClosed, OSError):
                 offered = ()
             self._door = Door(self._address, self._port, next((suite for suite in _BEST if suite in offered), _BEST[-1]))
         return self._door
@@ -186,18 +198,18 @@ class IpmiController:
         if self._account is None:
             account = self._secret()
             tool.usable(*account)
-            said = tool.run(self._program, door, *account, ("chassis", "power", "status"), level=Level.USER, end=end, verbose=True)
+            said = tool.run(self._program, door, *account, ("chassis", "power", "status"), level=PrivilegeLevel.USER, end=end, verbose=True)
             if said.exit:
                 problem = messages.error(said)
                 problem.done = False
-                if problem.wrong is Wrong.CREDENTIALS:
+                if problem.wrong is BmcErrorReason.CREDENTIALS:
                     self._refused = problem
-                if problem.wrong is not Wrong.UNSUPPORTED or "session" in said.err:     # else it let us in, and has no chassis
+                if problem.wrong is not BmcErrorReason.UNSUPPORTED or "session" in said.err:     # else it let us in, and has no chassis
                     raise problem
             self._account = account
         return door, self._account
 
-    def _run(self, words: Sequence[str], level: Level, end: float) -> Said:
+    def _run(self, words: Sequence[str], level: PrivilegeLevel, end: float) -> IpmitoolOutput:
         try:
             door, account = self._logged_in(end)
         except BmcError as problem:
@@ -210,7 +222,7 @@ class IpmiController:
 
     def _look(self, words: Sequence[str], end: float) -> str:
         try:
-            return self._run(words, Level.USER, end).out
+            return self._run(words, PrivilegeLevel.USER, end).out
         except BmcError as problem:
             problem.done = False
             raise
@@ -219,14 +231,14 @@ class IpmiController:
         """What there is of it: a controller may lack this, or some devices of it."""
         door, account = self._logged_in(end)
         try:
-            return tool.run(self._program, door, *account, words, level=Level.USER, end=end).out
+            return tool.run(self._program, door, *account, words, level=PrivilegeLevel.USER, end=end).out
         except BmcError as problem:
             problem.done = False
             raise
 
     def _change(self, words: Sequence[str], end: float) -> None:
-        self._run(words, Level.OPERATOR, end)
+        self._run(words, PrivilegeLevel.OPERATOR, end)
 
 
 def _unsupported(what: str) -> BmcError:
-    return BmcError(Wrong.UNSUPPORTED, f"IPMI has no {what}")
+    return BmcError(BmcErrorReason.UNSUPPORTED, f"IPMI has no {what}")

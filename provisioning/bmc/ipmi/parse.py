@@ -12,15 +12,16 @@ from dataclasses import dataclass
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from inventory.text import clean
-from provisioning.bmc.base import Boot, Hardware, Identity, Missing, Part, Power, Target
+from provisioning.bmc.base import BootOverride, BootTarget, HardwareInventory, HardwarePart, MachineIdentity, Missing, PowerState
 
 _UNSAID = Unmeasured("it does not say")
 _POWER = re.compile(r"^Chassis Power is (on|off)\s*$", re.MULTILINE)
 _DEVICE = re.compile(r"Boot Device Selector : (.+)")
 _TARGETS = {
-    "No override": Target.NONE, "Force PXE": Target.PXE, "Force Boot from default Hard-Drive": Target.DISK,
-    "Force Boot from CD/DVD": Target.CD, "Force Boot from remotely connected CD/DVD": Target.CD, "Force Boot into BIOS Setup": Target.BIOS,
-    "Force Boot from remotely connected Hard-Drive": Target.DISK,
+    "No override": BootTarget.NONE, "Force PXE": BootTarget.PXE, "Force Boot from default Hard-Drive": BootTarget.DISK,
+    "Force Boot from CD/DVD": BootTarget.CD, "Force Boot from remotely connected CD/DVD": BootTarget.CD,
+    "Force Boot into BIOS Setup": BootTarget.BIOS,
+    "Force Boot from remotely connected Hard-Drive": BootTarget.DISK,
 }
 _FRU = re.compile(r"FRU Device Description : (.*?)\s*\(ID (\d{1,3})\)\s*")
 _LOCATED = re.compile(r"(?:Logical|Physical) FRU @([0-9A-Fa-f]{2})h")
@@ -51,23 +52,23 @@ _SEAT = re.compile(r"[ _-]+(?:fru|status|stat|state|pres|presence)$", re.IGNOREC
 _READS = re.compile(r"-?0*[1-9.]")
 
 
-def power(text: str) -> Power | None:
+def power(text: str) -> PowerState | None:
     """What `chassis power status` says, None where that is not of its form."""
     match = _POWER.search(text)
-    return None if match is None else Power(match[1])
+    return None if match is None else PowerState(match[1])
 
 
-def boot(text: str) -> Boot | None:
+def boot(text: str) -> BootOverride | None:
     """What `chassis bootparam get 5` says, None where that is not of its form. Flags that are not valid override nothing."""
     device = _DEVICE.search(text)
     if device is None:
         return None
     if "Boot Flag Valid" not in text:
-        return Boot(Target.NONE, once=False)
+        return BootOverride(BootTarget.NONE, once=False)
     said = device[1].strip()
     target = _TARGETS.get(said)
-    return Boot(target if target is not None else Unmeasured(f"an override that muster does not set: {clean(said, 60)}"),
-                once="Options apply to all future boots" not in text)
+    return BootOverride(target if target is not None else Unmeasured(f"an override that muster does not set: {clean(said, 60)}"),
+                        once="Options apply to all future boots" not in text)
 
 
 def pairs(text: str) -> dict[str, str]:
@@ -97,7 +98,7 @@ def frus(text: str) -> dict[int, tuple[str, Mapping[str, str]]]:
     return found
 
 
-def identity(info: str, fru: str, guid: str) -> Identity:
+def identity(info: str, fru: str, guid: str) -> MachineIdentity:
     """Who it is, from `mc info`, `fru print 0` and `mc guid`; the machine's serial number is the product's, else the chassis'."""
     own, built = pairs(info), pairs(fru)
     uuid = _UUID.search(guid)
@@ -106,7 +107,7 @@ def identity(info: str, fru: str, guid: str) -> Identity:
         return next((value for value in values if value), _UNSAID)
 
     version = own.get("IPMI Version")
-    return Identity(
+    return MachineIdentity(
         vendor=first(built.get("Product Manufacturer"), built.get("Board Mfg"), own.get("Manufacturer Name")),
         model=first(built.get("Product Name"), built.get("Board Product")),
         serial=first(built.get("Product Serial"), built.get("Chassis Serial")),
@@ -140,7 +141,7 @@ def _rows(text: str) -> Iterator[_Row]:
         yield _Row(clean(columns[0], 40), columns[2].lower(), (int(entity[1]), int(entity[2])), columns[4])
 
 
-def hardware(listed: str, printed: str) -> Hardware:
+def hardware(listed: str, printed: str) -> HardwareInventory:
     """The parts that sensors and FRU records tell of, from `sdr elist all` and `fru print`; raises ValueError for what is not of its form.
 
     A kind of which there is neither is UNSUPPORTED: the machine may have it, and this controller does not know. A part is present where a
@@ -151,15 +152,15 @@ def hardware(listed: str, printed: str) -> Hardware:
     for row in _rows(listed):
         if row.entity[0] in _KINDS:
             seats.setdefault(row.entity, []).append(row)
-    parts: dict[str, tuple[Part, ...] | Missing] = {}
+    parts: dict[str, tuple[HardwarePart, ...] | Missing] = {}
     for kind in _ALL:
         seen = [_part(kind, rows, records) for entity, rows in sorted(seats.items()) if _KINDS[entity[0]] == kind]
         parts[kind] = tuple(part for part in seen if part is not None) or (
             Unmeasured("its sensors have no reading, as may be without power") if seen else UNSUPPORTED)
-    return Hardware(parts)
+    return HardwareInventory(parts)
 
 
-def _part(kind: str, rows: list[_Row], records: Mapping[int, tuple[str, Mapping[str, str]]]) -> Part | None:
+def _part(kind: str, rows: list[_Row], records: Mapping[int, tuple[str, Mapping[str, str]]]) -> HardwarePart | None:
     """What the rows of one entity tell, None where they tell nothing of it: no reading, and no record."""
     name, fields = rows[0].name, dict[str, str]()
     present, health = False, ""
@@ -171,7 +172,7 @@ def _part(kind: str, rows: list[_Row], records: Mapping[int, tuple[str, Mapping[
             name = called or name
             continue
         if row.words & _ABSENT:
-            return Part(kind, _SEAT.sub("", row.name), present=False)
+            return HardwarePart(kind, _SEAT.sub("", row.name), present=False)
         worse = _health(row)
         # `ok` alone may be of an empty seat, as may a reading of 0.
         present = present or bool(row.words & _PRESENT) or bool(_READS.match(row.reading)) or worse in ("Warning", "Critical")
@@ -180,7 +181,7 @@ def _part(kind: str, rows: list[_Row], records: Mapping[int, tuple[str, Mapping[
         return None
     model = fields.get("Product Name") or fields.get("Board Product") or fields.get("Part Number")
     serial = fields.get("Product Serial") or fields.get("Board Serial") or fields.get("Serial Number")
-    return Part(kind, _SEAT.sub("", name), model=model or _UNSAID, serial=serial or _UNSAID, health=health or _UNSAID)
+    return HardwarePart(kind, _SEAT.sub("", name), model=model or _UNSAID, serial=serial or _UNSAID, health=health or _UNSAID)
 
 
 def _health(row: _Row) -> str:

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from inventory.errors import UsageError
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 
 MOST_OUT = 1 << 20
 MOST_ERR = 64 * 1024
@@ -26,14 +26,14 @@ MOST_USER, MOST_PASSWORD = 16, 20       # bytes: IPMI 2.0, 22.28 and 22.30
 NEEDED = "ipmitool was not found, and this controller speaks IPMI: apt-get install -y ipmitool (or dnf install ipmitool)"
 
 
-class Level(Enum):
+class PrivilegeLevel(Enum):
     """What a session may do. A reading asks for USER: ipmitool rebuilds an empty repository of sensors when it may (ipmi_sdr.c)."""
 
     USER = "USER"
     OPERATOR = "OPERATOR"
 
 
-class Said(NamedTuple):
+class IpmitoolOutput(NamedTuple):
     """How ipmitool ended, and what it printed."""
 
     exit: int
@@ -60,15 +60,15 @@ def found() -> str:
 def usable(user: str, password: str) -> None:
     """Raises BmcError (NO_SECRET) for a name or password that IPMI 2.0 has no room for, or that ipmitool would read as another."""
     if not 0 < len(user.encode("utf-8", "surrogateescape")) <= MOST_USER or "\0" in user:
-        raise BmcError(Wrong.NO_SECRET, f"the user name has to have 1 to {MOST_USER} bytes, as IPMI 2.0 has it")
+        raise BmcError(BmcErrorReason.NO_SECRET, f"the user name has to have 1 to {MOST_USER} bytes, as IPMI 2.0 has it")
     if not 0 < len(password.encode("utf-8", "surrogateescape")) <= MOST_PASSWORD:
-        raise BmcError(Wrong.NO_SECRET, f"the password has to have 1 to {MOST_PASSWORD} bytes: IPMI 2.0 has no room for more")
+        raise BmcError(BmcErrorReason.NO_SECRET, f"the password has to have 1 to {MOST_PASSWORD} bytes: IPMI 2.0 has no room for more")
     if any(character in password for character in "\r\n\t\0"):
-        raise BmcError(Wrong.NO_SECRET, "the password has a tab or a line end in it, at which ipmitool would cut it off")
+        raise BmcError(BmcErrorReason.NO_SECRET, "the password has a tab or a line end in it, at which ipmitool would cut it off")
 
 
-def run(program: str, door: Door, user: str, password: str, words: Sequence[str], *, level: Level, end: float,
-        verbose: bool = False) -> Said:
+def run(program: str, door: Door, user: str, password: str, words: Sequence[str], *, level: PrivilegeLevel, end: float,
+        verbose: bool = False) -> IpmitoolOutput:
     """What `ipmitool words` says. Raises BmcError: TIMEOUT where it has not ended by `end` (monotonic) and was killed, and then nobody
     knows what the controller did; BROKEN for a flood."""
     ours, theirs = os.pipe()
@@ -91,7 +91,7 @@ def run(program: str, door: Door, user: str, password: str, words: Sequence[str]
                     os.killpg(child.pid, signal.SIGKILL)
 
 
-def _read(child: subprocess.Popen[bytes], end: float) -> Said:
+def _read(child: subprocess.Popen[bytes], end: float) -> IpmitoolOutput:
     pipes = [pipe.fileno() for pipe in (child.stdout, child.stderr) if pipe is not None]
     kept = {pipe: bytearray() for pipe in pipes}
     most = dict(zip(pipes, (MOST_OUT, MOST_ERR), strict=True))
@@ -101,17 +101,17 @@ def _read(child: subprocess.Popen[bytes], end: float) -> Said:
         while selector.get_map():
             ready = selector.select(max(0.0, end - time.monotonic()))
             if not ready:
-                raise BmcError(Wrong.TIMEOUT, "ipmitool had no answer in time", done=None)
+                raise BmcError(BmcErrorReason.TIMEOUT, "ipmitool had no answer in time", done=None)
             for key, _ in ready:
                 data = os.read(key.fd, 65536)
                 if not data:
                     selector.unregister(key.fd)
                 kept[key.fd] += data
                 if len(kept[key.fd]) > most[key.fd]:
-                    raise BmcError(Wrong.BROKEN, f"ipmitool printed over {most[key.fd]} bytes", done=None)
+                    raise BmcError(BmcErrorReason.BROKEN, f"ipmitool printed over {most[key.fd]} bytes", done=None)
     try:
         code = child.wait(max(0.0, end - time.monotonic()))
     except subprocess.TimeoutExpired:
-        raise BmcError(Wrong.TIMEOUT, "ipmitool had no answer in time", done=None) from None
+        raise BmcError(BmcErrorReason.TIMEOUT, "ipmitool had no answer in time", done=None) from None
     out, err = (bytes(one).decode("utf-8", "replace") for one in kept.values())
-    return Said(code, out, err)
+    return IpmitoolOutput(code, out, err)

@@ -15,7 +15,7 @@ _MORE_S = 0.4                                   # how long a controller that ans
 _Answer = TypeVar("_Answer")
 
 
-class Refused(Exception):
+class PortClosed(Exception):
     """The machine at this address says that nothing listens at the port."""
 
 
@@ -78,7 +78,7 @@ def _ask(link: socket.socket, questions: tuple[bytes, ...], read: Callable[[byte
         except ConnectionRefusedError:
             # A controller that restarts refuses for a moment.
             if asked > 2:
-                raise Refused from None
+                raise PortClosed from None
 
 
 @contextmanager

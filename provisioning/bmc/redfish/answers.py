@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Wrong
-from provisioning.bmc.redfish.wire import Answer
+from provisioning.bmc.base import BmcError, BmcErrorReason
+from provisioning.bmc.redfish.wire import RedfishResponse
 
 _PATH = re.compile(r"/redfish(?:/[A-Za-z0-9_.:~@!$&'()*+,;=%|{}<>\[\]-]*)*(?:\?[!-~]*)?")
 
@@ -24,36 +24,37 @@ def within(path: str) -> str:
     """The path without its fragment. Raises BmcError(BROKEN) for what leads out of the service."""
     bare = path.partition("#")[0]
     if not is_within(bare):
-        raise BmcError(Wrong.BROKEN, f"it sends us to {clean(path, 80)}, which is no path of its own")
+        raise BmcError(BmcErrorReason.BROKEN, f"it sends us to {clean(path, 80)}, which is no path of its own")
     return bare
 
 
-def document(answer: Answer, path: str) -> Document:
+def document(answer: RedfishResponse, path: str) -> Document:
     """The JSON object that an answer holds. Raises BmcError(BROKEN)."""
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise BmcError(Wrong.BROKEN, f"its answer at {clean(path, 80)} is no JSON") from None
+        raise BmcError(BmcErrorReason.BROKEN, f"its answer at {clean(path, 80)} is no JSON") from None
     if not isinstance(found, dict):
-        raise BmcError(Wrong.BROKEN, f"its answer at {clean(path, 80)} is no JSON object")
+        raise BmcError(BmcErrorReason.BROKEN, f"its answer at {clean(path, 80)} is no JSON object")
     return found
 
 
-_WRONG = {401: Wrong.CREDENTIALS, 403: Wrong.DENIED, 404: Wrong.UNSUPPORTED, 405: Wrong.UNSUPPORTED, 410: Wrong.UNSUPPORTED,
-          429: Wrong.BUSY, 501: Wrong.UNSUPPORTED, 503: Wrong.BUSY}
+_WRONG = {401: BmcErrorReason.CREDENTIALS, 403: BmcErrorReason.DENIED, 404: BmcErrorReason.UNSUPPORTED, 405: BmcErrorReason.UNSUPPORTED,
+          410: BmcErrorReason.UNSUPPORTED,
+          429: BmcErrorReason.BUSY, 501: BmcErrorReason.UNSUPPORTED, 503: BmcErrorReason.BUSY}
 
 
-def check(answer: Answer, path: str, *, change: bool = False) -> None:
+def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
     if 200 <= answer.status < 300:
         return
     if 300 <= answer.status < 400:
-        raise BmcError(Wrong.BROKEN, f"it sends us elsewhere from {clean(path, 80)} ({answer.status}), which is not followed")
-    wrong = _WRONG.get(answer.status, Wrong.REFUSED if answer.status < 500 else Wrong.BROKEN)
-    done = None if change and answer.status >= 500 and wrong is Wrong.BROKEN else False
+        raise BmcError(BmcErrorReason.BROKEN, f"it sends us elsewhere from {clean(path, 80)} ({answer.status}), which is not followed")
+    wrong = _WRONG.get(answer.status, BmcErrorReason.REFUSED if answer.status < 500 else BmcErrorReason.BROKEN)
+    done = None if change and answer.status >= 500 and wrong is BmcErrorReason.BROKEN else False
     raise BmcError(wrong, f"{answer.status} at {clean(path, 80)}{told(answer)}", done)
 
 
-def told(answer: Answer) -> str:
+def told(answer: RedfishResponse) -> str:
     """What the service says is wrong, as ": ..." for the end of a line. Source: DSP0266, error responses."""
     try:
         error = json.loads(answer.body)["error"]
@@ -64,7 +65,7 @@ def told(answer: Answer) -> str:
     return f": {clean(said, 200)}" if isinstance(said, str) and said else ""
 
 
-def is_slash(answer: Answer, path: str) -> bool:
+def is_slash(answer: RedfishResponse, path: str) -> bool:
     """Whether it sends us to the same path with, or without, the slash at its end, as iLO does."""
     location = re.sub(r"^https?://[^/]*", "", answer.headers.get("location", ""))
     return location.rstrip("/") == path.rstrip("/") and location != path

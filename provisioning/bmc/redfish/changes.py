@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Target, Turn, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, Turn
 from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.state import TARGETS
 from provisioning.bmc.redfish.vendors import Maker
-from provisioning.bmc.redfish.wire import Answer
+from provisioning.bmc.redfish.wire import RedfishResponse
 
 MISSING = "Redfish changes need sushy: pip install 'cluster-muster[redfish]'"
 _BUTTON = "PushPowerButton"
@@ -32,7 +32,7 @@ Settings = Mapping[str, str | int | bool]
 class _Response:
     """An answer as sushy reads one."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: RedfishResponse) -> None:
         self.status_code = answer.status
         self.headers = _Headers(answer.headers)
         self.content = answer.body
@@ -59,7 +59,7 @@ def _sushy() -> Any:
             importlib.import_module(f"sushy.{name}")
         sushy = importlib.import_module("sushy")
     except ImportError:
-        raise BmcError(Wrong.UNSUPPORTED, MISSING) from None
+        raise BmcError(BmcErrorReason.UNSUPPORTED, MISSING) from None
     for name in ("sushy", "urllib3", "requests"):
         logger = logging.getLogger(name)
         logger.setLevel(logging.CRITICAL + 1)
@@ -102,13 +102,15 @@ def _told(connector: Any, sushy: Any) -> Iterator[None]:
         raise
     except sushy.exceptions.HTTPError as problem:
         status = problem.status_code or 0
-        wrong = Wrong.UNSUPPORTED if status in (404, 405, 501) else Wrong.BUSY if status == 429 else Wrong.REFUSED
+        wrong = BmcErrorReason.UNSUPPORTED if status in (404, 405,
+                                                         501) else BmcErrorReason.BUSY if status == 429 else BmcErrorReason.REFUSED
         raise BmcError(wrong, f"{status}: {clean(problem.detail or problem.code, 200)}", None if connector.made else False) from None
     except (sushy.exceptions.MissingActionError, sushy.exceptions.MissingAttributeError,
             sushy.exceptions.InvalidParameterValueError) as problem:
-        raise BmcError(Wrong.UNSUPPORTED, clean(problem, 200)) from None
+        raise BmcError(BmcErrorReason.UNSUPPORTED, clean(problem, 200)) from None
     except Exception as problem:  # noqa: BLE001  (its parsers raise whatever a foreign document makes them raise)
-        raise BmcError(Wrong.BROKEN, f"its answer cannot be read ({type(problem).__name__})", None if connector.made else False) from None
+        raise BmcError(BmcErrorReason.BROKEN, f"its answer cannot be read ({type(problem).__name__})",
+                       None if connector.made else False) from None
 
 
 class Changes:
@@ -126,16 +128,18 @@ class Changes:
             taken = {one.value for one in system.get_allowed_reset_system_values()}
             value = next((one for one in _TURNS[turn] if one in taken and (push or one != _BUTTON)), None)
             if value is None and turn is Turn.ON and _BUTTON in taken:
-                raise BmcError(Wrong.BUSY, "it has only a button to push, which is not pushed unless it says that the machine is off")
+                raise BmcError(BmcErrorReason.BUSY,
+                               "it has only a button to push, which is not pushed unless it says that the machine is off")
             if value is None:
-                raise BmcError(Wrong.UNSUPPORTED, f"it cannot be turned {turn.value}; it takes {clean(', '.join(sorted(taken)), 120)}")
+                raise BmcError(BmcErrorReason.UNSUPPORTED,
+                               f"it cannot be turned {turn.value}; it takes {clean(', '.join(sorted(taken)), 120)}")
             system.reset_system(self._sushy.ResetType(value))
         self._system(act)
 
-    def set_boot(self, target: Target, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> None:
         """Sets the override, or takes it away."""
         def act(system: Any) -> None:
-            enabled = "Disabled" if target is Target.NONE else "Once" if once else "Continuous"
+            enabled = "Disabled" if target is BootTarget.NONE else "Once" if once else "Continuous"
             wanted = TARGETS[target]
             allowed = list(system.boot.allowed_values or ()) if system.boot else []
             name = next((one for one in wanted if one in allowed), wanted[0])

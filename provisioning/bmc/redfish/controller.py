@@ -8,16 +8,29 @@ from collections.abc import Callable, Iterator, Mapping
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
 from healthcheck.facts.values import Unmeasured
 from inventory.text import clean
-from provisioning.bmc.base import Bios, BmcError, Boot, Firmware, Hardware, Identity, Media, Missing, Power, Target, Turn, Wrong
+from provisioning.bmc.base import (
+    Bios,
+    BmcError,
+    BmcErrorReason,
+    BootOverride,
+    BootTarget,
+    FirmwareEntry,
+    HardwareInventory,
+    MachineIdentity,
+    Media,
+    Missing,
+    PowerState,
+    Turn,
+)
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish import hardware, log, sensors, state
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.changes import Changes
 from provisioning.bmc.redfish.read import last, link, word
-from provisioning.bmc.redfish.service import Service
+from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.session import Session
-from provisioning.bmc.redfish.walk import ENDS, Member, members
-from provisioning.bmc.redfish.wire import Place
+from provisioning.bmc.redfish.walk import ENDS, CollectionMember, members
+from provisioning.bmc.redfish.wire import RedfishEndpoint
 
 
 class RedfishController:
@@ -25,11 +38,11 @@ class RedfishController:
 
     kind = "redfish"
 
-    def __init__(self, place: Place, login: Callable[[], tuple[str, Hidden]], seconds: float,
+    def __init__(self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
                  clock: Callable[[], float] = time.time) -> None:
         self.node = place.node
         self.session = Session(place, login, seconds)
-        self._service = Service(self.session)
+        self._service = RedfishService(self.session)
         self._clock = clock
 
     def reachable(self) -> str:
@@ -41,35 +54,35 @@ class RedfishController:
         product = " ".join(part for part in (word(root, "Vendor"), word(root, "Product")) if part)
         return clean(f"Redfish {word(root, 'RedfishVersion')} {product}".strip(), 120)
 
-    def identity(self) -> Identity:
+    def identity(self) -> MachineIdentity:
         """Out of the system and its manager."""
         with self.session.call():
             system = self._service.system()
             manager = next(self._service.managers(), None)
             return state.identity(self.session.root, system, manager.document if manager is not None else None, self._service.maker)
 
-    def power(self) -> Power:
+    def power(self) -> PowerState:
         """Out of the system."""
         with self.session.call():
             found = state.power(self._service.system(fresh=True))
         if found is None:
-            raise BmcError(Wrong.UNSUPPORTED, "it does not say whether the machine has power")
+            raise BmcError(BmcErrorReason.UNSUPPORTED, "it does not say whether the machine has power")
         return found
 
     def turn(self, turn: Turn) -> None:
         """Asks for it unless the machine is so already: some refuse what is so."""
         with self.session.call():
-            wanted = Power.ON if turn is Turn.ON else Power.OFF
+            wanted = PowerState.ON if turn is Turn.ON else PowerState.OFF
             now = state.power(self._service.system(fresh=True))
             if now is not wanted:
-                self._changes().turn(turn, push=now is Power.OFF)
+                self._changes().turn(turn, push=now is PowerState.OFF)
 
-    def boot(self) -> Boot:
+    def boot(self) -> BootOverride:
         """Out of the system."""
         with self.session.call():
             return state.boot(self._service.system(fresh=True))
 
-    def set_boot(self, target: Target, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> None:
         """Sets the override."""
         with self.session.call():
             self._service.system()
@@ -103,14 +116,14 @@ class RedfishController:
     def insert(self, name: str, image: str) -> None:
         """Puts an image into a drive; one that is in it already is left there."""
         if why := state.no_image(image):
-            raise BmcError(Wrong.REFUSED, why)
+            raise BmcError(BmcErrorReason.REFUSED, why)
         with self.session.call():
             drive = self._drive(name)
             held = state.media(drive.path, drive.document or {})
             if held.inserted and held.image == image:
                 return
             if held.inserted:
-                raise BmcError(Wrong.REFUSED, f"{name} has another image in it; eject that first")
+                raise BmcError(BmcErrorReason.REFUSED, f"{name} has another image in it; eject that first")
             self._changes().insert(drive.path, image)
 
     def eject(self, name: str) -> None:
@@ -121,18 +134,18 @@ class RedfishController:
             if held.inserted or held.image:
                 self._changes().eject(drive.path)
 
-    def hardware(self) -> Hardware:
+    def hardware(self) -> HardwareInventory:
         """All parts."""
         with self.session.call():
             return hardware.hardware(self._service)
 
-    def firmware(self) -> tuple[Firmware, ...]:
+    def firmware(self) -> tuple[FirmwareEntry, ...]:
         """The firmware inventory."""
         with self.session.call():
             service = link(self.session.root, "UpdateService")
             collection = link(self.session.get(service), "FirmwareInventory") if service is not None else None
             if collection is None:
-                raise BmcError(Wrong.UNSUPPORTED, "it tells of no firmware")
+                raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no firmware")
             return tuple(_firmware(one) for one in members(self.session, collection) if state.runs(one.path))
 
     def log(self) -> BmcLog:
@@ -160,28 +173,29 @@ class RedfishController:
     def _bios(self) -> str:
         path = link(self._service.system(), "Bios")
         if path is None:
-            raise BmcError(Wrong.UNSUPPORTED, "it tells of no BIOS settings")
+            raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no BIOS settings")
         return path
 
-    def _drives(self) -> Iterator[Member]:
+    def _drives(self) -> Iterator[CollectionMember]:
         owners: list[Document | None] = [self._service.system(), *(one.document for one in self._service.managers())]
         for owner in owners:
             if (collection := link(owner, "VirtualMedia")) is not None:
                 yield from members(self.session, collection)
                 return
-        raise BmcError(Wrong.UNSUPPORTED, "it tells of no virtual media")
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no virtual media")
 
-    def _drive(self, name: str) -> Member:
+    def _drive(self, name: str) -> CollectionMember:
         known: list[str] = []
         for one in self._drives():
             if one.document is not None:
                 known.append(state.media(one.path, one.document).name)
                 if known[-1] == name:
                     return one
-        raise BmcError(Wrong.UNSUPPORTED, f"it has no virtual drive {clean(name, 40)}, but {clean(', '.join(known), 120) or 'none'}")
+        raise BmcError(BmcErrorReason.UNSUPPORTED,
+                       f"it has no virtual drive {clean(name, 40)}, but {clean(', '.join(known), 120) or 'none'}")
 
 
-def _firmware(one: Member) -> Firmware:
+def _firmware(one: CollectionMember) -> FirmwareEntry:
     if one.document is None:
-        return Firmware(last(one.path), Unmeasured(one.wrong.said if one.wrong is not None else "it cannot be read"))
+        return FirmwareEntry(last(one.path), Unmeasured(one.wrong.said if one.wrong is not None else "it cannot be read"))
     return state.firmware(one.path, one.document)

@@ -11,25 +11,25 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
-from provisioning.bmc.base import BmcError, Hardware, Missing, Part, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason, HardwareInventory, HardwarePart, Missing
 from provisioning.bmc.redfish.read import UNSAID, first, inner, last, link, number, objects, text, word
-from provisioning.bmc.redfish.service import Service
-from provisioning.bmc.redfish.walk import ENDS, Member, expands, linked, members
+from provisioning.bmc.redfish.service import RedfishService
+from provisioning.bmc.redfish.walk import ENDS, CollectionMember, expands, linked, members
 
 _MIB, _GPU = 2**20, ("GPU", "Accelerator")
 _MODULES = ("HBM", "HBM2", "HBM2E", "HBM3", "HBM3E", "GDDR")    # memory of a GPU, which is no module
-Parts = list[Part]
+Parts = list[HardwarePart]
 Kinds = dict[str, Parts | BmcError | None]
 
 
-def hardware(service: Service) -> Hardware:
+def hardware(service: RedfishService) -> HardwareInventory:
     """All kinds. Raises BmcError only where not even the machine itself can be read."""
     service.system()
     reader = _Reader(service)
     kinds: tuple[tuple[tuple[str, ...], Callable[[], Kinds]], ...] = (
         (("cpu", "gpu"), reader.processors), (("dimm",), reader.memory), (("drive",), reader.drives), (("nic",), reader.nics),
         (("psu",), reader.supplies), (("fan",), reader.fans), (("switch",), reader.switches))
-    found: dict[str, tuple[Part, ...] | Missing] = {}
+    found: dict[str, tuple[HardwarePart, ...] | Missing] = {}
     ended: BmcError | None = None
     for names, read in kinds:
         try:
@@ -40,21 +40,21 @@ def hardware(service: Service) -> Hardware:
         except BmcError as problem:
             ended = problem if problem.wrong in ENDS else ended
             found |= dict.fromkeys(names, _missing(problem))
-    return Hardware(MappingProxyType(found))
+    return HardwareInventory(MappingProxyType(found))
 
 
 def _missing(problem: BmcError) -> Missing:
     """Why a kind is not there: one that leads to nothing is not told of."""
-    return UNSUPPORTED if problem.wrong is Wrong.UNSUPPORTED else Unmeasured(problem.said)
+    return UNSUPPORTED if problem.wrong is BmcErrorReason.UNSUPPORTED else Unmeasured(problem.said)
 
 
 class _Reader:
     """Each method gives the parts of its kinds, None for a kind that the service does not tell of, or why it is not known."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: RedfishService) -> None:
         self._service = service
         self._session = service.session
-        self._chassis: list[Member] | None = None
+        self._chassis: list[CollectionMember] | None = None
 
     def _systems(self) -> Iterator[Any]:
         for one in self._service.systems():
@@ -62,7 +62,7 @@ class _Reader:
                 raise one.wrong or _BROKEN
             yield one.document
 
-    def _cases(self) -> list[Member]:
+    def _cases(self) -> list[CollectionMember]:
         if self._chassis is None:
             self._chassis = list(self._service.chassis())
         return self._chassis
@@ -125,7 +125,7 @@ class _Reader:
                         firmware = first(text(one.document, "FirmwareVersion"), text(one.document, "Revision"))
                         found.append(replace(_part("drive", one), amount=number(one.document, "CapacityBytes"), firmware=firmware))
             elif found is None and (simple := link(system, "SimpleStorage")) is not None:
-                found = [replace(_part("drive", Member("", device)), amount=number(device, "CapacityBytes"))
+                found = [replace(_part("drive", CollectionMember("", device)), amount=number(device, "CapacityBytes"))
                          for storage in members(self._session, simple) for device in objects(storage.document, "Devices")]
         return {"drive": found}
 
@@ -145,7 +145,7 @@ class _Reader:
                 found.append(replace(_part("nic", one), address=",".join(own) or UNSAID, firmware=first(
                     text(one.document, "Controllers", "0", "FirmwarePackageVersion"), text(one.document, "FirmwareVersion"))))
         if not found:
-            found = [Part("nic", name, address=mac or UNSAID) for name, mac in (macs or {}).items()]
+            found = [HardwarePart("nic", name, address=mac or UNSAID) for name, mac in (macs or {}).items()]
         return {"nic": found if told else None}
 
     def _functions(self, adapter: Any) -> list[str]:
@@ -185,22 +185,22 @@ class _Reader:
                 found = [*(found or ()), replace(part, amount=watts, model=model)]
         return found
 
-    def _newer(self, case: Any, subsystem: str, name: str) -> list[Member] | None:
+    def _newer(self, case: Any, subsystem: str, name: str) -> list[CollectionMember] | None:
         where = link(case, subsystem)
         try:
             collection = link(self._session.get(where), name) if where is not None else None
             return list(members(self._session, collection)) if collection is not None else None
         except BmcError as problem:
-            if problem.wrong is Wrong.UNSUPPORTED:
+            if problem.wrong is BmcErrorReason.UNSUPPORTED:
                 return None
             raise
 
-    def _older(self, case: Any, resource: str, name: str) -> list[Member] | None:
+    def _older(self, case: Any, resource: str, name: str) -> list[CollectionMember] | None:
         where = link(case, resource)
         try:
-            return [Member("", one) for one in objects(self._session.get(where), name)] if where is not None else None
+            return [CollectionMember("", one) for one in objects(self._session.get(where), name)] if where is not None else None
         except BmcError as problem:
-            if problem.wrong is Wrong.UNSUPPORTED:
+            if problem.wrong is BmcErrorReason.UNSUPPORTED:
                 return None
             raise
 
@@ -217,10 +217,10 @@ class _Reader:
         return {"switch": found}
 
 
-_BROKEN = BmcError(Wrong.BROKEN, "it cannot be read")
+_BROKEN = BmcError(BmcErrorReason.BROKEN, "it cannot be read")
 
 
-def _kind(one: Member) -> str:
+def _kind(one: CollectionMember) -> str:
     """cpu, gpu, or nothing for what is neither (an FPGA, a core of a CPU)."""
     kind = word(one.document, "ProcessorType")
     if kind in _GPU or (not kind and last(one.path).upper().startswith("GPU")):
@@ -228,7 +228,7 @@ def _kind(one: Member) -> str:
     return "cpu" if kind in ("", "CPU") else ""
 
 
-def first_word(member: Member, *keys: str) -> str:
+def first_word(member: CollectionMember, *keys: str) -> str:
     """The first of these that is said, else nothing."""
     return next((found for key in keys if (found := word(member.document, key))), "")
 
@@ -238,16 +238,16 @@ def first_number(document: Any, *keys: str) -> int | Missing:
     return next((found for key in keys if isinstance(found := number(document, key), int)), UNSAID)
 
 
-def _part(kind: str, one: Member, *slots: str) -> Part:
+def _part(kind: str, one: CollectionMember, *slots: str) -> HardwarePart:
     """What any part says of itself. Of one that could not be read there is the seat, and why."""
     if one.document is None:
         why = Unmeasured(one.wrong.said if one.wrong is not None else "it could not be read")
-        return Part(kind, last(one.path), why, why, why, why, why, why)
+        return HardwarePart(kind, last(one.path), why, why, why, why, why, why)
     document = one.document
     label = first(*(text(document, place, "PartLocation", "ServiceLabel") for place in ("Location", "PhysicalLocation")),
                   *(text(document, slot) for slot in slots), text(document, "Id"), text(document, "MemberId"), text(document, "Name"))
     slot = label if isinstance(label, str) else last(one.path)
-    return Part(
+    return HardwarePart(
         kind, slot, first(text(document, "Model"), text(document, "PartNumber")), text(document, "SerialNumber"),
         text(document, "Status", "Health"), first(text(document, "FirmwareVersion"), text(document, "FirmwareVersionOverride")),
         present=inner(document, "Status", "State") != "Absent")

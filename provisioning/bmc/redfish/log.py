@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, Event
+from healthcheck.facts.bmc import BmcEvent, BmcLog, BmcLogUse
 from healthcheck.facts.values import UNSUPPORTED
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import inner, last, link, links, number, objects, text, word
-from provisioning.bmc.redfish.service import Service
+from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.walk import at, expands
 
 CRITICAL = "[critical]"
@@ -44,7 +44,7 @@ _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(Z|[+-]
 _MONTHS_AGO = 946_684_800.0     # the year 2000: a controller that says less does not know the time
 
 
-class Ends(Enum):
+class ClearScope(Enum):
     """What an entry says is over."""
 
     NOTHING = "nothing"
@@ -53,19 +53,19 @@ class Ends(Enum):
     SENSOR = "sensor"       # all that was wrong with its sensor
 
 
-class Entry(NamedTuple):
+class RedfishLogEntry(NamedTuple):
     """One entry as the service tells it: `sensor` is what its later entries are about, too, and `same` which event of it this is."""
 
     order: tuple[float, int]
     sensor: str
     same: str
-    event: Event
-    ends: Ends
+    event: BmcEvent
+    ends: ClearScope
 
 
-def bmc_log(service: Service, now: float) -> BmcLog:
+def bmc_log(service: RedfishService, now: float) -> BmcLog:
     """The newest events that still hold, oldest first. Raises BmcError; UNSUPPORTED's text where there is no log."""
-    entries: list[Entry] = []
+    entries: list[RedfishLogEntry] = []
     for path, _ in _logs(service):
         entries += [entry for document in _entries(service, path) if (entry := read(document)) is not None]
     for manager in service.managers():
@@ -75,7 +75,7 @@ def bmc_log(service: Service, now: float) -> BmcLog:
     return BmcLog("BMC", events=held(entries), now=now)
 
 
-def bmc_log_use(service: Service) -> BmcLogUse:
+def bmc_log_use(service: RedfishService) -> BmcLogUse:
     """How full the fullest log is; one that overwrites its oldest entries is never full."""
     used: list[int] = []
     for path, document in _logs(service):
@@ -89,7 +89,7 @@ def bmc_log_use(service: Service) -> BmcLogUse:
     return BmcLogUse("BMC", used_percent=percent)
 
 
-def _logs(service: Service) -> Iterator[tuple[str, Document]]:
+def _logs(service: RedfishService) -> Iterator[tuple[str, Document]]:
     """Of the machine, its boards and its controllers the log that has the machine's events: where its entries are, and what it says."""
     service.system()
     found = False
@@ -106,7 +106,7 @@ def _logs(service: Service) -> Iterator[tuple[str, Document]]:
             try:
                 document = service.session.get(chosen)
             except BmcError as problem:
-                if problem.wrong is not Wrong.UNSUPPORTED:
+                if problem.wrong is not BmcErrorReason.UNSUPPORTED:
                     raise
                 continue
             if (entries := link(document, "Entries")) is not None:
@@ -114,10 +114,10 @@ def _logs(service: Service) -> Iterator[tuple[str, Document]]:
                 yield entries, document
                 break
     if not found:
-        raise BmcError(Wrong.UNSUPPORTED, "it tells of no event log that is known")
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no event log that is known")
 
 
-def _entries(service: Service, path: str) -> Iterator[Document]:
+def _entries(service: RedfishService, path: str) -> Iterator[Document]:
     """The entries of a log; where they are links alone, the newest ones by number."""
     session = service.session
     page = session.get(path)
@@ -125,7 +125,7 @@ def _entries(service: Service, path: str) -> Iterator[Document]:
         try:
             page = session.get(path + query)
         except BmcError as problem:
-            if problem.wrong not in (Wrong.REFUSED, Wrong.UNSUPPORTED, Wrong.BROKEN):
+            if problem.wrong not in (BmcErrorReason.REFUSED, BmcErrorReason.UNSUPPORTED, BmcErrorReason.BROKEN):
                 raise
     named: list[str] = []
     seen: set[str] = set()
@@ -153,7 +153,7 @@ def _numbered(path: str) -> int:
     return int(digits[-1]) if digits else 0
 
 
-def read(document: Document) -> Entry | None:
+def read(document: Document) -> RedfishLogEntry | None:
     """One entry; None for what says nothing."""
     message = text(document, "Message", most=300)
     if not isinstance(message, str):
@@ -177,18 +177,18 @@ def read(document: Document) -> Entry | None:
     # Some number all sensors 0 or 255: then an entry is about nothing but what it says.
     numbered = isinstance(count, int) and 0 < count < 255
     ends = _ends(document, severity, bare)
-    if ends is Ends.SENSOR and not numbered and origin is None:
-        ends = Ends.ITSELF
-    event = Event(clean(shown, 60), clean(said, 160), time, when)
-    return Entry(order, sensor if numbered else origin or shown, _ASSERTED.sub("", bare), event, ends)
+    if ends is ClearScope.SENSOR and not numbered and origin is None:
+        ends = ClearScope.ITSELF
+    event = BmcEvent(clean(shown, 60), clean(said, 160), time, when)
+    return RedfishLogEntry(order, sensor if numbered else origin or shown, _ASSERTED.sub("", bare), event, ends)
 
 
-def _ends(document: Document, severity: str, message: str) -> Ends:
+def _ends(document: Document, severity: str, message: str) -> ClearScope:
     if inner(document, "Resolved") is True or inner(document, "Oem", "Hpe", "Repaired") is True:
-        return Ends.ITSELF
+        return ClearScope.ITSELF
     if _told(document, "EntryCode").casefold().startswith("deassert") or message.rstrip(". ").endswith("deasserted"):
-        return Ends.SAME
-    return Ends.SENSOR if severity == "OK" else Ends.NOTHING
+        return ClearScope.SAME
+    return ClearScope.SENSOR if severity == "OK" else ClearScope.NOTHING
 
 
 def _told(document: Document, key: str) -> str:
@@ -196,16 +196,16 @@ def _told(document: Document, key: str) -> str:
     return word(document, key) or word(document, key, "0", "Member")
 
 
-def held(entries: Iterable[Entry]) -> tuple[Event, ...]:
+def held(entries: Iterable[RedfishLogEntry]) -> tuple[BmcEvent, ...]:
     """The newest events that were not taken back by a later entry."""
-    holds: dict[str, dict[str, tuple[int, Event]]] = {}
+    holds: dict[str, dict[str, tuple[int, BmcEvent]]] = {}
     for place, entry in enumerate(sorted(entries, key=lambda entry: entry.order)):
         of_sensor = holds.setdefault(entry.sensor, {})
-        if entry.ends is Ends.NOTHING:
+        if entry.ends is ClearScope.NOTHING:
             of_sensor[entry.same] = place, entry.event
-        elif entry.ends is Ends.SAME:
+        elif entry.ends is ClearScope.SAME:
             of_sensor.pop(entry.same, None)
-        elif entry.ends is Ends.SENSOR:
+        elif entry.ends is ClearScope.SENSOR:
             of_sensor.clear()
     left = sorted((one for of_sensor in holds.values() for one in of_sensor.values()), key=lambda one: one[0])
     return tuple(event for _, event in left[-MOST_EVENTS:])

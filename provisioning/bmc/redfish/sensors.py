@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from healthcheck.facts.bmc import BmcSensors, Sensor
+from healthcheck.facts.bmc import BmcSensor, BmcSensors
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import first, inner, last, link, objects, text, word
-from provisioning.bmc.redfish.service import Service
+from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.walk import ENDS, expands, members
 
 _UNITS = {"Cel": "degrees C", "V": "Volts", "W": "Watts", "A": "Amps", "%": "percent", "RPM": "RPM"}
@@ -31,10 +31,10 @@ _OLD = (("UpperThresholdFatal", "unr", 1), ("UpperThresholdCritical", "ucr", 1),
         ("LowerThresholdFatal", "lnr", -1), ("LowerThresholdCritical", "lcr", -1), ("LowerThresholdNonCritical", "lnc", -1))
 
 
-def bmc_sensors(service: Service) -> BmcSensors:
+def bmc_sensors(service: RedfishService) -> BmcSensors:
     """All sensors of all chassis. Raises BmcError, also where there is none."""
     service.system()
-    found: list[Sensor] = []
+    found: list[BmcSensor] = []
     names: set[str] = set()
     trouble: BmcError | None = None
     for case in service.chassis():
@@ -50,14 +50,14 @@ def bmc_sensors(service: Service) -> BmcSensors:
             if problem.wrong in ENDS:
                 raise
             trouble = problem
-    if trouble is not None and not (found and trouble.wrong is Wrong.UNSUPPORTED):
+    if trouble is not None and not (found and trouble.wrong is BmcErrorReason.UNSUPPORTED):
         raise trouble       # a part of the sensors, shown as all of them, would pass
     if not found:
-        raise BmcError(Wrong.UNSUPPORTED, "it tells of no sensors")
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no sensors")
     return BmcSensors("BMC", sensors=tuple(found))
 
 
-def _of(service: Service, case: Document) -> Iterator[Sensor]:
+def _of(service: RedfishService, case: Document) -> Iterator[BmcSensor]:
     """The sensors of one chassis, from where they cost the fewest requests."""
     session = service.session
     newer = link(case, "Sensors")
@@ -65,7 +65,7 @@ def _of(service: Service, case: Document) -> Iterator[Sensor]:
     if newer is not None and (expands(session) or not any(path for path, *_ in old)):
         for one in members(session, newer):
             if one.document is None:
-                raise one.wrong or BmcError(Wrong.BROKEN, "a sensor cannot be read")
+                raise one.wrong or BmcError(BmcErrorReason.BROKEN, "a sensor cannot be read")
             yield sensor(one.document)
         return
     for path, array, key, unit in old:
@@ -73,31 +73,31 @@ def _of(service: Service, case: Document) -> Iterator[Sensor]:
             yield older(entry, key, unit)
 
 
-def sensor(document: Document) -> Sensor:
+def sensor(document: Document) -> BmcSensor:
     """One resource Sensor."""
     unit = inner(document, "ReadingUnits")
     thresholds = [(_real(document, "Thresholds", name, "Reading"), *rest) for name, *rest in _NEWER]
     return _made(document, _real(document, "Reading"), unit if isinstance(unit, str) else "", thresholds)
 
 
-def older(document: Document, key: str, unit: str) -> Sensor:
+def older(document: Document, key: str, unit: str) -> BmcSensor:
     """One entry of an array of Thermal or Power."""
     if unit == "RPM" and inner(document, "ReadingUnits") == "Percent":
         unit = "%"
     return _made(document, _real(document, key), unit, [(_real(document, name), *rest) for name, *rest in _OLD])
 
 
-def _made(document: Document, reading: float | None, unit: str, thresholds: list[Any]) -> Sensor:
+def _made(document: Document, reading: float | None, unit: str, thresholds: list[Any]) -> BmcSensor:
     name = first(*(text(document, key, most=40) for key in ("Name", "FanName", "Id", "MemberId")))
     health = {"Critical": "cr", "Warning": "nc", "OK": "ok"}.get(word(document, "Status", "Health"), "")
     if word(document, "Status", "State") in _AWAY or (reading is None and not health):
-        return Sensor(name if isinstance(name, str) else "sensor", "ns", "No Reading")
+        return BmcSensor(name if isinstance(name, str) else "sensor", "ns", "No Reading")
     beyond = [state for limit, state, side in thresholds if _sane(thresholds) and limit is not None and reading is not None
               and (side < 0 or limit > 0) and (reading - limit) * side > 0]
     # Of two as bad ones the thresholds' is taken, as it says on which side.
     state = max([*beyond, health or "ok"], key=lambda one: _RANK[one])
     shown = "No Reading" if reading is None else f"{reading:.6g} {_UNITS.get(unit, clean(unit, 20))}".strip()
-    return Sensor(name if isinstance(name, str) else "sensor", state, shown)
+    return BmcSensor(name if isinstance(name, str) else "sensor", state, shown)
 
 
 def _sane(thresholds: list[Any]) -> bool:

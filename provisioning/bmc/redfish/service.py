@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.redfish import vendors
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import link
 from provisioning.bmc.redfish.session import Session
-from provisioning.bmc.redfish.walk import Member, linked, members
+from provisioning.bmc.redfish.walk import CollectionMember, linked, members
 
 
-class Service:
+class RedfishService:
     """A session, and what it leads to. All of it is read anew for each call, but for where the machine is."""
 
     def __init__(self, session: Session) -> None:
@@ -31,32 +31,32 @@ class Service:
         if self._system is None:
             collection = link(self.session.root, "Systems")
             if collection is None:
-                raise BmcError(Wrong.UNSUPPORTED, "it tells of no systems")
+                raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no systems")
             found = list(members(self.session, collection))
             read = [(one.path, one.document) for one in found if one.document is not None and one.path]
             chosen = vendors.host(read)
             if chosen is None:
-                raise next((one.wrong for one in found if one.wrong is not None), BmcError(Wrong.UNSUPPORTED, "it has no system"))
+                raise next((one.wrong for one in found if one.wrong is not None), BmcError(BmcErrorReason.UNSUPPORTED, "it has no system"))
             self.maker = vendors.maker(self.session.root, chosen[1])
             self._boards = tuple(path for path, _ in vendors.boards(read, chosen[0]))
             self._system = chosen[0]
         return self._system
 
-    def systems(self) -> Iterator[Member]:
+    def systems(self) -> Iterator[CollectionMember]:
         """The machine, and then the boards in it that are systems of their own."""
-        yield Member(self.system_path, self.system())
+        yield CollectionMember(self.system_path, self.system())
         for path in self._boards:
             yield self._one(path)
 
-    def managers(self) -> Iterator[Member]:
+    def managers(self) -> Iterator[CollectionMember]:
         """The controllers, the machine's own first."""
         yield from self._of("Managers", "ManagedBy")
 
-    def chassis(self) -> Iterator[Member]:
+    def chassis(self) -> Iterator[CollectionMember]:
         """All chassis that it tells of: of boards, too."""
         yield from self._of("Chassis", "Chassis")
 
-    def _of(self, name: str, named: str) -> Iterator[Member]:
+    def _of(self, name: str, named: str) -> Iterator[CollectionMember]:
         own = [one for one in linked(self.session, self.system(), "Links", named) if one.document is not None]
         yield from own
         collection = link(self.session.root, name)
@@ -64,8 +64,8 @@ class Service:
             paths = {one.path.rstrip("/") for one in own}
             yield from (one for one in members(self.session, collection) if one.path.rstrip("/") not in paths)
 
-    def _one(self, path: str) -> Member:
+    def _one(self, path: str) -> CollectionMember:
         try:
-            return Member(path, self.session.get(path))
+            return CollectionMember(path, self.session.get(path))
         except BmcError as problem:
-            return Member(path, None, problem)
+            return CollectionMember(path, None, problem)

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, without
 from provisioning.bmc.redfish.answers import Document, check, document, is_slash, is_within, told, within
-from provisioning.bmc.redfish.wire import Answer, Deadline, Dropped, Place, Wire
+from provisioning.bmc.redfish.wire import Deadline, RedfishConnection, RedfishConnectionDropped, RedfishEndpoint, RedfishResponse
 
 ROOT = "/redfish/v1/"
 MOST_REQUESTS = 2000        # of one call; a node with eight GPUs takes some 200 where nothing is expanded
@@ -34,11 +34,11 @@ _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "OData-
 class Session:
     """The way to one service. Not for several threads at once."""
 
-    def __init__(self, place: Place, login: Callable[[], tuple[str, Hidden]], seconds: float,
+    def __init__(self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
                  sleep: Callable[[float], None] = time.sleep) -> None:
         self.node = place.node
         self.requests = 0
-        self._wire = Wire(place)
+        self._wire = RedfishConnection(place)
         self._login = login
         self._seconds = seconds
         self._sleep = sleep
@@ -102,7 +102,7 @@ class Session:
             self._documents[path] = document(self.got(path), path)
         return self._documents[path]
 
-    def got(self, path: str) -> Answer:
+    def got(self, path: str) -> RedfishResponse:
         """The answer at a path. Raises BmcError for one that is not a success."""
         where = within(path)
         answer = self._as_somebody(lambda proof: self._reading(where, proof))
@@ -111,7 +111,7 @@ class Session:
         check(answer, where)
         return answer
 
-    def change(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+    def change(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> RedfishResponse:
         """Sends a change, once, and gives its answer whatever its status is, except 401, 403 and 5xx, which raise BmcError.
 
         `done` of the error is None where the service may have made the change.
@@ -141,10 +141,10 @@ class Session:
 
     # one request
 
-    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> RedfishResponse:
         self._asked += 1
         if self._asked > MOST_REQUESTS:
-            raise BmcError(Wrong.BROKEN, f"it took over {MOST_REQUESTS} requests, and there was no end of it")
+            raise BmcError(BmcErrorReason.BROKEN, f"it took over {MOST_REQUESTS} requests, and there was no end of it")
         self.requests += 1
         answer = self._wire.ask(method, path, {**_HEADERS, **headers}, body, self._deadline)
         # Some repeat in an error what they were sent.
@@ -152,13 +152,13 @@ class Session:
             answer = replace(answer, body=without(answer.body, self._unsaid))
         self._bytes += len(answer.body)
         if self._bytes > MOST_BYTES:
-            raise BmcError(Wrong.BROKEN, f"its answers are over the limit of {MOST_BYTES // 2**20} MiB in all")
+            raise BmcError(BmcErrorReason.BROKEN, f"its answers are over the limit of {MOST_BYTES // 2**20} MiB in all")
         return answer
 
-    def _reading(self, path: str, proof: Mapping[str, str]) -> Answer:
+    def _reading(self, path: str, proof: Mapping[str, str]) -> RedfishResponse:
         try:
             answer = self._ask("GET", path, proof, None)
-        except Dropped:
+        except RedfishConnectionDropped:
             return self._ask("GET", path, proof, None)
         wait = answer.headers.get("retry-after", "")
         if answer.status in (429, 503) and wait.isascii() and wait.isdigit() and float(wait[:6]) < self._deadline.left():
@@ -168,7 +168,7 @@ class Session:
 
     # who asks
 
-    def _as_somebody(self, ask: Callable[[Mapping[str, str]], Answer]) -> Answer:
+    def _as_somebody(self, ask: Callable[[Mapping[str, str]], RedfishResponse]) -> RedfishResponse:
         fresh = self._proof is None
         answer = ask(self._proven())
         if answer.status == 401 and not fresh and self._place_of_session is not None:
@@ -180,7 +180,8 @@ class Session:
         return answer
 
     def _refuse(self) -> None:
-        self._refused = BmcError(Wrong.CREDENTIALS, "it refuses the user or the password; not tried again by itself, as accounts lock")
+        self._refused = BmcError(BmcErrorReason.CREDENTIALS,
+                                 "it refuses the user or the password; not tried again by itself, as accounts lock")
         raise self._refused
 
     def _proven(self) -> Mapping[str, str]:
@@ -212,7 +213,7 @@ class Session:
             problem.done = False        # a session is no change of the machine
             raise
         if answer.status == 400 and any(word in answer.body for word in _FULL):
-            raise BmcError(Wrong.BUSY, f"it has no room for one more session{told(answer)}")
+            raise BmcError(BmcErrorReason.BUSY, f"it has no room for one more session{told(answer)}")
         if answer.status in (400, 401):     # 400 is what some answer to a wrong password
             self._refuse()
         if answer.status in _SESSIONS:

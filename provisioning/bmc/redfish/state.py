@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from inventory.text import clean
-from provisioning.bmc.base import Bios, Boot, Firmware, Identity, Media, Missing, Power, Target
+from provisioning.bmc.base import Bios, BootOverride, BootTarget, FirmwareEntry, MachineIdentity, Media, Missing, PowerState
 from provisioning.bmc.redfish import vendors
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import UNSAID, first, flag, inner, last, link, text, word
@@ -20,52 +20,54 @@ from provisioning.bmc.redfish.read import UNSAID, first, flag, inner, last, link
 Settings = Mapping[str, str | int | bool]
 # The Redfish word of each target: the one that is written first, and others that mean the same.
 TARGETS = {
-    Target.NONE: ("None",), Target.PXE: ("Pxe",), Target.DISK: ("Hdd",), Target.CD: ("Cd", "UsbCd"), Target.BIOS: ("BiosSetup",),
+    BootTarget.NONE: ("None",), BootTarget.PXE: ("Pxe",), BootTarget.DISK: ("Hdd",), BootTarget.CD: ("Cd", "UsbCd"),
+    BootTarget.BIOS: ("BiosSetup",),
 }
 _TARGET = {name: target for target, names in TARGETS.items() for name in names}
-_POWER = {"On": Power.ON, "Off": Power.OFF, "PoweringOn": Power.CHANGING, "PoweringOff": Power.CHANGING, "Paused": Power.ON}
+_POWER = {"On": PowerState.ON, "Off": PowerState.OFF, "PoweringOn": PowerState.CHANGING, "PoweringOff": PowerState.CHANGING,
+          "Paused": PowerState.ON}
 _GENERIC = frozenset({"", "software inventory", "firmware inventory"})     # what some call every entry
 _ONCE: dict[str, bool | Missing] = {"Once": True, "Continuous": False, "Disabled": False}
 _MOST_SETTINGS = 10_000
 
 
-def identity(root: Document, system: Document, manager: Document | None, maker: vendors.Maker) -> Identity:
+def identity(root: Document, system: Document, manager: Document | None, maker: vendors.Maker) -> MachineIdentity:
     """What machine and controller say they are. Dell's SerialNumber is the board's; the machine's label has its service tag, the SKU."""
     serial = text(system, "SerialNumber")
     if maker is vendors.DELL:
         serial = first(text(system, "SKU"), serial)
     called = vendors.controller(root, manager, maker)
-    return Identity(
+    return MachineIdentity(
         vendor=first(text(system, "Manufacturer"), text(root, "Vendor")), model=text(system, "Model"), serial=serial,
         uuid=text(system, "UUID"), bios=text(system, "BiosVersion"), firmware=text(manager, "FirmwareVersion"),
         controller=clean(called, 60) if called else UNSAID, name=text(system, "HostName"))
 
 
-def power(system: Document) -> Power | None:
+def power(system: Document) -> PowerState | None:
     """Whether it has power; None where that is not said."""
     return _POWER.get(word(system, "PowerState"))
 
 
-def boot(system: Document) -> Boot:
+def boot(system: Document) -> BootOverride:
     """The override of the boot order."""
     found = inner(system, "Boot")
     progress = first(text(system, "BootProgress", "LastState"), text(system, "Oem", "Hpe", "PostState"))
     if not isinstance(found, dict):
-        return Boot(UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, progress)
+        return BootOverride(UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, progress)
     enabled = inner(found, "BootSourceOverrideEnabled")
     # `word` takes None for "nothing is said", and here it is one of the values.
     name = inner(found, "BootSourceOverrideTarget")
-    target: Target | Missing = UNSAID
+    target: BootTarget | Missing = UNSAID
     if isinstance(name, str):
         target = _TARGET.get(name, Unmeasured(f"{clean(name, 40)} is a target that is not known"))
     if enabled == "Disabled":
-        target = Target.NONE
+        target = BootTarget.NONE
     once: bool | Missing = _ONCE.get(enabled, UNSAID) if isinstance(enabled, str) else UNSAID
     allowed = inner(found, "BootSourceOverrideTarget@Redfish.AllowableValues")
     if not isinstance(allowed, list):
-        return Boot(target, once, progress=progress)
+        return BootOverride(target, once, progress=progress)
     kinds = [kind for one in allowed if isinstance(one, str) and (kind := _TARGET.get(one)) is not None]
-    return Boot(target, once, tuple(dict.fromkeys(kinds)), progress)
+    return BootOverride(target, once, tuple(dict.fromkeys(kinds)), progress)
 
 
 def settings(document: Document | None) -> Settings | Missing:
@@ -123,12 +125,12 @@ def no_image(address: str) -> str:
     return "" if parts.scheme and parts.netloc else "the image's address is no http(s) address"
 
 
-def firmware(path: str, document: Document) -> Firmware:
+def firmware(path: str, document: Document) -> FirmwareEntry:
     """One entry of the inventory; Dell's names an earlier and a coming version of each, too, which are not what runs."""
     name = word(document, "Name")
     if name.casefold() in _GENERIC:
         name = word(document, "Id") or last(path)
-    return Firmware(name, text(document, "Version"), flag(document, "Updateable"))
+    return FirmwareEntry(name, text(document, "Version"), flag(document, "Updateable"))
 
 
 def runs(path: str) -> bool:

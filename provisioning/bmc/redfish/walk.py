@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import inner, link, links
 from provisioning.bmc.redfish.session import Session
@@ -16,10 +16,11 @@ from provisioning.bmc.redfish.session import Session
 MOST_MEMBERS = 4096
 _MOST_PAGES = 64
 # What ends the whole call: one member more would fare no better.
-ENDS = frozenset({Wrong.UNREACHABLE, Wrong.TLS, Wrong.CREDENTIALS, Wrong.TIMEOUT, Wrong.NO_SECRET})
+ENDS = frozenset({BmcErrorReason.UNREACHABLE, BmcErrorReason.TLS, BmcErrorReason.CREDENTIALS, BmcErrorReason.TIMEOUT,
+                  BmcErrorReason.NO_SECRET})
 
 
-class Member:
+class CollectionMember:
     """One member of a collection: what it says, or why it could not be read."""
 
     __slots__ = ("document", "path", "wrong")
@@ -39,7 +40,7 @@ def expands(session: Session) -> str:
     return f"?$expand={which}" + ("($levels=1)" if query.get("Levels") is True else "")
 
 
-def members(session: Session, path: str) -> Iterator[Member]:
+def members(session: Session, path: str) -> Iterator[CollectionMember]:
     """The members of a collection, page after page. Raises BmcError where the collection itself cannot be read."""
     query = expands(session)
     try:
@@ -55,23 +56,23 @@ def members(session: Session, path: str) -> Iterator[Member]:
         for one in found if isinstance(found, list) else ():
             given += 1
             if given > MOST_MEMBERS:
-                raise BmcError(Wrong.BROKEN, f"a collection of it has over {MOST_MEMBERS} members")
+                raise BmcError(BmcErrorReason.BROKEN, f"a collection of it has over {MOST_MEMBERS} members")
             yield _member(session, one)
         after = page.get("Members@odata.nextLink")
         if not isinstance(after, str) or not after or after in seen:
             return
         seen.add(after)
         page = session.get(after)
-    raise BmcError(Wrong.BROKEN, f"a collection of it has over {_MOST_PAGES} pages")
+    raise BmcError(BmcErrorReason.BROKEN, f"a collection of it has over {_MOST_PAGES} pages")
 
 
-def at(session: Session, paths: Iterable[str]) -> Iterator[Member]:
+def at(session: Session, paths: Iterable[str]) -> Iterator[CollectionMember]:
     """What stands at these paths."""
     for path in paths:
         yield _member(session, {"@odata.id": path})
 
 
-def linked(session: Session, document: Any, *keys: str) -> Iterator[Member]:
+def linked(session: Session, document: Any, *keys: str) -> Iterator[CollectionMember]:
     """What a list of links, or a link to a collection, leads to; nothing where there is neither."""
     collection = link(document, *keys)
     if collection is not None:
@@ -80,18 +81,19 @@ def linked(session: Session, document: Any, *keys: str) -> Iterator[Member]:
         yield from at(session, links(document, *keys))
 
 
-def _member(session: Session, found: Any) -> Member:
+def _member(session: Session, found: Any) -> CollectionMember:
     path = link(found)
     if path is None:
-        return Member("", found if isinstance(found, dict) and found else None, None if isinstance(found, dict) and found else _NO_LINK)
+        return CollectionMember("", found if isinstance(found, dict) and found else None,
+                                None if isinstance(found, dict) and found else _NO_LINK)
     if any(not key.startswith("@") for key in found):
-        return Member(path, found)
+        return CollectionMember(path, found)
     try:
-        return Member(path, session.get(path))
+        return CollectionMember(path, session.get(path))
     except BmcError as problem:
         if problem.wrong in ENDS:
             raise
-        return Member(path, None, problem)
+        return CollectionMember(path, None, problem)
 
 
-_NO_LINK = BmcError(Wrong.BROKEN, "a member of a collection is no link")
+_NO_LINK = BmcError(BmcErrorReason.BROKEN, "a member of a collection is no link")

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from inventory.text import clean, short
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 
 CONNECT_S = 10.0
 MOST_BYTES = 8 * 1024 * 1024        # of one answer: an expanded log of 4,000 entries has some 3 MB
@@ -29,7 +29,7 @@ _MOST_HEADERS = 100
 
 
 @dataclass(frozen=True)
-class Place:
+class RedfishEndpoint:
     """Where a controller is, and why its certificate is believed: `tls` is as in the inventory, `pin` the pinned fingerprint if any."""
 
     node: str
@@ -40,7 +40,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RedfishResponse:
     """What came back. Names of headers are in lower case."""
 
     status: int
@@ -60,22 +60,22 @@ class Deadline:
         """Seconds until then; raises BmcError(TIMEOUT) when there are none."""
         left = self._end - self._clock()
         if left <= 0:
-            raise BmcError(Wrong.TIMEOUT, f"no whole answer within {self.seconds:g} s")
+            raise BmcError(BmcErrorReason.TIMEOUT, f"no whole answer within {self.seconds:g} s")
         return left
 
 
-class Dropped(BmcError):
+class RedfishConnectionDropped(BmcError):
     """The connection was closed by the other side, so that asking once more may help."""
 
 
-class Wire:
+class RedfishConnection:
     """A connection that is opened when it is needed, kept for the next request, and opened anew when the other side has closed it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RedfishEndpoint) -> None:
         self._place = place
         self._socket: ssl.SSLSocket | None = None
 
-    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline) -> Answer:
+    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline) -> RedfishResponse:
         """One request and its answer. Raises BmcError, of which `done` is None where the request may have been received."""
         sent = False
         try:
@@ -108,23 +108,23 @@ class Wire:
             self._socket = connect(self._place, deadline)
         return self._socket
 
-    def _answer(self, connection: ssl.SSLSocket, method: str, deadline: Deadline) -> Answer:
+    def _answer(self, connection: ssl.SSLSocket, method: str, deadline: Deadline) -> RedfishResponse:
         response = http.client.HTTPResponse(_Timed(connection, deadline), method=method)  # type: ignore[arg-type]
         response.begin()
         found = response.getheaders()
         if len(found) > _MOST_HEADERS:
-            raise BmcError(Wrong.BROKEN, f"its answer has over {_MOST_HEADERS} headers")
+            raise BmcError(BmcErrorReason.BROKEN, f"its answer has over {_MOST_HEADERS} headers")
         headers = {name.lower(): value for name, value in found}
         body = response.read(MOST_BYTES + 1)
         if headers.get("content-encoding", "").strip().lower() == "gzip":       # some iLO send registries in no other way
             body = zlib.decompressobj(31).decompress(body, MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
-            raise BmcError(Wrong.BROKEN, f"its answer is over the limit of {MOST_BYTES // 2**20} MiB")
+            raise BmcError(BmcErrorReason.BROKEN, f"its answer is over the limit of {MOST_BYTES // 2**20} MiB")
         if response.length:
             raise http.client.IncompleteRead(b"")
         if response.will_close:
             self.close()
-        return Answer(response.status, headers, body)
+        return RedfishResponse(response.status, headers, body)
 
     def close(self) -> None:
         """Ends the connection; never raises."""
@@ -166,10 +166,10 @@ class _Reader(io.RawIOBase):
         return self._connection.recv_into(buffer)
 
 
-def connect(place: Place, deadline: Deadline, *, any_certificate: bool = False) -> ssl.SSLSocket:
+def connect(place: RedfishEndpoint, deadline: Deadline, *, any_certificate: bool = False) -> ssl.SSLSocket:
     """A connection whose certificate is the pinned one, or verified. Raises BmcError, or what sockets raise."""
     if place.tls == "pin" and place.pin is None and not any_certificate:
-        raise BmcError(Wrong.TLS, f"no certificate of {place.node}'s controller is pinned; look at it and pin it: "
+        raise BmcError(BmcErrorReason.TLS, f"no certificate of {place.node}'s controller is pinned; look at it and pin it: "
                                   f"muster bmc enroll {place.node}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if place.tls == "pin" or any_certificate:
@@ -182,10 +182,10 @@ def connect(place: Place, deadline: Deadline, *, any_certificate: bool = False) 
     try:
         plain = socket.create_connection((place.address, place.port), timeout=seconds)
     except TimeoutError:
-        raise BmcError(Wrong.UNREACHABLE, f"no answer from {place.address} port {place.port} within {seconds:g} s") from None
+        raise BmcError(BmcErrorReason.UNREACHABLE, f"no answer from {place.address} port {place.port} within {seconds:g} s") from None
     except (OSError, UnicodeError) as problem:
         why = getattr(problem, "strerror", None) or "it has no such address"
-        raise BmcError(Wrong.UNREACHABLE, f"{place.address} port {place.port}: {clean(why)}") from None
+        raise BmcError(BmcErrorReason.UNREACHABLE, f"{place.address} port {place.port}: {clean(why)}") from None
     try:
         plain.settimeout(deadline.left())
         found = context.wrap_socket(plain, server_hostname=place.address)
@@ -195,7 +195,8 @@ def connect(place: Place, deadline: Deadline, *, any_certificate: bool = False) 
     if place.tls == "pin" and not any_certificate and not hmac.compare_digest(fingerprint(found), place.pin or ""):
         shown = fingerprint(found)
         found.close()
-        raise BmcError(Wrong.TLS, f"{place.node}'s controller shows another certificate ({shown[:16]}...) than the one that is pinned; "
+        raise BmcError(BmcErrorReason.TLS,
+                       f"{place.node}'s controller shows another certificate ({shown[:16]}...) than the one that is pinned; "
                                   f"if it was changed on purpose: muster bmc enroll {place.node} --replace {place.node}")
     return found
 
@@ -208,7 +209,7 @@ def _trust(context: ssl.SSLContext, tls: str) -> None:
             context.load_verify_locations(tls)
     except OSError as problem:      # ssl.SSLError is one
         why = clean(problem.strerror or problem, 80)
-        raise BmcError(Wrong.TLS, f"{clean(tls)} cannot be read as a file of authorities: {why}") from None
+        raise BmcError(BmcErrorReason.TLS, f"{clean(tls)} cannot be read as a file of authorities: {why}") from None
 
 
 def fingerprint(connection: ssl.SSLSocket) -> str:
@@ -218,19 +219,20 @@ def fingerprint(connection: ssl.SSLSocket) -> str:
 
 def _error(problem: Exception, deadline: Deadline) -> BmcError:
     if isinstance(problem, TimeoutError):
-        return BmcError(Wrong.TIMEOUT, f"no whole answer within {deadline.seconds:g} s")
+        return BmcError(BmcErrorReason.TIMEOUT, f"no whole answer within {deadline.seconds:g} s")
     if isinstance(problem, ssl.SSLCertVerificationError):
-        return BmcError(Wrong.TLS, f"its certificate is not trusted: {clean(problem.verify_message, 120)}")
+        return BmcError(BmcErrorReason.TLS, f"its certificate is not trusted: {clean(problem.verify_message, 120)}")
     if isinstance(problem, ssl.SSLEOFError | http.client.RemoteDisconnected | http.client.IncompleteRead):
-        return Dropped(Wrong.UNREACHABLE, "it closed the connection before it had answered")
+        return RedfishConnectionDropped(BmcErrorReason.UNREACHABLE, "it closed the connection before it had answered")
     if isinstance(problem, ssl.SSLError):
-        return BmcError(Wrong.TLS, f"no TLS connection: {clean(problem.reason or 'it speaks no TLS', 80)}")
+        return BmcError(BmcErrorReason.TLS, f"no TLS connection: {clean(problem.reason or 'it speaks no TLS', 80)}")
     if isinstance(problem, OSError):
-        return Dropped(Wrong.UNREACHABLE, f"the connection was dropped: {clean(problem.strerror or type(problem).__name__, 80)}")
-    return BmcError(Wrong.BROKEN, f"its answer is not HTTP ({type(problem).__name__}: {short(problem)})")
+        return RedfishConnectionDropped(BmcErrorReason.UNREACHABLE,
+                                        f"the connection was dropped: {clean(problem.strerror or type(problem).__name__, 80)}")
+    return BmcError(BmcErrorReason.BROKEN, f"its answer is not HTTP ({type(problem).__name__}: {short(problem)})")
 
 
-def shows(place: Place, deadline: Deadline) -> str:
+def shows(place: RedfishEndpoint, deadline: Deadline) -> str:
     """The fingerprint of the certificate that is shown now; nothing is sent. Raises BmcError."""
     try:
         connection = connect(place, deadline, any_certificate=True)

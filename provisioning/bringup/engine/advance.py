@@ -13,7 +13,7 @@ from typing import TypeAlias
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.text import clean
-from provisioning.bringup.engine.model import Deed, Machine, Made, Past, Seen, Stand, Step
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, PastOperation, StepState
 
 MOST = 400      # characters of what is told of a machine
 
@@ -24,10 +24,10 @@ class Through:
 
 
 @dataclass(frozen=True)
-class Do:
+class StartOperation:
     """This deed is to be written down and done."""
 
-    deed: Deed
+    deed: Operation
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Stuck:
     troubles: tuple[Trouble, ...]
 
 
-After: TypeAlias = Through | Do | Until | Stuck
+After: TypeAlias = Through | StartOperation | Until | Stuck
 
 
 @dataclass(frozen=True)
-class Times:
+class StepTimes:
     """`came` is when this run first looked at the machine in this step, `woke` when this run began, `learned` when the look came back.
     `grace_s` is for how long a deed is left alone whose end is not known. Epoch seconds."""
 
@@ -59,19 +59,19 @@ class Times:
     grace_s: float
 
 
-def after(step: Step, machine: Machine, seen: Seen, times: Times) -> After:
+def after(step: BringupStep, machine: Machine, seen: Observation, times: StepTimes) -> After:
     """What comes next for a machine of which a look showed this that was begun at `machine.now`; `machine.deeds` are those that count.
 
     What a look did not show is not there as of its beginning: it may have come true while the look took its time.
     """
-    if seen.stand is Stand.SO:
+    if seen.stand is StepState.SO:
         return Through()
-    if seen.stand is Stand.TROUBLE:
+    if seen.stand is StepState.TROUBLE:
         return Stuck(seen.troubles or (Trouble(clean(seen.said, MOST), step.owner, retry_hand(machine.name)),))
     over = times.came + step.seconds
     if machine.now >= over:
-        return Stuck(seen.troubles or (late(step, machine.name, seen.said, seen.stand is Stand.UNKNOWN),))
-    if seen.stand is not Stand.NOT_SO:
+        return Stuck(seen.troubles or (late(step, machine.name, seen.said, seen.stand is StepState.UNKNOWN),))
+    if seen.stand is not StepState.NOT_SO:
         return Until(max(min(times.learned + seen.again_s, over), times.learned), seen.said)
     if seen.deed is None:
         return Stuck((Trouble(f"a defect of muster: {step.name} is not so, and names no deed", Owner.OPERATOR, report_hand()),))
@@ -79,23 +79,24 @@ def after(step: Step, machine: Machine, seen: Seen, times: Times) -> After:
     return Until(max(min(wanted.time, over), times.learned), wanted.said) if isinstance(wanted, Until) else wanted
 
 
-def _again(machine: Machine, seen: Seen, deed: Deed, times: Times) -> Do | Until:
+def _again(machine: Machine, seen: Observation, deed: Operation, times: StepTimes) -> StartOperation | Until:
     """A deed that may be done as often as it takes; each is given its time to show."""
     past = machine.did(deed.key)
     if past is None or past.ended is None:
-        return Do(deed)
+        return StartOperation(deed)
     # One that is accepted again and again and never shows must not keep the machine busy.
     ready = past.ended + (max(deed.settle_s, seen.again_s) if past.done else seen.again_s if past.done is False else times.grace_s)
-    return Do(deed) if machine.now >= ready else _wait(times, seen, ready, seen.said)
+    return StartOperation(deed) if machine.now >= ready else _wait(times, seen, ready, seen.said)
 
 
-def _once(machine: Machine, seen: Seen, deed: Deed, times: Times) -> After:
+def _once(machine: Machine, seen: Observation, deed: Operation, times: StepTimes) -> After:
     """A deed that must not be done twice."""
     made = [past for past in machine.deeds if past.key == deed.key and past.done is not False]
     if not made:
         past = machine.did(deed.key)
         ready = machine.now if past is None or past.ended is None else past.ended + seen.again_s
-        return Do(deed) if machine.now >= ready else _wait(times, seen, ready, f"{deed.name} was not done: {past.said if past else ''}")
+        return StartOperation(deed) if machine.now >= ready else _wait(times, seen, ready,
+                                                                       f"{deed.name} was not done: {past.said if past else ''}")
     ready = max(_shown_by(past, deed, times) for past in made)
     if machine.now < ready:
         return _wait(times, seen, ready, seen.said)
@@ -103,17 +104,17 @@ def _once(machine: Machine, seen: Seen, deed: Deed, times: Times) -> After:
         return Stuck((_trouble(machine, f"{deed.name} was accepted, and after {deed.settle_s:g} s it does not show: {seen.said}"),))
     if not deed.shows:
         return Stuck((_trouble(machine, f"whether this was done is not known, and cannot be seen: {deed.name}"),))
-    return Do(deed)
+    return StartOperation(deed)
 
 
-def _shown_by(past: Past, deed: Deed, times: Times) -> float:
+def _shown_by(past: PastOperation, deed: Operation, times: StepTimes) -> float:
     """Until when a deed may yet show. One whose end nobody wrote down may have been sent until this run began."""
     if past.done:
         return (past.ended or past.began) + deed.settle_s
     return (times.woke if past.ended is None else past.ended) + max(times.grace_s, deed.settle_s)
 
 
-def _wait(times: Times, seen: Seen, ready: float, said: str) -> Until:
+def _wait(times: StepTimes, seen: Observation, ready: float, said: str) -> Until:
     return Until(min(ready, times.learned + seen.again_s), said)
 
 
@@ -121,7 +122,7 @@ def _trouble(machine: Machine, what: str) -> Trouble:
     return Trouble(clean(what, MOST), Owner.OPERATOR, retry_hand(machine.name))
 
 
-def found(past: Past, what: After) -> Made | None:
+def found(past: PastOperation, what: After) -> Made | None:
     """What became of a deed of which nobody knew, as far as it follows from what comes next; None where one has to look on."""
     if isinstance(what, Through):
         return Made(True, "it shows; found so later")
@@ -134,7 +135,7 @@ def found(past: Past, what: After) -> Made | None:
     return Made(False, "it does not show; found so later") if what.deed.once else Made(None, "it is done again")
 
 
-def late(step: Step, node: str, said: str, unknown: bool = False) -> Trouble:
+def late(step: BringupStep, node: str, said: str, unknown: bool = False) -> Trouble:
     """What is wrong with a machine whose time in a step is over."""
     how = "could not be measured" if unknown else "is not so"
     return Trouble(clean(f"{step.title}: {how} after {span(step.seconds)}: {said}", MOST), step.owner, retry_hand(node))

@@ -12,14 +12,14 @@ from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.engine.site import unfit
 
 if TYPE_CHECKING:
-    from healthcheck.store.bringups import Progress
+    from healthcheck.store.bringups import MachineProgress
 
 # Steps that cannot be looked at but through the machine's management controller. Without one, step os waits for the machine.
 BY_BMC = ("bmc", "credentials", "hardware", "bios", "boot")
 
 
 @dataclass(frozen=True)
-class Way:
+class MachinePlan:
     """One machine that may be brought up: the steps that it has still to go, and those of the rest that it skips."""
 
     node: Node
@@ -28,7 +28,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedMachine:
     """One machine that may not: why, and what to type. NODES in `hand` stands for the machines that are refused so; `taken_off` is one that
     is on its way, and may not go on."""
 
@@ -39,21 +39,21 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class MachineSelection:
     """The asked machines, each in one of these, in the order of asking."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[MachinePlan, ...]
     through: tuple[str, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedMachine, ...]
 
 
 def chosen(
-    nodes: Iterable[Node], progress: Mapping[str, Progress], skips: Mapping[str, Collection[str]], without: Collection[str],
-) -> Chosen:
+    nodes: Iterable[Node], progress: Mapping[str, MachineProgress], skips: Mapping[str, Collection[str]], without: Collection[str],
+) -> MachineSelection:
     """Sorts the machines out: by lifecycle, by what the store says of them, and by whether they can be looked at."""
-    ways: list[Way] = []
+    ways: list[MachinePlan] = []
     through: list[str] = []
-    refused: list[Refused] = []
+    refused: list[RefusedMachine] = []
     for node in nodes:
         past = progress.get(node.name)
         over = {*skips.get(node.name, ()), *without}
@@ -61,8 +61,9 @@ def chosen(
             through.append(node.name)
             continue
         if unfit(node, past.step if past is not None and past.on_its_way else None, ORDER[-1]):
-            refused.append(Refused(node.name, f"its lifecycle is {node.lifecycle.state.value}, and only planned and bringup are brought up",
-                                   "muster inventory lifecycle NODES bringup", past is not None and past.on_its_way))
+            refused.append(RefusedMachine(node.name,
+                                          f"its lifecycle is {node.lifecycle.state.value}, and only planned and bringup are brought up",
+                                          "muster inventory lifecycle NODES bringup", past is not None and past.on_its_way))
             continue
         # Whoever was through and is back in bring-up goes the whole way again.
         ahead = ORDER[ORDER.index(past.step):] if past is not None and past.on_its_way and past.step in ORDER else ORDER
@@ -70,8 +71,8 @@ def chosen(
         needs = [step for step in steps if step in BY_BMC]
         if needs and node.bmc is None:
             words = " ".join(f"--step {step}" for step in needs)
-            refused.append(Refused(node.name, f"the inventory has no bmc entry, by which {', '.join(needs)} are looked at",
-                                   f"give it one (bmc: in the inventory), or: muster bringup skip NODES {words} --reason TEXT"))
+            refused.append(RefusedMachine(node.name, f"the inventory has no bmc entry, by which {', '.join(needs)} are looked at",
+                                          f"give it one (bmc: in the inventory), or: muster bringup skip NODES {words} --reason TEXT"))
             continue
-        ways.append(Way(node, steps, tuple(step for step in ahead if step in over)))
-    return Chosen(tuple(ways), tuple(through), tuple(refused))
+        ways.append(MachinePlan(node, steps, tuple(step for step in ahead if step in over)))
+    return MachineSelection(tuple(ways), tuple(through), tuple(refused))

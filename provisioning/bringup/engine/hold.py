@@ -13,7 +13,7 @@ from inventory.errors import UsageError
 from inventory.model import Inventory
 from provisioning.actions.base import ActionError, Backend, Holder
 from provisioning.actions.choose import Options, backend
-from provisioning.actions.cordon import Done, cordon, settle_meant, uncordon
+from provisioning.actions.cordon import CordonResult, cordon, settle_meant, uncordon
 
 WHY = "bring-up"        # by which our cordons are known from those of other people's commands
 
@@ -32,7 +32,7 @@ def through(there: Inventory) -> Backend | None:
 
 def hold(
     folder: Path, there: Inventory, nodes: Sequence[str], who: str, clock: Clock, told: Callable[[str], None] = lambda line: None,
-) -> list[Done]:
+) -> list[CordonResult]:
     """Cordons those of these machines that could be given jobs now, and gives a line for each. Raises ActionError, StoreError: what the
     inventory names must answer. Where it names nothing, and Slurm is here and does not answer, `told` hears that nobody is asked then."""
     base = through(there)
@@ -61,7 +61,7 @@ def held(folder: Path, there: Inventory, nodes: Collection[str]) -> frozenset[st
         return _ours(store, base, nodes)
 
 
-def give(folder: Path, there: Inventory, nodes: Collection[str], who: str, clock: Clock) -> list[Done]:
+def give(folder: Path, there: Inventory, nodes: Collection[str], who: str, clock: Clock) -> list[CordonResult]:
     """Gives to jobs what a bring-up cordoned of these; a line for each. Raises ActionError, StoreError."""
     base = through(there)
     if base is None:

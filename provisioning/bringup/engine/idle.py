@@ -16,17 +16,17 @@ from healthcheck.store.leases import leased_nodes
 from inventory.errors import InventoryError
 from inventory.load import load_inventory
 from inventory.model import Inventory, Node
-from provisioning.actions.base import ActionError, Backend, Held, Holder
+from provisioning.actions.base import ActionError, Backend, Holder, NodeHold
 from provisioning.bringup.engine.hold import WHY, through
 from provisioning.bringup.engine.model import Machine
 from provisioning.bringup.engine.site import unfit
-from provisioning.lease.holder import Life, life, me
+from provisioning.lease.holder import HolderState, life, me
 from provisioning.lease.jobs import Jobs, jobs
 
 _FRESH_S = 2.0      # machines that ask together share an answer: Slurm tells of all nodes at once, and is slow to
 
 
-class Idle:
+class IdleCheck:
     """Called with a machine: why it must not be disturbed now, empty where it may be. Raises ActionError, StoreError: it is not known."""
 
     def __init__(self, folder: Path, nodes: Collection[str], through: Backend | None, *, must: bool,
@@ -35,7 +35,7 @@ class Idle:
         self._path = path
         self._read: tuple[tuple[int, int, int], Mapping[str, Node]] | None = None
         self._lock = threading.Lock()
-        self._asked: tuple[float, Jobs, Mapping[str, Held]] | None = None
+        self._asked: tuple[float, Jobs, Mapping[str, NodeHold]] | None = None
 
     def __call__(self, machine: Machine) -> str:
         """See the class."""
@@ -63,7 +63,7 @@ class Idle:
             return ""
         with opened(self._folder) as store:
             entry = leased_nodes(store).get(node)
-        if entry is None or entry.until <= self._clock() or entry.holder == me() or life(entry.holder) is Life.DEAD:
+        if entry is None or entry.until <= self._clock() or entry.holder == me() or life(entry.holder) is HolderState.DEAD:
             return ""
         return f"lease {entry.id} of {entry.who} is on it ({entry.why}): muster lease list"
 
@@ -88,6 +88,6 @@ class Idle:
         return ""
 
 
-def idle(folder: Path, there: Inventory, nodes: Collection[str], path: Path | None = None) -> Idle:
+def idle(folder: Path, there: Inventory, nodes: Collection[str], path: Path | None = None) -> IdleCheck:
     """For these machines of an inventory; `path` is its file, which is asked whether they are in bring-up still."""
-    return Idle(folder, nodes, through(there), must=there.cordon is not None, path=path)
+    return IdleCheck(folder, nodes, through(there), must=there.cordon is not None, path=path)

@@ -11,7 +11,7 @@ from healthcheck.store import bringupnotes as notes
 from healthcheck.store.file import Store
 from inventory.text import clean
 from provisioning.bringup.engine.advance import MOST
-from provisioning.bringup.engine.model import Deed, Made
+from provisioning.bringup.engine.model import Made, Operation
 
 _WORD = 80      # characters of a part, a slot or a serial number
 
@@ -58,7 +58,7 @@ class Journal:
         if self._db is not None:
             notes.troubled(self._db, node, step, [_row(one) for one in troubles], now)
 
-    def deed_begun(self, node: str, step: str, deed: Deed, now: float) -> int:
+    def deed_begun(self, node: str, step: str, deed: Operation, now: float) -> int:
         """A deed is about to be done; gives its number."""
         assert self._db is not None  # noqa: S101  (a dry run does nothing)
         return notes.deed_begun(self._db, node, step, deed.key, deed.name, deed.change, self._who, now)

@@ -16,10 +16,10 @@ from inventory.errors import StoreError
 from provisioning.bringup.engine.journal import Journal
 from provisioning.bringup.engine.model import Executor, Made
 from provisioning.bringup.engine.scheduler import Scheduler
-from provisioning.bringup.engine.site import Event, Policy, Site
+from provisioning.bringup.engine.site import EnginePolicy, RunContext, RunEvent
 from provisioning.bringup.engine.state import MachineState, again
 from provisioning.bringup.engine.transitions import Transitions
-from provisioning.bringup.engine.workers import Ended, Result, Wake, Workers
+from provisioning.bringup.engine.workers import OperationEnded, Result, Wake, Workers
 
 POLL_S = 2.0        # how soon a word that somebody says meanwhile (skip, retry) is heard
 
@@ -28,8 +28,8 @@ class Engine:
     """One run over these machines. With `dry` the store is only read, and each goes as far as its first step that is not so."""
 
     def __init__(
-        self, site: Site, states: Mapping[str, MachineState], executors: Mapping[str, Executor], policy: Policy,
-        told: Callable[[Event], None], store: Store | None, *, dry: bool,
+        self, site: RunContext, states: Mapping[str, MachineState], executors: Mapping[str, Executor], policy: EnginePolicy,
+        told: Callable[[RunEvent], None], store: Store | None, *, dry: bool,
     ) -> None:
         self.states, self.stopping = states, False
         self.scheduler = Scheduler(policy, states.values(), free=dry)
@@ -62,7 +62,7 @@ class Engine:
                     break
                 self._note(self._wait())
             if self.stopping:
-                self._told(Event("", "", "interrupted", self._awaited()))
+                self._told(RunEvent("", "", "interrupted", self._awaited()))
             self._drain()
         except KeyboardInterrupt:
             raise
@@ -112,7 +112,7 @@ class Engine:
         """Writes down what was learned and what follows, in one transaction."""
         transitions, now = self._transitions, self._site.clock()
         for result in found:
-            if isinstance(result, Ended):
+            if isinstance(result, OperationEnded):
                 self._unwritten[self._making(result)] = result.made
         changed = self._changed(now)
         due = transitions.next_due()
@@ -135,7 +135,7 @@ class Engine:
             ends.update((number, Made(False, "not begun: the run was ended")) for number, begun in making.items() if not begun)
         while {number for number, begun in making.items() if begun} - set(ends):
             result = self._workers.results.get()
-            if isinstance(result, Ended):
+            if isinstance(result, OperationEnded):
                 ends[self._making(result)] = result.made
         try:
             if ends:
@@ -150,7 +150,7 @@ class Engine:
         number = sum(state.begun for state in self.states.values())
         return f"deeds under way are waited for ({number}); once more to leave at once" if number else "nothing else is begun"
 
-    def _making(self, ended: Ended) -> int:
+    def _making(self, ended: OperationEnded) -> int:
         number = self.states[ended.node].making
         assert number is not None  # noqa: S101  (it was made)
         return number

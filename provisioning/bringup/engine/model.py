@@ -17,14 +17,14 @@ from healthcheck.model.trouble import Trouble
 from inventory.model import Node
 
 
-class Effect(Enum):
+class StepEffect(Enum):
     """Whether a machine notices."""
 
     PASSIVE = "passive"
     DISRUPTIVE = "disruptive"
 
 
-class Stand(Enum):
+class StepState(Enum):
     """What a look at one step of one machine showed."""
 
     SO = "so"
@@ -35,7 +35,7 @@ class Stand(Enum):
 
 
 @dataclass(frozen=True)
-class Deed:
+class Operation:
     """One change, such that a look can tell afterwards whether it was made.
 
     `key` names it within the step of the machine: the same change has the same key, another one another. `change` is the diff for people, a
@@ -46,14 +46,14 @@ class Deed:
     name: str
     key: str
     change: tuple[str, ...]
-    effect: Effect
+    effect: StepEffect
     once: bool = False
     shows: bool = True
     settle_s: float = 60.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """What a look showed, with a line for people. `keep` goes to the store with the machine: serials, versions, a boot's id.
 
     A controller that refused the login is TROUBLE that keeps LOGIN: REFUSED: nobody logs in there again before a person says so, and
@@ -61,9 +61,9 @@ class Seen:
     time is over.
     """
 
-    stand: Stand
+    stand: StepState
     said: str
-    deed: Deed | None = None
+    deed: Operation | None = None
     troubles: tuple[Trouble, ...] = ()
     again_s: float = 15.0
     keep: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -78,7 +78,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Past:
+class PastOperation:
     """A deed of this machine in this step, as the store has it; `done` None where its end is not known. Times are epoch seconds."""
 
     key: str
@@ -98,20 +98,20 @@ class Machine:
     began: float
     now: float
     kept: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    deeds: tuple[Past, ...] = ()
+    deeds: tuple[PastOperation, ...] = ()
 
     @property
     def name(self) -> str:
         """Its inventory name."""
         return self.node.name
 
-    def did(self, key: str) -> Past | None:
+    def did(self, key: str) -> PastOperation | None:
         """The newest deed of this key."""
         return next((one for one in reversed(self.deeds) if one.key == key), None)
 
 
 @dataclass(frozen=True)
-class Step:
+class BringupStep:
     """One step as a value. `seconds` is for how long a machine may be in it until that is trouble, owned by `owner`; `at_once` is how many
     machines may be looked at or changed in it at a time, `domain_at_once` of one power domain (None: as many).
 
@@ -120,7 +120,7 @@ class Step:
 
     name: str
     title: str
-    effect: Effect
+    effect: StepEffect
     owner: Owner
     seconds: float
     at_once: int = 64
@@ -132,17 +132,17 @@ class Step:
 class Executor(Protocol):
     """Looks at a step and makes it so. Neither method raises for what is wrong with a machine: that is a value."""
 
-    step: Step
+    step: BringupStep
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         """What is so on each of these machines (one, unless the step is `together`), by name, as soon as it is known; changes nothing."""
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         """Does what the look asked for."""
 
 
 @runtime_checkable
-class Together(Executor, Protocol):
+class JointExecutor(Executor, Protocol):
     """Makes the same of all machines of a step at once, where that is more than making it of each."""
 
     def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:

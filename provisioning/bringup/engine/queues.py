@@ -10,14 +10,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from provisioning.bringup.engine.model import Step
+from provisioning.bringup.engine.model import BringupStep
 
 
 @dataclass
 class StepQueue:
     """One step's queue. `since` is when the oldest of those in it came, None where nobody is in it."""
 
-    step: Step
+    step: BringupStep
     used: int = 0
     of: Counter[str] = field(default_factory=Counter)
     placed: deque[str] = field(default_factory=deque)                       # those in the queue that have a place already

@@ -13,19 +13,19 @@ from inventory.model import Node
 from provisioning.bringup.engine.loop import Engine
 from provisioning.bringup.engine.model import Executor
 from provisioning.bringup.engine.signals import asked
-from provisioning.bringup.engine.site import LOCK, Event, Outcome, Policy, Site, unfit
+from provisioning.bringup.engine.site import LOCK, BringupOutcome, EnginePolicy, RunContext, RunEvent, unfit
 from provisioning.bringup.engine.state import read
 from provisioning.lease.runlock import alone
 
 
 def run(
-    site: Site, nodes: Sequence[Node], executors: Mapping[str, Executor], policy: Policy, told: Callable[[Event], None], *,
+    site: RunContext, nodes: Sequence[Node], executors: Mapping[str, Executor], policy: EnginePolicy, told: Callable[[RunEvent], None], *,
     dry: bool = False,
-) -> Outcome:
+) -> BringupOutcome:
     """Has these machines begin or go on; gives how they stand at the end. `told` hears of each as it happens, in this thread.
 
-    With `dry` each is looked at, step by step, until the first that is not so, and nothing is written; `Outcome.seen` is the plan. One
-    run at a time acts on a state folder. Raises UsageError for the second, StoreError.
+    With `dry` each is looked at, step by step, until the first that is not so, and nothing is written; `BringupOutcome.seen` is the plan.
+    One run at a time acts on a state folder. Raises UsageError for the second, StoreError.
     """
     with _store(site, dry) as store:
         rows = {row.node: row for row in bringups.progress(store)} if store is not None else {}
@@ -40,7 +40,7 @@ def run(
             _taken_off(store, left, site.clock())
             bringups.begin(store, [node.name for node in fit], first, site.who, site.clock())
         for name, why in left.items():
-            told(Event(name, "", notes.LEFT, why))
+            told(RunEvent(name, "", notes.LEFT, why))
         engine = Engine(site, read(store, fit, first), executors, policy, told, store, dry=dry)
         with asked(engine.interrupt):
             engine.run()
@@ -48,7 +48,7 @@ def run(
 
 
 @contextmanager
-def _store(site: Site, dry: bool) -> Iterator[Store | None]:
+def _store(site: RunContext, dry: bool) -> Iterator[Store | None]:
     """The store, and nobody else acting; for a dry run the store as it is, None where there is none."""
     if dry and not (site.folder / NAME).exists():
         yield None
@@ -67,7 +67,7 @@ def _taken_off(store: Store, left: Mapping[str, str], now: float) -> None:
             notes.taken_off(db, name, why, now)
 
 
-def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str]) -> Outcome:
+def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str]) -> BringupOutcome:
     states = engine.states.values()
     queued = [state for state in states if not state.out]
     halted = {step: why for step, why in engine.scheduler.halts.items() if any(state.step == step for state in queued)}
@@ -76,7 +76,7 @@ def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str]) -> 
             for state in queued:
                 if state.step in halted and not state.came:
                     engine.journal.stood(state.name, notes.QUEUED, halted[state.step])
-    return Outcome(
+    return BringupOutcome(
         tuple(state.name for state in states if state.done),
         tuple(state.name for state in states if state.out and not state.done),
         tuple(state.name for state in queued), tuple(node.name for node in nodes if node.name in left), MappingProxyType(halted),

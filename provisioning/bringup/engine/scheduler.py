@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from provisioning.bringup.engine.model import Deed, Machine, Step
+from provisioning.bringup.engine.model import BringupStep, Machine, Operation
 from provisioning.bringup.engine.queues import StepQueue
-from provisioning.bringup.engine.site import LOGIN_STEP, Policy
+from provisioning.bringup.engine.site import LOGIN_STEP, EnginePolicy
 from provisioning.bringup.engine.state import MachineState
 from provisioning.bringup.engine.stop import Logins, Tally
 
@@ -22,7 +22,7 @@ from provisioning.bringup.engine.stop import Logins, Tally
 class Scheduler:
     """The queues of all steps. `halts` says by step why no other machine is sent into it; with `free` nothing but refused logins halts."""
 
-    def __init__(self, policy: Policy, states: Iterable[MachineState], *, free: bool) -> None:
+    def __init__(self, policy: EnginePolicy, states: Iterable[MachineState], *, free: bool) -> None:
         self.order = tuple(policy.steps)
         self.halts: dict[str, str] = {}
         self._halted: dict[str, str] = {}       # but for refused logins, which are of one user
@@ -120,7 +120,7 @@ class Scheduler:
             if name not in before and self._queues[name].length:
                 yield name, why
 
-    def next(self, now: float, under_way: int) -> Iterator[tuple[Step, list[MachineState]]]:
+    def next(self, now: float, under_way: int) -> Iterator[tuple[BringupStep, list[MachineState]]]:
         """Who is to be looked at now, those first that are nearest to the end; `under_way` is what the threads are at."""
         for name in reversed(self.order):
             queue = self._queues[name]
@@ -204,7 +204,7 @@ class Joined:
 
     state: MachineState
     machine: Machine
-    deed: Deed
+    deed: Operation
 
 
 @dataclass

@@ -11,18 +11,18 @@ from typing import Protocol
 
 from inventory.model import LifecycleState, Node
 from provisioning.bringup.engine import stop
-from provisioning.bringup.engine.model import Deed, Machine, Seen, Step
+from provisioning.bringup.engine.model import BringupStep, Machine, Observation, Operation
 
 LOCK = "bringup.lock"       # in the state folder, held by the run that acts
 LOGIN_STEP = "credentials"
 BY_POLICY = "the policy leaves it out"
 
 
-class Policy(Protocol):
+class EnginePolicy(Protocol):
     """What the engine asks of the policy. `steps` are by name in their order; those in `without` the site leaves out."""
 
     @property
-    def steps(self) -> Mapping[str, Step]: ...
+    def steps(self) -> Mapping[str, BringupStep]: ...
     @property
     def without(self) -> frozenset[str]: ...
     @property
@@ -30,7 +30,7 @@ class Policy(Protocol):
     @property
     def grace_s(self) -> float: ...
     @property
-    def stop(self) -> stop.Bounds: ...
+    def stop(self) -> stop.StopLimits: ...
 
 
 def nobody_there(machine: Machine) -> str:
@@ -39,7 +39,7 @@ def nobody_there(machine: Machine) -> str:
 
 
 @dataclass(frozen=True)
-class Site:
+class RunContext:
     """Where a run keeps what it knows, and in whose name it acts. `idle` says why a machine must not be disturbed, "" where it may be.
 
     `sleep` is for tests that have a clock of their own: it is called when nothing is under way, in place of waiting.
@@ -53,7 +53,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Event:
+class RunEvent:
     """What happened to a machine in a step. `stand` is so, skipped, deed (it is begun), made (it ended), waiting, unknown, trouble, done or
     left; halted is said of a step, with no machine, and interrupted of none."""
 
@@ -61,12 +61,12 @@ class Event:
     step: str
     stand: str
     said: str
-    seen: Seen | None = None
-    deed: Deed | None = None
+    seen: Observation | None = None
+    deed: Operation | None = None
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BringupOutcome:
     """How machines stand at the end of a run, by name in the order asked for. `queued` were not begun or not ended; `halted` says why, by
     step. `seen` is each machine's last look with its step: of a dry run it is the plan."""
 
@@ -75,7 +75,7 @@ class Outcome:
     queued: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     halted: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    seen: Mapping[str, tuple[str, Seen]] = field(default_factory=lambda: MappingProxyType({}))
+    seen: Mapping[str, tuple[str, Observation]] = field(default_factory=lambda: MappingProxyType({}))
     interrupted: bool = False
 
     @property

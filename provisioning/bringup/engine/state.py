@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from healthcheck.store import bringups
 from healthcheck.store.bringupnotes import LOGIN, REFUSED, SKIPPED, TROUBLE
-from healthcheck.store.bringups import Progress
+from healthcheck.store.bringups import MachineProgress
 from healthcheck.store.file import Store
 from inventory.model import Node
-from provisioning.bringup.engine.model import Machine, Made, Past, Seen
+from provisioning.bringup.engine.model import Machine, Made, Observation, PastOperation
 from provisioning.bringup.engine.site import LOGIN_STEP, domain_of, user_of
 
 
@@ -33,7 +33,7 @@ class MachineState:
     domain: str
     user: str
     kept: dict[str, str] = field(default_factory=dict)
-    deeds: dict[int, Past] = field(default_factory=dict)
+    deeds: dict[int, PastOperation] = field(default_factory=dict)
     began: float | None = None
     came: float = 0.0
     looked: float = 0.0
@@ -47,7 +47,7 @@ class MachineState:
     unlogged: bool = False
     said: str = ""
     hindered: str = ""
-    seen: tuple[str, Seen] | None = None
+    seen: tuple[str, Observation] | None = None
 
     @property
     def name(self) -> str:
@@ -106,7 +106,7 @@ def again(store: Store, states: Iterable[MachineState]) -> list[MachineState]:
     return found
 
 
-def _put(state: MachineState, row: Progress) -> None:
+def _put(state: MachineState, row: MachineProgress) -> None:
     state.step, state.kept, state.said = row.step, dict(row.kept), row.said
 
 
@@ -118,4 +118,4 @@ def _fill(store: Store, states: Sequence[MachineState]) -> None:
             of[line.node].began = line.began
     for deed in bringups.deeds(store, of):
         if deed.counts and deed.step == of[deed.node].step:
-            of[deed.node].deeds[deed.id] = Past(deed.key, deed.name, deed.began, deed.ended, deed.done, deed.said)
+            of[deed.node].deeds[deed.id] = PastOperation(deed.key, deed.name, deed.began, deed.ended, deed.done, deed.said)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 
-class Bounds(Protocol):
+class StopLimits(Protocol):
     """What the policy says of it: a share of machines and at least so many, and how many refused logins."""
 
     @property
@@ -25,7 +25,7 @@ class Tally:
     passed: Counter[str] = field(default_factory=Counter)
     stuck: Counter[str] = field(default_factory=Counter)
 
-    def halted(self, step: str, bounds: Bounds) -> str:
+    def halted(self, step: str, bounds: StopLimits) -> str:
         """Why no other machine is to be sent into a step; empty where they may be."""
         stuck = self.stuck[step]
         ended = stuck + self.passed[step]
@@ -45,11 +45,11 @@ class Logins:
     refused: Counter[str] = field(default_factory=Counter)
     trying: Counter[str] = field(default_factory=Counter)
 
-    def may(self, user: str, bounds: Bounds) -> bool:
+    def may(self, user: str, bounds: StopLimits) -> bool:
         """Whether another machine may be tried with this user."""
         return user in self.accepted or self.refused[user] + self.trying[user] < bounds.refused_logins
 
-    def halted(self, user: str, bounds: Bounds) -> str:
+    def halted(self, user: str, bounds: StopLimits) -> str:
         """Why none is tried any more; empty where they may be."""
         if user in self.accepted or self.refused[user] < bounds.refused_logins:
             return ""

@@ -9,13 +9,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from healthcheck.store import bringupnotes as notes
-from provisioning.bringup.engine.advance import After, Stuck, Through, Times, Until, after, found, late
+from provisioning.bringup.engine.advance import After, StepTimes, Stuck, Through, Until, after, found, late
 from provisioning.bringup.engine.journal import Journal
-from provisioning.bringup.engine.model import Deed, Effect, Executor, Made, Past, Seen, Stand, Step, Together
+from provisioning.bringup.engine.model import (
+    BringupStep,
+    Executor,
+    JointExecutor,
+    Made,
+    Observation,
+    Operation,
+    PastOperation,
+    StepEffect,
+    StepState,
+)
 from provisioning.bringup.engine.scheduler import Joined, Joint, Scheduler, Timer
-from provisioning.bringup.engine.site import BY_POLICY, Event, Policy, Site
+from provisioning.bringup.engine.site import BY_POLICY, EnginePolicy, RunContext, RunEvent
 from provisioning.bringup.engine.state import MachineState
-from provisioning.bringup.engine.workers import AllMade, Asked, Ended, Looked, Over, Result, Workers
+from provisioning.bringup.engine.workers import AllMade, IdleChecked, Looked, OperationEnded, Over, Result, Workers
 
 
 @dataclass
@@ -23,17 +33,17 @@ class Transitions:
     """The machines of a run. `skips` says by machine and step why a person had it left out. With `dry` none goes beyond its first step
     that is not so. `under_way` counts looks, questions and deeds; a look at many is one."""
 
-    site: Site
+    site: RunContext
     states: Mapping[str, MachineState]
     executors: Mapping[str, Executor]
-    policy: Policy
+    policy: EnginePolicy
     journal: Journal
     dry: bool
     skips: dict[tuple[str, str], str]
     scheduler: Scheduler
     workers: Workers
     woke: float
-    events: list[Event] = field(default_factory=list)
+    events: list[RunEvent] = field(default_factory=list)
     tasks: list[Callable[[], None]] = field(default_factory=list)
     under_way: int = 0
     _pumped: float = 0.0
@@ -61,14 +71,14 @@ class Transitions:
             self._together(result.step)
         elif isinstance(result, AllMade):
             self.under_way -= 1
-        elif isinstance(result, (Looked, Asked, Ended)):
+        elif isinstance(result, (Looked, IdleChecked, OperationEnded)):
             state = self.states[result.node]
             state.busy = False
             # Of what is done to many at once the end counts, which is told of by itself.
             if isinstance(result, Looked):
                 self.under_way -= not self.policy.steps[state.step].together
                 self._looked(state, result.seen, now)
-            elif isinstance(result, Ended):
+            elif isinstance(result, OperationEnded):
                 self.under_way -= not self._joins(state.step)
                 self._made(state, result, now)
             else:
@@ -90,7 +100,7 @@ class Transitions:
     def pump(self, now: float) -> None:
         """Sends machines where there are places."""
         self._pumped = now
-        self.events += [Event("", name, "halted", why) for name, why in self.scheduler.judge()]
+        self.events += [RunEvent("", name, "halted", why) for name, why in self.scheduler.judge()]
         for step, batch in self.scheduler.next(now, self.under_way):
             self.under_way += 1
             self._look(step, batch, now)
@@ -100,7 +110,7 @@ class Transitions:
         self.scheduler.dropped(state)
         self._leave(state, notes.SKIPPED, now, why)
 
-    def _look(self, step: Step, batch: list[MachineState], now: float) -> None:
+    def _look(self, step: BringupStep, batch: list[MachineState], now: float) -> None:
         for state in batch:
             state.busy, state.looked, state.came = True, now, state.came or now
             if state.began is None:
@@ -111,14 +121,14 @@ class Transitions:
             self._joint.looking.add(step.name)
         self.tasks.append(lambda: self.workers.look(self.executors[step.name], step.name, machines, together=step.together))
 
-    def _looked(self, state: MachineState, seen: Seen, now: float) -> None:
+    def _looked(self, state: MachineState, seen: Observation, now: float) -> None:
         self.scheduler.looked(state)
         state.seen = (state.step, seen)
         state.kept.update({str(name): str(value) for name, value in seen.keep.items()})
         step = self.policy.steps[state.step]
-        if state.hindered and seen.stand is Stand.NOT_SO:
+        if state.hindered and seen.stand is StepState.NOT_SO:
             seen = replace(seen, said=f"{seen.said}; {state.hindered}", troubles=())
-        what = after(step, state.machine(state.looked), seen, Times(state.came, self.woke, now, self.policy.grace_s))
+        what = after(step, state.machine(state.looked), seen, StepTimes(state.came, self.woke, now, self.policy.grace_s))
         self._settle(state, what, now)
         why = self.skips.get((state.name, state.step))
         if isinstance(what, Through):
@@ -129,11 +139,11 @@ class Transitions:
         elif isinstance(what, Stuck):
             self._stuck(state, what, now)
         elif self.dry:
-            self._tell(state, "unknown" if seen.stand is Stand.UNKNOWN else "deed" if seen.deed else "waiting", seen.said, seen.deed)
+            self._tell(state, "unknown" if seen.stand is StepState.UNKNOWN else "deed" if seen.deed else "waiting", seen.said, seen.deed)
             self.scheduler.out(state)
         elif isinstance(what, Until):
             self._until(state, what, now)
-        elif what.deed.effect is Effect.DISRUPTIVE:
+        elif what.deed.effect is StepEffect.DISRUPTIVE:
             self._ask(state, seen, what.deed, now)
         else:
             self._make(state, what.deed, now)
@@ -145,14 +155,14 @@ class Transitions:
                 state.ended(number, made, now)
                 self.journal.deed_ended(number, made, now)
 
-    def _ask(self, state: MachineState, seen: Seen, deed: Deed, now: float) -> None:
+    def _ask(self, state: MachineState, seen: Observation, deed: Operation, now: float) -> None:
         state.busy = True
         self.under_way += 1
         self._joint.open[state.step] += 1
         machine = state.machine(now)
         self.tasks.append(lambda: self.workers.ask(self.site.idle, machine, seen, deed))
 
-    def _asked(self, state: MachineState, asked: Asked, now: float) -> None:
+    def _asked(self, state: MachineState, asked: IdleChecked, now: float) -> None:
         step = self.policy.steps[state.step]
         over = state.came + step.seconds
         state.hindered = f"NOT done: {asked.deed.name}: {asked.why}" if asked.why else ""
@@ -167,11 +177,11 @@ class Transitions:
             self._until(state, Until(min(now + asked.seen.again_s, over), state.hindered), now)
         self._together(step.name)
 
-    def _make(self, state: MachineState, deed: Deed, now: float) -> None:
+    def _make(self, state: MachineState, deed: Operation, now: float) -> None:
         """Writes down that a deed is about to be done; afterwards it is."""
         machine = state.machine(now)
         number = self.journal.deed_begun(state.name, state.step, deed, now)
-        state.deeds[number] = Past(deed.key, deed.name, now, None, None, "")
+        state.deeds[number] = PastOperation(deed.key, deed.name, now, None, None, "")
         state.making, state.busy, state.said = number, True, deed.name
         self.journal.stood(state.name, notes.WAITING, deed.name, looked=now, kept=state.kept)
         self.journal.troubled(state.name, state.step, (), now)
@@ -190,7 +200,7 @@ class Transitions:
 
     def _joins(self, step: str) -> bool:
         """Whether a deed of this step is done to all machines at once that need it."""
-        return self.policy.steps[step].together and isinstance(self.executors[step], Together)
+        return self.policy.steps[step].together and isinstance(self.executors[step], JointExecutor)
 
     def _together(self, name: str) -> None:
         """Has a deed done to all that were found to need it, once nobody else can join them."""
@@ -201,7 +211,7 @@ class Transitions:
             self.scheduler.over(name)
             return
         executor = self.executors[name]
-        assert isinstance(executor, Together)  # noqa: S101  (they were joined because it is)
+        assert isinstance(executor, JointExecutor)  # noqa: S101  (they were joined because it is)
         self.under_way += 1
 
         def task() -> None:
@@ -210,7 +220,7 @@ class Transitions:
             self.workers.make_together(executor, name, [one.machine for one in joined], joined[0].deed.name)
         self.tasks.append(task)
 
-    def _made(self, state: MachineState, ended: Ended, now: float) -> None:
+    def _made(self, state: MachineState, ended: OperationEnded, now: float) -> None:
         number = state.making
         assert number is not None  # noqa: S101  (it was made)
         state.ended(number, ended.made, now)
@@ -231,7 +241,7 @@ class Transitions:
         self.journal.stood(state.name, notes.WAITING, until.said, again=until.time, looked=now, kept=state.kept)
         self.journal.troubled(state.name, state.step, (), now)
         if until.said != state.said:
-            unknown = state.seen is not None and state.seen[1].stand is Stand.UNKNOWN
+            unknown = state.seen is not None and state.seen[1].stand is StepState.UNKNOWN
             self._tell(state, "unknown" if unknown else "waiting", until.said)
         state.said = until.said
         self._timer.add(state, until.time)
@@ -266,6 +276,6 @@ class Transitions:
         else:
             self.scheduler.ready(state, now)
 
-    def _tell(self, state: MachineState, stand: str, said: str, deed: Deed | None = None) -> None:
+    def _tell(self, state: MachineState, stand: str, said: str, deed: Operation | None = None) -> None:
         seen = state.seen[1] if state.seen is not None and state.seen[0] == state.step else None
-        self.events.append(Event(state.name, state.step, stand, said, seen, deed))
+        self.events.append(RunEvent(state.name, state.step, stand, said, seen, deed))

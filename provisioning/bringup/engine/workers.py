@@ -17,7 +17,7 @@ from healthcheck.model.trouble import Trouble
 from inventory.errors import MusterError
 from inventory.text import clean
 from provisioning.bringup.engine.advance import MOST, report_hand
-from provisioning.bringup.engine.model import Deed, Executor, Machine, Made, Seen, Stand, Together
+from provisioning.bringup.engine.model import Executor, JointExecutor, Machine, Made, Observation, Operation, StepState
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,21 @@ class Looked:
     """A machine was looked at."""
 
     node: str
-    seen: Seen
+    seen: Observation
 
 
 @dataclass(frozen=True)
-class Asked:
+class IdleChecked:
     """Why a machine must not be disturbed by this deed; empty where it may."""
 
     node: str
-    seen: Seen
-    deed: Deed
+    seen: Observation
+    deed: Operation
     why: str
 
 
 @dataclass(frozen=True)
-class Ended:
+class OperationEnded:
     """A deed has ended; `defect` is where that was by a defect of ours."""
 
     node: str
@@ -66,7 +66,7 @@ class Wake:
     """Somebody wants the run to look up."""
 
 
-Result: TypeAlias = Looked | Asked | Ended | Over | AllMade | Wake
+Result: TypeAlias = Looked | IdleChecked | OperationEnded | Over | AllMade | Wake
 
 
 class Workers:
@@ -82,7 +82,7 @@ class Workers:
         """Has machines looked at: `Looked` for each as it is known, and then `Over` where it is `together`."""
         self._do(lambda: self._look(executor, step, machines, together))
 
-    def ask(self, idle: Callable[[Machine], str], machine: Machine, seen: Seen, deed: Deed) -> None:
+    def ask(self, idle: Callable[[Machine], str], machine: Machine, seen: Observation, deed: Operation) -> None:
         """Asks whether a machine may be disturbed."""
         def task() -> None:
             try:
@@ -91,22 +91,22 @@ class Workers:
                 why = f"whether it is idle is not known: {error}"
             except BaseException as error:  # noqa: BLE001  (ours, whatever it is)
                 why = f"whether it is idle is not known: {_defect(error)}"
-            self.results.put(Asked(machine.name, seen, deed, clean(why, MOST)))
+            self.results.put(IdleChecked(machine.name, seen, deed, clean(why, MOST)))
         self._do(task)
 
-    def make(self, executor: Executor, machine: Machine, deed: Deed) -> None:
+    def make(self, executor: Executor, machine: Machine, deed: Operation) -> None:
         """Has a deed done."""
         def task() -> None:
             try:
-                ended = Ended(machine.name, executor.make(machine, deed))
+                ended = OperationEnded(machine.name, executor.make(machine, deed))
             except BaseException as error:  # noqa: BLE001  (ours, whatever it is)
                 said = _defect(error)
-                ended = Ended(machine.name, Made(None, said), Trouble(f"{said}, in {deed.name}", Owner.OPERATOR, report_hand()))
+                ended = OperationEnded(machine.name, Made(None, said), Trouble(f"{said}, in {deed.name}", Owner.OPERATOR, report_hand()))
             self.results.put(ended)
         self._do(task)
 
-    def make_together(self, executor: Together, step: str, machines: Sequence[Machine], what: str) -> None:
-        """Has a deed done to all of them at once: `Ended` for each, and then `AllMade`."""
+    def make_together(self, executor: JointExecutor, step: str, machines: Sequence[Machine], what: str) -> None:
+        """Has a deed done to all of them at once: `OperationEnded` for each, and then `AllMade`."""
         def task() -> None:
             made: Mapping[str, Made] = {}
             lacking, defect = Made(None, "nothing was said of it"), None
@@ -116,7 +116,7 @@ class Workers:
                 lacking = Made(None, _defect(error))
                 defect = Trouble(f"{lacking.said}, in {what}", Owner.OPERATOR, report_hand())
             for machine in machines:
-                self.results.put(Ended(machine.name, made.get(machine.name, lacking), defect))
+                self.results.put(OperationEnded(machine.name, made.get(machine.name, lacking), defect))
             self.results.put(AllMade(step))
         self._do(task)
 
@@ -127,7 +127,7 @@ class Workers:
 
     def _look(self, executor: Executor, step: str, machines: Sequence[Machine], together: bool) -> None:
         missing = {machine.name for machine in machines}
-        said = Seen(Stand.UNKNOWN, "the look at it ended without a word of it")
+        said = Observation(StepState.UNKNOWN, "the look at it ended without a word of it")
         try:
             for name, seen in executor.look(machines):
                 if name in missing:
@@ -135,7 +135,7 @@ class Workers:
                     self.results.put(Looked(name, seen))
         except BaseException as error:  # noqa: BLE001  (ours, whatever it is)
             what = f"{_defect(error)}, in a look at {step}"
-            said = Seen(Stand.TROUBLE, what, troubles=(Trouble(what, Owner.OPERATOR, report_hand()),))
+            said = Observation(StepState.TROUBLE, what, troubles=(Trouble(what, Owner.OPERATOR, report_hand()),))
         for name in missing:
             self.results.put(Looked(name, said))
         if together:

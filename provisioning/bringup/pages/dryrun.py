@@ -10,8 +10,8 @@ from healthcheck.report.nodes import Fold, Paint
 from healthcheck.store.bringupnotes import DONE, LEFT, SKIPPED, SO, TROUBLE, WAITING
 from inventory.nodeset import natural
 from inventory.text import clean
-from provisioning.bringup.engine.model import ORDER, Effect
-from provisioning.bringup.engine.site import Event
+from provisioning.bringup.engine.model import ORDER, StepEffect
+from provisioning.bringup.engine.site import RunEvent
 from provisioning.bringup.pages.masked import masked, named
 
 UNKNOWN, DEED, REFUSED = "unknown", "deed", "refused"
@@ -41,7 +41,7 @@ class Heard:
 
     firsts: dict[str, First]
 
-    def told(self, event: Event) -> bool:
+    def told(self, event: RunEvent) -> bool:
         """One more event; says whether the machine's way ends here."""
         if not event.node:
             return False
@@ -52,7 +52,7 @@ class Heard:
         self.firsts[event.node] = First(
             event.stand, event.step, clean(event.said, _SAID), clean(deed.name, 100) if deed is not None else "",
             tuple(clean(line, _SAID) for line in deed.change) if deed is not None else (),
-            deed is not None and deed.effect is Effect.DISRUPTIVE, seen.troubles if seen is not None and event.stand == TROUBLE else ())
+            deed is not None and deed.effect is StepEffect.DISRUPTIVE, seen.troubles if seen is not None and event.stand == TROUBLE else ())
         return True
 
 

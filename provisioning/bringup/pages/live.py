@@ -15,7 +15,7 @@ from inventory.errors import MusterError
 from inventory.text import clean
 from provisioning.bringup.engine.site import BY_POLICY
 from provisioning.bringup.pages import status
-from provisioning.bringup.pages.standing import Standing
+from provisioning.bringup.pages.standing import BringupStatus
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -29,30 +29,30 @@ _WIDEST = 24            # column of the second table, but for the last
 _STUCK = ("NODES", "STEP", "FOR", "OWNER", "WHAT, AND THE NEXT HAND")
 _COLOURS = {TROUBLE: "red", WAITING: "yellow"}
 
-Look = Callable[[], Standing]       # how it stands now; may raise MusterError
+Look = Callable[[], BringupStatus]       # how it stands now; may raise MusterError
 
 
-class Live:
+class RunReporter:
     """Used as a context manager around the work, and told of each change. This one says nothing."""
 
     def told(self, node: str, step: str, stand: str, said: str) -> None:
         """A machine stands so in this step from now on; or a step, where no machine is named, or the whole run."""
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> RunReporter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         pass
 
 
-def live(look: Look, fold: Fold, *, quiet: bool = False) -> Live:
+def live(look: Look, fold: Fold, *, quiet: bool = False) -> RunReporter:
     """A table where standard error is a terminal that can be drawn on, lines elsewhere."""
     if quiet:
-        return Live()
-    return Screen(look, fold) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else Lines(look)
+        return RunReporter()
+    return Screen(look, fold) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else LineReporter(look)
 
 
-class Lines(Live):
+class LineReporter(RunReporter):
     """A line for each change, and all summed up once a minute while anything changes."""
 
     def __init__(self, look: Look, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,7 +61,7 @@ class Lines(Live):
         self._next = clock() + SUMMARY_S
 
     def told(self, node: str, step: str, stand: str, said: str) -> None:
-        """See `Live.told`. That a machine still waits, or passes over what the policy leaves out, is not said."""
+        """See `RunReporter.told`. That a machine still waits, or passes over what the policy leaves out, is not said."""
         if (stand, said) == (SKIPPED, BY_POLICY):
             return      # of every machine, and the plan has said it
         mark = (step, stand, "" if stand == WAITING else said)
@@ -76,7 +76,7 @@ class Lines(Live):
                 _print(f"how all stand could not be read: {error}")
 
 
-class Screen(Live):
+class Screen(RunReporter):
     """The table of `muster bringup status`, drawn anew every other second, and gone when the work is over."""
 
     def __init__(self, look: Look, fold: Fold) -> None:
@@ -116,7 +116,7 @@ def watch(look: Look, fold: Fold, sleep: Callable[[float], None] = time.sleep) -
             sleep(EVERY_S)
 
 
-def table(standing: Standing, fold: Fold, console: Console) -> RenderableType:
+def table(standing: BringupStatus, fold: Fold, console: Console) -> RenderableType:
     """How many are in each step, and as many of those that wait or are in trouble as the screen has lines for, the worst first."""
     from rich.console import Group
     from rich.table import Table

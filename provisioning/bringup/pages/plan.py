@@ -9,8 +9,8 @@ from math import ceil
 from healthcheck.report.nodes import Fold
 from inventory.model import Node
 from inventory.text import clean
-from provisioning.bringup.engine.choose import Chosen, Refused, Way
-from provisioning.bringup.engine.model import ORDER, Effect, Step
+from provisioning.bringup.engine.choose import MachinePlan, MachineSelection, RefusedMachine
+from provisioning.bringup.engine.model import ORDER, BringupStep, StepEffect
 from provisioning.bringup.engine.site import domain_of
 from provisioning.bringup.pages.masked import word
 
@@ -19,7 +19,7 @@ _RIGHT = range(1, 6)
 
 
 def lines(
-    chosen: Chosen, steps: Mapping[str, Step], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold,
+    chosen: MachineSelection, steps: Mapping[str, BringupStep], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold,
 ) -> Iterator[str]:
     """The plan; `why` is by machine and step what somebody said when they had it skipped."""
     for names, ahead in _alike(chosen.ways):
@@ -38,7 +38,7 @@ def lines(
     yield from refusals(chosen.refused, fold)
 
 
-def refusals(refused: Sequence[Refused], fold: Fold) -> Iterator[str]:
+def refusals(refused: Sequence[RefusedMachine], fold: Fold) -> Iterator[str]:
     """A line for all that are refused for one reason, with what to type."""
     alike: dict[tuple[str, str], list[str]] = {}
     for one in refused:
@@ -48,7 +48,7 @@ def refusals(refused: Sequence[Refused], fold: Fold) -> Iterator[str]:
         yield f"{clean(folded, 200)}: refused: {why}; type: {hand.replace('NODES', word(folded))}"
 
 
-def table(ways: Sequence[Way], steps: Mapping[str, Step]) -> Iterator[str]:
+def table(ways: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
     """A line for each step that anybody has still to go."""
     rows = [_HEAD]
     for name in ORDER:
@@ -64,7 +64,7 @@ def table(ways: Sequence[Way], steps: Mapping[str, Step]) -> Iterator[str]:
         yield "  ".join(cell.rjust(widths[at]) if at in _RIGHT else cell.ljust(widths[at]) for at, cell in enumerate(row)).rstrip()
 
 
-def rounds(step: Step, nodes: Sequence[Node]) -> int:
+def rounds(step: BringupStep, nodes: Sequence[Node]) -> int:
     """How many times as long as for one machine it takes for all, with so many at a time in all and in one power domain."""
     in_all = ceil(len(nodes) / step.at_once)
     if step.domain_at_once is None:
@@ -73,12 +73,12 @@ def rounds(step: Step, nodes: Sequence[Node]) -> int:
     return max([in_all, *(ceil(number / step.domain_at_once) for number in domains.values())])
 
 
-def _sums(ways: Sequence[Way], steps: Mapping[str, Step]) -> Iterator[str]:
+def _sums(ways: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
     ahead = [name for name in ORDER if any(name in way.steps for way in ways)]
     most = sum(rounds(steps[name], [way.node for way in ways if name in way.steps]) * steps[name].seconds + steps[name].gather_s
                for name in ahead)
     yield f"{_count(len(ways), 'machine')}, {_count(len(ahead), 'step')}, {_long(most)} at most if every step took all its time"
-    if disruptive := [name for name in ahead if steps[name].effect is Effect.DISRUPTIVE]:
+    if disruptive := [name for name in ahead if steps[name].effect is StepEffect.DISRUPTIVE]:
         yield f"disruptive, so only on machines proven idle: {', '.join(disruptive)}"
     unnamed = [way.node for way in ways if way.node.power is None]
     if unnamed and any(steps[name].domain_at_once is not None for name in ahead):
@@ -86,7 +86,7 @@ def _sums(ways: Sequence[Way], steps: Mapping[str, Step]) -> Iterator[str]:
                "no rack together")
 
 
-def _skipped(ways: Sequence[Way], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold) -> Iterator[str]:
+def _skipped(ways: Sequence[MachinePlan], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold) -> Iterator[str]:
     alike: dict[tuple[str, str], list[str]] = {}
     for way in ways:
         for step in way.skips:
@@ -96,7 +96,7 @@ def _skipped(ways: Sequence[Way], without: Collection[str], why: Mapping[tuple[s
         yield f"{fold(names)}: {step} is skipped{f': {said}' if said else ''}"
 
 
-def _alike(ways: Sequence[Way]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
+def _alike(ways: Sequence[MachinePlan]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
     found: dict[tuple[str, ...], list[str]] = {}
     for way in ways:
         found.setdefault(way.steps, []).append(way.node.name)

@@ -34,7 +34,7 @@ _SHORT, _LONG = 80, 400     # characters of a cell
 
 
 @dataclass(frozen=True)
-class Line:
+class PunchListItem:
     """One thing to mend. Texts are empty where nobody knows; all are clean. `since` is epoch seconds."""
 
     owner: Owner
@@ -58,7 +58,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Head:
+class PunchListSummary:
     """What the list is of: how many machines there are in all, how many of them are through and in trouble, and whose lines are shown."""
 
     now: float
@@ -74,50 +74,51 @@ class Head:
         return f"{_count(self.machines, 'machine')}: {self.through} through, {self.trouble} in trouble, {way} on the way"
 
 
-def line(step: str, node: str, since: float, trouble: Trouble, place: Node | None, machine_serial: str = "") -> Line:
+def line(step: str, node: str, since: float, trouble: Trouble, place: Node | None, machine_serial: str = "") -> PunchListItem:
     """One trouble as a line; `place` is the machine's inventory entry, if there is one."""
     rack = place.rack or "" if place is not None else ""
     unit = place.labels.get(UNIT, "") if place is not None else ""
-    return Line(trouble.owner, _short(rack), _short(unit), _short(node), _short(machine_serial), _short(trouble.part), _short(trouble.slot),
-                _short(trouble.serial), _short(step), since, clean(trouble.what, _LONG), clean(trouble.hand, _LONG))
+    return PunchListItem(trouble.owner, _short(rack), _short(unit), _short(node), _short(machine_serial), _short(trouble.part),
+                         _short(trouble.slot),
+                         _short(trouble.serial), _short(step), since, clean(trouble.what, _LONG), clean(trouble.hand, _LONG))
 
 
-def ordered(lines: Iterable[Line]) -> list[Line]:
+def ordered(lines: Iterable[PunchListItem]) -> list[PunchListItem]:
     """By owner, then as one walks: rack, place in it, machine, slot."""
     return sorted(lines, key=lambda one: (OWNERS.index(one.owner), natural(one.rack), natural(one.unit), natural(one.node),
                                           natural(one.part), natural(one.slot), natural(one.what)))
 
 
-def owned(lines: Sequence[Line]) -> Iterator[tuple[Owner, list[Line]]]:
+def owned(lines: Sequence[PunchListItem]) -> Iterator[tuple[Owner, list[PunchListItem]]]:
     """The lines of each owner who has any, in the order of `OWNERS`; `lines` are ordered."""
     for owner, mine in groupby(lines, key=lambda one: one.owner):
         yield owner, list(mine)
 
 
-def title(owner: Owner, lines: Sequence[Line]) -> str:
+def title(owner: Owner, lines: Sequence[PunchListItem]) -> str:
     """Whose these lines are, and how many."""
     return f"For {PEOPLE[owner]}: {_count(len(lines), 'thing')} on {_count(len({one.node for one in lines}), 'machine')}"
 
 
-def empty(head: Head) -> str:
+def empty(head: PunchListSummary) -> str:
     """What stands where there is no line."""
     whom = f" for {PEOPLE[head.owner]}" if head.owner is not None else ""
     return "No machine was begun: muster bringup run NODES" if not head.machines else f"Nothing to mend{whom}."
 
 
-def where(one: Line) -> str:
+def where(one: PunchListItem) -> str:
     """Where one has to go."""
     return " ".join(text for text in (one.rack and f"rack {one.rack}", one.unit) if text) or "rack not known"
 
 
-def which(one: Line) -> str:
+def which(one: PunchListItem) -> str:
     """The part in words: its kind, slot and serial number, and the machine's where the vendor asks for it."""
     part = " ".join(text for text in (one.part, one.slot) if text)
     numbers = (one.serial and f"serial {one.serial}", one.machine_serial and f"machine {one.machine_serial}")
     return ", ".join(text for text in (part, *numbers) if text)
 
 
-def text(lines: Sequence[Line], head: Head) -> Iterator[str]:
+def text(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[str]:
     """The list for a terminal or a mail; `lines` are ordered."""
     yield f"Punch list, {utc(head.now)}. {head.counts}."
     if not lines:
@@ -133,7 +134,7 @@ def text(lines: Sequence[Line], head: Head) -> Iterator[str]:
             yield f"      next: {one.hand}"
 
 
-def csv(lines: Sequence[Line]) -> str:
+def csv(lines: Sequence[PunchListItem]) -> str:
     """The list as a table with a head, one thing a row, lines end in CR LF; `lines` are ordered."""
     out = io.StringIO()
     writer = csvs.writer(out, quoting=csvs.QUOTE_MINIMAL, lineterminator="\r\n")

@@ -11,7 +11,7 @@ from html import escape
 from healthcheck.report.plan import ago
 from healthcheck.triage.ticket import utc
 from provisioning.bringup.pages import report
-from provisioning.bringup.pages.report import Head, Line
+from provisioning.bringup.pages.report import PunchListItem, PunchListSummary
 
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #111; background: #fff }
@@ -24,12 +24,12 @@ th { background: #eee } thead { display: table-header-group } tr { break-inside:
 _COLUMNS = ("", "Rack", "Place", "Machine", "Part", "Slot", "Serial", "Machine's serial", "Step", "Since", "What is wrong", "To do")
 
 
-def html(lines: Sequence[Line], head: Head) -> str:
+def html(lines: Sequence[PunchListItem], head: PunchListSummary) -> str:
     """The whole page; `lines` are ordered."""
     return "\n".join(_page(lines, head)) + "\n"
 
 
-def _page(lines: Sequence[Line], head: Head) -> Iterator[str]:
+def _page(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[str]:
     yield "<!DOCTYPE html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
@@ -49,7 +49,7 @@ def _page(lines: Sequence[Line], head: Head) -> Iterator[str]:
     yield "</body></html>"
 
 
-def _row(one: Line, now: float) -> str:
+def _row(one: PunchListItem, now: float) -> str:
     numbers = (one.rack, one.unit, one.node, one.part, one.slot, one.serial, one.machine_serial, one.step)
     cells = "".join(f'<td class="mono">{escape(text)}</td>' for text in numbers)
     return (f'<tr><td class="box">☐</td>{cells}<td>{utc(one.since)}<br>{ago(now - one.since)}</td><td>{escape(one.what)}</td>'

@@ -18,7 +18,7 @@ from inventory.text import clean
 from provisioning.bringup.engine.model import ORDER
 
 if TYPE_CHECKING:
-    from healthcheck.store.bringups import Progress, SkipLine, StepLine, TroubleLine
+    from healthcheck.store.bringups import MachineProgress, SkipLine, StepLine, TroubleLine
 
 STANDS = (QUEUED, WAITING, TROUBLE, DONE, LEFT)
 SERIAL = "serial"       # what a look keeps of the whole machine
@@ -26,7 +26,7 @@ _MOST = 400
 
 
 @dataclass(frozen=True)
-class Told:
+class OpenTrouble:
     """One open trouble, in which step, since when; its texts are clean."""
 
     step: str
@@ -60,7 +60,7 @@ class Spot:
     again: float | None
     ended: float | None
     serial: str
-    troubles: tuple[Told, ...]
+    troubles: tuple[OpenTrouble, ...]
     skipped: tuple[Skipped, ...]
 
     @property
@@ -86,7 +86,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Standing:
+class BringupStatus:
     """All machines in natural order. `running` says whether a muster is at work on them now, None where nobody can tell."""
 
     now: float
@@ -107,19 +107,20 @@ class Standing:
 
 
 def standing(
-    progress: Sequence[Progress], troubles: Iterable[TroubleLine], skips: Iterable[SkipLine], steps: Iterable[StepLine], now: float, *,
+    progress: Sequence[MachineProgress], troubles: Iterable[TroubleLine], skips: Iterable[SkipLine], steps: Iterable[StepLine], now: float,
+    *,
     owners: Mapping[str, Owner], running: bool | None = None,
-) -> Standing:
+) -> BringupStatus:
     """What the store's lines come to; `owners` are those of the steps. Lines of machines that are not in `progress` do not count."""
-    told: dict[str, list[Told]] = {}
+    told: dict[str, list[OpenTrouble]] = {}
     for one in troubles:
-        told.setdefault(one.node, []).append(Told(clean(one.step, 40), one.began, trouble_of(one)))
+        told.setdefault(one.node, []).append(OpenTrouble(clean(one.step, 40), one.began, trouble_of(one)))
     passed_over: dict[str, list[Skipped]] = {}
     for each in skips:
         passed_over.setdefault(each.node, []).append(Skipped(clean(each.step, 40), clean(each.who, 80), clean(each.why, _MOST), each.time))
     spots = tuple(_spot(one, told.get(one.node, ()), passed_over.get(one.node, ()), owners)
                   for one in sorted(progress, key=lambda one: natural(one.node)))
-    return Standing(now, spots, counts(spots, steps), running)
+    return BringupStatus(now, spots, counts(spots, steps), running)
 
 
 def counts(spots: Sequence[Spot], steps: Iterable[StepLine] = ()) -> tuple[Count, ...]:
@@ -146,13 +147,13 @@ def trouble_of(one: TroubleLine) -> Trouble:
     return Trouble(clean(one.what, _MOST), owner, clean(one.hand, _MOST), clean(one.part, 80), clean(one.slot, 80), clean(one.serial, 80))
 
 
-def _spot(one: Progress, told: Sequence[Told], passed_over: Sequence[Skipped], owners: Mapping[str, Owner]) -> Spot:
+def _spot(one: MachineProgress, told: Sequence[OpenTrouble], passed_over: Sequence[Skipped], owners: Mapping[str, Owner]) -> Spot:
     owner = told[0].trouble.owner if told else owners.get(one.step) if one.stand in (WAITING, TROUBLE) else None
     return Spot(one.node, clean(one.step, 40), one.stand, one.since, clean(one.said, _MOST), owner, one.began, clean(one.who, 80),
                 one.looked, one.again, one.ended, clean(one.kept.get(SERIAL, ""), 80), tuple(told), tuple(passed_over))
 
 
-def document(standing: Standing) -> dict[str, Any]:
+def document(standing: BringupStatus) -> dict[str, Any]:
     """All machines, whatever is to be told of them, and how many are in each step."""
     return {
         "schema": "muster.bringup/1", "time": dt.datetime.fromtimestamp(standing.now, dt.timezone.utc).isoformat(timespec="seconds"),
@@ -165,7 +166,7 @@ def document(standing: Standing) -> dict[str, Any]:
     }
 
 
-def code(standing: Standing) -> int:
+def code(standing: BringupStatus) -> int:
     """The exit code of a command that shows this: 0 all are through, 1 some are in trouble, 3 some are on the way, or there is nobody."""
     if standing.number(TROUBLE):
         return 1

@@ -12,7 +12,7 @@ from healthcheck.store.bringupnotes import DONE, LEFT, QUEUED, TROUBLE, WAITING
 from healthcheck.triage.ticket import utc
 from inventory.text import clean
 from provisioning.bringup.pages.masked import masked, named
-from provisioning.bringup.pages.standing import Count, Spot, Standing
+from provisioning.bringup.pages.standing import BringupStatus, Count, Spot
 
 COUNTED = ("STEP", "THROUGH", "SKIPPED", "QUEUED", "WAITING", "TROUBLE", "LONGEST IN IT")
 STUCK = ("NODES", "STEP", "STAND", "SINCE", "FOR", "OWNER", "WHAT")
@@ -20,7 +20,7 @@ _WHAT = 150
 
 
 @dataclass(frozen=True)
-class Alike:
+class MachineGroup:
     """Machines of which the same is to be told, in natural order; `since` is that of the one that has been there longest."""
 
     nodes: tuple[str, ...]
@@ -32,7 +32,7 @@ class Alike:
     hand: str
 
 
-def lines(standing: Standing, fold: Fold, paint: Paint) -> Iterator[str]:
+def lines(standing: BringupStatus, fold: Fold, paint: Paint) -> Iterator[str]:
     """The whole page."""
     yield summary(standing)
     if not standing.spots:
@@ -54,7 +54,7 @@ def lines(standing: Standing, fold: Fold, paint: Paint) -> Iterator[str]:
             yield f"    next: {groups[number - 1].hand}"
 
 
-def summary(standing: Standing) -> str:
+def summary(standing: BringupStatus) -> str:
     """All of it in one line, and what to type where nobody is at work on what is left."""
     if not standing.spots:
         return "no machine was begun: muster bringup run NODES"
@@ -71,7 +71,7 @@ def summary(standing: Standing) -> str:
     return f"{text}; nobody is at work on them: muster bringup resume"
 
 
-def alike(spots: Iterable[Spot], fold: Fold) -> list[Alike]:
+def alike(spots: Iterable[Spot], fold: Fold) -> list[MachineGroup]:
     """One entry for each thing that is to be told, in the order in which machines come with it; all troubles of a machine are."""
     found: dict[tuple[str, ...], list[_Telling]] = {}
     for spot in spots:
@@ -81,9 +81,9 @@ def alike(spots: Iterable[Spot], fold: Fold) -> list[Alike]:
     for (step, stand, owner, what, hand), who in found.items():
         nodes, since = tuple(one.node for one in who), min(one.since for one in who)
         if len(who) == 1:
-            told.append(Alike(nodes, step, stand, since, owner, who[0].what, who[0].hand))
+            told.append(MachineGroup(nodes, step, stand, since, owner, who[0].what, who[0].hand))
         else:
-            told.append(Alike(nodes, step, stand, since, owner, what, named(hand, nodes, fold)))
+            told.append(MachineGroup(nodes, step, stand, since, owner, what, named(hand, nodes, fold)))
     return told
 
 

@@ -1,1 +1,1 @@
-"""What a site wishes of a bring-up, read from `bringup.yaml` of the rules folders: `load.load` gives the `model.Policy`."""
+"""What a site wishes of a bring-up, read from `bringup.yaml` of the rules folders: `load.load` gives the `model.BringupPolicy`."""

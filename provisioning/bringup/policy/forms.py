@@ -10,9 +10,9 @@ from healthcheck.certify.certificate import STAGES
 from healthcheck.config.forms import FLAG, NAME, TEXT, Form, real, several, whole, word, yet
 from healthcheck.model.outcome import Owner
 from inventory.located import LocatedList, LocatedMap
-from provisioning.bmc.base import Target
+from provisioning.bmc.base import BootTarget
 from provisioning.bmc.compare import KINDS
-from provisioning.bringup.policy.model import Absent
+from provisioning.bringup.policy.model import MissingAttribute
 
 _BURNIN_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "train", "soak")
 _MOST_MINUTES, _MOST_AT_ONCE, _MOST_TEXT, _MOST_SETTINGS = 60 * 24 * 14, 4096, 200, 200
@@ -57,7 +57,8 @@ STEP: Mapping[str, Form] = {
 }
 _OF: Mapping[str, Form] = {"vendor": _LINE, "skus": several("names of SKUs", NAME), "enabled": FLAG}
 WISHES: Mapping[str, Mapping[str, Form]] = {
-    "bios": {**_OF, "settings": Form(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings), "absent": word(Absent), "source": TEXT},
+    "bios": {**_OF, "settings": Form(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings), "absent": word(MissingAttribute),
+             "source": TEXT},
     "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": word(Owner)},
 }
 SECTIONS: Mapping[str, Mapping[str, Form]] = {
@@ -65,7 +66,7 @@ SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "stop": {"share": real(0.01, 1), "least": whole(1, 100_000), "refused_logins": whole(1, 100_000)},
     "power": {"off_seconds": real(0.1, 3600), "on_seconds": real(0.1, 3600), "bios_minutes": real(0.01, _MOST_MINUTES),
               "answer_minutes": real(0, _MOST_MINUTES)},
-    "boot": {"target": word(words("_Boots", (one.value for one in (Target.NONE, Target.PXE, Target.DISK))))},
+    "boot": {"target": word(words("_Boots", (one.value for one in (BootTarget.NONE, BootTarget.PXE, BootTarget.DISK))))},
     "parts": {"may_be_empty": Form(f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=word(words("_Parts", KINDS))),
               "log_days": real(0, 3660), "doubles_seconds": real(0, 3600)},
     "delivery": {"file": yet(_LINE)},

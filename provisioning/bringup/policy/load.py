@@ -17,22 +17,22 @@ from healthcheck.config.forms import NAME, Form, value, word
 from healthcheck.model.outcome import Owner
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
-from provisioning.bmc.base import Target
-from provisioning.bringup.engine.model import ORDER, Step
+from provisioning.bmc.base import BootTarget
+from provisioning.bringup.engine.model import ORDER, BringupStep
 from provisioning.bringup.policy.forms import SECTIONS, SETTING, STEP, WISHES, words
 from provisioning.bringup.policy.model import (
     FILE,
     FIRST,
     STEPS,
-    Absent,
     BiosWish,
+    BringupPolicy,
     BurnInWish,
     ChecksWish,
     FirmwareWish,
     Machines,
+    MissingAttribute,
     Parts,
-    Policy,
-    Power,
+    PowerTimes,
     Stop,
 )
 
@@ -52,7 +52,7 @@ class _Draft:
         self.base = LocatedMap(Mark(FILE, 1, 1))
 
 
-def load(folders: Iterable[Path]) -> Policy:
+def load(folders: Iterable[Path]) -> BringupPolicy:
     """What the files of all folders say together; raises RulesError. Among the folders may be such a file itself, whatever its name."""
     draft, looked = _Draft(), []
     for folder in folders:
@@ -69,11 +69,11 @@ def load(folders: Iterable[Path]) -> Policy:
         _complete(name, held[name], forms, end)
     run, stop, power, parts = held["run"], held["stop"], held["power"], held["parts"]
     burnin, checks = held["burnin"], held["checks"]
-    return Policy(
+    return BringupPolicy(
         MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without, run["width"], run["grace_seconds"],
         Stop(stop["share"], stop["least"], stop["refused_logins"]),
-        Power(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60, power["answer_minutes"] * 60),
-        Target(held["boot"]["target"]),
+        PowerTimes(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60, power["answer_minutes"] * 60),
+        BootTarget(held["boot"]["target"]),
         Parts(frozenset(parts["may_be_empty"]), parts["log_days"], parts["doubles_seconds"]),
         BurnInWish(burnin["length"], burnin["stages"]), ChecksWish(checks["profile"], checks["looks"], checks["between_seconds"]),
         tuple(_bios(entry) for entry in _there(draft, "bios")), tuple(_firmware(entry) for entry in _there(draft, "firmware")),
@@ -119,7 +119,7 @@ def _plain(found: Any) -> Any:
     """Members of the Enums that only name words as those words."""
     if isinstance(found, tuple):
         return tuple(_plain(one) for one in found)
-    return found.value if isinstance(found, Enum) and not isinstance(found, (Owner, Absent)) else found
+    return found.value if isinstance(found, Enum) and not isinstance(found, (Owner, MissingAttribute)) else found
 
 
 def _wish(draft: _Draft, section: str, forms: Mapping[str, Form], item: Any, mark: Mark) -> None:
@@ -171,10 +171,10 @@ def _there(draft: _Draft, section: str) -> list[Entry]:
     return [entry for entry in draft.wishes[section].values() if entry.values.get("enabled", True)]
 
 
-def _step(name: str, held: Mapping[str, Any]) -> Step:
+def _step(name: str, held: Mapping[str, Any]) -> BringupStep:
     title, effect, together = STEPS[name]
-    return Step(name, title, effect, held["owner"], held["minutes"] * 60, held["at_once"], held["domain_at_once"], together,
-                held["gather_seconds"])
+    return BringupStep(name, title, effect, held["owner"], held["minutes"] * 60, held["at_once"], held["domain_at_once"], together,
+                       held["gather_seconds"])
 
 
 def _of(entry: Entry) -> Machines:
@@ -186,7 +186,8 @@ def _bios(entry: Entry) -> BiosWish:
     for key in ("settings", "source"):
         if key not in held:
             raise RulesError(f"bios: {entry.name}: {key} is missing: expected {WISHES['bios'][key].phrase}", entry.mark)
-    return BiosWish(entry.name, _of(entry), MappingProxyType(dict(held["settings"])), held.get("absent", Absent.TROUBLE), held["source"])
+    return BiosWish(entry.name, _of(entry), MappingProxyType(dict(held["settings"])), held.get("absent", MissingAttribute.TROUBLE),
+                    held["source"])
 
 
 def _firmware(entry: Entry) -> FirmwareWish:

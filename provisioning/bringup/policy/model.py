@@ -11,27 +11,27 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.model.outcome import Owner
-from provisioning.bmc.base import Target
-from provisioning.bringup.engine.model import Effect, Step
+from provisioning.bmc.base import BootTarget
+from provisioning.bringup.engine.model import BringupStep, StepEffect
 
 FILE = "bringup.yaml"
 FIRST = "first"     # a host key is pinned at first contact
 # What a step is called, whether a machine notices it, and whether it takes all machines that are there at once.
-STEPS: Mapping[str, tuple[str, Effect, bool]] = {
-    "bmc": ("controller reachable", Effect.PASSIVE, False),
-    "credentials": ("credentials and firmware known", Effect.PASSIVE, False),
-    "hardware": ("hardware equals the SKU", Effect.PASSIVE, False),
-    "bios": ("BIOS settings as wanted", Effect.DISRUPTIVE, False),
-    "boot": ("boots from where it should", Effect.DISRUPTIVE, False),
-    "os": ("operating system answers", Effect.DISRUPTIVE, False),
-    "ssh": ("SSH with a pinned host key", Effect.PASSIVE, False),
-    "base": ("base configuration", Effect.DISRUPTIVE, False),
-    "agent": ("agent installed", Effect.PASSIVE, False),
-    "checks": ("node checks", Effect.PASSIVE, True),
-    "kernel": ("kernel log known", Effect.PASSIVE, True),
-    "burnin": ("burn-in", Effect.DISRUPTIVE, True),
-    "certificate": ("certificate signed", Effect.PASSIVE, True),
-    "service": ("in service", Effect.PASSIVE, True),
+STEPS: Mapping[str, tuple[str, StepEffect, bool]] = {
+    "bmc": ("controller reachable", StepEffect.PASSIVE, False),
+    "credentials": ("credentials and firmware known", StepEffect.PASSIVE, False),
+    "hardware": ("hardware equals the SKU", StepEffect.PASSIVE, False),
+    "bios": ("BIOS settings as wanted", StepEffect.DISRUPTIVE, False),
+    "boot": ("boots from where it should", StepEffect.DISRUPTIVE, False),
+    "os": ("operating system answers", StepEffect.DISRUPTIVE, False),
+    "ssh": ("SSH with a pinned host key", StepEffect.PASSIVE, False),
+    "base": ("base configuration", StepEffect.DISRUPTIVE, False),
+    "agent": ("agent installed", StepEffect.PASSIVE, False),
+    "checks": ("node checks", StepEffect.PASSIVE, True),
+    "kernel": ("kernel log known", StepEffect.PASSIVE, True),
+    "burnin": ("burn-in", StepEffect.DISRUPTIVE, True),
+    "certificate": ("certificate signed", StepEffect.PASSIVE, True),
+    "service": ("in service", StepEffect.PASSIVE, True),
 }
 
 
@@ -46,7 +46,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Power:
+class PowerTimes:
     """For how long a change of power may take to show, and a boot with new settings to make them current; and how long a machine that is on
     is given to answer before it is sent to an installer; seconds."""
 
@@ -56,7 +56,7 @@ class Power:
     answer_s: float = 600.0
 
 
-class Absent(Enum):
+class MissingAttribute(Enum):
     """What it means that a BIOS has no attribute of the wished name."""
 
     TROUBLE = "trouble"
@@ -82,7 +82,7 @@ class BiosWish:
     id: str
     of: Machines
     settings: Mapping[str, str | int | bool]
-    absent: Absent
+    absent: MissingAttribute
     source: str
 
 
@@ -127,7 +127,7 @@ class ChecksWish:
 
 
 @dataclass(frozen=True)
-class Policy:
+class BringupPolicy:
     """All of it. `steps` are by name in their order; those in `without` a site leaves out, which is shown and never a pass.
 
     `boot` is from what a machine without an answering operating system boots once; NONE leaves that to its boot order. `delivery` is the
@@ -135,13 +135,13 @@ class Policy:
     host keys to expect are listed, None where they are pinned at first contact.
     """
 
-    steps: Mapping[str, Step]
+    steps: Mapping[str, BringupStep]
     without: frozenset[str]
     width: int
     grace_s: float
     stop: Stop
-    power: Power
-    boot: Target
+    power: PowerTimes
+    boot: BootTarget
     parts: Parts
     burnin: BurnInWish
     checks: ChecksWish
@@ -152,7 +152,7 @@ class Policy:
     files: tuple[str, ...] = ()
     host_keys: Path | None = None
 
-    def settings(self, vendor: str, sku: str | None) -> dict[str, tuple[str | int | bool, Absent]]:
+    def settings(self, vendor: str, sku: str | None) -> dict[str, tuple[str | int | bool, MissingAttribute]]:
         """What is wished of one machine's BIOS; where wishes differ, the later one holds."""
         return {name: (value, wish.absent) for wish in self.bios if wish.of.has(vendor, sku) for name, value in wish.settings.items()}
 

@@ -11,7 +11,7 @@ import time
 
 from inventory.errors import MusterError
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, Target, default_config, target_for
+from inventory.sshconfig import SshConfig, SshTarget, default_config, target_for
 from inventory.text import clean
 
 # A server may say other lines first; they end somewhere.
@@ -43,7 +43,7 @@ def line_of(data: bytes) -> str:
     return clean(match[1].decode("utf-8", "backslashreplace"), 120) if match is not None else ""
 
 
-def _direct(target: Target, end: float) -> bytes:
+def _direct(target: SshTarget, end: float) -> bytes:
     data = b""
     with socket.create_connection((target.hostname, target.port), timeout=_left(end)) as link:
         while len(data) < _MOST and _LINE.search(data) is None:
@@ -55,7 +55,7 @@ def _direct(target: Target, end: float) -> bytes:
     return data
 
 
-def _through(node: Node, target: Target, config: SshConfig, seconds: float) -> tuple[str, str]:
+def _through(node: Node, target: SshTarget, config: SshConfig, seconds: float) -> tuple[str, str]:
     """By a key exchange with the node; the jump hosts on the way are logged in to, and have to be known."""
     from inventory.transport.base import Limits
     from inventory.transport.scan import scan

@@ -15,37 +15,37 @@ from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.text import clean
-from provisioning.bmc.base import Bios, BmcError, Controller, Missing, Power, Turn, Wrong
-from provisioning.bringup.engine.model import Deed, Effect, Machine, Seen, Stand, Step
-from provisioning.bringup.policy.model import Absent, Policy
+from provisioning.bmc.base import Bios, BmcError, BmcErrorReason, Controller, Missing, PowerState, Turn
+from provisioning.bringup.engine.model import BringupStep, Machine, Observation, Operation, StepEffect, StepState
+from provisioning.bringup.policy.model import BringupPolicy, MissingAttribute
 from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, refused, skip, trouble
 from provisioning.bringup.steps.power import reset
 
 Settings: TypeAlias = Mapping[str, "str | int | bool"]
-Wishes: TypeAlias = Mapping[str, "tuple[str | int | bool, Absent]"]
+Wishes: TypeAlias = Mapping[str, "tuple[str | int | bool, MissingAttribute]"]
 _WRITE = "write:"
 
 
 class BiosAsWished(OfBmc):
     """Looks, writes, and resets. `sku_of` gives a machine's SKU, None where it has none."""
 
-    def __init__(self, step: Step, controllers: Controllers, policy: Policy, sku_of: SkuOf) -> None:
+    def __init__(self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, sku_of: SkuOf) -> None:
         super().__init__(step, controllers)
         self._policy = policy
         self._sku_of = sku_of
 
-    def _look(self, machine: Machine, controller: Controller) -> Seen:
+    def _look(self, machine: Machine, controller: Controller) -> Observation:
         wished = self._wished(machine, controller)
         if wished is None:
             return trouble("its controller does not say who made it, and BIOS settings are wished by maker", Owner.OPERATOR,
                            f"see to its settings by hand, then: {skip(machine.name, 'bios')}")
         if not wished:
-            return Seen(Stand.SO, "nothing is wished for")
+            return Observation(StepState.SO, "nothing is wished for")
         found = _read(controller)
         if not isinstance(found.current, Mapping):
             return _unread(found.current, wished, machine)
         gone = [name for name in wished if name not in found.current]
-        lacking = [name for name in gone if wished[name][1] is Absent.TROUBLE]
+        lacking = [name for name in gone if wished[name][1] is MissingAttribute.TROUBLE]
         if lacking:
             return trouble(f"its BIOS has no setting {_names(lacking)}", Owner.OPERATOR,
                            "correct its name in bringup.yaml (absent: leave, where not all machines have it), "
@@ -53,13 +53,13 @@ class BiosAsWished(OfBmc):
         differs = _differs(wished, found.current)
         if not differs:
             left = f"; it has no {_names(gone)}" if gone else ""
-            return Seen(Stand.SO, clean(f"{len(wished) - len(gone)} settings as wished{left}", 300))
+            return Observation(StepState.SO, clean(f"{len(wished) - len(gone)} settings as wished{left}", 300))
         return self._booting(machine, controller, found, differs) or self._next(machine, controller, found, differs)
 
-    def _booting(self, machine: Machine, controller: Controller, found: Bios, differs: Settings) -> Seen | None:
+    def _booting(self, machine: Machine, controller: Controller, found: Bios, differs: Settings) -> Observation | None:
         """What a reset of ours, of which the boot may still be on its way, comes to; None where there is none, or other settings differ."""
         on = next((past for past in reversed(machine.deeds) if past.key.startswith("on:bios:")), None)
-        if on is None or controller.power() is not Power.ON:
+        if on is None or controller.power() is not PowerState.ON:
             return None
         over = (on.ended or on.began) + self._policy.power.bios_s
         ours = on.key == f"on:bios:{digest_of(differs)}"
@@ -70,11 +70,11 @@ class BiosAsWished(OfBmc):
                        "see in its console and the BMC's log what the BIOS says of it, and set it by hand; then: muster bringup retry "
                        f"{machine.name}", "node")
         if machine.now >= over:
-            return Seen(Stand.TROUBLE, late.what, troubles=(late,))
+            return Observation(StepState.TROUBLE, late.what, troubles=(late,))
         again = min(15.0, max(0.5, self._policy.power.bios_s / 20))
-        return Seen(Stand.WAIT, f"boots with new settings; differs: {_names(differs)}", troubles=(late,), again_s=again)
+        return Observation(StepState.WAIT, f"boots with new settings; differs: {_names(differs)}", troubles=(late,), again_s=again)
 
-    def _next(self, machine: Machine, controller: Controller, found: Bios, differs: Settings) -> Seen:
+    def _next(self, machine: Machine, controller: Controller, found: Bios, differs: Settings) -> Observation:
         """What brings the machine nearer: to write, to turn off, to turn on."""
         digest, times = digest_of(differs), self._policy.power
         written, off = machine.did(_WRITE + digest), machine.did(f"off:bios:{digest}")
@@ -85,15 +85,15 @@ class BiosAsWished(OfBmc):
         if waits or (accepted and (pending is None or off is not None)):
             turned = reset(machine, controller, f"bios:{digest}", f"so that BIOS settings become current: {_names(differs)}", times)
             # It came on since `_booting` asked: nothing is written again, the next look sees it boot.
-            return turned or Seen(Stand.WAIT, "has just come on", again_s=0.5)
+            return turned or Observation(StepState.WAIT, "has just come on", again_s=0.5)
         if written is not None and written.done is False and refused(written.said):
             return trouble(f"its BIOS does not take {_names(differs)}: {clean(written.said, 160)}", Owner.OPERATOR,
                            f"correct bringup.yaml, or set it in the BIOS setup; then: muster bringup retry {machine.name}", "node")
         change = tuple(f"BIOS {clean(name, 60)}: {clean(_now(found, name), 60)} -> {clean(value, 60)}" for name, value in differs.items())
-        return Seen(Stand.NOT_SO, f"differs: {_names(differs)}", deed=Deed(
-            "write BIOS settings", _WRITE + digest, change, Effect.PASSIVE, once=True, shows=pending is not None, settle_s=times.on_s))
+        return Observation(StepState.NOT_SO, f"differs: {_names(differs)}", deed=Operation(
+            "write BIOS settings", _WRITE + digest, change, StepEffect.PASSIVE, once=True, shows=pending is not None, settle_s=times.on_s))
 
-    def _make(self, controller: Controller, machine: Machine, deed: Deed) -> None:
+    def _make(self, controller: Controller, machine: Machine, deed: Operation) -> None:
         if deed.key.startswith("off:"):
             controller.turn(Turn.OFF)
         elif deed.key.startswith("on:"):
@@ -103,7 +103,7 @@ class BiosAsWished(OfBmc):
             current = _read(controller).current
             differs = _differs(self._wished(machine, controller) or {}, current if isinstance(current, Mapping) else {})
             if _WRITE + digest_of(differs) != deed.key:
-                raise BmcError(Wrong.BUSY, "its settings changed since they were looked at")
+                raise BmcError(BmcErrorReason.BUSY, "its settings changed since they were looked at")
             controller.set_bios(differs)
 
     def _wished(self, machine: Machine, controller: Controller) -> Wishes | None:
@@ -145,12 +145,12 @@ def _read(controller: Controller) -> Bios:
     try:
         return controller.bios()
     except BmcError as error:
-        if error.wrong is not Wrong.UNSUPPORTED:
+        if error.wrong is not BmcErrorReason.UNSUPPORTED:
             raise
         return Bios(UNSUPPORTED, UNSUPPORTED)
 
 
-def _unread(current: Missing, wished: Wishes, machine: Machine) -> Seen:
+def _unread(current: Missing, wished: Wishes, machine: Machine) -> Observation:
     hand = f"set {_names(wished)} by hand in the BIOS setup, then: {skip(machine.name, 'bios')}"
     if isinstance(current, Unmeasured):
         late = Trouble("its BIOS settings cannot be read", Owner.OPERATOR, hand)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from inventory.text import clean
 from provisioning.bmc.base import Controller
-from provisioning.bringup.engine.model import Machine, Seen, Stand
+from provisioning.bringup.engine.model import Machine, Observation, StepState
 from provisioning.bringup.steps.ofbmc import OfBmc
 
 
 class BmcReachable(OfBmc):
     """Looks; there is nothing that could be made."""
 
-    def _look(self, machine: Machine, controller: Controller) -> Seen:
-        return Seen(Stand.SO, clean(controller.reachable(), 200))
+    def _look(self, machine: Machine, controller: Controller) -> Observation:
+        return Observation(StepState.SO, clean(controller.reachable(), 200))

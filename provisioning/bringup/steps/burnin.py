@@ -9,7 +9,7 @@ from pathlib import Path
 
 from healthcheck.burnin.document import Burnin, kept
 from healthcheck.burnin.documentread import load
-from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.merged import node_of
 from healthcheck.burnin.model import Accusation, Object
 from healthcheck.burnin.ports import presumed
@@ -23,14 +23,14 @@ from inventory.text import clean
 from inventory.transport.base import Limits
 from provisioning.actions.base import ActionError
 from provisioning.actions.choose import Options, backend
-from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepEffect, StepState
 from provisioning.bringup.steps.certificate import ENDED, RUN
 from provisioning.bringup.steps.context import StepContext
 from provisioning.burnin import run as running
 from provisioning.burnin.asked import asked
 from provisioning.burnin.consequences import carry_out
 from provisioning.burnin.progress import ProgressReport
-from provisioning.burnin.record import Record
+from provisioning.burnin.record import BurnInRecord
 from provisioning.lease.check import leased, lessor
 
 _KEY = "burnin"
@@ -40,22 +40,22 @@ _REFUSED = "it cannot be burnt in: "
 _MARGIN_S = 600.0
 
 
-class BurnIn:
+class BurnInStep:
     """Looks at the documents that are kept; makes one burn-in of all machines that were found to need one."""
 
-    def __init__(self, step: Step, context: StepContext, length: str, stages: str | None) -> None:
+    def __init__(self, step: BringupStep, context: StepContext, length: str, stages: str | None) -> None:
         self.step = step
         self._context, self._length, self._stages = context, length, stages
         self._read: dict[Path, Burnin] = {}
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         """See `Executor.look`. A burn-in that was ended before this step was begun says nothing of it."""
         newest = self._newest(machines)
         for machine in machines:
             found = newest.get(machine.name)
             yield machine.name, self._of(machine, found) if found is not None else self._none(machine)
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         """One machine alone."""
         return self.make_together([machine])[machine.name]
 
@@ -67,38 +67,40 @@ class BurnIn:
             # A scheduler may answer the next time, and a store be free; a wish that cannot be does not come true by waiting.
             passing = isinstance(error, (ActionError, StoreError))
             return {machine.name: Made(False, clean(("" if passing else _REFUSED) + str(error), 300)) for machine in machines}
-        refused = {one.node: one.why[0] for one in burnt.judgement.outcomes if one.outcome is Outcome.UNKNOWN and one.why}
+        refused = {one.node: one.why[0] for one in burnt.judgement.outcomes if one.outcome is BurnInOutcome.UNKNOWN and one.why}
         ran = "; ".join((f"burn-in {burnt.run}", *notes))
         return {machine.name: Made(True, clean(refused.get(machine.name, ran), 300)) for machine in machines}
 
-    def _none(self, machine: Machine) -> Seen:
+    def _none(self, machine: Machine) -> Observation:
         """There is none of it yet: one is to be made, unless the newest try says that it cannot be."""
         before = machine.did(_KEY)
         if before is None or before.done is not False:
-            return Seen(Stand.NOT_SO, f"no burn-in of it since it is at this step; {self._length} is asked for", deed=self._deed())
+            return Observation(StepState.NOT_SO, f"no burn-in of it since it is at this step; {self._length} is asked for",
+                               deed=self._deed())
         if before.said.startswith(_REFUSED):
-            return Seen(Stand.TROUBLE, before.said, troubles=(Trouble(
+            return Observation(StepState.TROUBLE, before.said, troubles=(Trouble(
                 before.said, Owner.OPERATOR, f"mend that, then: muster bringup retry {machine.name}"),))
         late = Trouble(f"no burn-in could be begun: {before.said}", Owner.OPERATOR, f"mend that, then: muster bringup retry {machine.name}")
-        return Seen(Stand.NOT_SO, late.what, deed=self._deed(), troubles=(late,), again_s=_AGAIN_S)
+        return Observation(StepState.NOT_SO, late.what, deed=self._deed(), troubles=(late,), again_s=_AGAIN_S)
 
-    def _deed(self) -> Deed:
+    def _deed(self) -> Operation:
         what = f"burn in, length {self._length}" + (f", stages {self._stages}" if self._stages is not None else "")
-        return Deed("burn in", _KEY, (what,), Effect.DISRUPTIVE, settle_s=0.0)
+        return Operation("burn in", _KEY, (what,), StepEffect.DISRUPTIVE, settle_s=0.0)
 
-    def _of(self, machine: Machine, burnt: Burnin) -> Seen:
+    def _of(self, machine: Machine, burnt: Burnin) -> Observation:
         (one,) = (one for one in burnt.judgement.outcomes if one.node == machine.name)
-        if one.outcome is Outcome.PASS:
-            return Seen(Stand.SO, f"passed {burnt.length}, burn-in {burnt.run}", keep={RUN: burnt.run, ENDED: str(int(burnt.ended))})
-        if one.outcome is Outcome.UNKNOWN:
+        if one.outcome is BurnInOutcome.PASS:
+            return Observation(StepState.SO, f"passed {burnt.length}, burn-in {burnt.run}",
+                               keep={RUN: burnt.run, ENDED: str(int(burnt.ended))})
+        if one.outcome is BurnInOutcome.UNKNOWN:
             why = clean(one.why[0] if one.why else "not all was measured", 300)
-            return Seen(Stand.TROUBLE, why, troubles=(Trouble(
+            return Observation(StepState.TROUBLE, why, troubles=(Trouble(
                 f"burn-in {burnt.run} could not tell: {why}", Owner.OPERATOR,
                 f"muster burnin show {burnt.run}; mend what kept it, then: muster bringup retry {machine.name}", "node"),))
         why = clean("; ".join(one.why[:3]) or "it failed", 300)
         blamed = [cause for cause in burnt.judgement.accusations if node_of(cause) == machine.name]
         troubles = tuple(_trouble(machine, burnt.run, cause) for cause in blamed[:8])
-        return Seen(Stand.TROUBLE, why, troubles=troubles or (Trouble(
+        return Observation(StepState.TROUBLE, why, troubles=troubles or (Trouble(
             f"burn-in {burnt.run}: {why}", Owner.OPERATOR, f"muster burnin show {burnt.run}", "node"),))
 
     def _newest(self, machines: Sequence[Machine]) -> dict[str, Burnin]:
@@ -129,7 +131,7 @@ class BurnIn:
         steps = planned(places, replace(wish.work, ports=presumed(places)), wish.stages)
         longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + _MARGIN_S
         bounds = Limits(sweep_s=longest, node_s=longest, fanout=context.fanout)
-        record = Record(context.folder, self._length, {"nodes": fold(node.name for node in nodes), "by": "muster bringup"})
+        record = BurnInRecord(context.folder, self._length, {"nodes": fold(node.name for node in nodes), "by": "muster bringup"})
         transport = context.transport()
         burnt, _ = running.run(
             wish, lambda: leased(running.as_plan(wish), transport, bounds, context.folder, made, why="muster bringup: burn-in"),

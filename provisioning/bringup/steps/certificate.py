@@ -9,8 +9,8 @@ from healthcheck.burnin.document import FOLDER, SUFFIX
 from healthcheck.certify.certificate import Certificate, Passed
 from healthcheck.certify.manifest import issue, load_manifest
 from healthcheck.certify.policyload import load_certificate_policy
-from healthcheck.certify.requalify import Kind
-from healthcheck.certify.requalify import Stand as Stands
+from healthcheck.certify.requalify import CertificateState
+from healthcheck.certify.requalify import CertificateStatus as Stands
 from healthcheck.certify.results import load_passed, seen_of
 from healthcheck.gate.entries import stands
 from healthcheck.model.hardware import Hardware
@@ -19,7 +19,7 @@ from healthcheck.model.trouble import Trouble
 from healthcheck.store.file import opened
 from inventory.errors import CertificateError, MusterError
 from inventory.text import clean
-from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepEffect, StepState
 from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.ofbmc import skip
 
@@ -29,11 +29,11 @@ RUN, ENDED = "burnin.run", "burnin.ended"      # kept by the step before
 class Certify:
     """Looks at the signed manifest; makes a certificate of the burn-in that the machine passed."""
 
-    def __init__(self, step: Step, context: StepContext) -> None:
+    def __init__(self, step: BringupStep, context: StepContext) -> None:
         self.step = step
         self._context = context
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         """See `Executor.look`."""
         context = self._context
         try:
@@ -48,20 +48,20 @@ class Certify:
         for machine in machines:
             yield machine.name, self._of(machine, manifest.nodes.get(machine.name), found.get(machine.name))
 
-    def _of(self, machine: Machine, held: Certificate | None, stand: Stands | None) -> Seen:
+    def _of(self, machine: Machine, held: Certificate | None, stand: Stands | None) -> Observation:
         run, ended = machine.kept.get(RUN), machine.kept.get(ENDED)
         if run is None or ended is None:
             return _trouble("it passed no burn-in in this bring-up", f"if it is to have none: {skip(machine.name, 'certificate')}")
-        if held is not None and stand is not None and stand.kind is Kind.OK and held.confirmed >= int(ended):
-            return Seen(Stand.SO, f"certified: {held.stage}, {held.id}")
+        if held is not None and stand is not None and stand.kind is CertificateState.OK and held.confirmed >= int(ended):
+            return Observation(StepState.SO, f"certified: {held.stage}, {held.id}")
         past = machine.did(_key(run))
         if past is not None and past.done is not None:
             why = past.said if not past.done else stand.why if stand is not None else "the manifest has none of it"
             return _trouble(why, f"muster certificate show {machine.name}; then: muster bringup retry {machine.name}")
-        return Seen(Stand.NOT_SO, "not certified", deed=Deed(
-            "certify", _key(run), (f"certificate by burn-in {clean(run, 80)}",), Effect.PASSIVE, settle_s=0.0))
+        return Observation(StepState.NOT_SO, "not certified", deed=Operation(
+            "certify", _key(run), (f"certificate by burn-in {clean(run, 80)}",), StepEffect.PASSIVE, settle_s=0.0))
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         """One machine alone."""
         return self.make_together([machine])[machine.name]
 
@@ -107,6 +107,6 @@ def _key(run: str) -> str:
     return f"certify:{clean(run, 80)}"
 
 
-def _trouble(why: str, hand: str) -> Seen:
+def _trouble(why: str, hand: str) -> Observation:
     why = clean(why, 300)
-    return Seen(Stand.TROUBLE, why, troubles=(Trouble(f"no certificate: {why}", Owner.OPERATOR, hand, "node"),))
+    return Observation(StepState.TROUBLE, why, troubles=(Trouble(f"no certificate: {why}", Owner.OPERATOR, hand, "node"),))

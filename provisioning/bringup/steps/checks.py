@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from provisioning.bringup.engine.model import Deed, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepState
 from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.sweeps import judged, swept
 
@@ -16,25 +16,25 @@ _WELL = "checks.well"
 class Checks:
     """Looks by a sweep of all machines that are there; mends nothing."""
 
-    def __init__(self, step: Step, context: StepContext, profile: str, looks: int, between_s: float) -> None:
+    def __init__(self, step: BringupStep, context: StepContext, profile: str, looks: int, between_s: float) -> None:
         self.step = step
         self._context, self._profile, self._looks, self._between_s = context, profile, looks, between_s
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         """See `Executor.look`."""
         reports, found = swept(self._context, machines, (self._profile,), skip=(KERNEL,))
         well = {machine.name: int(machine.kept.get(_WELL, "0")) for machine in machines}
         for report in reports:
             seen = judged(report, found.get(report.node))
-            if seen.stand is Stand.SO:
+            if seen.stand is StepState.SO:
                 number = well[report.node] + 1
                 seen = replace(seen, keep={_WELL: str(number)}, again_s=self._between_s,
-                               stand=Stand.SO if number >= self._looks else Stand.WAIT,
+                               stand=StepState.SO if number >= self._looks else StepState.WAIT,
                                said=seen.said if self._looks == 1 else f"{seen.said}, look {number} of {self._looks}")
             else:
                 seen = replace(seen, keep={_WELL: "0"})
             yield report.node, seen
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         """No look asks for anything."""
         return Made(False, "nothing is to be made here")

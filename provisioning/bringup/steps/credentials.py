@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Controller, Identity, Missing, Wrong
-from provisioning.bringup.engine.model import Machine, Seen, Stand, Step
-from provisioning.bringup.policy.model import FirmwareWish, Policy
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, MachineIdentity, Missing
+from provisioning.bringup.engine.model import BringupStep, Machine, Observation, StepState
+from provisioning.bringup.policy.model import BringupPolicy, FirmwareWish
 from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, skip
 from provisioning.bringup.steps.versions import compared
 
@@ -24,12 +24,12 @@ _KEPT = ("serial", "uuid", "vendor", "model", "name", "bios", "firmware", "contr
 class Credentials(OfBmc):
     """Looks; a version is changed by whoever owns it. `sku_of` gives a machine's SKU, None where it has none."""
 
-    def __init__(self, step: Step, controllers: Controllers, policy: Policy, sku_of: SkuOf) -> None:
+    def __init__(self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, sku_of: SkuOf) -> None:
         super().__init__(step, controllers)
         self._policy = policy
         self._sku_of = sku_of
 
-    def _look(self, machine: Machine, controller: Controller) -> Seen:
+    def _look(self, machine: Machine, controller: Controller) -> Observation:
         found = controller.identity()
         keep = kept(found)
         sku = self._sku_of(machine.node)
@@ -40,7 +40,7 @@ class Credentials(OfBmc):
             try:
                 versions |= {entry.name: entry.version for entry in controller.firmware()}
             except BmcError as error:
-                if error.wrong is not Wrong.UNSUPPORTED:
+                if error.wrong is not BmcErrorReason.UNSUPPORTED:
                     raise
                 unsaid = "it has no inventory of firmware"
         wrong: list[Trouble] = []
@@ -54,16 +54,16 @@ class Credentials(OfBmc):
             ("", "vendor"), ("", "model"), ("serial", "serial"), ("BIOS", "bios"), ("BMC", "firmware")) if key in keep)
         said = clean(" ".join(said.split()) or "logged in; it says nothing of what it is", 300)
         if wrong:
-            return Seen(Stand.TROUBLE, wrong[0].what, troubles=tuple(wrong), keep=keep)
+            return Observation(StepState.TROUBLE, wrong[0].what, troubles=tuple(wrong), keep=keep)
         if unknown:
             why = f"{said}; not known: {'; '.join(unknown[:4])}"
             again = later(machine, why, Trouble(f"versions of firmware are not known: {'; '.join(unknown[:4])}", Owner.OPERATOR,
                                                 f"see to them by hand, then: {skip(machine.name, self.step.name)}"))
-            return Seen(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
-        return Seen(Stand.SO, said, keep=keep)
+            return Observation(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
+        return Observation(StepState.SO, said, keep=keep)
 
 
-def kept(found: Identity) -> dict[str, str]:
+def kept(found: MachineIdentity) -> dict[str, str]:
     """What a controller says of itself and its machine, where it says it; for the store."""
     return {key: clean(value, 80) for key in _KEPT if isinstance(value := getattr(found, key), str) and value}
 

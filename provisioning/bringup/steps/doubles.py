@@ -35,7 +35,7 @@ Others: TypeAlias = Callable[[], Mapping[str, Other]]
 
 
 @dataclass(frozen=True)
-class Alike:
+class IdentityConflicts:
     """What is wrong with what a machine says of itself, and how many others are about to tell who they are."""
 
     troubles: tuple[Trouble, ...]
@@ -59,7 +59,7 @@ class Doubles:
         self._read: tuple[float, Mapping[str, Mapping[str, str]], Set[str]] = (float("-inf"), {}, frozenset())
         self._lock = threading.Lock()
 
-    def of(self, machine: str, said: Mapping[str, str]) -> Alike:
+    def of(self, machine: str, said: Mapping[str, str]) -> IdentityConflicts:
         """Compares what a machine says of itself with the others and with the list."""
         mine = _numbers(said)
         with self._lock:
@@ -75,7 +75,7 @@ class Doubles:
         del told[machine]
         found = [_double(key, value, twins) for key, value in mine.items()
                  if value and (twins := sorted(name for name, kept in told.items() if kept[key] == value))]
-        return Alike((*found, *self._called(machine, said.get("name", "")), *self._place(machine, mine["serial"])), waits)
+        return IdentityConflicts((*found, *self._called(machine, said.get("name", "")), *self._place(machine, mine["serial"])), waits)
 
     def _called(self, machine: str, name: str) -> list[Trouble]:
         """A factory calls all machines alike; but what is called as another one of ours was installed as that one."""

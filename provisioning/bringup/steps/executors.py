@@ -12,13 +12,13 @@ from provisioning.base.wish import wish
 from provisioning.bmc.base import Controller
 from provisioning.bmc.connect import controller
 from provisioning.bringup.engine.model import ORDER, Executor
-from provisioning.bringup.policy.model import Policy
-from provisioning.bringup.steps.agent import Agent
+from provisioning.bringup.policy.model import BringupPolicy
+from provisioning.bringup.steps.agent import AgentStep
 from provisioning.bringup.steps.base import Base
 from provisioning.bringup.steps.bios import BiosAsWished
 from provisioning.bringup.steps.bmc import BmcReachable
 from provisioning.bringup.steps.boot import BootFrom
-from provisioning.bringup.steps.burnin import BurnIn
+from provisioning.bringup.steps.burnin import BurnInStep
 from provisioning.bringup.steps.certificate import Certify
 from provisioning.bringup.steps.checks import Checks
 from provisioning.bringup.steps.context import StepContext
@@ -27,13 +27,13 @@ from provisioning.bringup.steps.doubles import Doubles, Other, delivered_by
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from provisioning.bringup.steps.kernel import Kernel
 from provisioning.bringup.steps.os import OsAnswers
-from provisioning.bringup.steps.service import Service
+from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.ssh import Ssh
 
 _BEFORE = ORDER[:ORDER.index("bios")]       # until then a machine is about to tell who it is
 
 
-def executors(context: StepContext, policy: Policy) -> dict[str, Executor]:
+def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor]:
     """Raises RulesError for a base configuration that cannot be, ConfigError for a delivery list that cannot be read."""
     step = policy.steps
 
@@ -43,7 +43,7 @@ def executors(context: StepContext, policy: Policy) -> dict[str, Executor]:
     def sku_of(node: Node) -> Sku | None:
         return context.ruleset.skus.get(context.sku(node) or "")
 
-    agent = Agent(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku, fanout=context.fanout)
+    agent = AgentStep(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku, fanout=context.fanout)
     listed = delivered_by(policy.delivery, context.inventory.nodes)
     found: tuple[Executor, ...] = (
         BmcReachable(step["bmc"], controllers),
@@ -59,14 +59,14 @@ def executors(context: StepContext, policy: Policy) -> dict[str, Executor]:
         agent,
         Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
         Kernel(step["kernel"], context, policy.checks.profile),
-        BurnIn(step["burnin"], context, policy.burnin.length, policy.burnin.stages),
+        BurnInStep(step["burnin"], context, policy.burnin.length, policy.burnin.stages),
         Certify(step["certificate"], context),
-        Service(step["service"], context, agent),
+        ServiceStep(step["service"], context, agent),
     )
     return {executor.step.name: executor for executor in found}
 
 
-def _rows(context: StepContext) -> list[bringups.Progress]:
+def _rows(context: StepContext) -> list[bringups.MachineProgress]:
     """All machines of the inventory that were ever begun; none before there is a store."""
     if not (context.folder / NAME).exists():
         return []

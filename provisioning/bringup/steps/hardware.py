@@ -13,10 +13,10 @@ from healthcheck.checks.bmc import bmc_fan, bmc_power_supply, bmc_sel_critical, 
 from healthcheck.model.outcome import Finding, Note, Owner
 from healthcheck.model.trouble import Trouble
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Controller, Power, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, PowerState
 from provisioning.bmc.compare import compare
-from provisioning.bringup.engine.model import Machine, Seen, Stand, Step
-from provisioning.bringup.policy.model import Policy
+from provisioning.bringup.engine.model import BringupStep, Machine, Observation, StepState
+from provisioning.bringup.policy.model import BringupPolicy
 from provisioning.bringup.steps.credentials import kept
 from provisioning.bringup.steps.doubles import Doubles
 from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, place, skip
@@ -35,22 +35,22 @@ _PARTS = {bmc_sel_critical: "node", bmc_power_supply: "psu", bmc_sensors: "node"
 class HardwareAsOrdered(OfBmc):
     """Looks; what is wrong, people mend. `sku_of` gives a machine's SKU, None where it has none."""
 
-    def __init__(self, step: Step, controllers: Controllers, policy: Policy, sku_of: SkuOf, doubles: Doubles) -> None:
+    def __init__(self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, sku_of: SkuOf, doubles: Doubles) -> None:
         super().__init__(step, controllers)
         self._policy = policy
         self._sku_of = sku_of
         self._doubles = doubles
         self._fine: dict[str, tuple[float, Mapping[str, str], str]] = {}
 
-    def _looked(self, machine: Machine) -> Seen:
+    def _looked(self, machine: Machine) -> Observation:
         """Whoever only waits for others is not read anew meanwhile: that is a hundred requests."""
         began, keep, said = self._fine.get(machine.name, (None, {}, ""))
         return self._beside(machine, keep, said) if began == machine.began else super()._looked(machine)
 
-    def _look(self, machine: Machine, controller: Controller) -> Seen:
+    def _look(self, machine: Machine, controller: Controller) -> Observation:
         parts = self._policy.parts
         said = kept(controller.identity())
-        powered = controller.power() is not Power.OFF
+        powered = controller.power() is not PowerState.OFF
         sku = self._sku_of(machine.node)
         found = compare(controller.hardware(), sku.numbers if sku is not None else {}, powered=powered,
                         lists=controller.kind != "ipmi", may_be_empty=parts.may_be_empty, place=place(machine))
@@ -65,26 +65,26 @@ class HardwareAsOrdered(OfBmc):
                                  "node"))
         if wrong or sku is None:
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-            return Seen(Stand.TROUBLE, f"{wrong[0].what}{more}", troubles=tuple(wrong[:_MOST]), keep=keep)
+            return Observation(StepState.TROUBLE, f"{wrong[0].what}{more}", troubles=tuple(wrong[:_MOST]), keep=keep)
         if found.unread:
             why = f"could not be read: {'; '.join(found.unread[:4])}"
             again = later(machine, clean(why, 300), Trouble(clean(f"its controller: {why}", 300), Owner.OPERATOR,
                                                             f"look at it there, then: {skip(machine.name, self.step.name)}", "node"))
-            return Seen(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
+            return Observation(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
         left = f"; for the look from the operating system: {'; '.join(unsaid)}" if unsaid else ""
         model = clean(f"as {sku.name} has it{left}", 400)
         self._fine[machine.name] = machine.began, keep, model
         return self._beside(machine, keep, model)
 
-    def _beside(self, machine: Machine, keep: Mapping[str, str], model: str) -> Seen:
+    def _beside(self, machine: Machine, keep: Mapping[str, str], model: str) -> Observation:
         """One that is well by itself, beside the others."""
         alike = self._doubles.of(machine.name, keep)
         if not alike.troubles and alike.coming and machine.now - machine.began < self._policy.parts.doubles_s:
-            return Seen(Stand.WAIT, f"as ordered; waits for the serial numbers of {alike.coming} more", again_s=2.0, keep=keep)
+            return Observation(StepState.WAIT, f"as ordered; waits for the serial numbers of {alike.coming} more", again_s=2.0, keep=keep)
         del self._fine[machine.name]
         if alike.troubles:
-            return Seen(Stand.TROUBLE, alike.troubles[0].what, troubles=alike.troubles, keep=keep)
-        return Seen(Stand.SO, model, keep=keep)
+            return Observation(StepState.TROUBLE, alike.troubles[0].what, troubles=alike.troubles, keep=keep)
+        return Observation(StepState.SO, model, keep=keep)
 
     def _logged(self, controller: Controller, powered: bool, unsaid: list[str]) -> Iterator[Trouble]:
         """What the event log and the sensors say that is critical. Voltages and fans of a machine that is off mean nothing."""
@@ -109,7 +109,7 @@ def _asked(ask: Callable[[], _T], what: str, unsaid: list[str]) -> _T | None:
     try:
         return ask()
     except BmcError as error:
-        if error.wrong is not Wrong.UNSUPPORTED:
+        if error.wrong is not BmcErrorReason.UNSUPPORTED:
             raise
         unsaid.append(f"{what}: its controller has none")
         return None

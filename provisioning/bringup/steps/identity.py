@@ -10,14 +10,15 @@ from collections.abc import Collection, Iterator, Mapping
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.nodeset import fold
-from provisioning.base.who import Who, number, uuid
+from provisioning.base.who import NodeIdentity, number, uuid
 
 # Names that installers give, which say nothing.
 _FRESH = frozenset({"", "(none)", "localhost", "localhost4", "localhost6", "ubuntu", "debian", "rocky", "almalinux", "centos", "fedora",
                     "rhel", "linux", "install", "installer", "node", "host", "server"})
 
 
-def mixed(who: Who, others: Mapping[str, Who], boards: Mapping[str, Mapping[str, str]], names: Collection[str]) -> Iterator[Trouble]:
+def mixed(who: NodeIdentity, others: Mapping[str, NodeIdentity], boards: Mapping[str, Mapping[str, str]],
+          names: Collection[str]) -> Iterator[Trouble]:
     """What is doubled or swapped about one machine. `others` are the rest as far as they were seen, `boards` what controllers say of each
     (serial, uuid), `names` all names of the inventory."""
     proof = proven(who, boards.get(who.node, {}))
@@ -36,7 +37,7 @@ def mixed(who: Who, others: Mapping[str, Who], boards: Mapping[str, Mapping[str,
     yield from _name(who, rest, names, proof is True)
 
 
-def proven(who: Who, board: Mapping[str, str]) -> bool | None:
+def proven(who: NodeIdentity, board: Mapping[str, str]) -> bool | None:
     """Whether its board is the one that its controller tells of; None where one of them does not say."""
     serial = number(board.get("serial", ""))
     if serial and who.serial:
@@ -54,7 +55,7 @@ def swapped(name: str) -> str:
     return "-".join((*turned, *fields[3:]))
 
 
-def _other_board(who: Who, boards: Mapping[str, Mapping[str, str]]) -> Trouble:
+def _other_board(who: NodeIdentity, boards: Mapping[str, Mapping[str, str]]) -> Trouble:
     again = f"then: muster bringup retry {who.node}"
     owner = next((name for name, board in boards.items() if name != who.node and proven(who, board)), None)
     there = boards[who.node].get("serial") or boards[who.node].get("uuid", "")
@@ -67,20 +68,20 @@ def _other_board(who: Who, boards: Mapping[str, Mapping[str, str]]) -> Trouble:
                    f"find where the BMC and network cables of {who.node} lead, {again}", "cable", serial=who.serial)
 
 
-def _one(who: Who, other: Who) -> bool:
+def _one(who: NodeIdentity, other: NodeIdentity) -> bool:
     """Whether both are one machine: its boot, or its board."""
     if who.boot and who.boot == other.boot:
         return True
     return bool(who.serial and who.uuid) and (who.serial, who.uuid) == (other.serial, other.uuid)
 
 
-def _image(who: Who, clones: list[str]) -> Iterator[Trouble]:
+def _image(who: NodeIdentity, clones: list[str]) -> Iterator[Trouble]:
     if clones:
         yield Trouble(f"the same /etc/machine-id as {fold(clones)}: a cloned image; DHCP may give both one address", Owner.OPERATOR,
                       f"on it: rm /etc/machine-id; systemd-machine-id-setup; reboot; then: muster bringup retry {who.node}")
 
 
-def _name(who: Who, others: Mapping[str, Who], names: Collection[str], proof: bool) -> Iterator[Trouble]:
+def _name(who: NodeIdentity, others: Mapping[str, NodeIdentity], names: Collection[str], proof: bool) -> Iterator[Trouble]:
     label = _label(who.name)
     if label in _FRESH or _called(who, who.node):
         return
@@ -103,9 +104,9 @@ def _label(name: str) -> str:
     return name.partition(".")[0].casefold()
 
 
-def _called(who: Who, name: str) -> bool:
+def _called(who: NodeIdentity, name: str) -> bool:
     return _label(who.name) == _label(name)
 
 
-def _said(who: Who) -> str:
+def _said(who: NodeIdentity) -> str:
     return f"serial {who.serial}" if who.serial else f"host name {who.name}"

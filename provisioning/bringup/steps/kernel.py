@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from healthcheck.model.outcome import NodeReport, Owner, Status
 from healthcheck.model.trouble import Trouble
-from healthcheck.store.readings import Readings
-from provisioning.bringup.engine.model import Deed, Machine, Made, Seen, Stand, Step
+from healthcheck.store.readings import NodeReadings
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepState
 from provisioning.bringup.steps.checks import KERNEL
 from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.sweeps import judged, swept
@@ -20,29 +20,29 @@ _HAND = ("learn one from sound nodes (muster baseline learn, review, approve), t
 class Kernel:
     """Looks by a sweep of all machines that are there, by the rules of the kernel's log alone; mends nothing."""
 
-    def __init__(self, step: Step, context: StepContext, profile: str) -> None:
+    def __init__(self, step: BringupStep, context: StepContext, profile: str) -> None:
         self.step = step
         self._context, self._profile = context, profile
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         """See `Executor.look`."""
         reports, found = swept(self._context, machines, (self._profile,), only=(KERNEL,))
         for report in reports:
             yield report.node, of_log(report, found.get(report.node))
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         """No look asks for anything."""
         return Made(False, "nothing is to be made here")
 
 
-def of_log(report: NodeReport, known: Readings | None) -> Seen:
+def of_log(report: NodeReport, known: NodeReadings | None) -> Observation:
     """What a sweep by these rules says of one machine. What is merely new in its log keeps nobody (DESIGN section 6); that nothing was held
     against a baseline does."""
     seen = judged(report, known)
     why = _without(report)
-    if seen.stand is not Stand.SO or not why:
+    if seen.stand is not StepState.SO or not why:
         return seen
-    return Seen(Stand.TROUBLE, why, troubles=(Trouble(f"the kernel's log was held against no baseline: {why}", Owner.OPERATOR,
+    return Observation(StepState.TROUBLE, why, troubles=(Trouble(f"the kernel's log was held against no baseline: {why}", Owner.OPERATOR,
                                                      _HAND.format(node=report.node)),))
 
 

@@ -17,8 +17,8 @@ from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Controller, Wrong
-from provisioning.bringup.engine.model import Deed, Machine, Made, Seen, Stand, Step
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepState
 
 Controllers: TypeAlias = Callable[[Node], Controller]
 SkuOf: TypeAlias = Callable[[Node], "Sku | None"]
@@ -30,16 +30,16 @@ _OF_BMC = ("bmc", "credentials", "hardware", "bios", "boot")
 class OfBmc(ABC):
     """Base of the steps; one opens the controller, asks, and closes it again. `_look` and `_make` may raise BmcError."""
 
-    def __init__(self, step: Step, controllers: Controllers) -> None:
+    def __init__(self, step: BringupStep, controllers: Controllers) -> None:
         self.step = step
         self._controllers = controllers
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         """See `Executor.look`."""
         for machine in machines:
             yield machine.name, self._looked(machine)
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         """See `Executor.make`."""
         if machine.node.bmc is None:
             return Made(False, "it has no bmc in the inventory")
@@ -55,7 +55,7 @@ class OfBmc(ABC):
             controller.close()
         return Made(True, "accepted")
 
-    def _looked(self, machine: Machine) -> Seen:
+    def _looked(self, machine: Machine) -> Observation:
         if machine.node.bmc is None:
             return without_bmc(machine)
         try:
@@ -70,32 +70,32 @@ class OfBmc(ABC):
             controller.close()
 
     @abstractmethod
-    def _look(self, machine: Machine, controller: Controller) -> Seen:
+    def _look(self, machine: Machine, controller: Controller) -> Observation:
         """What is so, by this controller; raises BmcError."""
 
-    def _make(self, controller: Controller, machine: Machine, deed: Deed) -> None:
-        raise BmcError(Wrong.UNSUPPORTED, f"{self.step.name} changes nothing")
+    def _make(self, controller: Controller, machine: Machine, deed: Operation) -> None:
+        raise BmcError(BmcErrorReason.UNSUPPORTED, f"{self.step.name} changes nothing")
 
 
-def seen(error: BmcError, machine: Machine, step: str) -> Seen:
+def seen(error: BmcError, machine: Machine, step: str) -> Observation:
     """What it means for a machine that its controller did not do what it was asked."""
     said, name, bmc = clean(str(error), _MOST), machine.name, address(machine)
     wrong = error.wrong
-    if wrong is Wrong.UNREACHABLE:
+    if wrong is BmcErrorReason.UNREACHABLE:
         return later(machine, said, Trouble(f"its BMC at {bmc} cannot be reached: {clean(error.said, 160)}", Owner.DATACENTRE,
                                             f"check the BMC's cable and the power supplies of {name} in {place(machine)}", "cable"))
-    if wrong in (Wrong.BUSY, Wrong.TIMEOUT, Wrong.BROKEN):
+    if wrong in (BmcErrorReason.BUSY, BmcErrorReason.TIMEOUT, BmcErrorReason.BROKEN):
         return later(machine, said, Trouble(f"its BMC at {bmc} gives no usable answer: {said}", Owner.OPERATOR,
                                             f"restart the BMC itself (ipmitool mc reset cold), then: muster bringup retry {name}", "node"))
-    if wrong is Wrong.CREDENTIALS:
+    if wrong is BmcErrorReason.CREDENTIALS:
         return trouble(f"its BMC at {bmc} refuses the login: {clean(error.said, 160)}", Owner.OPERATOR,
                        f"correct user and password of `bmc:` in the inventory, then: muster bringup retry {name}", keep={LOGIN: REFUSED})
     hands = {
-        Wrong.TLS: _certificate(machine),
-        Wrong.DENIED: f"give its account on the BMC the role of an operator or administrator, then: muster bringup retry {name}",
-        Wrong.NO_SECRET: f"mend where `bmc:` has its password from, then: muster bringup retry {name}",
-        Wrong.UNSUPPORTED: f"see to it by hand, then: {skip(name, step)}",
-        Wrong.REFUSED: f"look at the BMC's log, then: muster bringup retry {name}",
+        BmcErrorReason.TLS: _certificate(machine),
+        BmcErrorReason.DENIED: f"give its account on the BMC the role of an operator or administrator, then: muster bringup retry {name}",
+        BmcErrorReason.NO_SECRET: f"mend where `bmc:` has its password from, then: muster bringup retry {name}",
+        BmcErrorReason.UNSUPPORTED: f"see to it by hand, then: {skip(name, step)}",
+        BmcErrorReason.REFUSED: f"look at the BMC's log, then: muster bringup retry {name}",
     }
     return trouble(f"its BMC at {bmc}: {said}", Owner.OPERATOR, hands[wrong])
 
@@ -114,12 +114,12 @@ def made(error: BmcError) -> Made:
 
 def refused(said: str) -> bool:
     """Whether what a deed said in the end is that the controller understood, and will not."""
-    return said.startswith((f"{Wrong.REFUSED.value}:", f"{Wrong.UNSUPPORTED.value}:", f"{Wrong.DENIED.value}:"))
+    return said.startswith((f"{BmcErrorReason.REFUSED.value}:", f"{BmcErrorReason.UNSUPPORTED.value}:", f"{BmcErrorReason.DENIED.value}:"))
 
 
-def later(machine: Machine, said: str, *troubles: Trouble) -> Seen:
+def later(machine: Machine, said: str, *troubles: Trouble) -> Observation:
     """Not known now: looked at again. `troubles` are what it comes to when the step's time is over."""
-    return Seen(Stand.UNKNOWN, said, troubles=troubles, again_s=pause(machine))
+    return Observation(StepState.UNKNOWN, said, troubles=troubles, again_s=pause(machine))
 
 
 def pause(machine: Machine) -> float:
@@ -127,12 +127,12 @@ def pause(machine: Machine) -> float:
     return min(_LATEST, max(_SOONEST, (machine.now - machine.began) / 2))
 
 
-def trouble(what: str, owner: Owner, hand: str, part: str = "", slot: str = "", keep: dict[str, str] | None = None) -> Seen:
+def trouble(what: str, owner: Owner, hand: str, part: str = "", slot: str = "", keep: dict[str, str] | None = None) -> Observation:
     """One thing that somebody has to mend."""
-    return Seen(Stand.TROUBLE, what, troubles=(Trouble(what, owner, hand, part, slot),), keep=keep or {})
+    return Observation(StepState.TROUBLE, what, troubles=(Trouble(what, owner, hand, part, slot),), keep=keep or {})
 
 
-def without_bmc(machine: Machine) -> Seen:
+def without_bmc(machine: Machine) -> Observation:
     """A machine that nobody named a controller of."""
     return trouble("it has no bmc in the inventory", Owner.OPERATOR,
                    f"add bmc: to {machine.name}, or leave these steps out: `without: [{', '.join(_OF_BMC)}]` in "

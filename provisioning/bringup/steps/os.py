@@ -10,10 +10,10 @@ from dataclasses import replace
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Controller, Turn, Wrong
-from provisioning.bmc.base import Power as State
-from provisioning.bringup.engine.model import Deed, Machine, Past, Seen, Stand, Step
-from provisioning.bringup.policy.model import Policy
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, Turn
+from provisioning.bmc.base import PowerState as State
+from provisioning.bringup.engine.model import BringupStep, Machine, Observation, Operation, PastOperation, StepState
+from provisioning.bringup.policy.model import BringupPolicy
 from provisioning.bringup.steps.banner import banner
 from provisioning.bringup.steps.boot import Answers
 from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, place, trouble
@@ -27,22 +27,22 @@ _WAS_ON = "os.on"     # kept: by which deed it was seen on
 class OsAnswers(OfBmc):
     """Looks, and turns the machine on. `answers` gives the line of a node's SSH server, or why there is none."""
 
-    def __init__(self, step: Step, controllers: Controllers, policy: Policy, answers: Answers = banner) -> None:
+    def __init__(self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, answers: Answers = banner) -> None:
         super().__init__(step, controllers)
         self._policy = policy
         self._answers = answers
 
-    def _looked(self, machine: Machine) -> Seen:
+    def _looked(self, machine: Machine) -> Observation:
         line, why = self._answers(machine.node)
         if line:
-            return Seen(Stand.SO, f"answers: {line}")
+            return Observation(StepState.SO, f"answers: {line}")
         if machine.node.bmc is None:
             return _waits(machine, f"no answer yet: {why}", Trouble(
                 f"no operating system answers: {clean(why, 160)}", Owner.OPERATOR,
                 f"turn it on and look at its console; it has no bmc in the inventory ({place(machine)})", "node"))
         return super()._looked(machine)
 
-    def _look(self, machine: Machine, controller: Controller) -> Seen:
+    def _look(self, machine: Machine, controller: Controller) -> Observation:
         state, told = controller.power(), machine.did("on:os")
         if state is not State.ON:
             if told is not None and machine.kept.get(_WAS_ON) == _id(told):
@@ -59,17 +59,18 @@ class OsAnswers(OfBmc):
         keep = {_WAS_ON: _id(told)} if told is not None else {}
         return replace(_waits(machine, f"is on, and does not answer yet{f': {how}' if how else ''}", late), keep=keep)
 
-    def _make(self, controller: Controller, machine: Machine, deed: Deed) -> None:
+    def _make(self, controller: Controller, machine: Machine, deed: Operation) -> None:
         controller.turn(Turn.ON)
 
 
-def _id(past: Past) -> str:
+def _id(past: PastOperation) -> str:
     """A deed by when it was begun."""
     return f"{past.began:.3f}"
 
 
-def _waits(machine: Machine, said: str, late: Trouble) -> Seen:
-    return Seen(Stand.WAIT, clean(said, 300), troubles=(late,), again_s=min(_AGAIN_S, max(_FIRST_S, (machine.now - machine.began) / 10)))
+def _waits(machine: Machine, said: str, late: Trouble) -> Observation:
+    return Observation(StepState.WAIT, clean(said, 300), troubles=(late,),
+                       again_s=min(_AGAIN_S, max(_FIRST_S, (machine.now - machine.began) / 10)))
 
 
 def _progress(controller: Controller) -> str:
@@ -77,7 +78,7 @@ def _progress(controller: Controller) -> str:
     try:
         found = controller.boot().progress
     except BmcError as error:
-        if error.wrong is not Wrong.UNSUPPORTED:
+        if error.wrong is not BmcErrorReason.UNSUPPORTED:
             raise
         return ""
     return clean(found, 60) if isinstance(found, str) else ""

@@ -19,9 +19,9 @@ from inventory.load import parse_with_origins
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.text import clean, short
 from provisioning.bringup.engine.hold import give, held
-from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepEffect, StepState
 from provisioning.bringup.steps.agent import KEPT as AGENT
-from provisioning.bringup.steps.agent import Agent
+from provisioning.bringup.steps.agent import AgentStep
 from provisioning.bringup.steps.context import StepContext
 
 _TRIES = 3      # a person may edit the file meanwhile
@@ -29,55 +29,56 @@ _TRIES = 3      # a person may edit the file meanwhile
 _ONWARD = (LifecycleState.PLANNED, LifecycleState.BRINGUP, LifecycleState.SERVICE)
 
 
-class Service:
+class ServiceStep:
     """Reads the inventory file anew at each look: a person may have edited it meanwhile."""
 
-    def __init__(self, step: Step, context: StepContext, agent: Agent | None = None) -> None:
+    def __init__(self, step: BringupStep, context: StepContext, agent: AgentStep | None = None) -> None:
         self.step = step
         self._context, self._agent = context, agent
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         """See `Executor.look`."""
         try:
             nodes = self._nodes()
             kept = held(self._context.folder, self._context.inventory, [machine.name for machine in machines])
         except MusterError as error:
             for machine in machines:
-                yield machine.name, Seen(Stand.UNKNOWN, clean(str(error), 300))
+                yield machine.name, Observation(StepState.UNKNOWN, clean(str(error), 300))
             return
         there = [replace(machine, node=nodes[machine.name], deeds=()) for machine in machines if machine.name in nodes]
         agents = self._agents([machine for machine in there if machine.node.in_service])
         for machine in machines:
             node = nodes.get(machine.name)
             if node is None:
-                yield machine.name, Seen(Stand.UNKNOWN, f"{self._context.path} does not name it any more")
+                yield machine.name, Observation(StepState.UNKNOWN, f"{self._context.path} does not name it any more")
                 continue
             if node.lifecycle.state not in _ONWARD:
                 yield machine.name, _elsewhere(node)
                 continue
             seen = agents.get(machine.name)
             change = (*(() if node.in_service else (f"lifecycle: {node.lifecycle.state.value} -> service",)),
-                      *(("its agent: in service",) if seen is not None and seen.stand is Stand.NOT_SO else ()),
+                      *(("its agent: in service",) if seen is not None and seen.stand is StepState.NOT_SO else ()),
                       *(("uncordon",) if machine.name in kept else ()))
             if change:
-                yield machine.name, Seen(Stand.NOT_SO, f"lifecycle {node.lifecycle.state.value}{', cordoned' * (machine.name in kept)}",
-                                         Deed("give it to jobs", "service", change, Effect.PASSIVE, settle_s=10.0))
-            elif seen is not None and seen.stand is Stand.UNKNOWN:
-                yield machine.name, Seen(Stand.UNKNOWN, f"its agent: {seen.said}")
+                yield machine.name, Observation(StepState.NOT_SO,
+                                                f"lifecycle {node.lifecycle.state.value}{', cordoned' * (machine.name in kept)}",
+                                                Operation("give it to jobs", "service", change, StepEffect.PASSIVE, settle_s=10.0))
+            elif seen is not None and seen.stand is StepState.UNKNOWN:
+                yield machine.name, Observation(StepState.UNKNOWN, f"its agent: {seen.said}")
             else:
-                yield machine.name, Seen(Stand.SO, "in service")
+                yield machine.name, Observation(StepState.SO, "in service")
 
     def _nodes(self) -> Mapping[str, Node]:
         """As the file has them now."""
         given = InventoryFile.read(self._context.path)
         return parse_with_origins(given.text, str(given.path), self._context.ruleset.skus).inventory.nodes
 
-    def _agents(self, machines: Sequence[Machine]) -> dict[str, Seen]:
+    def _agents(self, machines: Sequence[Machine]) -> dict[str, Observation]:
         """How the agents stand of those machines on which this bring-up has seen one."""
         asked = [machine for machine in machines if AGENT in machine.kept]
         return dict(self._agent.look(asked)) if self._agent is not None and asked else {}
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         """One machine alone."""
         return self.make_together([machine])[machine.name]
 
@@ -103,10 +104,10 @@ class Service:
             list(self._agent.install(behind))
 
 
-def _elsewhere(node: Node) -> Seen:
+def _elsewhere(node: Node) -> Observation:
     what = f"somebody set its lifecycle to {_state(node)} meanwhile, so it is not put into service"
     hand = f"if it is to go on: muster inventory lifecycle {node.name} bringup; then: muster bringup retry {node.name}"
-    return Seen(Stand.TROUBLE, what, troubles=(Trouble(what, Owner.OPERATOR, hand),))
+    return Observation(StepState.TROUBLE, what, troubles=(Trouble(what, Owner.OPERATOR, hand),))
 
 
 def _state(node: Node) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
-from inventory.enroll import Outcome
-from inventory.enrolment import Subject, decided, scanned, subject_of, written
+from inventory.enroll import EnrolmentOutcome
+from inventory.enrolment import NodeEnrolment, decided, scanned, subject_of, written
 from inventory.errors import ConfigError, MusterError
 from inventory.expect import read_expected
 from inventory.hostkeys import fingerprint, key_type
@@ -21,8 +21,8 @@ from inventory.sshconfig import default_config
 from inventory.text import clean
 from inventory.transport.base import Failure, Stage, Transport
 from provisioning.base.send import identify
-from provisioning.base.who import Who, kept
-from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
+from provisioning.base.who import NodeIdentity, kept
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepEffect, StepState
 from provisioning.bringup.steps.identity import mixed
 
 _SCAN_S = 60.0
@@ -47,16 +47,16 @@ class Ssh:
     """
 
     def __init__(
-        self, step: Step, transport: Callable[[], Transport], host_keys: Path | None = None, *, names: Collection[str] = (),
+        self, step: BringupStep, transport: Callable[[], Transport], host_keys: Path | None = None, *, names: Collection[str] = (),
         others: Callable[[], Mapping[str, Mapping[str, str]]] = dict, fanout: int = 64,
     ) -> None:
         self.step = step
         self._transport, self._host_keys, self._names, self._others, self._fanout = transport, host_keys, names, others, fanout
         self._lock = threading.Lock()
-        self._known: dict[str, Who] = {}
+        self._known: dict[str, NodeIdentity] = {}
         self._read: tuple[float, Mapping[str, Mapping[str, str]]] = (float("-inf"), {})
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         """See `Executor.look`."""
         found = {who.node: who for who in identify([machine.node for machine in machines], self._transport(), fanout=self._fanout)}
         with self._lock:
@@ -79,7 +79,7 @@ class Ssh:
             else:
                 yield machine.name, self._met(who, {name: one for name, one in known.items() if name != who.node}, boards)
 
-    def _met(self, who: Who, others: Mapping[str, Who], boards: Mapping[str, Mapping[str, str]]) -> Seen:
+    def _met(self, who: NodeIdentity, others: Mapping[str, NodeIdentity], boards: Mapping[str, Mapping[str, str]]) -> Observation:
         troubles = tuple(mixed(who, others, boards, self._names))
         if troubles:
             return self._doubtful(who, troubles)
@@ -89,53 +89,54 @@ class Ssh:
             what = f"its controller's serial number is {board}, and it takes root there to compare: {who.unseen['serial']}"
             return self._doubtful(who, (Trouble(clean(what), Owner.OPERATOR, hand),))
         serial = f"serial {who.serial}" if who.serial else who.unseen.get("serial") or "no serial number"
-        return Seen(Stand.SO, clean(f"{who.name or 'it'} answers, {serial}"), keep=who.keep)
+        return Observation(StepState.SO, clean(f"{who.name or 'it'} answers, {serial}"), keep=who.keep)
 
-    def _doubtful(self, who: Who, troubles: tuple[Trouble, ...]) -> Seen:
+    def _doubtful(self, who: NodeIdentity, troubles: tuple[Trouble, ...]) -> Observation:
         """Nobody else is held against a machine that may be another, and be moved before the next look."""
         with self._lock:
             self._known.pop(who.node, None)
-        return Seen(Stand.TROUBLE, clean(troubles[0].what), troubles=troubles, keep=Who(who.node).keep)
+        return Observation(StepState.TROUBLE, clean(troubles[0].what), troubles=troubles, keep=NodeIdentity(who.node).keep)
 
-    def _keys(self, nodes: Sequence[Node]) -> dict[str, Seen]:
+    def _keys(self, nodes: Sequence[Node]) -> dict[str, Observation]:
         """How the keys of machines stand that no connection trusts."""
         try:
             return {each.node.name: self._key(each) for each in self._subjects(nodes)}
         except MusterError as error:
             return {node.name: _stuck(str(error), "mend that, then: muster bringup retry " + node.name) for node in nodes}
 
-    def _subjects(self, nodes: Sequence[Node]) -> list[Subject]:
+    def _subjects(self, nodes: Sequence[Node]) -> list[NodeEnrolment]:
         """What these machines show, and what is to be done about it; raises ConfigError for a list that cannot be read."""
         config = default_config()
         expected = read_expected(self._host_keys, [node.name for node in nodes]) if self._host_keys is not None else None
         subjects = scanned([subject_of(node, config, None) for node in nodes], config, _SCAN_S, self._fanout)
         return decided(subjects, expected, ())
 
-    def _key(self, each: Subject) -> Seen:
+    def _key(self, each: NodeEnrolment) -> Observation:
         decision, name = each.decision, shlex.quote(each.node.name)
-        if decision.outcome in (Outcome.PIN, Outcome.ADD):
+        if decision.outcome in (EnrolmentOutcome.PIN, EnrolmentOutcome.ADD):
             prints = [f"{key_type(blob)} {fingerprint(blob)}" for blob in decision.add]
             vouches = "as the list says" if decision.vouched else "trusted at first contact: only the network vouches for it"
             change = (f"{each.file}: {each.target.known_hosts_name}", *(f"+ {line}" for line in prints))
-            deed = Deed(f"pin the host key, {vouches}", "pin:" + ",".join(sorted(map(fingerprint, decision.add))), change, Effect.PASSIVE,
-                        settle_s=1.0)
-            return Seen(Stand.NOT_SO, f"no host key is pinned; it shows {prints[0]}", deed)
-        if decision.outcome is Outcome.KNOWN:       # somebody has pinned it meanwhile
-            return Seen(Stand.WAIT, "its host key is pinned by now", again_s=1.0)
-        if decision.outcome is Outcome.UNREACHED:
+            deed = Operation(f"pin the host key, {vouches}", "pin:" + ",".join(sorted(map(fingerprint, decision.add))), change,
+                             StepEffect.PASSIVE,
+                             settle_s=1.0)
+            return Observation(StepState.NOT_SO, f"no host key is pinned; it shows {prints[0]}", deed)
+        if decision.outcome is EnrolmentOutcome.KNOWN:       # somebody has pinned it meanwhile
+            return Observation(StepState.WAIT, "its host key is pinned by now", again_s=1.0)
+        if decision.outcome is EnrolmentOutcome.UNREACHED:
             hand = f"{_HANDS[Stage.CONNECT]}, then: muster bringup retry {name}"
-            return replace(_stuck(f"{each.stage}: {decision.reason}", hand), stand=Stand.WAIT)
-        if decision.outcome is Outcome.CHANGED:
+            return replace(_stuck(f"{each.stage}: {decision.reason}", hand), stand=StepState.WAIT)
+        if decision.outcome is EnrolmentOutcome.CHANGED:
             return _stuck(decision.reason, f"if it was installed anew: muster inventory enroll {name} --replace {name}; "
                                            f"then: muster bringup retry {name}")
         return _stuck(decision.reason or decision.outcome.value, f"see: muster inventory enroll {name} --dry-run")
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         """Pins the keys that were looked at, and no others. See `Executor.make`."""
         try:
             (subject,) = self._subjects([machine.node])
             shown = "pin:" + ",".join(sorted(map(fingerprint, subject.decision.add)))
-            if subject.decision.outcome not in (Outcome.PIN, Outcome.ADD) or shown != deed.key:
+            if subject.decision.outcome not in (EnrolmentOutcome.PIN, EnrolmentOutcome.ADD) or shown != deed.key:
                 return Made(False, "it shows other host keys than it did")
             (subject,) = written([subject])
         except (MusterError, ConfigError) as error:
@@ -143,14 +144,14 @@ class Ssh:
         return Made(subject.done, clean(f"pinned in {subject.file}" if subject.done else subject.decision.reason))
 
 
-def _unreached(machine: Machine, failure: Failure) -> Seen:
+def _unreached(machine: Machine, failure: Failure) -> Observation:
     said = clean(f"{failure.stage.value}: {failure.reason}")
     hand = _HANDS.get(failure.stage, "look at its console and its network")
     stuck = _stuck(said, f"{hand}, then: muster bringup retry {machine.name}")
     if failure.stage is Stage.CONNECT or (failure.stage is Stage.AUTH and machine.now - machine.began < _KEYS_S):
-        return replace(stuck, stand=Stand.WAIT)
-    return stuck if failure.stage in _HANDS else replace(stuck, stand=Stand.UNKNOWN)
+        return replace(stuck, stand=StepState.WAIT)
+    return stuck if failure.stage in _HANDS else replace(stuck, stand=StepState.UNKNOWN)
 
 
-def _stuck(what: str, hand: str) -> Seen:
-    return Seen(Stand.TROUBLE, clean(what), troubles=(Trouble(clean(what), Owner.OPERATOR, clean(hand)),))
+def _stuck(what: str, hand: str) -> Observation:
+    return Observation(StepState.TROUBLE, clean(what), troubles=(Trouble(clean(what), Owner.OPERATOR, clean(hand)),))

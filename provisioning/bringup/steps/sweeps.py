@@ -11,15 +11,15 @@ from healthcheck.model.recording import Recording
 from healthcheck.model.trouble import Trouble
 from healthcheck.report.progress import progress
 from healthcheck.store.file import opened
-from healthcheck.store.readings import Readings, readings
+from healthcheck.store.readings import NodeReadings, readings
 from healthcheck.store.repairs import words_in
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep import sweep
 from healthcheck.sweep.looks import Looks
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
 from inventory.text import clean
-from provisioning.bringup.engine.model import Machine, Seen, Stand
+from provisioning.bringup.engine.model import Machine, Observation, StepState
 from provisioning.bringup.steps.context import StepContext
 
 _MOST = 40          # troubles of one machine: a punch list is read by people
@@ -28,48 +28,50 @@ PARTS = {"gpu": "gpu", "nvme": "drive", "chassis": "node", "port": "port"}
 
 def swept(
     context: StepContext, machines: Sequence[Machine], profiles: tuple[str, ...], only: tuple[str, ...] = (), skip: tuple[str, ...] = (),
-) -> tuple[tuple[NodeReport, ...], Mapping[str, Readings]]:
+) -> tuple[tuple[NodeReport, ...], Mapping[str, NodeReadings]]:
     """One sweep of these machines, which is in the store afterwards."""
-    found: dict[str, Readings] = {}
+    found: dict[str, NodeReadings] = {}
 
     def told(recording: Recording) -> None:
         found[recording.node] = readings(recording)
 
-    plan = sweep.Plan([machine.node for machine in machines], context.ruleset.select(only, skip), context.default_sku, "muster bringup",
-                      only, skip, profiles)
+    plan = sweep.SweepPlan([machine.node for machine in machines], context.ruleset.select(only, skip), context.default_sku,
+                           "muster bringup",
+                           only, skip, profiles)
     began = time.time()
     outcome = sweep.live(plan, context.transport(), sweep.limits(None, context.fanout), progress(len(machines), "look", quiet=True),
                          looks=Looks(context.folder), told=told, words=words_in(context.folder))
     with opened(context.folder, make=True) as store:
-        known = record(store, Sweep(began, time.time(), outcome.partial, plan.source, context.ruleset.digest, profiles, bool(only or skip),
-                                    judged_by(plan.ruleset, version("cluster-muster")), who()),
+        known = record(store,
+                       SweepRecord(began, time.time(), outcome.partial, plan.source, context.ruleset.digest, profiles, bool(only or skip),
+                                          judged_by(plan.ruleset, version("cluster-muster")), who()),
                        outcome.assessed.reports, found)
     return known, found
 
 
-def judged(report: NodeReport, known: Readings | None) -> Seen:
+def judged(report: NodeReport, known: NodeReadings | None) -> Observation:
     """What a sweep says of one machine: FAIL is trouble, whatever could not be measured is looked at again, and only then it is so.
 
     INFO keeps nobody.
     """
     if not report.results:
-        return Seen(Stand.UNKNOWN, clean(f"{report.stage or 'not looked at'}: {report.reason}", 300))
+        return Observation(StepState.UNKNOWN, clean(f"{report.stage or 'not looked at'}: {report.reason}", 300))
     counted = [one for one in report.results if one.severity is not Severity.INFO]
     failed = [one for one in counted if one.status is Status.FAIL]
     unknown = [one for one in counted if one.status is Status.UNKNOWN]
     if failed:
         troubles = [trouble for one in failed for trouble in _troubles(one, known)]
         names = ", ".join(one.rule for one in failed[:4])
-        return Seen(Stand.TROUBLE, f"{_count(len(failed), 'rule')} failed: {names}", troubles=tuple(troubles[:_MOST]))
+        return Observation(StepState.TROUBLE, f"{_count(len(failed), 'rule')} failed: {names}", troubles=tuple(troubles[:_MOST]))
     if unknown:
         said = "; ".join(f"{one.rule}: {one.reason}" for one in unknown[:3])
-        return Seen(Stand.UNKNOWN, clean(f"{_count(len(unknown), 'rule')} not measured: {said}", 300))
+        return Observation(StepState.UNKNOWN, clean(f"{_count(len(unknown), 'rule')} not measured: {said}", 300))
     if not any(one.status is Status.PASS for one in counted):
-        return Seen(Stand.UNKNOWN, "no rule was judged")
-    return Seen(Stand.SO, f"{_count(sum(one.status is Status.PASS for one in counted), 'rule')} passed")
+        return Observation(StepState.UNKNOWN, "no rule was judged")
+    return Observation(StepState.SO, f"{_count(sum(one.status is Status.PASS for one in counted), 'rule')} passed")
 
 
-def _troubles(result: Result, known: Readings | None) -> Iterator[Trouble]:
+def _troubles(result: Result, known: NodeReadings | None) -> Iterator[Trouble]:
     findings = result.findings or (Finding(result.reason, "", "node"),)
     for finding in findings:
         part, slot, serial = _part(finding.subject, known)
@@ -78,7 +80,7 @@ def _troubles(result: Result, known: Readings | None) -> Iterator[Trouble]:
                       finding.owner or result.owner or Owner.OPERATOR, clean(finding.remedy or result.remedy, 300), part, slot, serial)
 
 
-def _part(subject: str, known: Readings | None) -> tuple[str, str, str]:
+def _part(subject: str, known: NodeReadings | None) -> tuple[str, str, str]:
     """The component that a finding names, by what the look read of components: kind, slot, serial."""
     for one in known.components if known is not None else ():
         if subject in (one.name, one.slot) or subject.startswith(f"{one.name} "):

@@ -39,7 +39,7 @@ BOOT = "/proc/sys/kernel/random/boot_id"
 GPU = re.compile(r"/dev/nvidia[0-9]+")
 
 
-class No(Exception):
+class StepError(Exception):
     """It was not done, or did not work; one line for a person. `touched`: something may have been changed."""
 
     def __init__(self, why: str, touched: bool = False) -> None:
@@ -52,14 +52,14 @@ def ran(argv: Any, limit: float, touched: bool = True) -> str:
     try:
         child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     except OSError as error:
-        raise No("%s: %s" % (argv[0], error.strerror), touched) from None
+        raise StepError("%s: %s" % (argv[0], error.strerror), touched) from None
     try:
         said = child.communicate(timeout=limit)[0][-4096:].decode("utf-8", "replace").strip()
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
-        raise No("%s did not end within %g s" % (" ".join(argv), limit), touched) from None
+        raise StepError("%s did not end within %g s" % (" ".join(argv), limit), touched) from None
     if child.returncode:
-        raise No("%s: %s" % (" ".join(argv), said.split("\n")[-1][:300] or "exit %d" % child.returncode), touched)
+        raise StepError("%s: %s" % (" ".join(argv), said.split("\n")[-1][:300] or "exit %d" % child.returncode), touched)
     return said
 
 
@@ -75,11 +75,12 @@ def restart(step: str) -> str:
     unit = SERVICES[step]
     before = shown(unit)
     if before.get("LoadState") != "loaded":
-        raise No("%s is %s" % (unit, {"masked": "masked: somebody wants it not to run"}.get(before.get("LoadState"), "not installed")))
+        raise StepError("%s is %s" % (unit,
+                                      {"masked": "masked: somebody wants it not to run"}.get(before.get("LoadState"), "not installed")))
     reset, again = words(step)
     try:
         ran(reset, SHORT_S)
-    except No:
+    except StepError:
         pass        # it had not failed
     ran(again, SERVICE_S)
     since, held, until = time.monotonic(), "", time.monotonic() + COMES_S
@@ -92,7 +93,7 @@ def restart(step: str) -> str:
             off = now.get("UnitFileState") == "disabled"
             return "%s was restarted%s" % (unit, "; it is disabled, and does not come by itself after a reboot" if off else "")
         if now.get("ActiveState") == "failed" or time.monotonic() > until:
-            raise No("%s does not stay: %s (%s), %s" % (unit, now.get("ActiveState"), now.get("SubState"), now.get("Result")), True)
+            raise StepError("%s does not stay: %s (%s), %s" % (unit, now.get("ActiveState"), now.get("SubState"), now.get("Result")), True)
         time.sleep(0.5)
 
 
@@ -109,12 +110,12 @@ def load(step: str) -> str:
     """Afterwards the module is loaded."""
     module = MODULES[step]
     if loaded(module):
-        raise No("%s is loaded already" % module)
+        raise StepError("%s is loaded already" % module)
     look, do = words(step)
     ran(look, SHORT_S, False)
     ran(do, MODULE_S)
     if not loaded(module):
-        raise No("%s is not loaded all the same: is it blacklisted, or built in?" % module, True)
+        raise StepError("%s is not loaded all the same: is it blacklisted, or built in?" % module, True)
     return "%s was loaded" % module
 
 
@@ -140,7 +141,7 @@ def reset() -> str:
                 ran(("systemctl", "stop", unit), SERVICE_S)
         left = users()
         if left:
-            raise No("process %d has a GPU open; nothing was reset" % left[0], bool(stopped))
+            raise StepError("process %d has a GPU open; nothing was reset" % left[0], bool(stopped))
         ran(RESET, RESET_S)
     finally:
         for unit in reversed(stopped):
@@ -204,7 +205,7 @@ def taken(step: str, line: str, wait: float) -> Any:
     noted(fd, note)
     try:
         note.update(said=done(step), ok=True, touched=True)
-    except No as error:
+    except StepError as error:
         note.update(said=str(error), ok=False, touched=error.touched)
     noted(fd, note)
     return note

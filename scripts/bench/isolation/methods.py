@@ -7,23 +7,23 @@ from collections.abc import Callable
 
 from isolation.world import Tally, World, number
 
-from healthcheck.burnin.isolate import DEPTHS, Isolation
+from healthcheck.burnin.isolate import DEPTHS, PairSearch
 from healthcheck.burnin.model import Object
-from healthcheck.burnin.weigh import Outcome, Tested
+from healthcheck.burnin.weigh import PairOutcome, Tested
 
 
 def ours(world: World, repeats: int = 1, tries: int = 12, across: int = 4, paths: int = 3) -> Tally:
     """healthcheck.burnin.isolate, as it is."""
     tally = Tally()
-    isolation = Isolation(world.places(), repeats=repeats, tries=tries, paths=paths, across=across, seed=world.chance.randrange(1 << 30))
+    isolation = PairSearch(world.places(), repeats=repeats, tries=tries, paths=paths, across=across, seed=world.chance.randrange(1 << 30))
     while (the := isolation.next()) is not None:
         heard = []
         for at, each in enumerate(the.pairs):
             one, two = number(each.first), number(each.second)
             failed = world.pair_fails(one, two)
             tally.exercised.add((min(one, two), max(one, two)))
-            heard.append(Tested(each, f"{the.stage.value}-{the.number}-{at}", Outcome.FAIL if failed else Outcome.PASS))
-        tally.round((2, test.outcome is Outcome.FAIL) for test in heard)
+            heard.append(Tested(each, f"{the.stage.value}-{the.number}-{at}", PairOutcome.FAIL if failed else PairOutcome.PASS))
+        tally.round((2, test.outcome is PairOutcome.FAIL) for test in heard)
         isolation.told(heard)
     for accused in isolation.accusations():
         if accused.object is Object.NODE:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from healthcheck.burnin.model import Place
+from healthcheck.burnin.model import Participant
 
 PASS_S, HANG_S, START_S, NODE_S = 60.0, 180.0, 20.0, 0.1
 UPLINKS, HASHED = 32, 8
@@ -39,9 +39,9 @@ class World:
         """The leaf of a node."""
         return node // self.size
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[Participant]:
         """The nodes as burn-in sees them."""
-        return [Place(name(node), 8, leaf=f"leaf{self.leaf(node):03d}") for node in range(self.count)]
+        return [Participant(name(node), 8, leaf=f"leaf{self.leaf(node):03d}") for node in range(self.count)]
 
     def group_fails(self, nodes: Sequence[int]) -> bool:
         """Whether an all-reduce among these fails. Of paths it meets only those of its ring."""

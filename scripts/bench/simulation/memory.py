@@ -14,7 +14,7 @@ from simulation.rates import MINUTES
 
 from healthcheck.model.outcome import NodeState, Repair
 from healthcheck.model.problem import Problem
-from healthcheck.triage.past import RETURNED, Look, OpenCordon, OpenVerdict, Past, Repaired
+from healthcheck.triage.past import RETURNED, NodeHistory, OpenCordon, OpenVerdict, Repaired, RequalifySnapshot
 
 EPOCH = 1_800_000_000.0
 _KEPT = 60 * 86400.0
@@ -47,7 +47,7 @@ class Memory:
         self.versions: dict[int, str] = {}
         self._over: dict[int, list[Problem]] = defaultdict(list)
         self._boots: dict[int, list[float]] = {}
-        self._looks: dict[int, list[Look]] = {}
+        self._looks: dict[int, list[RequalifySnapshot]] = {}
         self._repaired: dict[int, list[Repaired]] = defaultdict(list)
         self._boards: dict[int, int] = defaultdict(int)
         self._left: dict[int, float] = {}
@@ -82,7 +82,7 @@ class Memory:
     def look(self, node: int, now: int) -> None:
         """A look under the profile of requalification."""
         state = NodeState.UNHEALTHY if node in self.shown else NodeState.HEALTHY
-        self._looks[node] = [*self._looks.get(node, ())[1 - _LOOKS:], Look(clock(now), state.value)]
+        self._looks[node] = [*self._looks.get(node, ())[1 - _LOOKS:], RequalifySnapshot(clock(now), state.value)]
 
     def mended(self, node: int, deed: Repair, now: int) -> None:
         """What the ledger and the RMAs say was done; a replacement changes the board with all its GPUs."""
@@ -97,7 +97,7 @@ class Memory:
         if deed in (Repair.REBOOT, Repair.INSPECT, Repair.REPLACE):
             self.boot(node, now)
 
-    def pasts(self, now: int, cordons: Mapping[int, OpenCordon], verdicts: Mapping[int, OpenVerdict]) -> tuple[Past, ...]:
+    def pasts(self, now: int, cordons: Mapping[int, OpenCordon], verdicts: Mapping[int, OpenVerdict]) -> tuple[NodeHistory, ...]:
         """Every node's past; made anew for those of which there is something to say, as nothing changes for the others."""
         for node in {*self.shown, *cordons, *verdicts, *self.away}:
             held = cordons.get(node)
@@ -108,13 +108,13 @@ class Memory:
         """There is nothing more to say of a node: no problem shows, or nobody holds it."""
         self._pasts[node] = self.past(node, now, (), None)
 
-    def past(self, node: int, now: int, cordons: tuple[OpenCordon, ...], verdict: OpenVerdict | None) -> Past:
+    def past(self, node: int, now: int, cordons: tuple[OpenCordon, ...], verdict: OpenVerdict | None) -> NodeHistory:
         """One node's past."""
         here = self.shown.get(node, {})
         since = clock(now) - _KEPT
         over = tuple(problem for problem in self._over.get(node, ()) if (problem.ended or 0.0) >= since)
         domains, ports = self._places[node]
-        return Past(
+        return NodeHistory(
             self.names[node], problems=tuple(self._problem(node, key, shown, now) for key, shown in here.items()), over=over,
             boots=tuple(self._boots.get(node, (EPOCH - 86400,))), looks=tuple(self._looks.get(node, ())),
             repaired=tuple(done for done in self._repaired.get(node, ()) if done.time >= since), cordons=cordons, verdict=verdict,

@@ -14,7 +14,7 @@ from simulation.rates import MINUTES
 from simulation.site import Site
 from simulation.world import World
 
-from healthcheck.model.verdict import Known
+from healthcheck.model.verdict import StoredIncident
 
 SHARED = {"leaf": "leaf switch's outage", "rack": "rack's outage", "power": "power domain's outage",
           "management": "loss of the head's network", "firmware": "bad release"}
@@ -84,7 +84,7 @@ def played(world: World, seed: int, name: str) -> Outcome:
         counts.plans, time.monotonic() - began)
 
 
-def _named(world: World, found: list[Known] | None) -> dict[str, int | None]:
+def _named(world: World, found: list[StoredIncident] | None) -> dict[str, int | None]:
     """Whether incidents are where something failed. A lost connection to the head is at no place that the inventory has."""
     if found is None:
         return dict.fromkeys(("incidents", "right", "wrong", "missed"))

@@ -12,12 +12,12 @@ from simulation.rates import REMEMBERED
 from healthcheck.config.rulesfolder import folders
 from healthcheck.model.faultkind import Isolation, Of
 from healthcheck.model.outcome import Repair, Severity
-from healthcheck.model.verdict import Known, Member, Verdict
+from healthcheck.model.verdict import IncidentMember, StoredIncident, Verdict
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.correlate import KINDS
-from healthcheck.triage.past import Fleet, Isolated, OpenCordon, OpenVerdict
-from healthcheck.triage.plan import Act, Plan, make
-from healthcheck.triage.policy import IncidentPolicy, Policy
+from healthcheck.triage.past import FleetHistory, Isolated, OpenCordon, OpenVerdict
+from healthcheck.triage.plan import Act, TriagePlan, make
+from healthcheck.triage.policy import IncidentPolicy, TriagePolicy
 from healthcheck.triage.policyload import load_policy
 
 _RUNGS = tuple(Repair)
@@ -47,7 +47,7 @@ class Deciding(Protocol):
     def ask(self, node: int) -> Repair | None: ...
     def given_back(self, node: int) -> None: ...
     def close_breaker(self) -> None: ...
-    def incidents(self) -> list[Known] | None: ...
+    def incidents(self) -> list[StoredIncident] | None: ...
 
 
 class Simple:
@@ -55,7 +55,7 @@ class Simple:
 
     trusts = True
 
-    def __init__(self, name: str, sweeps: int, memory: Memory, policy: Policy) -> None:
+    def __init__(self, name: str, sweeps: int, memory: Memory, policy: TriagePolicy) -> None:
         self.name = name
         self._sweeps, self._memory, self._policy = sweeps, memory, policy
         self._now = 0
@@ -88,12 +88,12 @@ class Simple:
     def close_breaker(self) -> None:
         """There is none."""
 
-    def incidents(self) -> list[Known] | None:
+    def incidents(self) -> list[StoredIncident] | None:
         """It knows of none."""
         return None
 
 
-def _alone(policy: Policy, rule: str) -> Repair:
+def _alone(policy: TriagePolicy, rule: str) -> Repair:
     kind = policy.kind(Of.FAIL if rule else Of.UNREACHED, rule, Severity.CRITICAL)
     return kind.repair if kind is not None else Repair.INSPECT
 
@@ -103,7 +103,7 @@ class Triage:
 
     trusts = False
 
-    def __init__(self, name: str, memory: Memory, policy: Policy) -> None:
+    def __init__(self, name: str, memory: Memory, policy: TriagePolicy) -> None:
         self.name = name
         self._memory, self._policy = memory, policy
         self._cordons: dict[int, OpenCordon] = {}
@@ -111,7 +111,7 @@ class Triage:
         self._said: dict[int, Verdict] = {}
         self._isolated: list[Isolated] = []
         self._open: tuple[float, str] | None = None
-        self._known: dict[int, Known] = {}
+        self._known: dict[int, StoredIncident] = {}
         self._named: set[int] = set()
         self._numbers = 0
 
@@ -126,14 +126,15 @@ class Triage:
         self._isolated = [one for one in self._isolated if one.time > time - self._policy.breaker.hours * 3600]
         kept = time - max(self._policy.repeat.days, self._policy.incidents.reopen_days) * 86400
         since, why = self._open if self._open is not None else (None, "")
-        fleet = Fleet(time, self._memory.pasts(now, self._cordons, self._verdicts), tuple(self._isolated), since, why, max(EPOCH, kept),
-                      incidents=tuple(one for one in self._known.values() if one.ended is None or one.ended >= kept),
-                      next_incident=max(self._known, default=0) + 1)
+        fleet = FleetHistory(time, self._memory.pasts(now, self._cordons, self._verdicts), tuple(self._isolated), since, why,
+                             max(EPOCH, kept),
+                             incidents=tuple(one for one in self._known.values() if one.ended is None or one.ended >= kept),
+                             next_incident=max(self._known, default=0) + 1)
         plan = make(fleet, self._policy)
         self._remember(plan)
         return self._taken(plan, now)
 
-    def _taken(self, plan: Plan, now: int) -> Deeds:
+    def _taken(self, plan: TriagePlan, now: int) -> Deeds:
         isolate, release = [], []
         for step in plan.steps:
             node = self._memory.number[step.node]
@@ -148,7 +149,7 @@ class Triage:
                 isolate.append((node, step.verdict.isolation is Isolation.EVICT, step.verdict.incident))
         return Deeds(tuple(isolate), tuple(release), bool(plan.opens), any(one.by_breaker for one in plan.withheld))
 
-    def _remember(self, plan: Plan) -> None:
+    def _remember(self, plan: TriagePlan) -> None:
         """As `healthcheck.store.verdicts.write` does."""
         said = {self._memory.number[verdict.node]: verdict for verdict in plan.verdicts}
         for node in self._verdicts.keys() - said.keys():
@@ -172,8 +173,9 @@ class Triage:
         for one in plan.incidents:
             before = self._known[one.id].members if one.id in self._known else ()
             members = (*one.members, *_gone(before, {member.node for member in one.members}, plan.now))
-            self._known[one.id] = Known(one.id, one.kind, one.cause, one.symptoms, one.owner.value, one.why, one.likelihood, one.began,
-                                        plan.now, tuple(sorted(members, key=lambda member: (member.began, member.node))))
+            self._known[one.id] = StoredIncident(one.id, one.kind, one.cause, one.symptoms, one.owner.value, one.why, one.likelihood,
+                                                 one.began,
+                                                 plan.now, tuple(sorted(members, key=lambda member: (member.began, member.node))))
 
     def ask(self, node: int) -> Repair | None:
         """What the verdict says; nothing while an open incident names the node, or where it has only to show that it is well."""
@@ -192,12 +194,12 @@ class Triage:
         self._open = None
         self._isolated.clear()
 
-    def incidents(self) -> list[Known] | None:
+    def incidents(self) -> list[StoredIncident] | None:
         """All that it found somewhere; None where it does not look for any."""
         return [one for one in self._known.values() if one.kind in KINDS] if self._policy.incidents.kinds else None
 
 
-def _gone(members: Iterable[Member], but: Iterable[str], now: float) -> tuple[Member, ...]:
+def _gone(members: Iterable[IncidentMember], but: Iterable[str], now: float) -> tuple[IncidentMember, ...]:
     return tuple(replace(member, ended=now) if member.ended is None else member for member in members if member.node not in but)
 
 

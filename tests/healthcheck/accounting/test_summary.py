@@ -15,16 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.accounting import chance
-from healthcheck.accounting.failures import Failure, Together, failures
+from healthcheck.accounting.failures import IncidentSpan, NodeFailure, failures
 from healthcheck.accounting.read import read
 from healthcheck.accounting.service import both, seconds, watched, without
-from healthcheck.accounting.summary import WEEK, Summary, Told, summary
-from healthcheck.accounting.times import Held
+from healthcheck.accounting.summary import WEEK, Summary, SummaryInput, summary
+from healthcheck.accounting.times import CordonSpan
 from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.report.summary import as_csv, document, text
 from healthcheck.store import cordons, rmas
 from healthcheck.store.file import Store, opened
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from inventory.nodeset import fold
 from tests.command import muster
 from tests.healthcheck.triage.made import NOW, at, policy, problem
@@ -33,21 +33,22 @@ POLICY = policy()
 HOUR, DAY = 3600.0, 86400.0
 
 
-def told(*found: Failure, nodes: int = 10, weeks: float = 4, held: dict[str, list[Held]] | None = None, every: float = HOUR,
-         groups: Any = None) -> Told:
+def told(*found: NodeFailure, nodes: int = 10, weeks: float = 4, held: dict[str, list[CordonSpan]] | None = None, every: float = HOUR,
+         groups: Any = None) -> SummaryInput:
     """A fleet of n0, n1 ... that was looked at every hour of the last weeks."""
     begin = NOW - weeks * WEEK
     names = [f"n{number}" for number in range(nodes)]
-    return Told(found, {name: [(begin, NOW)] for name in names}, dict.fromkeys(names, begin),
-                [begin + number * every for number in range(int(weeks * WEEK / every) + 1)], held or {}, groups or {})
+    return SummaryInput(found, {name: [(begin, NOW)] for name in names}, dict.fromkeys(names, begin),
+                        [begin + number * every for number in range(int(weeks * WEEK / every) + 1)], held or {}, groups or {})
 
 
-def failed(node: str, hours: float, *, lasts: float | None = 2, cause: str = "lost", component: str = "gpu", shared: bool = False) -> Failure:
+def failed(node: str, hours: float, *, lasts: float | None = 2, cause: str = "lost", component: str = "gpu",
+           shared: bool = False) -> NodeFailure:
     """A failure that began so many hours from now."""
-    return Failure(node, at(hours), at(hours + lasts) if lasts is not None else None, cause, component, shared)
+    return NodeFailure(node, at(hours), at(hours + lasts) if lasts is not None else None, cause, component, shared)
 
 
-def made(what: Told, *by: str, weeks: float = 4) -> Summary:
+def made(what: SummaryInput, *by: str, weeks: float = 4) -> Summary:
     return summary(what, NOW - weeks * WEEK, NOW, by or ("cause", "component"))
 
 
@@ -95,13 +96,13 @@ def test_a_node_that_is_not_reached_for_long_has_failed_unless_many_are_so_at_on
     (own,) = failures([gone], POLICY)
     assert (own.cause, own.component, own.shared) == ("gone", "node", False)
     for nodes, began, shared in (({"n1"}, -4.5, True), ({"n2"}, -4.5, False), ({"n1"}, -2, False)):
-        (one,) = failures([gone], POLICY, [Together(frozenset(nodes), at(began), None)])
+        (one,) = failures([gone], POLICY, [IncidentSpan(frozenset(nodes), at(began), None)])
         assert one.shared is shared
 
 
 def test_rates_times_and_shares_of_a_small_fleet_are_those_counted_by_hand() -> None:
-    held = {"n1": [Held("n1", at(-99.5), at(-90), True)], "n2": [Held("n2", at(-49), None, False)],
-            "n3": [Held("n3", at(-30), at(-20), False)]}
+    held = {"n1": [CordonSpan("n1", at(-99.5), at(-90), True)], "n2": [CordonSpan("n2", at(-49), None, False)],
+            "n3": [CordonSpan("n3", at(-30), at(-20), False)]}
     found = made(told(
         failed("n1", -100), failed("n1", -95, cause="port", component="port"), failed("n1", -300), failed("n2", -50, lasts=None),
         failed("n3", -29.5, cause="port", component="port"), failed("n4", -10, shared=True), failed("n5", -4 * 168), held=held))
@@ -159,7 +160,7 @@ def test_time_in_and_time_out_add_up(some: list[tuple[float, float]], away: list
 @given(st.lists(st.builds(failed, st.sampled_from([f"n{number}" for number in range(12)]), st.floats(-800, 0),
                           lasts=st.none() | st.floats(0, 50), cause=st.sampled_from("abc"), component=st.sampled_from("xyz"),
                           shared=st.booleans()), max_size=30))
-def test_whatever_happened_the_parts_add_up_to_the_whole(found: list[Failure]) -> None:
+def test_whatever_happened_the_parts_add_up_to_the_whole(found: list[NodeFailure]) -> None:
     racks = {f"n{number}": f"r{number % 3}" for number in range(10)}
     whole = made(told(*found, groups={"rack": racks}), "cause", "component", "rack")
     for rows in whole.tables.values():
@@ -182,7 +183,7 @@ def swept(store: Store, hour: float, bad: str = "", now: float = NOW, nodes: tup
         result = Result("gpu-count", "gpu.count", Status.FAIL if failing else Status.PASS, Severity.CRITICAL,
                         (Finding(7, 8, "GPUs"),) if failing else ())
         reports.append(NodeReport(node, state_of([result]), "", (result,)))
-    record(store, Sweep(now + hour * HOUR, now + hour * HOUR + 9, False, "test", "digest"), reports)
+    record(store, SweepRecord(now + hour * HOUR, now + hour * HOUR + 9, False, "test", "digest"), reports)
 
 
 def test_a_stored_history_gives_what_was_counted_by_hand(tmp_path: Path) -> None:
@@ -191,11 +192,12 @@ def test_a_stored_history_gives_what_was_counted_by_hand(tmp_path: Path) -> None
             swept(store, hour, bad)
         one = cordons.mean(store, "n1", "hostfile", "gpu-count", "triage", at(-98.5))
         assert one is not None
-        cordons.settle(store, one, cordons.State.HELD, "cordoned", at(-98.5))
-        cordons.settle(store, one, cordons.State.RELEASED, "released", at(-92.5), cordons.releasing(store, one, "well", "triage", at(-92.5)))
+        cordons.settle(store, one, cordons.CordonState.HELD, "cordoned", at(-98.5))
+        cordons.settle(store, one, cordons.CordonState.RELEASED, "released", at(-92.5),
+                       cordons.releasing(store, one, "well", "triage", at(-92.5)))
         never = cordons.mean(store, "n2", "hostfile", "x", "triage", at(-98.5))
         assert never is not None
-        cordons.settle(store, never, cordons.State.VOID, "not done: it said no", at(-98.5))
+        cordons.settle(store, never, cordons.CordonState.VOID, "not done: it said no", at(-98.5))
         away, _ = rmas.begin(store, "n2", "", "chassis", "", "dead", "op", "", "", at(-98))
         rmas.give_back(store, away, rmas.outcome(same=True, new=""), "op", at(-95))
         what = read(store, None, POLICY, NOW - 4 * WEEK, NOW, {})

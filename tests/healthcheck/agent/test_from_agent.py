@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from healthcheck.collector import reply as replies
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import NodeState
-from healthcheck.model.probes import Kind, Probe, ProbeSet
+from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep.agents import PATH, PROBE, Agents
@@ -26,7 +26,7 @@ from healthcheck.sweep.assess import Assessment
 from inventory.load import load_inventory
 from inventory.model import Node
 from inventory.transport.base import Failure, Stage
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.healthcheck.agent.world import bundle, install
 from tests.testbed.memory import base_in_memory
@@ -34,7 +34,8 @@ from tests.testbed.require import require_fleet
 
 NOW = 1_795_000_000.0
 HOST = Host("gpu001", "boot-1", NOW, 0, "3.11.2", "x86_64", 0.1)
-WANTED = ProbeSet.of([Probe("host.swap", Kind.FILES, paths=("/proc/swaps",)), Probe("host.uptime", Kind.FILES, paths=("/proc/uptime",))])
+WANTED = ProbeSet.of([Probe("host.swap", ProbeKind.FILES, paths=("/proc/swaps",)),
+                      Probe("host.uptime", ProbeKind.FILES, paths=("/proc/uptime",))])
 SWAP = Capture(Outcome.DONE, files={"/proc/swaps": FileCapture(Outcome.DONE, "Filename\n")})
 
 
@@ -211,7 +212,7 @@ RULES = load_ruleset([packaged()])
 def test_over_ssh_home_judges_what_agents_left_and_replays_it_alike(tmp_path: Path) -> None:
     require_fleet()
     made = bundle()
-    with Fleet(base=base_in_memory(tmp_path), planted={"gpu001": [], "gpu002": ["ecc-uncorrectable"], "gpu003": []}) as fleet:
+    with DemoFleet(base=base_in_memory(tmp_path), planted={"gpu001": [], "gpu002": ["ecc-uncorrectable"], "gpu003": []}) as fleet:
         inventory = load_inventory(fleet.inventory)
         for name in ("gpu001", "gpu002"):
             node = fleet.nodes[name]

@@ -28,7 +28,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from healthcheck.agent.served import AgentSource
 from healthcheck.exporter.page import Page
-from healthcheck.exporter.source import Fleet
+from healthcheck.exporter.source import FleetStatus
 from healthcheck.model.recording import from_json
 from healthcheck.store import newest
 from inventory.model import Lifecycle, LifecycleState, Node
@@ -224,7 +224,7 @@ def page(folder: Path, written: Any, *, now: float = NOW + 1, up: float = UP + 1
     """The page of what was written, and the trouble."""
     (folder / "result.json").write_bytes(written if isinstance(written, bytes) else json.dumps(written).encode())
     fleet = AgentSource(folder, node, uptime=lambda: up).read(now)
-    assert isinstance(fleet, Fleet)
+    assert isinstance(fleet, FleetStatus)
     return Page(600).make(fleet, now), fleet.trouble
 
 

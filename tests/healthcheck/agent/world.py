@@ -18,7 +18,7 @@ from inventory.model import Node
 from provisioning.agent.bundle import Bundle, build
 from provisioning.demo import h100, machine
 from provisioning.demo.build import build as build_libraries
-from provisioning.demo.machine import Machine
+from provisioning.demo.machine import DemoMachine
 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 NAME = "gpu001"
@@ -85,7 +85,7 @@ class World:
         return document
 
 
-def world(folder: Path, made: Bundle, node: Node, sick: Machine | None = None) -> World:
+def world(folder: Path, made: Bundle, node: Node, sick: DemoMachine | None = None) -> World:
     """The agent installed below `folder` for this node, of which the tree is made there."""
     tree = folder / "root"
     machine.write(sick or h100.healthy(node.name, random.Random(1)), tree, {"cat": "/bin/cat", "sleep": "/bin/sleep"})

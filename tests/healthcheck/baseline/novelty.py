@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from healthcheck.baseline.approval import By, approve, choose
+from healthcheck.baseline.approval import ApprovalRule, approve, choose
 from healthcheck.baseline.flags import flagged
 from healthcheck.baseline.forms import read
 from healthcheck.baseline.learn import Learner
@@ -15,7 +15,7 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.explain import savedlog
 from healthcheck.facts.seen import SEEN, kept
 from healthcheck.kernellog.fold import fold
-from healthcheck.kernellog.model import Baseline, Line, Log, Scope
+from healthcheck.kernellog.model import Baseline, BootLog, LogLine, Scope
 from healthcheck.model.outcome import NodeReport, Severity, Status
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.sweep.assess import Assessment
@@ -25,25 +25,25 @@ RECORDED = Path(__file__).resolve().parents[2] / "recordings/kernel"
 UNUSUAL = ("kernel-novel", "kernel-missing", "kernel-order", "kernel-rate", "kernel-suspect")
 
 
-def boots(prefix: str) -> dict[str, Log]:
+def boots(prefix: str) -> dict[str, BootLog]:
     """The recorded boots of virtual machines whose names begin so."""
     paths = sorted((RECORDED / "vm").glob(f"{prefix}*.kmsg.gz"))
     return {path.name.partition(".")[0]: read(path.read_bytes(), path.name)[0] for path in paths}
 
 
-def planted() -> list[Line]:
+def planted() -> list[LogLine]:
     """Lines that no boot holds, each a minute after the one before."""
     rows = [row.split(" ", 1) for row in (RECORDED / "novel/lines.txt").read_text().splitlines() if not row.startswith("#")]
-    return [Line(text, 900.0 + 60 * number, int(priority), 10**6 + number) for number, (priority, text) in enumerate(rows)]
+    return [LogLine(text, 900.0 + 60 * number, int(priority), 10**6 + number) for number, (priority, text) in enumerate(rows)]
 
 
-def learned(logs: Iterable[tuple[str, Log]]) -> Baseline:
+def learned(logs: Iterable[tuple[str, BootLog]]) -> Baseline:
     """What these boots say, by node, approved in bulk as the README does."""
     learner = Learner()
     for node, log in logs:
         learner.add(fold(log.lines, node=node, boot=node))
     made = flagged(learner.learned(Scope(), "2026-11-23", "novelty"), _ruleset().kernel.catalogue)      # type: ignore[union-attr]
-    chosen = choose(made, (), By(0.95, min(3, made.boots)), flagged=False)
+    chosen = choose(made, (), ApprovalRule(0.95, min(3, made.boots)), flagged=False)
     return approve(made, chosen.approved, "ops", "acceptance")
 
 
@@ -56,7 +56,7 @@ class Judged:
     report: NodeReport
 
 
-def judged(log: Log, baseline: Baseline, snapshots: int = 1) -> Judged:
+def judged(log: BootLog, baseline: Baseline, snapshots: int = 1) -> Judged:
     """The last of so many snapshots of this boot."""
     kernel = _ruleset().kernel
     assert kernel is not None

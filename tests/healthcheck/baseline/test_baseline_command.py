@@ -15,10 +15,10 @@ import pytest
 from healthcheck.facts.kernel import KMSG, LOG
 from healthcheck.model.probes import ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
-from healthcheck.sweep.saved import Manifest, Saver
+from healthcheck.sweep.saved import Saver, SweepManifest
 from inventory.model import Node
 from inventory.transport.base import Failure, Stage
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
@@ -178,7 +178,7 @@ def test_it_is_learned_from_a_saved_sweep(tmp_path: Path) -> None:
         host = Host(node.name, f"boot-of-{node.name}", time.time(), 0, "3.11", "x86_64", 0.1)
         saver.add(Recording(node.name, time.time(), host, None, {LOG.id: capture}), None)
     saver.add(Recording("n2", time.time(), None, Failure(Stage.CONNECT, "no route to host")), None)
-    saver.finish(replace(Manifest("2026-11-21T10:00:00Z", "2026-11-21T10:00:01Z", False, "test", tuple(nodes), None, (), (), "", {}),
+    saver.finish(replace(SweepManifest("2026-11-21T10:00:00Z", "2026-11-21T10:00:01Z", False, "test", tuple(nodes), None, (), (), "", {}),
                          probes=ProbeSet.of((LOG,)).to_json()))
     done = muster("baseline", "learn", "--replay", "monday", "-o", "b.yaml", home=tmp_path)
     assert done.returncode == 3, done.stderr
@@ -189,7 +189,7 @@ def test_it_is_learned_from_a_saved_sweep(tmp_path: Path) -> None:
 
 def test_it_is_learned_from_nodes_over_ssh(tmp_path: Path) -> None:
     require_fleet()
-    with Fleet(base=base_in_memory(tmp_path), planted={"gpu001": (), "gpu002": (), "gpu003": ("refused",)}) as fleet:
+    with DemoFleet(base=base_in_memory(tmp_path), planted={"gpu001": (), "gpu002": (), "gpu003": ("refused",)}) as fleet:
         done = muster("baseline", "learn", "--inventory", str(fleet.inventory), "-o", "b.yaml", home=tmp_path)
     assert done.returncode == 3, done.stderr
     assert "not learned from gpu003: " in done.stderr

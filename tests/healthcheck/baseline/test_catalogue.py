@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.baseline.catalogue import _WITHOUT_RUNS, Catalogue, Known
+from healthcheck.baseline.catalogue import _WITHOUT_RUNS, Catalogue, CompiledEntry
 from healthcheck.baseline.catalogueload import load_catalogue
 from healthcheck.config import linear
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.config.pattern import Pattern, pieces
 from healthcheck.kernellog import masking
 from healthcheck.kernellog.emitter import Emitter
-from healthcheck.kernellog.ending import Ending, Ends
-from healthcheck.kernellog.model import Entry
+from healthcheck.kernellog.ending import Ending, EndKind
+from healthcheck.kernellog.model import CatalogueEntry
 from healthcheck.kernellog.quoting import COMM, USER, messages
 from healthcheck.model.outcome import Severity
 from inventory.errors import RulesError
@@ -47,16 +47,16 @@ def indexed() -> Catalogue:
     return made
 
 
-def examples() -> list[tuple[Entry, str]]:
+def examples() -> list[tuple[CatalogueEntry, str]]:
     return [(entry, line) for entry in packaged().entries for line in entry.examples]
 
 
 @cache
-def each() -> list[Known]:
-    return [Known(entry) for entry in packaged().entries]
+def each() -> list[CompiledEntry]:
+    return [CompiledEntry(entry) for entry in packaged().entries]
 
 
-def plain(text: str) -> Entry | None:
+def plain(text: str) -> CatalogueEntry | None:
     """What the catalogue is to find, by trying every entry."""
     found = []
     for message in messages(text):
@@ -97,11 +97,11 @@ def test_lines_of_one_template_are_all_known_or_none() -> None:
     chance = random.Random(8)
     others = [(entry, line, another(line, chance)) for entry, line in examples()]
     assert sum(line != other for _, line, other in others) > len(others) / 2
-    assert [(entry.id, other) for entry, _, other in others if not any(map(Known(entry).knows, messages(other)))] == []
+    assert [(entry.id, other) for entry, _, other in others if not any(map(CompiledEntry(entry).knows, messages(other)))] == []
 
 
 def test_each_entry_says_how_its_fault_ends_and_who_writes_its_lines() -> None:
-    assert {entry.ending.ends for entry in packaged().entries} == set(Ends)
+    assert {entry.ending.ends for entry in packaged().entries} == set(EndKind)
     assert [entry.id for entry in packaged().entries if not entry.emitters or not entry.ending.proofs] == []
 
 
@@ -110,7 +110,8 @@ def test_each_entry_says_how_its_fault_ends_and_who_writes_its_lines() -> None:
 ])
 def test_an_entry_knows_no_line_in_which_its_message_stands_further_on(before: str) -> None:
     """What comes before may be the name of a process, in lines that begin with one: nobody takes it for more than that."""
-    told = [(entry, line, message) for entry, line in examples() for message in messages(before + line) if Known(entry).knows(message)]
+    told = [(entry, line, message) for entry,
+            line in examples() for message in messages(before + line) if CompiledEntry(entry).knows(message)]
     assert [(entry.id, line) for entry, line, message in told if not message.startswith(USER) and entry.severity is not Severity.INFO] == []
     assert [(entry.id, line) for entry, line, _ in told if entry.severity is not Severity.INFO and len(before.encode()) > COMM + 2] == []
 
@@ -166,12 +167,13 @@ def test_what_healthy_machines_say_of_the_same_devices_is_left_alone(line: str) 
 
 # Which entry wins.
 
-def made(name: str, match: str, severity: Severity = Severity.WARNING, **more: Any) -> Entry:
+def made(name: str, match: str, severity: Severity = Severity.WARNING, **more: Any) -> CatalogueEntry:
     first = packaged().entries[0]
-    return Entry(name, match, severity, first.meaning, first.remedy, first.owner, first.source, (), needs=linear.words(match), **more)
+    return CatalogueEntry(name, match, severity, first.meaning, first.remedy, first.owner, first.source, (), needs=linear.words(match),
+                          **more)
 
 
-def named(entries: tuple[Entry, ...], text: str) -> str | None:
+def named(entries: tuple[CatalogueEntry, ...], text: str) -> str | None:
     return getattr(Catalogue(entries).find(text), "id", None)
 
 
@@ -364,7 +366,7 @@ def test_what_is_linear_is_taken(pattern: str) -> None:
 
 @settings(deadline=None)
 @given(st.sampled_from(list(packaged().entries)), st.integers(0, 40))
-def test_pieces_find_what_the_whole_pattern_would(entry: Entry, cut: int) -> None:
+def test_pieces_find_what_the_whole_pattern_would(entry: CatalogueEntry, cut: int) -> None:
     for line in (line for _, line in examples()[::40]):
         assert Pattern(entry.match).found(line[cut:]) == bool(re.search(entry.match, line[cut:], re.ASCII))
     for line in entry.examples:
@@ -411,7 +413,7 @@ def test_a_sites_entry_names_an_emitter_of_its_own_and_how_it_ends(tmp_path: Pat
     catalogue = load_catalogue([RULES, folder(tmp_path, text.replace("mydisk 7 gone", "mydisk7: drive is gone"))])
     entry = catalogue.by_id("my-fault")
     assert entry is not None and [one.id for one in entry.emitters] == ["nvme", "mydisk"]
-    assert entry.ending == Ending(Ends.QUIET, 72)
+    assert entry.ending == Ending(EndKind.QUIET, 72)
     assert [getattr(catalogue.find(line), "id", None) for line in ("mydisk8: drive is gone", "nvme nvme0: drive is gone", "drive is gone")] == [
         "my-fault", "my-fault", None]
 

@@ -20,7 +20,7 @@ from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.flags import flagged
 from healthcheck.baseline.learn import learn, merge
 from healthcheck.kernellog.masking import VERSION, template
-from healthcheck.kernellog.model import Baseline, Kind, Phase, Scope
+from healthcheck.kernellog.model import Baseline, KernelEventKind, Phase, Scope
 from inventory.errors import RulesError, UsageError
 from inventory.text import clean
 from tests.healthcheck.baseline.books import CATALOGUE, H100, NEXT, XID, all_approved, digest, fleet, learned, told
@@ -70,11 +70,12 @@ HOSTILE = st.text(st.one_of(st.characters(), st.sampled_from(list("\x1b\x00\\'\"
 WORDS = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=20).map(str.strip).filter(bool)
 
 
-@given(st.lists(HOSTILE.filter(bool), min_size=1, max_size=6), WORDS, WORDS, st.sampled_from(Kind), st.integers(1, 9), st.none() | st.integers(0, 7),
+@given(st.lists(HOSTILE.filter(bool), min_size=1, max_size=6), WORDS, WORDS, st.sampled_from(KernelEventKind), st.integers(1, 9),
+       st.none() | st.integers(0, 7),
        st.tuples(HOSTILE, HOSTILE))
 @settings(deadline=None, max_examples=60)
 def test_whatever_nodes_say_comes_back_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], by: str, why: str, kind: Kind, count: int, priority: int | None,
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], by: str, why: str, kind: KernelEventKind, count: int, priority: int | None,
     scope: tuple[str, str],
 ) -> None:
     says = [told(text, count, Phase.RUNNING, priority, kind) for text in texts]

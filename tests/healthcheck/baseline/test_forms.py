@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from healthcheck.baseline.forms import MOST_BYTES, read, to_kmsg
 from healthcheck.baseline.forms.boots import MOST_BOOTS
-from healthcheck.kernellog.model import LONGEST_LINE, Line, Log
+from healthcheck.kernellog.model import LONGEST_LINE, BootLog, LogLine
 from healthcheck.kernellog.provenance import USER_SPACE, marked
 from inventory.errors import UsageError
 from tests.healthcheck import machine
@@ -41,21 +41,21 @@ KERNEL = [line for line in BOOT if not line[2].startswith("systemd")]
 SHOWN = [line for line in KERNEL if not line[2].startswith("odd")]     # journalctl's short forms hide it as blob data
 
 
-def one(data: bytes | str) -> Log:
+def one(data: bytes | str) -> BootLog:
     logs = read(data.encode() if isinstance(data, str) else data, "a file")
     assert len(logs) == 1, [log.lines[:2] for log in logs]
     return logs[0]
 
 
-def texts(log: Log) -> list[str]:
+def texts(log: BootLog) -> list[str]:
     return [line.text for line in log.lines]
 
 
-def seconds(log: Log) -> list[float | None]:
+def seconds(log: BootLog) -> list[float | None]:
     return [line.seconds for line in log.lines]
 
 
-def recorded(name: str) -> tuple[Log, ...]:
+def recorded(name: str) -> tuple[BootLog, ...]:
     return read((RECORDED / f"{name}.txt").read_bytes(), name)
 
 
@@ -242,7 +242,7 @@ def test_records_that_are_gone_and_gaps_are_reported() -> None:
 
 
 LINES = st.builds(
-    Line,
+    LogLine,
     text=st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=60),
     seconds=st.one_of(st.none(), st.integers(0, 10**12).map(lambda micros: micros / 1e6)),
     priority=st.one_of(st.none(), st.integers(0, 7)),
@@ -252,13 +252,13 @@ LINES = st.builds(
 
 
 @given(st.lists(LINES, min_size=1, max_size=20))
-def test_any_line_written_as_kmsg_is_read_back_with_the_mark_of_who_wrote_it(lines: list[Line]) -> None:
+def test_any_line_written_as_kmsg_is_read_back_with_the_mark_of_who_wrote_it(lines: list[LogLine]) -> None:
     told = [replace(line, text=marked(line.text, line.facility)) for line in lines]
     assert all(line.text.startswith(USER_SPACE) or "]: " in line.text or not line.facility for line in told)
-    written = to_kmsg(Log(tuple(lines), ("",) * len(lines), "any"))
+    written = to_kmsg(BootLog(tuple(lines), ("",) * len(lines), "any"))
     logs = read(written.encode(), "x")
     assert [line for log in logs for line in log.lines] == told
-    again = to_kmsg(Log(tuple(told), ("",) * len(told), "any"))
+    again = to_kmsg(BootLog(tuple(told), ("",) * len(told), "any"))
     assert [line for log in read(again.encode(), "x") for line in log.lines] == told
 
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.baseline import flags
-from healthcheck.baseline.approval import By, approve, choose, short_id
-from healthcheck.baseline.difference import Change, differences
+from healthcheck.baseline.approval import ApprovalRule, approve, choose, short_id
+from healthcheck.baseline.difference import TemplateChange, differences
 from healthcheck.baseline.learn import Learner, boot_key, current, lean, learn, merge
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.kernellog.masking import template
-from healthcheck.kernellog.model import Baseline, Digest, Kind, Phase
+from healthcheck.kernellog.model import Baseline, Digest, KernelEventKind, Phase
 from inventory.errors import UsageError
 from tests.healthcheck.baseline.books import CATALOGUE, DAY, H100, NEXT, XID, all_approved, digest, fleet, learned, told
 
@@ -54,7 +54,7 @@ def test_phases_of_boots_give_the_earliest_and_the_latest_second() -> None:
 
 
 @pytest.mark.parametrize(("said", "flag"), [
-    (XID, "known fault gpu-lost"), (told("BUG: unable to handle page fault", kind=Kind.TRACE), "report"),
+    (XID, "known fault gpu-lost"), (told("BUG: unable to handle page fault", kind=KernelEventKind.TRACE), "report"),
     (told("pcieport 0000:00:01.0: told", priority=3), "priority 3"), ("cfg80211: failed to load regulatory.db", "trouble failed"),
     ("mlx5_core 0000:18:00.0: Link down", "trouble link down"), ("ata1.00: device is degraded", "trouble degraded"),
 ])
@@ -147,12 +147,12 @@ def test_what_so_many_boots_do_not_say_expires() -> None:
 
 def test_approving_a_known_fault_is_refused_by_rule_by_name_and_when_meant() -> None:
     held = learned(*(digest(f"n{number}", "a", XID, MEMORY) for number in range(8)))
-    chosen = choose(held, (), By(0.95, 1), flagged=False)
+    chosen = choose(held, (), ApprovalRule(0.95, 1), flagged=False)
     assert [one.template for one in chosen.approved] == [template(MEMORY)]
     assert [one.template for one in chosen.held_back] == [template(XID)]
     for name in (short_id(template(XID)), "NVRM: Xid", template(XID)):
         with pytest.raises(UsageError, match="known fault gpu-lost of the catalogue, and no baseline can accept one"):
-            choose(held, (short_id(template(MEMORY)), name), By(), flagged=True)
+            choose(held, (short_id(template(MEMORY)), name), ApprovalRule(), flagged=True)
 
 
 def test_flags_are_worked_out_anew_and_not_believed() -> None:
@@ -165,14 +165,14 @@ def test_flags_are_worked_out_anew_and_not_believed() -> None:
 def test_what_is_flagged_is_approved_only_when_it_is_named_by_itself_and_meant() -> None:
     failed, lost = "probe of 0000:05:00.7 failed", "probe of 0000:06:00.7 lost: gone"
     held = learned(*(digest(f"n{number}", "a", failed, lost, MEMORY) for number in range(4)))
-    assert [one.template for one in choose(held, (), By(0.9), flagged=False).approved] == [template(MEMORY)]
+    assert [one.template for one in choose(held, (), ApprovalRule(0.9), flagged=False).approved] == [template(MEMORY)]
     for names, meant in ((("probe of",), True), ((short_id(template(failed)),), False)):
         with pytest.raises(UsageError, match="is flagged"):
-            choose(held, names, By(), flagged=meant)
-    assert [one.example for one in choose(held, (MEMORY.replace("211", "987"),), By(), flagged=False).approved] == [MEMORY]
+            choose(held, names, ApprovalRule(), flagged=meant)
+    assert [one.example for one in choose(held, (MEMORY.replace("211", "987"),), ApprovalRule(), flagged=False).approved] == [MEMORY]
     with pytest.raises(UsageError, match="one by one"):
-        choose(held, (), By(0.9), flagged=True)
-    (one,) = choose(held, (short_id(template(failed)),), By(), flagged=True).approved
+        choose(held, (), ApprovalRule(0.9), flagged=True)
+    (one,) = choose(held, (short_id(template(failed)),), ApprovalRule(), flagged=True).approved
     after = approve(held, [one], "anna", "this board says so")
     assert (after.known[template(failed)].by, after.known[template(failed)].flags) == ("anna", ())
     assert template(failed) not in after.proposed
@@ -182,27 +182,27 @@ def test_the_rule_asks_for_nodes_boots_and_phases() -> None:
     held = learned(
         digest("n1", "a", MEMORY, told("late", phase=Phase.RUNNING)), digest("n2", "b", MEMORY, told("late", phase=Phase.RUNNING)),
         digest("n2", "c", MEMORY), digest("n3", "d", MEMORY))
-    def taken(rule: By) -> set[str]:
+    def taken(rule: ApprovalRule) -> set[str]:
         return {one.template for one in choose(held, (), rule, flagged=False).approved}
-    assert taken(By(0.6)) == {template(MEMORY), "late"}
-    assert taken(By(0.7)) == taken(By(None, 3)) == taken(By(phases=(Phase.KERNEL,))) == {template(MEMORY)}
-    assert taken(By(0.6, phases=(Phase.RUNNING, Phase.SERVICES))) == {"late"}
+    assert taken(ApprovalRule(0.6)) == {template(MEMORY), "late"}
+    assert taken(ApprovalRule(0.7)) == taken(ApprovalRule(None, 3)) == taken(ApprovalRule(phases=(Phase.KERNEL,))) == {template(MEMORY)}
+    assert taken(ApprovalRule(0.6, phases=(Phase.RUNNING, Phase.SERVICES))) == {"late"}
     with pytest.raises(UsageError, match="--seen-on 95% --boots 3"):
-        choose(held, (), By(), flagged=False)
+        choose(held, (), ApprovalRule(), flagged=False)
     with pytest.raises(UsageError, match="nothing that is proposed has this id or begins so"):
-        choose(held, ("nowhere",), By(), flagged=False)
+        choose(held, ("nowhere",), ApprovalRule(), flagged=False)
 
 
 def test_differences_are_told_by_kind() -> None:
     first = all_approved(learned(*fleet({"n1": [MEMORY, LINK, "a"], "n2": [MEMORY, "a"]})))
     second = all_approved(learned(*fleet({"n1": [MEMORY, LINK, "b"], "n2": [MEMORY, LINK, "b"]}, "b2"), day=NEXT))
     found = {one.template: one.change for one in differences(first, second)}
-    assert found == {"b": Change.NEW, "a": Change.GONE, template(LINK): Change.APPROVED}
-    assert {each.change for each in differences(second, first)} == {Change.NEW, Change.GONE, Change.WITHDRAWN}
+    assert found == {"b": TemplateChange.NEW, "a": TemplateChange.GONE, template(LINK): TemplateChange.APPROVED}
+    assert {each.change for each in differences(second, first)} == {TemplateChange.NEW, TemplateChange.GONE, TemplateChange.WITHDRAWN}
     gone = current(replace(first, expires_days=1), NEXT)
-    assert {one.change for one in differences(first, gone)} == {Change.EXPIRED}
+    assert {one.change for one in differences(first, gone)} == {TemplateChange.EXPIRED}
     one, all_ = learned(*fleet({"n1": ["a"], "n2": []})), learned(*fleet({"n1": ["a"], "n2": ["a"]}))
-    assert [(each.change, each.shares) for each in differences(one, all_)] == [(Change.SHARE, (0.5, 1.0))]
+    assert [(each.change, each.shares) for each in differences(one, all_)] == [(TemplateChange.SHARE, (0.5, 1.0))]
     assert differences(first, first) == []
 
 

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from healthcheck.kernellog.masking import template
-from healthcheck.kernellog.model import Baseline, Log
+from healthcheck.kernellog.model import Baseline, BootLog
 from tests.healthcheck.baseline.novelty import boots, judged, learned, planted
 
 CLEAN = sorted(boots("clean-"))
@@ -16,7 +16,7 @@ LINES = planted()
 
 
 @cache
-def clean(name: str) -> Log:
+def clean(name: str) -> BootLog:
     return boots("clean-")[name]
 
 

@@ -13,7 +13,7 @@ from healthcheck.baseline.forms import read
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.kernellog.fold import fold
 from healthcheck.kernellog.masking import template
-from healthcheck.kernellog.model import Digest, Line
+from healthcheck.kernellog.model import Digest, LogLine
 from tests.healthcheck.baseline import vmlogs
 
 CLEAN, BUILD2 = vmlogs.names("clean-"), vmlogs.names("build2-")
@@ -21,7 +21,7 @@ CATALOGUE = KernelCatalogue("catalogue", read_catalogue([packaged()]))
 MOST_NOVEL = 6      # templates of a boot that no other boot has said: what systemd says of slow services, and a clock that was lost
 
 
-def lines(name: str) -> list[Line]:
+def lines(name: str) -> list[LogLine]:
     (log,) = read(vmlogs.load(name).records, name)
     return list(log.lines)
 
@@ -72,11 +72,11 @@ def test_a_fault_that_was_made_is_known_or_new(name: str, fault: vmlogs.Suffered
     assert known or novel
 
 
-def twelve_thousand(chance: random.Random) -> list[Line]:
+def twelve_thousand(chance: random.Random) -> list[LogLine]:
     """As many lines as a large machine says, made of a real boot's, each with other numbers."""
     real = [line.text for line in lines(CLEAN[0])]
     texts = [*real, *(chance.choice(real) for _ in range(12_000 - len(real)))]
-    return [Line(text, number / 100, 6, number) for number, text in enumerate(texts)]
+    return [LogLine(text, number / 100, 6, number) for number, text in enumerate(texts)]
 
 
 def test_a_few_bad_lines_among_twelve_thousand_are_found_by_name_every_time() -> None:

@@ -10,7 +10,7 @@ from healthcheck.baseline.book import KernelCatalogue
 from healthcheck.baseline.forms import read
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.kernellog.fold import fold
-from healthcheck.kernellog.model import Entry
+from healthcheck.kernellog.model import CatalogueEntry
 from healthcheck.ruleset.ruleset import load_ruleset
 from tests.healthcheck.baseline.labels import labelled
 
@@ -25,7 +25,7 @@ def catalogue() -> KernelCatalogue:
     return KernelCatalogue("catalogue", kernel.catalogue)
 
 
-def entries(lines: tuple[str, ...], catalogue: KernelCatalogue) -> list[Entry]:
+def entries(lines: tuple[str, ...], catalogue: KernelCatalogue) -> list[CatalogueEntry]:
     """The entries that know some event of these lines, read as a saved log is."""
     logs = read(("\n".join(lines) + "\n").encode(), "labelled")
     return [entry for log in logs for told in fold(log.lines).told if (entry := catalogue.entry(told)) is not None]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.baseline.scope import Level, fitting, series, widened
+from healthcheck.baseline.scope import ScopeLevel, fitting, series, widened
 from healthcheck.kernellog.model import Baseline, Scope
 
 NODE = Scope("dgx-h100", "6.5.0-1007-nvidia", "535.129.03", "NVIDIA DGXH100, 1.02")
-LEVELS = [widened(NODE, level) for level in Level]
+LEVELS = [widened(NODE, level) for level in ScopeLevel]
 
 
 def book(scope: Scope, name: str = "", last: str = "2026-11-21") -> Baseline:

@@ -11,8 +11,8 @@ from pathlib import Path
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
 from healthcheck.store import ledger
 from healthcheck.store.file import opened
-from healthcheck.store.readings import Reading, Readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import CounterReading, NodeReadings
+from healthcheck.store.sweeps import SweepRecord, record
 from tests.command import muster
 
 START = float(int(time.time()) - 6 * 3600)
@@ -45,15 +45,15 @@ class Bed:
     logs: list[str] = field(default_factory=list)
 
     def sweep(self, moment: float, results: Mapping[str, tuple[Result, ...]] = {}, *, unreached: tuple[str, ...] = (),
-              boots: Mapping[str, str] = {}, counters: Mapping[str, tuple[Reading, ...]] = {},
+              boots: Mapping[str, str] = {}, counters: Mapping[str, tuple[CounterReading, ...]] = {},
               nodes: tuple[str, ...] = NODES) -> None:
         """A sweep of the job's nodes, all of them fine but for these."""
         reports = [NodeReport(node, NodeState.UNKNOWN, "connect: timed out", (), True, "connect") if node in unreached else
                    NodeReport(node, state_of(said := (FINE, *results.get(node, ()))), "", said) for node in nodes]
-        readings = {node: Readings((), counters.get(node, ()), frozenset(), boots.get(node, "boot-1")) for node in nodes
+        readings = {node: NodeReadings((), counters.get(node, ()), frozenset(), boots.get(node, "boot-1")) for node in nodes
                     if node not in unreached}
         with self.store() as store:
-            record(store, Sweep(moment, moment + 5, False, "test", "digest"), reports, readings)
+            record(store, SweepRecord(moment, moment + 5, False, "test", "digest"), reports, readings)
 
     def quiet(self) -> None:
         """Sweeps before and after the job, that found all well."""

@@ -12,7 +12,7 @@ from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
-from healthcheck.store.readings import Reading
+from healthcheck.store.readings import CounterReading
 from tests.command import muster
 from tests.healthcheck.blame.bed import END, NODES, START, Bed, blind, first, stamp, wrong
 
@@ -114,8 +114,8 @@ def test_an_incident_of_the_store_is_the_cause_where_its_nodes_show_it(bed: Bed)
 
 
 def test_a_link_that_went_down_in_the_job_outranks_what_nccl_says_of_others(bed: Bed) -> None:
-    def count(value: float) -> dict[str, tuple[Reading, ...]]:
-        return {node: (Reading("mlx5_3", "link_downed", value if node == "gpu006" else 0),) for node in NODES}
+    def count(value: float) -> dict[str, tuple[CounterReading, ...]]:
+        return {node: (CounterReading("mlx5_3", "link_downed", value if node == "gpu006" else 0),) for node in NODES}
 
     bed.sweep(START - 600, counters=count(1))
     bed.sweep(END + 300, counters=count(4))

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.blame.evidence import Case, Window
+from healthcheck.blame.evidence import Case, JobWindow
 from healthcheck.blame.oflogs import evidence
 from healthcheck.blame.rank import culprit, suspects
 from healthcheck.joblog.charges import charges
-from healthcheck.joblog.meaning import Fault
-from healthcheck.joblog.model import Clock
+from healthcheck.joblog.meaning import FaultDomain
+from healthcheck.joblog.model import LogClock
 from healthcheck.joblog.read import MOST_BYTES, read
 from tests.command import muster
 from tests.healthcheck.blame.bed import END, START, Bed, first, stamp, wrong
@@ -37,8 +37,8 @@ def bed(tmp_path: Path) -> Bed:
 
 @pytest.mark.parametrize("path", JOB_LOGS, ids=lambda path: path.name)
 def test_blame_and_explain_name_the_same_culprit(path: Path) -> None:
-    log = read([(path.name, path.read_bytes())], Clock(NOW), sayings())
-    window = Window(NOW - 1e9, NOW + 1e9, (), whole=False)
+    log = read([(path.name, path.read_bytes())], LogClock(NOW), sayings())
+    window = JobWindow(NOW - 1e9, NOW + 1e9, (), whole=False)
     told = culprit(suspects(Case("job", window, "failed", NOW, tuple(evidence(log, window)))))
     lead = next((charge for charge in charges(log) if charge.cause), None)
     causes = [cause for cause in explained(path.read_bytes(), path.name).causes if cause.wrong and not cause.symptom]
@@ -47,7 +47,7 @@ def test_blame_and_explain_name_the_same_culprit(path: Path) -> None:
         return
     assert told is not None
     # One reads the logs for both: the first cause of explain is the charge that blame has first.
-    whole = lead.told.fault in (Fault.ORDER, Fault.STOP)
+    whole = lead.told.fault in (FaultDomain.ORDER, FaultDomain.STOP)
     assert (told.node, told.main.rank) == ("" if whole else lead.who.node or lead.who.address, lead.who.rank)
     assert told.owner is lead.told.owner is causes[0].owner
     assert causes[0].by == lead.told.by
@@ -61,13 +61,13 @@ LINES = [*(example for saying in sayings() for example in saying.examples), "sru
 
 @given(st.lists(st.sampled_from(LINES), min_size=1, max_size=5))
 def test_of_any_mixture_of_lines_blame_has_first_what_the_common_reader_has_first(lines: list[str]) -> None:
-    log = read([("out", "\n".join(lines).encode())], Clock(NOW), sayings())
-    window = Window(0.0, 4e9, (), whole=False)
+    log = read([("out", "\n".join(lines).encode())], LogClock(NOW), sayings())
+    window = JobWindow(0.0, 4e9, (), whole=False)
     told = culprit(suspects(Case("job", window, "failed", NOW, tuple(evidence(log, window)))))
     lead = next((charge for charge in charges(log) if charge.cause), None)
     assert (told is None) is (lead is None)
     if told is not None and lead is not None:
-        whole = lead.told.fault in (Fault.ORDER, Fault.STOP)
+        whole = lead.told.fault in (FaultDomain.ORDER, FaultDomain.STOP)
         assert (told.node, told.main.rank) == ("" if whole else lead.who.node or lead.who.address, lead.who.rank)
 
 
@@ -255,7 +255,7 @@ def test_the_headline_of_blame_is_what_explain_says_first(bed: Bed, text: str, w
 
 @pytest.mark.parametrize("text", ["loss nan_count 0\n", "inf_loss: false\n", "loss: infinite patience\n", "epoch 1 | loss 2.1 | ppl 8.0\n"])
 def test_words_that_only_look_like_a_loss_that_is_no_number_are_none(text: str) -> None:
-    log = read([("out", text.encode())], Clock(NOW), sayings())
+    log = read([("out", text.encode())], LogClock(NOW), sayings())
     assert charges(log) == []
 
 

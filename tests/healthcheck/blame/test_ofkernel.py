@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from healthcheck.blame.evidence import Evidence, Weight
 from healthcheck.blame.ofkernel import Judges, evidence, looks_like, timeless
 from healthcheck.config.rulesfolder import folders
-from healthcheck.joblog.model import Clock
+from healthcheck.joblog.model import LogClock
 from healthcheck.ruleset.ruleset import load_ruleset
 
-CLOCK = Clock(1_795_000_000.0)
+CLOCK = LogClock(1_795_000_000.0)
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus."
 
 

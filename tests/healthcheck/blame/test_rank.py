@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from healthcheck.blame.evidence import Case, Evidence, Shared, Weight, Window
+from healthcheck.blame.evidence import Case, Evidence, JobWindow, SharedPlace, Weight
 from healthcheck.blame.page import exit_code, headline
 from healthcheck.blame.rank import NEAR, SKEW, Suspect, culprit, suspects
 from healthcheck.model.outcome import Owner
 from inventory.nodeset import fold
 
 NODES = tuple(f"n{number}" for number in range(1, 9))
-WINDOW = Window(10_000.0, 20_000.0, NODES)
+WINDOW = JobWindow(10_000.0, 20_000.0, NODES)
 CASE = Case("job 1", WINDOW, "failed", 19_990.0, ())
 
 
@@ -21,7 +21,7 @@ def seen(node: str, weight: Weight, moment: float | None, *, since: float | None
     return Evidence(node, weight, weight.value, "test", since if since is not None else moment, moment, group=group or weight.value, sure=sure)
 
 
-def ranked(*evidence: Evidence, shared: tuple[Shared, ...] = ()) -> list[Suspect]:
+def ranked(*evidence: Evidence, shared: tuple[SharedPlace, ...] = ()) -> list[Suspect]:
     return suspects(replace(CASE, evidence=evidence, shared=shared))
 
 
@@ -59,22 +59,22 @@ def test_symptoms_alone_make_no_culprit() -> None:
 
 
 def test_nodes_of_one_leaf_with_one_fault_are_one_cause_there() -> None:
-    leaf = Shared("leaf", "l1", frozenset(NODES[:4]), owner=Owner.NETWORK)
-    rack = Shared("rack", "r1", frozenset(NODES))
+    leaf = SharedPlace("leaf", "l1", frozenset(NODES[:4]), owner=Owner.NETWORK)
+    rack = SharedPlace("rack", "r1", frozenset(NODES))
     found = ranked(*(seen(node, Weight.NETWORK, 19_980.0, group="port-state") for node in NODES[:4]), shared=(rack, leaf))
     assert [(one.node, one.shared) for one in found] == [("", leaf)]
     assert found[0].owner is Owner.NETWORK
 
 
 def test_two_nodes_of_a_leaf_or_different_faults_accuse_no_leaf() -> None:
-    leaf = Shared("leaf", "l1", frozenset(NODES[:4]))
+    leaf = SharedPlace("leaf", "l1", frozenset(NODES[:4]))
     assert all(one.shared is None for one in ranked(*(seen(node, Weight.NETWORK, 19_980.0) for node in NODES[:2]), shared=(leaf,)))
     assert all(one.shared is None for one in ranked(*(seen(node, Weight.NETWORK, 19_980.0, group=node) for node in NODES[:4]),
                                                     shared=(leaf,)))
 
 
 def test_a_node_behind_a_shared_cause_is_still_suspect_for_what_is_its_own() -> None:
-    leaf = Shared("leaf", "l1", frozenset(NODES[:4]))
+    leaf = SharedPlace("leaf", "l1", frozenset(NODES[:4]))
     found = ranked(*(seen(node, Weight.NETWORK, 19_980.0) for node in NODES[:4]), seen("n2", Weight.DEVICE, 19_000.0, group="xid"),
                    shared=(leaf,))
     assert [one.node for one in found] == ["", "n2"] or [one.node for one in found] == ["n2", ""]

@@ -10,33 +10,35 @@ from typing import Any
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.judge import Burnt, judge
-from healthcheck.burnin.model import End, Kind, Place, Rail, Report, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.model import BurnInStage, Participant, Rail, RankEnd, RankReport, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.params import ladder
 from healthcheck.burnin.publishedload import load_burnin
-from healthcheck.burnin.setting import Hardware
+from healthcheck.burnin.setting import SkuHardware
 from healthcheck.config.rulesfolder import packaged
 
 GIB = 1024**3
 H100 = "NVIDIA H100 80GB HBM3"
-HARDWARE = MappingProxyType({"hgx-h100": Hardware("H100", 400)})
+HARDWARE = MappingProxyType({"hgx-h100": SkuHardware("H100", 400)})
 NCCL = {"backend": "nccl", "device": H100, "driver": "570.86", "cuda": "12.8", "torch": "2.9.0", "nccl": "2.27.3"}
 GLOO = {"backend": "gloo", "device": "cpu", "torch": "2.13.0"}
 RULES = load_burnin([packaged()])
 FLOORS = Floors(RULES, (), "0" * 64)
-ASKED = tuple((Stage.NODE, kind) for kind in Kind if kind is not Kind.STORAGE)
-PAIRED = (*ASKED, (Stage.LEAF_PAIRS, Kind.ALLREDUCE), (Stage.ALL, Kind.ALLREDUCE))
+ASKED = tuple((BurnInStage.NODE, kind) for kind in TaskKind if kind is not TaskKind.STORAGE)
+PAIRED = (*ASKED, (BurnInStage.LEAF_PAIRS, TaskKind.ALLREDUCE), (BurnInStage.ALL, TaskKind.ALLREDUCE))
 
 
-def place(node: str, *, gpus: int = 8, leaf: str | None = "leaf01", rails: int = 8, sku: str | None = "hgx-h100", **more: Any) -> Place:
-    return Place(node, gpus, sku, leaf, rails=tuple(Rail(at, f"0000:{0x18 + at:02x}:00.0", leaf) for at in range(rails)), **more)
+def place(node: str, *, gpus: int = 8, leaf: str | None = "leaf01", rails: int = 8, sku: str | None = "hgx-h100",
+          **more: Any) -> Participant:
+    return Participant(node, gpus, sku, leaf, rails=tuple(Rail(at, f"0000:{0x18 + at:02x}:00.0", leaf) for at in range(rails)), **more)
 
 
-def places(count: int, *, per_leaf: int = 16, **more: Any) -> tuple[Place, ...]:
+def places(count: int, *, per_leaf: int = 16, **more: Any) -> tuple[Participant, ...]:
     return tuple(place(f"gpu{number + 1:03}", leaf=f"leaf{number // per_leaf + 1:02}", **more) for number in range(count))
 
 
 def task(
-    id_: str, stage: Stage, kind: Kind, nodes: Iterable[str], *, gpus: int = 8, environment: Mapping[str, str] = MappingProxyType({}),
+    id_: str, stage: BurnInStage, kind: TaskKind, nodes: Iterable[str], *, gpus: int = 8,
+    environment: Mapping[str, str] = MappingProxyType({}),
     **params: int | float | str,
 ) -> Task:
     seats = tuple(Seat(node, gpu) for node in nodes for gpu in range(gpus))
@@ -45,20 +47,21 @@ def task(
 
 def result(
     of: Task, figures: Mapping[str, float] | Callable[[Seat], Mapping[str, float]], *, facts: Mapping[str, str] = MappingProxyType(NCCL),
-    checksums: Mapping[str, str] | Callable[[Seat], Mapping[str, str]] = MappingProxyType({}), change: Mapping[str, Report] | None = None,
+    checksums: Mapping[str, str] | Callable[[Seat], Mapping[str, str]] = MappingProxyType({}),
+    change: Mapping[str, RankReport] | None = None,
     **more: Any,
 ) -> TaskResult:
     """A result in which every rank is done; `figures` may depend on the seat, and `change` replaces reports by seat."""
     reports = tuple(
-        (change or {}).get(str(seat)) or Report(
-            seat, End.DONE, {"verified": 50.0, **(figures(seat) if callable(figures) else figures)},
+        (change or {}).get(str(seat)) or RankReport(
+            seat, RankEnd.DONE, {"verified": 50.0, **(figures(seat) if callable(figures) else figures)},
             checksums(seat) if callable(checksums) else checksums, facts={**facts, "uuid": f"GPU-{seat}"})
         for seat in of.seats)
     return TaskResult(of, reports, began=1000.0, ended=1060.0, **more)
 
 
-def died(seat: Seat, end: End = End.SIGNAL, **more: Any) -> Report:
-    return Report(seat, end, code=9, facts=NCCL, **more)
+def died(seat: Seat, end: RankEnd = RankEnd.SIGNAL, **more: Any) -> RankReport:
+    return RankReport(seat, end, code=9, facts=NCCL, **more)
 
 
 def collective(busbw: float, *, ranks: int, size: int = 8 * GIB, p99: float = 1.02, compute: float = 0.002) -> dict[str, float]:
@@ -92,12 +95,12 @@ def spread(number: int) -> float:
     return 1 + ((number * 7919) % 11 - 5) / 1000
 
 
-def sound(places_: Sequence[Place], *, pairs: bool = True, facts: Mapping[str, str] = MappingProxyType(NCCL)) -> list[TaskResult]:
+def sound(places_: Sequence[Participant], *, pairs: bool = True, facts: Mapping[str, str] = MappingProxyType(NCCL)) -> list[TaskResult]:
     """The results of machines without a fault: each node alone, pairs of neighbours in two rounds, all."""
     found = []
     for number, at in enumerate(places_):
-        def of(kind: Kind, figures: Any, at: Place = at, checksums: Any = MappingProxyType({}), numa: bool = False) -> TaskResult:
-            made = result(task(f"node-{kind.value}-{at.node}", Stage.NODE, kind, [at.node], gpus=at.gpus), figures, facts=facts,
+        def of(kind: TaskKind, figures: Any, at: Participant = at, checksums: Any = MappingProxyType({}), numa: bool = False) -> TaskResult:
+            made = result(task(f"node-{kind.value}-{at.node}", BurnInStage.NODE, kind, [at.node], gpus=at.gpus), figures, facts=facts,
                           checksums=checksums)
             half = {str(seat): {"numa": f"node {seat.gpu * 2 // max(2, at.gpus)}"} for seat in made.task.seats} if numa else {}
             return replace(made, reports=tuple(replace(one, facts={**one.facts, **half.get(str(one.seat), {})}) for one in made.reports))
@@ -108,14 +111,16 @@ def sound(places_: Sequence[Place], *, pairs: bool = True, facts: Mapping[str, s
                     "throttle_bits": 4.0}
 
         found += [
-            of(Kind.KNOWN, {}, checksums={"known_bf16_8192": "aa:bb"}), of(Kind.RANDOM, {}, checksums={"random_bf16_4096": "cc:dd"}),
-            of(Kind.MEMORY, {"memory_gb_s": 1500 * spread(number), "memory_share": 0.93}),
-            of(Kind.RATE, rates), of(Kind.COPY, {"copy_to_gb_s": 54 * spread(number), "copy_from_gb_s": 52 * spread(number)}),
-            of(Kind.HOST, {"host_gb_s": 45 * spread(number)}, numa=True),
-            of(Kind.ALLREDUCE, collective(472 * spread(number), ranks=at.gpus)),
-            result(task(f"node-sizes-{at.node}", Stage.NODE, Kind.SIZES, [at.node], gpus=at.gpus, factor=64), swept(spread(number)),
+            of(TaskKind.KNOWN, {}, checksums={"known_bf16_8192": "aa:bb"}),
+            of(TaskKind.RANDOM, {}, checksums={"random_bf16_4096": "cc:dd"}),
+            of(TaskKind.MEMORY, {"memory_gb_s": 1500 * spread(number), "memory_share": 0.93}),
+            of(TaskKind.RATE, rates), of(TaskKind.COPY, {"copy_to_gb_s": 54 * spread(number), "copy_from_gb_s": 52 * spread(number)}),
+            of(TaskKind.HOST, {"host_gb_s": 45 * spread(number)}, numa=True),
+            of(TaskKind.ALLREDUCE, collective(472 * spread(number), ranks=at.gpus)),
+            result(task(f"node-sizes-{at.node}", BurnInStage.NODE, TaskKind.SIZES, [at.node], gpus=at.gpus, factor=64),
+                   swept(spread(number)),
                    facts={**facts, "nccl_chose": "8:RING/LL 32768:RING/LL128 1048576:RING/SIMPLE"}),
-            of(Kind.TRAIN, trained(32 * spread(number)), checksums=TRAINED),
+            of(TaskKind.TRAIN, trained(32 * spread(number)), checksums=TRAINED),
         ]
     names = [at.node for at in places_]
     if pairs and len(names) > 1:
@@ -124,13 +129,13 @@ def sound(places_: Sequence[Place], *, pairs: bool = True, facts: Mapping[str, s
             for left, right in zip(turned[::2], turned[1::2], strict=False):
                 found.append(result(pair(f"leaf{turn}-{left}-{right}", left, right, places_[0].gpus),
                                     collective(370 * spread(turn), ranks=2 * places_[0].gpus), facts=facts))
-        found.append(result(task("all-1", Stage.ALL, Kind.ALLREDUCE, names, gpus=places_[0].gpus),
+        found.append(result(task("all-1", BurnInStage.ALL, TaskKind.ALLREDUCE, names, gpus=places_[0].gpus),
                             collective(385, ranks=len(names) * places_[0].gpus), facts=facts))
     return found
 
 
-def pair(id_: str, left: str, right: str, gpus: int = 8, stage: Stage = Stage.LEAF_PAIRS) -> Task:
-    return task(id_, stage, Kind.ALLREDUCE, [left, right], gpus=gpus, environment={"NCCL_ALGO": "RING"})
+def pair(id_: str, left: str, right: str, gpus: int = 8, stage: BurnInStage = BurnInStage.LEAF_PAIRS) -> Task:
+    return task(id_, stage, TaskKind.ALLREDUCE, [left, right], gpus=gpus, environment={"NCCL_ALGO": "RING"})
 
 
 def changed(results: Iterable[TaskResult], id_: str, seat: str, **changes: Any) -> list[TaskResult]:
@@ -147,11 +152,11 @@ def changed(results: Iterable[TaskResult], id_: str, seat: str, **changes: Any) 
     return found
 
 
-def burnt(places_: Sequence[Place], results: Iterable[TaskResult], *, asked: Any = PAIRED, **more: Any) -> Burnt:
+def burnt(places_: Sequence[Participant], results: Iterable[TaskResult], *, asked: Any = PAIRED, **more: Any) -> Burnt:
     return Burnt(tuple(places_), tuple(results), asked, hardware=HARDWARE, **more)
 
 
-def burnin(places_: Sequence[Place] | None = None, results: Iterable[TaskResult] | None = None, *, floors: Floors = FLOORS,
+def burnin(places_: Sequence[Participant] | None = None, results: Iterable[TaskResult] | None = None, *, floors: Floors = FLOORS,
            run: str = "20261122T030000-1", began: float = 1795316400.0, **more: Any) -> Burnin:
     """A whole burn-in, judged."""
     there = places(8) if places_ is None else places_

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from healthcheck.burnin import priors
-from healthcheck.burnin.weigh import Cause, Evidence, Outcome
+from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome
 
 MOST = 3        # causes of an explanation
 _SAME = {"out": "node", "inside": "uplinks"}
 
 
 class _Way(NamedTuple):
-    cause: Cause
+    cause: CandidateCause
     good: float             # the chance that a test passes though it touches the cause
     price: float
     failed: frozenset[int]
@@ -24,18 +24,18 @@ class _Way(NamedTuple):
 class Verdict(NamedTuple):
     """The best explanation, and those of its causes without which every explanation is worse by ENOUGH."""
 
-    best: frozenset[Cause]
-    named: frozenset[Cause]
+    best: frozenset[CandidateCause]
+    named: frozenset[CandidateCause]
 
 
-def owner(cause: Cause) -> tuple[str, str, str]:
+def owner(cause: CandidateCause) -> tuple[str, str, str]:
     """What has one name: a node or its way out, the inside of a leaf or what leads out of it."""
     return _SAME.get(cause.kind, cause.kind), cause.name, cause.other
 
 
-def asked(evidence: Evidence) -> Verdict:
+def asked(evidence: PairEvidence) -> Verdict:
     """What every explanation of at most MOST causes says of these tests."""
-    scores: dict[frozenset[Cause], float] = {}
+    scores: dict[frozenset[CandidateCause], float] = {}
     for noise in priors.NOISE:
         for score, causes in _all(evidence, noise):
             scores[causes] = max(score, scores.get(causes, -math.inf))
@@ -47,10 +47,10 @@ def asked(evidence: Evidence) -> Verdict:
     return Verdict(best, frozenset(named))
 
 
-def _all(evidence: Evidence, noise: float) -> Iterator[tuple[float, frozenset[Cause]]]:
+def _all(evidence: PairEvidence, noise: float) -> Iterator[tuple[float, frozenset[CandidateCause]]]:
     """Every explanation beside this noise, with the logarithm of its prior and of what it makes of every test."""
-    failed = [at for at, test in enumerate(evidence.tests) if test.outcome is Outcome.FAIL]
-    passes = sum(test.outcome is Outcome.PASS for test in evidence.tests)
+    failed = [at for at, test in enumerate(evidence.tests) if test.outcome is PairOutcome.FAIL]
+    passes = sum(test.outcome is PairOutcome.PASS for test in evidence.tests)
     alone = math.log(priors.NOISE[noise]) + passes * math.log(1 - noise)
     leaves = sorted(set(evidence.sites.leaf.values()))
     for lots in itertools.chain.from_iterable(itertools.combinations(leaves, count) for count in (0, 1)):
@@ -70,7 +70,7 @@ def _all(evidence: Evidence, noise: float) -> Iterator[tuple[float, frozenset[Ca
                 yield score, frozenset(way.cause for way in some)
 
 
-def _ways(evidence: Evidence, failed: list[int], lots: tuple[object, ...]) -> Iterator[_Way]:
+def _ways(evidence: PairEvidence, failed: list[int], lots: tuple[object, ...]) -> Iterator[_Way]:
     for cause in dict.fromkeys(cause for at in failed for cause in evidence.causes[at]):
         for number, way in enumerate(priors.WAYS[cause.kind]):
             in_lot = cause.kind == "node" and evidence.sites.leaf[cause.name] in lots

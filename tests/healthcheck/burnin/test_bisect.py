@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.burnin.bisect import Bisection, Part, Units, units
-from healthcheck.burnin.model import Accusation, Object, Place
-from healthcheck.burnin.weigh import Outcome
+from healthcheck.burnin.bisect import BisectGroup, Bisection, SuspectUnits, units
+from healthcheck.burnin.model import Accusation, Object, Participant
+from healthcheck.burnin.weigh import PairOutcome
 
-PASS, FAIL, UNKNOWN = Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN
-Answer = Callable[[Part], Outcome]
-
-
-def leaves(count: int, size: int = 4) -> Units:
-    return units(Place(f"l{leaf:02d}n{at}", 8, leaf=f"leaf{leaf:02d}") for leaf in range(count) for at in range(size))
+PASS, FAIL, UNKNOWN = PairOutcome.PASS, PairOutcome.FAIL, PairOutcome.UNKNOWN
+Answer = Callable[[BisectGroup], PairOutcome]
 
 
-def played(bisection: Bisection, answer: Answer, most: int = 60) -> list[tuple[Part, ...]]:
+def leaves(count: int, size: int = 4) -> SuspectUnits:
+    return units(Participant(f"l{leaf:02d}n{at}", 8, leaf=f"leaf{leaf:02d}") for leaf in range(count) for at in range(size))
+
+
+def played(bisection: Bisection, answer: Answer, most: int = 60) -> list[tuple[BisectGroup, ...]]:
     rounds = []
     while (parts := bisection.next()) is not None:
         nodes = [node for part in parts for node in part.nodes]
@@ -76,7 +76,7 @@ def test_each_bad_leaf_is_named_and_no_other(count: int, data: st.DataObject) ->
 def test_a_leaf_that_fails_once_and_passes_when_it_is_tried_again_is_unexplained() -> None:
     rounds = 0
 
-    def answer(part: Part) -> Outcome:
+    def answer(part: BisectGroup) -> PairOutcome:
         nonlocal rounds
         rounds += len(part.suspects) == 1 and "leaf03" in part.suspects
         return PASS if rounds > 1 else holds(3)(part)
@@ -99,7 +99,7 @@ def test_where_both_halves_pass_parts_are_left_out_of_all_nodes_instead() -> Non
     everybody = sum(map(len, of.nodes.values()))
     bisection = Bisection(of, "all-1")
 
-    def answer(part: Part) -> Outcome:
+    def answer(part: BisectGroup) -> PairOutcome:
         return FAIL if len(part.nodes) > everybody / 2 and "leaf06" not in part.without else PASS
 
     rounds = played(bisection, answer)
@@ -121,7 +121,7 @@ def test_where_only_the_number_of_nodes_matters_no_leaf_is_named() -> None:
 def test_what_cannot_be_measured_is_tried_once_more_and_then_unexplained() -> None:
     seen: dict[tuple[str, ...], int] = {}
 
-    def answer(part: Part) -> Outcome:
+    def answer(part: BisectGroup) -> PairOutcome:
         seen[part.suspects] = seen.get(part.suspects, 0) + 1
         return UNKNOWN
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_measured_is_tried_once_more_and_then_unexplained() -> No
 def test_a_result_that_comes_at_the_second_try_counts() -> None:
     tries: dict[tuple[str, ...], int] = {}
 
-    def answer(part: Part) -> Outcome:
+    def answer(part: BisectGroup) -> PairOutcome:
         tries[part.suspects] = tries.get(part.suspects, 0) + 1
         return UNKNOWN if tries[part.suspects] == 1 else holds(2)(part)
 
@@ -145,8 +145,8 @@ def test_a_result_that_comes_at_the_second_try_counts() -> None:
 
 
 def test_units_are_leaves_else_nvlink_domains_else_nodes() -> None:
-    def place(at: int, leaf: str | None, domain: str | None) -> Place:
-        return Place(f"n{at}", 8, leaf=leaf, domain=domain)
+    def place(at: int, leaf: str | None, domain: str | None) -> Participant:
+        return Participant(f"n{at}", 8, leaf=leaf, domain=domain)
 
     assert set(leaves(3).nodes) == {"leaf00", "leaf01", "leaf02"} and leaves(3).object is Object.LEAF
     domains = units([place(at, "leaf1", f"d{at // 2}") for at in range(6)])
@@ -156,7 +156,7 @@ def test_units_are_leaves_else_nvlink_domains_else_nodes() -> None:
 
 
 def test_a_single_unit_cannot_be_parted_and_that_is_said() -> None:
-    bisection = Bisection(Units(Object.NODE, {"n0": ("n0",)}), "all-1")
+    bisection = Bisection(SuspectUnits(Object.NODE, {"n0": ("n0",)}), "all-1")
     assert bisection.next() is None and bisection.next() is None
     assert bisection.accusations()[0].object is Object.UNEXPLAINED
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.burnin.compare import CONFIDENCE, Change, compare, interval
+from healthcheck.burnin.compare import CONFIDENCE, FigureChange, compare, interval
 from healthcheck.burnin.comparepage import document, lines
 from healthcheck.burnin.document import Burnin, write
 from healthcheck.burnin.model import TaskResult
@@ -40,14 +40,14 @@ def scaled(figure: str, share: float, *, noise: float = 0.0, seed: int = 1) -> l
     return found
 
 
-def by_figure(before: Burnin, after: Burnin) -> dict[tuple[str, str], Change]:
+def by_figure(before: Burnin, after: Burnin) -> dict[tuple[str, str], FigureChange]:
     return {(one.setting.figure, one.setting.stage): one.change for one in compare(before, after).figures}
 
 
 def test_two_runs_of_the_same_machines_differ_in_nothing() -> None:
     found = compare(run("a"), run("b"))
     assert not found.slower and found.told_apart and not found.differences and not found.verdicts and not found.only
-    assert {one.change for one in found.figures} <= {Change.SAME, Change.TOO_FEW}
+    assert {one.change for one in found.figures} <= {FigureChange.SAME, FigureChange.TOO_FEW}
 
 
 def test_a_driver_that_costs_three_per_cent_of_busbw_is_found_in_its_stage_and_named_with_what_was_changed() -> None:
@@ -58,14 +58,15 @@ def test_a_driver_that_costs_three_per_cent_of_busbw_is_found_in_its_stage_and_n
     found = compare(run("a"), after)
     changes = {(one.setting.figure, one.setting.stage): one for one in found.figures}
     node = changes[BUSBW, "node"]
-    assert found.slower and node.change is Change.SLOWER and node.n == 8 and node.share == pytest.approx(-0.03, abs=0.004)
+    assert found.slower and node.change is FigureChange.SLOWER and node.n == 8 and node.share == pytest.approx(-0.03, abs=0.004)
     assert node.low is not None and node.high is not None and node.low <= node.share <= node.high < 0
     assert [(one.name, one.before) for one in found.differences] == [("driver", "570.86")]
-    assert [one.change for key, one in changes.items() if key != (BUSBW, "node")].count(Change.SLOWER) == 0
+    assert [one.change for key, one in changes.items() if key != (BUSBW, "node")].count(FigureChange.SLOWER) == 0
 
 
-@pytest.mark.parametrize(("share", "change"), [(0.995, Change.SAME), (1.005, Change.SAME), (0.985, Change.SLOWER), (1.02, Change.FASTER)])
-def test_less_than_a_per_cent_is_no_change_and_more_is_one(share: float, change: Change) -> None:
+@pytest.mark.parametrize(("share", "change"), [(0.995, FigureChange.SAME), (1.005, FigureChange.SAME), (0.985, FigureChange.SLOWER),
+                                               (1.02, FigureChange.FASTER)])
+def test_less_than_a_per_cent_is_no_change_and_more_is_one(share: float, change: FigureChange) -> None:
     assert by_figure(run("a"), run("b", scaled("memory_gb_s", share)))["memory_gb_s", "node"] is change
 
 
@@ -73,7 +74,7 @@ def test_one_gpu_that_fell_behind_is_named_though_the_whole_is_as_it_was() -> No
     after = made.changed(made.sound(EIGHT), "node-rate-gpu003", "gpu003:5", figures={"tflops_bf16": 600.0})
     found = compare(run("a"), run("b", after))
     (fell,) = [one for one in found.figures if one.fell]
-    assert found.slower and fell.change is Change.SAME and [name for name, _ in fell.fell] == ["gpu003:5"]
+    assert found.slower and fell.change is FigureChange.SAME and [name for name, _ in fell.fell] == ["gpu003:5"]
     said = list(lines(found, fold))
     assert any(line.startswith("  gpu003:5: -16") and "where the others changed by +0.0%" in line for line in said), said
     assert any("before" in line and "gpu003" in line and "fail" in line for line in said)     # and its outcome differs
@@ -85,7 +86,7 @@ def test_fewer_than_eight_show_no_change_however_large_it_is_and_what_only_one_r
     assert [(one, setting.stage) for one, setting in found.only] == [("a", "all")]
     few = [one for one in whole if set(one.task.nodes) <= {"gpu001", "gpu002"}]
     halved = [one for one in scaled(BUSBW, 0.5) if set(one.task.nodes) <= {"gpu001", "gpu002"}]
-    assert by_figure(run("a", few), run("b", halved))[BUSBW, "node"] is Change.TOO_FEW
+    assert by_figure(run("a", few), run("b", halved))[BUSBW, "node"] is FigureChange.TOO_FEW
 
 
 @given(st.integers(0, 400), st.integers(0, 2**32))
@@ -110,7 +111,7 @@ def test_noise_alone_is_called_a_change_less_than_once_in_a_hundred_figures() ->
     for seed in range(30):
         found = compare(run("a", scaled("memory_gb_s", 1, noise=0.05, seed=seed)), run("b", scaled("memory_gb_s", 1, noise=0.05, seed=1000 + seed)))
         compared += len(found.figures)
-        called += sum(one.change in (Change.SLOWER, Change.FASTER) for one in found.figures)
+        called += sum(one.change in (FigureChange.SLOWER, FigureChange.FASTER) for one in found.figures)
     assert compared > 100 and called / compared <= 0.01
 
 

@@ -10,37 +10,53 @@ from healthcheck.burnin import faults
 from healthcheck.burnin.consequences import consequences
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.judge import Burnt
-from healthcheck.burnin.judgement import Judgement, NodeOutcome, Outcome, StageDone
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Rail, Report, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.judgement import BurnInOutcome, Judgement, NodeOutcome, StageDone
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    Participant,
+    Rail,
+    RankEnd,
+    RankReport,
+    Seat,
+    Task,
+    TaskKind,
+    TaskResult,
+)
 from healthcheck.model.outcome import Severity
-from healthcheck.store.accused import DEAD, ERRORS, LINK, SHARED, SLOW, WRONG_DATA, Accused, Found
+from healthcheck.store.accused import DEAD, ERRORS, LINK, SHARED, SLOW, WRONG_DATA, BurnInAccusation, FinishedBurnIn
 
 NODES = tuple(f"n{at}" for at in range(1, 9))
-PLACES = tuple(Place(name, 8, leaf=f"leaf{at // 4}", rails=(Rail(2, "0000:3b:00.0", f"leaf{at // 4}"),)) for at, name in enumerate(NODES))
-ASKED = ((Stage.NODE, Kind.KNOWN), (Stage.LEAF_PAIRS, Kind.ALLREDUCE), (Stage.ALL, Kind.ALLREDUCE))
+PLACES = tuple(Participant(name, 8, leaf=f"leaf{at // 4}", rails=(Rail(2, "0000:3b:00.0", f"leaf{at // 4}"),)) for at,
+               name in enumerate(NODES))
+ASKED = ((BurnInStage.NODE, TaskKind.KNOWN), (BurnInStage.LEAF_PAIRS, TaskKind.ALLREDUCE), (BurnInStage.ALL, TaskKind.ALLREDUCE))
 
 
-def result(id_: str, stage: Stage, kind: Kind, *nodes: str, gpus: int = 1, facts: dict[str, str] | None = None) -> TaskResult:
+def result(id_: str, stage: BurnInStage, kind: TaskKind, *nodes: str, gpus: int = 1, facts: dict[str, str] | None = None) -> TaskResult:
     seats = tuple(Seat(node, gpu) for node in nodes for gpu in range(gpus))
-    return TaskResult(Task(id_, stage, kind, seats, 60.0), tuple(Report(seat, End.DONE, facts=facts or {}) for seat in seats))
+    return TaskResult(Task(id_, stage, kind, seats, 60.0), tuple(RankReport(seat, RankEnd.DONE, facts=facts or {}) for seat in seats))
 
 
 RESULTS = (
-    *(result(f"known-{node}", Stage.NODE, Kind.KNOWN, node, gpus=8, facts={"serial": f"S-{node}", "uuid": f"GPU-{node}"}) for node in NODES),
-    *(result(f"random-{node}", Stage.NODE, Kind.RANDOM, node, gpus=8) for node in NODES),
-    result("pair-1", Stage.LEAF_PAIRS, Kind.ALLREDUCE, "n1", "n2"), result("confirm-1", Stage.LEAF_CONFIRM, Kind.ALLREDUCE, "n1", "n3"),
-    result("all-1", Stage.ALL, Kind.ALLREDUCE, *NODES), result("bisect-1", Stage.BISECT, Kind.ALLREDUCE, *NODES[:4]),
+    *(result(f"known-{node}", BurnInStage.NODE, TaskKind.KNOWN, node, gpus=8, facts={"serial": f"S-{node}", "uuid": f"GPU-{node}"})
+      for node in NODES),
+    *(result(f"random-{node}", BurnInStage.NODE, TaskKind.RANDOM, node, gpus=8) for node in NODES),
+    result("pair-1", BurnInStage.LEAF_PAIRS, TaskKind.ALLREDUCE, "n1", "n2"),
+    result("confirm-1", BurnInStage.LEAF_CONFIRM, TaskKind.ALLREDUCE, "n1", "n3"),
+    result("all-1", BurnInStage.ALL, TaskKind.ALLREDUCE, *NODES), result("bisect-1", BurnInStage.BISECT, TaskKind.ALLREDUCE, *NODES[:4]),
 )
 
 
-def burnin(*accusations: Accusation, results: tuple[TaskResult, ...] = RESULTS, **outcomes: Outcome) -> Burnin:
-    stages = (StageDone(Stage.NODE, True), StageDone(Stage.LEAF_PAIRS, True))
+def burnin(*accusations: Accusation, results: tuple[TaskResult, ...] = RESULTS, **outcomes: BurnInOutcome) -> Burnin:
+    stages = (StageDone(BurnInStage.NODE, True), StageDone(BurnInStage.LEAF_PAIRS, True))
     failing = {one.name.partition(":")[0].partition("/")[0] for one in accusations}
-    found = tuple(NodeOutcome(node, outcomes.get(node, Outcome.FAIL if node in failing else Outcome.PASS), (), stages) for node in NODES)
+    found = tuple(NodeOutcome(node, outcomes.get(node, BurnInOutcome.FAIL if node in failing else BurnInOutcome.PASS), (), stages)
+                  for node in NODES)
     return Burnin("run1", "standard", 1000.0, 2000.0, "0", Burnt(PLACES, results, ASKED), Judgement(found, accusations))
 
 
-def accused(*accusations: Accusation, doubted: tuple[str, ...] = (), **outcomes: Outcome) -> list[Accused]:
+def accused(*accusations: Accusation, doubted: tuple[str, ...] = (), **outcomes: BurnInOutcome) -> list[BurnInAccusation]:
     return list(consequences(burnin(*accusations, **outcomes), doubted).accused)
 
 
@@ -94,7 +110,8 @@ def test_what_most_gpus_have_is_of_what_they_share_unless_it_is_wrong_data() -> 
 
 
 def test_what_is_shared_is_a_warning_on_each_of_those_that_share_it() -> None:
-    found = accused(one(Object.PAIR, "n1 - n2", faults.SLOW_LINK, "pair-1", confirmed=True), n1=Outcome.UNKNOWN, n2=Outcome.UNKNOWN)
+    found = accused(one(Object.PAIR, "n1 - n2", faults.SLOW_LINK, "pair-1", confirmed=True), n1=BurnInOutcome.UNKNOWN,
+                    n2=BurnInOutcome.UNKNOWN)
     assert [(each.node, each.rule, each.subject, each.severity) for each in found] == [
         ("n1", SHARED, "n1 - n2", Severity.WARNING), ("n2", SHARED, "n1 - n2", Severity.WARNING)]
     assert [each.node for each in accused(one(Object.LEAF, "leaf1", faults.SLOW_LINK, confirmed=True))] == ["n5", "n6", "n7", "n8"]
@@ -105,15 +122,15 @@ def test_what_is_shared_is_a_warning_on_each_of_those_that_share_it() -> None:
 
 def test_of_who_is_doubted_or_did_not_fail_nothing_is_said_and_who_did_not_pass_ends_nothing() -> None:
     wrong = one(Object.GPU, "n1:3", faults.WRONG_DATA, "known-n1")
-    assert accused(wrong, doubted=("n1",)) == [] and accused(wrong, n1=Outcome.UNKNOWN) == []
+    assert accused(wrong, doubted=("n1",)) == [] and accused(wrong, n1=BurnInOutcome.UNKNOWN) == []
     assert accused(one(Object.PAIR, "n1 - n2", faults.SLOW_LINK, "pair-1"), doubted=("n2",)) == []
-    passed = consequences(burnin(wrong, n4=Outcome.UNKNOWN), ("n5",)).passed
+    passed = consequences(burnin(wrong, n4=BurnInOutcome.UNKNOWN), ("n5",)).passed
     assert sorted(passed) == ["n2", "n3", "n6", "n7", "n8"] and passed["n2"] == ("node", "leaf-pairs")
 
 
 def test_a_node_of_which_not_all_was_done_ends_nothing() -> None:
     whole = burnin()
-    half = replace(whole.judgement.outcomes[0], stages=(StageDone(Stage.NODE, True), StageDone(Stage.LEAF_PAIRS, False, "cut")))
+    half = replace(whole.judgement.outcomes[0], stages=(StageDone(BurnInStage.NODE, True), StageDone(BurnInStage.LEAF_PAIRS, False, "cut")))
     none = replace(whole.judgement.outcomes[1], stages=())
     judged = replace(whole.judgement, outcomes=(half, none, *whole.judgement.outcomes[2:]))
     assert sorted(consequences(replace(whole, judgement=judged)).passed) == list(NODES[2:])
@@ -135,7 +152,7 @@ def test_hostile_words_of_a_rank_are_bounded_and_cannot_move_the_cursor() -> Non
 
 def test_what_is_found_names_its_run_and_its_time() -> None:
     found = consequences(burnin())
-    assert found == Found("run1", "standard", 2000.0, (), found.passed)
+    assert found == FinishedBurnIn("run1", "standard", 2000.0, (), found.passed)
 
 
 def test_a_screening_accuses_as_a_burn_in_does_and_ends_nothing() -> None:

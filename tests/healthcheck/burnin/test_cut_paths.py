@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from healthcheck.burnin.model import Accusation, Kind, Object, Seat, Stage, Task
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Seat, Task, TaskKind
 from healthcheck.burnin.watch import Patience
 from inventory.transport.local import LocalTransport
 from provisioning.burnin.conductor import Conductor
@@ -33,7 +33,8 @@ def cut(bed: tuple[Conductor, Net], one: str, other: str, *, silent: bool, after
     """Who is accused where the path between these two is cut so many seconds after the task was handed out; 0: before."""
     conductor, net = bed
     params = {"bytes": 65536, "run_s": 20.0}
-    task = Task(f"{one}-{other}-{after:.3f}-{silent}", Stage.ALL, Kind.ALLREDUCE, tuple(Seat(name, 0) for name in net.spaces), 60, params)
+    task = Task(f"{one}-{other}-{after:.3f}-{silent}", BurnInStage.ALL, TaskKind.ALLREDUCE, tuple(Seat(name, 0) for name in net.spaces), 60,
+                params)
     late = threading.Timer(after, lambda: net.apart(one, other, silent=silent))
     if after:
         late.start()

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from healthcheck.burnin.document import NOT_KEPT, as_bytes, document, kept, write
 from healthcheck.burnin.documentread import MOST_BYTES, load, read
 from healthcheck.burnin.judge import judge
-from healthcheck.burnin.judgement import Outcome
-from healthcheck.burnin.model import End, Wrong
+from healthcheck.burnin.judgement import BurnInOutcome
+from healthcheck.burnin.model import RankEnd, WrongData
 from inventory.errors import ConfigError, UsageError
 from tests.healthcheck.burnin.faulty import faulty
 from tests.healthcheck.burnin.made import FLOORS, GIB, burnin, changed, places, sound
@@ -45,18 +45,19 @@ def test_a_burn_in_that_was_read_is_judged_as_it_was() -> None:
     assert (again.accusations, again.remarks) == (after.judgement.accusations, after.judgement.remarks)
     assert [(one.node, one.outcome, one.why) for one in again.outcomes] == [(one.node, one.outcome, one.why) for one in before.judgement.outcomes]
     assert [one.name for one in after.judgement.accusations] == [one.name for one in before.judgement.accusations]
-    assert after.judgement.verdict is Outcome.FAIL and after.burnt.places == before.burnt.places
+    assert after.judgement.verdict is BurnInOutcome.FAIL and after.burnt.places == before.burnt.places
 
 
 def test_how_a_rank_ended_and_where_it_was_is_kept() -> None:
     task = next(one for one in read(FAULTY, "x").burnt.results if one.task.id == "cross-gpu006-gpu010")
-    dead = next(one for one in task.reports if one.end is End.SIGNAL)
+    dead = next(one for one in task.reports if one.end is RankEnd.SIGNAL)
     assert (str(dead.seat), dead.code, dead.last.iteration, dead.last.phase, dead.error) == ("gpu006:3", 9, 15, "compute", "Killed")
-    assert task.named_after == 0.4 and sum(one.end is End.RAISED for one in task.reports) == 15
+    assert task.named_after == 0.4 and sum(one.end is RankEnd.RAISED for one in task.reports) == 15
 
 
 def test_where_data_was_wrong_is_kept_beside_what_older_readers_know() -> None:
-    wrong = (Wrong(3, 1, (2,)), Wrong(61, 2, (3,), True, "all-reduce float32 summed in place", ((4096, 3), (4100, -1)), (4096, 4100)))
+    wrong = (WrongData(3, 1, (2,)),
+             WrongData(61, 2, (3,), True, "all-reduce float32 summed in place", ((4096, 3), (4100, -1)), (4096, 4100)))
     whole = burnin(results=changed(sound(places(8)), "node-allreduce-gpu003", "gpu003:5", wrong=wrong, wrong_total=3))
     data = as_bytes(whole)
     jsonschema.validate(json.loads(data), SCHEMA)
@@ -67,7 +68,7 @@ def test_where_data_was_wrong_is_kept_beside_what_older_readers_know() -> None:
     assert odd["wrong"] == [[3, 1, [2], False], [61, 2, [3], True]]
     del odd["where"]
     assert next(one for one in read(json.dumps(edited).encode(), "x").burnt.results if one.task.id == task.task.id).reports[5].wrong == (
-        Wrong(3, 1, (2,)), Wrong(61, 2, (3,), True))
+        WrongData(3, 1, (2,)), WrongData(61, 2, (3,), True))
     odd["where"] = []
     with pytest.raises(ConfigError, match=r"odd\[0\].where: expected 2 of them, as in wrong"):
         read(json.dumps(edited).encode(), "x")

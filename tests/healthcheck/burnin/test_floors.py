@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.figures import FIGURES
-from healthcheck.burnin.floors import NAME, Floors, Learned, Proposal, approve, load_floors, read, write
+from healthcheck.burnin.floors import NAME, FloorProposal, Floors, LearnedFloor, approve, load_floors, read, write
 from healthcheck.burnin.published import BUSBW, GIB, Setting
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
@@ -19,12 +19,12 @@ from inventory.errors import RulesError, UsageError
 from tests.healthcheck.burnin.made import FLOORS, H100, RULES
 
 SETTING = Setting(BUSBW, "node", H100, 8, 1, 0, 0, 8 * GIB, "auto")
-OURS = Learned(SETTING, (1, 1), 471.0, 1.5, 64, 456.9)
-PROPOSAL = Proposal("2026-11-22T03:00:00.000Z", ("run-1", "run-2"), (OURS, Learned(
+OURS = LearnedFloor(SETTING, (1, 1), 471.0, 1.5, 64, 456.9)
+PROPOSAL = FloorProposal("2026-11-22T03:00:00.000Z", ("run-1", "run-2"), (OURS, LearnedFloor(
     Setting("tflops_bf16", "node", H100, watts=700), (1, 1), 720.0, 3.0, 512, 698.4, warning="88% of the 794 that h100-bf16 gives")))
 
 
-def proposed(tmp_path: Path, proposal: Proposal = PROPOSAL) -> Path:
+def proposed(tmp_path: Path, proposal: FloorProposal = PROPOSAL) -> Path:
     path = tmp_path / "proposed.yaml"
     write(path, proposal)
     return path
@@ -51,7 +51,7 @@ def test_what_was_learned_and_approved_outranks_what_is_published() -> None:
 
 def test_a_learned_floor_has_no_least_size_and_may_be_for_a_range_of_nodes() -> None:
     small = replace(SETTING, stage="all", size=GIB, nodes=60, nvlink=False, nics=8, gbps=400.0)
-    floors = Floors(RULES, (Learned(small, (60, 64), 300, 1, 3, 291, by="x"),))
+    floors = Floors(RULES, (LearnedFloor(small, (60, 64), 300, 1, 3, 291, by="x"),))
     assert (floors.of(replace(small, nodes=62)) or FLOORS.of(SETTING)).least == 291
     assert floors.of(replace(small, nodes=65)) is None
     # The soak of the same nodes is alike.
@@ -146,14 +146,14 @@ def test_the_same_setting_twice_is_a_mistake(tmp_path: Path) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.builds(
-    Learned, st.builds(Setting, st.sampled_from(sorted(FIGURES)), st.sampled_from(["node", "rail", "all"]), st.text(max_size=40),
-                       st.integers(1, 1024), st.just(3), st.integers(0, 64), st.integers(0, 800), st.integers(0, 2**40),
-                       st.sampled_from(["", "auto", "ring"]), st.integers(0, 2000), st.booleans()),
+    LearnedFloor, st.builds(Setting, st.sampled_from(sorted(FIGURES)), st.sampled_from(["node", "rail", "all"]), st.text(max_size=40),
+                            st.integers(1, 1024), st.just(3), st.integers(0, 64), st.integers(0, 800), st.integers(0, 2**40),
+                            st.sampled_from(["", "auto", "ring"]), st.integers(0, 2000), st.booleans()),
     st.just((3, 7)), st.integers(0, 10**5), st.integers(0, 10**4), st.integers(1, 10**6), st.integers(0, 10**5), st.text(max_size=60)))
-def test_any_floor_survives_the_way_through_the_file(tmp_path_factory: pytest.TempPathFactory, floor: Learned) -> None:
+def test_any_floor_survives_the_way_through_the_file(tmp_path_factory: pytest.TempPathFactory, floor: LearnedFloor) -> None:
     path = tmp_path_factory.mktemp("floors") / "proposed.yaml"
     try:
-        write(path, Proposal("now", ("r",), (floor,)))
+        write(path, FloorProposal("now", ("r",), (floor,)))
     except RulesError:
         assert not path.exists()    # what could not be read again is not written
         return

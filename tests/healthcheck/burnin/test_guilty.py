@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, RankEnd, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.watch import Patience
-from inventory.model import BurnIn, Node
+from inventory.model import BurnInSettings, Node
 from inventory.transport.local import LocalTransport
 from inventory.transport.remote import RemoteTransport
 from provisioning.burnin.conductor import Conductor
@@ -51,14 +51,14 @@ class Bed:
         self.plan.write_text(json.dumps(rows))
         self.count += 1
         small = {"bytes": 65536, "iterations": 20, "checks": 0, **params}
-        task = Task(f"t{self.count}", Stage.ALL, Kind.ALLREDUCE, seats or self.seats, seconds, small)
+        task = Task(f"t{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE, seats or self.seats, seconds, small)
         (result,) = self.conductor.run([task])
         print(f"{fault or 'sound'}: {result.ended - result.began:.1f} s, named after {result.named_after}: {result.accusations}")
         return result
 
 
 def nodes(count: int, *python: str) -> list[Node]:
-    return [Node(f"n{number}", python=sys.executable, burnin=BurnIn(python)) for number in range(count)]
+    return [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(count)]
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +94,8 @@ def test_a_killed_rank_is_named_and_not_those_that_fail_after_it(bed: Bed) -> No
     assert "SIGKILL" in only(result).why and "iteration 5" in only(result).why
     assert result.named_after is not None and result.named_after < 3
     ends = {str(report.seat): report.end for report in result.reports}
-    assert ends.pop(BAD) is End.SIGNAL
-    assert set(ends.values()) <= {End.RAISED, End.CALLED_OFF}
+    assert ends.pop(BAD) is RankEnd.SIGNAL
+    assert set(ends.values()) <= {RankEnd.RAISED, RankEnd.CALLED_OFF}
 
 
 def test_a_stopped_rank_is_named_by_its_process_state(bed: Bed) -> None:
@@ -115,7 +115,7 @@ def test_a_rank_that_lives_and_hangs_is_named_by_its_progress(bed: Bed) -> None:
 def test_a_rank_that_never_comes_is_named_by_the_roll_call(bed: Bed) -> None:
     result = bed.reduced("never", iteration=0)
     assert named(result) == (BAD, faults.ABSENT)
-    assert {report.end for report in result.reports if str(report.seat) != BAD} == {End.CALLED_OFF}
+    assert {report.end for report in result.reports if str(report.seat) != BAD} == {RankEnd.CALLED_OFF}
     assert result.named_after is not None and 6 <= result.named_after < 12
 
 
@@ -167,14 +167,15 @@ def test_a_rank_that_fails_by_itself_is_named_and_not_those_that_notice(bed: Bed
 
 def test_ranks_of_a_node_that_all_die_are_that_node(bed: Bed) -> None:
     bed.plan.write_text(json.dumps([{"fault": "killed", "node": "n1", "iteration": 5}]))
-    (result,) = bed.conductor.run([Task("node", Stage.ALL, Kind.ALLREDUCE, bed.seats, 60, {"bytes": 65536, "iterations": 20, "checks": 0})])
+    (result,) = bed.conductor.run([Task("node", BurnInStage.ALL, TaskKind.ALLREDUCE, bed.seats, 60,
+                                        {"bytes": 65536, "iterations": 20, "checks": 0})])
     assert named(result) == ("n1", faults.DEAD)
     assert only(result).object is Object.NODE
 
 
 def test_tasks_on_disjoint_seats_run_at_the_same_time_and_a_fault_in_one_is_none_of_the_other(bed: Bed) -> None:
     bed.plan.write_text(json.dumps([{"fault": "killed", "node": "n1", "gpu": 2, "iteration": 5}]))
-    pairs = [Task(f"pair{pair}", Stage.LEAF_PAIRS, Kind.ALLREDUCE, tuple(Seat(f"n{node}", pair) for node in (0, 1)), 60,
+    pairs = [Task(f"pair{pair}", BurnInStage.LEAF_PAIRS, TaskKind.ALLREDUCE, tuple(Seat(f"n{node}", pair) for node in (0, 1)), 60,
                   {"bytes": 65536, "iterations": 20, "checks": 0}) for pair in range(4)]
     results = {result.task.id: result for result in bed.conductor.run(pairs)}
     assert [result.whole for _, result in sorted(results.items())] == [True, True, False, True]
@@ -189,7 +190,7 @@ def test_after_every_fault_the_next_task_finds_all_as_it_should_be(bed: Bed) -> 
 
 def test_work_of_single_ranks_names_the_gpu_that_multiplies_wrongly(bed: Bed) -> None:
     bed.plan.write_text(json.dumps([{"fault": "product", "node": "n1", "gpu": 2, "iteration": 1}]))
-    (result,) = bed.conductor.run([Task("known", Stage.NODE, Kind.KNOWN, bed.seats, 60, {"n": 64, "repeats": 3})])
+    (result,) = bed.conductor.run([Task("known", BurnInStage.NODE, TaskKind.KNOWN, bed.seats, 60, {"n": 64, "repeats": 3})])
     assert named(result) == (BAD, faults.WRONG_DATA)
 
 
@@ -198,14 +199,14 @@ def test_work_of_single_ranks_names_the_gpu_that_multiplies_wrongly(bed: Bed) ->
 ALONE = """
     import sys
     from provisioning.burnin.conductor import Conductor
-    from healthcheck.burnin.model import Kind, Seat, Stage, Task
-    from inventory.model import BurnIn, Node
+    from healthcheck.burnin.model import TaskKind, Seat, BurnInStage, Task
+    from inventory.model import BurnInSettings, Node
     from inventory.transport.local import LocalTransport
 
     python, seconds = sys.argv[1:]
-    with Conductor(LocalTransport(), [Node("n0", python=sys.executable, burnin=BurnIn((python,)))]) as conductor:
+    with Conductor(LocalTransport(), [Node("n0", python=sys.executable, burnin=BurnInSettings((python,)))]) as conductor:
         assert conductor.ready(100).whole
-        task = Task("t", Stage.SOAK, Kind.ALLREDUCE, tuple(Seat("n0", gpu) for gpu in range(4)), 300, {"bytes": 65536, "run_s": float(seconds)})
+        task = Task("t", BurnInStage.SOAK, TaskKind.ALLREDUCE, tuple(Seat("n0", gpu) for gpu in range(4)), 300, {"bytes": 65536, "run_s": float(seconds)})
         (result,) = conductor.run([task])
         assert result.whole, result
 """
@@ -250,17 +251,17 @@ def test_over_ssh_a_node_that_goes_away_is_named_and_nothing_is_left_on_either(t
 
     with sshd(tmp_path / "sshd") as server:
         transport = RemoteTransport()
-        pair = [server.node(name, python=str(python), burnin=BurnIn((torches.python(),))) for name in ("n0", "n1")]
+        pair = [server.node(name, python=str(python), burnin=BurnInSettings((torches.python(),))) for name in ("n0", "n1")]
         with Conductor(transport, pair) as conductor:
             crew = conductor.ready(100)
             assert crew.whole, crew.missing
             killer = threading.Thread(target=kill_an_agent)
             killer.start()
             seats = tuple(Seat(node.name, gpu) for node in pair for gpu in range(2))
-            (result,) = conductor.run([Task("t", Stage.ALL, Kind.ALLREDUCE, seats, 100, {"bytes": 65536, "run_s": 60.0})])
+            (result,) = conductor.run([Task("t", BurnInStage.ALL, TaskKind.ALLREDUCE, seats, 100, {"bytes": 65536, "run_s": 60.0})])
             killer.join()
             assert named(result) == ("n1", faults.LOST)
-            assert {report.end for report in result.reports if report.seat.node == "n1"} == {End.LOST}
+            assert {report.end for report in result.reports if report.seat.node == "n1"} == {RankEnd.LOST}
             assert result.named_after is not None and result.named_after < 5
             assert set(conductor.ready(0).missing) == {"n1"}
         transport.close()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.judge import judge
-from healthcheck.burnin.judgement import Judgement, Outcome
-from healthcheck.burnin.model import Kind, Object, Stage, TaskResult
+from healthcheck.burnin.judgement import BurnInOutcome, Judgement
+from healthcheck.burnin.model import BurnInStage, Object, TaskKind, TaskResult
 from healthcheck.burnin.onnode import host
 from healthcheck.burnin.params import completed
 from healthcheck.burnin.wrongdata import wrong_data
@@ -137,16 +137,16 @@ def test_a_node_s_memory_is_the_sum_of_its_ranks_and_one_slow_socket_is_seen() -
 
 def test_ranks_that_were_not_bound_and_memory_that_was_not_measured_leave_the_node_unknown() -> None:
     of = judged(changed(sound(EIGHT), "node-host-gpu003", "gpu003:1", facts={"numa": "not bound: no word of it"}))
-    assert [one.node for one in of.outcomes if one.outcome is Outcome.UNKNOWN] == ["gpu003"]
+    assert [one.node for one in of.outcomes if one.outcome is BurnInOutcome.UNKNOWN] == ["gpu003"]
     assert "host memory of gpu003:1 was not judged: not bound: no word of it" in of.outcomes[2].why
     of = judged(changed(sound(EIGHT), "node-host-gpu003", "*", figures={"host_gb_s": 0.0}, facts={"not_measured": "too little"}))
-    assert "host memory was not measured: too little" in of.outcomes[2].why and of.outcomes[2].outcome is Outcome.UNKNOWN
+    assert "host memory was not measured: too little" in of.outcomes[2].why and of.outcomes[2].outcome is BurnInOutcome.UNKNOWN
 
 
 def test_wrong_words_are_the_node_s_and_no_gpu_s() -> None:
-    results = [replace(one, accusations=wrong_data(one.task, one.reports)) if one.task.kind is Kind.HOST else one for one in
+    results = [replace(one, accusations=wrong_data(one.task, one.reports)) if one.task.kind is TaskKind.HOST else one for one in
                changed(sound(EIGHT), "node-host-gpu003", "gpu003:5", wrong_total=2, facts={"wrong_in": "word 77, bits 0x8"})]
     [one] = judged(results).accusations
     assert (one.object, one.name, one.fault, one.why) == (
         Object.NODE, "gpu003", faults.WRONG_DATA, "host memory: 2 words differ from what was written, the first at word 77, bits 0x8")
-    assert one.tests_for == ("node-host-gpu003",) and Stage.NODE in {result.task.stage for result in results}
+    assert one.tests_for == ("node-host-gpu003",) and BurnInStage.NODE in {result.task.stage for result in results}

@@ -11,27 +11,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.isolate import DEPTHS, Isolation
+from healthcheck.burnin.isolate import DEPTHS, PairSearch
 from healthcheck.burnin.isolate import tested as as_test
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Report, Seat, Stage, Task, TaskResult, Wrong
-from healthcheck.burnin.rounds import Pair, Round, pair
-from healthcheck.burnin.weigh import Outcome
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    Participant,
+    RankEnd,
+    RankReport,
+    Seat,
+    Task,
+    TaskKind,
+    TaskResult,
+    WrongData,
+)
+from healthcheck.burnin.rounds import NodePair, Round, pair
+from healthcheck.burnin.weigh import PairOutcome
 from healthcheck.burnin.weigh import Tested as Sample
 
-PASS, FAIL, UNKNOWN = Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN
-Answer = Callable[[Pair, Round], Outcome]
+PASS, FAIL, UNKNOWN = PairOutcome.PASS, PairOutcome.FAIL, PairOutcome.UNKNOWN
+Answer = Callable[[NodePair, Round], PairOutcome]
 
 
 def node(at: int) -> str:
     return f"n{at:04d}"
 
 
-def cluster(leaves: int, size: int, domain: int = 0) -> list[Place]:
-    return [Place(node(leaf * size + at), 8, leaf=f"leaf{leaf:02d}", domain=f"d{(leaf * size + at) // domain:02d}" if domain else None)
+def cluster(leaves: int, size: int, domain: int = 0) -> list[Participant]:
+    return [Participant(node(leaf * size + at), 8, leaf=f"leaf{leaf:02d}",
+                        domain=f"d{(leaf * size + at) // domain:02d}" if domain else None)
             for leaf in range(leaves) for at in range(size)]
 
 
-def played(isolation: Isolation, answer: Answer, most: int = 40, fault: str = faults.SLOW) -> list[Round]:
+def played(isolation: PairSearch, answer: Answer, most: int = 40, fault: str = faults.SLOW) -> list[Round]:
     rounds = []
     while (the := isolation.next()) is not None:
         nodes = [each for some in the.pairs for each in some]
@@ -52,15 +65,15 @@ def named(accusations: Iterable[Accusation]) -> set[tuple[Object, str]]:
     return {(accused.object, accused.name) for accused in accusations}
 
 
-def leaf_of(places: Iterable[Place]) -> dict[str, str]:
+def leaf_of(places: Iterable[Participant]) -> dict[str, str]:
     return {place.node: place.leaf or "" for place in places}
 
 
 @pytest.mark.parametrize("guilty", [(5,), (0, 1), (3, 17, 40), (0, 2, 5, 9, 33, 34, 62, 63)])
 def test_nodes_that_fail_always_are_named_after_three_rounds_and_confirmed_with_a_proven_one(guilty: tuple[int, ...]) -> None:
-    isolation = Isolation(cluster(4, 16), across=0)
+    isolation = PairSearch(cluster(4, 16), across=0)
     rounds = played(isolation, bad(*guilty))
-    assert [the.stage for the in rounds] == [Stage.LEAF_PAIRS, Stage.LEAF_PAIRS, Stage.LEAF_CONFIRM]
+    assert [the.stage for the in rounds] == [BurnInStage.LEAF_PAIRS, BurnInStage.LEAF_PAIRS, BurnInStage.LEAF_CONFIRM]
     found = isolation.accusations()
     assert named(found) == {(Object.NODE, node(at)) for at in guilty}
     for accused in found:
@@ -70,37 +83,37 @@ def test_nodes_that_fail_always_are_named_after_three_rounds_and_confirmed_with_
 
 
 def test_the_accused_take_no_part_in_the_rounds_across() -> None:
-    rounds = played(Isolation(cluster(4, 16)), bad(5))
-    cross = [the for the in rounds if the.stage is Stage.CROSS_PAIRS]
+    rounds = played(PairSearch(cluster(4, 16)), bad(5))
+    cross = [the for the in rounds if the.stage is BurnInStage.CROSS_PAIRS]
     assert len(cross) == 4 and all(node(5) not in each for the in cross for each in the.pairs)
 
 
 def test_where_nothing_fails_there_are_six_rounds_and_nobody_is_accused() -> None:
-    isolation = Isolation(cluster(6, 8))
+    isolation = PairSearch(cluster(6, 8))
     rounds = played(isolation, lambda *_: PASS)
-    assert [the.stage for the in rounds] == [Stage.LEAF_PAIRS] * 2 + [Stage.CROSS_PAIRS] * 4
+    assert [the.stage for the in rounds] == [BurnInStage.LEAF_PAIRS] * 2 + [BurnInStage.CROSS_PAIRS] * 4
     assert isolation.accusations() == () and isolation.notes == [] and len(isolation.proven()) == 48
     assert [the.number for the in rounds] == [1, 2, 3, 4, 5, 6]
 
 
 def test_one_failure_that_does_not_come_again_accuses_nobody_and_is_told_as_a_doubt() -> None:
-    isolation = Isolation(cluster(4, 8))
-    once: list[Pair] = []
+    isolation = PairSearch(cluster(4, 8))
+    once: list[NodePair] = []
 
-    def answer(each: Pair, the: Round) -> Outcome:
+    def answer(each: NodePair, the: Round) -> PairOutcome:
         if the.number == 1 and node(3) in each:
             once.append(each)
             return FAIL
         return PASS
 
     rounds = played(isolation, answer)
-    assert any(the.stage is Stage.LEAF_CONFIRM for the in rounds)
+    assert any(the.stage is BurnInStage.LEAF_CONFIRM for the in rounds)
     assert isolation.accusations() == ()
     assert len(isolation.doubts()) == 1 and str(once[0]) in isolation.doubts()[0]
 
 
 def test_wrong_data_once_is_never_a_mere_doubt() -> None:
-    isolation = Isolation(cluster(4, 8))
+    isolation = PairSearch(cluster(4, 8))
     played(isolation, lambda each, the: FAIL if the.number == 1 and node(3) in each else PASS, fault=faults.WRONG_DATA)
     (accused,) = isolation.accusations()
     assert accused.object is Object.UNEXPLAINED and accused.fault == faults.WRONG_DATA and node(3) in accused.name
@@ -108,10 +121,10 @@ def test_wrong_data_once_is_never_a_mere_doubt() -> None:
 
 def test_a_path_between_two_nodes_is_named_where_both_pass_with_others() -> None:
     places = cluster(4, 16)
-    met = Isolation(places).next()
+    met = PairSearch(places).next()
     assert met is not None
     path = met.pairs[4]
-    isolation = Isolation(places)
+    isolation = PairSearch(places)
     played(isolation, lambda each, _: FAIL if each == path else PASS)
     (accused,) = isolation.accusations()
     assert (accused.object, accused.name, accused.confirmed) == (Object.PAIR, str(path), True)
@@ -120,14 +133,14 @@ def test_a_path_between_two_nodes_is_named_where_both_pass_with_others() -> None
 
 def test_a_path_across_two_leaves_is_named_though_there_is_no_third_to_try_them_with() -> None:
     places = cluster(2, 16)
-    plan = Isolation(places)
-    across = [each for the in played(plan, lambda *_: PASS) if the.stage is Stage.CROSS_PAIRS for each in the.pairs]
-    isolation = Isolation(places)
+    plan = PairSearch(places)
+    across = [each for the in played(plan, lambda *_: PASS) if the.stage is BurnInStage.CROSS_PAIRS for each in the.pairs]
+    isolation = PairSearch(places)
     played(isolation, lambda each, _: FAIL if each == across[5] else PASS)
     assert named(isolation.accusations()) == {(Object.PAIR, str(across[5]))}
 
 
-def uplinks(places: list[Place], share: float, guilty: set[str], seed: int = 1) -> Answer:
+def uplinks(places: list[Participant], share: float, guilty: set[str], seed: int = 1) -> Answer:
     leaf, chance = leaf_of(places), random.Random(seed)
     return lambda each, _: FAIL if leaf[each.first] != leaf[each.second] and any(
         leaf[name] in guilty and chance.random() < share for name in each) else PASS
@@ -137,7 +150,7 @@ def uplinks(places: list[Place], share: float, guilty: set[str], seed: int = 1) 
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_leaves_whose_uplinks_are_bad_are_named_and_no_node_or_other_leaf_is(guilty: set[str], share: float) -> None:
     places = cluster(8, 32)
-    isolation = Isolation(places)
+    isolation = PairSearch(places)
     rounds = played(isolation, uplinks(places, share, guilty))
     found = isolation.accusations()
     assert named(found) == {(Object.LEAF, leaf) for leaf in guilty}
@@ -148,7 +161,7 @@ def test_leaves_whose_uplinks_are_bad_are_named_and_no_node_or_other_leaf_is(gui
 def test_a_leaf_that_met_only_guilty_ones_is_cleared_by_one_more_round_with_proven_leaves() -> None:
     places = cluster(8, 32)
     leaf = leaf_of(places)
-    isolation = Isolation(places)
+    isolation = PairSearch(places)
     met: dict[str, set[str]] = {}
     while (the := isolation.next()) is not None:
         for one, two in the.pairs:
@@ -158,7 +171,7 @@ def test_a_leaf_that_met_only_guilty_ones_is_cleared_by_one_more_round_with_prov
     guilty = met["leaf05"] - {"leaf05"}
     assert len(guilty) == 4
     for seed in range(6):
-        isolation = Isolation(places)
+        isolation = PairSearch(places)
         rounds = played(isolation, uplinks(places, 0.25, guilty, seed))
         assert len(rounds) <= 10
         assert named(isolation.accusations()) == {(Object.LEAF, leaf) for leaf in guilty}
@@ -167,7 +180,7 @@ def test_a_leaf_that_met_only_guilty_ones_is_cleared_by_one_more_round_with_prov
 def test_a_leaf_in_which_everything_fails_is_named_instead_of_its_nodes() -> None:
     places = cluster(4, 16)
     leaf = leaf_of(places)
-    isolation = Isolation(places)
+    isolation = PairSearch(places)
     played(isolation, lambda each, _: FAIL if "leaf02" in {leaf[name] for name in each} else PASS)
     assert named(isolation.accusations()) == {(Object.LEAF, "leaf02")}
 
@@ -175,7 +188,7 @@ def test_a_leaf_in_which_everything_fails_is_named_instead_of_its_nodes() -> Non
 def test_with_two_leaves_the_path_between_them_is_named_because_no_third_tells_which() -> None:
     places = cluster(2, 16)
     leaf = leaf_of(places)
-    isolation = Isolation(places)
+    isolation = PairSearch(places)
     played(isolation, lambda each, _: FAIL if leaf[each.first] != leaf[each.second] else PASS)
     assert named(isolation.accusations()) == {(Object.PAIR, "leaf00 - leaf01")}
 
@@ -183,7 +196,7 @@ def test_with_two_leaves_the_path_between_them_is_named_because_no_third_tells_w
 @pytest.mark.parametrize("seed", [3, pytest.param(0, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)])
 def test_where_all_leaves_have_bad_uplinks_each_is_named_or_unexplained_and_none_is_acquitted(seed: int) -> None:
     places = cluster(4, 6)
-    isolation = Isolation(places, seed=seed)
+    isolation = PairSearch(places, seed=seed)
     leaves = set(leaf_of(places).values())
     played(isolation, uplinks(places, 0.25, leaves, seed), most=60)
     found = isolation.accusations()
@@ -195,7 +208,7 @@ def test_bad_nodes_and_bad_uplinks_at_once_are_told_apart() -> None:
     places = cluster(8, 32)
     across = uplinks(places, 0.25, {"leaf01", "leaf06"})
     nodes = bad(3, 40, 100)
-    isolation = Isolation(places)
+    isolation = PairSearch(places)
     played(isolation, lambda each, the: FAIL if FAIL in (nodes(each, the), across(each, the)) else PASS)
     assert named(isolation.accusations()) == {(Object.LEAF, "leaf01"), (Object.LEAF, "leaf06"),
                                               *((Object.NODE, node(at)) for at in (3, 40, 100))}
@@ -204,7 +217,7 @@ def test_bad_nodes_and_bad_uplinks_at_once_are_told_apart() -> None:
 def test_a_node_that_fails_only_across_leaves_is_named_with_its_passes_against() -> None:
     places = cluster(6, 16)
     leaf = leaf_of(places)
-    isolation = Isolation(places)
+    isolation = PairSearch(places)
     played(isolation, lambda each, _: FAIL if node(20) in each and leaf[each.first] != leaf[each.second] else PASS)
     (accused,) = isolation.accusations()
     assert (accused.object, accused.name) == (Object.NODE, node(20))
@@ -214,9 +227,9 @@ def test_a_node_that_fails_only_across_leaves_is_named_with_its_passes_against()
 def test_nvlink_domains_are_measured_inside_and_then_with_each_other_before_other_leaves() -> None:
     places = cluster(2, 16, domain=4)
     domain = {place.node: place.domain for place in places}
-    isolation = Isolation(places)
+    isolation = PairSearch(places)
     rounds = played(isolation, lambda *_: PASS)
-    assert [the.stage for the in rounds] == [Stage.LEAF_PAIRS] * 4 + [Stage.CROSS_PAIRS] * 4
+    assert [the.stage for the in rounds] == [BurnInStage.LEAF_PAIRS] * 4 + [BurnInStage.CROSS_PAIRS] * 4
     assert all(domain[one] == domain[two] for the in rounds[:2] for one, two in the.pairs)
     assert all(domain[one] != domain[two] for the in rounds[2:] for one, two in the.pairs)
 
@@ -224,7 +237,7 @@ def test_nvlink_domains_are_measured_inside_and_then_with_each_other_before_othe
 def test_a_domain_that_is_slow_only_out_of_it_is_named_as_such() -> None:
     places = cluster(1, 48, domain=8)
     domain = {place.node: place.domain for place in places}
-    isolation = Isolation(places, repeats=3)
+    isolation = PairSearch(places, repeats=3)
     played(isolation, lambda each, _: FAIL if domain[each.first] != domain[each.second] and "d02" in (
         domain[each.first], domain[each.second]) else PASS)
     assert named(isolation.accusations()) == {(Object.LEAF, "NVLink domain d02")}
@@ -232,7 +245,7 @@ def test_a_domain_that_is_slow_only_out_of_it_is_named_as_such() -> None:
 
 def test_where_no_pair_passes_one_thing_is_unexplained_and_nobody_accused() -> None:
     for places in (cluster(1, 2), cluster(1, 16), cluster(4, 8)):
-        isolation = Isolation(places)
+        isolation = PairSearch(places)
         played(isolation, lambda *_: FAIL)
         (accused,) = isolation.accusations()
         assert accused.object is Object.UNEXPLAINED and "nobody to compare with" in accused.why
@@ -240,36 +253,36 @@ def test_where_no_pair_passes_one_thing_is_unexplained_and_nobody_accused() -> N
 
 
 def test_too_few_proven_nodes_are_said() -> None:
-    isolation = Isolation(cluster(1, 2))
+    isolation = PairSearch(cluster(1, 2))
     played(isolation, lambda *_: UNKNOWN)
     assert isolation.notes and "too few proven nodes" in isolation.notes[0] and node(0) in isolation.notes[0]
 
 
 @pytest.mark.parametrize("count", [3, 4, 5])
 def test_in_a_handful_of_nodes_the_bad_one_is_named(count: int) -> None:
-    isolation = Isolation(cluster(1, count))
+    isolation = PairSearch(cluster(1, count))
     played(isolation, bad(1))
     assert named(isolation.accusations()) == {(Object.NODE, node(1))}
 
 
 def test_a_node_without_any_result_is_unmeasured_and_never_proven() -> None:
-    isolation = Isolation(cluster(4, 8))
+    isolation = PairSearch(cluster(4, 8))
     rounds = played(isolation, lambda each, _: UNKNOWN if node(9) in each else PASS)
     assert isolation.unmeasured() == (node(9),) and node(9) not in isolation.proven()
     assert isolation.accusations() == ()
     assert sum(node(9) in each for the in rounds for each in the.pairs) >= 3
-    assert not any(node(9) in each for the in rounds if the.stage is Stage.CROSS_PAIRS for each in the.pairs)
+    assert not any(node(9) in each for the in rounds if the.stage is BurnInStage.CROSS_PAIRS for each in the.pairs)
 
 
 def test_what_is_not_told_is_unknown_and_passes_nobody() -> None:
-    isolation = Isolation(cluster(2, 8))
+    isolation = PairSearch(cluster(2, 8))
     while isolation.next() is not None:
         isolation.told([])
     assert isolation.proven() == () and len(isolation.unmeasured()) == 16 and isolation.accusations() == ()
 
 
 def test_a_round_is_the_same_until_it_is_told_and_takes_only_its_own_pairs_once() -> None:
-    isolation = Isolation(cluster(2, 8))
+    isolation = PairSearch(cluster(2, 8))
     the = isolation.next()
     assert the is not None and isolation.next() is the
     for wrong in ([Sample(pair("x", "y"), "t", PASS)], [Sample(the.pairs[0], "t", PASS)] * 2):
@@ -284,7 +297,7 @@ def test_a_round_is_the_same_until_it_is_told_and_takes_only_its_own_pairs_once(
 @pytest.mark.parametrize("wrong", [{"repeats": 0}, {"tries": 0}, {"across": -1}, {"paths": -1}])
 def test_a_plan_without_sense_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least one"):
-        Isolation(cluster(1, 4), **wrong)  # type: ignore[arg-type]
+        PairSearch(cluster(1, 4), **wrong)  # type: ignore[arg-type]
 
 
 def shapes(largest: int, leaves: int) -> st.SearchStrategy[list[int]]:
@@ -309,12 +322,13 @@ def test_so_it_does_with_more_nodes(sizes: list[int], domain: int, named_leaf: b
 
 def adds_up(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float, silent: float) -> None:
     chance = random.Random(seed)
-    places = [Place(f"{leaf}n{at}", 8, leaf=f"leaf{leaf}" if named_leaf else None, domain=f"{leaf}d{at // domain}" if domain else None)
+    places = [Participant(f"{leaf}n{at}", 8, leaf=f"leaf{leaf}" if named_leaf else None,
+                          domain=f"{leaf}d{at // domain}" if domain else None)
               for leaf, size in enumerate(sizes) for at in range(size)]
-    isolation = Isolation(places, seed=seed % 3)
+    isolation = PairSearch(places, seed=seed % 3)
     heard: set[str] = set()
 
-    def answer(each: Pair, the: Round) -> Outcome:
+    def answer(each: NodePair, the: Round) -> PairOutcome:
         found = UNKNOWN if chance.random() < silent else FAIL if chance.random() < fails else PASS
         heard.update(() if found is UNKNOWN else each)
         return found
@@ -333,42 +347,42 @@ def adds_up(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: f
 @given(st.integers(2, 6), st.integers(6, 16), st.data())
 def test_of_a_few_nodes_that_fail_always_each_is_named_and_nobody_else_whatever_the_shape(leaves: int, size: int, data: st.DataObject) -> None:
     guilty = data.draw(st.sets(st.integers(0, leaves * size - 1), max_size=2))
-    isolation = Isolation(cluster(leaves, size), seed=data.draw(st.integers(0, 5)))
+    isolation = PairSearch(cluster(leaves, size), seed=data.draw(st.integers(0, 5)))
     played(isolation, bad(*guilty))
     assert named(isolation.accusations()) == {(Object.NODE, node(at)) for at in guilty}
 
 
-def result(*ends: End, wrong: int = 0, accused: tuple[Accusation, ...] = ()) -> TaskResult:
+def result(*ends: RankEnd, wrong: int = 0, accused: tuple[Accusation, ...] = ()) -> TaskResult:
     seats = tuple(Seat(name, 0) for name in ("a", "b"))
-    task = Task("leaf-pairs-1-0", Stage.LEAF_PAIRS, Kind.ALLREDUCE, seats, 60)
-    reports = tuple(Report(seat, end, wrong=(Wrong(1, wrong),) if wrong else (), wrong_total=wrong)
+    task = Task("leaf-pairs-1-0", BurnInStage.LEAF_PAIRS, TaskKind.ALLREDUCE, seats, 60)
+    reports = tuple(RankReport(seat, end, wrong=(WrongData(1, wrong),) if wrong else (), wrong_total=wrong)
                     for seat, end in zip(seats, ends, strict=False))
     return TaskResult(task, reports, accused)
 
 
 def test_a_task_is_a_test_whose_outcome_is_unknown_unless_it_is_whole_and_judged() -> None:
-    done = result(End.DONE, End.DONE)
+    done = result(RankEnd.DONE, RankEnd.DONE)
     assert as_test(done, False) == Sample(pair("a", "b"), "leaf-pairs-1-0", PASS)
     assert (as_test(done, True).outcome, as_test(done, None).outcome) == (FAIL, UNKNOWN)
     assert as_test(done, None).whole
-    for broken in (result(End.DONE), result(), result(End.DONE, End.CALLED_OFF)):
+    for broken in (result(RankEnd.DONE), result(), result(RankEnd.DONE, RankEnd.CALLED_OFF)):
         assert as_test(broken, False).outcome is UNKNOWN and not as_test(broken, None).whole
 
 
 def test_nodes_whose_pairs_were_measured_and_could_not_be_judged_go_on_and_none_is_tried_again_for_it() -> None:
-    isolation = Isolation(cluster(4, 2))
+    isolation = PairSearch(cluster(4, 2))
     stages = []
     while (the := isolation.next()) is not None:
         stages.append(the.stage)
         isolation.told(Sample(each, "t", UNKNOWN, whole=True) for each in the.pairs)
-    assert Stage.LEAF_CONFIRM not in stages and stages.count(Stage.CROSS_PAIRS) == 4
+    assert BurnInStage.LEAF_CONFIRM not in stages and stages.count(BurnInStage.CROSS_PAIRS) == 4
     assert isolation.accusations() == () and isolation.proven() == ()
 
 
 def test_wrong_data_or_a_blamed_rank_is_a_failure_of_that_fault() -> None:
-    wrong = as_test(result(End.DONE, End.DONE, wrong=3), False)
+    wrong = as_test(result(RankEnd.DONE, RankEnd.DONE, wrong=3), False)
     assert (wrong.outcome, wrong.fault, wrong.hard) == (FAIL, faults.WRONG_DATA, True)
-    blamed = as_test(result(End.DONE, End.SIGNAL, accused=(Accusation(Object.GPU, "b:0", faults.DEAD, "died"),)), None)
+    blamed = as_test(result(RankEnd.DONE, RankEnd.SIGNAL, accused=(Accusation(Object.GPU, "b:0", faults.DEAD, "died"),)), None)
     assert (blamed.outcome, blamed.fault) == (FAIL, faults.DEAD)
 
 
@@ -376,7 +390,7 @@ def test_wrong_data_or_a_blamed_rank_is_a_failure_of_that_fault() -> None:
     lambda *_: PASS, bad(5, 100, 2000),
     pytest.param(lambda each, _: FAIL if hash(each) % 200 == 0 else PASS, marks=pytest.mark.slow)])
 def test_4096_nodes_are_planned_and_weighed_in_well_under_a_second_a_round(answer: Answer) -> None:
-    isolation = Isolation(cluster(128, 32))
+    isolation = PairSearch(cluster(128, 32))
     began = time.process_time()
     rounds = played(isolation, answer)
     isolation.accusations()
@@ -386,8 +400,8 @@ def test_4096_nodes_are_planned_and_weighed_in_well_under_a_second_a_round(answe
 def wrong_in(sizes: tuple[int, ...], guilty: set[int]) -> set[tuple[Object, str]]:
     """Whom isolation names in leaves of these sizes with these nodes bad for good."""
     numbers = iter(range(sum(sizes)))
-    places = [Place(node(next(numbers)), 8, leaf=f"leaf{leaf:02d}") for leaf, size in enumerate(sizes) for _ in range(size)]
-    isolation = Isolation(places)
+    places = [Participant(node(next(numbers)), 8, leaf=f"leaf{leaf:02d}") for leaf, size in enumerate(sizes) for _ in range(size)]
+    isolation = PairSearch(places)
     played(isolation, bad(*guilty), most=60)
     return named(isolation.accusations())
 
@@ -413,7 +427,7 @@ def test_where_all_nodes_of_a_leaf_fail_with_everyone_it_is_the_leaf(size: int) 
 
 
 def test_a_leaf_named_for_all_its_nodes_says_how_likely_they_are_instead_and_that_no_test_decides() -> None:
-    isolation = Isolation(cluster(3, 8))
+    isolation = PairSearch(cluster(3, 8))
     played(isolation, bad(*range(8)))
     (accused,) = isolation.accusations()
     assert all(node(at) in accused.why for at in range(8)) and "no test of two nodes tells them apart" in accused.why
@@ -426,16 +440,16 @@ def test_where_all_of_a_few_nodes_of_a_leaf_fail_it_may_be_the_leaf_or_they_and_
 
 
 def test_one_node_alone_has_no_pairs_and_two_tell_nobody_apart() -> None:
-    assert Isolation(cluster(1, 1)).next() is None
+    assert PairSearch(cluster(1, 1)).next() is None
     assert wrong_in((2,), {0}) == {(Object.UNEXPLAINED, "all pairs")}
     assert wrong_in((3,), {1}) == {(Object.NODE, node(1))}
 
 
-def at_times(places: list[Place], guilty: set[str], share: float, noise: float, seed: int) -> set[str]:
+def at_times(places: list[Participant], guilty: set[str], share: float, noise: float, seed: int) -> set[str]:
     """Whom the rounds of the quick length name where these fail in a share of their tests."""
     chance = random.Random(seed)
     depth = DEPTHS["quick"]
-    isolation = Isolation(places, repeats=depth.repeats, across=depth.across, tries=depth.tries, seed=seed)
+    isolation = PairSearch(places, repeats=depth.repeats, across=depth.across, tries=depth.tries, seed=seed)
     played(isolation, lambda each, _: FAIL if any(name in guilty and chance.random() < share for name in each)
            or chance.random() < noise else PASS, most=80)
     return {each.name for each in isolation.accusations() if each.object is not Object.UNEXPLAINED}
@@ -457,7 +471,7 @@ def test_noise_accuses_no_one() -> None:
 
 
 def test_an_accusation_says_what_else_it_could_be_and_how_much_less_likely_that_is() -> None:
-    isolation = Isolation(cluster(2, 16))
+    isolation = PairSearch(cluster(2, 16))
     played(isolation, bad(7))
     (accused,) = isolation.accusations()
     assert "times less likely" in accused.why

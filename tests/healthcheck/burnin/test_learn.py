@@ -12,7 +12,7 @@ from healthcheck.burnin.documentread import load
 from healthcheck.burnin.floors import Floors, approve, load_floors, read
 from healthcheck.burnin.floors import write as write_floors
 from healthcheck.burnin.judge import judge
-from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.learn import learn
 from healthcheck.burnin.published import BUSBW
 from healthcheck.config.rulesfolder import packaged
@@ -83,19 +83,19 @@ def test_from_a_stored_burn_in_to_a_floor_that_judges_the_next(tmp_path: Path) -
     assert read(proposed) == learning.proposal
     approve(proposed, tmp_path / "site", "the operator", "2026-11-22T04:00:00Z", RULES)
     floors = load_floors([packaged(), tmp_path / "site"])
-    assert judge(burnt(EIGHT, sound(EIGHT)), floors).verdict is Outcome.PASS
+    assert judge(burnt(EIGHT, sound(EIGHT)), floors).verdict is BurnInOutcome.PASS
     # 93% of what this site is used to passes what is published, and not what was learned.
     slower = sound(EIGHT)
     for number in range(8):
         slower = changed(slower, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 0.93 * 472})
-    assert judge(burnt(EIGHT, slower), Floors(RULES)).verdict is Outcome.PASS
+    assert judge(burnt(EIGHT, slower), Floors(RULES)).verdict is BurnInOutcome.PASS
     assert len(judge(burnt(EIGHT, slower), floors).accusations) == 8
 
 
 def test_no_learned_floor_accuses_those_that_it_was_learned_from() -> None:
     learning = learn([burnin()], RULES, 0)
     approved = Floors(RULES, tuple(replace(one, by="the operator") for one in learning.proposal.floors))
-    assert judge(burnt(EIGHT, sound(EIGHT)), approved).verdict is Outcome.PASS
+    assert judge(burnt(EIGHT, sound(EIGHT)), approved).verdict is BurnInOutcome.PASS
 
 
 def test_no_floor_is_proposed_that_asks_for_nothing() -> None:

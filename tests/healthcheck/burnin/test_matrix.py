@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from healthcheck.burnin.matrix import MEANING, Matrix, State, by_leaf, draw, matrix
-from healthcheck.burnin.model import End, Stage
+from healthcheck.burnin.matrix import MEANING, Matrix, PairState, by_leaf, draw, matrix
+from healthcheck.burnin.model import BurnInStage, RankEnd
 from healthcheck.burnin.svg import svg
 from tests.healthcheck.burnin.made import changed, collective, pair, place, places, result, sound
 
 TWELVE = places(12, per_leaf=4)
 RESULTS = changed(changed(changed(sound(TWELVE), "leaf1-gpu003-gpu004", "*", figures={"busbw_gb_s": 200.0}),
-                          "leaf1-gpu009-gpu010", "*", figures={"busbw_gb_s": 350.0}), "leaf2-gpu004-gpu005", "gpu004:3", end=End.SIGNAL)
+                          "leaf1-gpu009-gpu010", "*", figures={"busbw_gb_s": 350.0}), "leaf2-gpu004-gpu005", "gpu004:3", end=RankEnd.SIGNAL)
 PARSE = tree.fromstring      # of what was written here
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -29,23 +29,24 @@ def drawn(of: Matrix, width: int = 100, **how: Any) -> str:
 
 def test_each_pair_stands_beside_its_equals() -> None:
     of = matrix(TWELVE, RESULTS)
-    assert of.at(2, 3).state is State.SLOW and of.at(3, 2).share == pytest.approx(200 / of.medians["leaf-pairs"])
-    assert of.at(8, 9).state is State.SLOWER and of.at(3, 4).state is State.FAILED and of.at(0, 1).state is State.GOOD
-    assert of.at(0, 7).state is State.UNTESTED
-    assert of.counts == {State.FAILED: 1, State.SLOW: 1, State.SLOWER: 1, State.GOOD: 9}
+    assert of.at(2, 3).state is PairState.SLOW and of.at(3, 2).share == pytest.approx(200 / of.medians["leaf-pairs"])
+    assert of.at(8, 9).state is PairState.SLOWER and of.at(3, 4).state is PairState.FAILED and of.at(0, 1).state is PairState.GOOD
+    assert of.at(0, 7).state is PairState.UNTESTED
+    assert of.counts == {PairState.FAILED: 1, PairState.SLOW: 1, PairState.SLOWER: 1, PairState.GOOD: 9}
 
 
 def test_a_pair_that_was_tested_twice_shows_its_worse_result_and_both_tests() -> None:
-    again = result(pair("confirm", "gpu001", "gpu002", stage=Stage.LEAF_CONFIRM), collective(100, ranks=16))
+    again = result(pair("confirm", "gpu001", "gpu002", stage=BurnInStage.LEAF_CONFIRM), collective(100, ranks=16))
     cell = matrix(TWELVE, [*RESULTS, again]).at(0, 1)
-    assert cell.state is State.SLOW and cell.busbw == 100 and set(cell.tasks) == {"confirm", "leaf1-gpu001-gpu002"}
+    assert cell.state is PairState.SLOW and cell.busbw == 100 and set(cell.tasks) == {"confirm", "leaf1-gpu001-gpu002"}
 
 
 def test_pairs_across_leaves_are_no_equals_of_those_within_one() -> None:
-    across = [result(pair(f"cross-{number}", f"gpu00{number}", f"gpu00{number + 4}", stage=Stage.CROSS_PAIRS), collective(300, ranks=16))
+    across = [result(pair(f"cross-{number}", f"gpu00{number}", f"gpu00{number + 4}", stage=BurnInStage.CROSS_PAIRS),
+                     collective(300, ranks=16))
               for number in range(1, 5)]
     of = matrix(TWELVE, [*sound(TWELVE), *across])
-    assert of.at(0, 4).state is State.GOOD and of.medians["cross-pairs"] == 300
+    assert of.at(0, 4).state is PairState.GOOD and of.medians["cross-pairs"] == 300
 
 
 def test_nodes_that_are_in_no_inventory_any_more_are_left_out() -> None:
@@ -69,7 +70,7 @@ def test_in_colour_two_rows_are_one_line_and_no_colour_is_respected(monkeypatch:
 def test_where_it_is_too_wide_it_is_folded_by_leaf_and_shows_the_worst() -> None:
     of = matrix(TWELVE, RESULTS)
     assert drawn(of, width=16).splitlines()[:3] == ["leaf01 SXo", "leaf02 Xoo", "leaf03 oos"]
-    assert by_leaf(of).at(0, 1).state is State.FAILED and by_leaf(of).folded
+    assert by_leaf(of).at(0, 1).state is PairState.FAILED and by_leaf(of).folded
     assert "are more than 8 columns show: see the SVG" in drawn(of, width=8)
 
 

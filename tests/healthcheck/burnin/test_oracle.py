@@ -6,17 +6,17 @@ import random
 
 import pytest
 
-from healthcheck.burnin.isolate import Isolation
-from healthcheck.burnin.model import Place
-from healthcheck.burnin.rounds import Pair
-from healthcheck.burnin.weigh import Outcome
+from healthcheck.burnin.isolate import PairSearch
+from healthcheck.burnin.model import Participant
+from healthcheck.burnin.rounds import NodePair
+from healthcheck.burnin.weigh import PairOutcome
 from healthcheck.burnin.weigh import Tested as Sample
 from tests.healthcheck.burnin.oracle import MOST, asked
 
-PLACES = [Place(f"n{leaf}{at}", 8, leaf=f"leaf{leaf}") for leaf in range(3) for at in range(4)]
+PLACES = [Participant(f"n{leaf}{at}", 8, leaf=f"leaf{leaf}") for leaf in range(3) for at in range(4)]
 
 
-def fails(each: Pair, wrong: str, chance: random.Random) -> bool:
+def fails(each: NodePair, wrong: str, chance: random.Random) -> bool:
     """Whether a pair fails where this is wrong; n00, n01 and leaf1 are what may be."""
     leaves = {node[1] for node in each}
     return {"a node": "n00" in each,
@@ -31,9 +31,9 @@ def fails(each: Pair, wrong: str, chance: random.Random) -> bool:
 @pytest.mark.parametrize("wrong", ["a node", "two nodes of a leaf", "a node at times", "out of a node", "uplinks", "a node and uplinks", "noise"])
 def test_the_solver_finds_the_best_explanation_and_names_what_every_other_lacks_by_far(wrong: str) -> None:
     chance = random.Random(wrong)
-    isolation = Isolation(PLACES, seed=1)
+    isolation = PairSearch(PLACES, seed=1)
     while (the := isolation.next()) is not None:
-        isolation.told(Sample(each, "t", Outcome.FAIL if fails(each, wrong, chance) else Outcome.PASS) for each in the.pairs)
+        isolation.told(Sample(each, "t", PairOutcome.FAIL if fails(each, wrong, chance) else PairOutcome.PASS) for each in the.pairs)
     weighed = isolation.weighed
     oracle = asked(isolation.evidence)
     assert set(weighed.best) == oracle.best

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.document import Burnin
-from healthcheck.burnin.judgement import Judgement, NodeOutcome, Outcome
+from healthcheck.burnin.judgement import BurnInOutcome, Judgement, NodeOutcome
 from healthcheck.burnin.model import Accusation, Object
 from healthcheck.burnin.page import next_step, render, verdict_line
 from inventory.nodeset import fold
@@ -61,7 +61,8 @@ def test_in_a_log_it_is_plain_and_on_a_terminal_coloured_unless_that_is_not_want
 
 def test_what_a_node_says_is_neither_markup_nor_acts_on_the_terminal() -> None:
     hostile = Accusation(Object.GPU, "gpu001:0", faults.RAISED, "[bold]\x1b[2J\x07 \u202e'; rm -rf /", ("t\x1b",))
-    of = replace(burnin(), judgement=Judgement((NodeOutcome("gpu001", Outcome.FAIL, ("\x1b[2J",)),), (hostile,), remarks=("\x1b]0;x\x07",)))
+    of = replace(burnin(),
+                 judgement=Judgement((NodeOutcome("gpu001", BurnInOutcome.FAIL, ("\x1b[2J",)),), (hostile,), remarks=("\x1b]0;x\x07",)))
     text = page(of)
     assert "[bold]\\x1b[2J\\x07" in text and not {chr(code) for code in range(32) if code != 10} & set(text)
 
@@ -79,18 +80,19 @@ def test_what_to_type_is_one_command_whatever_the_names_are() -> None:
 
 def test_a_thousand_accusations_still_make_one_page() -> None:
     many = tuple(Accusation(Object.NODE, f"gpu{number:04}", faults.SLOW, "x" * 400, tuple(f"t{at}" for at in range(500))) for number in range(1000))
-    of = replace(burnin(), judgement=Judgement(tuple(NodeOutcome(one.name, Outcome.FAIL) for one in many), many))
+    of = replace(burnin(), judgement=Judgement(tuple(NodeOutcome(one.name, BurnInOutcome.FAIL) for one in many), many))
     text = page(of)
     assert len(text.splitlines()) < 160 and "and 980 more accusations; --format json has all" in text and "and 494 more" in text
 
 
 def test_a_failure_that_no_node_is_named_for_is_said_in_the_first_line() -> None:
     open_ = Accusation(Object.UNEXPLAINED, "all-1", faults.SLOW, "all are slow", ("all-1",))
-    of = replace(burnin(), judgement=Judgement((NodeOutcome("gpu001", Outcome.UNKNOWN, ("all-1",)),), (open_,)))
+    of = replace(burnin(), judgement=Judgement((NodeOutcome("gpu001", BurnInOutcome.UNKNOWN, ("all-1",)),), (open_,)))
     assert verdict_line(of).endswith("1 unknown; something failed, and no node is named for it")
 
 
 def test_reasons_that_differ_by_the_node_s_name_alone_are_one_line() -> None:
-    outcomes = tuple(NodeOutcome(name, Outcome.UNKNOWN, (f"known was not finished in node-known-{name}",)) for name in ("gpu1", "gpu2", "gpu10"))
+    outcomes = tuple(NodeOutcome(name, BurnInOutcome.UNKNOWN, (f"known was not finished in node-known-{name}",))
+                     for name in ("gpu1", "gpu2", "gpu10"))
     text = page(replace(burnin(), judgement=Judgement(outcomes)))
     assert "gpu[1-2,10]: known was not finished in node-known-NODE" in text

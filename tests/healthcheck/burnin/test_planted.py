@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin.faults import WRONG_DATA
-from healthcheck.burnin.model import Accusation, Kind, Object, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.watch import Patience
 from healthcheck.burnin.wrongdata import wrong_data
-from inventory.model import BurnIn, Node
+from inventory.model import BurnInSettings, Node
 from inventory.transport.local import LocalTransport
 from provisioning.burnin.conductor import Conductor
 from tests.testbed import badgpu, torches
@@ -59,7 +59,7 @@ class Bed:
             log.unlink()
         self.count += 1
         params = {"bytes": 8192, "iterations": iterations, "checks": checks, "check_bytes": 8192}
-        task = Task(f"t{self.count}", Stage.ALL, Kind.ALLREDUCE, seats, 100, params)
+        task = Task(f"t{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE, seats, 100, params)
         (result,) = self.conductor.run([task])
         assert result.whole, [report.error for report in result.reports]
         return result
@@ -78,7 +78,7 @@ class Bed:
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     plan = tmp_path_factory.mktemp("planted") / "plan.json"
     python = (torches.python(), badgpu.__file__, str(plan))
-    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnIn(python)) for number in range(2)]
+    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(2)]
     with Conductor(LocalTransport(), nodes, patience=Patience(join=60, stall=60)) as conductor:
         assert conductor.ready(100).whole
         yield Bed(conductor, plan)

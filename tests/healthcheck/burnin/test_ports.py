@@ -12,8 +12,8 @@ from healthcheck.burnin.ports import Ports, ports
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
-from inventory.model import BurnIn, Node, PortPlan
-from provisioning.burnin.look import Seen, seen
+from inventory.model import BurnInSettings, Node, PortPlan
+from provisioning.burnin.look import NodeSample, seen
 from provisioning.burnin.places import hardware, place, planned, rails
 from tests.healthcheck import machine, network
 
@@ -21,12 +21,12 @@ H100 = Sku("hgx-h100", "", {"gpu_count": 8, "gpu_model": "H100", "port_rate_gbps
 COMPUTE = [f"0000:{0x40 + at:02x}:00.0" for at in range(8)]
 
 
-def look(**captures: Any) -> Seen:
+def look(**captures: Any) -> NodeSample:
     recording = machine.recording()
     return seen(replace(recording, captures={**recording.captures, **captures}))
 
 
-def changed(**texts: str) -> Seen:
+def changed(**texts: str) -> NodeSample:
     """A look at the healthy machine, with other texts in files of "mlx5_N.name"."""
     recording = machine.recording()
     capture = recording.captures["port.sysfs"]
@@ -38,7 +38,7 @@ def changed(**texts: str) -> Seen:
     return seen(replace(recording, captures={**recording.captures, "port.sysfs": replace(capture, files=files)}))
 
 
-def of(node: Node, at: Seen, sku: Sku = H100) -> Ports:
+def of(node: Node, at: NodeSample, sku: Sku = H100) -> Ports:
     return ports(rails(node, sku, at.ports), planned(node, sku), at.ports, at.netdevs, at.gids)
 
 
@@ -134,7 +134,7 @@ def test_a_place_is_what_inventory_and_sku_say() -> None:
     assert found.watts == pytest.approx(8 * 700 * 2.05)
     by_port = place(replace(node, ports={COMPUTE[0]: PortPlan(rail=0, leaf="a"), COMPUTE[1]: PortPlan(rail=1, leaf="b")}), H100)
     assert by_port.leaf == "a+b" and [rail.leaf for rail in by_port.rails] == ["a", "b"]
-    assert place(replace(node, burnin=BurnIn(ranks=2, watts=900)), None).gpus == 2
+    assert place(replace(node, burnin=BurnInSettings(ranks=2, watts=900)), None).gpus == 2
     with pytest.raises(UsageError, match=r"how many GPUs gpu001 has is not known .SKU: none.: give it a SKU"):
         place(node, None)
     assert hardware({"hgx-h100": H100}, [found])["hgx-h100"].gbps == 400

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.isolate import Isolation
-from healthcheck.burnin.model import Accusation, Object, Place, Rail, Stage
+from healthcheck.burnin.isolate import PairSearch
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, Rail
 from healthcheck.burnin.rails import Rails
-from healthcheck.burnin.rounds import Pair
-from healthcheck.burnin.weigh import Outcome
+from healthcheck.burnin.rounds import NodePair
+from healthcheck.burnin.weigh import PairOutcome
 from healthcheck.burnin.weigh import Tested as Sample
 
 RAILS = 4
 
 
-def cluster(leaves: int, size: int, *, switch: Callable[[int, int], str] = "sw{}-{}".format, domain: int = 0) -> list[Place]:
+def cluster(leaves: int, size: int, *, switch: Callable[[int, int], str] = "sw{}-{}".format, domain: int = 0) -> list[Participant]:
     """Nodes n000 on, each rail of a leaf on a switch of its own: sw2-1 is that of leaf 2 and rail 1."""
     found = []
     for leaf in range(leaves):
@@ -27,7 +27,8 @@ def cluster(leaves: int, size: int, *, switch: Callable[[int, int], str] = "sw{}
             number = leaf * size + at
             rails = tuple(Rail(rail, f"0000:{rail}0:00.0", switch(leaf, rail)) for rail in range(RAILS))
             names = dict.fromkeys(rail.leaf or "" for rail in rails)
-            found.append(Place(f"n{number:03}", 8, leaf="+".join(names), rails=rails, domain=f"d{number // domain}" if domain else None))
+            found.append(Participant(f"n{number:03}", 8, leaf="+".join(names), rails=rails,
+                                     domain=f"d{number // domain}" if domain else None))
     return found
 
 
@@ -37,7 +38,7 @@ class Fabric:
     A test of all rails fails with any of its rails; a share of `noise` of sound tests fails for nothing.
     """
 
-    places: list[Place]
+    places: list[Participant]
     nodes: set[str] = field(default_factory=set)
     rails: set[tuple[str, int]] = field(default_factory=set)
     uplinks: set[str] = field(default_factory=set)
@@ -52,19 +53,19 @@ class Fabric:
         self.chance = random.Random(self.seed)
         self.rounds: list[tuple[int, ...]] = []
 
-    def bad(self, each: Pair, rail: int) -> bool:
+    def bad(self, each: NodePair, rail: int) -> bool:
         ends = [next(one.leaf or "" for one in self.of[node].rails if one.number == rail) for node in each]
         return (not self.nodes.isdisjoint(each) or any((node, rail) in self.rails for node in each)
                 or (ends[0] != ends[1] and not self.uplinks.isdisjoint(ends)) or not self.switches.isdisjoint(ends))
 
-    def tested(self, each: Pair, test: str, rails: Iterable[int], fault: str) -> Sample:
+    def tested(self, each: NodePair, test: str, rails: Iterable[int], fault: str) -> Sample:
         bad = any(self.bad(each, rail) for rail in rails)
         failed = self.chance.random() < (self.share if bad else self.noise)
-        return Sample(each, test, Outcome.FAIL if failed else Outcome.PASS, fault)
+        return Sample(each, test, PairOutcome.FAIL if failed else PairOutcome.PASS, fault)
 
     def found(self, fault: str = faults.SLOW, usable: Mapping[str, Iterable[int]] | None = None) -> tuple[Accusation, ...]:
         """Whom pairs of all rails accuse, and then each rail alone."""
-        isolation = Isolation(self.places)
+        isolation = PairSearch(self.places)
         while (the := isolation.next()) is not None:
             isolation.told([self.tested(each, f"{the.number}-{at}", range(RAILS), fault) for at, each in enumerate(the.pairs)])
         can = {node: list(range(RAILS) if usable is None else usable.get(node, ())) for node in self.of}
@@ -74,7 +75,7 @@ class Fabric:
             self.rounds.append(tuple(these))
             told = {}
             for rail, the in these.items():
-                name = f"{Stage.RAIL_CONFIRM.value}-{len(self.rounds)}-{rail}"
+                name = f"{BurnInStage.RAIL_CONFIRM.value}-{len(self.rounds)}-{rail}"
                 told[rail] = [self.tested(each, f"{name}-{at}", [rail], fault) for at, each in enumerate(the.pairs) if rail not in self.silent]
             by_rail.told(told)
         return by_rail.accusations()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.burnin.model import Kind, Place, Rail, Seat, Stage
-from healthcheck.burnin.rounds import Pair, Round, Sites, between, circle, inside, pair, rings, seats, tasks, turns, with_proven
+from healthcheck.burnin.model import BurnInStage, Participant, Rail, Seat, TaskKind
+from healthcheck.burnin.rounds import NodePair, Round, Sites, between, circle, inside, pair, rings, seats, tasks, turns, with_proven
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 
@@ -20,12 +20,12 @@ def leaves(sizes: list[int]) -> list[list[str]]:
     return [[f"l{leaf}n{at}" for at in range(size)] for leaf, size in enumerate(sizes)]
 
 
-def placed(sizes: list[int], domain: int = 0) -> list[Place]:
-    return [Place(name, 8, leaf=f"leaf{leaf:02d}", domain=f"{leaf}-{at // domain}" if domain else None)
+def placed(sizes: list[int], domain: int = 0) -> list[Participant]:
+    return [Participant(name, 8, leaf=f"leaf{leaf:02d}", domain=f"{leaf}-{at // domain}" if domain else None)
             for leaf, nodes in enumerate(leaves(sizes)) for at, name in enumerate(nodes)]
 
 
-def check_once(pairs: list[Pair]) -> None:
+def check_once(pairs: list[NodePair]) -> None:
     assert all(count == 1 for count in Counter(node for each in pairs for node in each).values())
 
 
@@ -56,7 +56,7 @@ def test_partners_of_a_leaf_round_are_of_one_leaf_and_those_of_a_cross_round_of_
     groups = leaves(sizes)
     leaf = {node: at for at, group in enumerate(groups) for node in group}
     assert all(leaf[one] == leaf[two] for turn in range(3) for one, two in inside(groups, turn))
-    met: list[Pair] = []
+    met: list[NodePair] = []
     for turn in range(4):
         pairs = between(groups, turn, met)
         check_once(pairs)
@@ -69,7 +69,7 @@ def test_partners_of_a_leaf_round_are_of_one_leaf_and_those_of_a_cross_round_of_
 def test_equal_leaves_meet_as_wholes_and_each_meets_as_many_leaves_as_there_are_rounds(count: int, size: int) -> None:
     groups = leaves([size] * count)
     leaf = {node: at for at, group in enumerate(groups) for node in group}
-    met: list[Pair] = []
+    met: list[NodePair] = []
     partners: dict[int, set[int]] = {at: set() for at in range(count)}
     for turn in range(4):
         pairs = between(groups, turn, met)
@@ -97,7 +97,7 @@ def test_one_leaf_has_no_rounds_across_and_leaves_of_one_node_none_inside() -> N
 
 
 def test_two_nodes_of_a_leaf_meet_once() -> None:
-    assert inside(leaves([2]), 0) == [Pair("l0n0", "l0n1")]
+    assert inside(leaves([2]), 0) == [NodePair("l0n0", "l0n1")]
     assert inside(leaves([2]), 1) == []
 
 
@@ -154,18 +154,18 @@ def test_without_nodes_or_without_being_asked_there_are_no_rings() -> None:
 
 def test_inside_a_node_gpus_are_in_the_order_of_their_rails() -> None:
     rails = tuple(Rail(number, f"0000:{address}:00.0") for number, address in ((2, "0a"), (0, "1a"), (1, "2a")))
-    places = {"a": Place("a", 3, rails=rails), "b": Place("b", 2)}
+    places = {"a": Participant("a", 3, rails=rails), "b": Participant("b", 2)}
     assert seats(["b", "a"], places) == (Seat("b", 0), Seat("b", 1), Seat("a", 1), Seat("a", 2), Seat("a", 0))
 
 
 def test_the_tasks_of_a_round_are_ring_all_reduces_over_all_gpus_of_both_nodes() -> None:
     places = {place.node: place for place in placed([4])}
-    the = Round(Stage.LEAF_PAIRS, 3, tuple(inside(leaves([4]), 0)))
+    the = Round(BurnInStage.LEAF_PAIRS, 3, tuple(inside(leaves([4]), 0)))
     found = tasks(the, places, 60.0, {"bytes": 1024}, {"NCCL_NET": "IB"})
     assert [task.id for task in found] == ["leaf-pairs-3-0", "leaf-pairs-3-1"]
     assert [task.nodes for task in found] == [tuple(each) for each in the.pairs]
     for task in found:
-        assert task.kind is Kind.ALLREDUCE and task.stage is Stage.LEAF_PAIRS and len(task.seats) == 16 and task.seconds == 60
+        assert task.kind is TaskKind.ALLREDUCE and task.stage is BurnInStage.LEAF_PAIRS and len(task.seats) == 16 and task.seconds == 60
         assert task.environment == {"NCCL_NET": "IB", "NCCL_ALGO": "RING"} and task.params == {"bytes": 1024}
 
 
@@ -201,7 +201,7 @@ def test_nobody_is_its_own_partner() -> None:
 def test_4096_nodes_are_paired_across_leaves_within_a_second() -> None:
     groups = leaves([32] * 128)
     began = time.process_time()
-    met: list[Pair] = []
+    met: list[NodePair] = []
     for turn in range(4):
         met += between(groups, turn, met)
     assert len(met) == 4 * 2048 and time.process_time() - began < 1.0

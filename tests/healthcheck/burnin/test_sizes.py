@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.compare import Change, compare
+from healthcheck.burnin.compare import FigureChange, compare
 from healthcheck.burnin.comparepage import lines
 from healthcheck.burnin.floors import Floors, approve, load_floors, write
 from healthcheck.burnin.judge import judge
-from healthcheck.burnin.judgement import Judgement, Outcome
+from healthcheck.burnin.judgement import BurnInOutcome, Judgement
 from healthcheck.burnin.learn import learn
-from healthcheck.burnin.model import Kind, Object, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.model import BurnInStage, Object, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.onnode.ncclog import NcclLog, choice
 from healthcheck.burnin.params import completed, ladder
 from healthcheck.burnin.published import BY_SIZE, Setting
@@ -28,7 +28,7 @@ from healthcheck.burnin.setting import measures
 from healthcheck.burnin.sizes import choices, latencies
 from healthcheck.burnin.watch import Patience
 from healthcheck.config.rulesfolder import packaged
-from inventory.model import BurnIn, Node
+from inventory.model import BurnInSettings, Node
 from inventory.nodeset import fold
 from inventory.transport.local import LocalTransport
 from provisioning.burnin.conductor import Conductor
@@ -51,7 +51,7 @@ class Bed:
         self.plan.write_text(json.dumps(rows))
         self.count += 1
         given = {"bytes": 4096, "iterations": 22, "run_s": 100.0, **params}
-        [result] = self.conductor.run([Task(f"t{self.count}", Stage.ALL, Kind.SIZES, seats, 100, given)])
+        [result] = self.conductor.run([Task(f"t{self.count}", BurnInStage.ALL, TaskKind.SIZES, seats, 100, given)])
         assert result.whole, [report.error for report in result.reports]
         return result
 
@@ -60,7 +60,7 @@ class Bed:
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     plan = tmp_path_factory.mktemp("sizes") / "plan.json"
     python = (torches.python(), badgpu.__file__, str(plan))
-    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnIn(python)) for number in range(2)]
+    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(2)]
     with Conductor(LocalTransport(), nodes, patience=Patience(join=60, stall=60)) as conductor:
         assert conductor.ready(100).whole
         yield Bed(conductor, plan)
@@ -139,7 +139,7 @@ def test_of_a_log_only_what_came_since_counts() -> None:
 
 def swept(node: str = "gpu001", nvls: str = "", chose: str = "", tests: int = 1, **figures: float) -> TaskResult:
     environment = {"NCCL_NVLS_ENABLE": nvls} if nvls else {}
-    task = made.task(f"node-sizes-{nvls}-{node}", Stage.NODE, Kind.SIZES, [node], environment=environment, factor=64, tests=tests)
+    task = made.task(f"node-sizes-{nvls}-{node}", BurnInStage.NODE, TaskKind.SIZES, [node], environment=environment, factor=64, tests=tests)
     return made.result(task, {**made.swept(), **figures}, facts={**made.NCCL, "nccl_chose": chose})
 
 
@@ -169,12 +169,12 @@ def slower(share: float, node: str = "gpu004", *sizes: int) -> list[TaskResult]:
 
 
 def test_without_a_learned_floor_no_size_accuses_and_with_one_it_does() -> None:
-    assert judged(slower(0.1)).verdict is Outcome.PASS
+    assert judged(slower(0.1)).verdict is BurnInOutcome.PASS
     proposed = learn([made.burnin(EIGHT, made.sound(EIGHT))], made.RULES, 0).proposal.floors
     assert [one.setting.size for one in proposed if one.setting.figure == BY_SIZE] == [8, 512, 32768, 1 << 20]
     assert all(one.floor == pytest.approx(0.67 * one.median, rel=0.02) for one in proposed if one.setting.figure == BY_SIZE)
     floors = replace(made.FLOORS, learned=proposed)
-    assert judged(slower(0.7), floors).verdict is Outcome.PASS      # what may be another day's noise
+    assert judged(slower(0.7), floors).verdict is BurnInOutcome.PASS      # what may be another day's noise
     [accused] = judged(slower(0.5), floors).accusations
     assert (accused.object, accused.name, accused.fault) == (Object.NODE, "gpu004", faults.SLOW)
     assert accused.why.startswith("an all-reduce of 8 B took 35.89 us (auto), busbw 0.0003901 GB/s, floor 0.000") and "learned" in accused.why
@@ -195,13 +195,13 @@ def test_sizes_that_nothing_judged_are_unknown_where_the_site_does_not_accept_th
     strict = Floors(replace(made.RULES, accept={"nccl": ()}))
     found = judged(made.sound(EIGHT), strict)
     whys = [why for one in found.outcomes for why in one.why if BY_SIZE in why]
-    assert len(whys) == 8 and {one.outcome for one in found.outcomes} == {Outcome.UNKNOWN}     # once a node, not once a size
+    assert len(whys) == 8 and {one.outcome for one in found.outcomes} == {BurnInOutcome.UNKNOWN}     # once a node, not once a size
 
 
 def test_a_sweep_that_reports_no_size_leaves_its_stage_undone() -> None:
     none = {name: 0.0 for name in made.swept() if name.startswith("latency")}
     [one] = [one for one in judged(made.changed(made.sound(EIGHT), "node-sizes-gpu002", "*", figures=none)).outcomes if one.node == "gpu002"]
-    assert one.outcome is Outcome.UNKNOWN and one.why == ("node: sizes told no figure",)
+    assert one.outcome is BurnInOutcome.UNKNOWN and one.why == ("node: sizes told no figure",)
 
 
 @pytest.mark.parametrize(("without", "done"), [({}, True), (None, False), (dict.fromkeys(made.swept(), 0.0), False)],
@@ -210,7 +210,8 @@ def test_with_and_without_nvls_are_two_tests_and_one_of_them_is_not_both(without
     others = [result for result in made.sound(EIGHT) if result.task.id != "node-sizes-gpu001"]
     other = [swept("gpu001", "0", tests=2, **without)] if without is not None else []
     [one] = [one for one in judged([*others, swept("gpu001", "2", tests=2), *other]).outcomes if one.node == "gpu001"]
-    assert (one.outcome, one.why) == ((Outcome.PASS, ()) if done else (Outcome.UNKNOWN, ("node: sizes was measured in 1 of its 2 tests",)))
+    assert (one.outcome,
+            one.why) == ((BurnInOutcome.PASS, ()) if done else (BurnInOutcome.UNKNOWN, ("node: sizes was measured in 1 of its 2 tests",)))
 
 
 def test_a_test_with_nvls_in_which_nccl_did_not_use_it_says_so() -> None:
@@ -233,17 +234,17 @@ def test_two_runs_are_compared_size_by_size_and_the_sizes_share_the_chance_of_be
         there = made.places(count)
         results = made.sound(there, pairs=False)
         for one in results:
-            if one.task.kind is Kind.SIZES:
+            if one.task.kind is TaskKind.SIZES:
                 usual = one.reports[0].figures["latency_us_8"]
                 results = made.changed(results, one.task.id, "*", figures={"latency_us_8": usual / share})
         return made.burnin(there, results, run=f"r{share}", asked=made.ASKED)
 
-    def changes(count: int) -> dict[int, Change]:
+    def changes(count: int) -> dict[int, FigureChange]:
         found = compare(run(count, 1.0), run(count, 0.9))     # type: ignore[arg-type]
         return {one.setting.size: one.change for one in found.figures if one.setting.figure == BY_SIZE}
 
-    assert changes(11) == {8: Change.SLOWER, 512: Change.SAME, 32768: Change.SAME, 1 << 20: Change.SAME}
-    assert set(changes(8).values()) == {Change.TOO_FEW}      # eight tell a change of one figure, not of any of four
+    assert changes(11) == {8: FigureChange.SLOWER, 512: FigureChange.SAME, 32768: FigureChange.SAME, 1 << 20: FigureChange.SAME}
+    assert set(changes(8).values()) == {FigureChange.TOO_FEW}      # eight tell a change of one figure, not of any of four
     said = list(lines(compare(run(11, 1.0), run(11, 0.9)), fold))       # type: ignore[arg-type]
     assert any(line.startswith("  -10.0% (-10.0% to -10.0%)") and line.endswith(f"{BY_SIZE}, node, {made.H100}, 1 x 8, 8 B, auto") for line in said)
     assert f"  +0.0% to +0.0%  3 sizes from 512 B to 1 MiB, 11 compared: {BY_SIZE}, node, {made.H100}, 1 x 8, auto" in said

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.floors import Floors, Learned
-from healthcheck.burnin.isolate import Isolation
+from healthcheck.burnin.floors import Floors, LearnedFloor
+from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.late import slow
-from healthcheck.burnin.model import Accusation, Kind, Object, Place, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.pairjudge import PairJudge
 from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.burnin.rounds import tasks
@@ -32,13 +32,13 @@ LINK = MBIT / 8e3       # GB/s
 class Bed:
     def __init__(self, conductor: Conductor, net: Net) -> None:
         self.conductor, self.net = conductor, net
-        self.places = {name: Place(name, 1, leaf="leaf01") for name in net.spaces}
+        self.places = {name: Participant(name, 1, leaf="leaf01") for name in net.spaces}
         self.count = 0
 
     def all(self) -> TaskResult:
         """An all-reduce among all."""
         self.count += 1
-        task = Task(f"all{self.count}", Stage.ALL, Kind.ALLREDUCE, tuple(Seat(name, 0) for name in self.places), 60, PARAMS)
+        task = Task(f"all{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE, tuple(Seat(name, 0) for name in self.places), 60, PARAMS)
         (result,) = self.conductor.run([task])
         assert result.whole, result
         print(f"all: {result.reports[0].figures['busbw_gb_s'] / LINK:.0%} of a link")
@@ -47,12 +47,12 @@ class Bed:
     def judge(self, results: list[TaskResult]) -> PairJudge:
         """Judges pairs as burn-in does, with a floor for what these measured."""
         setting = next(setting_of(result, self.places, {}) for result in results if result.whole).learned_from
-        floor = Learned(setting, (2, 2), LINK, 0.0, 10, 0.5 * LINK, by="test", at="2026-11-01")
+        floor = LearnedFloor(setting, (2, 2), LINK, 0.0, 10, 0.5 * LINK, by="test", at="2026-11-01")
         return PairJudge(self.places, Floors(load_burnin([packaged()]), (floor,)), {})
 
     def isolated(self) -> tuple[Accusation, ...]:
         """Whom the pairs accuse."""
-        isolation = Isolation(self.places.values())
+        isolation = PairSearch(self.places.values())
         judge: PairJudge | None = None
         began, rounds = time.monotonic(), 0
         while (round_ := isolation.next()) is not None:
@@ -107,7 +107,7 @@ def test_of_six_nodes_the_slow_nic_is_named_and_so_is_the_bad_path(six: Bed) -> 
     assert [(each.object, each.name) for each in six.isolated()] == [(Object.NODE, "n4")]
     six.net.nic("n4", MBIT)
     assert six.isolated() == ()
-    first = Isolation(six.places.values()).next()
+    first = PairSearch(six.places.values()).next()
     assert first is not None
     met = first.pairs[0]
     six.net.path(*met, MBIT // 6)
@@ -118,7 +118,8 @@ def test_of_six_nodes_the_slow_nic_is_named_and_so_is_the_bad_path(six: Bed) -> 
 @pytest.mark.root
 @pytest.mark.slow
 def test_a_node_that_is_cut_off_without_a_word_is_named_when_the_others_have_waited(six: Bed) -> None:
-    task = Task("cut", Stage.SOAK, Kind.ALLREDUCE, tuple(Seat(name, 0) for name in six.places), 100, {"bytes": 65536, "run_s": 60.0})
+    task = Task("cut", BurnInStage.SOAK, TaskKind.ALLREDUCE, tuple(Seat(name, 0) for name in six.places), 100,
+                {"bytes": 65536, "run_s": 60.0})
     cut = threading.Timer(3, six.net.cut, ["n3"])
     cut.start()
     (result,) = six.conductor.run([task])

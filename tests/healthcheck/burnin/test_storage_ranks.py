@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import End, Kind, Object, Seat, Stage, Task
+from healthcheck.burnin.model import BurnInStage, Object, RankEnd, Seat, Task, TaskKind
 from healthcheck.burnin.watch import Patience
-from inventory.model import BurnIn, Node
+from inventory.model import BurnInSettings, Node
 from inventory.transport.local import LocalTransport
 from provisioning.burnin.conductor import Conductor
 from tests.testbed import fuse, torches
@@ -27,7 +27,7 @@ MIB = 1 << 20
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Conductor]:
     require(can_mount(), WHY_NOT)
-    nodes = [Node(name, address="127.0.0.1", burnin=BurnIn((torches.python(),))) for name in ("n1", "n2")]
+    nodes = [Node(name, address="127.0.0.1", burnin=BurnInSettings((torches.python(),))) for name in ("n1", "n2")]
     with Conductor(LocalTransport(), nodes, hosts=["127.0.0.1"], patience=Patience(storage=2.0)) as conductor:
         crew = conductor.ready(100)
         assert crew.whole, crew.missing
@@ -36,7 +36,7 @@ def bed() -> Iterator[Conductor]:
 
 def task(node: str, path: Path, size: int = 8 * MIB) -> Task:
     params = {"path": str(path), "bytes": size, "leave_share": 0.0, "run_s": 0.0}
-    return Task(f"{node}-{path.name}-{size}", Stage.NODE, Kind.STORAGE, (Seat(node, 0),), 60.0, params)
+    return Task(f"{node}-{path.name}-{size}", BurnInStage.NODE, TaskKind.STORAGE, (Seat(node, 0),), 60.0, params)
 
 
 def holders(mount: Path) -> list[int]:
@@ -95,7 +95,7 @@ def test_a_rank_that_is_killed_leaves_no_data_and_the_next_one_nothing_at_all(be
         (result,) = bed.run([task("n1", scratch, 2048 * MIB)])
         killed.set()
         killer.join()
-        assert result.reports[0].end is End.SIGNAL and result.accusations[0].fault == faults.DEAD, result.reports
+        assert result.reports[0].end is RankEnd.SIGNAL and result.accusations[0].fault == faults.DEAD, result.reports
         assert not [path for path in scratch.rglob("*") if path.is_file()]
         (result,) = bed.run([task("n1", scratch)])
         assert result.whole, result.reports

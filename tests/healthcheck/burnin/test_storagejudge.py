@@ -12,23 +12,24 @@ from healthcheck.burnin.document import as_bytes
 from healthcheck.burnin.documentread import read as read_document
 from healthcheck.burnin.floors import Floors, approve, load_floors, write
 from healthcheck.burnin.judge import judge
-from healthcheck.burnin.judgement import Judgement, Outcome
+from healthcheck.burnin.judgement import BurnInOutcome, Judgement
 from healthcheck.burnin.learn import learn
-from healthcheck.burnin.model import Accusation, Kind, Object, Report, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, RankReport, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.wrongdata import wrong_data
 from healthcheck.config.rulesfolder import packaged
 from tests.healthcheck.burnin.made import GIB, NCCL, PAIRED, RULES, burnin, burnt, places, result, sound, spread
 
 EIGHT = places(8)
-ASKED = (*PAIRED, (Stage.NODE, Kind.STORAGE))
+ASKED = (*PAIRED, (BurnInStage.NODE, TaskKind.STORAGE))
 
 
 def stored(rates: Mapping[str, float] | None = None, *, mount: str = "/scratch", kind: str = "xfs", at_once: int = 8,
-           facts: Mapping[str, str] | None = None, change: Mapping[str, Report] | None = None) -> list[TaskResult]:
+           facts: Mapping[str, str] | None = None, change: Mapping[str, RankReport] | None = None) -> list[TaskResult]:
     """Storage tasks of all nodes, of which some read at another rate."""
     found = []
     for number, at in enumerate(EIGHT):
-        of = Task(f"node-storage-{mount[1:]}-{at.node}", Stage.NODE, Kind.STORAGE, (Seat(at.node, 0),), 300.0, {"path": mount, "nodes": at_once})
+        of = Task(f"node-storage-{mount[1:]}-{at.node}", BurnInStage.NODE, TaskKind.STORAGE, (Seat(at.node, 0),), 300.0,
+                  {"path": mount, "nodes": at_once})
         speed = (rates or {}).get(at.node, 6.0 * spread(number))
         found.append(result(of, {"storage_write_gb_s": 3 * spread(number), "storage_read_gb_s": speed, "size_bytes": 4 * GIB},
                             facts={**NCCL, "mount_type": kind, **((facts or {}) if at.node == "gpu003" else {})}, change=change))
@@ -64,7 +65,8 @@ def test_a_slow_mount_is_named_with_its_node_and_is_no_other_mount_s_floor(floor
     of = judged(floors, *stored({"gpu003": 2.0}), *stored({at.node: 2.0 for at in EIGHT}, mount="/lustre", kind="lustre"))
     assert named(of) == [("gpu003", faults.SLOW_STORAGE)]
     assert of.accusations[0].why.startswith("storage read of /scratch 2 GB/s, floor 5.") and of.accusations[0].object is Object.NODE
-    assert of.outcomes[0].outcome is Outcome.PASS and of.outcomes[0].figures["storage_read_gb_s /scratch"] == pytest.approx(6, rel=0.01)
+    assert of.outcomes[0].outcome is BurnInOutcome.PASS and of.outcomes[0].figures["storage_read_gb_s /scratch"] == pytest.approx(6,
+                                                                                                                                  rel=0.01)
 
 
 def test_a_mount_that_is_slow_on_most_nodes_accuses_none_of_them(floors: Floors) -> None:
@@ -72,7 +74,7 @@ def test_a_mount_that_is_slow_on_most_nodes_accuses_none_of_them(floors: Floors)
     of = judged(floors, *stored(), *stored({**{at.node: 2.0 for at in EIGHT}, **slow}, mount="/lustre", kind="lustre"))
     assert named(of) == [("storage /lustre", faults.SLOW_STORAGE)] and of.accusations[0].object is Object.UNEXPLAINED
     assert "5 of 8 nodes have it" in of.accusations[0].why
-    assert [one.outcome for one in of.outcomes] == [Outcome.UNKNOWN] * 5 + [Outcome.PASS] * 3
+    assert [one.outcome for one in of.outcomes] == [BurnInOutcome.UNKNOWN] * 5 + [BurnInOutcome.PASS] * 3
 
 
 def test_a_mount_that_hangs_on_one_node_is_its_and_on_most_of_them_no_one_s(floors: Floors) -> None:
@@ -85,16 +87,16 @@ def test_a_mount_that_hangs_on_one_node_is_its_and_on_most_of_them_no_one_s(floo
 
 def test_without_a_floor_and_where_it_was_not_measured_nodes_do_not_pass(floors: Floors) -> None:
     of = judged(Floors(RULES), *stored())
-    assert not of.accusations and {one.outcome for one in of.outcomes} == {Outcome.UNKNOWN}
+    assert not of.accusations and {one.outcome for one in of.outcomes} == {BurnInOutcome.UNKNOWN}
     assert "storage_read_gb_s in node was not judged" in " ".join(of.outcomes[0].why) and not any(one.equals for one in of.held if one.setting.mount)
     of = judged(floors, *stored(facts={"not_measured": "1 GB are free"}))
-    assert [one.node for one in of.outcomes if one.outcome is Outcome.UNKNOWN] == ["gpu003"]
+    assert [one.node for one in of.outcomes if one.outcome is BurnInOutcome.UNKNOWN] == ["gpu003"]
     assert "storage /scratch was not measured: 1 GB are free" in of.outcomes[2].why
 
 
 def test_wrong_words_are_the_mount_s_and_no_gpu_s(floors: Floors) -> None:
-    bad = {"gpu003:0": Report(Seat("gpu003", 0), stored()[2].reports[0].end, stored()[2].reports[0].figures, wrong_total=3,
-                              facts={**NCCL, "mount_type": "xfs", "wrong_in": "byte 4096 of /scratch, bits 0x4"})}
+    bad = {"gpu003:0": RankReport(Seat("gpu003", 0), stored()[2].reports[0].end, stored()[2].reports[0].figures, wrong_total=3,
+                                  facts={**NCCL, "mount_type": "xfs", "wrong_in": "byte 4096 of /scratch, bits 0x4"})}
     results = [replace(one, accusations=wrong_data(one.task, one.reports)) for one in stored(change=bad)]
     of = judged(floors, *results)
     assert named(of) == [("gpu003", faults.WRONG_STORAGE)]

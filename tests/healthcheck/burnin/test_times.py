@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from healthcheck.burnin.onnode.times import MOST_TIMES, Times
+from healthcheck.burnin.onnode.times import MOST_TIMES, Durations
 
 
-def of(values: list[float]) -> Times:
-    made = Times()
+def of(values: list[float]) -> Durations:
+    made = Durations()
     for value in values:
         made.add(value)
     return made

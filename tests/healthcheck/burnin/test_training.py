@@ -10,21 +10,21 @@ import pytest
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.judge import judge
-from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.late import late
-from healthcheck.burnin.model import Accusation, Kind, Object, Stage, TaskResult, Wrong
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskKind, TaskResult, WrongData
 from healthcheck.burnin.statemachine import TaskRun
 from healthcheck.burnin.training import odd_nodes, unequal
 from healthcheck.burnin.watch import Patience
 from tests.healthcheck.burnin.made import ASKED, FLOORS, NCCL, TRAINED, burnt, changed, places, result, sound, task, trained
 
 BOTH = ["gpu001", "gpu002"]
-WHOLE = (*ASKED, (Stage.TRAIN, Kind.TRAIN))
+WHOLE = (*ASKED, (BurnInStage.TRAIN, TaskKind.TRAIN))
 
 
 def training(changes: Mapping[str, Mapping[str, str]], nodes: list[str], gpus: int = 4, **facts: Mapping[str, str]) -> TaskResult:
     """A training whose ranks have these checksums by seat, over those of all; `facts` by node."""
-    made = result(task("t", Stage.TRAIN, Kind.TRAIN, nodes, gpus=gpus), trained(30),
+    made = result(task("t", BurnInStage.TRAIN, TaskKind.TRAIN, nodes, gpus=gpus), trained(30),
                   checksums=lambda seat: {**TRAINED, **changes.get(str(seat), {})})
     return replace(made, reports=tuple(
         replace(one, facts={**one.facts, **facts.get(one.seat.node, {})}) for one in made.reports))
@@ -87,7 +87,7 @@ def test_other_gpus_and_libraries_are_no_equals() -> None:
 def test_a_loss_that_is_no_number_is_the_gpu_s_unless_most_have_one(seats: list[str], found: list[tuple[Object, str]]) -> None:
     [whole] = [training({}, BOTH)]
     for seat in seats:
-        [whole] = changed([whole], "t", seat, wrong=(Wrong(7, 1, own_input=False),), wrong_total=1)
+        [whole] = changed([whole], "t", seat, wrong=(WrongData(7, 1, own_input=False),), wrong_total=1)
     assert names(whole) == found
 
 
@@ -100,7 +100,8 @@ def test_a_rank_that_ended_early_is_compared_as_far_as_it_came() -> None:
 
 
 def alone(checksums: Mapping[str, Mapping[str, str]], gpus: int = 2, **more: Any) -> list[TaskResult]:
-    return [result(task(f"t-{node}", Stage.NODE, Kind.TRAIN, [node], gpus=gpus), trained(30), checksums={**TRAINED, **given}, **more)
+    return [result(task(f"t-{node}", BurnInStage.NODE, TaskKind.TRAIN, [node], gpus=gpus), trained(30), checksums={**TRAINED, **given},
+                   **more)
             for node, given in checksums.items()]
 
 
@@ -123,12 +124,13 @@ def test_of_a_node_in_which_a_gpu_was_named_nothing_more_is_said() -> None:
 
 def test_the_odd_node_fails_and_a_planned_training_without_a_result_passes_no_one() -> None:
     there = places(6)
-    whole = [*sound(there), result(task("train-1", Stage.TRAIN, Kind.TRAIN, [at.node for at in there]), trained(31), checksums=TRAINED)]
-    assert judge(burnt(there, whole, asked=WHOLE), FLOORS).verdict is Outcome.PASS
+    whole = [*sound(there),
+             result(task("train-1", BurnInStage.TRAIN, TaskKind.TRAIN, [at.node for at in there]), trained(31), checksums=TRAINED)]
+    assert judge(burnt(there, whole, asked=WHOLE), FLOORS).verdict is BurnInOutcome.PASS
     odd = judge(burnt(there, changed(whole, "node-train-gpu003", "*", checksums=LATER), asked=WHOLE), FLOORS)
-    assert {one.node for one in odd.outcomes if one.outcome is Outcome.FAIL} == {"gpu003"} and odd.verdict is Outcome.FAIL
-    without = judge(burnt(there, whole[:-1], asked=WHOLE, missing={Stage.TRAIN: "the time was up"}), FLOORS)
-    assert {one.outcome for one in without.outcomes} == {Outcome.UNKNOWN}
+    assert {one.node for one in odd.outcomes if one.outcome is BurnInOutcome.FAIL} == {"gpu003"} and odd.verdict is BurnInOutcome.FAIL
+    without = judge(burnt(there, whole[:-1], asked=WHOLE, missing={BurnInStage.TRAIN: "the time was up"}), FLOORS)
+    assert {one.outcome for one in without.outcomes} == {BurnInOutcome.UNKNOWN}
     assert without.outcomes[0].why == ("train: not run: the time was up",)
 
 
@@ -136,7 +138,7 @@ def test_a_loss_that_does_not_fall_was_no_training() -> None:
     there = places(6)
     for figures, said in (({"train_loss": 7.2}, "did not fall (7.1 to 7.2)"), ({"train_loss": 7.1}, "did not fall")):
         of = judge(burnt(there, changed(sound(there), "node-train-gpu003", "gpu003:1", figures=figures)), FLOORS)
-        [unknown] = [one for one in of.outcomes if one.outcome is not Outcome.PASS]
+        [unknown] = [one for one in of.outcomes if one.outcome is not BurnInOutcome.PASS]
         assert unknown.node == "gpu003" and said in unknown.why[0] and not of.accusations
 
 

@@ -12,40 +12,41 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.late import late, slow
-from healthcheck.burnin.model import End, Kind, Object, Progress, Report, Seat, Stage, Task
-from healthcheck.burnin.watch import Patience, Seen, Trouble, overdue, trouble
+from healthcheck.burnin.model import BurnInStage, Object, RankEnd, RankProgress, RankReport, Seat, Task, TaskKind
+from healthcheck.burnin.watch import Patience, RankState, StopReason, overdue, trouble
 from healthcheck.burnin.wire import PHASES
 
 SEATS = tuple(Seat(f"n{rank // 4}", rank % 4) for rank in range(8))
-TASK = Task("t", Stage.ALL, Kind.ALLREDUCE, SEATS, 60)
+TASK = Task("t", BurnInStage.ALL, TaskKind.ALLREDUCE, SEATS, 60)
 PATIENCE = Patience()
 NOW = 100.0
 
 
-def ranks(**changes: dict[int, Any]) -> list[Seen]:
+def ranks(**changes: dict[int, Any]) -> list[RankState]:
     """Eight ranks that are in the collective of iteration 20, heard of just now, with what is changed of some."""
-    usual = [Seen(seat, joined=1.0, heard=NOW, progress=Progress(20, "send", NOW - 0.02, NOW - 0.1, "S")) for seat in SEATS]
+    usual = [RankState(seat, joined=1.0, heard=NOW, progress=RankProgress(20, "send", NOW - 0.02, NOW - 0.1, "S")) for seat in SEATS]
     for name, of in changes.items():
         for rank, value in of.items():
             usual[rank] = replace(usual[rank], **{name: value})
     return usual
 
 
-def at(iteration: int, phase: str, *, moved: float = 0.02, tick: float = 0.1, state: str = "S") -> Progress:
-    return Progress(iteration, phase, NOW - moved, NOW - tick, state)
+def at(iteration: int, phase: str, *, moved: float = 0.02, tick: float = 0.1, state: str = "S") -> RankProgress:
+    return RankProgress(iteration, phase, NOW - moved, NOW - tick, state)
 
 
-def look(seen: list[Seen], now: float = NOW, *, went: float | None = NOW - 10, task: Task = TASK, patience: Patience = PATIENCE) -> Trouble | None:
+def look(seen: list[RankState], now: float = NOW, *, went: float | None = NOW - 10, task: Task = TASK,
+         patience: Patience = PATIENCE) -> StopReason | None:
     return trouble(task, seen, 0.0, went, now, patience)
 
 
-def named(found: Trouble | None) -> dict[str, str]:
+def named(found: StopReason | None) -> dict[str, str]:
     assert found is not None
     assert all(each.why and each.tests_for == ("t",) for each in found.accusations)
     return {each.name if each.object is not Object.UNEXPLAINED else "?": each.fault for each in found.accusations}
 
 
-def waiting(seconds: float, **changes: dict[int, Any]) -> list[Seen]:
+def waiting(seconds: float, **changes: dict[int, Any]) -> list[RankState]:
     """The same where nobody has moved for so long."""
     seen = ranks(**changes)
     return [each if rank in changes.get("progress", {}) else replace(each, progress=at(20, "send", moved=seconds)) for rank, each in enumerate(seen)]
@@ -139,7 +140,7 @@ def test_who_does_not_join_is_absent_and_the_others_only_wait() -> None:
 
 
 def test_who_dies_before_it_joins_is_dead_and_not_absent() -> None:
-    seen = ranks(joined={4: None}, ended={4: NOW - 1}, signal={4: 11}, progress={4: Progress(-1, "start", NOW, NOW, "S")})
+    seen = ranks(joined={4: None}, ended={4: NOW - 1}, signal={4: 11}, progress={4: RankProgress(-1, "start", NOW, NOW, "S")})
     assert named(look(seen, went=None)) == {"n1:0": faults.DEAD}
 
 
@@ -161,12 +162,12 @@ def test_where_all_are_late_with_their_signs_of_life_the_machine_is_busy() -> No
 
 
 def test_news_that_come_late_are_not_the_ranks_fault() -> None:
-    seen = ranks(heard={4: NOW - 2.5}, progress={4: Progress(20, "compute", NOW - 2.6, NOW - 2.6, "S")})
+    seen = ranks(heard={4: NOW - 2.5}, progress={4: RankProgress(20, "compute", NOW - 2.6, NOW - 2.6, "S")})
     assert look(seen) is None
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind.together])
-def test_a_rank_that_lives_and_stands_still_is_the_one_furthest_behind(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in TaskKind if kind.together])
+def test_a_rank_that_lives_and_stands_still_is_the_one_furthest_behind(kind: TaskKind) -> None:
     seen = waiting(5.2, progress={4: at(20, "compute", moved=5.3)})
     found = look(seen, task=replace(TASK, kind=kind))
     assert named(found) == {"n1:0": faults.HUNG}
@@ -178,7 +179,7 @@ def test_a_rank_that_lives_and_stands_still_is_the_one_furthest_behind(kind: Kin
 def test_long_iterations_are_waited_for_five_times() -> None:
     # 20 iterations in 190 s: 9 s each.
     seen = [replace(each, progress=replace(each.progress, moved=200.0, alive=239.9), heard=240.0) for each in ranks()]
-    seen[4] = replace(seen[4], progress=Progress(20, "compute", 200.0, 239.9, "S"))
+    seen[4] = replace(seen[4], progress=RankProgress(20, "compute", 200.0, 239.9, "S"))
     assert look(seen, 240.0, went=2.0) is None
     seen = [replace(each, heard=260.0, progress=replace(each.progress, alive=259.9)) for each in seen]
     assert named(look(seen, 260.0, went=2.0)) == {"n1:0": faults.HUNG}
@@ -195,7 +196,7 @@ def test_the_more_ranks_the_longer_a_start_is_waited_for() -> None:
     assert PATIENCE.start(8) < 70 and 250 < PATIENCE.start(2048) < 300
     assert replace(PATIENCE, setup=600).start(8) > 600
     many = replace(TASK, seats=tuple(Seat(f"n{rank // 8}", rank % 8) for rank in range(2048)))
-    seen = [Seen(seat, joined=1.0, heard=NOW, progress=at(-1, "setup", moved=90)) for seat in many.seats]
+    seen = [RankState(seat, joined=1.0, heard=NOW, progress=at(-1, "setup", moved=90)) for seat in many.seats]
     seen[4] = replace(seen[4], progress=at(-1, "wait", moved=91))
     assert look(seen, went=NOW - 91, task=many) is None
     assert named(look(seen, NOW + 250, went=NOW - 91, task=many)) == {"n0:4": faults.HUNG}
@@ -256,10 +257,11 @@ def test_a_node_that_fell_silent_while_the_others_wait_is_lost() -> None:
 
 
 def test_ranks_that_work_each_for_itself_may_take_their_time() -> None:
-    assert look(waiting(50, progress={4: at(0, "compute", moved=55)}), task=replace(TASK, kind=Kind.MEMORY)) is None
+    assert look(waiting(50, progress={4: at(0, "compute", moved=55)}), task=replace(TASK, kind=TaskKind.MEMORY)) is None
 
 
-def over(seen: list[Seen], now: float = NOW, *, ended: float = NOW - 1, went: float | None = 2.0, task: Task = TASK) -> Trouble | None:
+def over(seen: list[RankState], now: float = NOW, *, ended: float = NOW - 1, went: float | None = 2.0,
+         task: Task = TASK) -> StopReason | None:
     """What is judged once the task's time is over, since `ended`."""
     return overdue(task, seen, ended, went, now, PATIENCE)
 
@@ -276,7 +278,7 @@ def test_in_no_snapshot_of_healthy_ranks_that_are_merely_slow_is_one_accused(wor
         for seat in task.seats:
             iteration, within = divmod(now + chance.uniform(-0.15, 0.15), 0.7)
             phase, since = ("send", within - 0.3) if within > 0.3 else ("compute", within)
-            seen.append(Seen(seat, joined=1.0, heard=now, progress=Progress(int(iteration), phase, now - since, now - 0.1, "S")))
+            seen.append(RankState(seat, joined=1.0, heard=now, progress=RankProgress(int(iteration), phase, now - since, now - 0.1, "S")))
         least_far += len({each.place for each in seen}) > 1
         for ended in (now - 0.01, now - 0.3, now - 2.0):
             found = trouble(task, seen, 0.0, 2.0, now, PATIENCE) or over(seen, now, ended=ended, task=task)
@@ -298,7 +300,7 @@ def test_what_never_moves_again_is_given_up_in_the_end_and_accuses_no_one() -> N
 
 
 def test_of_ranks_that_work_each_for_itself_the_one_that_stands_still_hangs_and_the_one_that_moves_is_slow() -> None:
-    alone = replace(TASK, kind=Kind.KNOWN)
+    alone = replace(TASK, kind=TaskKind.KNOWN)
     done = dict.fromkeys((0, 1, 2, 3, 5, 6, 7), True)
     assert named(over(ranks(done=done, progress={4: at(7, "compute", moved=6)}), task=alone)) == {"n1:0": faults.HUNG}
     found = over(ranks(done=done), task=alone)
@@ -312,13 +314,14 @@ def test_of_ranks_that_work_each_for_itself_the_one_that_stands_still_hangs_and_
 
 
 times = st.none() | st.floats(0, 200)
-seen = st.builds(Seen, st.sampled_from(SEATS), times, times, st.builds(
-    Progress, st.integers(-1, 30), st.sampled_from(["", *PHASES]), times, times, st.sampled_from(["", "S", "T", "D", "Z"])),
+seen = st.builds(RankState, st.sampled_from(SEATS), times, times, st.builds(
+    RankProgress, st.integers(-1, 30), st.sampled_from(["", *PHASES]), times, times, st.sampled_from(["", "S", "T", "D", "Z"])),
     times, st.booleans(), st.none() | st.just("error"), times, st.none() | st.integers(0, 3), st.none() | st.integers(1, 70), st.just(""), times)
 
 
-@given(st.lists(seen, min_size=8, max_size=8), times, st.floats(0, 300), st.sampled_from(Kind))
-def test_whatever_is_seen_the_answer_is_of_the_task_and_of_now(found: list[Seen], went: float | None, now: float, kind: Kind) -> None:
+@given(st.lists(seen, min_size=8, max_size=8), times, st.floats(0, 300), st.sampled_from(TaskKind))
+def test_whatever_is_seen_the_answer_is_of_the_task_and_of_now(found: list[RankState], went: float | None, now: float,
+                                                               kind: TaskKind) -> None:
     task = replace(TASK, kind=kind)
     seen = [replace(each, seat=seat) for each, seat in zip(found, SEATS, strict=True)]
     for answer in (trouble(task, seen, 0.0, went, now, PATIENCE), overdue(task, seen, now - 1, went, now, PATIENCE)):
@@ -328,8 +331,9 @@ def test_whatever_is_seen_the_answer_is_of_the_task_and_of_now(found: list[Seen]
 
 # Late
 
-def figures(computes: list[float], collectives: list[float]) -> list[Report]:
-    return [Report(seat, End.DONE, {"compute_p50": own, "seconds_p50": waited}) for seat, own, waited in zip(SEATS, computes, collectives, strict=False)]
+def figures(computes: list[float], collectives: list[float]) -> list[RankReport]:
+    return [RankReport(seat, RankEnd.DONE, {"compute_p50": own, "seconds_p50": waited}) for seat, own,
+            waited in zip(SEATS, computes, collectives, strict=False)]
 
 
 JITTER = [1.00, 1.01, 0.99, 1.02, 0.98, 1.00, 1.01, 0.99]
@@ -382,7 +386,7 @@ def test_who_is_late_with_half_of_the_iterations_shares_its_cores_and_is_not_acc
 def test_times_that_are_missing_say_nothing() -> None:
     missing = figures(ms([2.0] * 7 + [90.0]), ms([100.0] * 7 + [12.0]))
     assert late(TASK, [*missing[:3], replace(missing[3], figures={}), *missing[4:]]) == ()
-    assert late(replace(TASK, kind=Kind.RATE), missing) == ()
+    assert late(replace(TASK, kind=TaskKind.RATE), missing) == ()
 
 
 def test_a_slow_collective_without_a_late_rank_is_left_to_pairs() -> None:
@@ -393,6 +397,7 @@ def test_a_slow_collective_without_a_late_rank_is_left_to_pairs() -> None:
 
 def test_times_of_4096_ranks_are_weighed_at_once() -> None:
     many = replace(TASK, seats=tuple(Seat(f"n{rank // 8}", rank % 8) for rank in range(4096)))
-    reports = [Report(seat, End.DONE, {"compute_p50": 0.002 + rank % 9 / 1e5, "seconds_p50": 0.05}) for rank, seat in enumerate(many.seats)]
+    reports = [RankReport(seat, RankEnd.DONE, {"compute_p50": 0.002 + rank % 9 / 1e5, "seconds_p50": 0.05}) for rank,
+               seat in enumerate(many.seats)]
     reports[77] = replace(reports[77], figures={"compute_p50": 0.03, "seconds_p50": 0.022})
     assert [each.name for each in late(many, reports)] == ["n9:5"]

@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin import accuse, faults
 from healthcheck.burnin.accuse import accusations, doubts
-from healthcheck.burnin.model import Object, Place
+from healthcheck.burnin.model import Object, Participant
 from healthcheck.burnin.posterior import Weighed
 from healthcheck.burnin.priors import ENOUGH
 from healthcheck.burnin.rounds import Sites, pair
-from healthcheck.burnin.weigh import Cause, Evidence, Outcome, causes_of
+from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome, causes_of
 from healthcheck.burnin.weigh import Tested as Sample
 
-SITES = Sites([Place(f"{leaf}{domain}{at}", 8, leaf=leaf, domain=f"{leaf}{domain}" if leaf != "c" else None)
+SITES = Sites([Participant(f"{leaf}{domain}{at}", 8, leaf=leaf, domain=f"{leaf}{domain}" if leaf != "c" else None)
                for leaf in "abcd" for domain in "xy" for at in range(4)])
 
 
 def weighed(*tests: tuple[str, str, str], fault: str = faults.SLOW, sites: Sites = SITES) -> Weighed:
     """Of tests as (one, two, "F" or "P" each time)."""
-    evidence = Evidence(sites)
-    evidence.add(Sample(pair(one, two), f"t{at}", {"F": Outcome.FAIL, "P": Outcome.PASS, "?": Outcome.UNKNOWN}[letter], fault)
+    evidence = PairEvidence(sites)
+    evidence.add(Sample(pair(one, two), f"t{at}", {"F": PairOutcome.FAIL, "P": PairOutcome.PASS, "?": PairOutcome.UNKNOWN}[letter], fault)
                  for at, (one, two, letters) in enumerate(tests) for letter in letters)
     return Weighed(evidence)
 
@@ -48,7 +48,7 @@ def test_a_node_and_its_pair_are_always_among_them() -> None:
     for one, two in itertools.combinations(SITES.order, 2):
         found = causes_of(pair(one, two), SITES)
         assert len(set(found)) == len(found)
-        assert {Cause("node", one), Cause("node", two), Cause("pair", *pair(one, two))} <= set(found)
+        assert {CandidateCause("node", one), CandidateCause("node", two), CandidateCause("pair", *pair(one, two))} <= set(found)
 
 
 def test_one_failure_accuses_nobody_however_often_others_pass() -> None:
@@ -62,32 +62,32 @@ def test_failures_with_one_partner_only_accuse_no_node() -> None:
 
 
 def test_what_leads_out_of_a_node_is_a_cause_of_pairs_that_are_no_neighbours() -> None:
-    assert Cause("out", "ax0") in causes_of(pair("ax0", "ay1"), SITES)
-    assert Cause("out", "ax0") not in causes_of(pair("ax0", "ax1"), SITES)
+    assert CandidateCause("out", "ax0") in causes_of(pair("ax0", "ay1"), SITES)
+    assert CandidateCause("out", "ax0") not in causes_of(pair("ax0", "ax1"), SITES)
 
 
 def test_what_a_guilty_partner_explains_accuses_nobody_else() -> None:
     found = weighed(("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "F"), ("cx1", "cx2", "P" * 10), ("cx3", "cy0", "P" * 20))
-    assert set(found.accused) == {Cause("node", "cx0")} and found.unexplained() == []
-    assert found.gain(Cause("node", "cx1")) < 0
+    assert set(found.accused) == {CandidateCause("node", "cx0")} and found.unexplained() == []
+    assert found.gain(CandidateCause("node", "cx1")) < 0
 
 
 def test_the_odds_of_a_node_are_those_of_its_failures_less_its_passes_and_its_rarity() -> None:
     twice = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx1", "cx2", "P"), ("cy0", "cy1", "P" * 60))
-    assert Cause("node", "cx0") in weighed(*twice).best
-    odds = [weighed(*twice, ("cx0", "cx3", "P" * passes)).gain(Cause("node", "cx0")) for passes in (0, 1, 2, 4)]
+    assert CandidateCause("node", "cx0") in weighed(*twice).best
+    odds = [weighed(*twice, ("cx0", "cx3", "P" * passes)).gain(CandidateCause("node", "cx0")) for passes in (0, 1, 2, 4)]
     assert odds == sorted(odds, reverse=True) and odds[0] >= 4
 
 
 def test_unknown_tests_weigh_nothing() -> None:
     with_them = weighed(("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "????"))
     assert with_them.accused == weighed(("cx0", "cx1", "F"), ("cx0", "cx2", "F")).accused
-    assert Cause("node", "cx3") not in with_them.evidence.of
+    assert CandidateCause("node", "cx3") not in with_them.evidence.of
 
 
 def test_wrong_data_weighs_more_than_slowness() -> None:
     tests = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "PP"), ("cx1", "cx2", "P" * 6))
-    assert weighed(*tests).accused == {} and set(weighed(*tests, fault=faults.WRONG_DATA).accused) == {Cause("node", "cx0")}
+    assert weighed(*tests).accused == {} and set(weighed(*tests, fault=faults.WRONG_DATA).accused) == {CandidateCause("node", "cx0")}
 
 
 def test_many_failures_out_of_one_leaf_to_two_others_are_the_leafs() -> None:
@@ -121,7 +121,7 @@ def test_what_failed_has_a_name_or_is_unexplained_or_a_doubt(seed: int, fails: f
     with patch.object(accuse, "_MOST_TESTS", len(tests)):
         said = [line for each in accusations(found, frozenset()) for line in each.tests_for]
     of = {line.partition(":")[0] for line in (*said, *doubts(found))}
-    assert [test.test for at, test in enumerate(found.evidence.tests) if test.outcome is Outcome.FAIL and test.test not in of
+    assert [test.test for at, test in enumerate(found.evidence.tests) if test.outcome is PairOutcome.FAIL and test.test not in of
             and set(found.accused).isdisjoint(found.evidence.causes[at])] == []
 
 
@@ -133,7 +133,7 @@ def test_the_tests_of_what_is_unexplained_are_all_there_for_they_say_who_cannot_
 def test_a_path_is_less_sure_where_one_of_its_nodes_fails_elsewhere_as_well() -> None:
     tests = (("cx0", "cx1", "FFFF"), ("cx0", "cx3", "P" * 20), ("cx1", "cx3", "P" * 20))
     assert [cause.kind for cause in weighed(*tests).accused] == ["pair"]
-    path = Cause("pair", "cx0", "cx1")
+    path = CandidateCause("pair", "cx0", "cx1")
     assert weighed(*tests, ("cx0", "cx2", "FF")).gain(path) < weighed(*tests).gain(path) - 1
 
 
@@ -152,11 +152,11 @@ def test_a_path_whose_node_passed_with_nobody_else_is_unexplained() -> None:
 def test_what_much_noise_explains_as_well_accuses_nobody_though_little_noise_would() -> None:
     few = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "F"), ("cx1", "cx2", "P"), ("cx3", "cy0", "P"))
     assert weighed(*few).accused == {}
-    assert set(weighed(*few, ("cy0", "cy1", "P" * 30)).accused) == {Cause("node", "cx0")}
+    assert set(weighed(*few, ("cy0", "cy1", "P" * 30)).accused) == {CandidateCause("node", "cx0")}
 
 
 def test_a_path_between_two_leaves_that_chance_explains_nearly_as_well_is_not_named() -> None:
-    sites = Sites([Place(f"{leaf}{at}", 8, leaf=leaf) for leaf in "abc" for at in range(6)])
+    sites = Sites([Participant(f"{leaf}{at}", 8, leaf=leaf) for leaf in "abc" for at in range(6)])
     well = [(f"{one}{at}", f"{two}{(at + turn) % 6}", "P") for one, two in ("ac", "bc", "aa", "bb") for at in range(6) for turn in (1, 2, 3)]
     found = weighed(*((f"a{at}", f"b{at}", "F" if at < 3 else "P") for at in range(6)), *well * 3, sites=sites)
     assert [cause.kind for cause in found.doubtful] == ["between"] and found.accused == {}

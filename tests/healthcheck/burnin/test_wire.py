@@ -16,7 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.burnin import wire
-from healthcheck.burnin.wire import Frames, Garbled, Keys, Link, Refused, coded, connected, decoded, greeted, packed, proof
+from healthcheck.burnin.wire import (
+    Frames,
+    Garbled,
+    HeadConnection,
+    RequestRefused,
+    TaskKeys,
+    coded,
+    connected,
+    decoded,
+    greeted,
+    packed,
+    proof,
+)
 
 TOKEN = "ab" * 32
 MESSAGES = st.lists(st.dictionaries(st.text(max_size=5), st.recursive(
@@ -81,7 +93,7 @@ def test_what_is_no_value_is_garbled(text: object) -> None:
 
 def test_a_head_that_does_not_know_the_token_is_no_head() -> None:
     ours, theirs = socket.socketpair()
-    head = Link(theirs)
+    head = HeadConnection(theirs)
     with ours, theirs:
         head.send({"challenge": "c"})
         head.send({"welcome": proof("0" * 64, "whatever", "head", "n1")})
@@ -92,7 +104,7 @@ def test_a_head_that_does_not_know_the_token_is_no_head() -> None:
 def test_silence_is_waited_for_as_long_as_was_said_and_an_end_is_told_from_it() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        link = Link(ours)
+        link = HeadConnection(ours)
         began = time.monotonic()
         with pytest.raises(TimeoutError):
             link.receive(0.05)
@@ -105,7 +117,7 @@ def test_silence_is_waited_for_as_long_as_was_said_and_an_end_is_told_from_it() 
 def test_closing_a_link_wakes_whoever_reads_it() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
-        link, ended = Link(ours), threading.Event()
+        link, ended = HeadConnection(ours), threading.Event()
 
         def read() -> None:
             with pytest.raises((EOFError, OSError)):
@@ -120,9 +132,9 @@ def test_closing_a_link_wakes_whoever_reads_it() -> None:
 def test_an_answer_that_is_an_error_is_raised_with_its_words() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        Link(theirs).send({"error": "timeout"})
-        with pytest.raises(Refused, match="timeout"):
-            Keys(Link(ours), "t").get("k", 1)
+        HeadConnection(theirs).send({"error": "timeout"})
+        with pytest.raises(RequestRefused, match="timeout"):
+            TaskKeys(HeadConnection(ours), "t").get("k", 1)
 
 
 def test_the_address_from_which_sshd_was_reached_stands_for_the_head(monkeypatch: pytest.MonkeyPatch) -> None:

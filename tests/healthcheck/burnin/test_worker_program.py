@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.burnin import params, program
-from healthcheck.burnin.model import Kind
+from healthcheck.burnin.model import TaskKind
 from healthcheck.burnin.onnode import environment
 from healthcheck.burnin.wire import TOKEN
 
@@ -56,9 +56,9 @@ def test_each_node_is_given_a_token_of_its_own_and_no_one_the_secret_that_it_is_
 
 
 def test_every_kind_has_parameters_and_every_length_changes_only_those() -> None:
-    assert set(params.PARAMS) == {kind.value for kind in Kind}
+    assert set(params.PARAMS) == {kind.value for kind in TaskKind}
     for length in params.LENGTHS:
-        for kind in Kind:
+        for kind in TaskKind:
             told = params.params_for(kind.value, length)
             assert params.completed(kind.value, told, gpu=True).keys() == params.PARAMS[kind.value].keys()
     assert all(type(on_gpu) is type(on_cpu) for known in params.PARAMS.values() for on_gpu, on_cpu, _ in known.values())

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import Accusation, Kind, Object, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.training import odd_nodes
 from healthcheck.burnin.watch import Patience
-from inventory.model import BurnIn, Node
+from inventory.model import BurnInSettings, Node
 from inventory.transport.local import LocalTransport
 from provisioning.burnin.conductor import Conductor
 from tests.testbed import badgpu, torches
@@ -39,7 +39,7 @@ class Bed:
         tasks = []
         for seats in parts:
             self.count += 1
-            tasks.append(Task(f"t{self.count}", Stage.TRAIN, Kind.TRAIN, seats, 100, {"steps": STEPS, **params}))
+            tasks.append(Task(f"t{self.count}", BurnInStage.TRAIN, TaskKind.TRAIN, seats, 100, {"steps": STEPS, **params}))
         return sorted(self.conductor.run(tasks), key=lambda result: result.task.id)
 
     def all(self, *rows: dict[str, Any], **params: Any) -> TaskResult:
@@ -53,7 +53,7 @@ class Bed:
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     plan = tmp_path_factory.mktemp("training") / "plan.json"
     python = (torches.python(), badgpu.__file__, str(plan))
-    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnIn(python)) for number in range(NODES)]
+    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(NODES)]
     with Conductor(LocalTransport(), nodes, patience=Patience(join=60, stall=60)) as conductor:
         assert conductor.ready(100).whole
         yield Bed(conductor, plan)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin.faults import WRONG_DATA
 from healthcheck.burnin.merged import merged
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Report, Seat, Stage, Task, Wrong
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, RankEnd, RankReport, Seat, Task, TaskKind, WrongData
 from healthcheck.burnin.wrongdata import wrong_data
 
 SEATS = tuple(Seat(f"n{rank // 2}", rank % 2) for rank in range(6))
-TASK = Task("t", Stage.ALL, Kind.ALLREDUCE, SEATS, 60)
+TASK = Task("t", BurnInStage.ALL, TaskKind.ALLREDUCE, SEATS, 60)
 ALL = range(6)
 OWNED, SUMMED = "all-reduce float32 owner-coded in place", "all-reduce float32 summed in place"
 SCATTERED, SCATTERED_HERE = "reduce-scatter float32 summed out of place", "reduce-scatter float32 summed in place"
@@ -24,19 +24,19 @@ GATHERED, SPREAD = "all-gather int32 moved out of place", "broadcast int32 moved
 SWAPPED, SENT = "all-to-all int32 moved out of place", "send-receive int32 moved out of place"
 
 
-def at(iteration: int, *places: tuple[int, int], check: str = OWNED, inputs: Sequence[int] = ()) -> Wrong:
+def at(iteration: int, *places: tuple[int, int], check: str = OWNED, inputs: Sequence[int] = ()) -> WrongData:
     """What a rank saw: these elements, each with its owner."""
     owners = sorted({owner for _, owner in places if owner >= 0})
-    return Wrong(iteration, len(places) or len(inputs), tuple(owners), bool(inputs), check, tuple(places), tuple(inputs))
+    return WrongData(iteration, len(places) or len(inputs), tuple(owners), bool(inputs), check, tuple(places), tuple(inputs))
 
 
-def reports(wrong: dict[int, list[Wrong]], *, ends: dict[int, End] | None = None) -> list[Report]:
+def reports(wrong: dict[int, list[WrongData]], *, ends: dict[int, RankEnd] | None = None) -> list[RankReport]:
     """What six ranks say, with what each found wrong."""
-    return [Report(seat, (ends or {}).get(rank, End.DONE), wrong=tuple(wrong.get(rank, ())),
-                   wrong_total=sum(each.count for each in wrong.get(rank, ()))) for rank, seat in enumerate(SEATS)]
+    return [RankReport(seat, (ends or {}).get(rank, RankEnd.DONE), wrong=tuple(wrong.get(rank, ())),
+                       wrong_total=sum(each.count for each in wrong.get(rank, ()))) for rank, seat in enumerate(SEATS)]
 
 
-def everywhere(wrongs: Iterable[Wrong]) -> dict[int, list[Wrong]]:
+def everywhere(wrongs: Iterable[WrongData]) -> dict[int, list[WrongData]]:
     return {rank: list(wrongs) for rank in ALL}
 
 
@@ -91,7 +91,7 @@ def test_beside_somebody_who_is_named_what_is_left_stays_open_whoever_is_accused
     found[2] = [at(15, (7, 4), (8, 2), inputs=[7])]
     accusations = wrong_data(TASK, reports(found))
     assert blamed(accusations) == ["n1:0", "unexplained"]
-    places = {name: Place(name, 2) for name in ("n0", "n1", "n2")}
+    places = {name: Participant(name, 2) for name in ("n0", "n1", "n2")}
     assert [one.object for one in merged(accusations, places)] == [Object.GPU, Object.UNEXPLAINED]
 
 
@@ -101,14 +101,14 @@ def test_elements_of_one_owner_wrong_on_some_ranks_were_spoilt_on_the_way() -> N
 
 def test_ranks_that_could_not_list_all_that_they_saw_are_not_taken_for_ranks_that_saw_it_right() -> None:
     many = tuple((place, -1) for place in range(32))
-    seen = {rank: [Wrong(15, 1000, (), False, SUMMED, many)] for rank in ALL}
-    seen[3] = [Wrong(15, 1001, (), False, SUMMED, ((0, -1), *((place, -1) for place in range(1, 31)), (40, -1)))]
+    seen = {rank: [WrongData(15, 1000, (), False, SUMMED, many)] for rank in ALL}
+    seen[3] = [WrongData(15, 1001, (), False, SUMMED, ((0, -1), *((place, -1) for place in range(1, 31)), (40, -1)))]
     assert blamed(wrong_data(TASK, reports(seen))) == ["n1:1", "unexplained"] or blamed(wrong_data(TASK, reports(seen))) == ["unexplained"]
 
 
 # What follows an owner
 
-def rotated(owner_of: dict[int, int], check: str = OWNED, place: int = 7) -> list[Wrong]:
+def rotated(owner_of: dict[int, int], check: str = OWNED, place: int = 7) -> list[WrongData]:
     """Failures by iteration, with the owner that the place had in each."""
     return [at(iteration, (place, owner), check=check) for iteration, owner in owner_of.items()]
 
@@ -216,10 +216,10 @@ def test_two_who_failed_with_the_same_third_may_both_be_at_fault() -> None:
 # Reports that are not whole
 
 def test_ranks_that_ended_early_have_not_verified_and_prove_nothing() -> None:
-    ended = {0: End.RAISED, 5: End.CALLED_OFF}
+    ended = {0: RankEnd.RAISED, 5: RankEnd.CALLED_OFF}
     five = rotated(dict.fromkeys((3, 5, 8, 11, 15), 4))
     assert blamed(wrong_data(TASK, reports(dict.fromkeys((1, 2, 3, 4), five), ends=ended))) == ["n2:0"]
-    gone = dict.fromkeys((0, 1, 2, 3, 5), End.CALLED_OFF)
+    gone = dict.fromkeys((0, 1, 2, 3, 5), RankEnd.CALLED_OFF)
     assert blamed(wrong_data(TASK, reports({4: [at(15, (7, 4))]}, ends=gone))) == ["unexplained"]
 
 
@@ -238,31 +238,31 @@ def test_a_count_without_particulars_is_wrong_all_the_same() -> None:
 
 
 def test_reports_without_places_are_read_as_they_were_meant() -> None:
-    mixed = {rank: [Wrong(15, 8, (0, 1, 2, 3), own_input=rank == 4)] for rank in ALL}
+    mixed = {rank: [WrongData(15, 8, (0, 1, 2, 3), own_input=rank == 4)] for rank in ALL}
     assert blamed(wrong_data(TASK, reports(mixed))) == ["n2:0"]
-    assert blamed(wrong_data(TASK, reports({rank: [Wrong(15, 8, (0, 1, 2, 3))] for rank in ALL}))) == ["unexplained"]
-    assert blamed(wrong_data(TASK, reports({4: [Wrong(15, 8, (0, 1, 2))]}))) == ["n2:0"]
+    assert blamed(wrong_data(TASK, reports({rank: [WrongData(15, 8, (0, 1, 2, 3))] for rank in ALL}))) == ["unexplained"]
+    assert blamed(wrong_data(TASK, reports({4: [WrongData(15, 8, (0, 1, 2))]}))) == ["n2:0"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if not (kind.together or kind.of_node)])
-def test_who_works_alone_and_is_wrong_is_guilty(kind: Kind) -> None:
-    assert blamed(wrong_data(replace(TASK, kind=kind), reports({1: [Wrong(0, 3)], 4: [Wrong(2, 1)]}))) == ["n0:1", "n2:0"]
+@pytest.mark.parametrize("kind", [kind for kind in TaskKind if not (kind.together or kind.of_node)])
+def test_who_works_alone_and_is_wrong_is_guilty(kind: TaskKind) -> None:
+    assert blamed(wrong_data(replace(TASK, kind=kind), reports({1: [WrongData(0, 3)], 4: [WrongData(2, 1)]}))) == ["n0:1", "n2:0"]
 
 
 def test_a_rank_all_by_itself_is_guilty_of_what_it_finds() -> None:
     alone = replace(TASK, seats=SEATS[:1])
-    assert blamed(wrong_data(alone, [Report(SEATS[0], End.DONE, wrong=(Wrong(3, 1, (0,)),), wrong_total=1)])) == ["n0:0"]
+    assert blamed(wrong_data(alone, [RankReport(SEATS[0], RankEnd.DONE, wrong=(WrongData(3, 1, (0,)),), wrong_total=1)])) == ["n0:0"]
 
 
 PLACES = st.lists(st.tuples(st.integers(0, 40), st.integers(-1, 9)), max_size=4).map(tuple)
 
 
 @given(st.dictionaries(st.sampled_from(ALL), st.lists(st.builds(
-    Wrong, st.integers(-1, 5), st.integers(0, 9), st.lists(st.integers(0, 9), max_size=4).map(tuple), st.booleans(),
+    WrongData, st.integers(-1, 5), st.integers(0, 9), st.lists(st.integers(0, 9), max_size=4).map(tuple), st.booleans(),
     st.sampled_from(["", OWNED, SUMMED, SCATTERED, SCATTERED_HERE, GATHERED, SPREAD, SWAPPED, SENT, "new x"]), PLACES,
     st.lists(st.integers(0, 40), max_size=3).map(tuple)), min_size=1, max_size=4)),
-    st.dictionaries(st.sampled_from(ALL), st.sampled_from(End)))
-def test_wrong_data_is_never_passed_over_and_no_gpu_is_named_twice(wrong: dict[int, list[Wrong]], ends: dict[int, End]) -> None:
+    st.dictionaries(st.sampled_from(ALL), st.sampled_from(RankEnd)))
+def test_wrong_data_is_never_passed_over_and_no_gpu_is_named_twice(wrong: dict[int, list[WrongData]], ends: dict[int, RankEnd]) -> None:
     found = wrong_data(TASK, reports(wrong, ends=ends))
     assert bool(found) == bool(wrong)
     named = [one.name for one in found if one.object is Object.GPU]

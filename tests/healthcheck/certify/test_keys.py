@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.certify.keys import Keys, load_keys, retire_key, signer_of, use_key
+from healthcheck.certify.keys import KeyRing, load_keys, retire_key, signer_of, use_key
 from healthcheck.certify.manifest import issue, load_manifest, sign_again
 from healthcheck.certify.sshsig import trusted_keys
 from inventory.errors import CertificateError
@@ -95,7 +95,7 @@ def test_killed_anywhere_making_a_key_leaves_the_keys_that_there_were_or_one_mor
         before = load_keys(made.state)
         with dying(after) as dead:
             made.key()
-        keys: Keys = load_keys(made.state)
+        keys: KeyRing = load_keys(made.state)
         assert len(keys.keys) - len(before.keys) in (0, 1)
         assert signer_of(made.state, keys).public == keys.named("key1").public
         if not dead():

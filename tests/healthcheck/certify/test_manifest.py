@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.certify.certificate import Certificate, Manifest, canonical, from_document, numbered, to_document
+from healthcheck.certify.certificate import Certificate, CertificateManifest, canonical, from_document, numbered, to_document
 from healthcheck.certify.keys import load_keys
 from healthcheck.certify.manifest import checked_manifest, issue, load_manifest, revoke
 from healthcheck.certify.pair import read_pair, write_pair
@@ -95,7 +95,7 @@ def test_an_older_manifest_that_is_put_back_does_not_hold(made: Head) -> None:
 
 
 def test_a_manifest_that_is_gone_is_not_taken_for_one_that_never_was(made: Head) -> None:
-    assert load_manifest(head(made.state / "new").state) == Manifest("alpha")
+    assert load_manifest(head(made.state / "new").state) == CertificateManifest("alpha")
     (made.state / "certificates/current").unlink()
     with pytest.raises(CertificateError, match="put it back from a copy"):
         load_manifest(made.state)
@@ -146,7 +146,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st
 @settings(max_examples=150)
 def test_a_key_of_the_manifest_that_is_anything_is_read_or_refused_and_no_traceback(key: str, value: Any) -> None:
     one = numbered("n1", Certificate("quick", NOW, ({"stage": "node"},), {"a": 1.0}, {"driver": "1"}, HARDWARE, "b1", "d"))
-    document = to_document(Manifest("alpha", 3, NOW, {"n1": one}))
+    document = to_document(CertificateManifest("alpha", 3, NOW, {"n1": one}))
     (document if key in document else document["nodes"]["n1"])[key] = value
     try:
         found = from_document(document)
@@ -157,7 +157,7 @@ def test_a_key_of_the_manifest_that_is_anything_is_read_or_refused_and_no_traceb
 
 def test_a_certificate_of_another_node_is_not_one_of_this() -> None:
     one = numbered("n1", Certificate("quick", NOW, (), {}, {}, {}, None, "d"))
-    document = to_document(Manifest("alpha", 3, NOW, {"n2": one}))
+    document = to_document(CertificateManifest("alpha", 3, NOW, {"n2": one}))
     with pytest.raises(ValueError, match="the certificate of 'n2' is not the one that its id names"):
         from_document(document)
 

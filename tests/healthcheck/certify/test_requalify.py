@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.certify.certificate import Certificate, Manifest, Revoked, numbered
+from healthcheck.certify.certificate import Certificate, CertificateManifest, Revoked, numbered
 from healthcheck.certify.policyload import load_certificate_policy
-from healthcheck.certify.requalify import Cause, Kind, Stand, differences, due_at, queue, stand
+from healthcheck.certify.requalify import CertificateState, CertificateStatus, RequalifyReason, differences, due_at, queue, stand
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.hardware import Now
 from inventory.errors import RulesError
@@ -26,35 +26,36 @@ def seen(boot: str = "b1", whole: frozenset[str] = ALL, **changed: dict[str, str
     return Now(parts, whole, boot, {})
 
 
-def standing(now: Now | None, at: float = NOW + DAY, held: Certificate = HELD, **policy: str) -> Stand:
-    return stand("n1", held, Manifest("alpha", 1, NOW, {"n1": held}), now, replace(POLICY, **policy), at)  # type: ignore[arg-type]
+def standing(now: Now | None, at: float = NOW + DAY, held: Certificate = HELD, **policy: str) -> CertificateStatus:
+    return stand("n1", held, CertificateManifest("alpha", 1, NOW, {"n1": held}), now, replace(POLICY, **policy),
+                 at)  # type: ignore[arg-type]
 
 
 GPU, NIC = "gpu 0000:18:00.0", "nic 0000:1a:00.0"
 
 
 def test_what_is_as_it_was_proven_stands() -> None:
-    assert standing(seen()) == Stand(Kind.OK)
-    assert standing(None) == Stand(Kind.OK)
+    assert standing(seen()) == CertificateStatus(CertificateState.OK)
+    assert standing(None) == CertificateStatus(CertificateState.OK)
 
 
 @pytest.mark.parametrize(("name", "key"), [(GPU, "serial"), (GPU, "uuid"), (NIC, "uuid"), ("board", "serial")])
 def test_another_component_asks_for_the_standard_stage(name: str, key: str) -> None:
     found = standing(seen(**{name: {**HARDWARE[name], key: "another"}}))
-    assert (found.kind, found.cause, found.asks) == (Kind.REQUALIFY, Cause.CHANGED, "standard")
+    assert (found.kind, found.cause, found.asks) == (CertificateState.REQUALIFY, RequalifyReason.CHANGED, "standard")
     assert f"{name} had {key} {HARDWARE[name][key]}, has another" in found.why
 
 
 def test_other_firmware_asks_for_what_policy_says() -> None:
     other = seen(**{GPU: {**HARDWARE[GPU], "firmware": "97"}})
-    assert (standing(other).cause, standing(other).asks) == (Cause.CHANGED, "standard")
+    assert (standing(other).cause, standing(other).asks) == (RequalifyReason.CHANGED, "standard")
     assert standing(other, firmware="quick").asks == "quick"
-    assert standing(other, firmware="none").kind is Kind.OK
+    assert standing(other, firmware="none").kind is CertificateState.OK
 
 
 def test_a_component_that_is_gone_is_told_only_where_all_of_its_kind_were_read() -> None:
     assert standing(seen(**{GPU: None})).why == f"another component than was proven: {GPU} was there"
-    assert standing(seen(whole=frozenset(), **{GPU: None})).kind is Kind.OK
+    assert standing(seen(whole=frozenset(), **{GPU: None})).kind is CertificateState.OK
     assert standing(seen(**{"gpu 0000:99:00.0": {"serial": "7"}})).why.endswith("gpu 0000:99:00.0 was not there")
 
 
@@ -65,38 +66,39 @@ def test_what_either_look_could_not_read_is_no_change() -> None:
 
 def test_a_reboot_asks_for_the_quick_stage_until_something_was_shown_in_it() -> None:
     found = standing(seen(boot="b2"))
-    assert (found.kind, found.cause, found.asks) == (Kind.REQUALIFY, Cause.REBOOTED, "quick")
-    assert standing(seen(boot="b2"), held=replace(HELD, boot="b2", renewed=NOW + 5)).kind is Kind.OK
-    assert standing(seen(boot="b2"), rebooted="none").kind is Kind.OK
+    assert (found.kind, found.cause, found.asks) == (CertificateState.REQUALIFY, RequalifyReason.REBOOTED, "quick")
+    assert standing(seen(boot="b2"), held=replace(HELD, boot="b2", renewed=NOW + 5)).kind is CertificateState.OK
+    assert standing(seen(boot="b2"), rebooted="none").kind is CertificateState.OK
     for known, read in (("b1", ""), ("", "b2"), ("", "")):      # a boot that nobody read is not another one
-        assert standing(seen(boot=read), held=replace(HELD, boot=known)).kind is Kind.OK
-    assert standing(seen(boot="b2", **{GPU: {**HARDWARE[GPU], "serial": "9"}})).cause is Cause.CHANGED     # the graver of both
+        assert standing(seen(boot=read), held=replace(HELD, boot=known)).kind is CertificateState.OK
+    assert standing(seen(boot="b2", **{GPU: {**HARDWARE[GPU], "serial": "9"}})).cause is RequalifyReason.CHANGED     # the graver of both
 
 
 def test_age_warns_and_asks_on_a_day_of_the_nodes_own() -> None:
     days = [(due_at(f"n{number}", HELD, POLICY) - NOW) / DAY for number in range(300)]
     assert 20 <= min(days) < 21.5 and 28.5 < max(days) <= 30
     assert len({round(day) for day in days}) == 11
-    assert standing(seen(), NOW + 19.9 * DAY).kind is Kind.OK
+    assert standing(seen(), NOW + 19.9 * DAY).kind is CertificateState.OK
     found = standing(seen(), NOW + 45 * DAY)
-    assert (found.kind, found.cause, found.asks) == (Kind.REQUALIFY, Cause.AGE, "quick")
+    assert (found.kind, found.cause, found.asks) == (CertificateState.REQUALIFY, RequalifyReason.AGE, "quick")
     assert found.why.endswith("45 days ago")
-    assert standing(seen(), NOW + 45 * DAY, replace(HELD, renewed=NOW + 40 * DAY)).kind is Kind.OK
-    assert standing(seen(), NOW + 45 * DAY, age="none").kind is Kind.OK
+    assert standing(seen(), NOW + 45 * DAY, replace(HELD, renewed=NOW + 40 * DAY)).kind is CertificateState.OK
+    assert standing(seen(), NOW + 45 * DAY, age="none").kind is CertificateState.OK
 
 
 def test_a_revoked_one_is_revoked_whatever_else_holds() -> None:
-    manifest = Manifest("alpha", 1, NOW, {"n1": HELD}, (Revoked(HELD.id, "n1", NOW, "a leak\x1b[2J", "root"),))
+    manifest = CertificateManifest("alpha", 1, NOW, {"n1": HELD}, (Revoked(HELD.id, "n1", NOW, "a leak\x1b[2J", "root"),))
     found = stand("n1", HELD, manifest, seen(boot="b2"), POLICY, NOW)
-    assert found.kind is Kind.REVOKED and found.asks is None
+    assert found.kind is CertificateState.REVOKED and found.asks is None
     assert "a leak\\x1b[2J (root" in found.why
 
 
 def test_the_gravest_and_the_longest_unproven_are_asked_first_and_the_old_ones_a_few_at_a_time() -> None:
-    stands = {f"old{number}": (replace(HELD, at=NOW + number), Stand(Kind.REQUALIFY, Cause.AGE, "quick", "old")) for number in range(9)}
-    stands["boot"] = (HELD, Stand(Kind.REQUALIFY, Cause.REBOOTED, "quick", "booted"))
-    stands["part"] = (HELD, Stand(Kind.REQUALIFY, Cause.CHANGED, "standard", "other"))
-    stands["well"] = (HELD, Stand(Kind.OK))
+    stands = {f"old{number}": (replace(HELD, at=NOW + number),
+                               CertificateStatus(CertificateState.REQUALIFY, RequalifyReason.AGE, "quick", "old")) for number in range(9)}
+    stands["boot"] = (HELD, CertificateStatus(CertificateState.REQUALIFY, RequalifyReason.REBOOTED, "quick", "booted"))
+    stands["part"] = (HELD, CertificateStatus(CertificateState.REQUALIFY, RequalifyReason.CHANGED, "standard", "other"))
+    stands["well"] = (HELD, CertificateStatus(CertificateState.OK))
     found = queue(stands, None, POLICY)
     assert [one.node for one in found] == ["part", "boot", "old0", "old1", "old2", "old3"]
     assert [one.node for one in queue(stands, {"old7", "boot", "well"}, POLICY)] == ["boot", "old7"]

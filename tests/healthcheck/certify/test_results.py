@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from healthcheck.burnin.document import Burnin
-from healthcheck.burnin.model import Kind, Stage
+from healthcheck.burnin.model import BurnInStage, TaskKind
 from healthcheck.certify.results import passed_in
 from tests.healthcheck.burnin.made import ASKED, FLOORS, PAIRED, RULES, burnin, places, sound
 
-SOAKED = (*PAIRED, (Stage.SOAK, Kind.ALLREDUCE))
+SOAKED = (*PAIRED, (BurnInStage.SOAK, TaskKind.ALLREDUCE))
 
 
-def asked(burnt: Burnin, *pairs: tuple[Stage, Kind], length: str = "quick") -> Burnin:
+def asked(burnt: Burnin, *pairs: tuple[BurnInStage, TaskKind], length: str = "quick") -> Burnin:
     return replace(burnt, length=length, burnt=replace(burnt.burnt, asked=pairs))
 
 
@@ -30,11 +30,12 @@ def test_a_burn_in_of_all_that_its_length_has_certifies_its_nodes() -> None:
 
 
 @pytest.mark.parametrize(("pairs", "length", "why"), [
-    (((Stage.NODE, Kind.KNOWN),), "quick", "it was not asked for all that a node does alone: random, memory, rate, copy, host, allreduce"),
+    (((BurnInStage.NODE, TaskKind.KNOWN),), "quick",
+     "it was not asked for all that a node does alone: random, memory, rate, copy, host, allreduce"),
     ((), "quick", "it was not asked for all that a node does alone"), (ASKED, "quick", "it was not asked for anything between nodes"),
     (PAIRED, "soak", "it was not asked for the soak itself"),
 ])
-def test_one_that_was_asked_for_less_certifies_nobody(pairs: tuple[tuple[Stage, Kind], ...], length: str, why: str) -> None:
+def test_one_that_was_asked_for_less_certifies_nobody(pairs: tuple[tuple[BurnInStage, TaskKind], ...], length: str, why: str) -> None:
     passed, others = passed_in(asked(burnin(), *pairs, length=length))
     assert passed == [] and len(others) == 8 and all(one.startswith(why) for one in others.values())
 
@@ -45,13 +46,13 @@ def test_a_screening_certifies_nobody_though_it_measured_all_that_a_burn_in_does
 
 
 def test_with_which_nccl_settings_a_stage_was_passed_is_on_the_certificate() -> None:
-    def told(stage: Stage) -> dict[str, object]:
+    def told(stage: BurnInStage) -> dict[str, object]:
         burnt = burnin()
         results = tuple(replace(one, task=replace(one.task, environment={**one.task.environment, "NCCL_IB_TC": "106", "NCCL_NET_PLUGIN": "/opt/x.so"}))
-                        if one.task.stage is Stage.ALL else one for one in burnt.burnt.results)
+                        if one.task.stage is BurnInStage.ALL else one for one in burnt.burnt.results)
         passed, _ = passed_in(replace(burnt, burnt=replace(burnt.burnt, results=results)))
         return dict(next(one for one in passed[0].what if one["stage"] == stage.value))
 
-    assert told(Stage.ALL)["environment"] == {"NCCL_IB_TC": "106", "NCCL_NET_PLUGIN": "/opt/x.so"}
+    assert told(BurnInStage.ALL)["environment"] == {"NCCL_IB_TC": "106", "NCCL_NET_PLUGIN": "/opt/x.so"}
     # What muster itself sets is no setting of the site.
-    assert "environment" not in told(Stage.LEAF_PAIRS)
+    assert "environment" not in told(BurnInStage.LEAF_PAIRS)

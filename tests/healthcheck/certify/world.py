@@ -16,7 +16,7 @@ from healthcheck.certify.keys import NAMESPACES, load_keys, new_key
 from healthcheck.certify.manifest import issue
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.policyload import load_gate_policy
-from healthcheck.gate.publish import Published, publish
+from healthcheck.gate.publish import SignedSnapshot, publish
 from healthcheck.model.hardware import Hardware
 
 NOW = 1_790_000_000
@@ -42,7 +42,7 @@ class Head:
     state: Path
     now: float = NOW
 
-    def publish(self, *names: str, now: float | None = None, shared: tuple[Path, ...] = ()) -> Published:
+    def publish(self, *names: str, now: float | None = None, shared: tuple[Path, ...] = ()) -> SignedSnapshot:
         self.now = self.now + 1 if now is None else now
         return publish(self.state, {name: entry() for name in names or ("n1", "n2")}, POLICY, self.now, shared)
 

@@ -11,7 +11,7 @@ from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.kernellog.emitter import Emitter
 from healthcheck.kernellog.ending import ending
 from healthcheck.kernellog.fold import fold
-from healthcheck.kernellog.model import Baseline, Entry, Known, Line, Scope
+from healthcheck.kernellog.model import Baseline, CatalogueEntry, KnownTemplate, LogLine, Scope
 from healthcheck.model.outcome import NodeReport, Owner, Repair, Result, Severity
 from healthcheck.model.recording import Recording
 from healthcheck.sweep.assess import Assessment
@@ -30,15 +30,18 @@ NVME = Emitter("nvme", r"nvme nvme\d{1,5}: ", "core.c", ("nvme",))
 EDAC = Emitter("edac", r"EDAC MC\d{1,3}: ", "edac_mc.c")
 PCI = Emitter("pci", r"pci [0-9a-f:.]{7,16}: ", "pci.c", ("pci",))
 CATALOGUE = Catalogue((
-    Entry("nvme-down", "frozen state error detected, reset controller", Severity.CRITICAL, "The drive stopped answering.", "Replace it.",
-          Owner.VENDOR, "pci.c", (DOWN,), "nvme", repair=Repair.REPLACE, needs=(("frozen state error",),), emitters=(NVME,),
-          ending=ending("repair")),
-    Entry("edac-ue", r"\d{1,6} UE memory ", Severity.CRITICAL, "Memory was lost.", "Replace the DIMM.", Owner.VENDOR, "edac", (LOST,), "edac",
-          needs=(("edac",),), emitters=(EDAC,), ending=ending("boot")),
-    Entry("link-slow", r"[\d.]{1,8} Gb/s available PCIe bandwidth, limited by", Severity.WARNING, "A slot is slow.", "Reseat it.",
-          Owner.DATACENTRE, "pci.c", (SLOW,), "pcie", needs=(("limited by",),), emitters=(PCI,), ending=ending("quiet 24h")),
-    Entry("job-crashed", r"<user>\[\d{1,10}\]: segfault at ", Severity.INFO, "A program crashed.", "Its user looks.", Owner.USER, "traps.c",
-          (CRASHED,), "segfault", needs=(("segfault",),), ending=ending("quiet 24h")),
+    CatalogueEntry("nvme-down", "frozen state error detected, reset controller", Severity.CRITICAL, "The drive stopped answering.",
+                   "Replace it.",
+                   Owner.VENDOR, "pci.c", (DOWN,), "nvme", repair=Repair.REPLACE, needs=(("frozen state error",),), emitters=(NVME,),
+                   ending=ending("repair")),
+    CatalogueEntry("edac-ue", r"\d{1,6} UE memory ", Severity.CRITICAL, "Memory was lost.", "Replace the DIMM.", Owner.VENDOR, "edac",
+                   (LOST,), "edac",
+                   needs=(("edac",),), emitters=(EDAC,), ending=ending("boot")),
+    CatalogueEntry("link-slow", r"[\d.]{1,8} Gb/s available PCIe bandwidth, limited by", Severity.WARNING, "A slot is slow.", "Reseat it.",
+                   Owner.DATACENTRE, "pci.c", (SLOW,), "pcie", needs=(("limited by",),), emitters=(PCI,), ending=ending("quiet 24h")),
+    CatalogueEntry("job-crashed", r"<user>\[\d{1,10}\]: segfault at ", Severity.INFO, "A program crashed.", "Its user looks.", Owner.USER,
+                   "traps.c",
+                   (CRASHED,), "segfault", needs=(("segfault",),), ending=ending("quiet 24h")),
 ))
 CABLES = [f"mlx5_core 0000:{bus:02x}:00.0: Port module event: module 0, Cable plugged" for bus in range(8)]
 BOOT: list[tuple[float, str]] = [
@@ -61,9 +64,10 @@ def look(pairs: Pairs, node: str = "gpu001", *, priorities: Mapping[str, int] | 
 
 def baseline(pairs: Pairs = BOOT, boots: int = 5, scope: Scope = SCOPE) -> Baseline:
     """What `pairs` hold is what each of so many healthy boots said."""
-    digest = fold([Line(said, seconds, 6, number) for number, (seconds, said) in enumerate(pairs)])
-    known = {told.template: Known(told.template, (told.phase,), boots, boots, told.count, told.count, told.head, "2026-11-01", "2026-11-20",
-                                  "ops", "acceptance", told.busiest) for told in digest.told}
+    digest = fold([LogLine(said, seconds, 6, number) for number, (seconds, said) in enumerate(pairs)])
+    known = {told.template: KnownTemplate(told.template, (told.phase,), boots, boots, told.count, told.count, told.head, "2026-11-01",
+                                          "2026-11-20",
+                                          "ops", "acceptance", told.busiest) for told in digest.told}
     return Baseline("ours", scope, boots, boots, known, {phase: (began, began + 2) for phase, began in digest.began.items()})
 
 

@@ -446,7 +446,7 @@ def test_under_a_lease_it_is_sent_and_only_to_nodes_of_the_lease() -> None:
     lease = Lease(frozenset({"gpu001"}), "a test")
     sent = RULES.select(["dcgm-diag-quick"]).probe_set(300.0, lease=lease)
     assert "dcgm.diag_quick" in {probe.id for probe in sent.probes} and sent.lease == lease
-    plan = sweep.Plan((Node(name="gpu001"), Node(name="gpu002")), RULES)
+    plan = sweep.SweepPlan((Node(name="gpu001"), Node(name="gpu002")), RULES)
     with pytest.raises(UsageError, match="the lease of 'a test' does not cover 'gpu002'"):
         sweep.live(plan, None, sweep.limits(9, 1), progress(0, "", quiet=True), lease=lease)  # type: ignore[arg-type]
 

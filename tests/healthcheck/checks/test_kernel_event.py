@@ -8,7 +8,7 @@ import pytest
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.kernellog.ending import ending
-from healthcheck.kernellog.model import MOST_DISTINCT, Entry
+from healthcheck.kernellog.model import MOST_DISTINCT, CatalogueEntry
 from healthcheck.model.outcome import LogEvidence, Owner, Repair, Severity, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
@@ -147,7 +147,7 @@ def test_the_words_of_an_entry_behind_any_other_beginning_than_its_emitters_are_
     ("abc", "nvme nvme3: abc", True), ("ab", "nvme nvme3: ab", True),                # the whole line
 ])
 def test_what_fits_into_a_processs_name_is_enough_only_where_the_line_ends_with_it(match: str, line: str, known: bool) -> None:
-    entry = Entry("short", match, Severity.CRITICAL, "x", "y", Owner.VENDOR, "z", (), "nvme", emitters=(NVME,))
+    entry = CatalogueEntry("short", match, Severity.CRITICAL, "x", "y", Owner.VENDOR, "z", (), "nvme", emitters=(NVME,))
     assert failing(line, Catalogue((entry,))) == ["kernel-fault"] * known
 
 

@@ -14,11 +14,11 @@ from healthcheck.checks import disk, hca, memory
 from healthcheck.checks.kernel_event import _ELSEWHERE
 from healthcheck.config import linear
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.kernel import _LONGEST, _RECORD, WORDS, Form, KernelLog, Records, unescape
+from healthcheck.facts.kernel import _LONGEST, _RECORD, WORDS, KernelLog, MessagePattern, Records, unescape
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.values import Partial
 from healthcheck.kernellog.fold import Folding
-from healthcheck.kernellog.model import Kind
+from healthcheck.kernellog.model import KernelEventKind
 from healthcheck.model.recording import Recording
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
@@ -98,7 +98,7 @@ def test_lines_of_a_form_are_found_by_their_words_as_without_them(said: list[str
     (hca.MODULE_LINES, "mlx5_core 0000:18:00.0: Port module event: module 0, Cable unplugged"),
     (memory.CORRECTED_LINES, "EDAC MC0: 1 CE memory read error"),
 ])
-def test_a_form_holds_from_the_start_of_a_message_and_not_for_what_a_user_chose(form: Form, line: str) -> None:
+def test_a_form_holds_from_the_start_of_a_message_and_not_for_what_a_user_chose(form: MessagePattern, line: str) -> None:
     assert form.match(line) is not None
     crash = "ip 0000000000401126 sp 00007ffd5e4e5a30 error 6 in"
     for text in (f"something: {line}", f"python[1]: {line}", f"tmpfs: Unknown parameter '{line}'", f"tmpfs: Unknown parameter 'x\n{line}'",
@@ -146,7 +146,7 @@ def test_what_is_told_of_some_templates_is_what_the_digest_tells_of_them(said: l
     records = Records(log(said, 0, 1000))
     folding = Folding(records, records.texts)
     some = sorted(folding.templates)[::every + 1]
-    assert list(folding.of(some)) == [told for told in folding.told if told.template in some or told.kind is not Kind.LINE]
+    assert list(folding.of(some)) == [told for told in folding.told if told.template in some or told.kind is not KernelEventKind.LINE]
 
 
 @settings(deadline=None)
@@ -163,9 +163,9 @@ def test_no_word_holds_a_digit() -> None:
 
 def test_a_form_whose_words_nobody_looks_for_is_refused() -> None:
     with pytest.raises(ValueError, match="gone"):
-        Form("x is gone", "gone")
+        MessagePattern("x is gone", "gone")
     with pytest.raises(ValueError, match="WORDS"):
-        Form("x is gone")
+        MessagePattern("x is gone")
 
 
 FORMS = {name: getattr(module, name) for module in (disk, hca, memory) for name in vars(module) if name.endswith("_LINES")}

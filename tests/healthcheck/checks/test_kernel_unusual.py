@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.kernellog.model import Baseline, Known, Scope
+from healthcheck.kernellog.model import Baseline, KnownTemplate, Scope
 from healthcheck.model.outcome import LogEvidence, NodeState, Origin, Result, Severity, Status, state_of
 from healthcheck.model.recording import Recording
 from tests.healthcheck.checks.judged import RULES
@@ -30,7 +30,7 @@ def proposing(text: str, boots: int, of: int = 5, priority: int | None = 6) -> B
     """The baseline, learned of so many boots, some of which said this, too: it awaits approval."""
     held = baseline([*BOOT, (600.0, text)], of)
     (template,) = held.known.keys() - baseline(BOOT, of).known.keys()
-    waits: Known = replace(held.known[template], boots=boots, nodes=boots, priority=priority)
+    waits: KnownTemplate = replace(held.known[template], boots=boots, nodes=boots, priority=priority)
     return replace(held, known={key: one for key, one in held.known.items() if key != template}, proposed={template: waits})
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.kernellog.ending import Ends
+from healthcheck.kernellog.ending import EndKind
 from healthcheck.model.outcome import LogEvidence, Owner, Result, Status
 from healthcheck.model.probes import MIB
 from healthcheck.model.recording import Capture, FileCapture, Outcome
@@ -165,7 +165,7 @@ def test_a_fault_that_a_boot_a_reset_or_a_repair_ends_is_not_ended_by_time(rule:
 def test_each_number_ends_as_the_table_says(number: int) -> None:
     entry = TABLE.xid(number, "hopper")
     ends = TABLE.ending(entry.action, entry.ends)
-    quiet = ends.ends is Ends.QUIET
+    quiet = ends.ends is EndKind.QUIET
     # Hardware faults never end by time; what a job did always does.
     assert (not quiet) if entry.action in SERIOUS else quiet or entry.action is not Action.APP
     (result,) = failing(kmsg((50, xid(number))), gpu_nvml=SILENT).values()

@@ -16,7 +16,7 @@ import pytest
 
 from healthcheck.collector.joined import COLLECTOR
 from healthcheck.collector.onnode import answer, nvml, reader
-from healthcheck.model.probes import KIB, MIB, Kind, Probe
+from healthcheck.model.probes import KIB, MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.testbed.collector import await_none_with, collect
 
@@ -41,11 +41,11 @@ def look(probe: Probe, tree: Path, seconds: float = 20.0, **more: Any) -> Captur
 
 
 def files(*paths: str, limit: int = 256 * KIB, tail: bool = False) -> Probe:
-    return Probe("it", Kind.FILES, paths=paths, limit=limit, tail=tail)
+    return Probe("it", ProbeKind.FILES, paths=paths, limit=limit, tail=tail)
 
 
 def command(*argv: str, seconds: float = 5.0, limit: int = 256 * KIB, tail: bool = False) -> Probe:
-    return Probe("it", Kind.COMMAND, argv=argv, seconds=seconds, limit=limit, tail=tail)
+    return Probe("it", ProbeKind.COMMAND, argv=argv, seconds=seconds, limit=limit, tail=tail)
 
 
 def as_nobody(tree: Path) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def test_bytes_that_are_not_text_survive(tree: Path) -> None:
 
 @pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="the kernel log may not be read here")
 def test_the_kernels_log_is_read_record_by_record_to_its_end() -> None:
-    entry = look(Probe("it", Kind.FILES, paths=("/dev/kmsg",), limit=64 * MIB, tail=True), Path("/")).files["/dev/kmsg"]
+    entry = look(Probe("it", ProbeKind.FILES, paths=("/dev/kmsg",), limit=64 * MIB, tail=True), Path("/")).files["/dev/kmsg"]
     assert entry.outcome is Outcome.DONE
     records = [line for line in entry.text.splitlines() if not line.startswith(" ")]
     assert records and all(line.split(";")[0].count(",") >= 3 for line in records)
@@ -166,7 +166,7 @@ def test_the_kernels_log_is_read_record_by_record_to_its_end() -> None:
 def test_a_probe_out_of_time_keeps_what_it_has(tree: Path) -> None:
     for number in range(50):
         plant(tree, f"/sys/{number:03}", b"x")
-    capture = look(Probe("it", Kind.FILES, paths=("/sys/*",), seconds=0.0), tree)
+    capture = look(Probe("it", ProbeKind.FILES, paths=("/sys/*",), seconds=0.0), tree)
     assert capture.outcome is Outcome.TIMEOUT
     assert len(capture.files) < 50
 
@@ -181,7 +181,7 @@ def test_each_mount_that_holds_data_has_its_figures(tree: Path) -> None:
     (tree / "data one").mkdir()
     plant(tree, MOUNTINFO, mount_line("/", "ext4") + mount_line("/data\\040one", "xfs") + mount_line("/sys", "sysfs")
           + mount_line("/gone", "nfs"))
-    capture = look(Probe("it", Kind.MOUNTS, skip=("sysfs",)), tree)
+    capture = look(Probe("it", ProbeKind.MOUNTS, skip=("sysfs",)), tree)
     assert capture.outcome is Outcome.DONE
     assert list(capture.files) == [MOUNTINFO, "/", "/data one", "/gone"]
     assert capture.files["/gone"] == FileCapture(Outcome.MISSING)
@@ -195,26 +195,26 @@ def test_of_mounts_stacked_at_one_point_only_the_topmost_counts(tree: Path) -> N
     (tree / "a").mkdir()
     (tree / "b").mkdir()
     plant(tree, MOUNTINFO, mount_line("/a", "ext4") + mount_line("/b", "sysfs") + mount_line("/a", "sysfs") + mount_line("/b", "ext4"))
-    assert list(look(Probe("it", Kind.MOUNTS, skip=("sysfs",)), tree).files) == [MOUNTINFO, "/b"]
+    assert list(look(Probe("it", ProbeKind.MOUNTS, skip=("sysfs",)), tree).files) == [MOUNTINFO, "/b"]
 
 
 def test_a_mount_with_a_hostile_name_is_one_mount(tree: Path) -> None:
     name = b"caf\xe9\xe2\x80\xa8x"
     (tree / os.fsdecode(name)).mkdir()
     plant(tree, MOUNTINFO, mount_line("/", "ext4").encode() + b"2 1 0:2 / /" + name + b" rw - ext4 none rw\n")
-    capture = look(Probe("it", Kind.MOUNTS), tree)
+    capture = look(Probe("it", ProbeKind.MOUNTS), tree)
     assert capture.files["/" + name.decode("utf-8", "surrogateescape")].outcome is Outcome.DONE
 
 
 def test_too_many_mounts_are_truncated_and_not_forgotten(tree: Path) -> None:
     plant(tree, MOUNTINFO, "".join(mount_line(f"/m{number}", "ext4") for number in range(reader.MOST_MOUNTS + 1)))
-    capture = look(Probe("it", Kind.MOUNTS, limit=8 * MIB), tree)
+    capture = look(Probe("it", ProbeKind.MOUNTS, limit=8 * MIB), tree)
     assert capture.outcome is Outcome.TRUNCATED
     assert len(capture.files) == reader.MOST_MOUNTS + 1
 
 
 def test_the_kernels_clock_answers_with_its_state(tree: Path) -> None:
-    capture = look(Probe("it", Kind.CLOCK), tree)
+    capture = look(Probe("it", ProbeKind.CLOCK), tree)
     clock = json.loads(capture.text)
     assert capture.outcome is Outcome.DONE
     assert set(clock) == {"state", "status", "offset", "maxerror", "esterror", "tai"}
@@ -239,7 +239,7 @@ def test_processes_are_counted_and_those_that_sleep_for_good_or_were_not_waited_
     task(tree, 10, "D", status="Name: x\n")
     task(tree, 11, "D")     # ended before it was looked at closely
     plant(tree, "/proc/12/stat", "12 (cut")
-    capture = look(Probe("it", Kind.PROCESSES, argv=("slurmd",)), tree)
+    capture = look(Probe("it", ProbeKind.PROCESSES, argv=("slurmd",)), tree)
     document = json.loads(capture.text)
     assert capture.outcome is Outcome.DONE
     assert document["states"] == {"S": 2, "D": 2, "Z": 1} and document["hidden"] is False
@@ -251,13 +251,13 @@ def test_processes_are_counted_and_those_that_sleep_for_good_or_were_not_waited_
 def test_of_very_many_processes_of_one_state_only_the_first_are_kept_and_all_are_counted(tree: Path) -> None:
     for pid in range(1, reader.MOST_TASKS + 3):
         task(tree, pid, "Z")
-    document = json.loads(look(Probe("it", Kind.PROCESSES), tree).text)
+    document = json.loads(look(Probe("it", ProbeKind.PROCESSES), tree).text)
     assert (document["states"]["Z"], len(document["processes"])) == (reader.MOST_TASKS + 2, reader.MOST_TASKS)
 
 
 def test_where_the_first_process_cannot_be_seen_others_are_hidden_too(tree: Path) -> None:
     task(tree, 4711, "S")
-    assert json.loads(look(Probe("it", Kind.PROCESSES), tree).text)["hidden"] is True
+    assert json.loads(look(Probe("it", ProbeKind.PROCESSES), tree).text)["hidden"] is True
 
 
 # Commands
@@ -341,7 +341,7 @@ def test_a_flood_of_complaints_leaves_its_last_words(tree: Path) -> None:
 
 def test_at_most_two_commands_run_at_a_time(tree: Path) -> None:
     script = f"echo + >> {tree}/log; sleep 0.2; echo - >> {tree}/log"
-    probes = [Probe(f"c{number}", Kind.COMMAND, argv=("sh", "-c", script)) for number in range(5)]
+    probes = [Probe(f"c{number}", ProbeKind.COMMAND, argv=("sh", "-c", script)) for number in range(5)]
     collect(probes, tree)
     running = peak = 0
     for mark in (tree / "log").read_text().split():
@@ -351,7 +351,7 @@ def test_at_most_two_commands_run_at_a_time(tree: Path) -> None:
 
 
 def test_a_node_out_of_time_says_so_for_each_probe(tree: Path) -> None:
-    probes = [Probe(f"c{number}", Kind.COMMAND, argv=("sleep", "1000"), seconds=30) for number in range(4)]
+    probes = [Probe(f"c{number}", ProbeKind.COMMAND, argv=("sleep", "1000"), seconds=30) for number in range(4)]
     began = time.monotonic()
     recording = collect([*probes, files("/none")], tree, seconds=0.5)
     assert time.monotonic() - began < 4
@@ -384,8 +384,8 @@ def test_an_answer_over_its_limit_gives_up_the_largest_captures_and_says_so(tree
     plant(tree, "/small", b"small")
     plant(tree, "/large", "".join(f"{number} \u00fc\n" for number in range(200_000)))
     probes = [
-        Probe("large", Kind.FILES, paths=("/large",), limit=4 * MIB, tail=True),
-        Probe("more", Kind.COMMAND, argv=("seq", "200000"), limit=4 * MIB), Probe("small", Kind.FILES, paths=("/small",)),
+        Probe("large", ProbeKind.FILES, paths=("/large",), limit=4 * MIB, tail=True),
+        Probe("more", ProbeKind.COMMAND, argv=("seq", "200000"), limit=4 * MIB), Probe("small", ProbeKind.FILES, paths=("/small",)),
     ]
     recording = collect(probes, tree, reply_bytes=MIB)
     assert recording.captures["small"].files["/small"] == FileCapture(Outcome.DONE, "small")

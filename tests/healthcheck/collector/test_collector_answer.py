@@ -11,7 +11,7 @@ import pytest
 
 from healthcheck.collector import program
 from healthcheck.collector.reply import decode
-from healthcheck.model.probes import MIB, Kind, Probe, ProbeSet
+from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
 from inventory.transport.base import Program, Reply
 from inventory.transport.frame import Body, Framer
 from tests.testbed.collector import PYTHON, collect
@@ -21,7 +21,7 @@ from tests.testbed.collector import PYTHON, collect
 def large(tmp_path: Path) -> Probe:
     """A probe whose capture fits into a pipe, though compressed it is several times what a pipe takes without making one wait."""
     (tmp_path / "large").write_text(os.urandom(10_000).hex())
-    return Probe("large", Kind.FILES, paths=("/large",))
+    return Probe("large", ProbeKind.FILES, paths=("/large",))
 
 
 def started(probe: Probe, tree: Path, output: int) -> tuple[Program, subprocess.Popen[bytes]]:
@@ -61,7 +61,7 @@ def test_an_answer_that_a_pipe_has_room_for_is_one_piece(large: Probe, tmp_path:
 
 def test_an_answer_larger_than_the_pipe_is_whole(tmp_path: Path) -> None:
     (tmp_path / "large").write_text(os.urandom(400_000).hex())
-    probe = Probe("large", Kind.FILES, paths=("/large",), limit=MIB)
+    probe = Probe("large", ProbeKind.FILES, paths=("/large",), limit=MIB)
     assert collect([probe], tmp_path).captures["large"].files["/large"].text == (tmp_path / "large").read_text()
 
 

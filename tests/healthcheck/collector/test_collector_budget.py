@@ -7,22 +7,22 @@ from pathlib import Path
 
 from healthcheck.facts.base import Captures
 from healthcheck.facts.values import Unread
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import FileCapture, Outcome
 from tests.testbed.collector import await_none_with, collect
 
 SPENT = "the CPU budget of 1 s was spent"
-SPIN = Probe("spin", Kind.COMMAND, argv=("sh", "-c", "while :; do :; done"), seconds=15.0)
-QUICK = tuple(Probe(f"quick{n}", Kind.COMMAND, argv=("echo", "here")) for n in range(2))
-LATER = tuple(Probe(f"z{n}", Kind.COMMAND, argv=("echo", "late")) for n in range(2))
-SLOW = Probe("sleep", Kind.COMMAND, argv=("sleep", "14"), seconds=15.0)
+SPIN = Probe("spin", ProbeKind.COMMAND, argv=("sh", "-c", "while :; do :; done"), seconds=15.0)
+QUICK = tuple(Probe(f"quick{n}", ProbeKind.COMMAND, argv=("echo", "here")) for n in range(2))
+LATER = tuple(Probe(f"z{n}", ProbeKind.COMMAND, argv=("echo", "late")) for n in range(2))
+SLOW = Probe("sleep", ProbeKind.COMMAND, argv=("sleep", "14"), seconds=15.0)
 
 
 def test_what_spins_is_ended_long_before_its_own_limit_and_the_rest_is_kept(tmp_path: Path) -> None:
     """The program that spins and one that sleeps hold both places, so nothing after them can have started before the budget was spent."""
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/name").write_text("n\n")
-    files = Probe("files", Kind.FILES, paths=("/etc/name",))
+    files = Probe("files", ProbeKind.FILES, paths=("/etc/name",))
     began = time.monotonic()
     seen = collect((files, *QUICK, SPIN, SLOW, *LATER), tmp_path, cpu_seconds=1.0, mark=str(tmp_path)).captures
     assert time.monotonic() - began < 12
@@ -34,7 +34,7 @@ def test_what_spins_is_ended_long_before_its_own_limit_and_the_rest_is_kept(tmp_
 
 
 def test_what_was_late_before_the_budget_was_spent_keeps_its_own_reason(tmp_path: Path) -> None:
-    late = Probe("a-late", Kind.COMMAND, argv=("sleep", "9"), seconds=0.2)
+    late = Probe("a-late", ProbeKind.COMMAND, argv=("sleep", "9"), seconds=0.2)
     seen = collect((late, SPIN), tmp_path, cpu_seconds=1.0).captures
     assert seen["a-late"].outcome is Outcome.TIMEOUT and SPENT not in seen["a-late"].note
     assert seen["spin"].note == SPENT

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from healthcheck.collector.onnode.config import registers
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.pcie_config import CONFIG
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from provisioning.demo.pciconfig import DOWNSTREAM, ENDPOINT, ROOT, UPSTREAM, space
 from tests.testbed.collector import collect
@@ -158,7 +158,7 @@ def test_a_link_that_is_none_and_a_node_without_any_device_are_told_apart(tree: 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody who may not")
 def test_this_machines_kernel_shows_its_devices_to_root_and_to_nobody_else() -> None:
     """Real spaces, where this machine has any whose list of capabilities is not empty."""
-    devices = Probe("it", Kind.CONFIG, paths=("/sys/bus/pci/devices/*:*",))
+    devices = Probe("it", ProbeKind.CONFIG, paths=("/sys/bus/pci/devices/*:*",))
     spaces = [path for path in Path("/sys/bus/pci/devices").glob("*/config") if path.read_bytes()[6] & 0x10]
     if not spaces:
         pytest.skip("no PCI device with capabilities here")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from healthcheck.facts.gpu import NVML
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from provisioning.demo.build import build
 from tests.testbed.collector import PYTHON, running
@@ -42,8 +42,8 @@ def test_two_hundred_files_and_five_commands_cost_less_than_ten_starts_of_python
         for counter in range(20):
             (folder / f"counter_{counter}").write_text("123456\n")
     probes = [
-        Probe("files", Kind.FILES, paths=("/sys/class/infiniband/*/ports/*/counters/*",)),
-        *(Probe(f"command{n}", Kind.COMMAND, argv=("/bin/true",)) for n in range(5)),
+        Probe("files", ProbeKind.FILES, paths=("/sys/class/infiniband/*/ports/*/counters/*",)),
+        *(Probe(f"command{n}", ProbeKind.COMMAND, argv=("/bin/true",)) for n in range(5)),
     ]
 
     def look() -> float:

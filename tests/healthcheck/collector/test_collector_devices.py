@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from healthcheck.facts.base import Captures
-from healthcheck.facts.files import Said
+from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.values import Unmeasured, Unread
-from healthcheck.model.probes import KIB, Kind, Probe
+from healthcheck.model.probes import KIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Recording
 from tests.testbed.collector import await_none_with, collect
 
@@ -29,7 +29,7 @@ def plant(tree: Path, *names: str) -> None:
 
 def each(*argv: str, **more: Any) -> Probe:
     more = {"seconds": 10.0, "each_s": 5.0, **more}
-    return Probe("it", Kind.COMMAND, argv=argv, each=("/sys/class/nvme/nvme*",), **more)
+    return Probe("it", ProbeKind.COMMAND, argv=argv, each=("/sys/class/nvme/nvme*",), **more)
 
 
 def recording(probe: Probe, tree: Path, **more: Any) -> Recording:
@@ -50,14 +50,14 @@ def test_the_command_is_run_for_each_device_and_its_answers_are_kept_apart(tree:
     made = recording(probe, tree)
     assert made.captures["it"].outcome.value == "done"
     assert Captures(made).devices(probe) == {
-        f"/sys/class/nvme/{name}": Said(0, f"/dev/{name} --of={name}\n") for name in ("nvme0", "nvme1", "nvme10")
+        f"/sys/class/nvme/{name}": DeviceOutput(0, f"/dev/{name} --of={name}\n") for name in ("nvme0", "nvme1", "nvme10")
     }
 
 
 def test_an_exit_status_and_a_complaint_are_kept(tree: Path) -> None:
     plant(tree, "nvme0")
     probe = each("sh", "-c", "echo answer; echo first >&2; echo denied: $0 >&2; exit 4", "{name}")
-    assert Captures(recording(probe, tree)).devices(probe) == {"/sys/class/nvme/nvme0": Said(4, "answer\n", "denied: nvme0")}
+    assert Captures(recording(probe, tree)).devices(probe) == {"/sys/class/nvme/nvme0": DeviceOutput(4, "answer\n", "denied: nvme0")}
 
 
 def test_no_device_is_no_entry_also_where_there_is_no_tool(tree: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_name_that_is_no_plain_name_never_reaches_a_command(tree: Path) -> Non
 
 def test_a_name_that_begins_like_an_option_never_reaches_a_command(tree: Path) -> None:
     (tree / "sys/class/net/-rf").mkdir(parents=True)
-    probe = Probe("it", Kind.COMMAND, argv=("echo", "{name}"), each=("/sys/class/net/*",))
+    probe = Probe("it", ProbeKind.COMMAND, argv=("echo", "{name}"), each=("/sys/class/net/*",))
     assert entries(look(probe, tree)) == {"-rf": ("crashed", "no name of a device")}
 
 
@@ -92,9 +92,9 @@ def test_one_device_that_hangs_costs_its_own_entry(tree: Path) -> None:
     made = recording(probe, tree)
     assert made.captures["it"].outcome.value == "done"
     said = Captures(made).devices(probe)
-    assert said["/sys/class/nvme/nvme0"] == Said(0, "nvme0\n")
+    assert said["/sys/class/nvme/nvme0"] == DeviceOutput(0, "nvme0\n")
     assert said["/sys/class/nvme/nvme1"] == Unmeasured("/sys/class/nvme/nvme1: the command's outcome is timeout")
-    assert said["/sys/class/nvme/nvme2"] == Said(0, "nvme2\n")
+    assert said["/sys/class/nvme/nvme2"] == DeviceOutput(0, "nvme2\n")
     await_none_with(str(tree))
 
 
@@ -131,7 +131,7 @@ def test_one_that_crashes_is_no_answer(tree: Path) -> None:
 
 def test_devices_of_two_probes_take_turns_side_by_side(tree: Path) -> None:
     plant(tree, *(f"nvme{number}" for number in range(4)))
-    probes = [Probe(name, Kind.COMMAND, argv=("echo", name, "{name}"), each=("/sys/class/nvme/*",)) for name in ("a", "b", "c")]
+    probes = [Probe(name, ProbeKind.COMMAND, argv=("echo", name, "{name}"), each=("/sys/class/nvme/*",)) for name in ("a", "b", "c")]
     made = collect(probes, tree, seconds=20.0, mark=str(tree))
     for name in ("a", "b", "c"):
         assert [entry.text for entry in made.captures[name].files.values()] == [f"exit 0\n{name} nvme{number}\n" for number in range(4)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from tests.testbed import fuse
 from tests.testbed.collector import collect
@@ -36,7 +36,7 @@ def test_where_nothing_can_be_remembered_the_capture_says_so(tree: Path) -> None
     (tree / "run").write_text("no folder")
     (tree / "tmp").write_text("no folder")
     (tree / "hung").mkdir()
-    probe = Probe("p", Kind.COMMAND, argv=("cat", str(tree / "hung/file")), seconds=0.3)
+    probe = Probe("p", ProbeKind.COMMAND, argv=("cat", str(tree / "hung/file")), seconds=0.3)
     with fuse.hung(tree / "hung"):
         capture = collect([probe], tree, env={"XDG_RUNTIME_DIR": ""}).captures["p"]
     assert capture.outcome is Outcome.WEDGED
@@ -58,7 +58,7 @@ def sleeper() -> Iterator[int]:
         process.kill()
 
 
-ECHO = Probe("p", Kind.COMMAND, argv=("echo", "ran"))
+ECHO = Probe("p", ProbeKind.COMMAND, argv=("echo", "ran"))
 
 
 def test_another_sweeps_probe_within_its_limit_is_no_wedge(tree: Path, sleeper: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import FileCapture, Outcome, Recording
 from tests.testbed import fuse
 from tests.testbed.collector import await_none_with, collect
@@ -45,7 +45,7 @@ def timed(probes: Sequence[Probe], tree: Path, seconds: float = 20.0) -> tuple[R
     return recording, time.monotonic() - began
 
 
-FILES = Probe("files", Kind.FILES, paths=("/sys/a", "/mnt/x", "/sys/z"), each_s=1.0)
+FILES = Probe("files", ProbeKind.FILES, paths=("/sys/a", "/mnt/x", "/sys/z"), each_s=1.0)
 
 
 def test_a_file_that_hangs_costs_its_entry_and_is_left_alone_until_it_is_free(tree: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_file_that_hangs_costs_its_entry_and_is_left_alone_until_it_is_free(tr
 
 
 def test_a_folder_that_cannot_be_listed_for_hanging_is_an_entry(tree: Path, dead: Path) -> None:
-    capture = timed([Probe("files", Kind.FILES, paths=("/mnt/*", "/sys/*"), each_s=0.3)], tree)[0].captures["files"]
+    capture = timed([Probe("files", ProbeKind.FILES, paths=("/mnt/*", "/sys/*"), each_s=0.3)], tree)[0].captures["files"]
     assert list(capture.files) == ["/mnt", "/sys/a", "/sys/z"]
     assert capture.files["/mnt"] == FileCapture(Outcome.WEDGED)
 
@@ -81,7 +81,7 @@ def test_a_mount_that_hangs_costs_its_entry_and_is_left_alone(tree: Path, dead: 
     (tree / "proc/self").mkdir(parents=True)
     (tree / "proc/self/mountinfo").write_text(
         "".join(f"1 0 0:1 / {point} rw shared:1 - {kind} none rw\n" for point, kind in (("/", "ext4"), ("/mnt", "nfs4"), ("/sys", "xfs"))))
-    probe = Probe("mounts", Kind.MOUNTS, each_s=0.3)
+    probe = Probe("mounts", ProbeKind.MOUNTS, each_s=0.3)
     for note in (NAMED, SINCE):
         recording, took = timed([probe], tree)
         capture = recording.captures["mounts"]
@@ -93,7 +93,8 @@ def test_a_mount_that_hangs_costs_its_entry_and_is_left_alone(tree: Path, dead: 
 
 def test_a_command_that_cannot_be_killed_is_abandoned_named_and_not_started_again(tree: Path) -> None:
     probes = [
-        Probe("cat", Kind.COMMAND, argv=("cat", str(tree / "mnt/x")), seconds=2.0), Probe("echo", Kind.COMMAND, argv=("echo", "fine")),
+        Probe("cat", ProbeKind.COMMAND, argv=("cat", str(tree / "mnt/x")), seconds=2.0),
+        Probe("echo", ProbeKind.COMMAND, argv=("echo", "fine")),
     ]
     with fuse.hung(tree / "mnt") as swallowed:
         recording, took = timed(probes, tree)
@@ -115,8 +116,8 @@ def test_a_command_that_cannot_be_killed_is_abandoned_named_and_not_started_agai
 
 def test_many_hung_files_cost_no_more_than_the_probes_time(tree: Path, dead: Path) -> None:
     paths = [*(f"/mnt/{number}" for number in range(40)), "/sys/a"]
-    probe = Probe("files", Kind.FILES, paths=tuple(paths), each_s=0.2, seconds=1.0)
-    later = Probe("later", Kind.FILES, paths=("/sys/z",), each_s=0.2)
+    probe = Probe("files", ProbeKind.FILES, paths=tuple(paths), each_s=0.2, seconds=1.0)
+    later = Probe("later", ProbeKind.FILES, paths=("/sys/z",), each_s=0.2)
     recording, took = timed([probe, later], tree)
     assert took < 4
     capture = recording.captures["files"]
@@ -126,8 +127,8 @@ def test_many_hung_files_cost_no_more_than_the_probes_time(tree: Path, dead: Pat
 
 
 def test_after_too_many_hung_readers_the_rest_says_that_its_turn_never_came(tree: Path, dead: Path) -> None:
-    probe = Probe("files", Kind.FILES, paths=tuple(f"/mnt/{number}" for number in range(20)), each_s=0.05, seconds=30.0)
-    later = Probe("later", Kind.FILES, paths=("/sys/z",), each_s=0.05)
+    probe = Probe("files", ProbeKind.FILES, paths=tuple(f"/mnt/{number}" for number in range(20)), each_s=0.05, seconds=30.0)
+    later = Probe("later", ProbeKind.FILES, paths=("/sys/z",), each_s=0.05)
     recording, took = timed([probe, later], tree)
     assert took < 10
     assert recording.captures["files"].outcome is Outcome.TIMEOUT
@@ -137,14 +138,14 @@ def test_after_too_many_hung_readers_the_rest_says_that_its_turn_never_came(tree
 
 
 def test_the_sets_own_time_ends_a_hung_reader(tree: Path, dead: Path) -> None:
-    probe = Probe("files", Kind.FILES, paths=("/mnt/x", "/sys/a"), each_s=30.0, seconds=30.0)
+    probe = Probe("files", ProbeKind.FILES, paths=("/mnt/x", "/sys/a"), each_s=30.0, seconds=30.0)
     recording, took = timed([probe], tree, 0.5)
     assert took < 2.5
     assert recording.captures["files"].outcome is Outcome.TIMEOUT
     assert recording.captures["files"].files == {"/mnt/x": FileCapture(Outcome.WEDGED)}
 
 
-ECHO = Probe("echo", Kind.COMMAND, argv=("echo", "fine"))
+ECHO = Probe("echo", ProbeKind.COMMAND, argv=("echo", "fine"))
 
 
 def test_without_a_place_under_run_the_users_own_is_used_and_left_empty(tree: Path) -> None:

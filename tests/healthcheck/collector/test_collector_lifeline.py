@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.collector import program
-from healthcheck.model.probes import MIB, Kind, Probe, ProbeSet
+from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
 from tests.testbed import fuse
 from tests.testbed.collector import MARK, PYTHON, Running, await_none_with, processes_with, running
 from tests.testbed.require import require
@@ -41,7 +41,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def hang(tree: Path) -> Probe:
-    return Probe("hang", Kind.COMMAND, argv=(str(tree / "usr/bin/hang"),), seconds=60.0)
+    return Probe("hang", ProbeKind.COMMAND, argv=(str(tree / "usr/bin/hang"),), seconds=60.0)
 
 
 def await_file(path: Path, timeout: float = 10.0) -> None:
@@ -111,7 +111,7 @@ def test_the_end_of_standard_input_before_the_program_has_arrived_ends_it() -> N
 
 def test_the_end_of_standard_input_while_an_extra_is_awaited_ends_it(tmp_path: Path, mark: str) -> None:
     (tmp_path / "sys/module/nvidia").mkdir(parents=True)
-    with running([Probe("gpu", Kind.NVML, seconds=60.0)], tmp_path, seconds=60.0, mark=mark) as started:
+    with running([Probe("gpu", ProbeKind.NVML, seconds=60.0)], tmp_path, seconds=60.0, mark=mark) as started:
         started.answer_to_wants = False
         assert started.reply(timeout=1.0).failure is not None and started.process.poll() is None
         started.hang_up()
@@ -121,7 +121,7 @@ def test_the_end_of_standard_input_while_an_extra_is_awaited_ends_it(tmp_path: P
 
 def test_the_end_of_standard_input_while_the_answer_is_not_read_ends_it(tmp_path: Path, mark: str) -> None:
     (tmp_path / "big").write_bytes(os.urandom(3 * MIB))
-    with running([Probe("p", Kind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, mark=mark) as started:
+    with running([Probe("p", ProbeKind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, mark=mark) as started:
         _await_blocked(started)
         started.hang_up()
         await_end(started.process)
@@ -130,7 +130,7 @@ def test_the_end_of_standard_input_while_the_answer_is_not_read_ends_it(tmp_path
 
 def test_an_answer_that_nobody_reads_is_not_offered_for_ever(tmp_path: Path, mark: str) -> None:
     (tmp_path / "big").write_bytes(os.urandom(3 * MIB))
-    with running([Probe("p", Kind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, seconds=1.0, mark=mark) as started:
+    with running([Probe("p", ProbeKind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, seconds=1.0, mark=mark) as started:
         await_end(started.process, timeout=20.0)
         await_none_with(mark)
 
@@ -149,7 +149,7 @@ def _await_blocked(started: Running) -> None:
 def test_a_child_that_cannot_be_killed_keeps_neither_the_program_nor_the_channel(tmp_path: Path, mark: str) -> None:
     (tmp_path / "hung").mkdir()
     (tmp_path / "run").mkdir()
-    probe = Probe("cat", Kind.COMMAND, argv=("cat", str(tmp_path / "hung/file")), seconds=60.0)
+    probe = Probe("cat", ProbeKind.COMMAND, argv=("cat", str(tmp_path / "hung/file")), seconds=60.0)
     with fuse.hung(tmp_path / "hung") as taken, running([probe], tmp_path, mark=mark) as started:
         assert taken.wait(10)
         started.hang_up()

@@ -19,7 +19,7 @@ from healthcheck.collector import program
 from healthcheck.collector.onnode import nvml as collector_nvml
 from healthcheck.facts.gpu import NVML
 from healthcheck.facts.gpuanswer import READINGS
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from inventory.errors import MusterError
 from provisioning.demo.build import Libraries, build
@@ -356,7 +356,7 @@ def test_the_reader_gets_its_binding_as_the_module_pynvml(tree: Path) -> None:
 
 
 def test_a_gpu_that_hangs_leaves_those_that_were_read_before(tree: Path) -> None:
-    capture, _ = look(tree, LINES + "time.sleep(1000)\n", probe=Probe("gpu.nvml", Kind.NVML, seconds=0.5))
+    capture, _ = look(tree, LINES + "time.sleep(1000)\n", probe=Probe("gpu.nvml", ProbeKind.NVML, seconds=0.5))
     assert (capture.outcome, capture.text) == (Outcome.TIMEOUT, '{"count": {"ok": 2}}\n{"index": 0}\n')
 
 
@@ -377,7 +377,7 @@ def test_what_the_library_prints_does_not_get_into_the_answer(tree: Path) -> Non
 
 def test_past_the_limit_whole_lines_are_kept(tree: Path) -> None:
     reader = "def lines(nvml):\n    for index in range(1000):\n        yield {'index': index}\n"
-    capture, _ = look(tree, reader, probe=Probe("gpu.nvml", Kind.NVML, limit=1000))
+    capture, _ = look(tree, reader, probe=Probe("gpu.nvml", ProbeKind.NVML, limit=1000))
     assert capture.outcome is Outcome.TRUNCATED and len(capture.text) <= 1000
     assert [json.loads(line)["index"] for line in capture.text.splitlines()] == list(range(capture.text.count("\n")))
 
@@ -495,7 +495,7 @@ def test_the_part_of_the_binding_that_travels_reads_what_the_whole_of_it_reads(t
 
 def test_a_driver_that_does_not_answer_for_one_gpu_keeps_the_others(tree: Path, libraries: Libraries) -> None:
     env = scenario(tree, libraries, "delay.nvmlDeviceGetHandleByIndex_v2 = 1000")
-    capture, _ = look(tree, env=env, probe=Probe("gpu.nvml", Kind.NVML, seconds=2.0))
+    capture, _ = look(tree, env=env, probe=Probe("gpu.nvml", ProbeKind.NVML, seconds=2.0))
     assert capture.outcome is Outcome.TIMEOUT
     assert json.loads(capture.text.splitlines()[0])["count"] == {"ok": 8}
 

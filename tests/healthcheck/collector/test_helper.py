@@ -21,7 +21,7 @@ import pytest
 
 from healthcheck.collector import helper, program, reply
 from healthcheck.collector.onnode.rooted import helped
-from healthcheck.model.probes import Kind, Probe, ProbeSet
+from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Outcome, Recording
 from inventory.model import Privilege, Via
 from inventory.transport.base import Limits
@@ -37,10 +37,10 @@ pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="needs root, to create a user and to write a sudoers file"),
 ]
 
-UID = Probe("test.uid", Kind.COMMAND, argv=("id", "-u"), root=True)
-ENV = Probe("test.env", Kind.COMMAND, argv=("env",), root=True)
-SECRET = Probe("test.secret", Kind.FILES, paths=("/etc/shadow",), root=True)
-OWN = Probe("test.own", Kind.COMMAND, argv=("id", "-u"))
+UID = Probe("test.uid", ProbeKind.COMMAND, argv=("id", "-u"), root=True)
+ENV = Probe("test.env", ProbeKind.COMMAND, argv=("env",), root=True)
+SECRET = Probe("test.secret", ProbeKind.FILES, paths=("/etc/shadow",), root=True)
+OWN = Probe("test.own", ProbeKind.COMMAND, argv=("id", "-u"))
 
 
 class Site:
@@ -275,7 +275,7 @@ def test_a_sudoers_that_passes_the_environment_on_passes_nothing_to_it(site: Sit
 def hanging(site: Site) -> Iterator[tuple[Probe, str]]:
     """A probe of root's that hangs with a child in a group of its own, and the word by which both are found."""
     word = f"{secrets.randbelow(10**6) + 10**6}"
-    probe = Probe("test.hang", Kind.COMMAND, argv=("sh", "-c", f"timeout {word} sleep {word} & sleep {word}"), seconds=60.0, root=True)
+    probe = Probe("test.hang", ProbeKind.COMMAND, argv=("sh", "-c", f"timeout {word} sleep {word} & sleep {word}"), seconds=60.0, root=True)
     site.install(probe, UID)
     yield probe, word
     for pid in processes(word):
@@ -308,7 +308,7 @@ def test_a_reader_that_cannot_be_killed_does_not_keep_the_helper_alive(site: Sit
     probe, word = hanging
     point = site.path.parent / "hung"
     point.mkdir(exist_ok=True)
-    stuck = Probe("test.stuck", Kind.FILES, paths=(f"{point}/file",), seconds=60.0, each_s=60.0)
+    stuck = Probe("test.stuck", ProbeKind.FILES, paths=(f"{point}/file",), seconds=60.0, each_s=60.0)
     with fuse.hung(point) as swallowed, site.look(probe, stuck, seconds=60.0) as started:
         assert swallowed.wait(10)
         wait_until(lambda: len(processes(word)) == 3, what="the hanging probe")

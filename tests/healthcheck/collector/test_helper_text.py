@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from healthcheck.collector import helper
 from healthcheck.collector.onnode.helper import MOST_IDS, asked
-from healthcheck.model.probes import Effect, Kind, Probe
+from healthcheck.model.probes import Effect, Probe, ProbeKind
 from healthcheck.sweep.rootprobes import root_probes
 from inventory.errors import UsageError
 from tests.command import muster
 from tests.testbed.require import require
 
-HOSTILE = Probe("site.odd", Kind.COMMAND, argv=('a"""b', "c\\", "'''", "\\x41", "é\n"), root=True)
+HOSTILE = Probe("site.odd", ProbeKind.COMMAND, argv=('a"""b', "c\\", "'''", "\\x41", "é\n"), root=True)
 
 
 def test_the_helper_is_valid_for_python_3_8_and_the_same_each_time() -> None:

@@ -16,10 +16,10 @@ import pytest
 from healthcheck.collector import helper, loader, program
 from healthcheck.collector.joined import COLLECTOR, joined
 from healthcheck.collector.onnode import nvml
-from healthcheck.model.probes import Kind, Probe, ProbeSet
+from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 
 SOURCES = {"collector": joined(COLLECTOR), "nvml": Path(nvml.__file__).read_text()}
-PROBES = ProbeSet((Probe("a.b", Kind.FILES, paths=("/etc/hostname",)),))
+PROBES = ProbeSet((Probe("a.b", ProbeKind.FILES, paths=("/etc/hostname",)),))
 
 
 def parts(payload: bytes) -> tuple[str, dict[str, object]]:

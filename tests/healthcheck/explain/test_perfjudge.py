@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin.nccltests.parse import parse
-from healthcheck.explain.model import Form
+from healthcheck.explain.model import FileKind
 from healthcheck.explain.perfjudge import explain
-from healthcheck.explain.quoting import Lines
+from healthcheck.explain.quoting import LineIndex
 from tests.healthcheck.explain.cases import explained
 
 RUNS = Path(__file__).resolve().parents[2] / "recordings" / "nccltests"
@@ -33,7 +33,7 @@ def test_what_dash_J_wrote_is_read_and_its_environment_is_left_alone() -> None:
     told = explained(json.dumps(document()).encode())
     assert told.causes[0].meaning == "Data came out wrong: 5 elements at 1 of 1 sizes"
     assert "hunter2" not in repr(told)
-    assert told.form is Form.NCCL_TESTS
+    assert told.form is FileKind.NCCL_TESTS
 
 
 def ranks(count: int, hosts: int = 1, gpu: str = "NVIDIA H100 80GB HBM3") -> str:
@@ -52,7 +52,7 @@ def rows(*rates: float, of: int) -> str:
 
 
 def causes(text: str) -> list[str]:
-    return [cause.by.removeprefix("nccl-tests ") for cause in explain(parse(text)[0], Lines(text))]
+    return [cause.by.removeprefix("nccl-tests ") for cause in explain(parse(text)[0], LineIndex(text))]
 
 
 def test_a_run_of_fewer_ranks_than_devices_shows_in_its_figures() -> None:
@@ -92,7 +92,7 @@ def test_a_test_that_failed_says_so(said: str) -> None:
 ])
 def test_every_form_that_the_program_writes_is_known_and_explained(name: str, said: list[str], about: str) -> None:
     told = explained((RUNS / name).read_bytes(), name)
-    assert told.form is Form.NCCL_TESTS
+    assert told.form is FileKind.NCCL_TESTS
     assert [cause.by for cause in told.causes] == [f"nccl-tests {word}" for word in said]
     assert told.about == about
 

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.explain.model import Form
+from healthcheck.explain.model import FileKind
 from healthcheck.explain.page import document, page
 from healthcheck.explain.recognise import MOST, open_file, opened_of, recognise
 from inventory.errors import UsageError
 from tests.healthcheck.explain.cases import FOLDER, explained
 
-FORMS = {".dmesg": Form.KERNEL, ".kern.log": Form.KERNEL, ".bug-report.log": Form.BUG_REPORT, ".nvidia-smi-q.txt": Form.SMI,
-         ".dcgm.json": Form.DCGM, ".nccl.log": Form.JOB, ".torchrun.log": Form.JOB, ".slurm.out": Form.JOB,
-         ".nccl-tests.txt": Form.NCCL_TESTS}
+FORMS = {".dmesg": FileKind.KERNEL, ".kern.log": FileKind.KERNEL, ".bug-report.log": FileKind.BUG_REPORT, ".nvidia-smi-q.txt": FileKind.SMI,
+         ".dcgm.json": FileKind.DCGM, ".nccl.log": FileKind.JOB, ".torchrun.log": FileKind.JOB, ".slurm.out": FileKind.JOB,
+         ".nccl-tests.txt": FileKind.NCCL_TESTS}
 
 
 @pytest.mark.parametrize("path", [path for path in sorted(FOLDER.iterdir()) if path.suffix != ".md"], ids=lambda path: path.name)
@@ -153,5 +153,5 @@ def test_one_line_without_an_end_takes_linear_time(piece: bytes) -> None:
 
 
 def test_a_log_of_which_only_sayings_know_a_line_is_a_jobs() -> None:
-    assert explained(b"step 1 loss: 2.3\nstep 2 loss: nan\n").form is Form.JOB
+    assert explained(b"step 1 loss: 2.3\nstep 2 loss: nan\n").form is FileKind.JOB
     assert explained(b"rack1-gpu03: step 2 loss: nan\n").exit_code == 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from healthcheck.exporter.fleet import Process
-from healthcheck.exporter.source import Fleet, Head, NodeNow
+from healthcheck.exporter.source import FleetStatus, HeadStatus, NodeNow
 from healthcheck.store.newest import Newest, NotPassed
-from healthcheck.store.shown import GpuShown, PortShown, Shown
+from healthcheck.store.shown import GpuShown, PortShown, Telemetry
 from inventory.model import Node
 
 NOW = 1_800_000_000.0
@@ -26,13 +26,13 @@ def gpu(index: int, serial: str = "1650123", **changes: Any) -> GpuShown:
     return GpuShown(**values)
 
 
-def shown(gpus: int = 8, ports: int = 10, **changes: Any) -> Shown:
+def shown(gpus: int = 8, ports: int = 10, **changes: Any) -> Telemetry:
     """A node of so many GPUs and ports."""
     values: dict[str, Any] = {
         "probes": PROBES, "gpus": tuple(gpu(index) for index in range(gpus)),
         "ports": tuple(PortShown(f"mlx5_{n}/1", f"0000:{0x40 + n:02x}:00.0", 0.0) for n in range(ports)),
         "driver": "550.54.15", "kernel": "5.15.0-105-generic", "boot": "b00t", **changes}
-    return Shown(**values)
+    return Telemetry(**values)
 
 
 TOTALS = {"ecc_uncorrected": 0.0, "rows_corrected": 0.0, "rows_uncorrected": 0.0, "slow_thermal": 0.0, "slow_power_brake": 0.0}
@@ -57,7 +57,8 @@ def at(name: str = "gpu001", *not_passed: NotPassed, cordons: tuple[tuple[str, s
     return NodeNow(name, node(name), newest(name, *not_passed, **changes), cordons)
 
 
-def fleet(*nodes: NodeNow, **changes: Any) -> Fleet:
+def fleet(*nodes: NodeNow, **changes: Any) -> FleetStatus:
     """A fleet with a head that has swept."""
-    values: dict[str, Any] = {"head": Head(sweeps=3, sweep_started=NOW - 60, sweep_finished=NOW - 55, sweep_nodes=len(nodes)), **changes}
-    return Fleet(nodes, **values)
+    values: dict[str, Any] = {"head": HeadStatus(sweeps=3, sweep_started=NOW - 60, sweep_finished=NOW - 55, sweep_nodes=len(nodes)),
+                              **changes}
+    return FleetStatus(nodes, **values)

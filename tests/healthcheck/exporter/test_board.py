@@ -11,7 +11,7 @@ import pytest
 from healthcheck.exporter import board as boards
 from healthcheck.exporter.board import Board
 from healthcheck.exporter.page import Page
-from healthcheck.exporter.source import Fleet
+from healthcheck.exporter.source import FleetStatus
 from tests.healthcheck.exporter import made
 from tests.testbed.sshd import wait_until
 
@@ -19,14 +19,14 @@ from tests.testbed.sshd import wait_until
 class Told:
     """A source that gives each fleet once, and then says that nothing has changed; `closed` when nobody asks any more."""
 
-    def __init__(self, *fleets: Fleet) -> None:
+    def __init__(self, *fleets: FleetStatus) -> None:
         self.fleets = list(fleets)
         self.asked = 0
         self.closed = False
         self.wait = threading.Event()
         self.wait.set()
 
-    def read(self, now: float) -> Fleet | None:
+    def read(self, now: float) -> FleetStatus | None:
         """The next one."""
         self.asked += 1
         self.wait.wait(60)

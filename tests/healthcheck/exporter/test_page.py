@@ -15,11 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from healthcheck.exporter import fleet as whole
 from healthcheck.exporter import nodes
 from healthcheck.exporter.page import MOST_SERIES, Page, text_of
-from healthcheck.exporter.source import Fleet, Head, NodeNow
+from healthcheck.exporter.source import FleetStatus, HeadStatus, NodeNow
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.store import newest
 from healthcheck.store.newest import NotPassed
-from healthcheck.store.shown import Shown
+from healthcheck.store.shown import Telemetry
 from tests.healthcheck.exporter import made
 from tests.healthcheck.model.test_exposition import theirs
 from tests.testbed.require import require
@@ -27,7 +27,7 @@ from tests.testbed.require import require
 HOUR = 3600.0
 
 
-def page(*there: NodeNow, fleet: Fleet | None = None, now: float = made.NOW, most: int = MOST_SERIES) -> str:
+def page(*there: NodeNow, fleet: FleetStatus | None = None, now: float = made.NOW, most: int = MOST_SERIES) -> str:
     """The first page of a fleet; a result is stale after an hour."""
     return Page(HOUR, most).make(fleet or made.fleet(*there), now) + text_of(whole.process(made.PROCESS, 0.0, 1))
 
@@ -85,7 +85,7 @@ def test_a_node_that_was_never_seen_is_unknown_with_a_time_of_nought() -> None:
 
 
 def test_a_node_that_was_not_reached_is_unknown_and_shows_nothing_of_its_last_good_look() -> None:
-    text = page(made.at(state="unknown", stage="connect", shown=Shown(), probes_unseen=None, statuses={}))
+    text = page(made.at(state="unknown", stage="connect", shown=Telemetry(), probes_unseen=None, statuses={}))
     assert state(text) == "unknown" and samples(text, "muster_node_stale", "node") == {("gpu001",): 0}
     assert not names(text) & NOW_ONLY
 
@@ -114,7 +114,7 @@ def test_a_look_as_the_store_keeps_it_gives_the_lines_of_the_look() -> None:
 
 
 def test_while_nothing_can_be_read_no_node_is_well_and_the_page_says_why_it_is_so() -> None:
-    text = page(fleet=Fleet((NodeNow("gpu001", made.node(), None),), None, "the store is gone"))
+    text = page(fleet=FleetStatus((NodeNow("gpu001", made.node(), None),), None, "the store is gone"))
     assert state(text) == "unknown" and samples(text, "muster_source_up") == {(): 0}
     assert samples(page(made.at()), "muster_source_up") == {(): 1}
 
@@ -134,20 +134,20 @@ def test_uuids_and_serial_numbers_stand_in_info_metrics_alone() -> None:
 
 def test_what_could_not_be_read_has_no_value_and_never_nought() -> None:
     gpus = (made.gpu(0, temperature=None, watts=None, ecc_corrected=None), made.gpu(1))
-    text = page(made.at(shown=Shown(gpus=gpus), xids=None, totals={}))
+    text = page(made.at(shown=Telemetry(gpus=gpus), xids=None, totals={}))
     assert samples(text, "muster_gpu_temperature_celsius", "pci") == {("0000:19:00.0",): 32}
     # Half of a node's power is not its power.
     assert not {"muster_node_gpu_power_watts", "muster_node_xids_total", "muster_node_gpu_ecc_uncorrected_errors_total"} & names(text)
 
 
 def test_two_gpus_that_claim_one_address_make_no_series_twice() -> None:
-    text = page(made.at(shown=Shown(gpus=(made.gpu(0), made.gpu(0, temperature=99.0)))))
+    text = page(made.at(shown=Telemetry(gpus=(made.gpu(0), made.gpu(0, temperature=99.0)))))
     lines = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
     assert len(lines) == len(set(lines))
 
 
 def test_cordons_the_breaker_and_what_triage_decided_are_there() -> None:
-    head = Head(breaker=made.NOW - 5, verdicts={("evict", "reboot"): 2}, incidents={("leaf", "network"): 1}, silences=3, leases=1)
+    head = HeadStatus(breaker=made.NOW - 5, verdicts={("evict", "reboot"): 2}, incidents={("leaf", "network"): 1}, silences=3, leases=1)
     text = page(fleet=made.fleet(made.at(cordons=(("slurm", "triage"), ("golden", "person"))), head=head))
     assert samples(text, "muster_node_cordoned", "backend", "by") == {("slurm", "triage"): 1, ("golden", "person"): 1}
     assert samples(text, "muster_breaker_open") == {(): 1} and samples(text, "muster_silences") == {(): 3}
@@ -207,7 +207,7 @@ def test_a_whole_page_is_what_prometheus_client_writes_of_it(data: st.DataObject
             gpus = tuple(made.gpu(index, model=data.draw(text), vbios=data.draw(text), temperature=data.draw(st.floats())) for index in range(2))
             wrong = tuple(NotPassed(rule, "fail", "info", data.draw(text), 1) for rule in data.draw(st.lists(text, max_size=3, unique=True)))
             yield made.at(name, *wrong, age=data.draw(st.sampled_from([1.0, 1e9])), xids={"79": data.draw(st.integers(0, 10**12))},
-                          shown=Shown(gpus=gpus, driver=data.draw(text)))
+                          shown=Telemetry(gpus=gpus, driver=data.draw(text)))
 
     ours = page(*nodes_of())
     assert theirs(*text_string_to_metric_families(ours)) == ours
@@ -215,7 +215,7 @@ def test_a_whole_page_is_what_prometheus_client_writes_of_it(data: st.DataObject
 
 def test_promtool_has_nothing_to_say_against_the_page() -> None:
     require(shutil.which("promtool"), "no promtool on this machine: apt-get install -y prometheus")
-    head = Head(verdicts={("evict", "reboot"): 2}, incidents={("leaf", "network"): 1})
+    head = HeadStatus(verdicts={("evict", "reboot"): 2}, incidents={("leaf", "network"): 1})
     text = page(fleet=made.fleet(made.at("gpu001", made.FAILED, cordons=(("slurm", "triage"),), xids={"79": 1}), head=head))
     done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -225,6 +225,6 @@ def test_promtool_has_nothing_to_say_against_the_page() -> None:
 
 
 @pytest.mark.parametrize("family", [*nodes.FAMILIES, *whole.FAMILIES], ids=lambda family: family.name)
-def test_a_metric_says_its_unit_in_its_name_and_in_base_units(family: nodes.Family) -> None:
+def test_a_metric_says_its_unit_in_its_name_and_in_base_units(family: nodes.MetricFamily) -> None:
     assert not any(word in family.name for word in ("_ms", "_milli", "_minutes", "_hours", "_kb", "_mb", "_percent"))
     assert family.help.endswith(".") and (family.name.startswith(("muster_", "process_")))

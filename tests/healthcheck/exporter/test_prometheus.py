@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from healthcheck.exporter.alerts import folder
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.healthcheck import machine
 from tests.testbed.exporting import exporting, swept
 from tests.testbed.memory import base_in_memory
@@ -56,7 +56,7 @@ def test_a_fault_is_told_to_a_webhook_and_so_is_that_it_is_over(tmp_path: Path) 
 
 def test_a_link_that_goes_down_on_a_live_node_is_told_to_a_webhook_and_so_is_that_it_came_back(tmp_path: Path) -> None:
     require_prometheus()
-    with (Fleet(base=base_in_memory(tmp_path), planted={"gpu001": (), "gpu002": ()}) as fleet,
+    with (DemoFleet(base=base_in_memory(tmp_path), planted={"gpu001": (), "gpu002": ()}) as fleet,
           exporting(tmp_path, "-i", str(fleet.inventory), "--every", "10s") as exporter):
         scrape = [{"job_name": "muster", "static_configs": [{"targets": [exporter.address]}]}]
         with monitoring(tmp_path, scrape, sorted(folder().glob("*.yaml"))) as there:

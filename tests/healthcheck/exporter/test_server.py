@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from healthcheck.exporter.board import Board
 from healthcheck.exporter.page import Page
 from healthcheck.exporter.server import MOST, Server, serve, takes_gzip
-from healthcheck.exporter.source import Fleet, NodeNow
+from healthcheck.exporter.source import FleetStatus, NodeNow
 from healthcheck.exporter.tls import Tls
 from inventory.errors import UsageError
 from inventory.model import Node
@@ -36,12 +36,12 @@ from tests.testbed.sshd import wait_until
 class Told:
     """A source that says what it was given, and counts how often it was asked; `wait` is done before it answers."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetStatus) -> None:
         self.fleet = fleet
         self.asked = 0
         self.wait: Callable[[], object] = lambda: None
 
-    def read(self, now: float) -> Fleet | None:
+    def read(self, now: float) -> FleetStatus | None:
         """What is known, the first time."""
         self.asked += 1
         self.wait()
@@ -103,7 +103,7 @@ def test_every_path_has_its_answer(path: str, status: int) -> None:
 
 
 def test_it_lives_while_nothing_can_be_read_but_is_not_ready_and_says_why() -> None:
-    source = Told(Fleet((NodeNow("gpu001", made.node(), None),), None, "/var/lib/muster/muster.db: the disk is full"))
+    source = Told(FleetStatus((NodeNow("gpu001", made.node(), None),), None, "/var/lib/muster/muster.db: the disk is full"))
     with serving(board(source)) as server:
         assert get(server, "/healthz")[0] == 200
         assert get(server, "/readyz")[::2] == (503, b"/var/lib/muster/muster.db: the disk is full\n")

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from healthcheck.exporter.fleet import head
-from healthcheck.exporter.source import Fleet
+from healthcheck.exporter.source import FleetStatus
 from healthcheck.exporter.stored import Nodes, StoreSource
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.store import cordons, ledger, runs
-from healthcheck.store.cordons import State
+from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import NAME, opened
-from healthcheck.store.readings import Readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import NodeReadings
+from healthcheck.store.sweeps import SweepRecord, record
 from inventory.errors import MusterError
 from tests.healthcheck.exporter import made
 
@@ -25,8 +25,9 @@ INVENTORY = "version: 1\nnodes:\n  gpu001: {rack: r1}\n  gpu002: {lifecycle: {st
 def swept(state: Path, *names: str, began: float = 1000.0) -> None:
     """A sweep in which these nodes were healthy."""
     with opened(state, make=True) as store:
-        record(store, Sweep(began, began + 7, False, "test", "digest"), [NodeReport(name, NodeState.HEALTHY, "", ()) for name in names],
-               {name: Readings((), (), frozenset(), shown=made.shown()) for name in names})
+        record(store, SweepRecord(began, began + 7, False, "test", "digest"),
+               [NodeReport(name, NodeState.HEALTHY, "", ()) for name in names],
+               {name: NodeReadings((), (), frozenset(), shown=made.shown()) for name in names})
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def inventory(tmp_path: Path) -> Path:
     return path
 
 
-def known(fleet: Fleet | None) -> dict[str, tuple[str | None, float | None]]:
+def known(fleet: FleetStatus | None) -> dict[str, tuple[str | None, float | None]]:
     """By node: its rack by the inventory, and the time of its newest look."""
     assert fleet is not None
     return {at.name: (at.node.rack if at.node is not None else None, at.newest.time if at.newest is not None else None) for at in fleet.nodes}
@@ -122,7 +123,7 @@ def test_cordons_are_there_by_whose_word_and_deeds_without_an_end_are_counted(tm
         assert ours is not None
         gone = cordons.mean(store, "gpu002", "slurm", "sick", "me", 1.0)
         assert gone is not None
-        cordons.settle(store, gone, State.RELEASED, "done", 2.0)
+        cordons.settle(store, gone, CordonState.RELEASED, "done", 2.0)
         with store.writing() as db:
             ledger.begin(db, 1.0, "me", "reboot", "gpu001", "why")
             db.execute("INSERT INTO breaker (opened, why) VALUES (5, 'many')")

@@ -9,7 +9,7 @@ import pytest
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.files import Files
+from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import Partial, Unmeasured, Unread, reading
 from healthcheck.model.probes import Probe
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
@@ -93,7 +93,7 @@ def test_what_a_builder_raises_is_not_kept_and_what_it_returns_is_made_once() ->
 
 
 def test_a_file_that_nobody_could_read_nor_asked_for_is_told() -> None:
-    files = Files({"/a": FileCapture(Outcome.DENIED), "/b": FileCapture(Outcome.DENIED), "/c": FileCapture(Outcome.DONE, "1\n")})
+    files = CapturedFiles({"/a": FileCapture(Outcome.DENIED), "/b": FileCapture(Outcome.DENIED), "/c": FileCapture(Outcome.DONE, "1\n")})
     assert files.read("/a", int) == Unmeasured("/a: permission denied") and files.read("/c", int) == 1
     assert files.unseen() == "/b: permission denied"
     files.passed_over(("/b",))
@@ -101,7 +101,8 @@ def test_a_file_that_nobody_could_read_nor_asked_for_is_told() -> None:
 
 
 def test_a_file_that_crashed_says_why_and_one_of_another_form_what_it_holds() -> None:
-    files = Files({"/a": FileCapture(Outcome.CRASHED, "EIO\n"), "/b": FileCapture(Outcome.DONE, " x\n"), "/c": FileCapture(Outcome.TRUNCATED, "1\n")})
+    files = CapturedFiles({"/a": FileCapture(Outcome.CRASHED, "EIO\n"), "/b": FileCapture(Outcome.DONE, " x\n"),
+                           "/c": FileCapture(Outcome.TRUNCATED, "1\n")})
     assert files.read("/a", int) == Unmeasured("/a: reading it failed (EIO)") and files.complaint("/a") == "EIO"
     assert files.read("/b", int) == Unmeasured("/b holds 'x', which is not of the documented form")
     assert files.read("/d", int) == Unmeasured("/d was not captured")

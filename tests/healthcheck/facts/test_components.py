@@ -13,7 +13,7 @@ from healthcheck.model.recording import Capture, Outcome, Recording
 from healthcheck.store.file import opened
 from healthcheck.store.hardware import newest_hardware
 from healthcheck.store.readings import readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from tests.healthcheck import machine
 
 GPU, NIC = "gpu 0000:18:00.0", "nic 0000:40:00.0"
@@ -53,7 +53,7 @@ def stored(folder: Path, *looks: Recording) -> Now:
     result = Result("r", "c", Status.PASS, Severity.CRITICAL, ())
     with opened(folder, make=True) as store:
         for at, one in enumerate(looks):
-            record(store, Sweep(100.0 + at, 101.0 + at, False, "test", "d"), [NodeReport("n1", state_of([result]), "", (result,))],
+            record(store, SweepRecord(100.0 + at, 101.0 + at, False, "test", "d"), [NodeReport("n1", state_of([result]), "", (result,))],
                    {"n1": readings(one)})
         ((time, now),) = newest_hardware(store).values()
     assert time == 99.0 + len(looks)

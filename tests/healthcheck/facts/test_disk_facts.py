@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from healthcheck.facts import nvme, raid  # noqa: F401  (they register facts)
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.disk import read_disk
-from healthcheck.facts.files import Said
+from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.filesystem import parse_fstab
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, FileCapture, Outcome
@@ -37,7 +37,7 @@ def test_no_text_upsets_the_reader_of_fstab(text: str) -> None:
 
 @given(st.integers(0, 255), st.text(max_size=100) | JSON.map(json.dumps))
 def test_no_answer_of_smartctl_upsets_its_reader_or_passes_for_another_type(code: int, text: str) -> None:
-    disk = read_disk("nvme0", Said(code, text))
+    disk = read_disk("nvme0", DeviceOutput(code, text))
     for field in ("critical_warning", "media_errors", "spare", "used_percent", "reallocated", "grown_defects"):
         value = reading(disk, field)
         assert value is UNSUPPORTED or isinstance(value, Unmeasured) or (type(value) is int and value >= 0)
@@ -47,10 +47,10 @@ def test_no_answer_of_smartctl_upsets_its_reader_or_passes_for_another_type(code
 
 def test_an_answer_of_smartctl_cut_at_any_byte_is_no_measurement() -> None:
     entry = next(iter(machine.smart(1).files.values())).text.partition("\n")[2]
-    whole = read_disk("nvme0", Said(0, entry))
+    whole = read_disk("nvme0", DeviceOutput(0, entry))
     assert (whole.passed, whole.critical_warning, whole.serial) == (True, 0, "S64FNE0R903600")
     for at in range(len(entry)):
-        assert isinstance(reading(read_disk("nvme0", Said(0, entry[:at])), "passed"), Unmeasured)
+        assert isinstance(reading(read_disk("nvme0", DeviceOutput(0, entry[:at])), "passed"), Unmeasured)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(
@@ -82,7 +82,7 @@ def test_every_file_cut_at_every_byte_is_what_it_says_or_nothing() -> None:
 
 @pytest.mark.parametrize("exit_status", [2, 4, 6])
 def test_a_disk_that_could_not_be_asked_has_no_readings(exit_status: int) -> None:
-    disk = read_disk("nvme0", Said(exit_status, json.dumps({
+    disk = read_disk("nvme0", DeviceOutput(exit_status, json.dumps({
         "device": {"protocol": "NVMe"}, "serial_number": "S", "nvme_smart_health_information_log": {"available_spare": 90, "percentage_used": 1}})))
     assert isinstance(reading(disk, "spare"), Unmeasured) and isinstance(reading(disk, "used_percent"), Unmeasured)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.filesystem import parse_mountinfo
-from healthcheck.facts.kernel import Form
+from healthcheck.facts.kernel import MessagePattern
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, FileCapture, Outcome, from_json, to_json
 from healthcheck.ruleset import plugins
@@ -228,7 +228,7 @@ def test_a_log_that_was_overwritten_while_it_was_read_is_a_part() -> None:
 def test_searching_a_log_that_is_one_line_of_matches_is_linear() -> None:
     line = "6,1,1,-;" + "NVRM: Xid (PCI:" * 200_000
     log = built("kernel_log", kernel_log=machine.done(**{"/dev/kmsg": line}))
-    assert len(list(log.matching(Form("NVRM: Xid", "Xid")))) == 1
+    assert len(list(log.matching(MessagePattern("NVRM: Xid", "Xid")))) == 1
 
 
 # Rubbish

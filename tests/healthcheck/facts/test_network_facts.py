@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from healthcheck.facts import optics
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.bond import parse_bond
-from healthcheck.facts.files import Said, said
+from healthcheck.facts.files import DeviceOutput, said
 from healthcheck.facts.netdev import parse_counts
 from healthcheck.facts.optics import parse_link
 from healthcheck.facts.roce import parse_statistics
@@ -90,13 +90,13 @@ def test_lanes_come_with_the_modules_thresholds() -> None:
 
 
 @pytest.mark.parametrize(("entry", "expected"), [
-    (FileCapture(Outcome.DONE, "exit 0\ntext\n"), Said(0, "text\n")),
-    (FileCapture(Outcome.DONE, "exit 4: sorry: no\ntext"), Said(4, "text", "sorry: no")),
+    (FileCapture(Outcome.DONE, "exit 0\ntext\n"), DeviceOutput(0, "text\n")),
+    (FileCapture(Outcome.DONE, "exit 4: sorry: no\ntext"), DeviceOutput(4, "text", "sorry: no")),
     (FileCapture(Outcome.DONE, "text"), Unmeasured("/a: no exit status was captured")),
     (FileCapture(Outcome.TRUNCATED, "exit 0\ntext"), Unmeasured("/a: the command's outcome is truncated (exit 0)")),
     (FileCapture(Outcome.WEDGED, "wedged since noon"), Unmeasured("/a: the command's outcome is wedged (wedged since noon)")),
 ])
-def test_a_devices_answer_is_taken_only_when_its_command_ended_by_itself(entry: FileCapture, expected: Said | Unmeasured) -> None:
+def test_a_devices_answer_is_taken_only_when_its_command_ended_by_itself(entry: FileCapture, expected: DeviceOutput | Unmeasured) -> None:
     assert said("/a", entry) == expected
 
 

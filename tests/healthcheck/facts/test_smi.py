@@ -22,7 +22,7 @@ from healthcheck.facts.gpu import NVML, Gpu, gpu_presence, gpus
 from healthcheck.facts.gpuanswer import READINGS
 from healthcheck.facts.smivalues import NOT_PRINTED
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread, reading
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from provisioning.demo.build import build
 from tests.healthcheck import machine
@@ -320,7 +320,7 @@ def test_nvidia_smi_is_run_where_the_nvml_reader_is_not_to_be_had(tmp_path: Path
 
 def test_nvidia_smi_is_not_run_after_a_driver_that_hangs(tmp_path: Path) -> None:
     env = simulated(tmp_path / "nvml", "delay.nvmlDeviceGetCount_v2 = 60\n")
-    capture = look(tree(tmp_path), Probe("gpu.nvml", Kind.NVML, seconds=1.0), env=env)
+    capture = look(tree(tmp_path), Probe("gpu.nvml", ProbeKind.NVML, seconds=1.0), env=env)
     assert (capture.outcome, capture.note) == (Outcome.MISSING, "not run: the driver did not answer the NVML reader")
 
 

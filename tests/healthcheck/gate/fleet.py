@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from healthcheck.certify.sshsig import PublicKey, armored, to_sign
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.policyload import load_gate_policy
-from healthcheck.gate.reading import Snapshot, bytes_of, snapshot_of
+from healthcheck.gate.reading import GateSnapshot, bytes_of, snapshot_of
 
 NOW = 1_795_000_000
 POLICY = load_gate_policy([packaged()]).document()
@@ -47,7 +47,7 @@ def fleet(number: int = 4, now: int = NOW, **odd: dict[str, Any]) -> dict[str, A
     return {name: entry(now, **odd.get(name, {})) for name in names(number)}
 
 
-def snapshot(nodes: dict[str, Any], **changed: Any) -> Snapshot:
+def snapshot(nodes: dict[str, Any], **changed: Any) -> GateSnapshot:
     return snapshot_of(bytes_of(document(nodes, **changed)))
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from healthcheck.gate.decide import Answer, Gate, answer
+from healthcheck.gate.decide import Gate, GateDecision, answer
 from healthcheck.gate.reading import snapshot_of
 from tests.healthcheck.gate.fleet import NOW, POLICY, certificate, document, fleet, names, snapshot
 
 HOUR = 3600
 
 
-def asked(nodes: dict[str, Any], wanted: list[str] | None = None, now: float = NOW, **changed: Any) -> Answer:
+def asked(nodes: dict[str, Any], wanted: list[str] | None = None, now: float = NOW, **changed: Any) -> GateDecision:
     return answer(snapshot(nodes, **changed), list(nodes) if wanted is None else wanted, now)
 
 
@@ -22,17 +22,17 @@ def policy(section: str, **changed: Any) -> dict[str, Any]:
     return {**POLICY, section: {**POLICY[section], **changed}}
 
 
-def one(**odd: Any) -> Answer:
+def one(**odd: Any) -> GateDecision:
     return asked(fleet(1, gpu001=odd))
 
 
-def only(said: Answer) -> str:
+def only(said: GateDecision) -> str:
     assert len(said.whys) == 1, said.whys
     return said.whys[0].why
 
 
 def test_nodes_with_nothing_wrong_open_without_a_word() -> None:
-    assert asked(fleet(4)) == Answer(Gate.OPEN)
+    assert asked(fleet(4)) == GateDecision(Gate.OPEN)
 
 
 @pytest.mark.parametrize(("odd", "why"), [

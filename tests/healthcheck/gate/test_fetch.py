@@ -21,11 +21,11 @@ from healthcheck.exporter.board import Board
 from healthcheck.exporter.gatepage import GatePage
 from healthcheck.exporter.page import Page
 from healthcheck.exporter.server import Server, serve
-from healthcheck.exporter.source import Fleet
+from healthcheck.exporter.source import FleetStatus
 from healthcheck.gate.fetch import fetch, keep, source_in
-from healthcheck.gate.publish import Published
+from healthcheck.gate.publish import SignedSnapshot
 from healthcheck.gate.reading import bytes_of
-from healthcheck.gate.snapshot import NAME, Refused, current, seen
+from healthcheck.gate.snapshot import NAME, SnapshotRefused, current, seen
 from tests.healthcheck.certify.world import Head, Place, dying, head, place
 from tests.healthcheck.exporter import made as exported
 
@@ -42,7 +42,7 @@ def node(tmp_path: Path, made: Head) -> Place:
     return place(tmp_path / "node", made)
 
 
-def took(node: Place, snapshot: Published) -> str:
+def took(node: Place, snapshot: SignedSnapshot) -> str:
     return keep(snapshot.data, snapshot.signature, node.folder, node.trusted)
 
 
@@ -59,7 +59,7 @@ def test_a_folder_that_both_see_is_fetched_from_and_only_what_is_newer_is_kept(m
     second = made.publish(shared=(shared,))
     fetch(str(shared), node.folder, node.trusted)
     assert current(node.folder, node.trusted).serial == second.serial
-    with pytest.raises(Refused, match=f"number {first.serial}, and this node has seen {second.serial}"):
+    with pytest.raises(SnapshotRefused, match=f"number {first.serial}, and this node has seen {second.serial}"):
         took(node, first)
     assert current(node.folder, node.trusted).serial == second.serial
 
@@ -120,7 +120,7 @@ def test_a_key_that_nobody_announced_signs_nothing_here(made: Head, node: Place)
     before = Path(node.trusted).read_bytes()
     made.key()
     use_key(made.state, "key2")
-    with pytest.raises(Refused, match="no key that is trusted here"):
+    with pytest.raises(SnapshotRefused, match="no key that is trusted here"):
         took(node, made.publish())
     assert Path(node.trusted).read_bytes() == before
 
@@ -130,7 +130,7 @@ def test_a_snapshot_that_would_lock_its_own_key_out_or_names_none_is_refused(mad
     before = Path(node.trusted).read_bytes()
     held = load_keys(made.state)
     data = bytes_of({**json.loads(made.publish().data), "keys": keys})
-    with pytest.raises(Refused, match="the snapshot does not hold"):
+    with pytest.raises(SnapshotRefused, match="the snapshot does not hold"):
         keep(data, signer_of(made.state, held).signed(data, "muster-gate"), node.folder, node.trusted)
     assert Path(node.trusted).read_bytes() == before and not Path(node.folder, "gate.json").exists()
 
@@ -155,12 +155,12 @@ def test_a_retired_key_signs_nothing_once_the_node_was_told(made: Head, node: Pl
     (thief.state / "keys/key1.key").touch(0o600)
     (thief.state / "keys/key1.key").write_bytes(stolen[0])
     (thief.state / "keys/keys.json").write_bytes(stolen[1])
-    with pytest.raises(Refused, match="no key that is trusted here"):
+    with pytest.raises(SnapshotRefused, match="no key that is trusted here"):
         took(node, thief.publish())
 
 
 class _Nothing:
-    def read(self, now: float) -> Fleet | None:
+    def read(self, now: float) -> FleetStatus | None:
         return exported.fleet()
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ def exporter(folder: Path) -> Iterator[str]:
 
 def test_the_exporter_serves_the_newest_and_says_when_there_is_nothing_newer(made: Head, node: Place) -> None:
     with exporter(made.state / "gate") as url:
-        with pytest.raises(Refused, match="answered 404"):
+        with pytest.raises(SnapshotRefused, match="answered 404"):
             fetch(url, node.folder, node.trusted)
         for _ in range(2):
             snapshot = made.publish(*(f"gpu{number:04d}" for number in range(500)))
@@ -230,11 +230,11 @@ def test_whatever_answers_in_the_exporters_place_changes_nothing(made: Head, nod
         (b"", 302, {"Location": "http://127.0.0.1:1/"}, "answered 302"), (whole[:200], 200, {"Content_Length": "99999"}, "no signed snapshot"),
     ]
     for body, code, headers, match in answers:
-        with answering(body, code, **headers) as url, pytest.raises(Refused, match=match):
+        with answering(body, code, **headers) as url, pytest.raises(SnapshotRefused, match=match):
             fetch(url, node.folder, node.trusted)
-    with pytest.raises(Refused, match="refused"):
+    with pytest.raises(SnapshotRefused, match="refused"):
         fetch("http://127.0.0.1:1/gate", node.folder, node.trusted)
-    with pytest.raises(Refused, match=r"No such file|no such folder"):
+    with pytest.raises(SnapshotRefused, match=r"No such file|no such folder"):
         fetch("file:///etc/passwd", node.folder, node.trusted)
     assert current(node.folder, node.trusted).serial == good.serial
 

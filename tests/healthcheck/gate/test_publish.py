@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin.document import write as write_burnin
-from healthcheck.certify.certificate import Manifest
+from healthcheck.certify.certificate import CertificateManifest
 from healthcheck.certify.manifest import load_manifest, revoke
 from healthcheck.certify.policyload import load_certificate_policy
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.entries import entries
 from healthcheck.gate.publish import publish
 from healthcheck.gate.reading import snapshot_of
-from healthcheck.gate.snapshot import Refused, current
+from healthcheck.gate.snapshot import SnapshotRefused, current
 from healthcheck.gate.standing import standing_of
 from healthcheck.model.outcome import Finding, LogEvidence, LogView, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
 from healthcheck.store import rmas
 from healthcheck.store.cordons import mean
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from inventory.errors import CertificateError
 from inventory.load import load_inventory
 from inventory.model import Inventory
@@ -71,7 +71,7 @@ def swept(store: Store, *reports: NodeReport, at: float = NOW, boot: str = "b1",
             seen = machine.recording(one.node, **changed)
             assert seen.host is not None
             found[one.node] = readings(dataclasses.replace(seen, host=dataclasses.replace(seen.host, boot_id=boot)))
-    record(store, Sweep(at, at + 1, False, "test", "d"), reports, found)
+    record(store, SweepRecord(at, at + 1, False, "test", "d"), reports, found)
 
 
 def told(made: Head, inventory: Inventory, now: float = NOW + 60) -> dict[str, dict[str, Any]]:
@@ -199,7 +199,7 @@ def test_a_thousand_nodes_are_one_document_that_a_gate_reads_by_lines(made: Head
 
 
 def test_a_cluster_without_certificates_has_an_empty_manifest(made: Head) -> None:
-    assert load_manifest(made.state) == Manifest("alpha")
+    assert load_manifest(made.state) == CertificateManifest("alpha")
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +303,7 @@ def test_a_fetch_that_is_refused_is_one_line_and_leaves_what_was_kept(home: Path
     assert "no key that is trusted here" in said(home, "gate", "fetch", str(other.state / "gate"), *where, code=2)
     assert "where from: muster gate fetch SOURCE" in said(home, "gate", "fetch", *where, code=2)
     assert current(node.folder, node.trusted).cluster == "alpha"
-    with pytest.raises(Refused):
+    with pytest.raises(SnapshotRefused):
         current(str(tmp_path / "nowhere"), node.trusted)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from healthcheck.certify.pair import NoPair, read_pair, write_pair
 from healthcheck.gate.fetch import keep, parted
-from healthcheck.gate.snapshot import NoSnapshot, Refused, current, keys_in, seen
+from healthcheck.gate.snapshot import NoSnapshot, SnapshotRefused, current, keys_in, seen
 from tests.healthcheck.certify.world import Head, Place, head, place
 
 
@@ -50,10 +50,10 @@ def test_without_any_there_is_none_and_without_keys_none_is_trusted(made: Head, 
     with pytest.raises(NoSnapshot, match=r"no such folder|No such file"):
         current(node.folder, node.trusted)
     kept(made, node)
-    with pytest.raises(Refused, match=r"no trusted key.*muster gate push"):
+    with pytest.raises(SnapshotRefused, match=r"no trusted key.*muster gate push"):
         current(node.folder, str(tmp_path / "nothing"))
     (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(Refused, match="holds no ed25519 key"):
+    with pytest.raises(SnapshotRefused, match="holds no ed25519 key"):
         current(node.folder, str(tmp_path / "empty"))
 
 
@@ -61,7 +61,7 @@ def test_without_any_there_is_none_and_without_keys_none_is_trusted(made: Head, 
 def test_keys_that_others_may_have_put_there_are_not_trusted(made: Head, node: Place, mode: int) -> None:
     kept(made, node)
     Path(node.trusted).chmod(mode)
-    with pytest.raises(Refused, match="can be written by others"):
+    with pytest.raises(SnapshotRefused, match="can be written by others"):
         current(node.folder, node.trusted)
 
 
@@ -70,7 +70,7 @@ def test_keys_that_others_may_have_put_there_are_not_trusted(made: Head, node: P
 def test_keys_of_another_user_are_not_trusted(made: Head, node: Place) -> None:
     kept(made, node)
     os.chown(node.trusted, 65534, 65534)
-    with pytest.raises(Refused, match="can be written by others"):
+    with pytest.raises(SnapshotRefused, match="can be written by others"):
         keys_in(node.trusted)
 
 
@@ -84,7 +84,7 @@ def test_a_foreign_altered_or_older_snapshot_is_refused(made: Head, node: Place,
             (foreign.data, foreign.signature, "no key that is trusted here"), (new.data.replace(b"healthy", b"Healthy"), new.signature, "altered"),
             (new.data, old.signature, "altered"), (old.data, old.signature, f"older snapshot was put back: number {old.serial}")):
         write_pair(node.folder, "gate.json", 1, data, signature)
-        with pytest.raises(Refused, match=match):
+        with pytest.raises(SnapshotRefused, match=match):
             current(node.folder, node.trusted)
 
 
@@ -94,10 +94,10 @@ def test_a_snapshot_of_another_cluster_is_refused_though_its_key_is_trusted(made
     kept(made, node)
     Path(node.trusted).write_bytes(made.trusted() + beta.trusted())
     other = beta.publish(now=beta.now + 500)
-    with pytest.raises(Refused, match="of another cluster, 'beta'; this node is of 'alpha'"):
+    with pytest.raises(SnapshotRefused, match="of another cluster, 'beta'; this node is of 'alpha'"):
         keep(other.data, other.signature, node.folder, node.trusted)
     write_pair(node.folder, "gate.json", 1, other.data, other.signature)
-    with pytest.raises(Refused, match="of another cluster"):
+    with pytest.raises(SnapshotRefused, match="of another cluster"):
         current(node.folder, node.trusted)
 
 
@@ -109,11 +109,11 @@ def test_a_snapshot_cut_at_every_byte_or_with_any_bit_flipped_is_never_taken(mad
         wrong[at] ^= 1 << random.Random(at).randrange(8)
         for data in (whole.data[:at],) if at % 4 else (whole.data[:at], bytes(wrong)):
             plain(node, data, whole.signature)
-            with pytest.raises(Refused):
+            with pytest.raises(SnapshotRefused):
                 current(node.folder, node.trusted)
     for at in range(len(whole.signature)):
         plain(node, whole.data, whole.signature[:at])
-        with pytest.raises(Refused):
+        with pytest.raises(SnapshotRefused):
             current(node.folder, node.trusted)
     plain(node, whole.data, whole.signature)
     assert current(node.folder, node.trusted).serial == whole.serial
@@ -126,7 +126,7 @@ def test_a_damaged_memory_opens_nothing_and_a_fetch_mends_it(made: Head, node: P
     for damaged in (*(whole[:at] for at in range(len(whole) - 1)), b"[]", b"null", b'{"cluster": 1, "serial": 2}', b"\xff" * 9, b"[" * 4096,
                     b'{"cluster": "alpha", "serial": true}'):
         path.write_bytes(damaged)
-        with pytest.raises(Refused, match="is damaged"):
+        with pytest.raises(SnapshotRefused, match="is damaged"):
             current(node.folder, node.trusted)
     old = made.publish(now=made.now - 5000)
     assert old.serial > serial      # whatever the clock says
@@ -140,9 +140,9 @@ def test_no_bytes_are_a_snapshot_by_chance(tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("node")
     node = place(folder / "n", head(folder / "head"))
     plain(node, data, signature)
-    with pytest.raises(Refused):
+    with pytest.raises(SnapshotRefused):
         current(node.folder, node.trusted)
-    with pytest.raises(Refused):
+    with pytest.raises(SnapshotRefused):
         keep(*parted(signature + data), node.folder, node.trusted)
 
 

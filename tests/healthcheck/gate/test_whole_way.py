@@ -16,7 +16,7 @@ from healthcheck.model.outcome import NodeReport, Result, Severity, Status, stat
 from healthcheck.model.recording import Recording
 from healthcheck.store.file import opened
 from healthcheck.store.readings import readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from tests.command import muster
 from tests.healthcheck import machine
 from tests.healthcheck.certify.world import NAMESPACES, Passed, issue, load_keys, new_key
@@ -58,7 +58,8 @@ class World:
         result = Result("gpu-count", "gpu.count", Status.PASS, Severity.CRITICAL)
         self.now += 0.001
         with opened(self.state, make=True) as store:
-            record(store, Sweep(self.now, self.now, False, "test", "d"), [NodeReport(name, state_of([result]), "", (result,)) for name in NODES],
+            record(store, SweepRecord(self.now, self.now, False, "test", "d"),
+                   [NodeReport(name, state_of([result]), "", (result,)) for name in NODES],
                    {name: readings(self.look(name, **odd.get(name, {}))) for name in NODES})
 
     def head(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from healthcheck.joblog.absent import absent
-from healthcheck.joblog.model import JobEvent, JobLog, Kind
+from healthcheck.joblog.model import JobEvent, JobEventKind, JobLog
 
 
 def waits(rank: int, work: int, group: str = "0") -> JobEvent:
-    return JobEvent(Kind.TIMEOUT, "", rank=rank, work=work, group=group, op="ALLREDUCE")
+    return JobEvent(JobEventKind.TIMEOUT, "", rank=rank, work=work, group=group, op="ALLREDUCE")
 
 
 def entered(rank: int, work: int, group: str = "0") -> JobEvent:
-    return JobEvent(Kind.ENTERED, "", rank=rank, work=work, group=group)
+    return JobEvent(JobEventKind.ENTERED, "", rank=rank, work=work, group=group)
 
 
 def test_the_rank_that_had_begun_fewer_collectives_is_absent_and_those_that_waited_are_not() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.joblog.charges import charges
-from healthcheck.joblog.meaning import Fault, Sure
+from healthcheck.joblog.meaning import FaultDomain, Sure
 from healthcheck.joblog.read import read
 from healthcheck.model.outcome import Owner
 from tests.healthcheck.explain.cases import sayings
@@ -48,7 +48,7 @@ def test_what_nccl_gives_up_with_is_not_the_users_program(said: str) -> None:
     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
 ])
 def test_an_exception_that_only_echoes_another_rank_is_none_of_the_programs(line: str) -> None:
-    assert not [charge for charge in told(line + "\n") if charge.cause and charge.told.fault is Fault.PROGRAM]
+    assert not [charge for charge in told(line + "\n") if charge.cause and charge.told.fault is FaultDomain.PROGRAM]
 
 
 @pytest.mark.parametrize(("line", "id_"), [
@@ -65,7 +65,7 @@ def test_an_error_of_the_programs_own_is_the_programs(line: str, id_: str) -> No
 def test_a_wrong_call_of_nccl_is_the_programs() -> None:
     first = cause(BACKEND.format("invalid usage (run with NCCL_DEBUG=WARN for details)"))
     assert first is not None
-    assert (first.told.id, first.told.owner, first.told.fault) == ("nccl-error-usage", Owner.USER, Fault.PROGRAM)
+    assert (first.told.id, first.told.owner, first.told.fault) == ("nccl-error-usage", Owner.USER, FaultDomain.PROGRAM)
 
 
 def test_an_exception_is_the_programs_only_where_no_error_of_nccl_or_cuda_came_before_it() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.joblog.model import JobEvent, Kind
+from healthcheck.joblog.model import JobEvent, JobEventKind
 from healthcheck.model.outcome import Owner
 from tests.healthcheck.explain.cases import first_line
 from tests.healthcheck.joblog.told import CLOCK, cause, log, told
@@ -15,7 +15,7 @@ RECORDED = Path(__file__).parents[2] / "recordings" / "blame" / "openmpi-recorde
 
 
 def events(text: str) -> list[JobEvent]:
-    return [event for event in log(text).events if event.kind is not Kind.SAID]
+    return [event for event in log(text).events if event.kind is not JobEventKind.SAID]
 
 
 def recorded(name: str) -> str:
@@ -24,38 +24,45 @@ def recorded(name: str) -> str:
 
 def test_a_process_that_was_killed_has_its_rank_node_and_signal() -> None:
     (event,) = events(recorded("kill"))
-    assert (event.kind, event.rank, event.node, event.code) == (Kind.EXIT, 2, "gpu003", -9)
+    assert (event.kind, event.rank, event.node, event.code) == (JobEventKind.EXIT, 2, "gpu003", -9)
 
 
 def test_the_first_process_that_ended_with_an_error_is_named() -> None:
     (event,) = events(recorded("exit"))
-    assert (event.kind, event.rank, event.code) == (Kind.EXIT, 1, 3)
+    assert (event.kind, event.rank, event.code) == (JobEventKind.EXIT, 1, 3)
 
 
 def test_an_abort_names_its_rank_and_code() -> None:
     (event,) = events(recorded("abort"))
-    assert (event.kind, event.rank, event.code) == (Kind.ABORT, 1, 7)
+    assert (event.kind, event.rank, event.code) == (JobEventKind.ABORT, 1, 7)
 
 
 @pytest.mark.parametrize(("text", "kind", "rank", "node", "code"), [
-    ("prterun noticed that process rank 3 with PID 2345 on node gpu003 exited on\nsignal 9 (Killed).\n", Kind.EXIT, 3, "gpu003", -9),
-    ("mpirun noticed that process rank 3 with PID 2345 on node\ngpu003 exited on signal 11 (Segmentation fault).\n", Kind.EXIT, 3, "gpu003", -11),
-    ("mpiexec noticed that process rank 0 with PID 0 on node gpu003.cluster exited on signal 6 (Aborted).\n", Kind.EXIT, 0, "gpu003.cluster", -6),
+    ("prterun noticed that process rank 3 with PID 2345 on node gpu003 exited on\nsignal 9 (Killed).\n", JobEventKind.EXIT, 3, "gpu003",
+     -9),
+    ("mpirun noticed that process rank 3 with PID 2345 on node\ngpu003 exited on signal 11 (Segmentation fault).\n", JobEventKind.EXIT, 3,
+     "gpu003", -11),
+    ("mpiexec noticed that process rank 0 with PID 0 on node gpu003.cluster exited on signal 6 (Aborted).\n", JobEventKind.EXIT, 0,
+     "gpu003.cluster", -6),
     ("prterun detected that one or more processes exited with non-zero status,\nthus causing the job to be terminated. The first process to do so\n"
-     "was:\n\n   Process name: [prterun-gpu01-4711@1,3]\n   Exit code:    1\n", Kind.EXIT, 3, "", 1),
-    ("MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD\n  Proc: [[1234,1],0]\n  Errorcode: 1\n", Kind.ABORT, 0, "", 1),
-    ("application called MPI_Abort(MPI_COMM_WORLD, 1) - process 5\n", Kind.ABORT, 5, "", None),
+     "was:\n\n   Process name: [prterun-gpu01-4711@1,3]\n   Exit code:    1\n", JobEventKind.EXIT, 3, "", 1),
+    ("MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD\n  Proc: [[1234,1],0]\n  Errorcode: 1\n", JobEventKind.ABORT, 0, "",
+     1),
+    ("application called MPI_Abort(MPI_COMM_WORLD, 1) - process 5\n", JobEventKind.ABORT, 5, "", None),
     ("ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[59124,0],0] on node gpu001\n  Remote daemon: [[59124,0],2] on node gpu003\n",
-     Kind.DAEMON, None, "gpu003", None),
+     JobEventKind.DAEMON, None, "gpu003", None),
     ("PRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [prterun-gpu01-4711@0,0] on node gpu001\n"
-     "  Remote daemon: [prterun-gpu01-4711@0,2] on node gpu003\n", Kind.DAEMON, None, "gpu003", None),
-    ("An ORTE daemon has unexpectedly failed after launch and before\ncommunicating back to mpirun.\n", Kind.DAEMON_START, None, "", None),
-    ("An PRTE daemon has unexpectedly failed after launch and before\ncommunicating back to mpirun.\n", Kind.DAEMON_START, None, "", None),
+     "  Remote daemon: [prterun-gpu01-4711@0,2] on node gpu003\n", JobEventKind.DAEMON, None, "gpu003", None),
+    ("An ORTE daemon has unexpectedly failed after launch and before\ncommunicating back to mpirun.\n", JobEventKind.DAEMON_START, None, "",
+     None),
+    ("An PRTE daemon has unexpectedly failed after launch and before\ncommunicating back to mpirun.\n", JobEventKind.DAEMON_START, None, "",
+     None),
     ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 2 PID 4711 RUNNING AT gpu003\n=   KILLED BY SIGNAL: 9 (Killed)\n",
-     Kind.EXIT, 2, "gpu003", -9),
-    ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 4711 RUNNING AT gpu003\n=   EXIT CODE: 139\n", Kind.EXIT, None, "gpu003", 139),
+     JobEventKind.EXIT, 2, "gpu003", -9),
+    ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 4711 RUNNING AT gpu003\n=   EXIT CODE: 139\n", JobEventKind.EXIT,
+     None, "gpu003", 139),
 ])
-def test_each_launchers_notice_is_read(text: str, kind: Kind, rank: int | None, node: str, code: int | None) -> None:
+def test_each_launchers_notice_is_read(text: str, kind: JobEventKind, rank: int | None, node: str, code: int | None) -> None:
     (event,) = events(f"{'-' * 74}\n{text}{'-' * 74}\n")
     assert (event.kind, event.rank, event.node, event.code) == (kind, rank, node, code)
 
@@ -81,7 +88,7 @@ def test_an_abort_is_what_an_error_before_it_led_to() -> None:
 
 def test_tags_of_mpirun_give_ranks_and_the_notice_their_node() -> None:
     text = recorded("kill") + "Mon Nov 23 04:38:55 2026[1,2]<stderr>:ValueError: x\n"
-    found = [event for event in log(text).events if event.kind is Kind.EXCEPTION]
+    found = [event for event in log(text).events if event.kind is JobEventKind.EXCEPTION]
     assert [(event.rank, event.node, event.time) for event in found] == [(2, "gpu003", CLOCK.at(2026, 11, 23, "04:38:55"))]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.joblog.model import Clock, Kind
+from healthcheck.joblog.model import JobEventKind, LogClock
 from healthcheck.joblog.nccl import Nccl
 
-CLOCK = Clock(1_795_000_000.0)
+CLOCK = LogClock(1_795_000_000.0)
 # Lines as in NVIDIA/nccl issues 1814, 1664, 1283 and nccl-tests issues 166, 252.
 INIT = "gpu007:984:1257 [4] NCCL INFO comm 0x557fe785f7a0 rank 36 nranks 64 cudaDev 4 nvmlDev 4 busId 9b000 commId 0x5a - Init COMPLETE"
 IB = ("gpu007:984:1301 [4] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.8<55921> with status=12 opcode=1 "
@@ -17,7 +17,8 @@ IB = ("gpu007:984:1301 [4] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got compl
 def test_a_warning_has_the_rank_and_node_that_an_earlier_line_gave_its_device() -> None:
     nccl = Nccl()
     [event] = nccl.events([INIT, "", IB], CLOCK)
-    assert (event.kind, event.node, event.rank, event.device, event.peer, event.line) == (Kind.NETWORK, "gpu007", 36, 4, "10.0.0.8", 3)
+    assert (event.kind, event.node, event.rank, event.device, event.peer, event.line) == (JobEventKind.NETWORK, "gpu007", 36, 4, "10.0.0.8",
+                                                                                          3)
     assert (nccl.world, nccl.hosts) == (64, {36: "gpu007"})
 
 
@@ -28,17 +29,17 @@ def test_the_ranks_are_those_of_the_largest_communicator() -> None:
 
 
 @pytest.mark.parametrize(("text", "kind"), [
-    ("include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'", Kind.GPU_MEMORY),
-    ("enqueue.cc:1 NCCL WARN Cuda failure 214 'uncorrectable ECC error encountered'", Kind.GPU),
-    ("enqueue.cc:1 NCCL WARN Cuda failure 'an illegal memory access was encountered'", Kind.CUDA),
-    ("misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu004.example.com<55693>", Kind.PEER),
-    ("proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x7f4774cc9620", Kind.PEER),
-    ("ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327", Kind.NETWORK),
-    ("transport/net_ib.cc:90 NCCL WARN NET/IB : mlx5_3:1 Got async event : port error", Kind.NETWORK),
-    ("bootstrap.cc:1 NCCL WARN Bootstrap : no socket interface found", Kind.SETUP),
-    ("proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation Setup", Kind.NCCL),
+    ("include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'", JobEventKind.GPU_MEMORY),
+    ("enqueue.cc:1 NCCL WARN Cuda failure 214 'uncorrectable ECC error encountered'", JobEventKind.GPU),
+    ("enqueue.cc:1 NCCL WARN Cuda failure 'an illegal memory access was encountered'", JobEventKind.CUDA),
+    ("misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu004.example.com<55693>", JobEventKind.PEER),
+    ("proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x7f4774cc9620", JobEventKind.PEER),
+    ("ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327", JobEventKind.NETWORK),
+    ("transport/net_ib.cc:90 NCCL WARN NET/IB : mlx5_3:1 Got async event : port error", JobEventKind.NETWORK),
+    ("bootstrap.cc:1 NCCL WARN Bootstrap : no socket interface found", JobEventKind.SETUP),
+    ("proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation Setup", JobEventKind.NCCL),
 ])
-def test_a_warning_is_sorted_by_what_it_accuses(text: str, kind: Kind) -> None:
+def test_a_warning_is_sorted_by_what_it_accuses(text: str, kind: JobEventKind) -> None:
     assert [event.kind for event in Nccl().events([f"gpu007:1:2 [0] {text}"], CLOCK)] == [kind]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.joblog.model import Kind
+from healthcheck.joblog.model import JobEventKind
 from healthcheck.joblog.prefix import Prefixes
 from tests.healthcheck.joblog.told import CLOCK, cause, log
 
@@ -40,7 +40,7 @@ ERROR = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 ])
 def test_a_line_is_tied_to_the_node_and_rank_before_it(line: str, node: str, rank: int | None) -> None:
     (event,) = log(f"{line}\n").events
-    assert (event.kind, event.node, event.rank) == (Kind.GPU, node, rank)
+    assert (event.kind, event.node, event.rank) == (JobEventKind.GPU, node, rank)
 
 
 @pytest.mark.parametrize("line", [ERROR, f"torch.cuda.{ERROR}", f"ERROR: {ERROR}", f"Epoch: {ERROR}", f"main: {ERROR}", f"[INFO] {ERROR}"])
@@ -63,7 +63,8 @@ def test_a_port_behind_a_nodes_name_is_no_prefix() -> None:
 
 def test_a_label_of_srun_is_no_rank_where_ranks_of_their_own_stand_behind_it() -> None:
     text = "0: [rank3]: ValueError: x\n1: [rank11]: ValueError: y\n1: rack1-gpu03:1:2 [0] x.cc:1 NCCL WARN y\n1: slurmstepd: error: x\n"
-    assert [(event.rank, event.node) for event in log(text).events if event.kind is Kind.EXCEPTION] == [(3, ""), (11, "rack1-gpu03")]
+    assert [(event.rank, event.node) for event in log(text).events if event.kind is JobEventKind.EXCEPTION] == [(3, ""),
+                                                                                                                (11, "rack1-gpu03")]
 
 
 def test_the_rank_on_a_node_becomes_the_rank_of_the_job() -> None:

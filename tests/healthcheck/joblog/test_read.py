@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from healthcheck.joblog import read as reading
 from healthcheck.joblog.absent import absent
 from healthcheck.joblog.flight import looks_like
-from healthcheck.joblog.model import Clock, Kind
+from healthcheck.joblog.model import JobEventKind, LogClock
 from healthcheck.joblog.read import read
 
-CLOCK = Clock(1_795_000_000.0)
+CLOCK = LogClock(1_795_000_000.0)
 WORDS = st.sampled_from([
     "NCCL WARN ", "NCCL INFO comm 0x1 rank 3 nranks 8 ", "gpu001:1:2 [3] ", "srun: error: ", "gpu[1-9]: task 1: Killed", "time : ", "rank : 1",
     "exitcode : -9", "traceback : x", "Root Cause (first observed failure):", "Failures:", "[rank3]:", "[E1399 99:99:99 ", "last enqueued ",
@@ -81,7 +81,7 @@ def test_only_so_many_events_of_one_file_are_kept(monkeypatch) -> None:  # type:
 
 def test_labels_of_srun_and_colours_do_not_hide_a_line() -> None:
     log = read([("out", b"12: \x1b[31mgpu007:1:2 [0] x.cc:1 NCCL WARN Cuda failure 'out of memory'\x1b[0m\r\n")], CLOCK)
-    assert [(event.kind, event.node) for event in log.events] == [(Kind.GPU_MEMORY, "gpu007")]
+    assert [(event.kind, event.node) for event in log.events] == [(JobEventKind.GPU_MEMORY, "gpu007")]
 
 
 def test_hostile_lines_take_time_in_proportion_to_their_length() -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.joblog.model import Clock, JobEvent, Kind
-from healthcheck.joblog.slurm import Slurm
+from healthcheck.joblog.model import JobEvent, JobEventKind, LogClock
+from healthcheck.joblog.slurm import SlurmMessages
 
-CLOCK = Clock(1_795_000_000.0)
+CLOCK = LogClock(1_795_000_000.0)
 
 
 def said(line: str) -> list[JobEvent]:
-    return list(Slurm().events([line], CLOCK))
+    return list(SlurmMessages().events([line], CLOCK))
 
 
 def test_a_task_that_was_killed_has_its_node_and_rank() -> None:
     [event] = said("srun: error: gpu007: task 12: Killed")
-    assert (event.kind, event.node, event.rank, event.code) == (Kind.EXIT, "gpu007", 12, -9)
+    assert (event.kind, event.node, event.rank, event.code) == (JobEventKind.EXIT, "gpu007", 12, -9)
 
 
 def test_several_tasks_of_several_nodes_are_an_event_of_each_node() -> None:
@@ -25,21 +25,23 @@ def test_several_tasks_of_several_nodes_are_an_event_of_each_node() -> None:
 
 
 @pytest.mark.parametrize(("line", "kind", "node"), [
-    ("srun: error: nid001277: tasks 1-3: Out Of Memory", Kind.OOM, "nid001277"),
-    ("slurmstepd: error: Detected 1 oom_kill event in StepId=440575.0. Some of the step tasks have been OOM Killed.", Kind.OOM, ""),
-    ("slurmstepd-gpu007: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.", Kind.OOM, "gpu007"),
-    ("slurmstepd: error: Detected 1 oom-kill event(s) in step 3495064.0 cgroup. Some of your processes may ...", Kind.OOM, ""),
-    ("slurmstepd: error: *** JOB 7 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 DUE TO TIME LIMIT ***", Kind.TIME_LIMIT, "gpu001"),
-    ("slurmstepd: error: *** STEP 7.0 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 DUE TO PREEMPTION ***", Kind.PREEMPTED, "gpu001"),
+    ("srun: error: nid001277: tasks 1-3: Out Of Memory", JobEventKind.OOM, "nid001277"),
+    ("slurmstepd: error: Detected 1 oom_kill event in StepId=440575.0. Some of the step tasks have been OOM Killed.", JobEventKind.OOM, ""),
+    ("slurmstepd-gpu007: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.", JobEventKind.OOM,
+     "gpu007"),
+    ("slurmstepd: error: Detected 1 oom-kill event(s) in step 3495064.0 cgroup. Some of your processes may ...", JobEventKind.OOM, ""),
+    ("slurmstepd: error: *** JOB 7 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 DUE TO TIME LIMIT ***", JobEventKind.TIME_LIMIT, "gpu001"),
+    ("slurmstepd: error: *** STEP 7.0 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 DUE TO PREEMPTION ***", JobEventKind.PREEMPTED, "gpu001"),
     ("slurmstepd: error: *** STEP 7.0 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
-     Kind.NODE_FAIL, ""),
-    ("slurmstepd: error: *** JOB 7 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 ***", Kind.CANCELLED, "gpu001"),
-    ("slurmstepd: error: *** STEP 7.0 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 ***", Kind.STEP_CANCELLED, "gpu001"),
-    ("slurmstepd: error: *** STEP 7.0 ON gpu001 UNCORRECTABLE MEMORY ERROR AT 2026-11-21T09:09:37 ***", Kind.MEMORY_ERROR, "gpu001"),
-    ("salloc: error: Node failure on worker-1", Kind.NODE_FAIL, "worker-1"),
-    ("srun: error: Task launch for StepId=7.0 failed on node gpu003: Communication connection failure", Kind.LAUNCH, "gpu003"),
+     JobEventKind.NODE_FAIL, ""),
+    ("slurmstepd: error: *** JOB 7 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 ***", JobEventKind.CANCELLED, "gpu001"),
+    ("slurmstepd: error: *** STEP 7.0 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 ***", JobEventKind.STEP_CANCELLED, "gpu001"),
+    ("slurmstepd: error: *** STEP 7.0 ON gpu001 UNCORRECTABLE MEMORY ERROR AT 2026-11-21T09:09:37 ***", JobEventKind.MEMORY_ERROR,
+     "gpu001"),
+    ("salloc: error: Node failure on worker-1", JobEventKind.NODE_FAIL, "worker-1"),
+    ("srun: error: Task launch for StepId=7.0 failed on node gpu003: Communication connection failure", JobEventKind.LAUNCH, "gpu003"),
 ])
-def test_each_way_in_which_slurm_ends_a_job_is_known(line: str, kind: Kind, node: str) -> None:
+def test_each_way_in_which_slurm_ends_a_job_is_known(line: str, kind: JobEventKind, node: str) -> None:
     assert [(event.kind, event.node) for event in said(line)] == [(kind, node)]
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from healthcheck.joblog.absent import absent
-from healthcheck.joblog.model import Clock, JobEvent, JobLog, Kind
+from healthcheck.joblog.model import JobEvent, JobEventKind, JobLog, LogClock
 from healthcheck.joblog.read import read
 from healthcheck.joblog.torchrun import Torchrun
 
-CLOCK = Clock(1_795_000_000.0)
+CLOCK = LogClock(1_795_000_000.0)
 RECORDED = Path(__file__).parents[2] / "recordings" / "blame"
 
 
@@ -24,15 +24,15 @@ def said(line: str) -> list[JobEvent]:
 
 
 def test_a_killed_rank_is_the_first_failure_and_those_that_torchrun_ended_after_it_are_told_apart() -> None:
-    exits = {event.rank: event for event in log("torchrun-recorded-kill.log").events if event.kind is Kind.EXIT}
+    exits = {event.rank: event for event in log("torchrun-recorded-kill.log").events if event.kind is JobEventKind.EXIT}
     assert (exits[2].code, exits[2].first, exits[2].node) == (-9, True, "localhost")
     assert {exits[rank].code for rank in (0, 1, 3)} <= {-15, 1}
 
 
 def test_an_exception_of_the_program_is_told_and_those_of_its_peers_are_symptoms() -> None:
     found = log("torchrun-recorded-raise.log").events
-    assert [(event.rank, event.text) for event in found if event.kind is Kind.EXCEPTION] == [(2, "ValueError: loss is nan")]
-    assert 2 not in {event.rank for event in found if event.kind is Kind.PEER}
+    assert [(event.rank, event.text) for event in found if event.kind is JobEventKind.EXCEPTION] == [(2, "ValueError: loss is nan")]
+    assert 2 not in {event.rank for event in found if event.kind is JobEventKind.PEER}
 
 
 def test_torchruns_first_failure_of_a_hang_is_an_innocent_rank_and_the_flight_recorder_tells_who_did_not_come() -> None:
@@ -55,7 +55,7 @@ def test_the_json_dump_says_what_the_pickle_says() -> None:
 ])
 def test_a_watchdog_names_the_rank_and_the_collective(line: str, rank: int, work: int) -> None:
     [event] = said(line)
-    assert (event.kind, event.rank, event.work, event.op) == (Kind.TIMEOUT, rank, work, "ALLREDUCE")
+    assert (event.kind, event.rank, event.work, event.op) == (JobEventKind.TIMEOUT, rank, work, "ALLREDUCE")
 
 
 @pytest.mark.parametrize(("line", "rank", "group", "work"), [
@@ -68,25 +68,25 @@ def test_a_watchdog_names_the_rank_and_the_collective(line: str, rank: int, work
 ])
 def test_how_far_a_rank_had_come_is_read_with_its_group(line: str, rank: int, group: str, work: int) -> None:
     [event] = said(line)
-    assert (event.kind, event.rank, event.group, event.work) == (Kind.ENTERED, rank, group, work)
+    assert (event.kind, event.rank, event.group, event.work) == (JobEventKind.ENTERED, rank, group, work)
 
 
 def test_the_time_of_a_line_without_a_year_is_the_one_nearest_to_the_job() -> None:
     line = ("[rank4]:[E{} 02:07:08.5 ProcessGroupNCCL.cpp:607] [Rank 4] Watchdog caught collective operation timeout: "
             "WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=1) ran for 2 milliseconds before timing out.")
-    [event] = Torchrun().events([line.format("1231")], Clock(Clock(0.0).at(2026, 1, 1, "00:10:00") or 0))
-    assert event.time == Clock(0.0).at(2025, 12, 31, "02:07:08.5")
+    [event] = Torchrun().events([line.format("1231")], LogClock(LogClock(0.0).at(2026, 1, 1, "00:10:00") or 0))
+    assert event.time == LogClock(0.0).at(2025, 12, 31, "02:07:08.5")
     assert said(line.format("0231"))[0].time is None
 
 
 @pytest.mark.parametrize(("line", "kind"), [
     ("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.1 GiB",
-     Kind.GPU_MEMORY),
-    ("[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered", Kind.GPU),
-    ("[rank3]: RuntimeError: CUDA error: device-side assert triggered", Kind.CUDA),
-    ("[rank3]: FileNotFoundError: [Errno 2] No such file or directory: '/data/a'", Kind.EXCEPTION),
+     JobEventKind.GPU_MEMORY),
+    ("[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered", JobEventKind.GPU),
+    ("[rank3]: RuntimeError: CUDA error: device-side assert triggered", JobEventKind.CUDA),
+    ("[rank3]: FileNotFoundError: [Errno 2] No such file or directory: '/data/a'", JobEventKind.EXCEPTION),
 ])
-def test_errors_of_a_rank_are_sorted_by_what_they_accuse(line: str, kind: Kind) -> None:
+def test_errors_of_a_rank_are_sorted_by_what_they_accuse(line: str, kind: JobEventKind) -> None:
     assert [(event.kind, event.rank) for event in said(line)] == [(kind, 3)]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from healthcheck.joblog.charges import Charge, charges
-from healthcheck.joblog.model import Clock, JobLog
+from healthcheck.joblog.model import JobLog, LogClock
 from healthcheck.joblog.read import read
 from tests.healthcheck.explain.cases import NOW, sayings
 
-CLOCK = Clock(NOW)
+CLOCK = LogClock(NOW)
 
 
 def log(text: str, nodes: tuple[str, ...] = ()) -> JobLog:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.checks.fleet import Comparison, NoMajority, Readings, Uncompared, far_off, odd_ones, rows
+from healthcheck.checks.fleet import Comparison, FleetReadings, NoMajority, Uncompared, far_off, odd_ones, rows
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
-from healthcheck.facts.look import Look
+from healthcheck.facts.look import SnapshotTime
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, changed, reading
 from healthcheck.judge.fleetjudge import judge_fleet
@@ -160,9 +160,9 @@ def counted(value: Any) -> tuple[Gpu, ...]:
 
 
 def looks(growth: int, *, hours: float = 1.0, before: Any = 0) -> NodeFacts:
-    began = Look("look", 10_000.0 - hours * 3600, 0.0)
+    began = SnapshotTime("look", 10_000.0 - hours * 3600, 0.0)
     now = counted(before + growth if isinstance(before, int) else growth)
-    return NodeFacts({"gpus": now, "look": Look("look", 10_000.0, 0.0)}, {"gpus": counted(before), "look": began})
+    return NodeFacts({"gpus": now, "look": SnapshotTime("look", 10_000.0, 0.0)}, {"gpus": counted(before), "look": began})
 
 
 RATES = [("fleet-ecc-corrected", 1000), ("fleet-pcie-replays", 100)]
@@ -193,7 +193,7 @@ def test_a_rate_without_an_earlier_look_is_skipped_and_one_of_a_reset_counter_un
 
 def test_what_one_node_refuses_of_a_reading_that_others_have_in_common_costs_them_nothing() -> None:
     cohort = {f"n{i}": looks(0) for i in range(8)}
-    began_anew = NodeFacts(cohort["n0"].facts, {"gpus": counted(5), "look": Look("look", 6400.0, 0.0)})
+    began_anew = NodeFacts(cohort["n0"].facts, {"gpus": counted(5), "look": SnapshotTime("look", 6400.0, 0.0)})
     results = judge_fleet(BY_ID["fleet-pcie-replays"], {**cohort, "anew": began_anew})
     assert (results["anew"].status, results["n0"].status) == (Status.UNKNOWN, Status.PASS)
     assert results["anew"].reason.startswith("GPU 4: pcie_replays went from 5 to 0")
@@ -223,8 +223,8 @@ def replays(number: Any, before: Any = 0) -> NodeFacts:
     def at(count: Any) -> tuple[NvLinkErrors, ...]:
         return tuple(NvLinkErrors(f"GPU 1 NVLink {n}", 1, n, count if n == 7 else 0, 0, 0, 0, 0) for n in range(18))
 
-    return NodeFacts({"nvlink_errors": at(number), "look": Look("look", 7200.0, 0.0)},
-                    {"nvlink_errors": at(before), "look": Look("look", 3600.0, 0.0)})
+    return NodeFacts({"nvlink_errors": at(number), "look": SnapshotTime("look", 7200.0, 0.0)},
+                    {"nvlink_errors": at(before), "look": SnapshotTime("look", 3600.0, 0.0)})
 
 
 def test_an_nvlink_that_repeats_far_more_than_the_others_is_named() -> None:
@@ -315,7 +315,7 @@ VALUES = st.lists(st.floats(0, 1000, allow_nan=False, width=32), min_size=8, max
 
 
 def compared(values: list[float]) -> list[tuple[str, Finding | Uncompared]]:
-    readings = [Readings(f"n{i}", ("GPU 0",), (value,)) for i, value in enumerate(values)]
+    readings = [FleetReadings(f"n{i}", ("GPU 0",), (value,)) for i, value in enumerate(values)]
     return list(far_off(readings, " C", spreads=5, floor=3, at_least=8))
 
 
@@ -356,7 +356,7 @@ def test_two_populations_accuse_nobody_and_are_told(left: int, right: int, off: 
 
 @given(VALUES, st.randoms())
 def test_the_order_of_the_nodes_does_not_matter(values: list[float], random: Any) -> None:
-    readings = [Readings(f"n{i}", ("GPU 0",), (value,)) for i, value in enumerate(values)]
+    readings = [FleetReadings(f"n{i}", ("GPU 0",), (value,)) for i, value in enumerate(values)]
     mixed = readings[:]
     random.shuffle(mixed)
     keys = {"spreads": 5, "floor": 3, "at_least": 8}

@@ -15,13 +15,13 @@ from healthcheck.checks.base import SELECTIONS, NotJudged, NotMeasured, NotSuppo
 from healthcheck.checks.fleet import Comparison, outliers
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
 from healthcheck.facts.base import MEMBERS
-from healthcheck.facts.look import Look
+from healthcheck.facts.look import SnapshotTime
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed, readable, reading, readings
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
 from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Finding, Note, Origin, Result, Status
-from healthcheck.ruleset.rule import Number, Rule, Unsupported
+from healthcheck.ruleset.rule import Number, Rule, UnsupportedPolicy
 from healthcheck.ruleset.sku import Sku
 from tests.healthcheck.rules import Thing, rule, thing
 
@@ -136,14 +136,14 @@ def test_a_fact_read_in_part_can_fail_but_not_pass() -> None:
 
 
 @pytest.mark.parametrize(("policy", "status"), [
-    (Unsupported.SKIP, Status.SKIPPED), (Unsupported.UNKNOWN, Status.UNKNOWN), (Unsupported.FAIL, Status.FAIL),
+    (UnsupportedPolicy.SKIP, Status.SKIPPED), (UnsupportedPolicy.UNKNOWN, Status.UNKNOWN), (UnsupportedPolicy.FAIL, Status.FAIL),
 ])
-def test_unsupported_follows_the_rule(policy: Unsupported, status: Status) -> None:
+def test_unsupported_follows_the_rule(policy: UnsupportedPolicy, status: Status) -> None:
     assert judged(rule(hot, unsupported=policy), (BARE,)).status is status
 
 
 def test_unsupported_on_one_subject_is_said_beside_the_pass_of_the_others() -> None:
-    result = judged(rule(hot, unsupported=Unsupported.SKIP), (BARE, COLD))
+    result = judged(rule(hot, unsupported=UnsupportedPolicy.SKIP), (BARE, COLD))
     assert (result.status, result.reason) == (Status.PASS, "not supported: heat of thing 3")
 
 
@@ -263,7 +263,7 @@ def test_where_no_peer_has_the_thing_the_rule_is_skipped() -> None:
     def listed(things: Peers[Thing]) -> Iterator[Finding]:
         yield from (Finding(heat, 0, one.name) for one, heat in things.read(lambda thing: thing.heat))
 
-    known = rule(listed, unsupported=Unsupported.SKIP)
+    known = rule(listed, unsupported=UnsupportedPolicy.SKIP)
     assert judged(known, (BARE,)).status is Status.SKIPPED
     assert judged(known, (BARE, COLD)).status is Status.FAIL
 
@@ -344,12 +344,12 @@ TREND = rule(grew)
 
 def trend(known: Rule, now: Any, before: Any, seconds: float = 60.0) -> Result:
     """What a rule says of these things, and those of so many seconds before."""
-    earlier = {"things": before, "look": Look("look", 1000.0 - seconds, 0.0)}
-    return judge(known, NodeFacts({"things": now, "look": Look("look", 1000.0, 0.0)}, earlier), None)
+    earlier = {"things": before, "look": SnapshotTime("look", 1000.0 - seconds, 0.0)}
+    return judge(known, NodeFacts({"things": now, "look": SnapshotTime("look", 1000.0, 0.0)}, earlier), None)
 
 
 def test_a_trend_without_an_earlier_snapshot_is_skipped_visibly() -> None:
-    result = judged(TREND, (COLD,), look=Look("look", 1.0, 1.0))
+    result = judged(TREND, (COLD,), look=SnapshotTime("look", 1.0, 1.0))
     assert (result.status, result.reason) == (Status.SKIPPED, "no earlier look at this node in this boot")
 
 
@@ -471,7 +471,7 @@ def test_nodes_that_share_one_fact_that_cannot_be_read_are_all_unknown() -> None
 
 def test_nodes_without_the_thing_leave_the_cohort() -> None:
     nodes = {**cohort(1, 1, 1), "n9": NodeFacts({"things": thing("n9", UNSUPPORTED)})}
-    results = judge_fleet(rule(same_heat, fleet=True, unsupported=Unsupported.SKIP), nodes)
+    results = judge_fleet(rule(same_heat, fleet=True, unsupported=UnsupportedPolicy.SKIP), nodes)
     assert (results["n9"].status, results["n0"].status) == (Status.SKIPPED, Status.PASS)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from healthcheck.checks.growth import Growth
-from healthcheck.facts.look import Look
+from healthcheck.facts.look import SnapshotTime
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.judge.judge import MOST_FINDINGS, judge
 from healthcheck.judge.nodefacts import MOST_SUBJECTS, NodeFacts
 from healthcheck.model.outcome import Finding, Result, Status
-from healthcheck.ruleset.rule import Unsupported
+from healthcheck.ruleset.rule import UnsupportedPolicy
 from tests.healthcheck.rules import Thing, rule, thing
 
 
@@ -25,7 +25,7 @@ def bare(number: int) -> tuple[Thing, ...]:
     return tuple(thing(f"thing {n}", UNSUPPORTED) for n in range(number))
 
 
-def judged(things: tuple[Thing, ...], unsupported: Unsupported = Unsupported.SKIP) -> Result:
+def judged(things: tuple[Thing, ...], unsupported: UnsupportedPolicy = UnsupportedPolicy.SKIP) -> Result:
     return judge(rule(hot, unsupported=unsupported), NodeFacts({"things": things}), None)
 
 
@@ -38,7 +38,7 @@ def test_a_reading_that_not_one_of_many_has_skips_the_rule(number: int) -> None:
 
 @pytest.mark.parametrize("number", [1, 144, 4000])
 def test_a_reading_that_all_of_many_must_have_fails_for_each(number: int) -> None:
-    result = judged(bare(number), Unsupported.FAIL)
+    result = judged(bare(number), UnsupportedPolicy.FAIL)
     assert (result.status, len(result.findings), result.reason) == (Status.FAIL, min(number, MOST_FINDINGS), "")
 
 
@@ -63,7 +63,7 @@ def test_many_are_compared_with_many() -> None:
         if growth.of("heat"):
             yield Finding(thing.heat, "no warmer")
 
-    facts = {"things": (*bare(4000), thing("hot", 9)), "look": Look("look", 2.0, 2.0)}
-    before = {"things": (*bare(4000), thing("hot", 8)), "look": Look("look", 1.0, 1.0)}
-    result = judge(rule(warmer, unsupported=Unsupported.SKIP), NodeFacts(facts, before), None)
+    facts = {"things": (*bare(4000), thing("hot", 9)), "look": SnapshotTime("look", 2.0, 2.0)}
+    before = {"things": (*bare(4000), thing("hot", 8)), "look": SnapshotTime("look", 1.0, 1.0)}
+    result = judge(rule(warmer, unsupported=UnsupportedPolicy.SKIP), NodeFacts(facts, before), None)
     assert [finding.subject for finding in result.findings] == ["hot"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.kernellog.carried import MOST, NOTHING, Carried, Word, after, before, read, telling, written
+from healthcheck.kernellog.carried import MOST, NOTHING, Carried, RepairStatement, after, before, read, telling, written
 
 
 def log(*numbers: int, text: str = "x") -> str:
@@ -13,7 +13,7 @@ def log(*numbers: int, text: str = "x") -> str:
 
 
 def test_what_is_written_is_read() -> None:
-    whole = Carried(log(3, 9), {"kernel-xid": (3, 9)}, 20, 2, 2.5, (Word("b", {("kernel-xid", "GPU \n 3")  : 9}, "why"),))
+    whole = Carried(log(3, 9), {"kernel-xid": (3, 9)}, 20, 2, 2.5, (RepairStatement("b", {("kernel-xid", "GPU \n 3")  : 9}, "why"),))
     assert read(written(whole)) == whole and read("") == NOTHING == read(written(NOTHING))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.kernellog.ending import DAY, FORM, PROOFS, Ending, Ends, Proof, ending
+from healthcheck.kernellog.ending import DAY, FORM, PROOFS, Ending, EndKind, EndProof, ending
 
 
 @pytest.mark.parametrize(("text", "made"), [
-    ("boot", Ending(Ends.BOOT)), ("reset", Ending(Ends.RESET)), ("repair", Ending(Ends.REPAIR)), ("quiet 24h", DAY),
-    ("quiet 1h", Ending(Ends.QUIET, 1)), ("quiet 7d", Ending(Ends.QUIET, 168)), ("quiet 9999h", Ending(Ends.QUIET, 9999)),
+    ("boot", Ending(EndKind.BOOT)), ("reset", Ending(EndKind.RESET)), ("repair", Ending(EndKind.REPAIR)), ("quiet 24h", DAY),
+    ("quiet 1h", Ending(EndKind.QUIET, 1)), ("quiet 7d", Ending(EndKind.QUIET, 168)), ("quiet 9999h", Ending(EndKind.QUIET, 9999)),
 ])
 def test_what_a_rules_file_may_say_is_read_and_said_again(text: str, made: Ending) -> None:
     assert ending(text) == made
@@ -36,19 +36,19 @@ def test_time_alone_ends_what_is_quiet_for_longer_than_its_hours_and_nothing_els
     assert [DAY.over(age) for age in (0.0, 23.9, 24.0, 24.1, 1e9)] == [False, False, False, True, True]
     assert not DAY.over(-1.0)
     assert not DAY.over(float("nan"))
-    assert not any(Ending(ends).over(1e9) for ends in Ends if ends is not Ends.QUIET)
+    assert not any(Ending(ends).over(1e9) for ends in EndKind if ends is not EndKind.QUIET)
 
 
 def test_every_ending_is_proven_by_something_and_a_person_can_always_say_so() -> None:
-    assert set(PROOFS) == set(Ends)
-    assert all(Ending(ends).proofs == PROOFS[ends] and Proof.PERSON in PROOFS[ends] for ends in Ends)
+    assert set(PROOFS) == set(EndKind)
+    assert all(Ending(ends).proofs == PROOFS[ends] and EndProof.PERSON in PROOFS[ends] for ends in EndKind)
 
 
 def test_no_boot_and_no_silence_mends_a_broken_part() -> None:
-    assert Ending(Ends.REPAIR).proofs == (Proof.PERSON,)
+    assert Ending(EndKind.REPAIR).proofs == (EndProof.PERSON,)
 
 
 def test_silence_proves_only_what_ends_by_silence_and_a_reset_only_what_a_reset_ends() -> None:
-    assert [ends for ends in Ends if Proof.HOURS in PROOFS[ends]] == [Ends.QUIET]
-    assert [ends for ends in Ends if {Proof.DRIVER, Proof.ROOT} & set(PROOFS[ends])] == [Ends.RESET]
-    assert [ends for ends in Ends if Proof.BOOT not in PROOFS[ends]] == [Ends.REPAIR]
+    assert [ends for ends in EndKind if EndProof.HOURS in PROOFS[ends]] == [EndKind.QUIET]
+    assert [ends for ends in EndKind if {EndProof.DRIVER, EndProof.ROOT} & set(PROOFS[ends])] == [EndKind.RESET]
+    assert [ends for ends in EndKind if EndProof.BOOT not in PROOFS[ends]] == [EndKind.REPAIR]

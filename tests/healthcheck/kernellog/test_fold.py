@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.kernellog.fold import SETTLED, fold
-from healthcheck.kernellog.model import MOST_DISTINCT, Digest, Kind, Line, Phase, Told
+from healthcheck.kernellog.model import MOST_DISTINCT, Digest, KernelEventKind, KernelMessage, LogLine, Phase
 
 BOOT = [
     (0.0, "Linux version 6.5.0-1007-nvidia (buildd@builder) (gcc 12.3.0) #7-Ubuntu SMP Tue Nov 7 01:45:42 UTC 2023"),
@@ -20,11 +20,11 @@ BOOT = [
 ]
 
 
-def lines(*pairs: tuple[float | None, str]) -> list[Line]:
-    return [Line(text, seconds, 6, number) for number, (seconds, text) in enumerate(pairs)]
+def lines(*pairs: tuple[float | None, str]) -> list[LogLine]:
+    return [LogLine(text, seconds, 6, number) for number, (seconds, text) in enumerate(pairs)]
 
 
-def one(digest: Digest, words: str) -> Told:
+def one(digest: Digest, words: str) -> KernelMessage:
     (found,) = [told for told in digest.told if words in told.head]
     return found
 
@@ -72,14 +72,14 @@ def test_a_call_trace_is_one_event_and_what_another_driver_says_in_it_another() 
         (9.0, "Modules linked in: nvidia mlx5_core"), (9.0, "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."),
         (9.0, "Call Trace:"), (9.0, " <TASK>"), (9.0, " do_unlinkat+0x11/0x22"), (9.0, "---[ end trace 0000000000000000 ]---")))
     assert sorted(told.kind.value for told in digest.told) == ["line", "trace"]
-    trace = next(told for told in digest.told if told.kind is Kind.TRACE)
+    trace = next(told for told in digest.told if told.kind is KernelEventKind.TRACE)
     assert trace.head.startswith("WARNING: CPU: 3") and len(trace.lines) == 7 and not any("Xid" in line.text for line in trace.lines)
 
 
 @given(st.lists(st.tuples(st.one_of(st.none(), st.floats(0, 1e6)), st.text(max_size=60)), max_size=60))
 def test_no_line_is_lost_and_none_counted_twice(pairs: list[tuple[float | None, str]]) -> None:
     digest = fold(lines(*pairs))
-    alone = sum(told.count for told in digest.told if told.kind is Kind.LINE)
-    reported = sum(len(told.lines) for told in digest.told if told.kind is not Kind.LINE)
+    alone = sum(told.count for told in digest.told if told.kind is KernelEventKind.LINE)
+    reported = sum(len(told.lines) for told in digest.told if told.kind is not KernelEventKind.LINE)
     assert digest.lines == len(pairs) and alone + reported <= len(pairs)
     assert all(told.count >= 1 and told.lines for told in digest.told)

@@ -13,7 +13,7 @@ from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.catalogueload import load_catalogue
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.xid import read_xids
-from healthcheck.kernellog.model import Entry
+from healthcheck.kernellog.model import CatalogueEntry
 from healthcheck.kernellog.quoting import USER, all_blanked, blanked, messages
 from healthcheck.kernellog.quotingforms import FORMS
 from healthcheck.model.outcome import Severity
@@ -42,7 +42,7 @@ def faults() -> tuple[str, ...]:
     return (*(line for entry in catalogue().entries for line in entry.examples), *XIDS)
 
 
-def convicted(line: str) -> Entry | None:
+def convicted(line: str) -> CatalogueEntry | None:
     """The entry that knows a line, where it is worse than information."""
     entry = catalogue().find(line)
     return entry if entry is not None and entry.severity is not Severity.INFO else None
@@ -88,9 +88,9 @@ def test_what_is_not_quoted_is_found_every_one() -> None:
 
 
 def test_an_entry_knows_no_other_entrys_example_unless_one_yields_to_the_other() -> None:
-    from healthcheck.baseline.catalogue import Known
+    from healthcheck.baseline.catalogue import CompiledEntry
 
-    known = [Known(entry) for entry in catalogue().entries]
+    known = [CompiledEntry(entry) for entry in catalogue().entries]
     wrong = {(one.entry.id, entry.id) for entry in catalogue().entries for line in entry.examples for message in messages(line) for one in known
              if one.entry is not entry and one.possible(message.lower()) and one.knows(message)
              and entry.id not in one.entry.yields and one.entry.id not in entry.yields}

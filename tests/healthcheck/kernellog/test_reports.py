@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.baseline.forms import read
-from healthcheck.kernellog.model import Kind, Line, Log
-from healthcheck.kernellog.reports import GAP_LINES, MOST_TOGETHER, Report, opens, reports
+from healthcheck.kernellog.model import BootLog, KernelEventKind, LogLine
+from healthcheck.kernellog.reports import GAP_LINES, MOST_TOGETHER, LogReport, opens, reports
 
 
-def log_of(text: str) -> Log:
+def log_of(text: str) -> BootLog:
     """Lines with their times, or lines without, one millisecond apart."""
     rows = [row for row in text.splitlines() if row.strip()]
     if not rows[0].startswith("["):
@@ -25,11 +25,11 @@ def log_of(text: str) -> Log:
     return read("".join(f"{row}\n" for row in rows).encode(), "x")[0]
 
 
-def found(lines: tuple[Line, ...]) -> list[Report]:
+def found(lines: tuple[LogLine, ...]) -> list[LogReport]:
     return reports(lines, [index for index, line in enumerate(lines) if opens(line.text)])
 
 
-def heads(text: str) -> list[tuple[Kind, int, str]]:
+def heads(text: str) -> list[tuple[KernelEventKind, int, str]]:
     lines = log_of(text).lines
     return [(report.kind, len(report.indices), lines[report.head].text) for report in found(lines)]
 
@@ -268,24 +268,24 @@ def lines_in(text: str) -> int:
 
 
 @pytest.mark.parametrize(("text", "kind", "apart", "head"), [
-    (OOPS, Kind.TRACE, 0, "BUG: kernel NULL pointer dereference"),
-    (WARNING, Kind.TRACE, 1, "WARNING: CPU: 1 PID: 61 at lib/refcount.c:28"),
-    (HUNG, Kind.TRACE, 0, "INFO: task irq/105-pciehp:1246 blocked"),
-    (OOM, Kind.OOM, 0, "stress invoked oom-killer"),
-    (STALL, Kind.TRACE, 0, "rcu: INFO: rcu_sched detected stalls"),
-    (LOCKUP, Kind.TRACE, 0, "watchdog: BUG: soft lockup"),
-    (BAD_PAGE, Kind.TRACE, 0, "BUG: Bad page state"),
-    (MCE_AMD, Kind.HARDWARE, 1, "[Hardware Error]: Corrected error"),
-    (MCE_INTEL, Kind.HARDWARE, 0, "mce: [Hardware Error]: CPU 0: Machine Check"),
-    (GHES, Kind.HARDWARE, 0, "{35}[Hardware Error]: Hardware error from APEI"),
-    (AER, Kind.HARDWARE, 0, "0000:50:00.0: PCIe Bus Error"),
-    (HEALTH, Kind.HARDWARE, 1, "mlx5_core 0000:0d:00.0: print_health_info:431:(pid 0): Health issue observed"),
-    (SEGFAULT, Kind.TRACE, 0, "python3[48210]: segfault"),
-    (UBSAN, Kind.TRACE, 0, "UBSAN: array-index"),
-    (ARM64, Kind.TRACE, 0, "Unable to handle kernel paging request"),
-    (WATCHDOG, Kind.TRACE, 1, "WARNING: CPU: 0 PID: 0 at net/sched"),
+    (OOPS, KernelEventKind.TRACE, 0, "BUG: kernel NULL pointer dereference"),
+    (WARNING, KernelEventKind.TRACE, 1, "WARNING: CPU: 1 PID: 61 at lib/refcount.c:28"),
+    (HUNG, KernelEventKind.TRACE, 0, "INFO: task irq/105-pciehp:1246 blocked"),
+    (OOM, KernelEventKind.OOM, 0, "stress invoked oom-killer"),
+    (STALL, KernelEventKind.TRACE, 0, "rcu: INFO: rcu_sched detected stalls"),
+    (LOCKUP, KernelEventKind.TRACE, 0, "watchdog: BUG: soft lockup"),
+    (BAD_PAGE, KernelEventKind.TRACE, 0, "BUG: Bad page state"),
+    (MCE_AMD, KernelEventKind.HARDWARE, 1, "[Hardware Error]: Corrected error"),
+    (MCE_INTEL, KernelEventKind.HARDWARE, 0, "mce: [Hardware Error]: CPU 0: Machine Check"),
+    (GHES, KernelEventKind.HARDWARE, 0, "{35}[Hardware Error]: Hardware error from APEI"),
+    (AER, KernelEventKind.HARDWARE, 0, "0000:50:00.0: PCIe Bus Error"),
+    (HEALTH, KernelEventKind.HARDWARE, 1, "mlx5_core 0000:0d:00.0: print_health_info:431:(pid 0): Health issue observed"),
+    (SEGFAULT, KernelEventKind.TRACE, 0, "python3[48210]: segfault"),
+    (UBSAN, KernelEventKind.TRACE, 0, "UBSAN: array-index"),
+    (ARM64, KernelEventKind.TRACE, 0, "Unable to handle kernel paging request"),
+    (WATCHDOG, KernelEventKind.TRACE, 1, "WARNING: CPU: 0 PID: 0 at net/sched"),
 ])
-def test_a_report_is_one_event_named_by_the_line_that_says_what_it_is(text: str, kind: Kind, apart: int, head: str) -> None:
+def test_a_report_is_one_event_named_by_the_line_that_says_what_it_is(text: str, kind: KernelEventKind, apart: int, head: str) -> None:
     ((one, count, named),) = heads(text)
     assert one is kind
     assert count == lines_in(text) - apart
@@ -293,7 +293,7 @@ def test_a_report_is_one_event_named_by_the_line_that_says_what_it_is(text: str,
 
 
 def test_two_reports_one_after_the_other_are_two() -> None:
-    assert [kind for kind, _, _ in heads(OOPS + "\n" + WATCHDOG)] == [Kind.TRACE, Kind.TRACE]
+    assert [kind for kind, _, _ in heads(OOPS + "\n" + WATCHDOG)] == [KernelEventKind.TRACE, KernelEventKind.TRACE]
     assert [count for _, count, _ in heads(GHES.replace("35", "1") + GHES.replace("35", "2"))] == [7, 7]
     assert [head for _, _, head in heads(SEGFAULT + SEGFAULT)] == [SEGFAULT.splitlines()[0]] * 2
 
@@ -353,18 +353,18 @@ def test_the_traces_of_other_processors_belong_to_the_stall_that_asked_for_them(
         "[    9.000002][   C0] NMI backtrace for cpu 0", "[    9.000003][   C0] CPU: 0 PID: 9 Comm: x Not tainted 6.8.0", "[    9.000004][   C0] RIP: 0010:a+0x1/0x2",
     ]
     ((kind, count, head),) = heads("\n".join(rows))
-    assert (kind, count) == (Kind.TRACE, 5)
+    assert (kind, count) == (KernelEventKind.TRACE, 5)
     assert head.startswith("rcu: INFO")
 
 
 def test_a_trace_without_a_name_is_named_by_the_line_before_it() -> None:
     text = "[    9.0] mydriver: queue 3 is stuck\n[    9.000001] CPU: 1 PID: 602 Comm: x Not tainted 5.9.1 #2\n[    9.000002] Call Trace:\n[    9.000003]  dump_stack+0x84/0xba\n"
-    assert heads(text) == [(Kind.TRACE, 4, "mydriver: queue 3 is stuck")]
+    assert heads(text) == [(KernelEventKind.TRACE, 4, "mydriver: queue 3 is stuck")]
 
 
 def test_an_xid_before_a_trace_stays_its_own() -> None:
     text = "[    9.0] NVRM: Xid (PCI:0000:3b:00): 13, x\n[    9.000001] CPU: 1 PID: 602 Comm: x Not tainted\n[    9.000002] Call Trace:\n"
-    assert heads(text) == [(Kind.TRACE, 2, "CPU: 1 PID: 602 Comm: x Not tainted")]
+    assert heads(text) == [(KernelEventKind.TRACE, 2, "CPU: 1 PID: 602 Comm: x Not tainted")]
 
 
 def test_an_unfinished_report_swallows_nothing_later() -> None:
@@ -375,7 +375,8 @@ def test_an_unfinished_report_swallows_nothing_later() -> None:
 
 
 def test_lines_without_times_are_bounded_by_their_number() -> None:
-    lines = (Line("WARNING: CPU: 1 PID: 1 at a.c:1 b+0x1/0x2"), *(Line(f"other {number}") for number in range(GAP_LINES + 1)), Line("Modules linked in: x"))
+    lines = (LogLine("WARNING: CPU: 1 PID: 1 at a.c:1 b+0x1/0x2"), *(LogLine(f"other {number}") for number in range(GAP_LINES + 1)),
+             LogLine("Modules linked in: x"))
     assert found(lines) == []
 
 
@@ -397,7 +398,7 @@ def test_what_a_healthy_boot_says_opens_nothing(text: str) -> None:
 
 def test_a_million_beginnings_take_linear_time_and_bounded_reports() -> None:
     def seconds(count: int) -> float:
-        lines = [Line("------------[ cut here ]------------", at / 1e6) for at in range(count)]
+        lines = [LogLine("------------[ cut here ]------------", at / 1e6) for at in range(count)]
         began = time.process_time()
         assert reports(lines, range(count)) == []
         return time.process_time() - began
@@ -407,7 +408,8 @@ def test_a_million_beginnings_take_linear_time_and_bounded_reports() -> None:
 
 
 def test_an_endless_report_is_cut_in_pieces() -> None:
-    lines = [Line("stress invoked oom-killer: gfp_mask=0x0"), *(Line(f"[{number:7}]     0  {number}     7161     1189", None) for number in range(25_000))]
+    lines = [LogLine("stress invoked oom-killer: gfp_mask=0x0"),
+             *(LogLine(f"[{number:7}]     0  {number}     7161     1189", None) for number in range(25_000))]
     assert max(len(report.indices) for report in found(tuple(lines))) == MOST_TOGETHER
 
 
@@ -424,10 +426,10 @@ EVERY = [line for text in (OOPS, WARNING, HUNG, OOM, STALL, MCE_AMD, GHES, AER_T
 
 
 @given(st.lists(st.builds(
-    Line, text=st.one_of(st.sampled_from([line.text for line in EVERY]), st.text(max_size=40)),
+    LogLine, text=st.one_of(st.sampled_from([line.text for line in EVERY]), st.text(max_size=40)),
     seconds=st.one_of(st.none(), st.floats(0, 200)), caller=st.sampled_from(["", "T1", "C2"]),
 ), max_size=60))
-def test_each_line_is_in_one_report_at_most_and_each_head_in_its_own(lines: list[Line]) -> None:
+def test_each_line_is_in_one_report_at_most_and_each_head_in_its_own(lines: list[LogLine]) -> None:
     all_of = found(tuple(lines))
     indices = [index for report in all_of for index in report.indices]
     assert len(indices) == len(set(indices))

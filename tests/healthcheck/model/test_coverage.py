@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.model.coverage import Asked, Coverage, coverage
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.coverage import Coverage, RequestedProbes, coverage
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node
 from healthcheck.report.table import Heading, render
@@ -21,14 +21,14 @@ from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
 
 RULES = load_ruleset([packaged()])
-TOOL = Probe("a.tool", Kind.COMMAND, argv=("tool",), root=True)
-LOG = Probe("a.log", Kind.FILES, paths=("/log",), root=True)
-OPEN = Probe("a.open", Kind.FILES, paths=("/open",))
+TOOL = Probe("a.tool", ProbeKind.COMMAND, argv=("tool",), root=True)
+LOG = Probe("a.log", ProbeKind.FILES, paths=("/log",), root=True)
+OPEN = Probe("a.open", ProbeKind.FILES, paths=("/open",))
 
 
 def of(probe: Probe, capture: Capture | None) -> Coverage:
     held = {} if capture is None else {probe.id: capture}
-    return coverage(Recording("n", 1.0, machine.HOST, None, held), Asked.of([probe]))
+    return coverage(Recording("n", 1.0, machine.HOST, None, held), RequestedProbes.of([probe]))
 
 
 @pytest.mark.parametrize(("probe", "capture"), [

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from healthcheck.model.exposition import COUNTER, GAUGE, Family, number
+from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily, number
 from inventory.text import clean
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -41,7 +41,7 @@ def theirs(*families: Metric) -> str:
 def test_a_family_is_written_as_prometheus_client_writes_it(said: str, kind: str, labels: tuple[str, ...], data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.tuples(st.tuples(*(ANY for _ in labels)), VALUES), max_size=4))
     name = "muster_thing" + "_total" * (kind == COUNTER)
-    ours = Family(name, kind, said, labels)
+    ours = MetricFamily(name, kind, said, labels)
     other = (CounterMetricFamily if kind == COUNTER else GaugeMetricFamily)("muster_thing", said, labels=labels)
     for values, value in rows:
         other.add_metric(values, value)
@@ -59,9 +59,9 @@ def test_a_number_reads_back_as_what_it_was(value: float) -> None:
 
 def test_what_a_node_says_ends_no_label_and_no_line() -> None:
     hostile = clean('x"} 1\nmuster_node_state{node="other",state="healthy"} 1 \\')
-    line = Family("muster_gpu_info", GAUGE, "x", ("node",)).sample(1, hostile)
+    line = MetricFamily("muster_gpu_info", GAUGE, "x", ("node",)).sample(1, hostile)
     assert line.count("\n") == 1 and line.endswith('\\\\"} 1.0\n')
-    assert Family("muster_gpu_info", GAUGE, "x", ("node",)).sample(1, 'a"b\nc\\d') == 'muster_gpu_info{node="a\\"b\\nc\\\\d"} 1.0\n'
+    assert MetricFamily("muster_gpu_info", GAUGE, "x", ("node",)).sample(1, 'a"b\nc\\d') == 'muster_gpu_info{node="a\\"b\\nc\\\\d"} 1.0\n'
 
 
 @pytest.mark.parametrize(("name", "kind", "labels"), [
@@ -69,4 +69,4 @@ def test_what_a_node_says_ends_no_label_and_no_line() -> None:
 ])
 def test_a_family_that_is_none_of_ours_cannot_be_made(name: str, kind: str, labels: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="not a family of ours"):
-        Family(name, kind, "x", labels)
+        MetricFamily(name, kind, "x", labels)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.collector.reply import within
-from healthcheck.model.probes import Kind, Probe, ProbeSet
+from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording, RecordingError, read, to_json
 from healthcheck.sweep.looks import encode
 from tests.healthcheck import machine
@@ -82,7 +82,7 @@ def test_the_same_in_another_form_of_json_is_the_same_recording(data: bytes) -> 
 
 def test_what_a_probe_may_bring_is_measured_in_what_it_brought_not_in_its_json() -> None:
     """A file of control characters is six times as long in JSON: it is none the larger for that."""
-    probe = Probe("p", Kind.FILES, paths=("/a",), seconds=1.0, limit=100_000)
+    probe = Probe("p", ProbeKind.FILES, paths=("/a",), seconds=1.0, limit=100_000)
     for size, kept in ((150_000, True), (170_000, False)):
         look = read(encode(Recording("n1", 1.0, machine.HOST, None, {"p": Capture(Outcome.DONE, files={"/a": FileCapture(Outcome.DONE, "\x01" * size)})})))
         (capture,) = within(look, ProbeSet.of([probe], 1.0)).captures.values()

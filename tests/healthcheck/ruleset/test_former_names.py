@@ -16,7 +16,7 @@ from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.store import file, history, incidents, schema, silences
 from healthcheck.store.file import opened
 from healthcheck.triage.policyload import load_policy
-from healthcheck.triage.remediation import Step
+from healthcheck.triage.remediation import RemediationStep
 from inventory.errors import RulesError
 from tests.command import muster
 
@@ -86,7 +86,7 @@ def test_a_policy_takes_former_ids(tmp_path: Path) -> None:
     policy = load_policy([packaged(), tmp_path], RULES)
     assert "nvlink-fabric-clique" in {kind.id: kind.rules for kind in policy.kinds}["ours"]
     assert set(RULES.former.values()) <= set({one.id: one.rules for one in policy.incidents.causes}["ours"])
-    assert policy.remediation.uses[Step.RESTART_FABRIC_MANAGER].rules == ("fabric-manager", "nvlink-fabric-manager")
+    assert policy.remediation.uses[RemediationStep.RESTART_FABRIC_MANAGER].rules == ("fabric-manager", "nvlink-fabric-manager")
     (tmp_path / "policy.yaml").write_text("faults:\n- {id: ours, why: we know, rules: [fabric-nothing], isolation: none}\n")
     with pytest.raises(RulesError, match="no rule matches 'fabric-nothing'"):
         load_policy([packaged(), tmp_path], RULES)

@@ -16,7 +16,7 @@ from healthcheck.model.outcome import NodeReport, NodeState, Origin, Result, Sev
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.sweep.assess import Assessment
-from healthcheck.sweep.saved import Manifest, _manifest_from_json, _manifest_to_json
+from healthcheck.sweep.saved import SweepManifest, _manifest_from_json, _manifest_to_json
 from inventory.errors import InventoryError, MusterError, RulesError, UsageError
 from inventory.load import load_inventory
 from inventory.model import Node
@@ -260,7 +260,7 @@ def test_the_inventory_checks_names_of_profiles_where_they_are_known(tmp_path: P
 
 
 def test_the_manifest_carries_each_nodes_profile_and_an_older_one_has_none() -> None:
-    manifest = Manifest("a", "b", False, "x", (Node("a", profile="unprivileged"), Node("b")), None, (), (), "d", {})
+    manifest = SweepManifest("a", "b", False, "x", (Node("a", profile="unprivileged"), Node("b")), None, (), (), "d", {})
     document = json.loads(json.dumps(_manifest_to_json(replace(manifest, profiles=("timer",)))))
     assert _manifest_from_json(document).profiles == ("timer",)
     assert [node.profile for node in _manifest_from_json(document).nodes] == ["unprivileged", None]

@@ -485,7 +485,7 @@ def save(folder: Path, looks: list[Recording]) -> None:
     for look in looks:
         saver.add(look, None)
     made = tuple(Node(name=look.node) for look in looks)
-    saver.finish(saved.Manifest("2026-01-02T00:00:00.000Z", "2026-01-02T00:00:03.000Z", False, "a test", made, None, (), (), "", {}))
+    saver.finish(saved.SweepManifest("2026-01-02T00:00:00.000Z", "2026-01-02T00:00:03.000Z", False, "a test", made, None, (), (), "", {}))
 
 
 def test_a_saved_sweep_is_learned_from_on_the_command_line(tmp_path: Path) -> None:

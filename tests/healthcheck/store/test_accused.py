@@ -11,16 +11,17 @@ import pytest
 
 from healthcheck.model.outcome import NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store import accused
-from healthcheck.store.accused import SHARED, WRONG_DATA, Accused, Found, accused_nodes, write
+from healthcheck.store.accused import SHARED, WRONG_DATA, BurnInAccusation, FinishedBurnIn, accused_nodes, write
 from healthcheck.store.file import Store, opened
 from healthcheck.store.history import problems, prune
 from healthcheck.store.ledger import lines
-from healthcheck.store.readings import Component, Readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import Component, NodeReadings
+from healthcheck.store.sweeps import SweepRecord, record
 
 DAY = 86400.0
-WRONG = Accused("n1", WRONG_DATA, "GPU 1", Severity.CRITICAL, Owner.VENDOR, "wrong data: 5 elements", "what arithmetic says", "exchange it",
-                ("node",), 1, 2, ("S1",), ("known-n1",), ("random-n1",))
+WRONG = BurnInAccusation("n1", WRONG_DATA, "GPU 1", Severity.CRITICAL, Owner.VENDOR, "wrong data: 5 elements", "what arithmetic says",
+                         "exchange it",
+                         ("node",), 1, 2, ("S1",), ("known-n1",), ("random-n1",))
 
 
 @pytest.fixture
@@ -34,12 +35,13 @@ def swept(store: Store, at: float, serials: dict[str, str], node: str = "n1", wh
     parts = [*(Component("gpu", slot, serial, f"GPU {number}") for number, (slot, serial) in enumerate(sorted(serials.items()))),
              Component("chassis", "chassis", chassis, "chassis")]
     passed = tuple(Result(rule, rule, Status.PASS, Severity.CRITICAL) for rule in ("kernel-xid", "gpu-count"))
-    record(store, Sweep(at, at + 1, False, "test", "digest", ("bringup",)), [NodeReport(node, NodeState.HEALTHY, "", passed)],
-           {node: Readings(tuple(parts), (), frozenset({"gpu", "chassis"} if whole else ()))})
+    record(store, SweepRecord(at, at + 1, False, "test", "digest", ("bringup",)), [NodeReport(node, NodeState.HEALTHY, "", passed)],
+           {node: NodeReadings(tuple(parts), (), frozenset({"gpu", "chassis"} if whole else ()))})
 
 
-def burnt(store: Store, at: float, *found: Accused, run: str = "", length: str = "standard", **passed: tuple[str, ...]) -> list[str]:
-    return write(store, Found(run or f"run{at:g}", length, at, found, passed), "burn-in (me)", at)
+def burnt(store: Store, at: float, *found: BurnInAccusation, run: str = "", length: str = "standard",
+          **passed: tuple[str, ...]) -> list[str]:
+    return write(store, FinishedBurnIn(run or f"run{at:g}", length, at, found, passed), "burn-in (me)", at)
 
 
 def still(store: Store) -> list[tuple[str, str, str, str | None]]:

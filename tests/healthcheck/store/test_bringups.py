@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def at(store: Store, node: str) -> bringups.Progress:
+def at(store: Store, node: str) -> bringups.MachineProgress:
     found = bringups.progress(store, [node])
     assert len(found) == 1
     return found[0]

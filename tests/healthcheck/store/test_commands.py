@@ -10,8 +10,8 @@ import pytest
 
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store.file import NAME, opened
-from healthcheck.store.readings import Component, Readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import Component, NodeReadings
+from healthcheck.store.sweeps import SweepRecord, record
 from tests.command import muster
 
 
@@ -20,7 +20,7 @@ def stored(tmp_path: Path) -> Path:
     """A state folder with three sweeps: gpu007 had a fault an hour ago that is over, and has another; gpu008 was not reached."""
     state = tmp_path / "state"
     now = time.time()
-    parts = Readings((Component("gpu", "0000:18:00.0", "16507", "GPU 0"),), (), frozenset({"gpu"}))
+    parts = NodeReadings((Component("gpu", "0000:18:00.0", "16507", "GPU 0"),), (), frozenset({"gpu"}))
 
     def failing(rule: str, severity: Severity, *subjects: str) -> Result:
         return Result(rule, rule, Status.FAIL if subjects else Status.PASS, severity, tuple(Finding(3, "at most 0", s) for s in subjects), "",
@@ -29,7 +29,7 @@ def stored(tmp_path: Path) -> Path:
     with opened(state, make=True) as store:
         for ago, one, other in ((7200, ("GPU 0",), ()), (3600, (), ("/",)), (60, (), ("/",))):
             results = (failing("gpu-ecc-uncorrected", Severity.CRITICAL, *one), failing("filesystem-space", Severity.WARNING, *other))
-            record(store, Sweep(now - ago, now - ago + 5, False, "test", "digest"), [
+            record(store, SweepRecord(now - ago, now - ago + 5, False, "test", "digest"), [
                 NodeReport("gpu007", NodeState.UNHEALTHY if one else NodeState.DEGRADED, "", results),
                 NodeReport("gpu008", NodeState.UNKNOWN, "connect: refused", (), True, "connect"),
             ], {"gpu007": parts})

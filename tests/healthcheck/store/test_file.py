@@ -19,7 +19,7 @@ import pytest
 from healthcheck.model.outcome import Finding, LogEvidence, NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store import file, history, schema
 from healthcheck.store.file import NAME, Store, opened
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from inventory.errors import StoreError
 from tests.testbed.sshd import wait_until
 
@@ -29,13 +29,13 @@ import sys
 from pathlib import Path
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store.file import opened
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 with opened(Path(sys.argv[1]), make=True) as store:
     for time in range(1, 100000):
         status = Status.FAIL if time % 2 else Status.PASS
         reports = [NodeReport(f"n{n}", NodeState.UNHEALTHY if time % 2 else NodeState.HEALTHY, "", (
             Result("r", "r", status, Severity.CRITICAL, (Finding("GPU 1", time, 0),) if time % 2 else ()),)) for n in range(40)]
-        record(store, Sweep(float(time), float(time), False, "w", ""), reports)
+        record(store, SweepRecord(float(time), float(time), False, "w", ""), reports)
         print(time, flush=True)
 """
 
@@ -200,7 +200,7 @@ def test_a_store_from_before_logs_had_emitters_keeps_its_problems_and_takes_new_
                 ("gpu-count", "node", None, None), ("kernel-xid", "GPU 3, Xid 48", None, None)]
             assert store.check() == []
     with opened(tmp_path) as store:
-        record(store, Sweep(2.0, 2.0, False, "w", ""), [report])
+        record(store, SweepRecord(2.0, 2.0, False, "w", ""), [report])
         (other, xid) = history.problems(store, None, 0)
         assert (other.emitter, xid.emitter, xid.ends, xid.began, xid.sweeps) == (None, "nvrm", "reset", 1.0, 2)
 

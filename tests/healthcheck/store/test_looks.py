@@ -9,7 +9,7 @@ import pytest
 
 from healthcheck.model.outcome import NodeReport, Result, Severity, Status, state_of
 from healthcheck.store.file import Store, opened
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def looked(store: Store, time: float, status: Status = Status.PASS) -> None:
     found = Result("gpu-count", "gpu.count", status, Severity.CRITICAL)
-    record(store, Sweep(time, time + 5, False, "test", "digest", ("bringup",)), [NodeReport("n1", state_of([found]), "", (found,))])
+    record(store, SweepRecord(time, time + 5, False, "test", "digest", ("bringup",)), [NodeReport("n1", state_of([found]), "", (found,))])
 
 
 def known(store: Store) -> list[tuple[float, str]]:

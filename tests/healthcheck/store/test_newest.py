@@ -15,12 +15,12 @@ from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Res
 from healthcheck.store import history, newest
 from healthcheck.store.file import Store, opened
 from healthcheck.store.newest import Newest, NotPassed
-from healthcheck.store.readings import Readings
-from healthcheck.store.shown import GpuShown, PortShown, Shown
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import NodeReadings
+from healthcheck.store.shown import GpuShown, PortShown, Telemetry
+from healthcheck.store.sweeps import SweepRecord, record
 
 GPU = GpuShown("0000:18:00.0", 0, "GPU-a", "160", "H100", "96.00", 31.0, 72.0, 4.0, {"ecc_uncorrected": 0.0, "slow_thermal": 1.5})
-SHOWN = Shown((("gpu.nvml", "done", 0.25),), (GPU,), (PortShown("mlx5_0/1", "0000:40:00.0", 3.0),), "550.54.15", "5.15", "boot1", ())
+SHOWN = Telemetry((("gpu.nvml", "done", 0.25),), (GPU,), (PortShown("mlx5_0/1", "0000:40:00.0", 3.0),), "550.54.15", "5.15", "boot1", ())
 FAILED = Result("gpu-ecc", "gpu.ecc", Status.FAIL, Severity.CRITICAL, (Finding(7, 0, "GPU 3"),), owner=Owner.VENDOR)
 REPORT = NodeReport("n1", NodeState.UNHEALTHY, "", (FAILED, Result("ok", "o.k", Status.PASS, Severity.INFO)), probes=Coverage(60, 58, 0, ()))
 
@@ -31,10 +31,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield held
 
 
-def swept(store: Store, time: float, shown: Shown | None = SHOWN, report: NodeReport = REPORT, *, selected: bool = False) -> Newest | None:
+def swept(store: Store, time: float, shown: Telemetry | None = SHOWN, report: NodeReport = REPORT, *,
+          selected: bool = False) -> Newest | None:
     """What the store holds of the node after one more sweep."""
-    found = {"n1": Readings((), (), frozenset(), shown=shown)} if shown is not None else {}
-    record(store, Sweep(time, time + 5, False, "test", "digest", selected=selected), [report], found)
+    found = {"n1": NodeReadings((), (), frozenset(), shown=shown)} if shown is not None else {}
+    record(store, SweepRecord(time, time + 5, False, "test", "digest", selected=selected), [report], found)
     return next((newest.decoded(*row) for row in newest.rows(store)), None)
 
 
@@ -57,7 +58,7 @@ def test_a_look_for_some_rules_alone_leaves_the_whole_one(store: Store) -> None:
 def test_of_a_node_that_was_not_reached_nothing_stays_but_its_counters(store: Store) -> None:
     swept(store, 1.0, replace(SHOWN, xids=((5.0, 79),)))
     found = swept(store, 2.0, None, NodeReport("n1", NodeState.UNKNOWN, "connect: refused", (), True, "connect"))
-    assert found is not None and (found.shown, found.stage, found.state, found.time) == (Shown(), "connect", "unknown", 2.0)
+    assert found is not None and (found.shown, found.stage, found.state, found.time) == (Telemetry(), "connect", "unknown", 2.0)
     assert found.xids == {"79": 1} and found.totals == {"ecc_uncorrected": 0, "slow_thermal": 0} and found.probes_unseen is None
 
 

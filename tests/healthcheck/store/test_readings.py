@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from healthcheck.model.recording import Capture, Outcome
-from healthcheck.store.readings import Component, Readings, readings
+from healthcheck.store.readings import Component, NodeReadings, readings
 from tests.healthcheck import machine
 
 
-def of(**changes: Capture) -> Readings:
+def of(**changes: Capture) -> NodeReadings:
     return readings(machine.recording(**changes))
 
 

@@ -10,9 +10,9 @@ import pytest
 from healthcheck.model.outcome import Finding, LogEvidence, LogView, NodeReport, Result, Severity, Status, state_of
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
-from healthcheck.store.readings import Component, Readings
+from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.repairs import logged, words_in
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from tests.command import muster
 
 SUBJECT = "GPU at PCI 0000:18:00, Xid 54"
@@ -30,9 +30,9 @@ def home(tmp_path: Path) -> Path:
     with opened(tmp_path / "state", make=True) as store:
         reports = [report(name) for name in names if name != "gpu002"]
         healthy = Result("kernel-xid", "kernel.xid", Status.PASS, Severity.CRITICAL)
-        record(store, Sweep(1000, 1001, False, "test", "d"), [*reports, NodeReport("gpu002", state_of([healthy]), "", (healthy,))],
-               {"gpu001": Readings((Component("gpu", "0000:18:00.0", "S1", "GPU 0"), Component("nvme", "nvme3n1", "S2", "nvme3n1")), (),
-                                   frozenset())})
+        record(store, SweepRecord(1000, 1001, False, "test", "d"), [*reports, NodeReport("gpu002", state_of([healthy]), "", (healthy,))],
+               {"gpu001": NodeReadings((Component("gpu", "0000:18:00.0", "S1", "GPU 0"), Component("nvme", "nvme3n1", "S2", "nvme3n1")), (),
+                                       frozenset())})
     return tmp_path
 
 

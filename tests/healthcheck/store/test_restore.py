@@ -31,7 +31,7 @@ def made(folder: Path, *nodes: str, at: float = NOW) -> Path:
         for node in nodes:
             cordon = mean(store, node, "hostfile", "fan", "ann", at)
             assert cordon is not None
-            cordons.settle(store, cordon, cordons.State.HELD, "cordoned", at)
+            cordons.settle(store, cordon, cordons.CordonState.HELD, "cordoned", at)
     return folder
 
 

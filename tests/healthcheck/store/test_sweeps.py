@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from healthcheck.model.outcome import Finding, LogEvidence, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
 from healthcheck.store import history
 from healthcheck.store.file import Store, opened
-from healthcheck.store.readings import Component, Reading, Readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import Component, CounterReading, NodeReadings
+from healthcheck.store.sweeps import SweepRecord, record
 from tests.testbed.memory import in_memory
 
 HOUR = 3600.0
@@ -40,8 +40,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield held
 
 
-def swept(store: Store, time: float, *reports: NodeReport, **readings: Readings) -> None:
-    record(store, Sweep(time, time + 5, False, "test", "digest"), reports, readings)
+def swept(store: Store, time: float, *reports: NodeReport, **readings: NodeReadings) -> None:
+    record(store, SweepRecord(time, time + 5, False, "test", "digest"), reports, readings)
 
 
 def told(store: Store) -> list[tuple[str, str, str, float, float | None, int]]:
@@ -50,7 +50,7 @@ def told(store: Store) -> list[tuple[str, str, str, float, float | None, int]]:
 
 def test_a_boot_that_was_not_read_is_no_reboot(store: Store) -> None:
     for time, boot in enumerate(("b1", "", "b1", "", "b2")):
-        swept(store, time, report(GOOD), n1=Readings((), (), frozenset(), boot))
+        swept(store, time, report(GOOD), n1=NodeReadings((), (), frozenset(), boot))
     assert [row[0] for row in store.rows("SELECT boot FROM boot ORDER BY began")] == ["b1", "b2"]
 
 
@@ -111,7 +111,7 @@ def test_a_rule_that_the_site_did_away_with_accuses_nobody_any_more(store: Store
 
 def test_a_node_that_an_interrupted_sweep_did_not_ask_is_left_as_it_was(store: Store) -> None:
     swept(store, 0, report(BAD), report(BAD, node="n2"))
-    record(store, Sweep(1, 6, True, "test", "digest"), [report(GOOD), NodeReport("n2", NodeState.UNKNOWN, "interrupted", ())])
+    record(store, SweepRecord(1, 6, True, "test", "digest"), [report(GOOD), NodeReport("n2", NodeState.UNKNOWN, "interrupted", ())])
     assert [(spell.node, spell.state, spell.ended) for spell in history.spells(store, None, 0)] == [
         ("n1", "unhealthy", 1), ("n1", "healthy", None), ("n2", "unhealthy", None)]
     assert [problem.node for problem in history.problems(store, None, 0, still=True)] == ["n2"]
@@ -138,14 +138,14 @@ def test_a_node_that_was_not_asked_is_unknown_for_our_sake_and_is_not_counted_as
 def test_some_rules_alone_make_no_node_healthy(store: Store) -> None:
     swept(store, 0, report(BAD))
     left_out = result("gpu-ecc", Status.SKIPPED, reason="left out by --only")
-    record(store, Sweep(1, 6, False, "test", "digest", selected=True), [report(left_out, result("host-swap", Status.FAIL, "/swap"))])
+    record(store, SweepRecord(1, 6, False, "test", "digest", selected=True), [report(left_out, result("host-swap", Status.FAIL, "/swap"))])
     assert [(spell.state, spell.ended) for spell in history.spells(store, None, 0)] == [("unhealthy", None)]
     assert [(rule, ended) for rule, _, _, _, ended, _ in told(store)] == [("gpu-ecc", None), ("host-swap", None)]
 
 
-def gpus(*serials: str, whole: bool = True) -> Readings:
-    return Readings(tuple(Component("gpu", f"0000:0{n}:00.0", serial, f"GPU {n}") for n, serial in enumerate(serials) if serial),
-                    (), frozenset({"gpu"} if whole else ()))
+def gpus(*serials: str, whole: bool = True) -> NodeReadings:
+    return NodeReadings(tuple(Component("gpu", f"0000:0{n}:00.0", serial, f"GPU {n}") for n, serial in enumerate(serials) if serial),
+                        (), frozenset({"gpu"} if whole else ()))
 
 
 def test_a_swapped_gpu_takes_its_record_along_and_the_new_one_starts_clean(store: Store) -> None:
@@ -169,14 +169,14 @@ def test_a_component_that_was_taken_out_sits_nowhere_and_one_that_was_not_read_s
 
 def test_a_counter_takes_room_only_where_it_changed(store: Store) -> None:
     for time, value in enumerate((5, 5, 5, 7, 7)):
-        swept(store, time, report(GOOD), n1=Readings((), (Reading("0000:01:00.0", "pcie_replays", value),), frozenset()))
+        swept(store, time, report(GOOD), n1=NodeReadings((), (CounterReading("0000:01:00.0", "pcie_replays", value),), frozenset()))
     assert [tuple(row) for row in store.rows("SELECT time, value FROM counter ORDER BY time")] == [(0, 5), (3, 7)]
 
 
 def test_pruning_forgets_what_ended_ends_what_nobody_saw_since_and_keeps_what_holds(store: Store) -> None:
-    counter = Readings((), (Reading("p", "link_downed", 1),), frozenset())
+    counter = NodeReadings((), (CounterReading("p", "link_downed", 1),), frozenset())
     swept(store, 0, report(BAD), report(BAD, node="left"), n1=counter)
-    swept(store, 10, report(GOOD), n1=Readings((), (Reading("p", "link_downed", 2),), frozenset()))
+    swept(store, 10, report(GOOD), n1=NodeReadings((), (CounterReading("p", "link_downed", 2),), frozenset()))
     swept(store, 100, report(BAD))
     history.prune(store, 50)
     assert told(store) == [("gpu-ecc", "GPU 3", "fail", 100, None, 1)]

@@ -7,12 +7,12 @@ from pathlib import Path
 from healthcheck.store.file import opened
 from healthcheck.store.verdicts import close_breaker, write
 from healthcheck.triage.gather import gather
-from healthcheck.triage.plan import Plan
+from healthcheck.triage.plan import TriagePlan
 from tests.healthcheck.triage.made import NOW, policy
 
 
-def plan(opens: str = "", closes: str = "", now: float = NOW) -> Plan:
-    return Plan(now, (), (), (), (), opens, closes)
+def plan(opens: str = "", closes: str = "", now: float = NOW) -> TriagePlan:
+    return TriagePlan(now, (), (), (), (), opens, closes)
 
 
 def test_a_breaker_that_closes_by_itself_may_open_again_in_the_same_plan(tmp_path: Path) -> None:

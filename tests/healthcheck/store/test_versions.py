@@ -12,10 +12,10 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import Store, opened
-from healthcheck.store.readings import Readings
-from healthcheck.store.shown import Shown
-from healthcheck.store.sweeps import Sweep, record
-from healthcheck.store.versions import Held, Version, history
+from healthcheck.store.readings import NodeReadings
+from healthcheck.store.shown import Telemetry
+from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.store.versions import Version, VersionSpan, history
 from healthcheck.triage.gather import changes
 from healthcheck.triage.judgedby import judged_by
 
@@ -38,11 +38,11 @@ def sweep(store: Store, time: float, versions: dict[str, str], nodes: int = 4, *
         results = tuple(Result(rule, rule.replace("-", "."), Status.SKIPPED if rule in skipped else Status.FAIL if rule in failing
                                else Status.PASS, Severity.CRITICAL, (Finding(7, 8, ""),) if rule in failing else ()) for rule in rules)
         reports.append(NodeReport(f"n{number}", state_of(results), "", results))
-    shown = {one.node: Readings((), (), frozenset(), "boot", Shown(driver=driver, kernel="6.8")) for one in reports}
-    record(store, Sweep(BEGIN + time, BEGIN + time + 1, False, "test", "digest", versions=made, who="op"), reports, shown)
+    shown = {one.node: NodeReadings((), (), frozenset(), "boot", Telemetry(driver=driver, kernel="6.8")) for one in reports}
+    record(store, SweepRecord(BEGIN + time, BEGIN + time + 1, False, "test", "digest", versions=made, who="op"), reports, shown)
 
 
-def held(store: Store, since: float, now: float = BEGIN + 1e6) -> list[Held]:
+def held(store: Store, since: float, now: float = BEGIN + 1e6) -> list[VersionSpan]:
     return [replace(one, after=None) for one in history(store, since) if one.holds(now)]
 
 
@@ -55,8 +55,8 @@ def test_what_stays_as_it_is_is_one_row_and_what_changes_another(store: Store) -
         sweep(store, time, {"rule.gpu-count": digest, "muster.muster": "0.1"})
     assert sorted(rows(store)) == [("muster", "muster", "0.1", 0, 1200), ("rule", "gpu-count", "a", 0, 300),
                                    ("rule", "gpu-count", "a", 1200, 1200), ("rule", "gpu-count", "b", 600, 900)]
-    assert held(store, BEGIN) == [Held("rule", "gpu-count", "a", BEGIN + 1200, BEGIN + 900)]
-    assert held(store, BEGIN, BEGIN + 1000) == [Held("rule", "gpu-count", "b", BEGIN + 600, BEGIN + 300)]
+    assert held(store, BEGIN) == [VersionSpan("rule", "gpu-count", "a", BEGIN + 1200, BEGIN + 900)]
+    assert held(store, BEGIN, BEGIN + 1000) == [VersionSpan("rule", "gpu-count", "b", BEGIN + 600, BEGIN + 300)]
     assert {row[0] for row in store.rows("SELECT who FROM version")} == {"op"}
 
 
@@ -64,7 +64,7 @@ def test_the_first_sweep_of_a_store_changes_nothing_and_a_rule_that_comes_later_
     sweep(store, 0, {"rule.gpu-count": "a", "sku.h100": "a", "muster.muster": "0.1"})
     assert held(store, 0) == []
     sweep(store, 300, {"rule.gpu-count": "a", "rule.port-state": "a", "sku.h100": "a", "muster.muster": "0.1"})
-    assert held(store, 0) == [Held("rule", "port-state", "a", BEGIN + 300, None)]
+    assert held(store, 0) == [VersionSpan("rule", "port-state", "a", BEGIN + 300, None)]
 
 
 def test_a_rule_that_a_sweep_did_not_judge_is_as_it_was(store: Store) -> None:
@@ -87,7 +87,7 @@ def test_a_sweep_that_says_nothing_of_its_rules_notes_nothing(store: Store) -> N
 def test_a_node_with_another_driver_is_noted_with_when_it_was_seen_last_with_the_one_before(store: Store) -> None:
     for time, driver in ((0, "570"), (300, "570"), (600, "580"), (900, "580"), (1200, "590")):
         sweep(store, time, {}, 1, driver=driver)
-    assert held(store, 0) == [Held("driver", "n0", "590", BEGIN + 1200, BEGIN + 900)]
+    assert held(store, 0) == [VersionSpan("driver", "n0", "590", BEGIN + 1200, BEGIN + 900)]
     assert rows(store) == [("driver", "n0", "570", 300, 300), ("driver", "n0", "580", 600, 900), ("driver", "n0", "590", 1200, 1200)]
     sweep(store, 1500, {}, 1, driver="")        # nothing was read of it: it is as it was
     sweep(store, 1800, {}, 1, driver="590")

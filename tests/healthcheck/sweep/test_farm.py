@@ -74,7 +74,7 @@ def swept(running: Farm, transport: Transport, limits: Limits) -> None:
     """Sweeps the farm, and holds what came of it against what was planted."""
     heard, seen = Heard(transport), Seen()
     before = os.times()
-    outcome = sweep.live(sweep.Plan(running.nodes, RULES), heard, limits, seen)
+    outcome = sweep.live(sweep.SweepPlan(running.nodes, RULES), heard, limits, seen)
     took, after = time.monotonic() - seen.began, os.times()
     attempts = Counter(reply.attempts for reply in heard.replies if reply.node in running.healthy)
     print(f"{len(running.nodes)} nodes, {len(running.dead)} dead: {took:.1f} s, {after.user + after.system - before.user - before.system:.1f} s "

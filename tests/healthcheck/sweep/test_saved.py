@@ -27,8 +27,8 @@ from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
 from healthcheck.sweep.looks import Looks, encode
 from healthcheck.sweep.saved import Saver
-from healthcheck.sweep.sweep import Outcome as Swept
-from healthcheck.sweep.sweep import Plan
+from healthcheck.sweep.sweep import SweepPlan
+from healthcheck.sweep.sweep import SweepResult as Swept
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
@@ -56,7 +56,7 @@ class Canned:
 
 
 @pytest.fixture
-def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Plan, Swept, Path]:
+def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SweepPlan, Swept, Path]:
     answers = {
         "gpu001": machine.recording("gpu001", gpu_nvml=machine.nvml(gpu3={"ecc_uncorrected": {"ok": 12}})),
         "gpu002": machine.recording("gpu002"),
@@ -69,7 +69,7 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Plan, Swept,
     looks = Looks(tmp_path / "state")
     looks.prepare()
     looks.write(machine.recording("gpu003"), None)
-    plan = Plan(NODES, RULES, "hgx-h100", "a test")
+    plan = SweepPlan(NODES, RULES, "hgx-h100", "a test")
     saver = Saver(tmp_path / "saved")
     return plan, sweep.live(plan, transport, Limits(), progress(5, "x", quiet=True), looks=looks, saver=saver), tmp_path
 
@@ -82,7 +82,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_replay_of_a_saved_sweep_is_the_live_one_byte_for_byte_and_writes_nothing(swept: tuple[Plan, Swept, Path]) -> None:
+def test_replay_of_a_saved_sweep_is_the_live_one_byte_for_byte_and_writes_nothing(swept: tuple[SweepPlan, Swept, Path]) -> None:
     _, live, folder = swept
     before = snapshot(folder)
     _, again = sweep.replay(folder / "saved", RULES, (), (), None)
@@ -91,7 +91,7 @@ def test_replay_of_a_saved_sweep_is_the_live_one_byte_for_byte_and_writes_nothin
     assert snapshot(folder) == before
 
 
-def test_replay_needs_no_state_folder_for_the_trend(swept: tuple[Plan, Swept, Path]) -> None:
+def test_replay_needs_no_state_folder_for_the_trend(swept: tuple[SweepPlan, Swept, Path]) -> None:
     _, live, folder = swept
     for path in (folder / "state").rglob("*.json"):
         path.unlink()
@@ -116,7 +116,7 @@ def test_a_damaged_look_is_no_earlier_look(tmp_path: Path, damage: bytes) -> Non
     assert looks.read("gpu001") is None
 
 
-def test_a_sweep_that_was_not_finished_is_no_saved_sweep(swept: tuple[Plan, Swept, Path]) -> None:
+def test_a_sweep_that_was_not_finished_is_no_saved_sweep(swept: tuple[SweepPlan, Swept, Path]) -> None:
     folder = swept[2] / "saved"
     (folder / "manifest.json").unlink()
     with pytest.raises(UsageError, match=r"no manifest\.json: the sweep that wrote it did not end"):
@@ -124,14 +124,14 @@ def test_a_sweep_that_was_not_finished_is_no_saved_sweep(swept: tuple[Plan, Swep
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"schema": "muster.sweep/2"}', '{"schema": "muster.sweep/1"}'])
-def test_a_damaged_manifest_is_one_line(swept: tuple[Plan, Swept, Path], damage: str) -> None:
+def test_a_damaged_manifest_is_one_line(swept: tuple[SweepPlan, Swept, Path], damage: str) -> None:
     (swept[2] / "saved" / "manifest.json").write_text(damage)
     with pytest.raises(UsageError) as error:
         sweep.replay(swept[2] / "saved", RULES, (), (), None)
     assert "\n" not in str(error.value)
 
 
-def test_a_recording_that_is_missing_or_of_another_node_is_an_error_not_a_healthy_node(swept: tuple[Plan, Swept, Path]) -> None:
+def test_a_recording_that_is_missing_or_of_another_node_is_an_error_not_a_healthy_node(swept: tuple[SweepPlan, Swept, Path]) -> None:
     nodes = swept[2] / "saved" / "nodes"
     (nodes / "gpu001.json").write_bytes((nodes / "gpu002.json").read_bytes())
     with pytest.raises(UsageError, match="another node"):
@@ -180,7 +180,7 @@ def test_any_document_is_a_recording_or_a_one_line_error(place: tuple[str, ...],
         assert "\n" not in str(error)
 
 
-def test_what_is_kept_and_saved_is_for_its_owner_only(swept: tuple[Plan, Swept, Path]) -> None:
+def test_what_is_kept_and_saved_is_for_its_owner_only(swept: tuple[SweepPlan, Swept, Path]) -> None:
     for part in ("state", "saved"):
         for path in (swept[2] / part).rglob("*"):
             assert path.stat().st_mode & 0o077 == 0, path
@@ -190,7 +190,7 @@ def test_a_look_that_cannot_be_kept_is_one_line_and_costs_no_result(tmp_path: Pa
     monkeypatch.setattr("healthcheck.collector.reply.decode", lambda answer, limit: machine.recording(answer.node))
     looks = Looks(tmp_path / "state")
     (tmp_path / "state" / "looks" / "gpu001.json").mkdir(parents=True)
-    plan = Plan(NODES[:1], RULES, "hgx-h100", "a test")
+    plan = SweepPlan(NODES[:1], RULES, "hgx-h100", "a test")
     outcome = sweep.live(plan, Canned({}), Limits(), progress(1, "x", quiet=True), looks=looks)
     assert outcome.troubles == ("the newest look at gpu001 could not be kept in the state folder: Is a directory",)
     assert outcome.assessed.reports[0].results
@@ -218,7 +218,7 @@ def test_a_node_that_brings_more_than_it_was_asked_for_is_cut_to_it() -> None:
     assert cut.captures["docker.info"].outcome is Outcome.TRUNCATED and len(cut.captures["docker.info"].text) == 1 << 20
 
 
-def test_a_name_from_a_saved_folder_that_is_no_name_is_refused(swept: tuple[Plan, Swept, Path]) -> None:
+def test_a_name_from_a_saved_folder_that_is_no_name_is_refused(swept: tuple[SweepPlan, Swept, Path]) -> None:
     path = swept[2] / "saved" / "manifest.json"
     path.write_text(path.read_text().replace('"gpu001"', '"gpu\\u001b[31m001"', 1))
     with pytest.raises(UsageError) as error:

@@ -7,8 +7,8 @@ from typing import Any
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.problem import Problem
-from healthcheck.triage.past import Fleet, Isolated, Look, OpenCordon, Past, Repaired
-from healthcheck.triage.policy import BreakerPolicy, Climb, Flap, Ours, Policy, Repeat, Requalify
+from healthcheck.triage.past import FleetHistory, Isolated, NodeHistory, OpenCordon, Repaired, RequalifySnapshot
+from healthcheck.triage.policy import BreakerPolicy, Climb, Flap, RepeatPolicy, Requalify, SharedUnknown, TriagePolicy
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -45,17 +45,19 @@ KINDS = (
 )
 
 
-def policy(**changes: Any) -> Policy:
+def policy(**changes: Any) -> TriagePolicy:
     """A policy with round numbers."""
     values: dict[str, Any] = {
-        "kinds": KINDS, "climb": Climb(2, 30), "repeat": Repeat(3, 14, 60, 6), "flap": Flap(3, 24, 12), "requalify": Requalify("bringup", 2),
-        "ours": Ours(5, 2), "breaker": BreakerPolicy(8, 50, 1.0, {"rack": 2}, 2, None), "wedged": 3, "fresh_hours": 24.0, **changes}
-    return Policy(**values)
+        "kinds": KINDS, "climb": Climb(2, 30), "repeat": RepeatPolicy(3, 14, 60, 6), "flap": Flap(3, 24, 12),
+        "requalify": Requalify("bringup", 2),
+        "ours": SharedUnknown(5, 2), "breaker": BreakerPolicy(8, 50, 1.0, {"rack": 2}, 2, None), "wedged": 3, "fresh_hours": 24.0,
+        **changes}
+    return TriagePolicy(**values)
 
 
-def past(node: str = "n1", *problems: Problem, **more: Any) -> Past:
+def past(node: str = "n1", *problems: Problem, **more: Any) -> NodeHistory:
     """A node in service with these problems."""
-    return Past(node, problems=problems, **more)
+    return NodeHistory(node, problems=problems, **more)
 
 
 def held(hours: float = -2, verdict: int | None = 1, number: int = 1) -> OpenCordon:
@@ -63,9 +65,9 @@ def held(hours: float = -2, verdict: int | None = 1, number: int = 1) -> OpenCor
     return OpenCordon(number, "slurm", "why", at(hours), verdict)
 
 
-def looks(*hours: float, state: str = "healthy") -> tuple[Look, ...]:
+def looks(*hours: float, state: str = "healthy") -> tuple[RequalifySnapshot, ...]:
     """Looks under the profile of requalification."""
-    return tuple(Look(at(hour), state) for hour in hours)
+    return tuple(RequalifySnapshot(at(hour), state) for hour in hours)
 
 
 def repaired(hours: float, what: str = "reboot", slot: str = "") -> Repaired:
@@ -73,7 +75,7 @@ def repaired(hours: float, what: str = "reboot", slot: str = "") -> Repaired:
     return Repaired(at(hours), what, slot)
 
 
-def fleet(*nodes: Past, healthy: int = 0, isolated: tuple[tuple[str, float], ...] = (), **more: Any) -> Fleet:
+def fleet(*nodes: NodeHistory, healthy: int = 0, isolated: tuple[tuple[str, float], ...] = (), **more: Any) -> FleetHistory:
     """These nodes, and so many healthy ones beside."""
-    others = tuple(Past(f"h{number}") for number in range(healthy))
-    return Fleet(NOW, (*nodes, *others), tuple(Isolated(node, at(hour)) for node, hour in isolated), **more)
+    others = tuple(NodeHistory(f"h{number}") for number in range(healthy))
+    return FleetHistory(NOW, (*nodes, *others), tuple(Isolated(node, at(hour)) for node, hour in isolated), **more)

@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.replay.incidents import Incidents
-from healthcheck.replay.record import Record, Sweeps
-from healthcheck.triage.past import Fleet, Isolated, OpenCordon, OpenVerdict, Past
-from healthcheck.triage.plan import Act, Plan, Step, make
+from healthcheck.replay.record import StoreHistory, Sweeps
+from healthcheck.triage.past import FleetHistory, Isolated, NodeHistory, OpenCordon, OpenVerdict
+from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, make
 from healthcheck.triage.policy import BreakerPolicy
 from tests.healthcheck.triage.made import NOW, problem
 from tests.healthcheck.triage.test_breaker import packaged_policy
@@ -31,7 +31,7 @@ SIZES = st.sampled_from([8, 11, 16, 24, 32, 48, 64, 96, 128, 256, 512])
 SHARE = st.sampled_from([0.1, 0.5, 1.0])
 
 
-def by_act(step: Step) -> tuple[str, str]:
+def by_act(step: PlannedAction) -> tuple[str, str]:
     return step.act.value, step.node
 
 
@@ -56,18 +56,18 @@ class Bound(RuleBasedStateMachine):
         self.verdicts: dict[str, OpenVerdict] = {}
         self.made: list[tuple[float, str, tuple[str, str], bool]] = []      # since a person closed the breaker last
         self.isolated: list[Isolated] = []
-        self.known = Incidents(Record(Sweeps(())), self.now)
+        self.known = Incidents(StoreHistory(Sweeps(())), self.now)
         self.open: float | None = None
         self.number = 0
 
     def name(self, number: int) -> str:
         return f"n{number:03}"
 
-    def past(self, number: int) -> Past:
+    def past(self, number: int) -> NodeHistory:
         name = self.name(number)
         wrong = tuple(replace(problem(each, "", node=name, sweeps=9), began=began, seen=self.now) for each, began in self.wrong[number].items())
         ours = (self.cordons[name],) if name in self.cordons else ()
-        return Past(
+        return NodeHistory(
             name, problems=wrong, over=tuple(self.over[number]), cordons=ours, verdict=self.verdicts.get(name), boots=(NOW - 900 * HOUR,),
             domains={"rack": (f"r{number // 8}",), "leaf": (f"leaf-{number // 32}",), "power": (f"p{number // 64}",), "batch": (f"b{number % 4}",)},
             versions={"driver": "570" if number % 3 else "580"}, state="unhealthy" if wrong else "healthy", seen=self.now)
@@ -123,7 +123,8 @@ class Bound(RuleBasedStateMachine):
         self.now += 1
         known, number = self.known.known(self.now, 60 * 24 * HOUR)
         self.isolated = [one for one in self.isolated if one.time > self.now - HOUR]
-        fleet = Fleet(self.now, tuple(self.past(each) for each in range(self.size)), tuple(self.isolated), self.open, "", NOW - 900 * HOUR, known, number)
+        fleet = FleetHistory(self.now, tuple(self.past(each) for each in range(self.size)), tuple(self.isolated), self.open, "",
+                             NOW - 900 * HOUR, known, number)
         was_open = self.open is not None
         plan = make(fleet, self.policy, told)
         turned = make(replace(fleet, nodes=fleet.nodes[::-1]), self.policy, told)
@@ -159,7 +160,7 @@ class Bound(RuleBasedStateMachine):
         if not any(worst for *_, worst in recent):
             assert counted <= self.usual, (counted, self.usual, beside, recent)
 
-    def remember(self, plan: Plan) -> None:
+    def remember(self, plan: TriagePlan) -> None:
         for verdict in plan.verdicts:
             held = self.verdicts.get(verdict.node)
             if held is None or (held.fault, held.isolation, held.incident) != (verdict.fault, verdict.isolation, verdict.incident):

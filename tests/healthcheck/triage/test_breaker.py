@@ -10,46 +10,46 @@ from typing import Any
 import pytest
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.model.verdict import Known, Member
+from healthcheck.model.verdict import IncidentMember, StoredIncident
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.breaker import Breaker
-from healthcheck.triage.past import Fleet, Isolated, Past, Quiet
-from healthcheck.triage.plan import Act, Plan, make
-from healthcheck.triage.policy import BreakerPolicy, Policy
+from healthcheck.triage.past import FleetHistory, Isolated, NodeHistory, Quiet
+from healthcheck.triage.plan import Act, TriagePlan, make
+from healthcheck.triage.policy import BreakerPolicy, TriagePolicy
 from healthcheck.triage.policyload import load_policy
 from tests.healthcheck.triage.made import NOW, at, past, problem
 
 
 @cache
-def packaged_policy() -> Policy:
+def packaged_policy() -> TriagePolicy:
     return load_policy([packaged()], load_ruleset([packaged()]))
 
 
-def bounded(number: int = 8, as_one: int = 32, reserve: int = 0, **more: Any) -> Policy:
+def bounded(number: int = 8, as_one: int = 32, reserve: int = 0, **more: Any) -> TriagePolicy:
     """The packaged policy with another bound, and none in a domain."""
     held = packaged_policy()
     return replace(held, breaker=BreakerPolicy(number, 100, 1, more.pop("domains", {}), reserve, None, least=1),
                    incidents=replace(held.incidents, as_one=as_one), **more)
 
 
-def node(number: int, *rules: str, of_rack: int = 8, of_leaf: int = 32, **more: Any) -> Past:
+def node(number: int, *rules: str, of_rack: int = 8, of_leaf: int = 32, **more: Any) -> NodeHistory:
     """One of a fleet: racks of 8, leaves of 32, power domains of 64; what fails was seen three times, first an hour ago."""
     where = {"rack": (f"r{number // of_rack}",), "leaf": (f"leaf-{number // of_leaf}",), "power": (f"p{number // 64}",)}
     wrong = tuple(problem(rule, "", node=f"n{number:03}", sweeps=3, began=-1 - number / 1000) for rule in rules)
-    return Past(f"n{number:03}", problems=wrong, domains=where, boots=(at(-900),), state="healthy", seen=at(-0.1), **more)
+    return NodeHistory(f"n{number:03}", problems=wrong, domains=where, boots=(at(-900),), state="healthy", seen=at(-0.1), **more)
 
 
-def fleet(size: int, sick: dict[int, tuple[str, ...]], isolated: tuple[Isolated, ...] = (), **more: Any) -> Fleet:
+def fleet(size: int, sick: dict[int, tuple[str, ...]], isolated: tuple[Isolated, ...] = (), **more: Any) -> FleetHistory:
     held = {one.node for one in isolated}
-    return Fleet(NOW, tuple(node(number, *sick.get(number, ())) for number in range(size) if f"n{number:03}" not in held), isolated,
-                 since=at(-2000), quiet=Quiet(len(held)), **more)
+    return FleetHistory(NOW, tuple(node(number, *sick.get(number, ())) for number in range(size) if f"n{number:03}" not in held), isolated,
+                        since=at(-2000), quiet=Quiet(len(held)), **more)
 
 
 def ports(*ranges: range) -> dict[int, tuple[str, ...]]:
     return {number: ("port-state",) for each in ranges for number in each}
 
 
-def isolated(plan: Plan) -> list[str]:
+def isolated(plan: TriagePlan) -> list[str]:
     return [step.node for step in plan.steps if step.act is Act.ISOLATE]
 
 
@@ -84,13 +84,13 @@ def test_the_isolations_of_a_second_domain_count_node_by_node() -> None:
 
 
 def test_a_rail_isolates_node_by_node() -> None:
-    def of_rail(number: int) -> Past:
+    def of_rail(number: int) -> NodeHistory:
         ports = {f"0000:{16 + rail:02x}:00.0": (f"leaf-{number // 16}", str(rail)) for rail in range(8)}
         wrong = (problem("port-state", "mlx5_5/1 (0000:15:00.0)", node=f"n{number:03}", sweeps=3, began=-1 - 7 * (number % 89)),)
-        return Past(f"n{number:03}", problems=wrong if number % 7 == 0 else (), ports=ports,
-                    domains={"leaf": (f"leaf-{number // 16}",)}, boots=(at(-900),))
+        return NodeHistory(f"n{number:03}", problems=wrong if number % 7 == 0 else (), ports=ports,
+                           domains={"leaf": (f"leaf-{number // 16}",)}, boots=(at(-900),))
 
-    plan = make(Fleet(NOW, tuple(of_rail(number) for number in range(256)), since=at(-2000)), bounded(5))
+    plan = make(FleetHistory(NOW, tuple(of_rail(number) for number in range(256)), since=at(-2000)), bounded(5))
     assert [incident.kind for incident in plan.incidents] == ["rail"] and all(step.verdict.incident for step in plan.steps)
     assert len(isolated(plan)) == 5 and plan.is_open
 
@@ -99,9 +99,11 @@ def test_a_rail_isolates_node_by_node() -> None:
     ("driver", {"versions": {"driver": "580.2"}}), ("kernel", {"versions": {"kernel": "6.8"}}),
     ("firmware", {"versions": {"firmware": "96.1"}}), ("batch", {"domains": {"batch": ("2026-11",)}})])
 def test_a_version_and_a_batch_explain_and_each_node_stands_for_itself(kind: str, more: dict[str, Any]) -> None:
-    sick = [Past(f"n{number:03}", problems=(problem("host-memory" if kind != "driver" else "gpu-ecc-uncorrected", "", node=f"n{number:03}",
-                                                    sweeps=3, began=-1 - 9 * number),), boots=(at(-900),), **more) for number in range(40)]
-    plan = make(Fleet(NOW, (*sick, *(Past(f"w{number}") for number in range(400))), since=at(-2000)), bounded(5))
+    sick = [NodeHistory(f"n{number:03}",
+                        problems=(problem("host-memory" if kind != "driver" else "gpu-ecc-uncorrected", "", node=f"n{number:03}",
+                                                           sweeps=3, began=-1 - 9 * number),), boots=(at(-900),), **more)
+                                                           for number in range(40)]
+    plan = make(FleetHistory(NOW, (*sick, *(NodeHistory(f"w{number}") for number in range(400))), since=at(-2000)), bounded(5))
     (one,) = plan.incidents
     assert one.kind == kind and not one.isolates and len(isolated(plan)) == 5 and not any(step.verdict.incident for step in plan.steps)
 
@@ -111,7 +113,7 @@ def test_a_policy_that_says_that_a_version_isolates_is_not_followed() -> None:
     kinds = {kind: replace(each, isolates=True) for kind, each in held.incidents.kinds.items()}
     sick = [past(f"n{number:03}", problem("host-memory", "", node=f"n{number:03}", sweeps=3, began=-1 - 9 * number),
                  versions={"driver": "1", "kernel": "6.8"}, boots=(at(-900),)) for number in range(40)]
-    plan = make(Fleet(NOW, (*sick, *(Past(f"w{number}") for number in range(400))), since=at(-2000)),
+    plan = make(FleetHistory(NOW, (*sick, *(NodeHistory(f"w{number}") for number in range(400))), since=at(-2000)),
                 replace(held, incidents=replace(held.incidents, kinds=kinds)))
     assert plan.incidents[0].kind == "kernel" and not any(step.verdict.incident for step in plan.steps) and len(isolated(plan)) == 5
 
@@ -213,8 +215,8 @@ def test_what_the_breaker_refuses_takes_nothing_of_the_bound_of_a_run() -> None:
 # ---- what was an incident of a place that cannot cause it, before the policy said so
 
 def test_an_open_incident_of_a_place_that_cannot_cause_it_ends_and_each_node_stands_for_itself() -> None:
-    known = Known(4, "leaf", "leaf-0", ("host-memory",), "network", "", 1e9, at(-2), at(-0.2),
-                  tuple(Member(f"n{number:03}", at(-2), at(-0.2)) for number in range(32)))
+    known = StoredIncident(4, "leaf", "leaf-0", ("host-memory",), "network", "", 1e9, at(-2), at(-0.2),
+                           tuple(IncidentMember(f"n{number:03}", at(-2), at(-0.2)) for number in range(32)))
     plan = make(fleet(512, dict.fromkeys(range(32), ("host-memory",)), incidents=(known,), next_incident=5), packaged_policy())
     assert [(end.id, end.why) for end in plan.ends] == [(4, "by the policy such a place does not cause that: leaf")]
     assert len(isolated(plan)) == 4 and {one.by_breaker for one in plan.withheld} == {True} and not any(step.verdict.incident for step in plan.steps)
@@ -222,9 +224,9 @@ def test_an_open_incident_of_a_place_that_cannot_cause_it_ends_and_each_node_sta
 
 # ---- the breaker by itself
 
-def breaker(isolated: tuple[Isolated, ...], nodes: tuple[Past, ...] = (), **bound: Any) -> Breaker:
+def breaker(isolated: tuple[Isolated, ...], nodes: tuple[NodeHistory, ...] = (), **bound: Any) -> Breaker:
     values: dict[str, Any] = {"number": 8, "percent": 50, "reserve": 2, **bound}
-    return Breaker(Fleet(NOW, nodes, isolated, quiet=Quiet(256 - len(nodes))), BreakerPolicy(**values), 32)
+    return Breaker(FleetHistory(NOW, nodes, isolated, quiet=Quiet(256 - len(nodes))), BreakerPolicy(**values), 32)
 
 
 LEAF, RACK = ("leaf", "leaf-1"), ("rack", "r9")
@@ -236,10 +238,10 @@ def test_the_one_domain_goes_beside_though_the_reserve_is_used_up() -> None:
 
 
 def test_within_a_failure_domain_those_of_the_one_place_beside_do_not_count_whatever_else_was_isolated() -> None:
-    there = tuple(Past(f"n{number:03}", domains={"rack": (f"r{number // 3}",)}) for number in range(40))
+    there = tuple(NodeHistory(f"n{number:03}", domains={"rack": (f"r{number // 3}",)}) for number in range(40))
     before = (*done(-0.5, LEAF, range(5)), *done(-0.5, RACK, range(10, 11)), *done(-0.5, ("", ""), range(20, 26)))
     room = breaker(before, there, number=20, domains={"rack": 2})
-    one = Past("n090", domains={"rack": ("r0",)})
+    one = NodeHistory("n090", domains={"rack": ("r0",)})
     assert room.take(one, reserve=False) == ""                      # r0 has three of the leaf's, and now one that counts
     assert room.take(replace(one, node="n091"), reserve=False) == ""
     assert room.take(replace(one, node="n092"), reserve=False) == "2 new isolations in 1 h in rack r0, at most 2 are allowed: look at it first"
@@ -252,10 +254,10 @@ def test_a_place_that_only_draws_level_with_the_one_beside_is_counted() -> None:
 
 
 def test_what_goes_beside_is_held_up_by_no_bound_of_a_failure_domain() -> None:
-    there = tuple(Past(f"n{number:03}", domains={"rack": ("r0",)}) for number in range(3))
+    there = tuple(NodeHistory(f"n{number:03}", domains={"rack": ("r0",)}) for number in range(3))
     room = breaker((*done(-0.5, RACK, range(3)), *done(-0.5, LEAF, range(10, 14))), there, domains={"rack": 2})
-    assert room.take(Past("n090", domains={"rack": ("r0",)}), reserve=False, place=LEAF) == ""
-    assert "in rack r0, at most 2 are allowed" in room.take(Past("n091", domains={"rack": ("r0",)}), reserve=False)
+    assert room.take(NodeHistory("n090", domains={"rack": ("r0",)}), reserve=False, place=LEAF) == ""
+    assert "in rack r0, at most 2 are allowed" in room.take(NodeHistory("n091", domains={"rack": ("r0",)}), reserve=False)
 
 
 @pytest.mark.parametrize(("isolated", "reserve", "said"), [

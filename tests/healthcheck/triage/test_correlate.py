@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
-from healthcheck.triage.correlate import KINDS, Found, correlate, domains
+from healthcheck.triage.correlate import KINDS, Correlation, correlate, domains
 from healthcheck.triage.likelihood import MOST, binomial, hypergeometric, odds, words
-from healthcheck.triage.past import Fleet, Past, Quiet
+from healthcheck.triage.past import FleetHistory, NodeHistory, Quiet
 from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy
 from healthcheck.triage.symptom import about, alike_in, symptom
 from tests.healthcheck.triage.made import NOW, at, problem
@@ -26,19 +26,19 @@ POLICY = IncidentPolicy(kinds={kind: IncidentKind(Owner.OPERATOR, True) for kind
 FLEET = 256
 
 
-def node(number: int, *problems: Problem, **more: object) -> Past:
+def node(number: int, *problems: Problem, **more: object) -> NodeHistory:
     """One of 256: eight in a rack, a leaf for two racks, a power domain for four, drivers by turns; eight ports, each on a rail and leaf."""
     rack, leaf, power = number // 8, number // 16, number // 32
     ports = {f"0000:{16 + rail:02x}:00.0": (f"leaf-{leaf}", str(rail)) for rail in range(8)}
     values = {"domains": {"rack": (f"r{rack}",), "leaf": (f"leaf-{leaf}",), "power": (f"p{power}",)}, "ports": ports, "boots": (at(-900),),
               "versions": {"driver": "570.1" if number % 3 else "580.2"}, **more}
-    return Past(f"n{number}", problems=problems, **values)      # type: ignore[arg-type]
+    return NodeHistory(f"n{number}", problems=problems, **values)      # type: ignore[arg-type]
 
 
 def found(
     sick: Mapping[int, Iterable[Problem]], policy: IncidentPolicy = POLICY, since: float = at(-1000), *, counted: bool = False,
     of: Mapping[int, Mapping[str, object]] | None = None, **more: object,
-) -> list[Found]:
+) -> list[Correlation]:
     """What these share. `of` are further values of a node, `more` of all; `counted`: of nodes that are well only their number is known."""
     nodes = tuple(node(number, *sick.get(number, ()), **{**more, **(of or {}).get(number, {})}) for number in range(FLEET))
     showing: dict[str, dict[str, tuple[Problem, ...]]] = {}
@@ -47,7 +47,7 @@ def found(
             held = showing.setdefault(symptom(each), {})
             held[past.node] = (*held.get(past.node, ()), each)
     quiet = [past for past in nodes if counted and not past.problems]
-    return correlate(Fleet(NOW, tuple(past for past in nodes if past not in quiet), since=since, quiet=Quiet(
+    return correlate(FleetHistory(NOW, tuple(past for past in nodes if past not in quiet), since=since, quiet=Quiet(
         len(quiet), Counter(place for past in quiet for place in domains(past)),
         Counter(rail for past in quiet for _, rail in past.ports.values()))), showing, policy)
 
@@ -92,11 +92,11 @@ def test_ports_are_of_their_own_leaf_and_rail() -> None:
 
 def test_the_places_of_a_node_are_those_of_the_ports_that_its_problems_name() -> None:
     ports = {"0000:10:00.0": ("a", "0"), "0000:20:00.0": ("b", "1"), "0000:30:00.0": ("", "")}
-    past = Past("n1", domains={"rack": ("r",), "leaf": ("a", "b")}, versions={"driver": "570", "kernel": ""}, ports=ports)
+    past = NodeHistory("n1", domains={"rack": ("r",), "leaf": ("a", "b")}, versions={"driver": "570", "kernel": ""}, ports=ports)
     always = {("rack", "r"), ("driver", "570")}
     both = always | {("leaf", "a"), ("leaf", "b")}
 
-    def places(*pci: str, past: Past = past) -> set[tuple[str, str]]:
+    def places(*pci: str, past: NodeHistory = past) -> set[tuple[str, str]]:
         return domains(past, [problem("port-state", f"mlx5_{at}/1 ({each})") for at, each in enumerate(pci)])
 
     assert domains(past) == places() == both
@@ -207,18 +207,19 @@ def test_places_that_have_the_same_nodes_are_named_beside() -> None:
     (one,) = found({number: port(number, number % 8) for number in range(8)}, domains={"rack": ("r0",), "leaf": ("leaf-0",)}) or [None]
     assert one is None      # all nodes are in one rack then, which says nothing
     policy = replace(POLICY, kinds={kind: POLICY.kinds[kind] for kind in ("rack", "leaf")})
-    nodes = tuple(Past(f"n{number}", domains={"rack": (f"r{number // 8}",), "leaf": (f"l{number // 8}",)}) for number in range(64))
+    nodes = tuple(NodeHistory(f"n{number}", domains={"rack": (f"r{number // 8}",), "leaf": (f"l{number // 8}",)}) for number in range(64))
     for rule, kind, other in (("gpu-count", "rack", "leaf l2"), ("port-state", "leaf", "rack r2")):
         showing = {rule: {f"n{number}": failing(number, rule, "") for number in range(16, 24)}}
-        (one,) = correlate(Fleet(NOW, nodes), showing, policy)
+        (one,) = correlate(FleetHistory(NOW, nodes), showing, policy)
         assert (one.kind, one.besides) == (kind, (other,))
 
 
 def test_beside_a_place_are_named_three_others_at_most_that_have_the_very_nodes() -> None:
     same = {kind: (kind[0],) for kind in ("nvlink_domain", "rack", "leaf", "power")}
-    nodes = tuple(Past(f"n{number}", domains={**same, "batch": ("b",)} if 16 <= number < 24 else {"rack": (f"r{number // 8}",)})
+    nodes = tuple(NodeHistory(f"n{number}", domains={**same, "batch": ("b",)} if 16 <= number < 24 else {"rack": (f"r{number // 8}",)})
                   for number in range(64))
-    (one,) = correlate(Fleet(NOW, nodes), {"gpu-count": {f"n{number}": failing(number, subject="") for number in range(16, 24)}}, POLICY)
+    (one,) = correlate(FleetHistory(NOW, nodes), {"gpu-count": {f"n{number}": failing(number, subject="") for number in range(16, 24)}},
+                       POLICY)
     assert (one.kind, one.besides) == ("nvlink_domain", ("rack r", "leaf l", "power domain p"))
     # Neither another place as likely as it, nor a larger one with the same nodes.
     assert all(one.besides == () for one in found({number: failing(number) for number in [*range(16, 24), *range(160, 168)]}))

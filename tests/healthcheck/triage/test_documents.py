@@ -10,13 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from healthcheck.replay.compare import Compared, Pair, People, Side, Theirs
+from healthcheck.replay.compare import IsolationPair, People, PolicyComparison, Side, Theirs
 from healthcheck.replay.run import Hold
 from healthcheck.report import replay as report
 from healthcheck.report.plan import document, text
-from healthcheck.triage.past import OpenCordon, Past
-from healthcheck.triage.plan import Plan, make
-from healthcheck.triage.windows import Window
+from healthcheck.triage.past import NodeHistory, OpenCordon
+from healthcheck.triage.plan import TriagePlan, make
+from healthcheck.triage.windows import ChangeWindow
 from inventory.nodeset import fold
 from tests.healthcheck.triage.made import NOW, at, looks, problem
 from tests.healthcheck.triage.test_breaker import bounded, fleet, packaged_policy, ports
@@ -30,20 +30,21 @@ def schema(name: str) -> Any:
     return json.loads((GOLDEN / f"{name}.schema.json").read_text())
 
 
-def lines(plan: Plan) -> list[str]:
+def lines(plan: TriagePlan) -> list[str]:
     return list(text(plan, 512, 512, NOW - 60, fold))
 
 
-def released() -> Plan:
-    well = Past("n001", over=(problem("host-memory", "", began=-9, ended=-5),), cordons=(OpenCordon(7, "slurm", "why", at(-8), 1),),
-                looks=looks(-3, -1), state="healthy", seen=at(-1))
+def released() -> TriagePlan:
+    well = NodeHistory("n001", over=(problem("host-memory", "", began=-9, ended=-5),), cordons=(OpenCordon(7, "slurm", "why", at(-8), 1),),
+                       looks=looks(-3, -1), state="healthy", seen=at(-1))
     return make(replace(fleet(32, {}), nodes=(well,)), bounded(4))
 
 
 PLANS = {
     "empty": lambda: make(fleet(32, {}), packaged_policy()),
     "beyond the bound": lambda: make(fleet(512, ports(range(32), range(64, 96))), packaged_policy()),
-    "in a window": lambda: make(fleet(64, {1: ("kernel-xid",)}), bounded(4, windows=(Window(at(-1), at(1), "x", frozenset({"gpu-lost"})),))),
+    "in a window": lambda: make(fleet(64, {1: ("kernel-xid",)}),
+                                bounded(4, windows=(ChangeWindow(at(-1), at(1), "x", frozenset({"gpu-lost"})),))),
     "at most": lambda: make(fleet(64, {1: ("kernel-xid",), 40: ("kernel-xid",)}), bounded(4), 1),
     "suspected": lambda: suspecting(*sick(41)),
     "released": released,
@@ -88,7 +89,8 @@ def hold(node: str, began: float, ended: float | None, why: str = "kernel-xid", 
 def test_a_trial_is_by_its_schema_and_says_how_to_switch_it_on() -> None:
     ours, theirs = hold("n1", -20, -10, back="clean"), hold("n2", -5, None, "riser change")
     people = People((Theirs(hold("n1", -18, -9), True, 7200.0), Theirs(theirs, False)), 0, 8.0, 2.0, 6.0)
-    found = Compared(at(-24), NOW, (Pair(ours, None, False),), Side(1, 1, 10.0, ((at(-20), "many"),)), Side(0, 0, 0.0, ()), 3, 40, people)
+    found = PolicyComparison(at(-24), NOW, (IsolationPair(ours, None, False),), Side(1, 1, 10.0, ((at(-20), "many"),)), Side(0, 0, 0.0, ()),
+                             3, 40, people)
     jsonschema.validate(json.loads(json.dumps(report.document(found))), schema("replay"))
     said = "\n".join(report.text(found, fold))
     assert "people cordoned 2 times: triage agrees with 1, of which it would have isolated 1 earlier, by 2.0 h in the median" in said

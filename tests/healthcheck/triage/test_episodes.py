@@ -8,10 +8,10 @@ import pytest
 
 from healthcheck.triage.episodes import episodes, flapping, returns, score
 from healthcheck.triage.faults import faults
-from healthcheck.triage.policy import Climb, Flap, Repeat
+from healthcheck.triage.policy import Climb, Flap, RepeatPolicy
 from tests.healthcheck.triage.made import HOUR, NOW, at, past, policy, problem
 
-CLIMB, FLAP, REPEAT = Climb(2, 30), Flap(3, 24, 12), Repeat(3, 14, 60, 6)
+CLIMB, FLAP, REPEAT = Climb(2, 30), Flap(3, 24, 12), RepeatPolicy(3, 14, 60, 6)
 SECOND = 1 / HOUR
 
 

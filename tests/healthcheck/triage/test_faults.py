@@ -10,8 +10,8 @@ from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
 from healthcheck.triage.faults import accuses, faults, isolates, suspect_node
-from healthcheck.triage.past import Repaired, Shared
-from healthcheck.triage.policy import Repeat
+from healthcheck.triage.past import IncidentMembership, Repaired
+from healthcheck.triage.policy import RepeatPolicy
 from tests.healthcheck.triage.made import KINDS, NOW, at, past, policy, problem, repaired
 
 
@@ -195,16 +195,16 @@ def test_lines_without_an_emitter_make_no_repeat_offender() -> None:
 
 
 def test_what_an_incident_answers_for_neither_flaps_nor_climbs_on_its_nodes() -> None:
-    incident = Shared(1, frozenset({"port-state of port"}), at(-30), at(-0.4))
+    incident = IncidentMembership(1, frozenset({"port-state of port"}), at(-30), at(-0.4))
     over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number) for number in range(3))
     assert len(faults(past("n1", over=over), policy(), NOW)) == 1
     assert faults(past("n1", over=over, shared=(incident,)), policy(), NOW) == []
     returned = problem("nvlink-fabric-manager", "", began=-20, ended=-10)
     here = problem("nvlink-fabric-manager", "", began=-5)
     assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)))).repair is Repair.REBOOT
-    ended = Shared(1, frozenset({"nvlink-fabric-manager"}), at(-21), at(-9))
+    ended = IncidentMembership(1, frozenset({"nvlink-fabric-manager"}), at(-21), at(-9))
     assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)), shared=(ended,))).repair is Repair.RESTART_SERVICE
-    lasting = Shared(1, frozenset({"nvlink-fabric-manager"}), at(-6))
+    lasting = IncidentMembership(1, frozenset({"nvlink-fabric-manager"}), at(-6))
     assert only(past("n1", here, boots=(at(-30), at(-4)), shared=(lasting,))).repair is Repair.RESTART_SERVICE
 
 
@@ -306,8 +306,8 @@ def test_a_node_is_no_repeat_offender_for_what_its_components_did() -> None:
 @pytest.mark.parametrize(("began", "because"), [(0, 1), (-1, 0)])
 def test_a_score_that_is_just_reached_makes_a_repeat_offender(began: float, because: int) -> None:
     node = past("n1", problem("kernel-xid", serial="A", began=began), problem("kernel-xid", serial="B", began=began))
-    assert [len(fault.because) for fault in faults(node, policy(repeat=Repeat(1, 14, 60, 6)), NOW)] == [because, because]
-    assert bool(suspect_node(node, policy(repeat=Repeat(1, 14, 60, 6)), NOW)) is bool(because)
+    assert [len(fault.because) for fault in faults(node, policy(repeat=RepeatPolicy(1, 14, 60, 6)), NOW)] == [because, because]
+    assert bool(suspect_node(node, policy(repeat=RepeatPolicy(1, 14, 60, 6)), NOW)) is bool(because)
 
 
 def test_of_what_is_not_measured_only_a_node_that_is_not_reached_isolates_by_itself() -> None:
@@ -326,7 +326,7 @@ def test_of_two_words_of_the_driver_on_one_gpu_the_stronger_is_done() -> None:
 
 @pytest.mark.parametrize(("count", "more", "suspect"), [
     (2, {}, True), (1, {}, False), (2, {"chassis_since": at(-50)}, False),
-    (2, {"shared": (Shared(1, frozenset({"kernel-xid of GPU"}), at(-200), at(0)),)}, False)])
+    (2, {"shared": (IncidentMembership(1, frozenset({"kernel-xid of GPU"}), at(-200), at(0)),)}, False)])
 def test_two_components_that_fail_by_turns_in_the_same_chassis_accuse_it(count: int, more: dict[str, Any], suspect: bool) -> None:
     over = tuple(problem("kernel-xid", f"GPU {number % count}", serial=str(number % count), began=-20.0 * (number + 1),
                          ended=-20.0 * (number + 1) + 1) for number in range(4))
@@ -344,8 +344,8 @@ def test_what_the_node_itself_failed_at_accuses_nothing_that_its_components_shar
 @pytest.mark.parametrize(("began", "ended", "inside"), [
     (-9, -5, True), (-8, -5, True), (-9.001, -5, False), (-9, -4, True), (-9, -3.999, False), (-9, None, False)])
 def test_a_problem_is_an_incidents_from_its_beginning_to_its_end(began: float, ended: float | None, inside: bool) -> None:
-    known = past(shared=(Shared(1, frozenset({"gpu-count of GPU"}), at(-9), at(-4)),))
+    known = past(shared=(IncidentMembership(1, frozenset({"gpu-count of GPU"}), at(-9), at(-4)),))
     assert known.in_incident(problem(began=began, ended=ended)) is inside
-    lasting = past(shared=(Shared(1, frozenset({"gpu-count of GPU"}), at(-9)),))
+    lasting = past(shared=(IncidentMembership(1, frozenset({"gpu-count of GPU"}), at(-9)),))
     assert lasting.in_incident(problem(began=began, ended=ended)) is (began >= -9)
     assert not lasting.in_incident(problem("port-state", began=began, ended=ended))

@@ -10,16 +10,16 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import file, schema
-from healthcheck.store.cordons import State, mean
+from healthcheck.store.cordons import CordonState, mean
 from healthcheck.store.cordons import settle as settle_cordon
 from healthcheck.store.file import Store, opened
 from healthcheck.store.hardware import machine_identity, same_machine
-from healthcheck.store.readings import Component, Readings
+from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.rmas import begin, give_back, outcome, settle
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.verdicts import close_breaker
 from healthcheck.triage.gather import gather
-from healthcheck.triage.past import Past
+from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Node
 
@@ -38,11 +38,11 @@ def swept(store: Store, hour: float, seats: dict[str, dict[str, str]], bad: str 
         reports.append(NodeReport(node.name, state_of([found]), "", (found,)))
         parts = tuple(Component("chassis" if slot == "chassis" else "gpu", slot, serial, f"GPU {slot}" if slot != "chassis" else slot)
                       for slot, serial in seats[node.name].items())
-        read[node.name] = Readings(parts, (), frozenset({"gpu", "chassis"}))
-    record(store, Sweep(hour * HOUR, hour * HOUR + 9, False, "test", "digest"), reports, read)
+        read[node.name] = NodeReadings(parts, (), frozenset({"gpu", "chassis"}))
+    record(store, SweepRecord(hour * HOUR, hour * HOUR + 9, False, "test", "digest"), reports, read)
 
 
-def known(store: Store, hour: float) -> dict[str, Past]:
+def known(store: Store, hour: float) -> dict[str, NodeHistory]:
     return {past.node: past for past in gather(store, NODES, POLICY, hour * HOUR).nodes}
 
 
@@ -107,7 +107,7 @@ def test_an_isolation_of_which_nobody_knows_whether_it_was_done_takes_room_in_th
         for node, outcome in (("n1", "not done: the controller is away"), ("n2", "not done; found so later")):
             meant = mean(store, node, "slurm", "why", "triage", 9 * HOUR, 1)
             assert meant is not None
-            settle_cordon(store, meant, State.VOID, outcome, 9 * HOUR)
+            settle_cordon(store, meant, CordonState.VOID, outcome, 9 * HOUR)
         fleet = gather(store, NODES, POLICY, 9.5 * HOUR)
     assert [one.node for one in fleet.isolated] == ["n2"]
 
@@ -116,7 +116,7 @@ def isolated(store: Store, node: str, hour: float) -> None:
     """Triage isolates a node."""
     meant = mean(store, node, "slurm", "why", "triage", hour * HOUR, 1)
     assert meant is not None
-    settle_cordon(store, meant, State.HELD, "cordoned", hour * HOUR)
+    settle_cordon(store, meant, CordonState.HELD, "cordoned", hour * HOUR)
 
 
 def test_who_closes_the_breaker_has_seen_what_was_isolated_until_then_and_no_more_whatever_their_clock_said(tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_a_node_that_was_installed_anew_or_got_another_chassis_is_a_new_one_sinc
     def look(hour: float, machine: str = "m1", chassis: str = "c1", other: str = "m2") -> None:
         found = Result("r", "c", Status.PASS, Severity.CRITICAL)
         parts = (Component("chassis", "chassis", chassis, "chassis"),) if chassis else ()
-        read = {"n1": Readings(parts, (), frozenset({"chassis"} if chassis else ()), machine=machine),
-                "n2": Readings((), (), frozenset(), machine=other)}
-        record(store, Sweep(hour * HOUR, hour * HOUR + 9, False, "test", "digest"),
+        read = {"n1": NodeReadings(parts, (), frozenset({"chassis"} if chassis else ()), machine=machine),
+                "n2": NodeReadings((), (), frozenset(), machine=other)}
+        record(store, SweepRecord(hour * HOUR, hour * HOUR + 9, False, "test", "digest"),
                [NodeReport(name, state_of([found]), "", (found,)) for name in read], read)
 
     def since() -> float:
@@ -183,7 +183,7 @@ def test_a_look_says_which_of_the_rules_that_ever_failed_it_measured(tmp_path: P
     def look(hour: float, status: Status, reason: str = "", more: Status = Status.PASS) -> None:
         one = Result("gpu-ecc-uncorrected", "c", status, Severity.CRITICAL, (Finding(7, 0, "GPU 0"),) if status is Status.FAIL else (), reason)
         two = Result("port-state", "c", more, Severity.CRITICAL)
-        record(store, Sweep(hour * HOUR, hour * HOUR + 9, False, "test", "digest", ("bringup",)),
+        record(store, SweepRecord(hour * HOUR, hour * HOUR + 9, False, "test", "digest", ("bringup",)),
                [NodeReport("n1", state_of([one, two]), "", (one, two))])
 
     with opened(tmp_path, make=True) as store:

@@ -14,15 +14,25 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import begin as lease
-from healthcheck.store.marks import Mark
+from healthcheck.store.marks import CordonMark
 from healthcheck.triage.gather import ALL_TOLD, ANEW, changes, domains, gather, ports
-from healthcheck.triage.past import Anew, Change, Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
-from healthcheck.triage.policy import Climb, Flap, IncidentPolicy, Repeat
+from healthcheck.triage.past import (
+    Anew,
+    FleetHistory,
+    Isolated,
+    NodeHistory,
+    OpenCordon,
+    OpenVerdict,
+    Repaired,
+    RequalifySnapshot,
+    VersionChange,
+)
+from healthcheck.triage.policy import Climb, Flap, IncidentPolicy, RepeatPolicy
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from tests.healthcheck.triage.made import HOUR, NOW, at, policy
 
 # Three days, of all that the policy looks back on the longest, and by hours.
-POLICY = policy(repeat=Repeat(3, 14, 1, 6), climb=Climb(2, 2), flap=Flap(3, 72, 12), incidents=IncidentPolicy(reopen_days=7))
+POLICY = policy(repeat=RepeatPolicy(3, 14, 1, 6), climb=Climb(2, 2), flap=Flap(3, 72, 12), incidents=IncidentPolicy(reopen_days=7))
 DAY = 24.0
 SECOND = 1 / HOUR
 
@@ -65,18 +75,18 @@ def wrong(store: Store, *, began: float = -2, ended: float | None = None, node: 
     put(store, "problem", **{**values, "ended": None if ended is None else at(ended), **more})
 
 
-def fleet(store: Store, *nodes: Node, **more: Any) -> Fleet:
+def fleet(store: Store, *nodes: Node, **more: Any) -> FleetHistory:
     return gather(store, nodes or (Node("n1"), Node("n2")), POLICY, NOW, **more)
 
 
-def known(store: Store, **more: Any) -> Past:
+def known(store: Store, **more: Any) -> NodeHistory:
     return fleet(store, **more).nodes[0]
 
 
 def test_of_a_node_that_no_sweep_has_met_nothing_is_known(store: Store) -> None:
     found = fleet(store, Node("n9"))
-    assert found.nodes == (Past("n9"),)
-    assert found == Fleet(NOW, found.nodes, since=NOW)
+    assert found.nodes == (NodeHistory("n9"),)
+    assert found == FleetHistory(NOW, found.nodes, since=NOW)
 
 
 def test_what_sweeps_saw_of_a_node_is_known(store: Store) -> None:
@@ -88,7 +98,7 @@ def test_what_sweeps_saw_of_a_node_is_known(store: Store) -> None:
     past, other = fleet(store).nodes
     assert (past.state, past.seen, past.boots) == ("unhealthy", at(-0.5), (at(-30), at(-3)))
     assert past.versions == {"driver": "570", "kernel": "6.8", "firmware": "28.1"}
-    assert other == Past("n2")
+    assert other == NodeHistory("n2")
 
 
 def test_problems_are_known_with_all_that_was_found_while_they_hold_and_for_the_longest_window_of_the_policy(store: Store) -> None:
@@ -123,7 +133,7 @@ def test_a_snapshot_is_healthy_where_all_that_was_against_the_node_is_silenced_a
     put(store, "look", node=71, profile="other", time=at(-1), state="healthy", against="[]", measured="[]")
     past = known(store, silenced=lambda problem: (problem.node, problem.rule, problem.subject, problem.status) == ("n1", *fan))
     assert [look.state for look in past.looks] == ["healthy", "healthy", "unhealthy", "degraded", "healthy", "unknown"]
-    assert past.looks[1] == Look(at(-5), "healthy", frozenset({"fan"}))
+    assert past.looks[1] == RequalifySnapshot(at(-5), "healthy", frozenset({"fan"}))
 
 
 def test_what_was_done_and_came_to_a_good_end_is_a_repair(store: Store) -> None:
@@ -213,12 +223,12 @@ def test_a_cordon_holds_or_somebody_went_against_it_or_nobody_did(
 ) -> None:
     cordon(store, verdict(store, began=-9, ended=-5), "released")       # in the name of a verdict that is over
     number = cordon(store, verdict(store), state, outcome)
-    asked: list[tuple[str, str, Mark]] = []
+    asked: list[tuple[str, str, CordonMark]] = []
     past = known(store, lost=lambda *of: [asked.append(of), lost][1])
     assert past.cordons == ((OpenCordon(number, "slurm", "Xid 79", at(-4), 2, "7f3a"),) if holds else ())
     assert past.overridden == (f"{against}, against muster:7f3a#{number}, whose verdict holds; muster cordon n1 cordons it again"
                                if against else "")
-    assert set(asked) == ({("n1", "slurm", Mark("7f3a", number))} if state == "held" else set())
+    assert set(asked) == ({("n1", "slurm", CordonMark("7f3a", number))} if state == "held" else set())
     assert fleet(store).nodes[1].cordons == ()
 
 
@@ -286,7 +296,7 @@ def test_incidents_are_known_for_the_longer_of_what_is_remembered_and_what_may_r
         put(store, "incident", id=number, kind="rack", cause=f"r{number}", nodes="[]", why="", owner="network", began=at(-300), seen=at(-1),
             ended=ended)
     assert [one.id for one in fleet(store).incidents] == [31, 32] and fleet(store).next_incident == 34
-    short = policy(repeat=Repeat(3, 14, 6, 6), incidents=IncidentPolicy(reopen_days=1))
+    short = policy(repeat=RepeatPolicy(3, 14, 6, 6), incidents=IncidentPolicy(reopen_days=1))
     assert [one.id for one in gather(store, (), short, NOW).incidents] == [31, 32, 33]     # a month, of what climbs
 
 
@@ -304,7 +314,7 @@ def test_what_changed_of_what_decides_is_the_fleets_and_what_changed_of_what_a_n
     for kind, name in (("rule", "gpu-count"), ("driver", "n1"), ("firmware", "n1")):
         version(store, kind, name, "a", -200, -6)
         version(store, kind, name, "b", -5, -1)
-    rule, driver, firmware = (Change(kind, name, "b", at(-5), at(-6)) for kind, name in (
+    rule, driver, firmware = (VersionChange(kind, name, "b", at(-5), at(-6)) for kind, name in (
         ("rule", "gpu-count"), ("driver", "n1"), ("firmware", "n1")))
     found = fleet(store)
     assert found.changes == (rule,) and found.nodes[0].changed == (driver, firmware) and found.nodes[1].changed == ()

@@ -13,11 +13,11 @@ from click.testing import CliRunner, Result
 from healthcheck.cli.main import root
 from healthcheck.model.outcome import Finding, NodeReport, Severity, Status, state_of
 from healthcheck.model.outcome import Result as Result_
-from healthcheck.model.verdict import Known, Member
+from healthcheck.model.verdict import IncidentMember, StoredIncident
 from healthcheck.report.incident import lines, page
 from healthcheck.store.file import opened
-from healthcheck.store.marks import Mark
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.marks import CordonMark
+from healthcheck.store.sweeps import SweepRecord, record
 from inventory.errors import MusterError
 from inventory.nodeset import fold
 from tests.testbed.marks import plain
@@ -46,7 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 one = Result_("gpu-count", "gpu.count", Status.FAIL if bad else Status.PASS, Severity.CRITICAL,
                               (Finding(7, 8, "GPUs"),) if bad else ())
                 reports.append(NodeReport(f"gpu{number:03d}", state_of([one]), "", (one,)))
-            record(store, Sweep(time.time() - ago, time.time() - ago + 5, False, "test", "digest"), reports)
+            record(store, SweepRecord(time.time() - ago, time.time() - ago + 5, False, "test", "digest"), reports)
     return tmp_path
 
 
@@ -87,11 +87,15 @@ def test_a_mistake_is_one_line_with_what_to_type(words: tuple[str, ...], said: s
 
 
 def test_the_pages_of_an_incident_are_as_they_were_and_foreign_text_stays_on_its_line() -> None:
-    members = tuple(Member(f"gpu{number:03d}", 1_800_000_000.0 + number, 1_800_000_900.0, 1_800_009_000.0 if number % 2 else None) for number in (9, 10, 2))
-    known = [Known(12, "leaf", "leaf-3", ("port-state", "kernel-xid of GPU, Xid 79"), "network", "leaf leaf-3: port-state on 3 of its 4 nodes", 3412.0,
-                   1_800_000_000.0, 1_800_000_900.0, members),
-             Known(13, "rack", EVIL, (EVIL,), "datacentre", EVIL, 0.0, 1_800_000_000.0, 1_800_000_900.0, (), 1_800_010_000.0, EVIL, EVIL)]
-    text = "\n".join([*lines(known, 1_800_003_600.0, fold), "", *page(known[0], {"gpu009": Mark("7f3a", 7)}), "", *page(known[1], {})]) + "\n"
+    members = tuple(IncidentMember(f"gpu{number:03d}", 1_800_000_000.0 + number, 1_800_000_900.0, 1_800_009_000.0 if number % 2 else None)
+                    for number in (9, 10, 2))
+    known = [StoredIncident(12, "leaf", "leaf-3", ("port-state", "kernel-xid of GPU, Xid 79"), "network",
+                            "leaf leaf-3: port-state on 3 of its 4 nodes", 3412.0,
+                            1_800_000_000.0, 1_800_000_900.0, members),
+             StoredIncident(13, "rack", EVIL, (EVIL,), "datacentre", EVIL, 0.0, 1_800_000_000.0, 1_800_000_900.0, (), 1_800_010_000.0, EVIL,
+                            EVIL)]
+    text = "\n".join([*lines(known, 1_800_003_600.0, fold), "", *page(known[0], {"gpu009": CordonMark("7f3a", 7)}), "",
+                      *page(known[1], {})]) + "\n"
     assert "\x1b" not in text
     golden = GOLDEN / "incident.txt"
     if os.environ.get("MUSTER_GOLDEN") == "update":

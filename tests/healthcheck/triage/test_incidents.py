@@ -10,10 +10,10 @@ import pytest
 
 from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import Known, Member
-from healthcheck.triage.incidents import Life, live
-from healthcheck.triage.past import Change, Fleet, Past
-from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, Policy
+from healthcheck.model.verdict import IncidentMember, StoredIncident
+from healthcheck.triage.incidents import IncidentUpdate, live
+from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
+from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, TriagePolicy
 from tests.healthcheck.triage.made import NOW, at, policy, problem
 
 KINDS = {kind: IncidentKind(Owner.NETWORK, True) for kind in ("rack", "leaf", "power")}
@@ -42,34 +42,35 @@ def failing(numbers: Iterable[int], rule: str = "port-state", **more: Any) -> di
 
 
 def life(
-    sick: Mapping[int, tuple[Problem, ...]], *known: Known, by: Policy = POLICY, of: Mapping[int, Mapping[str, Any]] | None = None,
+    sick: Mapping[int, tuple[Problem, ...]], *known: StoredIncident, by: TriagePolicy = POLICY,
+    of: Mapping[int, Mapping[str, Any]] | None = None,
     next_incident: int = 5, **more: Any,
-) -> Life:
+) -> IncidentUpdate:
     """128 nodes: eight in a rack, sixteen behind a leaf, thirty-two on a feed. `of` are further values of a node."""
-    nodes = tuple(Past(name(number), **{"problems": sick.get(number, ()), "domains": {
+    nodes = tuple(NodeHistory(name(number), **{"problems": sick.get(number, ()), "domains": {
         "rack": (f"r{number // 8}",), "leaf": (f"l{number // 16}",), "power": (f"p{number // 32}",)}, **(of or {}).get(number, {})})
         for number in range(NODES))
-    return live(Fleet(NOW, nodes, since=at(-2000), incidents=known, next_incident=next_incident, **more), by)
+    return live(FleetHistory(NOW, nodes, since=at(-2000), incidents=known, next_incident=next_incident, **more), by)
 
 
-def opened(kind: str, place: str, numbers: Iterable[int], number: int = 1, **more: Any) -> Known:
+def opened(kind: str, place: str, numbers: Iterable[int], number: int = 1, **more: Any) -> StoredIncident:
     """An incident that the store remembers; its members were last seen sick six minutes ago."""
-    members = tuple(Member(name(each), at(-3), at(-0.1)) for each in numbers)
+    members = tuple(IncidentMember(name(each), at(-3), at(-0.1)) for each in numbers)
     values: dict[str, Any] = {"symptoms": ("port-state",), "owner": "network", "why": "", "likelihood": 9e9, "began": at(-3), "seen": at(-0.1),
                               "members": members, **more}
-    return Known(number, kind, place, **values)
+    return StoredIncident(number, kind, place, **values)
 
 
-def ended(one: Known, hours: float, by: str = "triage") -> Known:
+def ended(one: StoredIncident, hours: float, by: str = "triage") -> StoredIncident:
     return replace(one, ended=at(hours), by=by, members=tuple(replace(member, ended=at(hours)) for member in one.members))
 
 
-def at_(found: Life) -> list[tuple[int, str, int]]:
+def at_(found: IncidentUpdate) -> list[tuple[int, str, int]]:
     """The open ones: number, place and how many nodes show it."""
     return [(one.id, one.cause, len(one.nodes)) for one in found.incidents]
 
 
-def ends(found: Life) -> dict[int, str]:
+def ends(found: IncidentUpdate) -> dict[int, str]:
     return {end.id: end.why for end in found.ends}
 
 
@@ -103,7 +104,7 @@ def test_what_many_nodes_cannot_measure_is_no_incident_of_a_place_and_what_the_s
 
 
 def test_what_muster_answers_for_is_no_incident_of_a_place() -> None:
-    changed = Change("rule", "port-state", "b", at(-2), at(-2.1), at(-1))
+    changed = VersionChange("rule", "port-state", "b", at(-2), at(-2.1), at(-1))
     sick = {**failing(R2), **failing(R3, "gpu-count")}
     found = life(sick, changes=(changed,))
     assert [(one.kind, one.cause) for one in found.incidents] == [("rules", "rule port-state since 2027-01-15T06:00Z"), ("rack", "r3")]
@@ -178,7 +179,7 @@ def test_what_it_showed_once_and_does_not_show_now_stays_with_it() -> None:
 
 def test_a_node_that_left_it_is_not_in_it_again_without_a_symptom() -> None:
     before = opened("rack", "r2", R2)
-    left = replace(before, members=(*before.members, Member(name(99), at(-3), at(-2), at(-1))))
+    left = replace(before, members=(*before.members, IncidentMember(name(99), at(-3), at(-2), at(-1))))
     assert [member.node for member in life(failing(R2), left).incidents[0].members] == names(R2)
     assert [member.node for member in life(failing([16]), left).incidents[0].members] == names(R2)
 
@@ -225,8 +226,8 @@ def test_it_goes_on_where_half_of_what_goes_on_in_it_is_and_shows_the_same(
 
 def test_of_two_that_become_one_the_one_whose_place_it_is_goes_on_with_the_nodes_of_both() -> None:
     first, second = opened("leaf", "l9", [16, 17, 18, 40]), opened("rack", "r2", [20, 21, 22, 23], 2, began=at(-2))
-    seen = replace(first, members=(Member(name(16), at(-4), at(-0.5)), *first.members[1:]))
-    again = replace(second, members=(Member(name(40), at(-1), at(-0.02)), *second.members))
+    seen = replace(first, members=(IncidentMember(name(16), at(-4), at(-0.5)), *first.members[1:]))
+    again = replace(second, members=(IncidentMember(name(40), at(-1), at(-0.02)), *second.members))
     found = life(failing(R2), seen, again)
     assert at_(found) == [(2, "r2", 8)] and [(end.id, end.into, end.why) for end in found.ends] == [(1, 2, "it is part of incident 2")]
     (one,) = found.incidents
@@ -241,7 +242,7 @@ def calm(numbers: Iterable[int], hours: float, rule: str = "port-state") -> dict
     return {number: {"over": (wrong(number, rule, began=-9, ended=-hours),)} for number in numbers}
 
 
-def long_ago(one: Known, hours: float = 5) -> Known:
+def long_ago(one: StoredIncident, hours: float = 5) -> StoredIncident:
     return replace(one, members=tuple(replace(member, began=at(-9), seen=at(-hours)) for member in one.members))
 
 

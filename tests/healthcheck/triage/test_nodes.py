@@ -18,16 +18,15 @@ from hypothesis import strategies as st
 from healthcheck.cli.main import root
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status
-from healthcheck.report.nodes import NEVER, Row, lines, row
+from healthcheck.report.nodes import NEVER, NodeRow, lines, row
 from healthcheck.store import rmas
-from healthcheck.store.cordons import State as CordonState
-from healthcheck.store.cordons import mean, settle
+from healthcheck.store.cordons import CordonState, mean, settle
 from healthcheck.store.file import opened
 from healthcheck.store.history import Spell
-from healthcheck.store.readings import Component, Readings
+from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.silences import silence
-from healthcheck.store.sweeps import Sweep, record
-from healthcheck.triage.past import OpenVerdict, Past
+from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.triage.past import NodeHistory, OpenVerdict
 from inventory.errors import MusterError
 from inventory.nodeset import expand, fold
 from tests.command import MUSTER, environment, unread
@@ -56,11 +55,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     now = time.time()
     with opened(tmp_path / "state", make=True) as store:
         for ago in (50, 49, 48):
-            record(store, Sweep(now - ago * HOUR, now - ago * HOUR + 5, False, "t", "d"), [report("gpu006")])
+            record(store, SweepRecord(now - ago * HOUR, now - ago * HOUR + 5, False, "t", "d"), [report("gpu006")])
         for ago in (3, 2, 1):
-            parts = Readings((Component("gpu", "0000:1a:00.0", "S1", "GPU 0"), Component("chassis", "chassis", "C12", "chassis")),
-                             (), frozenset({"gpu", "chassis"}))
-            record(store, Sweep(now - ago * HOUR, now - ago * HOUR + 5, False, "t", "d"), [
+            parts = NodeReadings((Component("gpu", "0000:1a:00.0", "S1", "GPU 0"), Component("chassis", "chassis", "C12", "chassis")),
+                                 (), frozenset({"gpu", "chassis"}))
+            record(store, SweepRecord(now - ago * HOUR, now - ago * HOUR + 5, False, "t", "d"), [
                 report("gpu001", WORN, state=NodeState.UNHEALTHY), report("gpu002", DISK, state=NodeState.DEGRADED),
                 NodeReport("gpu003", NodeState.UNKNOWN, "connect: refused", (), True, "connect"),
                 report("gpu004", DISK, state=NodeState.DEGRADED), *(report(f"gpu{n:03d}") for n in range(7, 13))], {"gpu001": parts})
@@ -138,8 +137,8 @@ def test_a_board_that_came_back_the_same_is_told_where_the_nodes_are(home: Path)
         one = rmas.rmas(store)[0]
         rmas.ship(store, one, "us", time.time())
         rmas.settle(store, rmas.give_back(store, one, rmas.outcome(same=False, new=""), "us", time.time()), "returned", time.time())
-        parts = Readings((Component("chassis", "chassis", "C12", "chassis"),), (), frozenset({"chassis"}))
-        record(store, Sweep(time.time() + 1, time.time() + 2, False, "t", "d"), [report("gpu012")], {"gpu012": parts})
+        parts = NodeReadings((Component("chassis", "chassis", "C12", "chassis"),), (), frozenset({"chassis"}))
+        record(store, SweepRecord(time.time() + 1, time.time() + 2, False, "t", "d"), [report("gpu012")], {"gpu012": parts})
     assert cells()["gpu012"][10].startswith("the SAME chassis came back: serial C12")
 
 
@@ -175,7 +174,7 @@ def test_what_many_do_not_answer_is_no_verdict_on_each(home: Path) -> None:
     unread_ = Result("gpu-count", "x", Status.UNKNOWN, Severity.CRITICAL, (), "no nvidia-smi", Origin.NODE)
     with opened(home / "state") as store:
         for ago in (30, 20, 10):
-            record(store, Sweep(time.time() - ago, time.time(), False, "t", "d"),
+            record(store, SweepRecord(time.time() - ago, time.time(), False, "t", "d"),
                    [report(f"gpu{n:03d}", unread_, state=NodeState.UNKNOWN) for n in range(7, 11)])
     told = cells("gpu007")
     assert told["gpu007"][1] == "unknown" and told["gpu007"][2] == "-"
@@ -189,8 +188,8 @@ SPELLS = st.none() | st.builds(Spell, st.just("n"), st.sampled_from([state.value
 @settings(max_examples=200, deadline=None)
 @given(st.lists(SPELLS, max_size=12), st.floats(1, 500), st.booleans())
 def test_no_node_is_called_healthy_that_was_not_seen_so_lately_and_each_stands_once(spells: list[Spell | None], stale: float, every: bool) -> None:
-    past = Past("n", verdict=OpenVerdict(1, "f", Isolation.EVICT, 0.0))
-    rows = [Row(**{**vars(row(past, spell, None, 1000.0, stale)), "node": f"n{at:02d}"}) for at, spell in enumerate(spells)]
+    past = NodeHistory("n", verdict=OpenVerdict(1, "f", Isolation.EVICT, 0.0))
+    rows = [NodeRow(**{**vars(row(past, spell, None, 1000.0, stale)), "node": f"n{at:02d}"}) for at, spell in enumerate(spells)]
     told = list(lines(rows, 1000.0, fold, lambda text, kind: text, every=every))
     assert all(line.isprintable() for line in told)
     healthy = {name for line in told if line.endswith(": healthy") for name in expand(line.rpartition(": ")[0])}

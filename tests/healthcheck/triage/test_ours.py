@@ -9,16 +9,17 @@ import pytest
 from healthcheck.model.outcome import Owner
 from healthcheck.model.verdict import Incident
 from healthcheck.triage.ours import ours
-from healthcheck.triage.past import Past, Quiet
-from healthcheck.triage.policy import Ours
+from healthcheck.triage.past import NodeHistory, Quiet
+from healthcheck.triage.policy import SharedUnknown
 from tests.healthcheck.triage.made import fleet, policy, problem
 
 
 def found(*rules: str, nodes: int = 5, severity: str = "critical", percent: float = 2) -> list[Incident]:
     """Nodes that cannot measure these rules, of a hundred; five are many where they are more than two in a hundred."""
-    sick = (Past(f"n{number}", problems=tuple(problem(rule, "", node=f"n{number}", status="unknown", severity=severity) for rule in rules))
+    sick = (NodeHistory(f"n{number}",
+                        problems=tuple(problem(rule, "", node=f"n{number}", status="unknown", severity=severity) for rule in rules))
             for number in range(nodes))
-    return ours(fleet(*sick, healthy=100 - nodes), policy(ours=Ours(percent, 5)))[0]
+    return ours(fleet(*sick, healthy=100 - nodes), policy(ours=SharedUnknown(percent, 5)))[0]
 
 
 def test_as_many_nodes_as_the_policy_says_are_many_and_one_fewer_are_not() -> None:
@@ -31,9 +32,9 @@ def test_more_than_the_share_that_the_policy_says_are_many_and_the_share_itself_
 
 
 def test_nodes_in_service_count_and_among_them_those_of_which_nothing_needs_to_be_said() -> None:
-    sick = [Past(f"n{number}", problems=(problem("", "", node=f"n{number}", status="unknown"),)) for number in range(6)]
+    sick = [NodeHistory(f"n{number}", problems=(problem("", "", node=f"n{number}", status="unknown"),)) for number in range(6)]
     away = replace(sick[5], in_service=False)
-    ((one,), excused) = ours(fleet(*sick[:5], away, quiet=Quiet(45)), policy(ours=Ours(2, 5)))
+    ((one,), excused) = ours(fleet(*sick[:5], away, quiet=Quiet(45)), policy(ours=SharedUnknown(2, 5)))
     assert one.why.startswith("5 of 50 nodes in service are not reached: ") and "n5" not in one.nodes and excused == {""}
 
 

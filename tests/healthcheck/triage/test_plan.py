@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 
 from healthcheck.model.faultkind import Isolation
-from healthcheck.triage.past import OpenVerdict, Past
-from healthcheck.triage.plan import Act, Plan, make
+from healthcheck.triage.past import NodeHistory, OpenVerdict
+from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policy import BreakerPolicy
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
 
 OVER = problem("gpu-count", began=-9, ended=-3)
 
 
-def plan(*nodes: Past, healthy: int = 100, changes: dict[str, Any] | None = None, **more: Any) -> Plan:
+def plan(*nodes: NodeHistory, healthy: int = 100, changes: dict[str, Any] | None = None, **more: Any) -> TriagePlan:
     return make(fleet(*nodes, healthy=healthy, **more), policy(**changes or {}))
 
 
-def acts(made: Plan) -> list[tuple[str, str]]:
+def acts(made: TriagePlan) -> list[tuple[str, str]]:
     return [(step.act.value, step.node) for step in made.steps]
 
 
-def sick(name: str, rule: str = "kernel-xid", **more: Any) -> Past:
+def sick(name: str, rule: str = "kernel-xid", **more: Any) -> NodeHistory:
     return past(name, problem(rule, node=name), **more)
 
 
@@ -37,11 +37,11 @@ def test_a_healthy_fleet_has_an_empty_plan() -> None:
     ({"state": "unknown", "seen": at(-1)}, True), ({"state": "healthy", "seen": at(-25)}, True),
     ({"state": "unknown", "seen": at(-1), "in_service": False}, False)])
 def test_a_node_of_which_no_fresh_sweep_says_how_it_is_is_told(more: dict[str, Any], unmeasured: bool) -> None:
-    assert plan(Past("n1", **more), healthy=0).unmeasured == ("n1",) * unmeasured
+    assert plan(NodeHistory("n1", **more), healthy=0).unmeasured == ("n1",) * unmeasured
 
 
 def test_a_node_that_is_not_fit_is_isolated_and_one_that_proved_itself_returned_first() -> None:
-    well = Past("n2", over=(OVER,), cordons=(held(-8, number=7),), looks=looks(-3, -1))
+    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8, number=7),), looks=looks(-3, -1))
     made = plan(sick("n1"), well)
     assert acts(made) == [("release", "n2"), ("isolate", "n1")]
     assert (made.steps[0].backend, made.steps[0].cordon) == ("slurm", 7)
@@ -64,7 +64,7 @@ def test_what_a_person_gave_back_stays_so_for_the_verdict_that_they_saw_and_for_
 
 
 def test_a_node_that_is_leased_is_neither_isolated_nor_returned() -> None:
-    well = Past("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1), leased="it is leased as muster-3-ab: diagnostics")
+    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1), leased="it is leased as muster-3-ab: diagnostics")
     made = plan(sick("n1", leased="it is leased as muster-4-cd: diagnostics"), well)
     assert acts(made) == [] and [one.why for one in made.withheld] == [
         "it is leased as muster-3-ab: diagnostics", "it is leased as muster-4-cd: diagnostics"]
@@ -73,11 +73,11 @@ def test_a_node_that_is_leased_is_neither_isolated_nor_returned() -> None:
 def test_a_cordon_by_hand_is_neither_doubled_nor_ended() -> None:
     by_hand = (held(verdict=None),)
     assert acts(plan(sick("n1", cordons=by_hand))) == []
-    assert acts(plan(Past("n1", over=(OVER,), cordons=by_hand, looks=looks(-1.5, -1)))) == []
+    assert acts(plan(NodeHistory("n1", over=(OVER,), cordons=by_hand, looks=looks(-1.5, -1)))) == []
 
 
 def test_of_two_cordons_on_a_node_that_proved_itself_ours_ends_and_a_persons_stays() -> None:
-    made = plan(Past("n1", over=(OVER,), cordons=(held(-8), held(-8, None, 2)), looks=looks(-2, -1)))
+    made = plan(NodeHistory("n1", over=(OVER,), cordons=(held(-8), held(-8, None, 2)), looks=looks(-2, -1)))
     assert [(step.act, step.cordon) for step in made.steps] == [(Act.RELEASE, 1)]
 
 
@@ -87,7 +87,8 @@ def test_of_a_node_that_is_still_sick_no_return_is_spoken() -> None:
 
 def test_a_node_out_of_service_is_neither_isolated_nor_returned() -> None:
     away = {"in_service": False, "lifecycle": "maintenance"}
-    made = plan(sick("n1", **away), Past("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1), **away))     # type: ignore[arg-type]
+    made = plan(sick("n1", **away),
+                NodeHistory("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1), **away))     # type: ignore[arg-type]
     assert acts(made) == [] and [one.node for one in made.withheld] == ["n2"]
 
 
@@ -110,7 +111,7 @@ def test_a_node_of_which_a_part_is_at_the_vendors_goes_before_all_others() -> No
 
 
 def test_an_open_rma_keeps_a_node() -> None:
-    made = plan(Past("n1", away="RMA 3 is open: fan", cordons=(held(-8),), verdict=OpenVerdict(1, "x", Isolation.NONE, at(-1))))
+    made = plan(NodeHistory("n1", away="RMA 3 is open: fan", cordons=(held(-8),), verdict=OpenVerdict(1, "x", Isolation.NONE, at(-1))))
     assert acts(made) == [] and made.verdicts[0].fault == "rma"
 
 
@@ -162,7 +163,7 @@ def test_what_was_isolated_within_the_window_takes_room_and_before_it_none(hour:
 
 
 def test_once_open_it_stays_so_and_holds_up_no_release() -> None:
-    well = Past("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1))
+    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1))
     made = plan(sick("n1"), well, sick("n3", "gpu-count"), open_since=at(-100))
     assert acts(made) == [("release", "n2"), ("isolate", "n3")]        # the reserve
     assert made.is_open and not made.opens and "--close-breaker" in made.withheld[0].why
@@ -200,8 +201,8 @@ def test_an_incident_excuses_no_other_fault() -> None:
 
 
 def test_nodes_out_of_service_make_no_incident_and_do_not_count() -> None:
-    planned = [Past(f"p{index}", in_service=False, lifecycle="planned",
-                    problems=(problem("", "", node=f"p{index}", status="unknown", sweeps=9),)) for index in range(50)]
+    planned = [NodeHistory(f"p{index}", in_service=False, lifecycle="planned",
+                           problems=(problem("", "", node=f"p{index}", status="unknown", sweeps=9),)) for index in range(50)]
     assert plan(*planned).incidents == ()
 
 

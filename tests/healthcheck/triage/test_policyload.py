@@ -17,9 +17,9 @@ from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.report.policy import digest, resolved
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import accused
-from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, IncidentKind, IncidentPolicy, Policy
+from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, IncidentKind, IncidentPolicy, TriagePolicy
 from healthcheck.triage.policyload import DOMAINS, load_policy, load_with_origins
-from healthcheck.triage.remediation import Remediation, Step, Use
+from healthcheck.triage.remediation import Remediation, RemediationStep, Use
 from inventory.errors import RulesError
 from inventory.located import load_yaml
 
@@ -29,7 +29,7 @@ PACKAGED = json.dumps(load_yaml(packaged() / "policy.yaml"))
 RULES = {rule.id: rule for rule in RULESET.rules}
 
 
-def loaded(folder: Path, text: str) -> Policy:
+def loaded(folder: Path, text: str) -> TriagePolicy:
     """The packaged policy with this one over it."""
     (folder / "policy.yaml").write_text(text)
     return load_policy([packaged(), folder], RULESET)
@@ -207,7 +207,7 @@ def test_a_fault_that_says_no_more_than_it_must_isolates_at_once_and_has_no_priv
 def test_a_policy_that_says_nothing_of_remediation_or_names_one_step_is_one(tmp_path: Path) -> None:
     held = json.loads(PACKAGED)
     for said, expected in ((None, Remediation()), ({"days": 3, "reboot": held["remediation"]["reboot"]}, Remediation(
-            days=3, uses={Step.REBOOT: Use(tuple(held["remediation"]["reboot"]["faults"]), ("*",), enabled=False)}))):
+            days=3, uses={RemediationStep.REBOOT: Use(tuple(held["remediation"]["reboot"]["faults"]), ("*",), enabled=False)}))):
         (tmp_path / "policy.yaml").write_text(json.dumps({**held, "remediation": said} if said else {
             key: value for key, value in held.items() if key != "remediation"}))
         assert load_policy([tmp_path], RULESET).remediation == expected
@@ -399,7 +399,7 @@ def shared(factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def never_without_a_verdict(policy: Policy, rule: str) -> None:
+def never_without_a_verdict(policy: TriagePolicy, rule: str) -> None:
     assert policy.kind(Of.FAIL, rule, Severity.CRITICAL) is not None
     assert policy.kind(Of.UNKNOWN, rule, Severity.CRITICAL) is not None
     assert policy.kind(Of.UNREACHED, "", Severity.CRITICAL) is not None

@@ -10,7 +10,7 @@ import pytest
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.triage.decide import decide
-from healthcheck.triage.past import Look, OpenVerdict, Past, Repaired, Shared
+from healthcheck.triage.past import IncidentMembership, NodeHistory, OpenVerdict, Repaired, RequalifySnapshot
 from healthcheck.triage.policy import Requalify
 from healthcheck.triage.requalify import requalified
 from healthcheck.triage.symptom import symptom
@@ -19,8 +19,8 @@ from tests.healthcheck.triage.made import NOW, at, held, looks, policy, problem,
 OVER = problem("gpu-count", began=-9, ended=-3)
 
 
-def node(**more: Any) -> Past:
-    return Past("n1", **{"over": (OVER,), "cordons": (held(-8),), "looks": looks(-3, -1), **more})
+def node(**more: Any) -> NodeHistory:
+    return NodeHistory("n1", **{"over": (OVER,), "cordons": (held(-8),), "looks": looks(-3, -1), **more})
 
 
 def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
@@ -73,9 +73,9 @@ def test_a_warning_that_lasts_keeps_no_node_that_its_looks_call_healthy() -> Non
     assert verdict is not None and verdict.proven
 
 
-def looked(*minutes: float, measured: tuple[str, ...] = ("gpu-count",)) -> tuple[Look, ...]:
+def looked(*minutes: float, measured: tuple[str, ...] = ("gpu-count",)) -> tuple[RequalifySnapshot, ...]:
     """Clean looks as a store tells them, so many minutes before now."""
-    return tuple(Look(NOW - 60 * minute, "healthy", frozenset(measured)) for minute in minutes)
+    return tuple(RequalifySnapshot(NOW - 60 * minute, "healthy", frozenset(measured)) for minute in minutes)
 
 
 @pytest.mark.parametrize(("minutes", "well"), [
@@ -94,7 +94,7 @@ def test_how_far_apart_is_the_policys_to_say() -> None:
 
 
 def test_a_look_between_that_is_not_clean_counts_whatever_the_time_apart() -> None:
-    between = Look(NOW - 60 * 5, "degraded", frozenset({"gpu-count"}))
+    between = RequalifySnapshot(NOW - 60 * 5, "degraded", frozenset({"gpu-count"}))
     assert not requalified(node(looks=(*looked(30, 1), between)), policy(), NOW)[0]
 
 
@@ -143,7 +143,7 @@ def test_what_failed_is_what_failed_since_our_first_cordon_whatever_a_person_cor
 PORT = problem("port-state", "mlx5_0", began=-6, ended=-5)
 IN_INCIDENT: dict[str, Any] = {
     "cordons": (held(-8),), "verdict": OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-8), 1), "looks": (), "over": (PORT,),
-    "shared": (Shared(1, frozenset({symptom(PORT)}), at(-9), at(-4)),), "state": "healthy", "seen": at(-1)}
+    "shared": (IncidentMembership(1, frozenset({symptom(PORT)}), at(-9), at(-4)),), "state": "healthy", "seen": at(-1)}
 
 
 @pytest.mark.parametrize(("more", "well"), [

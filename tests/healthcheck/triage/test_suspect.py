@@ -12,35 +12,36 @@ from healthcheck.facts.base import FACTS
 from healthcheck.facts.kernel import LOG
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Severity
-from healthcheck.model.verdict import Known, Member
+from healthcheck.model.verdict import IncidentMember, StoredIncident
 from healthcheck.ruleset.ruleset import load_ruleset
-from healthcheck.triage.past import Change, Fleet, OpenCordon, OpenVerdict, Past, Quiet
-from healthcheck.triage.plan import Act, Plan, make
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.past import FleetHistory, NodeHistory, OpenCordon, OpenVerdict, Quiet, VersionChange
+from healthcheck.triage.plan import Act, TriagePlan, make
+from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.suspect import RULES, suspected, suspects
 from tests.healthcheck.triage.made import NOW, at, problem
 from tests.healthcheck.triage.test_breaker import bounded
 
 BEGAN, BEFORE, UNTIL = at(-2), at(-2.1), at(-1.9)
-RULE = Change("rule", "host-memory", "b", BEGAN, BEFORE, UNTIL)
+RULE = VersionChange("rule", "host-memory", "b", BEGAN, BEFORE, UNTIL)
 
 
-def node(number: int, rule: str = "host-memory", began: float = -2, **more: Any) -> Past:
+def node(number: int, rule: str = "host-memory", began: float = -2, **more: Any) -> NodeHistory:
     wrong = (problem(rule, "", node=f"n{number:03}", sweeps=9, began=began),) if rule else ()
     values: dict[str, Any] = {"problems": wrong, "boots": (at(-900),), "state": "healthy", "seen": at(-0.1), **more}
-    return Past(f"n{number:03}", **values)
+    return NodeHistory(f"n{number:03}", **values)
 
 
-def plan(*nodes: Past, size: int = 512, changes: tuple[Change, ...] = (RULE,), policy: Policy | None = None, **more: Any) -> Plan:
-    others = tuple(Past(f"w{number:03}", state="healthy", seen=at(-0.1)) for number in range(size - len(nodes)))
-    return make(Fleet(NOW, (*nodes, *others), since=at(-2000), changes=changes, **more), policy or bounded(1000))
+def plan(*nodes: NodeHistory, size: int = 512, changes: tuple[VersionChange, ...] = (RULE,), policy: TriagePolicy | None = None,
+         **more: Any) -> TriagePlan:
+    others = tuple(NodeHistory(f"w{number:03}", state="healthy", seen=at(-0.1)) for number in range(size - len(nodes)))
+    return make(FleetHistory(NOW, (*nodes, *others), since=at(-2000), changes=changes, **more), policy or bounded(1000))
 
 
-def sick(count: int, **more: Any) -> tuple[Past, ...]:
+def sick(count: int, **more: Any) -> tuple[NodeHistory, ...]:
     return tuple(node(number, **more) for number in range(count))
 
 
-def isolated(made: Plan) -> int:
+def isolated(made: TriagePlan) -> int:
     return sum(step.act is Act.ISOLATE for step in made.steps)
 
 
@@ -82,19 +83,19 @@ def test_another_fault_of_such_a_node_isolates_it() -> None:
 
 
 @pytest.mark.parametrize(("change", "rule", "excused"), [
-    (Change("rule", "port-state", "b", BEGAN, BEFORE, UNTIL), "host-memory", False),
-    (Change("rule", "host-memory", "b", BEGAN, None, UNTIL), "host-memory", True),
-    (Change("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL), "host-memory", True),
-    (Change("sku", "h100", "b", BEGAN, BEFORE, UNTIL), "host-memory", True),
-    (Change("sku", "h200", "b", BEGAN, BEFORE, UNTIL), "host-memory", False),
-    (Change("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-fault", True),
-    (Change("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL), "host-memory", False),
-    (Change("baseline", "kernel/nvme.yaml", "b", BEGAN, BEFORE, UNTIL), "disk-log-io-errors", True),
-    (Change("baseline", "emitter/rdma.yaml", "b", BEGAN, BEFORE, UNTIL), "hca-log-fatal", True),
-    (Change("baseline", "xid.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-xid", True),
-    (Change("baseline", "sxid.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-sxid", True),
-    (Change("baseline", "xid.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-fault", False)])
-def test_what_changed_answers_for_what_it_decides_on(change: Change, rule: str, excused: bool) -> None:
+    (VersionChange("rule", "port-state", "b", BEGAN, BEFORE, UNTIL), "host-memory", False),
+    (VersionChange("rule", "host-memory", "b", BEGAN, None, UNTIL), "host-memory", True),
+    (VersionChange("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL), "host-memory", True),
+    (VersionChange("sku", "h100", "b", BEGAN, BEFORE, UNTIL), "host-memory", True),
+    (VersionChange("sku", "h200", "b", BEGAN, BEFORE, UNTIL), "host-memory", False),
+    (VersionChange("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-fault", True),
+    (VersionChange("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL), "host-memory", False),
+    (VersionChange("baseline", "kernel/nvme.yaml", "b", BEGAN, BEFORE, UNTIL), "disk-log-io-errors", True),
+    (VersionChange("baseline", "emitter/rdma.yaml", "b", BEGAN, BEFORE, UNTIL), "hca-log-fatal", True),
+    (VersionChange("baseline", "xid.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-xid", True),
+    (VersionChange("baseline", "sxid.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-sxid", True),
+    (VersionChange("baseline", "xid.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-fault", False)])
+def test_what_changed_answers_for_what_it_decides_on(change: VersionChange, rule: str, excused: bool) -> None:
     made = plan(*sick(41, rule=rule, sku="h100"), changes=(change,))
     assert isolated(made) == (0 if excused else 41)
     if excused:
@@ -103,7 +104,7 @@ def test_what_changed_answers_for_what_it_decides_on(change: Change, rule: str, 
 
 
 def test_every_rule_that_reads_the_kernels_log_is_decided_on_by_the_files_for_it() -> None:
-    nvidia = Change("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL)
+    nvidia = VersionChange("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL)
     by_log = [rule for rule in load_ruleset([packaged()]).rules
               if any(probe.id == LOG.id for fact in rule.checked.facts if fact in FACTS for probe in FACTS[fact].probes)]
     assert len(by_log) > 20
@@ -113,15 +114,15 @@ def test_every_rule_that_reads_the_kernels_log_is_decided_on_by_the_files_for_it
 
 
 def test_the_change_that_explains_most_answers_alone() -> None:
-    both = (RULE, Change("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL))
+    both = (RULE, VersionChange("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL))
     two_rules = tuple(replace(one, problems=(*one.problems, problem("cpu-count", "", node=one.node, began=-2, sweeps=3))) for one in sick(41))
     made = plan(*two_rules, changes=both)
     assert [one.cause.partition(" since ")[0] for one in made.incidents] == ["muster 0.2.0"] and isolated(made) == 0
     assert "41 of 512 nodes in service fail cpu-count since; before: 0, 41 of 512 nodes in service fail host-memory since" in made.incidents[0].why
 
 
-def driver(number: int, began: float = -2, digest: str = "580.2", **more: Any) -> Past:
-    change = Change("driver", f"n{number:03}", digest, at(began), at(began - 0.1), at(began + 0.1))
+def driver(number: int, began: float = -2, digest: str = "580.2", **more: Any) -> NodeHistory:
+    change = VersionChange("driver", f"n{number:03}", digest, at(began), at(began - 0.1), at(began + 0.1))
     return node(number, "gpu-answers", began, changed=(change,), versions={"driver": digest}, **more)
 
 
@@ -143,7 +144,7 @@ def test_a_rule_that_only_informs_is_no_incident_and_one_that_warns_is(severity:
 
 
 def test_nodes_whose_kind_nobody_named_may_be_of_the_one_that_changed() -> None:
-    changed = Change("sku", "h100", "b", BEGAN, BEFORE, UNTIL)
+    changed = VersionChange("sku", "h100", "b", BEGAN, BEFORE, UNTIL)
     assert isolated(plan(*sick(41, sku=""), changes=(changed,))) == 0
     assert "before: 0" in plan(*sick(41, sku="h100"), *(node(number, began=-3, sku="h200") for number in range(41, 44)), changes=(changed,)).incidents[0].why
 
@@ -170,7 +171,7 @@ def test_nodes_of_which_nothing_is_to_be_said_are_in_service_too() -> None:
 def test_at_most_four_rules_are_named(count: int, more: str) -> None:
     rules = ("cpu-count", "disk-state", "fan-speed", "gpu-count", "host-memory")[:count]
     wrong = tuple(replace(one, problems=tuple(problem(rule, "", node=one.node, began=-2, sweeps=9) for rule in rules)) for one in sick(41))
-    (one,) = plan(*wrong, changes=(Change("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL),)).incidents
+    (one,) = plan(*wrong, changes=(VersionChange("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL),)).incidents
     assert f"fail {rules[3]} since; before: 0{more}: look" in one.why
 
 
@@ -182,7 +183,7 @@ def test_an_incident_of_a_change_says_since_when(kind: str, cause: str, of_a_cha
 
 def test_of_two_changes_the_one_that_explains_more_answers_and_the_other_for_what_it_leaves() -> None:
     rule = replace(RULE, began=at(-1), before=at(-1.1), until=at(-0.9))
-    muster = Change("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL)
+    muster = VersionChange("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL)
     made = plan(*sick(60), *(node(number, began=-1) for number in range(60, 100)), changes=(rule, muster))
     assert [(one.cause.partition(" since")[0], len(one.nodes)) for one in made.incidents] == [("muster 0.2.0", 60), ("rule host-memory", 40)]
     assert isolated(made) == 0
@@ -190,17 +191,19 @@ def test_of_two_changes_the_one_that_explains_more_answers_and_the_other_for_wha
 
 def test_what_answers_for_nothing_on_a_node_excuses_nothing_there() -> None:
     few = tuple(node(number, "cpu-count") for number in range(100, 102))
-    nodes = (*sick(41), *few, *(Past(f"w{number:03}", state="healthy", seen=at(-0.1)) for number in range(400)))
-    _, waived = suspects(Fleet(NOW, nodes, since=at(-2000), changes=(RULE, Change("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL))), bounded(1000))
+    nodes = (*sick(41), *few, *(NodeHistory(f"w{number:03}", state="healthy", seen=at(-0.1)) for number in range(400)))
+    _, waived = suspects(FleetHistory(NOW, nodes, since=at(-2000),
+                                      changes=(RULE, VersionChange("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL))), bounded(1000))
     assert waived == {f"n{number:03}": frozenset({"host-memory"}) for number in range(41)}
 
 
 # ---- how it lasts, and ends
 
-def known(made: Plan, number: int = 1, **more: Any) -> Known:
+def known(made: TriagePlan, number: int = 1, **more: Any) -> StoredIncident:
     """The incident as the store remembers it afterwards."""
     one = made.incidents[0]
-    return replace(Known(number, one.kind, one.cause, one.symptoms, one.owner.value, one.why, 0.0, one.began, NOW, one.members), **more)
+    return replace(StoredIncident(number, one.kind, one.cause, one.symptoms, one.owner.value, one.why, 0.0, one.began, NOW, one.members),
+                   **more)
 
 
 def test_it_lasts_while_most_of_its_nodes_fail_and_then_each_stands_for_itself() -> None:
@@ -224,7 +227,7 @@ def test_it_ends_when_what_changed_changes_again() -> None:
 def test_a_person_ends_it_and_each_node_stands_for_itself_within_the_bound() -> None:
     first = known(plan(*sick(41)))
     closed = replace(first, ended=at(-0.1), by="a person", closed="the rule is right",
-                     members=tuple(Member(one.node, one.began, one.seen, at(-0.1)) for one in first.members))
+                     members=tuple(IncidentMember(one.node, one.began, one.seen, at(-0.1)) for one in first.members))
     made = plan(*sick(41), incidents=(closed,), next_incident=2, policy=bounded(5))
     assert isolated(made) == 5 and made.is_open and not any(one.kind == RULES for one in made.incidents)
 

@@ -16,9 +16,9 @@ from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Fault, Verdict
-from healthcheck.store.history import Seat
-from healthcheck.store.ledger import Line
-from healthcheck.triage.past import OpenVerdict, Past, Repaired
+from healthcheck.store.history import ComponentLocation
+from healthcheck.store.ledger import LedgerEntry
+from healthcheck.triage.past import NodeHistory, OpenVerdict, Repaired
 from healthcheck.triage.ticket import document, markdown, ticket
 from inventory.model import Bmc, Node, PortPlan
 
@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 T0 = 1_790_000_000.0
 HOUR = 3600.0
 NODE = Node("gpu017", rack="r04", bmc=Bmc("10.9.0.17"), ports={"0000:5e:00.0": PortPlan("compute", 3, "leaf12")})
-CHASSIS = Seat("chassis", "C0017", "gpu017", "chassis", T0 - 900 * HOUR, T0, None)
+CHASSIS = ComponentLocation("chassis", "C0017", "gpu017", "chassis", T0 - 900 * HOUR, T0, None)
 
 
 def problem(rule: str, subject: str = "", **more: object) -> Problem:
@@ -46,29 +46,30 @@ WORN = problem("gpu-row-remap-failed", "GPU 3", observed="a row could not be rem
 CASES = {
     "worn-gpu": (
         verdict("gpu-worn-out", (WORN,), Repair.REPLACE, Owner.VENDOR, "gpu 1650721", "repeat offender: this component failed 3 times"),
-        Past("gpu017", moved=(problem("gpu-ecc-uncorrected", "GPU 6", node="gpu004", observed="2", kind="gpu", serial="1650721",
-                                      began=T0 - 300 * HOUR, seen=T0 - 280 * HOUR, ended=T0 - 279 * HOUR),),
-             boots=(T0 - 700 * HOUR, T0 + HOUR), verdict=OpenVerdict(1, "gpu-worn-out", Isolation.NO_NEW_JOBS, T0)),
-        (CHASSIS, Seat("gpu", "1650721", "gpu017", "0000:9a:00.0", T0 - 200 * HOUR, T0, None),
-         Seat("gpu", "1650721", "gpu004", "0000:5d:00.0", T0 - 900 * HOUR, T0 - 250 * HOUR, T0 - 210 * HOUR)),
-        (Line(3, T0 - 50 * HOUR, "ops", "cordon", "gpu017", "long ago", "slurm", "cordoned", T0 - 50 * HOUR),
-         Line(7, T0 + 60, "muster", "cordon", "gpu017", "gpu-worn-out", "slurm", "cordoned", T0 + 61),
-         Line(8, T0 + 600, "muster", "reboot", "gpu017", "to see", "slurm", None, None)),
+        NodeHistory("gpu017", moved=(problem("gpu-ecc-uncorrected", "GPU 6", node="gpu004", observed="2", kind="gpu", serial="1650721",
+                                             began=T0 - 300 * HOUR, seen=T0 - 280 * HOUR, ended=T0 - 279 * HOUR),),
+                    boots=(T0 - 700 * HOUR, T0 + HOUR), verdict=OpenVerdict(1, "gpu-worn-out", Isolation.NO_NEW_JOBS, T0)),
+        (CHASSIS, ComponentLocation("gpu", "1650721", "gpu017", "0000:9a:00.0", T0 - 200 * HOUR, T0, None),
+         ComponentLocation("gpu", "1650721", "gpu004", "0000:5d:00.0", T0 - 900 * HOUR, T0 - 250 * HOUR, T0 - 210 * HOUR)),
+        (LedgerEntry(3, T0 - 50 * HOUR, "ops", "cordon", "gpu017", "long ago", "slurm", "cordoned", T0 - 50 * HOUR),
+         LedgerEntry(7, T0 + 60, "muster", "cordon", "gpu017", "gpu-worn-out", "slurm", "cordoned", T0 + 61),
+         LedgerEntry(8, T0 + 600, "muster", "reboot", "gpu017", "to see", "slurm", None, None)),
         "/var/lib/muster/evidence/gpu017/20260921T160000Z",
     ),
     "port-down": (
         verdict("network-port", (problem("port-state", "mlx5_3/1 (0000:5e:00.0)", observed="DOWN, Polling", expected="ACTIVE, LinkUp",
                                          remedy="Look at the cable and the switch port."),), Repair.INSPECT, Owner.NETWORK),
-        Past("gpu017"), (CHASSIS,), (), ""),
+        NodeHistory("gpu017"), (CHASSIS,), (), ""),
     "unreachable": (
         verdict("unreachable", (problem("", status="unknown", origin="node", reason="connect: timed out after 10 s"),), Repair.INSPECT,
                 Owner.DATACENTRE),
-        Past("gpu017"), (), (Line(9, T0 + 60, "muster", "cordon", "gpu017", "unreachable", "slurm", "cordoned", T0 + 61),), ""),
+        NodeHistory("gpu017"), (), (LedgerEntry(9, T0 + 60, "muster", "cordon", "gpu017", "unreachable", "slurm", "cordoned", T0 + 61),),
+        ""),
     "wedged": (
         verdict("probe-wedged", tuple(
             problem(f"gpu-{name}", status="unknown", origin="node", reason="nvml: wedged since 14:02, pid 4711", sweeps=4)
             for name in ("count", "memory", "power", "ecc-uncorrected", "recovery-action")), Repair.REBOOT, Owner.OPERATOR),
-        Past("gpu017", repaired=(Repaired(T0 + 1800, "restart-service"),)), (CHASSIS,), (), ""),
+        NodeHistory("gpu017", repaired=(Repaired(T0 + 1800, "restart-service"),)), (CHASSIS,), (), ""),
 }
 
 
@@ -95,8 +96,8 @@ def test_what_was_done_before_the_fault_began_is_left_out_and_what_nobody_knows_
 
 def test_a_repair_that_the_ledger_tells_of_is_told_once_and_paper_not_at_all() -> None:
     judged, past, *_ = CASES["wedged"]
-    done = [Line(1, T0 + 1700, "triage", "restart-service", "gpu017", "x", "", "done", T0 + 1800),
-            *(Line(2, T0 + 1700, "ops", action, "gpu017", "x", "", "done", T0 + 1800) for action in ("rma open", "silence"))]
+    done = [LedgerEntry(1, T0 + 1700, "triage", "restart-service", "gpu017", "x", "", "done", T0 + 1800),
+            *(LedgerEntry(2, T0 + 1700, "ops", action, "gpu017", "x", "", "done", T0 + 1800) for action in ("rma open", "silence"))]
     text = markdown(ticket(judged, past, (), done, NODE))
     assert text.count("restart-service") == 1 and "rma" not in text and "silence" not in text
 
@@ -128,7 +129,7 @@ def test_what_is_asked_of_an_owner_is_the_repair_of_what_is_theirs() -> None:
 
 def test_a_component_that_has_left_its_slot_is_named_by_where_it_sat_last() -> None:
     judged, past, *_ = CASES["worn-gpu"]
-    gone = Seat("gpu", "1650721", "gpu017", "0000:9a:00.0", T0 - 200 * HOUR, T0, T0 + HOUR)
+    gone = ComponentLocation("gpu", "1650721", "gpu017", "0000:9a:00.0", T0 - 200 * HOUR, T0, T0 + HOUR)
     assert "slot 0000:9a:00.0" in markdown(ticket(judged, past, (gone,), (), NODE))
 
 
@@ -172,7 +173,8 @@ def _said(first: str, times: int, *words: str) -> str:
     faults = tuple(replace(verdict("k", found[at:] + unread, Repair.REPLACE, Owner.VENDOR, subject, why or "y").faults[0]) for at in range(min(times, 5)))
     other = verdict("other", found, Repair.INSPECT, Owner.NETWORK, slot or "s").faults[0]
     judged = Verdict("gpu017", Isolation.EVICT, Repair.REPLACE, Owner.VENDOR, "k", why or "y", (*faults, *[other] * times))
-    seats = [Seat("gpu", f"{serial}{number}", node, slot, T0, T0, None) for number in range(times) for node in ("gpu017", "gpu003")]
+    seats = [ComponentLocation("gpu", f"{serial}{number}", node, slot, T0, T0, None) for number in range(times)
+             for node in ("gpu017", "gpu003")]
     moved = tuple(replace(each, node="gpu003", ended=T0 + 1) for each in found)
-    lines = [Line(number, T0 + number, "ops", "cordon", "gpu017", why, "", outcome, None) for number in range(times)]
-    return markdown(ticket(judged, Past("gpu017", moved=moved), seats, lines, NODE, bundle=slot))
+    lines = [LedgerEntry(number, T0 + number, "ops", "cordon", "gpu017", why, "", outcome, None) for number in range(times)]
+    return markdown(ticket(judged, NodeHistory("gpu017", moved=moved), seats, lines, NODE, bundle=slot))

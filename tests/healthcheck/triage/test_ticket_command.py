@@ -14,7 +14,7 @@ from healthcheck.model.outcome import NodeReport, NodeState, Origin, Severity, S
 from healthcheck.model.outcome import Result as Result_
 from healthcheck.store.file import opened
 from healthcheck.store.silences import silence
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep.evidence import newest_bundle
 from inventory.errors import MusterError
 from tests.healthcheck.triage.test_nodes import home  # noqa: F401  (a fixture)
@@ -56,7 +56,7 @@ def test_what_many_nodes_have_is_nobodys_ticket(tmp_path: Path) -> None:
     unread = Result_("gpu-count", "x", Status.UNKNOWN, Severity.CRITICAL, (), "no nvidia-smi", Origin.NODE)
     with opened(tmp_path / "state") as store:
         for ago in (30, 20, 10):
-            record(store, Sweep(time.time() - ago, time.time(), False, "t", "d"),
+            record(store, SweepRecord(time.time() - ago, time.time(), False, "t", "d"),
                    [NodeReport(f"gpu{n:03d}", NodeState.UNKNOWN, "", (unread,)) for n in range(7, 11)])
     assert str(run("gpu007").exception).startswith("gpu007: there is nothing to repair: 4 of 10 nodes in service cannot measure gpu-count")
 

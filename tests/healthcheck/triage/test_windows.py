@@ -11,29 +11,29 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from healthcheck.report.plan import document, text
-from healthcheck.triage.past import Past
-from healthcheck.triage.plan import Plan, make
-from healthcheck.triage.windows import Weekly, Window, moment
+from healthcheck.triage.past import NodeHistory
+from healthcheck.triage.plan import TriagePlan, make
+from healthcheck.triage.windows import ChangeWindow, Weekly, moment
 from inventory.nodeset import fold
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
 
 WORST = frozenset({"lost", "worn"})
 
 
-def sick(name: str, rule: str = "kernel-xid", **more: Any) -> Past:
+def sick(name: str, rule: str = "kernel-xid", **more: Any) -> NodeHistory:
     return past(name, problem(rule, node=name), **more)
 
 
-def plan(*nodes: Past, windows: tuple[Window, ...]) -> Plan:
+def plan(*nodes: NodeHistory, windows: tuple[ChangeWindow, ...]) -> TriagePlan:
     return make(fleet(*nodes, healthy=100), policy(windows=windows))
 
 
-def window(begins: float = -1, ends: float = 1, why: str = "new core switches", but: frozenset[str] = WORST) -> Window:
-    return Window(at(begins), at(ends), why, but)
+def window(begins: float = -1, ends: float = 1, why: str = "new core switches", but: frozenset[str] = WORST) -> ChangeWindow:
+    return ChangeWindow(at(begins), at(ends), why, but)
 
 
 def test_in_a_window_the_worst_alone_are_isolated_and_releases_go_on() -> None:
-    well = Past("n9", over=(problem("gpu-count", node="n9", began=-9, ended=-3),), cordons=(held(-8),), looks=looks(-3, -1))
+    well = NodeHistory("n9", over=(problem("gpu-count", node="n9", began=-9, ended=-3),), cordons=(held(-8),), looks=looks(-3, -1))
     made = plan(sick("n1"), sick("n2", "gpu-count"), sick("n3", "port-state"), well, windows=(window(),))
     assert [(step.act.value, step.node) for step in made.steps] == [("release", "n9"), ("isolate", "n2")]
     assert {one.node: one.why for one in made.withheld} == dict.fromkeys(
@@ -73,10 +73,10 @@ def local(text: str, zone: str = "Europe/Berlin") -> float:
     return dt.datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
 
 
-WEEKLY = Window(Weekly(5, 22, 0, "Europe/Berlin"), Weekly(6, 6, 0, "Europe/Berlin"), "x", frozenset())
+WEEKLY = ChangeWindow(Weekly(5, 22, 0, "Europe/Berlin"), Weekly(6, 6, 0, "Europe/Berlin"), "x", frozenset())
 # In the spring night there is no 02:30: the clocks go from 02:00 to 03:00.
-GAP = Window(Weekly(6, 2, 30, "Europe/Berlin"), Weekly(6, 3, 0, "Europe/Berlin"), "x", frozenset())
-OVER_MONDAY = Window(Weekly(6, 20, 0, "Europe/Berlin"), Weekly(0, 5, 30, "Europe/Berlin"), "x", frozenset())
+GAP = ChangeWindow(Weekly(6, 2, 30, "Europe/Berlin"), Weekly(6, 3, 0, "Europe/Berlin"), "x", frozenset())
+OVER_MONDAY = ChangeWindow(Weekly(6, 20, 0, "Europe/Berlin"), Weekly(0, 5, 30, "Europe/Berlin"), "x", frozenset())
 
 
 @pytest.mark.parametrize(("window", "now", "until"), [
@@ -88,7 +88,7 @@ OVER_MONDAY = Window(Weekly(6, 20, 0, "Europe/Berlin"), Weekly(0, 5, 30, "Europe
     (WEEKLY, "2026-03-29T05:30", "2026-03-29T06:00"),
     (GAP, "2026-03-22T02:45", "2026-03-22T03:00"), (GAP, "2026-03-29T03:15", None), (GAP, "2026-03-29T03:45", None), (GAP, "2026-04-01T12:00", None),
     (GAP, "2026-10-25T02:45", "2026-10-25T03:00"), (GAP, "2026-10-26T02:45", None)])
-def test_a_weekly_window_is_by_the_clocks_of_its_zone(window: Window, now: str, until: str | None) -> None:
+def test_a_weekly_window_is_by_the_clocks_of_its_zone(window: ChangeWindow, now: str, until: str | None) -> None:
     assert window.until(local(now)) == (local(until) if until is not None else None)
 
 
@@ -96,7 +96,7 @@ def test_a_weekly_window_is_by_the_clocks_of_its_zone(window: Window, now: str, 
 def test_a_window_of_a_time_once_and_a_time_every_week_which_no_policy_may_have_holds_never(ends: str) -> None:
     weekly = Weekly(5, 22, 0, "UTC")
     begins, until = (weekly, NOW + 1e9) if ends == "once" else (NOW - 1e9, weekly)
-    assert Window(begins, until, "x", frozenset()).until(NOW) is None
+    assert ChangeWindow(begins, until, "x", frozenset()).until(NOW) is None
 
 
 @example(1774746900.0, 6, 2, 6, 3, "America/New_York")      # 2026-03-29; there the clocks went forward on the 8th
@@ -105,8 +105,8 @@ def test_a_window_of_a_time_once_and_a_time_every_week_which_no_policy_may_have_
        st.sampled_from(["UTC", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"]))
 def test_a_weekly_window_that_holds_ends_within_a_week(now: float, day: int, hour: int, last: int, end: int, zone: str) -> None:
     if (day, hour) != (last, end):
-        until = Window(Weekly(day, hour, 0, zone), Weekly(last, end, 0, zone), "x", frozenset()).until(now)
-        other = Window(Weekly(last, end, 0, zone), Weekly(day, hour, 0, zone), "x", frozenset()).until(now)
+        until = ChangeWindow(Weekly(day, hour, 0, zone), Weekly(last, end, 0, zone), "x", frozenset()).until(now)
+        other = ChangeWindow(Weekly(last, end, 0, zone), Weekly(day, hour, 0, zone), "x", frozenset()).until(now)
         assert (until is None) is not (other is None)       # it is in one of the two
         assert now < (until or other or 0) <= now + 8 * 86400
 

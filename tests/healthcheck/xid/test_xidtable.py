@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Owner
 from healthcheck.ruleset.ruleset import load_ruleset
-from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action, Kind
+from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action, SxidReach
 from healthcheck.xid.xidtableload import load_xid_table
 from inventory.errors import RulesError
 
@@ -51,8 +51,8 @@ def test_a_number_without_a_published_meaning_says_so_and_goes_to_support() -> N
 
 def test_every_sxid_of_the_guide_is_in_the_table_under_its_kind() -> None:
     assert set(TABLE.sxids) == ALWAYS | POTENTIALLY | OTHERS
-    assert {n for n, entry in TABLE.sxids.items() if entry.kind is Kind.ALWAYS_FATAL} == ALWAYS
-    assert {n for n, entry in TABLE.sxids.items() if entry.kind is Kind.POTENTIALLY_FATAL} == POTENTIALLY
+    assert {n for n, entry in TABLE.sxids.items() if entry.kind is SxidReach.ALWAYS_FATAL} == ALWAYS
+    assert {n for n, entry in TABLE.sxids.items() if entry.kind is SxidReach.POTENTIALLY_FATAL} == POTENTIALLY
 
 
 def test_every_entry_has_a_meaning_a_remedy_and_a_place() -> None:
@@ -112,7 +112,7 @@ def test_a_site_overrides_a_repeat_rule_by_id_and_an_sxid_by_number(tmp_path: Pa
     ))
     assert table is not None
     assert table.repeats["five-bursts"].count == 9 and table.repeats["same-tpc"] == TABLE.repeats["same-tpc"]
-    assert table.sxids[20009].action is Action.INSPECT and table.sxids[20009].kind is Kind.NON_FATAL
+    assert table.sxids[20009].action is Action.INSPECT and table.sxids[20009].kind is SxidReach.NON_FATAL
 
 
 def test_a_site_changes_one_window_of_a_repeat_rule_adds_one_and_disables_one(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inventory.discover import Answer
+from inventory.discover import CommandOutput
 from inventory.errors import InventoryError, MusterError, UsageError
 from inventory.importers import slurm
 from inventory.importers.base import MAX_BYTES, MAX_NOTES, Imported
@@ -198,10 +198,10 @@ def test_many_reasons_are_shared_and_bounded_notes() -> None:
 
 @pytest.mark.parametrize(("answer", "error"), [
     (FileNotFoundError(), "scontrol was not found"), (TimeoutError(), "scontrol did not answer"),
-    (Answer(1, b"", b"slurm_load_node: \x1b[31mUnable to contact"), "scontrol failed (exit 1): slurm_load_node: \\x1b[31mUnable"),
+    (CommandOutput(1, b"", b"slurm_load_node: \x1b[31mUnable to contact"), "scontrol failed (exit 1): slurm_load_node: \\x1b[31mUnable"),
 ])
-def test_a_controller_that_gives_no_nodes_is_a_usage_error(answer: Answer | Exception, error: str) -> None:
-    def run(argv: object) -> Answer:
+def test_a_controller_that_gives_no_nodes_is_a_usage_error(answer: CommandOutput | Exception, error: str) -> None:
+    def run(argv: object) -> CommandOutput:
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -235,9 +235,9 @@ DOING = {"nodes": [
 
 def test_newer_slurm_says_what_nodes_are_doing_in_lists_and_numbers_that_may_not_be_set() -> None:
     assert slurm.states_of(json.dumps(DOING).encode(), "nodes.json") == {
-        "a": slurm.Seen(frozenset({"IDLE", "DRAIN", "REBOOT_REQUESTED"}), "muster#12: fan", 1763717387, "root", 1763717390),
-        "b": slurm.Seen(frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), "x", None),
-        "c": slurm.Seen(frozenset({"MIXED", "MAINTENANCE"}), None, None),
+        "a": slurm.SlurmNodeState(frozenset({"IDLE", "DRAIN", "REBOOT_REQUESTED"}), "muster#12: fan", 1763717387, "root", 1763717390),
+        "b": slurm.SlurmNodeState(frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), "x", None),
+        "c": slurm.SlurmNodeState(frozenset({"MIXED", "MAINTENANCE"}), None, None),
     }
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.transport.base import Program
-from inventory.transport.frame import Body, Broken, Event, Framer, LoggedIn, Started, Wanted, shell_command
+from inventory.transport.frame import Body, Broken, Event, ExtraRequested, Framer, LoaderStarted, LoggedIn, shell_command
 from tests.inventory.transport.speaker import speaker
 
 NONCE = "00ff00ff00ff00ff"
@@ -44,7 +44,7 @@ def test_a_valid_stream_means_the_same_in_any_chunks_after_any_noise(
         before: bytes, wants: list[bytes], body: bytes, after: bytes, places: list[int]) -> None:
     stream = (before + MARK + b"login\r\n" + MARK + b"python 3.11\n" + b"".join(MARK + b"want " + name + b"\n" for name in wants)
               + framed(body) + after)
-    expected: list[Event] = [LoggedIn(), Started("3.11", True), *(Wanted(name.decode()) for name in wants), Body(body)]
+    expected: list[Event] = [LoggedIn(), LoaderStarted("3.11", True), *(ExtraRequested(name.decode()) for name in wants), Body(body)]
     assert events(cut_at(stream, places)) == expected
     assert events([stream[at:at + 1] for at in range(len(stream))] if len(stream) < 3000 else [stream]) == expected
 
@@ -60,7 +60,7 @@ def test_a_line_of_another_nonce_is_noise() -> None:
 
 def test_a_python_older_than_3_8_is_not_supported() -> None:
     assert events([MARK + b"python 2.7\n", MARK + b"python 3.7\n", MARK + b"python 3.8\n", MARK + b"python 4.0\n"]) == [
-        Started("2.7", False), Started("3.7", False), Started("3.8", True), Started("4.0", True)]
+        LoaderStarted("2.7", False), LoaderStarted("3.7", False), LoaderStarted("3.8", True), LoaderStarted("4.0", True)]
 
 
 def test_an_announced_body_over_the_limit_is_refused_before_it_comes() -> None:
@@ -94,7 +94,7 @@ def test_the_command_line_means_the_same_in_every_login_shell(shell: str) -> Non
     program = speaker("answer(b'well')", nonce=NONCE)
     done = subprocess.run([shell, "-c", shell_command(program, "python3", become=False)], input=program.payload, capture_output=True,
                           check=True)
-    assert [type(event) for event in events([done.stdout])] == [LoggedIn, Started, Body]
+    assert [type(event) for event in events([done.stdout])] == [LoggedIn, LoaderStarted, Body]
 
 
 @given(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), min_size=1))

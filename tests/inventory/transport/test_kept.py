@@ -20,8 +20,8 @@ from inventory.transport import jump as jump_module
 from inventory.transport import kept as kept_module
 from inventory.transport import link as link_module
 from inventory.transport.base import Limits, Program, Reply, Stage
-from inventory.transport.kept import Kept
-from inventory.transport.link import Link
+from inventory.transport.kept import ConnectionPool
+from inventory.transport.link import SshConnection
 from inventory.transport.remote import RemoteTransport
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
@@ -40,7 +40,7 @@ class Keeping:
         self.transport = SshTransport(SshConfig.parse(config), keep=True)
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> ConnectionPool:
         assert self.transport._kept is not None
         return self.transport._kept
 
@@ -129,22 +129,22 @@ def test_an_idle_connection_that_gives_no_sign_of_life_is_dropped(server: Sshd, 
 
 
 @pytest.fixture
-def knocked(monkeypatch: pytest.MonkeyPatch) -> list[Link]:
+def knocked(monkeypatch: pytest.MonkeyPatch) -> list[SshConnection]:
     """The connections that the knocker has come by, as often as it did; it comes often."""
     monkeypatch.setattr(kept_module, "KNOCK_SECONDS", 0.02)
-    seen: list[Link] = []
-    knock = Link.knock
+    seen: list[SshConnection] = []
+    knock = SshConnection.knock
 
-    def comes_by(link: Link) -> None:
+    def comes_by(link: SshConnection) -> None:
         knock(link)
         seen.append(link)
 
-    monkeypatch.setattr(Link, "knock", comes_by)
+    monkeypatch.setattr(SshConnection, "knock", comes_by)
     return seen
 
 
 def test_a_connection_that_was_heard_lately_is_not_asked_for_a_sign_of_life(
-        server: Sshd, knocked: list[Link], monkeypatch: pytest.MonkeyPatch) -> None:
+        server: Sshd, knocked: list[SshConnection], monkeypatch: pytest.MonkeyPatch) -> None:
     keeping = Keeping()
     keeping(server.node())
     (link,) = keeping.kept._idle.values()
@@ -159,7 +159,7 @@ def test_a_connection_that_was_heard_lately_is_not_asked_for_a_sign_of_life(
 
 
 def test_a_connection_through_a_jump_host_is_asked_every_time_as_no_kernel_watches_it(
-        server: Sshd, tmp_path: Path, knocked: list[Link]) -> None:
+        server: Sshd, tmp_path: Path, knocked: list[SshConnection]) -> None:
     with sshd(tmp_path / "bastion") as bastion:
         keeping = Keeping(jump_config(bastion))
         keeping(server.node(proxy_jump="bastion"))
@@ -185,13 +185,13 @@ def test_the_kernel_watches_over_a_connection_while_it_is_idle_and_only_then(
                           for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPCNT, socket.TCP_KEEPINTVL))
     assert idle + count * pause == 30
     in_use: list[bool] = []
-    talk = Link._talk
+    talk = SshConnection._talk
 
-    def talks(self: Link, *words: Any) -> None:
+    def talks(self: SshConnection, *words: Any) -> None:
         in_use.append(watched())
         talk(self, *words)
 
-    monkeypatch.setattr(Link, "_talk", talks)
+    monkeypatch.setattr(SshConnection, "_talk", talks)
     assert keeping(server.node())["n1"].body == b"well"
     assert in_use == [False]
     assert watched()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.transport.keys import Agent, AgentError, Keyring, agent_socket
+from inventory.transport.keys import AgentError, Keyring, SshAgent, agent_socket
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def packed(data: bytes) -> bytes:
 def test_any_answer_is_read_as_keys_or_refused(answer: bytes) -> None:
     with agent_that_says(answer) as path:
         try:
-            held = Agent(path).keys()
+            held = SshAgent(path).keys()
             assert all(isinstance(blob, bytes) for blob, _ in held)
         except AgentError as error:
             assert str(error).isprintable()
@@ -52,12 +52,12 @@ def test_any_answer_is_read_as_keys_or_refused(answer: bytes) -> None:
 def test_a_list_of_keys_is_read_with_its_comments() -> None:
     body = b"\x0c" + (2).to_bytes(4, "big") + packed(b"one") + packed(b"me@here") + packed(b"two") + packed(b"")
     with agent_that_says(packed(body)) as path:
-        assert Agent(path).keys() == [(b"one", "me@here"), (b"two", "")]
+        assert SshAgent(path).keys() == [(b"one", "me@here"), (b"two", "")]
 
 
 def test_an_answer_of_a_gigabyte_is_refused_before_it_is_read() -> None:
     with agent_that_says((1 << 30).to_bytes(4, "big")) as path, pytest.raises(AgentError):
-        Agent(path).keys()
+        SshAgent(path).keys()
 
 
 def test_key_files_are_loaded_once(tmp_path: Path) -> None:

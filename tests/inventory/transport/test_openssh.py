@@ -21,7 +21,7 @@ from inventory.transport.base import Limits, Stage
 from inventory.transport.openssh import MOST_MASTERS, OpensshTransport, _Masters
 from inventory.transport.openssh_config import Configs, version
 from inventory.transport.remote import RemoteTransport
-from inventory.transport.watch import Refused
+from inventory.transport.watch import TaskFailed
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, refusal
 from tests.inventory.transport.test_both import our_ssh, waits
@@ -368,5 +368,5 @@ def test_the_number_of_kept_connections_is_bounded_and_their_names_are_short() -
 def test_a_quoted_path_refuses_what_ssh_could_read_otherwise() -> None:
     assert openssh_config.quoted("/a b%") == '"/a b%%"'
     for path in ('/a"b', "/a\nb", "/a\\b"):
-        with pytest.raises(Refused):
+        with pytest.raises(TaskFailed):
             openssh_config.quoted(path)

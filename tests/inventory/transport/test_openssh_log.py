@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.transport.base import Stage
-from inventory.transport.openssh_log import MOST_BYTES, Log, Reached
+from inventory.transport.openssh_log import MOST_BYTES, OpenSshLog, Reached
 
 # As OpenSSH 7.4 (RHEL 7) writes it.
 OLD = b"""OpenSSH_7.4p1, OpenSSL 1.0.2k-fips  26 Jan 2017\r
@@ -33,8 +33,8 @@ PIECES = [
 ]
 
 
-def log(*pieces: bytes) -> Log:
-    found = Log("n1:22")
+def log(*pieces: bytes) -> OpenSshLog:
+    found = OpenSshLog("n1:22")
     for piece in pieces:
         found.feed(piece)
     return found
@@ -112,7 +112,7 @@ def test_a_step_is_never_taken_back() -> None:
 
 
 def test_a_line_without_end_is_not_kept_and_counts_as_a_flood() -> None:
-    found = Log("n1:22")
+    found = OpenSshLog("n1:22")
     for _ in range(MOST_BYTES // 65536 + 1):
         found.feed(b"x" * 65536)
         found.aside(b"")

@@ -19,9 +19,9 @@ from inventory.model import Node
 from inventory.sshconfig import SshConfig, target_for
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities
-from inventory.transport.link import Link, Trust
-from inventory.transport.watch import Refused, Task, Watch
-from inventory.transport.wire import Wire
+from inventory.transport.link import SshConnection, Trust
+from inventory.transport.watch import TaskFailed, Watchdog, WatchedTask
+from inventory.transport.wire import TcpStream
 from tests.inventory.transport.sweeps import one, refusal
 from tests.testbed.sshd import listener, make_key, public
 
@@ -142,9 +142,9 @@ class Odd:
 
 
 def test_an_error_that_paramiko_trips_over_ends_the_connection_without_a_traceback() -> None:
-    watch = Watch()
+    watch = Watchdog()
     node = Node("n1", address="127.0.0.1")
-    link = Link(Wire(Odd(), lambda: None), target_for(node, SshConfig.parse("")))
-    with pytest.raises(Refused):
-        link.open(Task(watch, time.monotonic() + 10), Trust(KnownHosts([]), None, lambda: Identities(())), Limits())
+    link = SshConnection(TcpStream(Odd(), lambda: None), target_for(node, SshConfig.parse("")))
+    with pytest.raises(TaskFailed):
+        link.open(WatchedTask(watch, time.monotonic() + 10), Trust(KnownHosts([]), None, lambda: Identities(())), Limits())
     watch.stop(Failure(Stage.DEADLINE, "over"))

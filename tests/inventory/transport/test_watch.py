@@ -11,7 +11,7 @@ import pytest
 
 from inventory.model import Node
 from inventory.transport.base import Failure, Halt, Limits, Reply, Stage
-from inventory.transport.watch import Expired, Job, Refused, Task, Watch, fan_out
+from inventory.transport.watch import Expired, NodeJob, TaskFailed, Watchdog, WatchedTask, fan_out
 from tests.testbed.sshd import wait_until
 
 
@@ -19,8 +19,8 @@ def nodes(count: int) -> list[Node]:
     return [Node(f"n{number}") for number in range(count)]
 
 
-def replies(count: int, work: Callable[[Job], bytes | Failure], **limits: float | int) -> dict[str, Reply]:
-    found = list(fan_out(nodes(count), Limits(**limits), work, Watch()))  # type: ignore[arg-type]
+def replies(count: int, work: Callable[[NodeJob], bytes | Failure], **limits: float | int) -> dict[str, Reply]:
+    found = list(fan_out(nodes(count), Limits(**limits), work, Watchdog()))  # type: ignore[arg-type]
     assert len({reply.node for reply in found}) == len(found) == count
     return {reply.node: reply for reply in found}
 
@@ -35,7 +35,7 @@ def never() -> Iterator[threading.Event]:
 
 def test_threads_let_each_other_have_longer_turns_until_the_last_sweep_has_ended() -> None:
     usual = sys.getswitchinterval()
-    first, second = (fan_out(nodes(2), Limits(), lambda job: b"", Watch()) for _ in range(2))
+    first, second = (fan_out(nodes(2), Limits(), lambda job: b"", Watchdog()) for _ in range(2))
     next(first)
     assert sys.getswitchinterval() == pytest.approx(0.02)
     next(second)
@@ -48,7 +48,7 @@ def test_threads_let_each_other_have_longer_turns_until_the_last_sweep_has_ended
 def test_no_more_than_the_fanout_are_at_work_at_once() -> None:
     lock, now, most = threading.Lock(), [0], [0]
 
-    def work(job: Job) -> bytes:
+    def work(job: NodeJob) -> bytes:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
@@ -63,7 +63,7 @@ def test_no_more_than_the_fanout_are_at_work_at_once() -> None:
 
 
 def test_a_reply_comes_as_soon_as_it_is_known(never: threading.Event) -> None:
-    running = fan_out(nodes(3), Limits(), lambda job: (never.wait(20) and b"") if job.node.name == "n0" else b"quick", Watch())
+    running = fan_out(nodes(3), Limits(), lambda job: (never.wait(20) and b"") if job.node.name == "n0" else b"quick", Watchdog())
     began = time.monotonic()
     assert {next(running).node, next(running).node} == {"n1", "n2"}
     assert time.monotonic() - began < 2
@@ -71,7 +71,7 @@ def test_a_reply_comes_as_soon_as_it_is_known(never: threading.Event) -> None:
 
 
 def test_work_that_never_returns_costs_neither_the_others_their_turn_nor_the_sweep_its_end(never: threading.Event) -> None:
-    def work(job: Job) -> bytes:
+    def work(job: NodeJob) -> bytes:
         job.task.step(0.2, lambda seconds: Failure(Stage.RESOLVE, f"stuck for {seconds:.1f} s"))
         if job.node.name < "n4":
             never.wait(60)
@@ -85,7 +85,7 @@ def test_work_that_never_returns_costs_neither_the_others_their_turn_nor_the_swe
 
 
 def test_an_answer_that_comes_after_the_deadline_is_not_a_second_reply() -> None:
-    def work(job: Job) -> bytes:
+    def work(job: NodeJob) -> bytes:
         job.task.step(0.05, lambda _: Failure(Stage.LOGIN, "late"))
         wait_until(lambda: job.answered)
         return b"too late"
@@ -94,7 +94,7 @@ def test_an_answer_that_comes_after_the_deadline_is_not_a_second_reply() -> None
 
 
 def test_no_step_goes_past_the_nodes_own_end_and_each_has_its_own_words(never: threading.Event) -> None:
-    def work(job: Job) -> bytes:
+    def work(job: NodeJob) -> bytes:
         job.task.step(0.1, lambda _: Failure(Stage.CONNECT, "first"))
         job.task.step(60, lambda _: Failure(Stage.LOGIN, "second"))
         never.wait(60)
@@ -110,7 +110,7 @@ def test_no_step_goes_past_the_nodes_own_end_and_each_has_its_own_words(never: t
     (0.1, Stage.RESOLVE, "cut")])
 def test_a_try_that_the_nodes_end_cuts_short_on_the_way_does_not_hide_why_it_was_tried_again(
         never: threading.Event, limit: float, stage: Stage, told: str) -> None:
-    def work(job: Job) -> bytes:
+    def work(job: NodeJob) -> bytes:
         job.task.again(Failure(Stage.CONNECT, "closes every connection"))
         job.task.step(limit, lambda _: Failure(stage, "cut"))
         never.wait(60)
@@ -121,8 +121,8 @@ def test_a_try_that_the_nodes_end_cuts_short_on_the_way_does_not_hide_why_it_was
 
 
 def test_an_abort_calls_what_was_registered_and_what_is_registered_later() -> None:
-    watch, called, answers = Watch(), [], []
-    task = Task(watch, time.monotonic() + 60, answers.append)
+    watch, called, answers = Watchdog(), [], []
+    task = WatchedTask(watch, time.monotonic() + 60, answers.append)
     watch.add(task)
     task.on_abort(lambda: called.append("early"))
     task.abort(Failure(Stage.AUTH, "first"))
@@ -136,11 +136,11 @@ def test_an_abort_calls_what_was_registered_and_what_is_registered_later() -> No
 
 
 def test_a_defect_in_the_work_costs_one_node_its_answer_and_is_named() -> None:
-    def work(job: Job) -> bytes:
+    def work(job: NodeJob) -> bytes:
         if job.node.name == "n1":
             raise ZeroDivisionError("ours")
         if job.node.name == "n2":
-            raise Refused(Stage.BECOME, "no")
+            raise TaskFailed(Stage.BECOME, "no")
         return b"fine"
 
     found = replies(3, work)
@@ -160,7 +160,7 @@ def test_no_nodes_are_no_replies_and_no_time_is_a_reply_for_each(never: threadin
 def test_when_the_iterator_is_closed_the_work_in_hand_is_aborted_and_no_more_is_begun(never: threading.Event) -> None:
     begun, aborted = [], []
 
-    def work(job: Job) -> bytes:
+    def work(job: NodeJob) -> bytes:
         begun.append(job.node.name)
         if job.node.name == "n0":
             return b""
@@ -168,7 +168,7 @@ def test_when_the_iterator_is_closed_the_work_in_hand_is_aborted_and_no_more_is_
         never.wait(60)
         return b""
 
-    running = fan_out(nodes(50), Limits(fanout=3), work, Watch())
+    running = fan_out(nodes(50), Limits(fanout=3), work, Watchdog())
     next(running)
     wait_until(lambda: len(begun) == 4)
     running.close()  # type: ignore[attr-defined]
@@ -186,7 +186,7 @@ def test_a_halt_from_another_thread_answers_for_those_at_work_and_those_who_wait
     halt = Halt()
     began = threading.Semaphore(0)
 
-    def work(job: Job) -> bytes:
+    def work(job: NodeJob) -> bytes:
         if job.node.name == "n0":
             return b"done"
         job.task.step(50, lambda seconds: Failure(Stage.REPLY, "it was at work"))
@@ -200,7 +200,7 @@ def test_a_halt_from_another_thread_answers_for_those_at_work_and_those_who_wait
         halt.call()
 
     threading.Thread(target=call, daemon=True).start()
-    found = {reply.node: reply for reply in fan_out(nodes(6), Limits(fanout=2, halt=halt), work, Watch())}
+    found = {reply.node: reply for reply in fan_out(nodes(6), Limits(fanout=2, halt=halt), work, Watchdog())}
     assert found["n0"].body == b"done"
     assert {name: reply.failure and (reply.failure.stage, reply.failure.reason[:27]) for name, reply in found.items() if name != "n0"} == {
         "n1": (Stage.DEADLINE, "it was called off while: it"), "n2": (Stage.DEADLINE, "it was called off while: it"),
@@ -210,5 +210,5 @@ def test_a_halt_from_another_thread_answers_for_those_at_work_and_those_who_wait
 def test_a_halt_that_was_called_before_is_followed_at_once() -> None:
     halt = Halt()
     halt.call()
-    found = list(fan_out(nodes(3), Limits(halt=halt), lambda _: b"", Watch()))
+    found = list(fan_out(nodes(3), Limits(halt=halt), lambda _: b"", Watchdog()))
     assert [reply.failure and reply.failure.stage for reply in found] == [Stage.TURN] * 3

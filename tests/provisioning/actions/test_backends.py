@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.strays import strays
 from provisioning.actions.base import Backend, Holder
-from provisioning.actions.cordon import Done, cordon, uncordon
+from provisioning.actions.cordon import CordonResult, cordon, uncordon
 from provisioning.actions.strays import adopt, forget
 from tests.testbed.backends import CommandSite, GoldenSite, HostFileSite, KubernetesSite, Memory, Site, SlurmSite
 from tests.testbed.kubernetes import serving
@@ -63,11 +63,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 CLOCK = map(float, count(1)).__next__
 
 
-def take(store: Store, site: Site, *nodes: str, why: str = "fan") -> list[Done]:
+def take(store: Store, site: Site, *nodes: str, why: str = "fan") -> list[CordonResult]:
     return cordon(store, site.backend, nodes, why, "me", CLOCK)
 
 
-def give(store: Store, site: Site, *nodes: str) -> list[Done]:
+def give(store: Store, site: Site, *nodes: str) -> list[CordonResult]:
     return uncordon(store, site.backend, nodes, "done", "me", CLOCK)
 
 
@@ -167,7 +167,7 @@ def test_killed_while_it_cordons_the_next_run_finds_out_what_was_done(store: Sto
     with suppress(Death):
         cordon(store, Dying(site.backend, "isolate", after), ["gpu008"], "fan", "me", CLOCK)
     assert holder(site, "gpu008") is (Holder.US if after else Holder.NOBODY)
-    assert [one.state for one in open_cordons(store)] == [State.MEANT] and lines(store)[0].outcome is None
+    assert [one.state for one in open_cordons(store)] == [CordonState.MEANT] and lines(store)[0].outcome is None
     assert give(store, site, "gpu008")[0].said == ("muster#1 is released" if after else "there is no cordon of ours")
     assert holder(site, "gpu008") is Holder.NOBODY and open_cordons(store) == [] and all(line.outcome for line in lines(store))
 

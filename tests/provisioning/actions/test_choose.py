@@ -8,14 +8,14 @@ from types import MappingProxyType
 import pytest
 
 from inventory.errors import UsageError
-from inventory.model import By, CordonBy, InKubernetes, Inventory
+from inventory.model import CordonBy, InKubernetes, Inventory, IsolationBackend
 from provisioning.actions.base import Reboots
 from provisioning.actions.choose import Options, backend
-from provisioning.actions.command import Command
+from provisioning.actions.command import CommandBackend
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.kubernetes import Kubernetes
-from provisioning.actions.slurm import Slurm
+from provisioning.actions.slurm import SlurmBackend
 from tests.testbed.marks import muster, plain
 
 
@@ -31,28 +31,30 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_inventory_chooses_and_the_command_line_chooses_first(scontrol: None) -> None:
-    assert isinstance(backend(None), Slurm) and isinstance(backend(site(None)), Slurm) and isinstance(backend(site(CordonBy(By.SLURM))), Slurm)
-    hostfile = backend(site(CordonBy(By.HOSTFILE, "/a")))
+    assert (isinstance(backend(None), SlurmBackend) and isinstance(backend(site(None)), SlurmBackend)
+            and isinstance(backend(site(CordonBy(IsolationBackend.SLURM))), SlurmBackend))
+    hostfile = backend(site(CordonBy(IsolationBackend.HOSTFILE, "/a")))
     assert isinstance(hostfile, HostFile) and hostfile.path == Path("/a")
-    golden = backend(site(CordonBy(By.GOLDEN, "/a")))
+    golden = backend(site(CordonBy(IsolationBackend.GOLDEN, "/a")))
     assert isinstance(golden, GoldenSet) and golden.path == Path("/a")
-    command = backend(site(CordonBy(By.COMMAND, argv=("act", "x"), seconds=3)))
-    assert isinstance(command, Command) and (command.argv, command.seconds) == (("act", "x"), 3)
-    assert isinstance(backend(site(CordonBy(By.KUBERNETES, kubernetes=InKubernetes()))), Kubernetes)
-    chosen = backend(site(CordonBy(By.SLURM)), Options(golden="/b"))
+    command = backend(site(CordonBy(IsolationBackend.COMMAND, argv=("act", "x"), seconds=3)))
+    assert isinstance(command, CommandBackend) and (command.argv, command.seconds) == (("act", "x"), 3)
+    assert isinstance(backend(site(CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes()))), Kubernetes)
+    chosen = backend(site(CordonBy(IsolationBackend.SLURM)), Options(golden="/b"))
     assert isinstance(chosen, GoldenSet) and chosen.path == Path("/b")
-    assert isinstance(backend(site(CordonBy(By.GOLDEN, "/a")), Options(hostfile="/b")), HostFile)
+    assert isinstance(backend(site(CordonBy(IsolationBackend.GOLDEN, "/a")), Options(hostfile="/b")), HostFile)
 
 
 def test_slurm_and_a_command_can_reboot_and_files_cannot(scontrol: None) -> None:
-    able = {one.name: isinstance(one, Reboots) for one in (Slurm(), Command(["act"]), HostFile(Path("a")), GoldenSet(Path("a")))}
+    able = {one.name: isinstance(one, Reboots)
+            for one in (SlurmBackend(), CommandBackend(["act"]), HostFile(Path("a")), GoldenSet(Path("a")))}
     assert able == {"slurm": True, "command": True, "hostfile": False, "golden": False}
 
 
 def test_what_cannot_be_chosen_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="scontrol was not found: run this where Slurm's commands are, say `cordon:` in the inventory"):
-        backend(site(CordonBy(By.SLURM)))
+        backend(site(CordonBy(IsolationBackend.SLURM)))
     with pytest.raises(UsageError, match="--hostfile and --golden are two ways"):
         backend(None, Options("a", "b"))
 

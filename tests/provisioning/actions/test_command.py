@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.store.marks import Mark
+from healthcheck.store.marks import CordonMark
 from provisioning.actions import command
-from provisioning.actions.base import ActionError, Boot, Held, Holder
-from provisioning.actions.command import Command
+from provisioning.actions.base import ActionError, Holder, NodeHold, RebootState
+from provisioning.actions.command import CommandBackend
 from tests.testbed.processes import alive
 from tests.testbed.sshd import wait_until
 
 
-def program(folder: Path, body: str, seconds: float = 20) -> Command:
+def program(folder: Path, body: str, seconds: float = 20) -> CommandBackend:
     (folder / "act").write_text(f"#!{sys.executable} -IS\nimport json, os, signal, sys\n{body}\n")
     (folder / "act").chmod(0o755)
-    return Command([str(folder / "act"), "--site", "a b"], seconds)
+    return CommandBackend([str(folder / "act"), "--site", "a b"], seconds)
 
 
-def answering(folder: Path, answer: object) -> Command:
+def answering(folder: Path, answer: object) -> CommandBackend:
     text = answer if isinstance(answer, str) else json.dumps({"schema": "muster.action/1", **answer})  # type: ignore[dict-item]
     (folder / "answer").write_text(text, "utf-8", "surrogateescape")
     return program(folder, f"sys.stdin.read()\nsys.stdout.buffer.write(open({str(folder / 'answer')!r}, 'rb').read())")
@@ -58,8 +58,8 @@ def test_what_it_says_of_each_node_is_taken(tmp_path: Path) -> None:
         "a": {"holder": "us", "reason": "muster#12: fan", "busy": True}, "b": {"holder": "nobody"}, "c": {"holder": "absent", "busy": None},
         "d": {"holder": "others", "reason": "muster#3: of another\nstore \x1b[31m", "busy": False, "more": 1}, "not asked for": 7}})
     assert site.held(["a", "b", "c", "d"]) == {
-        "a": Held(Holder.US, "muster#12: fan", Mark("", 12), True), "b": Held(Holder.NOBODY), "c": Held(Holder.ABSENT),
-        "d": Held(Holder.OTHERS, "muster#3: of another\\nstore \\x1b[31m", None, False)}
+        "a": NodeHold(Holder.US, "muster#12: fan", CordonMark("", 12), True), "b": NodeHold(Holder.NOBODY), "c": NodeHold(Holder.ABSENT),
+        "d": NodeHold(Holder.OTHERS, "muster#3: of another\\nstore \\x1b[31m", None, False)}
 
 
 @pytest.mark.parametrize(("answer", "error"), [
@@ -100,7 +100,7 @@ def test_a_deed_is_done_only_where_the_command_says_so(tmp_path: Path, answer: o
 
 def test_since_when_a_node_is_up_is_known_only_where_it_is_said(tmp_path: Path) -> None:
     site = answering(tmp_path, {"nodes": {"a": {"booted": 1.5e9, "rebooting": True}, "b": {}, "c": {"booted": None}}})
-    assert site.boots(["a", "b", "c"]) == {"a": Boot(1.5e9, True), "b": Boot(None), "c": Boot(None)}
+    assert site.boots(["a", "b", "c"]) == {"a": RebootState(1.5e9, True), "b": RebootState(None), "c": RebootState(None)}
     for wrong in ({"booted": -1}, {"booted": True}, {"booted": "now"}, {"booted": 10 ** 400}, {"booted": 1, "rebooting": 1}):
         assert "of a is" in refused(lambda wrong=wrong: answering(tmp_path, {"nodes": {"a": wrong}}).boots(["a"]))  # type: ignore[misc]
 
@@ -109,7 +109,7 @@ def test_a_command_that_fails_or_is_none_is_one_line(tmp_path: Path) -> None:
     failing = program(tmp_path, "print('\\n\\x1b[31mno such cluster\\nmore', file=sys.stderr)\nsys.exit(3)")
     assert refused(lambda: failing.held(["a"])) == f"{tmp_path}/act: failed (exit 3): \\x1b[31mno such cluster"
     assert refused(lambda: program(tmp_path, "os.kill(os.getpid(), 9)").held(["a"])) == f"{tmp_path}/act: failed (exit -9): it said nothing"
-    missing = Command([str(tmp_path / "none")])
+    missing = CommandBackend([str(tmp_path / "none")])
     assert refused(lambda: missing.held(["a"])) == f"{tmp_path}/none: cannot be run: No such file or directory; see the key cordon of the inventory"
 
 
@@ -182,7 +182,7 @@ def test_no_answer_raises_anything_but_one_line_or_frees_a_node_that_it_does_not
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "_run", run)
-        site = Command(["act"])
+        site = CommandBackend(["act"])
         for deed in (lambda: site.held(["gpu1"]), lambda: site.boots(["gpu1"]), lambda: site.release("gpu1")):
             try:
                 found: Any = deed()
@@ -190,7 +190,7 @@ def test_no_answer_raises_anything_but_one_line_or_frees_a_node_that_it_does_not
                 assert str(problem).isprintable() and len(str(problem)) < 400
                 continue
             for held in (found or {}).values():
-                if isinstance(held, Held):
+                if isinstance(held, NodeHold):
                     said = json.loads(data)["nodes"]["gpu1"]
                     assert held.holder.value == said["holder"] and (held.number is not None) == (held.holder is Holder.US)
                     assert held.busy is None or held.busy is said["busy"]

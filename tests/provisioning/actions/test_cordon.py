@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
-from healthcheck.store.marks import Mark, mark_of
+from healthcheck.store.marks import CordonMark, mark_of
 from provisioning.actions.base import ActionError, Holder, marked, number_of
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.hostfile import HostFile
@@ -27,8 +27,8 @@ NODES = ("gpu001", "gpu002", "gpu003")
 @settings(max_examples=300, deadline=None)
 @given(store=st.just("") | st.from_regex(r"[0-9a-f]{4}", fullmatch=True), number=st.integers(1, 10**11), why=st.text(max_size=400))
 def test_a_mark_is_found_again_whatever_the_reason_is(store: str, number: int, why: str) -> None:
-    reason = marked(Mark(store, number), why)
-    assert mark_of(reason) == Mark(store, number) and len(reason) <= 200 and len(reason.splitlines()) == 1 and "\x1b" not in reason
+    reason = marked(CordonMark(store, number), why)
+    assert mark_of(reason) == CordonMark(store, number) and len(reason) <= 200 and len(reason.splitlines()) == 1 and "\x1b" not in reason
 
 
 @pytest.mark.parametrize("reason", ["", "muster", "muster#0: x", "muster#12", "muster#x: y", "a muster#12: x", "Muster#12: x", "muster#012: x"])
@@ -186,4 +186,4 @@ TestHands.settings = settings(max_examples=60, stateful_step_count=20, deadline=
 
 
 def test_a_state_has_a_word_that_the_store_keeps() -> None:
-    assert {state.value for state in State} == {"meant", "held", "released", "void", "anew"}
+    assert {state.value for state in CordonState} == {"meant", "held", "released", "void", "anew"}

@@ -12,12 +12,12 @@ from healthcheck.store.cordons import mean, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import mark_of
-from provisioning.actions.base import ActionError, Held, Holder
-from provisioning.actions.cordon import Done, Want, cordon, cordon_each, uncordon, uncordon_each
+from provisioning.actions.base import ActionError, Holder, NodeHold
+from provisioning.actions.cordon import CordonRequest, CordonResult, cordon, cordon_each, uncordon, uncordon_each
 from tests.testbed.marks import nameless
 
-FREE = Held(Holder.NOBODY)
-FAN = Held(Holder.OTHERS, "fan, Tuesday")
+FREE = NodeHold(Holder.NOBODY)
+FAN = NodeHold(Holder.OTHERS, "fan, Tuesday")
 CLOCK = map(float, count(1)).__next__
 
 
@@ -32,9 +32,9 @@ class Back:
         self.moments: dict[tuple[str, int], Callable[[], object]] = {}
         self.calls: list[tuple[str, ...]] = []
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         self.call("held", *nodes)
-        return {node: self.shows.get(node, Held(Holder.ABSENT)) for node in nodes}
+        return {node: self.shows.get(node, NodeHold(Holder.ABSENT)) for node in nodes}
 
     def isolate(self, node: str, reason: str) -> None:
         self.call("isolate", node, reason)
@@ -57,7 +57,7 @@ class Back:
 class Reading(Back):
     """One that is asked for each node just before its change."""
 
-    def now(self, node: str) -> Held:
+    def now(self, node: str) -> NodeHold:
         self.call("now", node)
         return self.shows[node]
 
@@ -67,12 +67,12 @@ class Tracking(Back):
 
     lost = ""
 
-    def taken_from(self, before: Held, after: Held) -> str:
+    def taken_from(self, before: NodeHold, after: NodeHold) -> str:
         return self.lost
 
 
-def ours(reason: str) -> Held:
-    return Held(Holder.US, reason, mark_of(reason), user="root", since=7.0)
+def ours(reason: str) -> NodeHold:
+    return NodeHold(Holder.US, reason, mark_of(reason), user="root", since=7.0)
 
 
 def fails(why: str = "no answer") -> Callable[[], object]:
@@ -81,11 +81,11 @@ def fails(why: str = "no answer") -> Callable[[], object]:
     return moment
 
 
-def shows(back: Back, node: str, held: Held) -> Callable[[], object]:
+def shows(back: Back, node: str, held: NodeHold) -> Callable[[], object]:
     return lambda: back.shows.update({node: held})
 
 
-def refuses(back: Back, node: str, held: Held) -> Callable[[], object]:
+def refuses(back: Back, node: str, held: NodeHold) -> Callable[[], object]:
     """Somebody holds the node by now, which the back end itself sees."""
     def moment() -> object:
         back.shows[node] = held
@@ -107,11 +107,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield nameless(made)
 
 
-def take(store: Store, back: Back, *nodes: str, why: str = "fan", dry: bool = False) -> list[Done]:
+def take(store: Store, back: Back, *nodes: str, why: str = "fan", dry: bool = False) -> list[CordonResult]:
     return cordon(store, back, nodes, why, "me", CLOCK, dry=dry)
 
 
-def give(store: Store, back: Back, *nodes: str, dry: bool = False, saying: str = "") -> list[Done]:
+def give(store: Store, back: Back, *nodes: str, dry: bool = False, saying: str = "") -> list[CordonResult]:
     return uncordon(store, back, nodes or None, "done", "me", CLOCK, dry=dry, saying=saying)
 
 
@@ -137,8 +137,8 @@ def cut_short(store: Store, back: Back, deed: str, act: Callable[[], object]) ->
 
 def test_a_free_node_is_cordoned_and_looked_at_and_its_cordon_keeps_what_it_was_set_on_by_whom_and_when(store: Store) -> None:
     back = Back("a", "b")
-    back.shows["a"] = Held(Holder.NOBODY, identity="uid 1")
-    assert take(store, back, "a") == [Done("a", "cordoned in back as muster#1", held=True)]
+    back.shows["a"] = NodeHold(Holder.NOBODY, identity="uid 1")
+    assert take(store, back, "a") == [CordonResult("a", "cordoned in back as muster#1", held=True)]
     assert back.calls == [("held", "a"), ("isolate", "a", "muster#1: fan"), ("held", "a")]
     (one,) = open_cordons(store)
     assert (one.state.value, one.identity, one.user, one.stamp, one.asked) == ("held", "uid 1", "root", 7.0, 1)
@@ -149,29 +149,29 @@ def test_where_nothing_is_to_be_done_nothing_is_asked_for_again(store: Store) ->
     back = Back("a")
     assert take(store, back) == [] and back.calls == []
     back.shows["a"] = FAN
-    assert take(store, back, "a") == [Done("a", "left alone, others hold it: fan, Tuesday", held=True)] and back.looks() == 1
+    assert take(store, back, "a") == [CordonResult("a", "left alone, others hold it: fan, Tuesday", held=True)] and back.looks() == 1
     assert (states(store), told(store)) == ([], [])
 
 
 def test_a_dry_run_says_what_would_be_done_and_settles_nothing(store: Store) -> None:
     back = Back("a", "b")
     cut_short(store, back, "isolate", lambda: take(store, back, "a"))
-    assert take(store, back, "b", dry=True) == [Done("b", "would be cordoned in back: fan", held=False)]
-    assert give(store, back, dry=True) == [Done("a", "would be left alone: nobody", held=False)]
+    assert take(store, back, "b", dry=True) == [CordonResult("b", "would be cordoned in back: fan", held=False)]
+    assert give(store, back, dry=True) == [CordonResult("a", "would be left alone: nobody", held=False)]
     assert back.calls == [("held", "b"), ("held", "a")] and states(store) == ["meant"] and told(store) == [("cordon", None)]
 
 
 @pytest.mark.parametrize(("shown", "said", "failed"), [
-    (Held(Holder.ABSENT), "is not known there", True), (Held(Holder.ABSENT, "gone"), "is not known there (gone)", True),
-    (Held(Holder.OTHERS, "x"), "left alone, others hold it: x", False),
+    (NodeHold(Holder.ABSENT), "is not known there", True), (NodeHold(Holder.ABSENT, "gone"), "is not known there (gone)", True),
+    (NodeHold(Holder.OTHERS, "x"), "left alone, others hold it: x", False),
     (ours("muster#9: x"), "left alone, a mark that this store does not know: muster#9: x", False),
     (ours("muster#1: fan"), "cordoned already as muster#1: fan", False),
     (ours("muster#1: fan - KEEP DOWN"), "left alone, beside muster#1 a person wrote: KEEP DOWN", False)])
-def test_a_node_that_is_held_already_or_not_there_is_told_and_left(store: Store, shown: Held, said: str, failed: bool) -> None:
+def test_a_node_that_is_held_already_or_not_there_is_told_and_left(store: Store, shown: NodeHold, said: str, failed: bool) -> None:
     back = Back("a")
     take(store, back, "a")
     back.shows["a"] = shown
-    assert take(store, back, "a", why="again") == [Done("a", said, held=not failed, failed=failed)]
+    assert take(store, back, "a", why="again") == [CordonResult("a", said, held=not failed, failed=failed)]
     assert back.shows["a"] == shown and states(store) == ["held"]
 
 
@@ -179,21 +179,21 @@ def test_a_cordon_that_somebody_gave_back_is_void_and_the_node_is_cordoned_anew(
     back = Back("a")
     take(store, back, "a")
     back.shows["a"] = FREE
-    assert take(store, back, "a") == [Done("a", "cordoned in back as muster#2", held=True)] and states(store) == ["void", "held"]
+    assert take(store, back, "a") == [CordonResult("a", "cordoned in back as muster#2", held=True)] and states(store) == ["void", "held"]
 
 
 def test_a_node_that_another_muster_is_cordoning_is_left_to_it_and_costs_no_other(store: Store) -> None:
     back = Back("a", "b")
     back.moments["held", 0] = lambda: mean(store, "a", "back", "theirs", "they", 0.0)
-    assert take(store, back, "a", "b") == [Done("a", "another muster is cordoning it", held=False, failed=True),
-                                           Done("b", "cordoned in back as muster#2", held=True)]
+    assert take(store, back, "a", "b") == [CordonResult("a", "another muster is cordoning it", held=False, failed=True),
+                                           CordonResult("b", "cordoned in back as muster#2", held=True)]
     assert back.shows["a"] == FREE and states(store) == ["meant", "held"]
 
 
 def test_what_a_person_holds_just_before_the_change_is_left_and_a_kill_then_is_known_to_have_done_nothing(store: Store) -> None:
     back = Reading("a")
     back.moments["now", 0] = shows(back, "a", FAN)
-    assert take(store, back, "a") == [Done("a", "left alone, others hold it now: fan, Tuesday", held=True)]
+    assert take(store, back, "a") == [CordonResult("a", "left alone, others hold it now: fan, Tuesday", held=True)]
     assert back.shows["a"] == FAN and ("isolate", "a", "muster#1: fan") not in back.calls
     assert told(store) == [("cordon", "not done: others hold it now: fan, Tuesday")] and states(store) == ["void"]
     back.shows["a"] = FREE
@@ -215,12 +215,12 @@ def test_what_a_person_holds_just_before_the_change_is_left_and_a_kill_then_is_k
     (shows, ours("muster#1: fan; KEEP DOWN"), "cordoned in back as muster#1, and a person wrote: KEEP DOWN: it is theirs",
      "cordoned in back as muster#1, and a person wrote: KEEP DOWN", "held")])
 def test_what_the_node_shows_afterwards_is_believed_more_than_what_the_back_end_said(
-    store: Store, moment: Callable[[Back, str, Held], Callable[[], object]], held: Held, said: str, written: str, state: str,
+    store: Store, moment: Callable[[Back, str, NodeHold], Callable[[], object]], held: NodeHold, said: str, written: str, state: str,
 ) -> None:
     back = Back("a")
     back.moments["isolate" if moment is refuses else "held", int(moment is shows)] = moment(back, "a", held)
     failed = said.startswith("NOT")
-    assert take(store, back, "a") == [Done("a", said, held=not failed, failed=failed)]
+    assert take(store, back, "a") == [CordonResult("a", said, held=not failed, failed=failed)]
     assert (told(store), states(store)) == ([("cordon", written)], [state])
     assert [one.user for one in open_cordons(store)] == [""] * (state == "held") or written == "cordoned"
 
@@ -231,7 +231,7 @@ def test_a_cordon_that_nobody_can_look_at_afterwards_stays_open_until_the_next_r
     back.moments["held", 1] = fails()
     if refused:
         back.moments["isolate", 0] = fails("it is not allowed")
-    assert take(store, back, "a") == [Done("a", f"nobody knows whether it is cordoned: {why}", held=False, failed=True)]
+    assert take(store, back, "a") == [CordonResult("a", f"nobody knows whether it is cordoned: {why}", held=False, failed=True)]
     assert (told(store), states(store)) == ([("cordon", None)], ["meant"])
     take(store, back)
     assert (told(store), states(store)) == ([("cordon", "not done; found so later" if refused else "cordoned; found so later")],
@@ -257,7 +257,7 @@ def test_a_cordon_that_was_cut_short_and_is_there_is_held_as_ours_only_where_it_
 @pytest.mark.parametrize(("shown", "state", "outcome"), [
     (FREE, "released", "released; found so later"), (ours("muster#1: fan"), "held", "not done; found so later"),
     (FAN, "released", "released; found so later")])
-def test_a_release_that_was_cut_short_is_what_the_node_shows(store: Store, shown: Held, state: str, outcome: str) -> None:
+def test_a_release_that_was_cut_short_is_what_the_node_shows(store: Store, shown: NodeHold, state: str, outcome: str) -> None:
     back = Back("a")
     take(store, back, "a")
     cut_short(store, back, "release", lambda: give(store, back, "a"))
@@ -280,9 +280,11 @@ def test_a_release_that_was_cut_short_in_another_back_end_is_not_this_ones(store
 
 def test_where_we_have_no_cordon_nothing_is_asked(store: Store) -> None:
     back = Back("a", "b")
-    assert give(store, back, "a") == [Done("a", "there is no cordon of ours", held=False)] and give(store, back) == [] and back.calls == []
+    assert give(store, back, "a") == [CordonResult("a", "there is no cordon of ours", held=False)] and give(store,
+                                                                                                            back) == [] and back.calls == []
     take(store, back, "b")
-    assert give(store, back, "a", "b") == [Done("a", "there is no cordon of ours", held=False), Done("b", "muster#1 is released", held=False)]
+    assert give(store, back, "a", "b") == [CordonResult("a", "there is no cordon of ours", held=False),
+                                           CordonResult("b", "muster#1 is released", held=False)]
 
 
 def test_nodes_are_released_in_the_order_of_their_names_in_the_call_each_for_its_reason_with_the_words_that_it_shows(store: Store) -> None:
@@ -294,13 +296,13 @@ def test_nodes_are_released_in_the_order_of_their_names_in_the_call_each_for_its
     assert back.calls == [("held", "a", "c"), ("release", "c", "muster#3: fan"), ("release", "a", "muster#1: fan"), ("held", "c", "a")]
     assert [(line.node, line.why, line.outcome) for line in lines(store)[3:]] == [("c", "mended", "released"), ("a", "proven", "released")]
     assert states(store) == ["released", "held", "released"]
-    assert give(store, back) == [Done("b", "muster#2 is released", held=False)] and lines(store)[-1].why == "done"
+    assert give(store, back) == [CordonResult("b", "muster#2 is released", held=False)] and lines(store)[-1].why == "done"
 
 
 def test_beside_anothers_hold_no_words_are_compared(store: Store) -> None:
     back = Back("a")
     take(store, back, "a")
-    back.shows["a"] = Held(Holder.OTHERS, "theirs", open_cordons(store)[0].mark)
+    back.shows["a"] = NodeHold(Holder.OTHERS, "theirs", open_cordons(store)[0].mark)
     back.calls.clear()
     give(store, back, "a")
     assert back.calls[1] == ("release", "a", "")
@@ -309,22 +311,22 @@ def test_beside_anothers_hold_no_words_are_compared(store: Store) -> None:
 @pytest.mark.parametrize(("shown", "would", "held", "said", "failed", "state"), [
     (FREE, "would be left alone: nobody", False, "somebody had given it back", False, "void"),
     (FAN, "would be left alone: fan, Tuesday", True, "left alone, others hold it now: fan, Tuesday", False, "void"),
-    (Held(Holder.ABSENT), "would be left alone: absent", False, "it is not known there any more", False, "anew"),
-    (Held(Holder.NOBODY, identity="uid 2"), "would be left alone: nobody", False, "it registered or was installed anew", False, "anew"),
-    (Held(Holder.OTHERS, "x", identity="uid 2"), "would be left alone: x", True, "it registered or was installed anew", False, "anew"),
+    (NodeHold(Holder.ABSENT), "would be left alone: absent", False, "it is not known there any more", False, "anew"),
+    (NodeHold(Holder.NOBODY, identity="uid 2"), "would be left alone: nobody", False, "it registered or was installed anew", False, "anew"),
+    (NodeHold(Holder.OTHERS, "x", identity="uid 2"), "would be left alone: x", True, "it registered or was installed anew", False, "anew"),
     (ours("muster#1: KEEP DOWN"), "would be left alone: a person wrote: KEEP DOWN", True,
      "NOT released, beside muster#1 a person wrote: KEEP DOWN; where they agree: muster cordon adopt a --reason TEXT, then muster uncordon a; "
      "to leave it to them: muster cordon forget a --reason TEXT", True, "held")])
 def test_what_is_not_ours_any_more_is_left_and_written_down(
-    store: Store, shown: Held, would: str, held: bool, said: str, failed: bool, state: str,
+    store: Store, shown: NodeHold, would: str, held: bool, said: str, failed: bool, state: str,
 ) -> None:
     back = Back("a")
-    back.shows["a"] = Held(Holder.NOBODY, identity="uid 1")
+    back.shows["a"] = NodeHold(Holder.NOBODY, identity="uid 1")
     take(store, back, "a")
     back.shows["a"] = shown
     back.calls.clear()
-    assert give(store, back, "a", dry=True) == [Done("a", would, held=False)] and states(store) == ["held"]
-    assert uncordon_each(store, back, {"a": "mended"}, "me", CLOCK) == [Done("a", said, held=held, failed=failed)]
+    assert give(store, back, "a", dry=True) == [CordonResult("a", would, held=False)] and states(store) == ["held"]
+    assert uncordon_each(store, back, {"a": "mended"}, "me", CLOCK) == [CordonResult("a", said, held=held, failed=failed)]
     assert back.shows["a"] == shown and states(store) == [state] and back.calls == [("held", "a")] * 2
     assert [(line.why, line.outcome) for line in lines(store)[1:]] == [("mended", said)] * (state != "held")
 
@@ -332,19 +334,19 @@ def test_what_is_not_ours_any_more_is_left_and_written_down(
 def test_a_dry_run_says_that_ours_would_be_released(store: Store) -> None:
     back = Back("a")
     take(store, back, "a")
-    assert give(store, back, "a", dry=True) == [Done("a", "muster#1 would be released", held=True)] and states(store) == ["held"]
+    assert give(store, back, "a", dry=True) == [CordonResult("a", "muster#1 would be released", held=True)] and states(store) == ["held"]
 
 
 def test_a_node_that_is_given_back_just_before_its_release_is_not_released(store: Store) -> None:
     back = Reading("a")
     take(store, back, "a")
     back.moments["now", 1] = shows(back, "a", FAN)
-    assert give(store, back, "a") == [Done("a", "left alone, others hold it now: fan, Tuesday", held=True)]
+    assert give(store, back, "a") == [CordonResult("a", "left alone, others hold it now: fan, Tuesday", held=True)]
     assert "release" not in {call[0] for call in back.calls} and states(store) == ["void"]
     assert told(store)[-1] == ("uncordon", "left alone, others hold it now: fan, Tuesday")
 
 
-KEPT = Held(Holder.OTHERS, "muster#1: fan [down]")       # down, and it shows the reason of the drain that it had
+KEPT = NodeHold(Holder.OTHERS, "muster#1: fan [down]")       # down, and it shows the reason of the drain that it had
 
 
 @pytest.mark.parametrize(("moment", "shown", "said", "held", "failed", "written", "state"), [
@@ -353,12 +355,13 @@ KEPT = Held(Holder.OTHERS, "muster#1: fan [down]")       # down, and it shows th
     (refuses, FAN, "left alone, others hold it now: fan, Tuesday", True, False, "left alone, others hold it now: fan, Tuesday", "void"),
     (shows, FAN, "muster#1 is released; others hold it now: fan, Tuesday", True, False, "released", "released"),
     (refuses, FREE, "muster#1 is released", False, False, "released", "released"),
-    (shows, Held(Holder.ABSENT), "muster#1 is released", True, False, "released", "released"),
+    (shows, NodeHold(Holder.ABSENT), "muster#1 is released", True, False, "released", "released"),
     (shows, KEPT, "muster#1 is released", True, False, "released", "released"),
     (shows, ours("muster#1: KEEP DOWN"), "NOT released, beside muster#1 a person wrote: KEEP DOWN", True, True,
      "not done: beside muster#1 a person wrote: KEEP DOWN", "held")])
 def test_after_a_release_what_the_node_shows_is_believed(
-    store: Store, moment: Callable[[Back, str, Held], Callable[[], object]], shown: Held, said: str, held: bool, failed: bool, written: str,
+    store: Store, moment: Callable[[Back, str, NodeHold], Callable[[], object]], shown: NodeHold, said: str, held: bool, failed: bool,
+    written: str,
     state: str,
 ) -> None:
     back = Back("a")
@@ -379,8 +382,8 @@ def test_a_release_that_nobody_can_look_at_afterwards_stays_open_and_what_was_lo
     back.moments["held", 3] = fails()
     if refused:
         back.moments["release", 0] = fails("it is not allowed")
-    assert give(store, back) == [Done("a", f"nobody knows whether it is released: {why}", held=True, failed=True),
-                                 Done("b", "somebody had given it back", held=False)]
+    assert give(store, back) == [CordonResult("a", f"nobody knows whether it is released: {why}", held=True, failed=True),
+                                 CordonResult("b", "somebody had given it back", held=False)]
     assert (states(store), told(store)[2:]) == (["held", "void"], [("uncordon", None), ("uncordon", "somebody had given it back")])
     take(store, back)
     assert states(store)[0] == ("held" if refused else "released")
@@ -390,13 +393,13 @@ def test_who_took_a_node_over_just_before_our_release_has_it_back(store: Store) 
     back = Tracking("a", "b")
     take(store, back, "a")
     back.lost = "theirs since Monday"
-    assert give(store, back, "a") == [Done("a", "left alone, others hold it now: theirs since Monday", held=True)]
+    assert give(store, back, "a") == [CordonResult("a", "left alone, others hold it now: theirs since Monday", held=True)]
     assert ("isolate", "a", "theirs since Monday") in back.calls and back.shows["a"].reason == "theirs since Monday"
     assert (told(store)[1:], states(store)) == ([("uncordon", "left alone, others hold it now: theirs since Monday")], ["void"])
     back.lost = ""
     take(store, back, "b")
     back.calls.clear()
-    assert give(store, back, "b") == [Done("b", "muster#2 is released", held=False)] and back.looks() == 2
+    assert give(store, back, "b") == [CordonResult("b", "muster#2 is released", held=False)] and back.looks() == 2
 
 
 def test_where_it_cannot_be_given_back_to_them_what_the_node_shows_is_told(store: Store) -> None:
@@ -404,7 +407,7 @@ def test_where_it_cannot_be_given_back_to_them_what_the_node_shows_is_told(store
     take(store, back, "a")
     back.lost = "theirs since Monday"
     back.moments["isolate", 1] = fails()
-    assert give(store, back, "a") == [Done("a", "muster#1 is released", held=False)] and states(store) == ["released"]
+    assert give(store, back, "a") == [CordonResult("a", "muster#1 is released", held=False)] and states(store) == ["released"]
 
 
 @pytest.mark.parametrize(("shown", "saying", "released"), [
@@ -421,5 +424,5 @@ def test_an_older_mark_is_ours_where_its_words_are_or_where_they_were_lost(store
 
 def test_each_cordon_of_many_is_for_its_own_reason(store: Store) -> None:
     back = Back("a", "b")
-    done = cordon_each(store, back, [Want("b", "fan"), Want("a", "link"), Want("b", "port")], "me", CLOCK)
+    done = cordon_each(store, back, [CordonRequest("b", "fan"), CordonRequest("a", "link"), CordonRequest("b", "port")], "me", CLOCK)
     assert [one.node for one in done] == ["b", "a", "b"] and {one.node: one.why for one in open_cordons(store)} == {"a": "link", "b": "port"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.store.marks import Mark
+from healthcheck.store.marks import CordonMark
 from inventory.nodeset import expand
 from provisioning.actions.base import ActionError, Holder, marked, number_of
 from provisioning.actions.golden import GoldenSet
@@ -164,7 +164,7 @@ def test_whatever_goes_out_in_any_order_comes_back_in_any_other_to_the_byte(
         inside = {name for line in lines for name in expand(line.partition("#")[0].strip().replace(" ", ",") or "none")}
         gone = [node for node in order[:number] if node in inside]
         for at, node in enumerate(gone, 1):
-            file.isolate(node, marked(Mark("", at), reason))
+            file.isolate(node, marked(CordonMark("", at), reason))
             held = file.held(NAMES)
             assert [name for name in NAMES if held[name].holder is Holder.US] == sorted(gone[:at])
             assert {name for name in NAMES if held[name].holder is Holder.NOBODY} == (inside & set(NAMES)) - set(gone[:at])

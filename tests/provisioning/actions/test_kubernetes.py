@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from inventory.model import InKubernetes
 from provisioning.actions.base import ActionError, Condition, Holder, New, number_of
 from provisioning.actions.cordon import cordon, uncordon
-from provisioning.actions.kubeapi import Api, Refused
+from provisioning.actions.kubeapi import Api, KubeApiError
 from provisioning.actions.kubenode import KEY, STARTUP, cordoned, gpu_pod, held_of, instant, proven, released, unproven
-from provisioning.actions.kuberights import Subject, manifest
+from provisioning.actions.kuberights import RbacSubject, manifest
 from provisioning.actions.kubernetes import Kubernetes
 from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.take import Lessor, give_back, take
@@ -192,7 +192,7 @@ def test_whoever_is_always_faster_wins_and_that_is_told(bed: Serving) -> None:
         bed.patch("gpu1", {"metadata": {"annotations": {"other": str(time.monotonic_ns())}}})
         return cordoned(document, "muster#1: fan")
 
-    with pytest.raises(Refused, match="gpu1 was changed by others whenever it was to be changed; try again"):
+    with pytest.raises(KubeApiError, match="gpu1 was changed by others whenever it was to be changed; try again"):
         through(bed)._api.change("/api/v1/nodes/gpu1", edit)
     assert mark(bed, "gpu1") is None
 
@@ -343,7 +343,7 @@ def test_the_rights_that_we_say_we_need_are_enough_and_without_them_it_is_told(r
     apiserver.emptied(real)
     _two(real)
     real.pod("runs", "gpu2", gpus=1)
-    applied(real, manifest(Subject("User", "warden"), condition=True))
+    applied(real, manifest(RbacSubject("User", "warden"), condition=True))
     backs = {who: Kubernetes(InKubernetes(condition=True), Api(str(kubeconfig(tmp_path / who, real.url, real.trust, token=who))))
              for who in ("stranger", "warden")}
     with pytest.raises(ActionError, match=r"does not allow it \(403\): nodes \"gpu1\" is forbidden: User \"stranger\" cannot get resource"):
@@ -382,7 +382,7 @@ def agree(bed: Serving, home: Path) -> None:
     assert dead.returncode == 0, dead.stderr
     with opened(home / "state") as store:
         (one,) = open_cordons(store)
-        assert one.state is State.HELD and number_of(mark(bed, "gpu1") or "") == one.id and all(line.outcome for line in lines(store))
+        assert one.state is CordonState.HELD and number_of(mark(bed, "gpu1") or "") == one.id and all(line.outcome for line in lines(store))
     assert muster("uncordon", "gpu1", home=home).stdout.endswith("is released\n")
     assert mark(bed, "gpu1") is None and "unschedulable" not in spec(bed, "gpu1") and KEY not in keys(bed, "gpu1")
     with opened(home / "state") as store:

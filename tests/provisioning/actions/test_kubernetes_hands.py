@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from inventory.model import InKubernetes
 from provisioning.actions.base import ActionError, Condition, Holder, nothing
 from provisioning.actions.cordon import cordon, uncordon
-from provisioning.actions.kubeapi import Api, Refused
+from provisioning.actions.kubeapi import Api, KubeApiError
 from provisioning.actions.kubenode import KEY, STARTUP
-from provisioning.actions.kuberights import TOLERATIONS, Subject, manifest
+from provisioning.actions.kuberights import TOLERATIONS, RbacSubject, manifest
 from provisioning.actions.kubernetes import Kubernetes
 from provisioning.triage.apply import settle
 from provisioning.triage.mend import mend
@@ -285,7 +285,7 @@ def test_a_change_that_lands_after_we_gave_up_shows_a_mark_that_can_be_settled(b
         assert held.number == 1 and held.holder is Holder.US
         settle(store, through(bed.config), "me", time.time)
         (one,) = open_cordons(store)
-        assert one.mark == held.mark and one.state is State.HELD
+        assert one.mark == held.mark and one.state is CordonState.HELD
         assert uncordon(store, through(bed.config), ["gpu1"], "x", "me", time.time)[0].said.endswith("is released") and taints(bed, "gpu1") == []
 
 
@@ -319,7 +319,7 @@ def test_a_server_that_hangs_costs_one_wait_and_every_node_is_named(bed: Serving
         took = time.monotonic() - began
         end.set()
         assert took < 20, took
-        assert {one.state for one in open_cordons(store)} <= {State.MEANT}
+        assert {one.state for one in open_cordons(store)} <= {CordonState.MEANT}
     assert all(taints(bed, name) == [] for name in names)
 
 
@@ -465,7 +465,7 @@ def test_a_user_without_a_right_to_events_cordons_all_the_same(real: Serving, tm
 
     emptied(real)
     real.add("gpu1")
-    applied(real, manifest(Subject("User", "warden"), condition=False))
+    applied(real, manifest(RbacSubject("User", "warden"), condition=False))
     assert real.ask("DELETE", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings/muster")[0] == 200
     told: list[str] = []
     back = through(kubeconfig(tmp_path / "warden", real.url, real.trust, token="warden"), InKubernetes(condition=True), told=told)
@@ -473,7 +473,7 @@ def test_a_user_without_a_right_to_events_cordons_all_the_same(real: Serving, tm
     def allowed() -> bool:
         try:
             return bool(back.held(["gpu1"]))
-        except Refused:
+        except KubeApiError:
             return False
 
     wait_until(allowed, 30, "the role")

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.store.cordons import Cordon, State
-from healthcheck.store.marks import Mark
-from healthcheck.store.strays import Kind
-from inventory.discover import Answer
+from healthcheck.store.cordons import Cordon, CordonState
+from healthcheck.store.marks import CordonMark
+from healthcheck.store.strays import StrayKind
+from inventory.discover import CommandOutput
 from inventory.importers.slurm import states_of
-from provisioning.actions.base import ActionError, Change, Held, Holder
+from provisioning.actions.base import AcknowledgedChange, ActionError, Holder, NodeHold
 from provisioning.actions.ownership import Whose, dropped, strays, whose, words
-from provisioning.actions.slurm import Slurm, undone_by
+from provisioning.actions.slurm import SlurmBackend, undone_by
 
 WHY = "gpu-error: kernel-xid of GPU 0: 79 (expected none)"
-OURS = Cordon(3, "n1", "slurm", WHY, "triage", State.HELD, 1.0, None, 1, store="7f3a", user="root", identity="chassis=A")
+OURS = Cordon(3, "n1", "slurm", WHY, "triage", CordonState.HELD, 1.0, None, 1, store="7f3a", user="root", identity="chassis=A")
 WROTE = f"{OURS.mark}: {WHY}"
 
 
-def us(reason: str, **more: str) -> Held:
-    return Held(Holder.US, reason, OURS.mark, **more)       # type: ignore[arg-type]
+def us(reason: str, **more: str) -> NodeHold:
+    return NodeHold(Holder.US, reason, OURS.mark, **more)       # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shown", [
@@ -42,7 +42,7 @@ def test_what_a_back_end_cuts_or_appends_is_not_a_persons(shown: str) -> None:
 def test_words_that_are_not_ours_are_a_persons(shown: str, said: str) -> None:
     assert whose(OURS, us(shown)) is Whose.PERSON and words(OURS, us(shown)).startswith(said)
     found = strays({"n1": us(shown)}, [OURS], {"7f3a"})
-    assert [(one.kind, one.node) for one in found] == [(Kind.PERSON, "n1")]
+    assert [(one.kind, one.node) for one in found] == [(StrayKind.PERSON, "n1")]
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40).map(str.strip).filter(bool))
@@ -59,16 +59,17 @@ def test_our_words_given_anew_by_another_user_are_a_persons_and_what_slurm_appen
 
 
 def test_a_node_that_is_another_one_by_its_identity_was_given_back_by_no_person() -> None:
-    assert whose(OURS, Held(Holder.NOBODY)) is whose(OURS, Held(Holder.NOBODY, identity="chassis=A")) is Whose.FREE
-    assert whose(OURS, Held(Holder.NOBODY, identity="chassis=B")) is whose(OURS, Held(Holder.NOBODY), "chassis=B") is Whose.ANEW
-    assert whose(OURS, Held(Holder.OTHERS, "sold")) is Whose.TAKEN and whose(OURS, Held(Holder.ABSENT)) is Whose.ABSENT
+    assert whose(OURS, NodeHold(Holder.NOBODY)) is whose(OURS, NodeHold(Holder.NOBODY, identity="chassis=A")) is Whose.FREE
+    assert whose(OURS, NodeHold(Holder.NOBODY, identity="chassis=B")) is whose(OURS, NodeHold(Holder.NOBODY), "chassis=B") is Whose.ANEW
+    assert whose(OURS, NodeHold(Holder.OTHERS, "sold")) is Whose.TAKEN and whose(OURS, NodeHold(Holder.ABSENT)) is Whose.ABSENT
     assert whose(OURS, us(WROTE, identity="chassis=B")) is Whose.OURS       # where the mark has outlived the machine it still holds
 
 
 def test_marks_of_other_stores_and_of_numbers_that_are_not_open_are_told_apart() -> None:
-    other, over = (Held(Holder.US, f"{mark}: x", mark) for mark in (Mark("beef", 3), Mark("7f3a", 9)))
-    found = strays({"n1": us(WROTE), "n2": other, "n3": over, "n4": Held(Holder.OTHERS, "sold")}, [OURS], {"7f3a"})
-    assert [(one.node, one.kind, one.mark) for one in found] == [("n2", Kind.STORE, "muster:beef#3"), ("n3", Kind.NUMBER, "muster:7f3a#9")]
+    other, over = (NodeHold(Holder.US, f"{mark}: x", mark) for mark in (CordonMark("beef", 3), CordonMark("7f3a", 9)))
+    found = strays({"n1": us(WROTE), "n2": other, "n3": over, "n4": NodeHold(Holder.OTHERS, "sold")}, [OURS], {"7f3a"})
+    assert [(one.node, one.kind, one.mark) for one in found] == [("n2", StrayKind.STORE, "muster:beef#3"),
+                                                                 ("n3", StrayKind.NUMBER, "muster:7f3a#9")]
 
 
 EVENTS = b"""n1|2026-11-23T04:00:00|2026-11-23T04:30:00|muster:7f3a#3: x
@@ -80,7 +81,7 @@ n5|2026-11-23T04:00:00|2026-11-23T04:30:00|sold | really
 
 
 def test_events_of_slurmdbd_decide_between_a_person_and_a_controller_that_forgot() -> None:
-    changes = {f"n{n}": Change(Mark("7f3a", n + 2), 1.0) for n in range(1, 6)}
+    changes = {f"n{n}": AcknowledgedChange(CordonMark("7f3a", n + 2), 1.0) for n in range(1, 6)}
     started = 1795410000.0      # 2026-11-23T05:00:00Z
     assert undone_by(EVENTS, changes, started) == {"n1", "n4"}
     assert undone_by(b"", changes, started) == undone_by(b"\xff|", changes, started) == frozenset()
@@ -100,7 +101,7 @@ def test_who_gave_a_reason_and_when_is_told_from_the_reason(line: str, seen: tup
 def test_a_controller_that_does_not_say_since_when_it_is_up_is_an_error() -> None:
 
     with pytest.raises(ActionError, match="has no BOOT_TIME"):
-        Slurm(lambda argv: Answer(0, b"Configuration data\n", b"")).forgot({"n1": Change(OURS.mark, 1.0)})
+        SlurmBackend(lambda argv: CommandOutput(0, b"Configuration data\n", b"")).forgot({"n1": AcknowledgedChange(OURS.mark, 1.0)})
 
 
 @pytest.mark.parametrize(("state", "reason", "lost"), [
@@ -110,5 +111,5 @@ def test_a_controller_that_does_not_say_since_when_it_is_up_is_an_error() -> Non
     ("IDLE+DRAIN+POWERED_DOWN", WROTE, False)])
 def test_a_drain_that_powering_down_took_away_is_known_by_our_words_that_are_left(state: str, reason: str, lost: bool) -> None:
     shown = f"NodeName=n1 State={state} Reason={reason} [root@2026-11-23T05:00:00]\n"
-    held = Slurm(lambda argv: Answer(0, shown.encode(), b"")).held(["n1"])["n1"]
+    held = SlurmBackend(lambda argv: CommandOutput(0, shown.encode(), b"")).held(["n1"])["n1"]
     assert bool(dropped(OURS, held)) is lost

@@ -12,9 +12,9 @@ import pytest
 
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
-from healthcheck.store.marks import Mark
+from healthcheck.store.marks import CordonMark
 from inventory.errors import UsageError
-from provisioning.actions.base import ActionError, Boot, Held, Holder, marked
+from provisioning.actions.base import ActionError, Holder, NodeHold, RebootState, marked
 from provisioning.actions.cordon import cordon
 from provisioning.actions.reboot import reboot, settle_reboots
 from tests.testbed.backends import CommandSite, Memory
@@ -37,7 +37,7 @@ class Rebooting(Memory):
         self.busy: bool | None = None
         self.dies: str | None = None
 
-    def _held(self, node: str) -> Held:
+    def _held(self, node: str) -> NodeHold:
         held = super()._held(node)
         return replace(held, busy=self.busy)
 
@@ -50,8 +50,8 @@ class Rebooting(Memory):
         if self.dies == "after":
             raise Death
 
-    def boots(self, nodes: Collection[str]) -> Mapping[str, Boot]:
-        return {node: Boot(self.up[node], node in self.asked) for node in nodes if node in self.up}
+    def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
+        return {node: RebootState(self.up[node], node in self.asked) for node in nodes if node in self.up}
 
     def boot(self, node: str, at: float) -> None:
         self.asked.remove(node)
@@ -153,9 +153,9 @@ def test_a_node_that_is_gone_from_the_site_is_told(store: Store) -> None:
 class Losing(Rebooting):
     """As Slurm after ResumeTimeout: our words are there, and the drain is not."""
 
-    def _held(self, node: str) -> Held:
+    def _held(self, node: str) -> NodeHold:
         held = super()._held(node)
-        return Held(Holder.OTHERS, held.reason) if "timed out" in held.reason else held
+        return NodeHold(Holder.OTHERS, held.reason) if "timed out" in held.reason else held
 
     def isolate(self, node: str, reason: str) -> None:
         self.reasons[node] = reason
@@ -167,7 +167,7 @@ def test_a_node_that_lost_our_cordon_on_the_way_gets_it_again_and_a_persons_stay
     ask(store, site, "a", "b")
     site.boot("a", 5000)
     site.boot("b", 5000)
-    site.reasons |= {"a": f"{marked(Mark('', 1), 'fan')} : reboot timed out", "b": "reboot timed out"}
+    site.reasons |= {"a": f"{marked(CordonMark('', 1), 'fan')} : reboot timed out", "b": "reboot timed out"}
     assert found(store, site) == ["rebooted, and held still as muster#1", "rebooted, and no longer held by us: reboot timed out"]
     assert site.reasons["a"] == "muster#1: fan" and site.reasons["b"] == "reboot timed out"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from tests.command import MUSTER, environment
@@ -160,10 +160,10 @@ KILLED = """
 import os, sys, time
 from pathlib import Path
 from healthcheck.store.file import opened
-from provisioning.actions.slurm import Slurm
+from provisioning.actions.slurm import SlurmBackend
 from provisioning.actions.cordon import cordon
 calls = 0
-class Dying(Slurm):
+class Dying(SlurmBackend):
     def isolate(self, node, reason):
         if sys.argv[2] == "before":
             os.kill(os.getpid(), 9)
@@ -181,7 +181,7 @@ def test_killed_in_the_middle_the_next_run_finds_out_what_was_done(bed: Slurm, t
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "state"), when], env={**os.environ, **bed.environment}, check=False)
     assert done.returncode == -signal.SIGKILL and state(bed, "gpu008") == left
     with opened(tmp_path / "state") as store:
-        assert [one.state for one in open_cordons(store)] == [State.MEANT] and lines(store)[0].outcome is None
+        assert [one.state for one in open_cordons(store)] == [CordonState.MEANT] and lines(store)[0].outcome is None
     assert muster(bed, tmp_path, "uncordon", "gpu008") == (0, said, "")
     assert state(bed, "gpu008") == "idle"
     with opened(tmp_path / "state") as store:

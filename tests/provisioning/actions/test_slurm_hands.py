@@ -12,10 +12,10 @@ import pytest
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
-from inventory.discover import Answer, _run
+from inventory.discover import CommandOutput, _run
 from provisioning.actions.base import ActionError, Holder
 from provisioning.actions.cordon import cordon, uncordon
-from provisioning.actions.slurm import Slurm as Backend
+from provisioning.actions.slurm import SlurmBackend as Backend
 from provisioning.triage.apply import settle
 from tests.testbed.newslurm import programs
 from tests.testbed.require import require
@@ -71,7 +71,7 @@ class Points:
         self.at, self.act = at, act
         self.calls: list[tuple[str, ...]] = []
 
-    def __call__(self, argv: Sequence[str]) -> Answer:
+    def __call__(self, argv: Sequence[str]) -> CommandOutput:
         if len(self.calls) == self.at:
             self.act()
         self.calls.append(tuple(argv))

@@ -12,11 +12,11 @@ import pytest
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
-from inventory.discover import Answer, _run
+from inventory.discover import CommandOutput, _run
 from provisioning.actions.base import Holder
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.reboot import reboot, settle_reboots
-from provisioning.actions.slurm import Slurm as Backend
+from provisioning.actions.slurm import SlurmBackend as Backend
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -44,7 +44,7 @@ def test_128_nodes_are_taken_and_given_back_beside_a_person(
         monkeypatch.setenv(key, value)
     calls: list[str] = []
 
-    def run(argv: Sequence[str]) -> Answer:
+    def run(argv: Sequence[str]) -> CommandOutput:
         calls.append(" ".join([word for word in argv if word[0] != "-"][:2]))
         return _run(argv)
 

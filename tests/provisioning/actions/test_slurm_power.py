@@ -13,7 +13,7 @@ from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from provisioning.actions.base import Holder
 from provisioning.actions.cordon import cordon, uncordon
-from provisioning.actions.slurm import Slurm as Backend
+from provisioning.actions.slurm import SlurmBackend as Backend
 from provisioning.triage.apply import settle
 from tests.testbed.newslurm import programs
 from tests.testbed.require import require

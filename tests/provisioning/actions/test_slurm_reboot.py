@@ -10,9 +10,9 @@ import pytest
 
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
-from provisioning.actions.cordon import Done, cordon, uncordon
+from provisioning.actions.cordon import CordonResult, cordon, uncordon
 from provisioning.actions.reboot import reboot, settle_reboots
-from provisioning.actions.slurm import Slurm as Backend
+from provisioning.actions.slurm import SlurmBackend as Backend
 from tests.testbed.marks import nameless
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
@@ -72,7 +72,7 @@ def test_each_step_of_a_reboot_shows_our_mark_and_the_node_is_held_by_us_afterwa
     assert slurm.held(["gpu001"])["gpu001"].number == 1
     issued(bed, "gpu001")
     assert shown(bed, "gpu001") == ("DOWN+DRAIN+REBOOT_ISSUED", "muster#1: fan : reboot issued")
-    assert settle_reboots(store, slurm, time.time) == [Done("gpu001", "is being rebooted", held=True)]
+    assert settle_reboots(store, slurm, time.time) == [CordonResult("gpu001", "is being rebooted", held=True)]
     assert asked(store, slurm, ["gpu001"]) == ["gpu001: is to be rebooted already"]
     assert cordon(store, slurm, ["gpu001"], "again", "me", time.time)[0].said == "cordoned already as muster#1: fan"
     before = slurm.boots(["gpu001"])["gpu001"]
@@ -81,7 +81,7 @@ def test_each_step_of_a_reboot_shows_our_mark_and_the_node_is_held_by_us_afterwa
     assert shown(bed, "gpu001")[1] == "muster#1: fan : reboot issued"
     after = slurm.boots(["gpu001"])["gpu001"]
     assert before.under_way and not after.under_way and abs((after.booted or 0) - time.time()) < 60
-    assert settle_reboots(store, slurm, time.time) == [Done("gpu001", "rebooted, and held still as muster#1", held=True)]
+    assert settle_reboots(store, slurm, time.time) == [CordonResult("gpu001", "rebooted, and held still as muster#1", held=True)]
     assert settle_reboots(store, slurm, time.time) == []
     assert [(line.action, line.outcome) for line in lines(store)] == [("cordon", "cordoned"), ("reboot", "rebooted, and held still as muster#1")]
     assert uncordon(store, slurm, ["gpu001"], "", "me", time.time)[0].said == "muster#1 is released"
@@ -146,7 +146,7 @@ def test_a_node_that_does_not_come_back_is_told_and_stays_ours(bed: Slurm, slurm
         asked(store, slurm, ["gpu008"])
         wait_until(lambda: "REBOOT" not in shown(bed, "gpu008")[0], 100, "the timeout")
         assert shown(bed, "gpu008") == ("DOWN", "muster#1: fan : reboot issued : reboot timed out")
-        assert settle_reboots(store, slurm, time.time)[0] == Done(
+        assert settle_reboots(store, slurm, time.time)[0] == CordonResult(
             "gpu008", "NOT rebooted: no reboot is under way: muster#1: fan : reboot issued : reboot timed out", held=True, failed=True)
         assert shown(bed, "gpu008") == ("DOWN+DRAIN", "muster#1: fan")
         bed.booted("gpu008")

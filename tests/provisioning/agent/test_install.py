@@ -28,7 +28,7 @@ from inventory.transport.base import Limits, Program, Reply
 from inventory.transport.local import LocalTransport
 from provisioning.agent import install, units
 from provisioning.agent.bundle import Bundle, build
-from provisioning.agent.install import Do, Done, Wish, act
+from provisioning.agent.install import AgentAction, AgentRequest, AgentResult, act
 from provisioning.agent.layout import BASE, CURRENT, FILES, PREVIOUS, digest
 from provisioning.agent.status import show, status
 from tests.healthcheck.agent.world import python
@@ -72,8 +72,9 @@ class Counting(LocalTransport):
             yield reply
 
 
-def do(what: Do, root: Path, bundle: Bundle | None = None, node: Node = NODE, transport: object = None, **more: object) -> Done:
-    wish = Wish(what, root=str(root), **more)  # type: ignore[arg-type]
+def do(what: AgentAction, root: Path, bundle: Bundle | None = None, node: Node = NODE, transport: object = None,
+       **more: object) -> AgentResult:
+    wish = AgentRequest(what, root=str(root), **more)  # type: ignore[arg-type]
     (done,) = act([node], transport or LocalTransport(), wish, Limits(), bundle)  # type: ignore[arg-type]
     return done
 
@@ -101,7 +102,7 @@ def is_whole(root: Path) -> bool:
 
 
 def test_what_is_installed_lies_there_whole_by_its_digest_and_cron_starts_it_where_there_is_no_systemd(root: Path, real: Bundle) -> None:
-    done = do(Do.INSTALL, root, bundle := real)
+    done = do(AgentAction.INSTALL, root, bundle := real)
     assert done.ok, done.said
     assert in_use(root) == bundle.of(NODE).folder
     assert is_whole(root)
@@ -114,9 +115,9 @@ def test_what_is_installed_lies_there_whole_by_its_digest_and_cron_starts_it_whe
 
 def test_installing_what_is_there_changes_nothing_sends_little_and_says_so(root: Path, bundle: Bundle) -> None:
     transport = Counting()
-    do(Do.INSTALL, root, bundle, transport=transport)
+    do(AgentAction.INSTALL, root, bundle, transport=transport)
     first, before = transport.sent, tree(root)
-    done = do(Do.INSTALL, root, bundle, transport=transport)
+    done = do(AgentAction.INSTALL, root, bundle, transport=transport)
     assert done == dataclasses.replace(done, ok=True, said=f"nothing to do, {in_use(root)} is in use", changed=())
     assert tree(root) == before
     assert transport.sent < first / 5
@@ -124,9 +125,9 @@ def test_installing_what_is_there_changes_nothing_sends_little_and_says_so(root:
 
 def test_an_upgrade_sends_only_what_has_changed_and_keeps_the_version_before(root: Path, bundle: Bundle) -> None:
     transport = Counting()
-    do(Do.INSTALL, root, bundle, transport=transport)
+    do(AgentAction.INSTALL, root, bundle, transport=transport)
     first, old = transport.sent, in_use(root)
-    done = do(Do.UPGRADE, root, newer(bundle), transport=transport)
+    done = do(AgentAction.UPGRADE, root, newer(bundle), transport=transport)
     assert done.ok, done.said
     assert transport.sent < first - len(zlib.compress(bundle.code, 9)) + 1000
     assert (root / PREVIOUS[1:]).readlink().name == old != in_use(root)
@@ -135,30 +136,30 @@ def test_an_upgrade_sends_only_what_has_changed_and_keeps_the_version_before(roo
 
 def test_no_more_than_three_versions_stay_and_never_one_that_is_not_needed(root: Path, bundle: Bundle) -> None:
     for number in range(5):
-        assert do(Do.INSTALL, root, newer(bundle, number)).ok
+        assert do(AgentAction.INSTALL, root, newer(bundle, number)).ok
     found = [path.name for path in (root / BASE[1:]).iterdir() if re.fullmatch("[0-9a-f]{12}", path.name)]
     assert len(found) == 3
     assert {in_use(root), (root / PREVIOUS[1:]).readlink().name} <= set(found)
 
 
 def test_rollback_goes_back_and_once_more_comes_back(root: Path, bundle: Bundle) -> None:
-    do(Do.INSTALL, root, bundle)
-    assert "there is no version before" in do(Do.ROLLBACK, root).said
+    do(AgentAction.INSTALL, root, bundle)
+    assert "there is no version before" in do(AgentAction.ROLLBACK, root).said
     old = in_use(root)
-    do(Do.INSTALL, root, newer(bundle))
+    do(AgentAction.INSTALL, root, newer(bundle))
     new = in_use(root)
-    assert do(Do.ROLLBACK, root).said == f"{old} in use again, instead of {new}"
+    assert do(AgentAction.ROLLBACK, root).said == f"{old} in use again, instead of {new}"
     assert in_use(root) == old
-    assert do(Do.ROLLBACK, root).ok
+    assert do(AgentAction.ROLLBACK, root).ok
     assert in_use(root) == new
 
 
 def test_a_version_before_that_is_damaged_is_not_gone_back_to(root: Path, bundle: Bundle) -> None:
-    do(Do.INSTALL, root, bundle)
-    do(Do.INSTALL, root, newer(bundle))
+    do(AgentAction.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, newer(bundle))
     new = in_use(root)
     (root / PREVIOUS[1:] / "rules.json").write_text("{}")
-    done = do(Do.ROLLBACK, root)
+    done = do(AgentAction.ROLLBACK, root)
     assert not done.ok
     assert "damaged" in done.said
     assert in_use(root) == new
@@ -166,28 +167,28 @@ def test_a_version_before_that_is_damaged_is_not_gone_back_to(root: Path, bundle
 
 def test_uninstall_leaves_nothing_not_even_state_unless_that_is_kept(root: Path, bundle: Bundle) -> None:
     before = tree(root)
-    do(Do.INSTALL, root, bundle)
-    do(Do.INSTALL, root, newer(bundle))
+    do(AgentAction.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, newer(bundle))
     (root / "var/lib/muster/agent/looks").mkdir(parents=True)
     (root / "var/lib/muster/agent/result.json").write_text("{}")
     (root / "var/lib/prometheus/node-exporter/muster.prom").write_text("")
-    done = do(Do.UNINSTALL, root, keep_state=True)
+    done = do(AgentAction.UNINSTALL, root, keep_state=True)
     assert done.said == "nothing is left but /var/lib/muster/agent"
     assert (root / "var/lib/muster/agent/result.json").exists()
-    assert do(Do.UNINSTALL, root).said == "nothing is left, its state went too"
+    assert do(AgentAction.UNINSTALL, root).said == "nothing is left, its state went too"
     assert {path for path in tree(root) if path not in before} <= {"opt", "run"}
-    assert do(Do.UNINSTALL, root).said == "nothing to do, no agent is installed here"
+    assert do(AgentAction.UNINSTALL, root).said == "nothing to do, no agent is installed here"
 
 
 def test_uninstall_leaves_what_others_keep_beside_it(root: Path, bundle: Bundle) -> None:
-    do(Do.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, bundle)
     (root / "var/lib/muster/agent").mkdir(parents=True)
     (root / "var/lib/muster/store.sqlite").write_text("the head's")
     (root / "var/lib/prometheus/node-exporter/other.prom").write_text("another's")
     (root / "run/muster").mkdir(parents=True)
     (root / f"run/muster/child-{os.getpid()}").write_text("it lives")
     (root / "run/muster/child-999999999").write_text("it is gone")
-    do(Do.UNINSTALL, root)
+    do(AgentAction.UNINSTALL, root)
     assert (root / "var/lib/muster/store.sqlite").exists()
     assert (root / "var/lib/prometheus/node-exporter/other.prom").exists()
     assert [path.name for path in (root / "run/muster").iterdir()] == [f"child-{os.getpid()}"]
@@ -196,20 +197,20 @@ def test_uninstall_leaves_what_others_keep_beside_it(root: Path, bundle: Bundle)
 def test_metrics_go_from_a_folder_that_is_no_longer_node_exporters(root: Path, bundle: Bundle) -> None:
     (root / "srv/metrics").mkdir(parents=True)
     customary = root / "var/lib/prometheus/node-exporter/muster.prom"
-    do(Do.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, bundle)
     customary.write_text("")
-    assert units.CRON in do(Do.INSTALL, root, bundle, textfile="/srv/metrics").changed
+    assert units.CRON in do(AgentAction.INSTALL, root, bundle, textfile="/srv/metrics").changed
     assert not customary.exists()
     (root / "srv/metrics/muster.prom").write_text("")
-    do(Do.UNINSTALL, root)
+    do(AgentAction.UNINSTALL, root)
     assert not (root / "srv/metrics/muster.prom").exists()
-    assert "no folder /srv/other here for --textfile" in do(Do.INSTALL, root, bundle, textfile="/srv/other").said
+    assert "no folder /srv/other here for --textfile" in do(AgentAction.INSTALL, root, bundle, textfile="/srv/other").said
 
 
 def test_nodes_that_are_to_have_it_get_the_root_owned_helper(root: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MUSTER_HELPER", raising=False)
     for changed in ((bundle.of(NODE).folder, "current", "/opt/muster/libexec/muster-probe", units.CRON), ()):
-        (done,) = act([NODE], LocalTransport(), Wish(Do.INSTALL, root=str(root)), Limits(), bundle, helped=[NODE])
+        (done,) = act([NODE], LocalTransport(), AgentRequest(AgentAction.INSTALL, root=str(root)), Limits(), bundle, helped=[NODE])
         assert done.changed == tuple(changed), done.said
     made = root / "opt/muster/libexec/muster-probe"
     assert made.stat().st_mode & 0o777 == 0o755
@@ -218,24 +219,24 @@ def test_nodes_that_are_to_have_it_get_the_root_owned_helper(root: Path, bundle:
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(root: Path, bundle: Bundle) -> None:
     before = tree(root)
-    assert do(Do.INSTALL, root, bundle, dry=True).said == f"would install {bundle.of(NODE).folder}"
+    assert do(AgentAction.INSTALL, root, bundle, dry=True).said == f"would install {bundle.of(NODE).folder}"
     assert tree(root) == before
-    do(Do.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, bundle)
     before = tree(root)
-    assert do(Do.UPGRADE, root, newer(bundle), dry=True).said.endswith(f"in place of {in_use(root)}")
-    assert do(Do.UNINSTALL, root, dry=True).said == f"would take away {in_use(root)}"
+    assert do(AgentAction.UPGRADE, root, newer(bundle), dry=True).said.endswith(f"in place of {in_use(root)}")
+    assert do(AgentAction.UNINSTALL, root, dry=True).said == f"would take away {in_use(root)}"
     assert tree(root) == before
 
 
 def test_an_upgrade_is_for_nodes_that_have_an_agent(root: Path, bundle: Bundle) -> None:
-    done = do(Do.UPGRADE, root, bundle)
+    done = do(AgentAction.UPGRADE, root, bundle)
     assert (done.ok, done.said) == (False, "no agent is installed here; try: muster agent install")
 
 
 def test_a_folder_that_others_may_write_to_is_not_installed_into(root: Path, bundle: Bundle) -> None:
     (root / BASE[1:]).mkdir(parents=True)
     (root / BASE[1:]).chmod(0o777)
-    done = do(Do.INSTALL, root, bundle)
+    done = do(AgentAction.INSTALL, root, bundle)
     assert not done.ok
     assert "others than root may write to it" in done.said
 
@@ -244,23 +245,23 @@ def test_a_folder_that_is_a_link_is_not_installed_into(root: Path, bundle: Bundl
     (root / "elsewhere").mkdir()
     (root / "opt").mkdir()
     (root / BASE[1:]).symlink_to(root / "elsewhere")
-    assert not do(Do.INSTALL, root, bundle).ok
+    assert not do(AgentAction.INSTALL, root, bundle).ok
     assert not list((root / "elsewhere").iterdir())
 
 
 def test_what_does_not_start_on_the_node_is_not_switched_to(root: Path, bundle: Bundle) -> None:
-    do(Do.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, bundle)
     before = tree(root)
-    done = do(Do.INSTALL, root, dataclasses.replace(bundle, code=b"no zip file"))
+    done = do(AgentAction.INSTALL, root, dataclasses.replace(bundle, code=b"no zip file"))
     assert not done.ok
     assert "it does not start with" in done.said
     assert tree(root) == before
 
 
 def test_a_damaged_version_in_use_is_mended(root: Path, bundle: Bundle) -> None:
-    do(Do.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, bundle)
     (root / CURRENT[1:] / "muster.pyz").write_bytes(b"cut")
-    done = do(Do.INSTALL, root, bundle)
+    done = do(AgentAction.INSTALL, root, bundle)
     assert "mended" in done.said
     assert is_whole(root)
 
@@ -270,15 +271,15 @@ def test_older_and_newer_pythons_install_it(version: str, root: Path, real: Bund
     found = python(version)
     require(found is not None, f"no Python {version} here: pyenv install {version}")
     node = dataclasses.replace(NODE, python=str(found))
-    done = do(Do.INSTALL, root, real, node)
+    done = do(AgentAction.INSTALL, root, real, node)
     assert done.ok, done.said
     assert str(done.told["python"]).startswith(f"{version}.")
-    assert do(Do.UNINSTALL, root, node=node).ok
+    assert do(AgentAction.UNINSTALL, root, node=node).ok
 
 
 def test_where_neither_systemd_nor_cron_is_that_is_said(root: Path, bundle: Bundle) -> None:
     (root / "etc/cron.d").rmdir()
-    assert "neither systemd nor cron" in do(Do.INSTALL, root, bundle).said
+    assert "neither systemd nor cron" in do(AgentAction.INSTALL, root, bundle).said
 
 
 def test_without_root_it_says_what_to_do(bundle: Bundle) -> None:
@@ -289,7 +290,8 @@ def test_without_root_it_says_what_to_do(bundle: Bundle) -> None:
                                 capture_output=True, text=True, check=False)
         if answer.returncode:
             pytest.skip("setpriv cannot give up root here")
-    (done,) = act([dataclasses.replace(NODE, python="/usr/bin/python3")], _Unprivileged(), Wish(Do.INSTALL), Limits(), bundle)
+    (done,) = act([dataclasses.replace(NODE, python="/usr/bin/python3")], _Unprivileged(), AgentRequest(AgentAction.INSTALL), Limits(),
+                  bundle)
     assert not done.ok
     assert "this needs root here: log in as root, or go through sudo with --become" in done.said
 
@@ -305,7 +307,7 @@ class _Unprivileged:
             yield Reply(node.name, answer.partition(b"frame ")[2].partition(b"\n")[2], None, 0.0, 0.0)
 
 
-def killed_at(number: int, root: Path, bundle: Bundle, what: Do = Do.INSTALL) -> bool:
+def killed_at(number: int, root: Path, bundle: Bundle, what: AgentAction = AgentAction.INSTALL) -> bool:
     """Does it with a program that is killed at its n-th change of a file; whether it was."""
     class Killed(LocalTransport):
         """Puts a line before the program."""
@@ -338,7 +340,7 @@ for _name in ("mkdir", "rename", "symlink", "unlink", "rmdir", "fsync", "fchmod"
 
 @pytest.mark.timeout(600)     # some thirty upgrades
 def test_killed_at_any_point_of_an_upgrade_a_whole_version_is_in_use_and_doing_it_again_finishes_it(root: Path, bundle: Bundle) -> None:
-    do(Do.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, bundle)
     old, new = in_use(root), newer(bundle)
     number, seen = 0, set()
     while number := number + 1:
@@ -347,30 +349,30 @@ def test_killed_at_any_point_of_an_upgrade_a_whole_version_is_in_use_and_doing_i
         seen.add(in_use(root))
         if not was_killed:
             break
-        assert do(Do.INSTALL, root, new).ok
+        assert do(AgentAction.INSTALL, root, new).ok
         assert in_use(root) == new.of(NODE).folder
         assert not [path for path in (root / BASE[1:]).iterdir() if path.name.endswith((".tmp", ".new"))]
         shutil.rmtree(root / BASE[1:])     # back to where it began
-        assert do(Do.INSTALL, root, bundle).ok
+        assert do(AgentAction.INSTALL, root, bundle).ok
     assert number > 15
     assert seen == {old, new.of(NODE).folder}
 
 
 def test_killed_at_any_point_of_a_rollback_both_versions_are_still_known_and_it_can_be_done_again(root: Path, bundle: Bundle) -> None:
-    do(Do.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, bundle)
     old = in_use(root)
-    do(Do.INSTALL, root, newer(bundle))
+    do(AgentAction.INSTALL, root, newer(bundle))
     new, number = in_use(root), 0
     while number := number + 1:
         before = in_use(root)
-        was_killed = killed_at(number, root, bundle, Do.ROLLBACK)
+        was_killed = killed_at(number, root, bundle, AgentAction.ROLLBACK)
         assert is_whole(root), f"at {number}"
-        told = do(Do.STATUS, root).told
+        told = do(AgentAction.STATUS, root).told
         assert {told["current"], told["previous"]} == {old, new}, f"at {number}"
         after = in_use(root)
         assert after != before or was_killed
         # An installation that comes next keeps both, too, and finishes what was cut short.
-        assert do(Do.INSTALL, root, bundle if after == old else newer(bundle)).ok
+        assert do(AgentAction.INSTALL, root, bundle if after == old else newer(bundle)).ok
         assert {in_use(root), (root / PREVIOUS[1:]).readlink().name} == {old, new}
         assert not (root / BASE[1:] / ".swap").is_symlink()
         if not was_killed:
@@ -380,7 +382,7 @@ def test_killed_at_any_point_of_a_rollback_both_versions_are_still_known_and_it_
 
 def test_an_exporter_is_for_nodes_with_systemd_and_nothing_is_changed_on_others(root: Path, bundle: Bundle) -> None:
     before = tree(root)
-    done = do(Do.INSTALL, root, bundle, exporter="127.0.0.1:9847")
+    done = do(AgentAction.INSTALL, root, bundle, exporter="127.0.0.1:9847")
     assert not done.ok
     assert "--exporter makes a unit of systemd, which is not here; /opt/muster/current/muster.pyz exporter starts it by hand" in done.said
     assert {path for path in tree(root) if path not in before} <= {"opt", "opt/muster"}
@@ -389,9 +391,9 @@ def test_an_exporter_is_for_nodes_with_systemd_and_nothing_is_changed_on_others(
 def test_killed_at_any_point_of_an_uninstall_doing_it_again_leaves_nothing(root: Path, bundle: Bundle) -> None:
     number = 0
     while number := number + 1:
-        assert do(Do.INSTALL, root, bundle).ok
-        was_killed = killed_at(number, root, bundle, Do.UNINSTALL)
-        assert do(Do.UNINSTALL, root).ok
+        assert do(AgentAction.INSTALL, root, bundle).ok
+        was_killed = killed_at(number, root, bundle, AgentAction.UNINSTALL)
+        assert do(AgentAction.UNINSTALL, root).ok
         assert not (root / BASE[1:]).exists()
         assert not (root / units.CRON[1:]).exists()
         if not was_killed:
@@ -400,7 +402,7 @@ def test_killed_at_any_point_of_an_uninstall_doing_it_again_leaves_nothing(root:
 
 
 def test_a_head_that_dies_while_it_sends_leaves_the_node_as_it_was(root: Path, bundle: Bundle) -> None:
-    do(Do.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, bundle)
     before = tree(root)
 
     class Dies:
@@ -424,47 +426,47 @@ def test_a_head_that_dies_while_it_sends_leaves_the_node_as_it_was(root: Path, b
             process.wait()
             yield Reply(node.name, answer.partition(b"frame ")[2].partition(b"\n")[2], None, 0.0, 0.0)
 
-    done = do(Do.INSTALL, root, newer(bundle), transport=Dies())
+    done = do(AgentAction.INSTALL, root, newer(bundle), transport=Dies())
     assert not done.ok
     assert "did not arrive whole, so nothing was changed" in done.said
-    assert do(Do.INSTALL, root, bundle).said.startswith("nothing to do")
+    assert do(AgentAction.INSTALL, root, bundle).said.startswith("nothing to do")
     assert tree(root) == before
 
 
 def test_two_commands_at_once_on_a_node_are_one_after_the_other(root: Path, bundle: Bundle) -> None:
-    do(Do.INSTALL, root, bundle)
+    do(AgentAction.INSTALL, root, bundle)
     holder = subprocess.Popen(
         [sys.executable, "-c", f"import fcntl, os; fcntl.flock(os.open({str(root / BASE[1:])!r}, os.O_RDONLY), 2); print(flush=True); input()"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert holder.stdout is not None
         holder.stdout.readline()
-        assert "another muster agent command is at work here" in do(Do.UNINSTALL, root).said
+        assert "another muster agent command is at work here" in do(AgentAction.UNINSTALL, root).said
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
-    assert do(Do.UNINSTALL, root).ok
+    assert do(AgentAction.UNINSTALL, root).ok
 
 
 def test_status_tells_version_result_age_timer_and_python(root: Path, bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
-    none = status(do(Do.STATUS, root))
+    none = status(do(AgentAction.STATUS, root))
     assert (none.installed, none.trouble) == (None, "no agent is installed")
-    do(Do.INSTALL, root, bundle)
-    fresh = status(do(Do.STATUS, root))
+    do(AgentAction.INSTALL, root, bundle)
+    fresh = status(do(AgentAction.STATUS, root))
     assert fresh.trouble == "no result: No such file or directory"
     (root / "var/lib/muster/agent").mkdir(parents=True)
     result = root / "var/lib/muster/agent/result.json"
     result.write_text(json.dumps({"schema": "muster.agent/1", "time": 1e9, "state": "healthy"}))
-    old = status(do(Do.STATUS, root))
+    old = status(do(AgentAction.STATUS, root))
     assert old.trouble.endswith("old, over two periods of 5m")
     assert (old.installed, old.state, old.timer, old.period) == (in_use(root), "healthy", "cron", 300)
     assert old.python == ".".join(map(str, sys.version_info[:3]))
     assert show([old], as_json=True) == 1
     assert json.loads(capsys.readouterr().out)["nodes"][0]["installed"] == in_use(root)
     result.write_text(json.dumps({"time": 4e9}))
-    assert "in the future" in status(do(Do.STATUS, root)).trouble
+    assert "in the future" in status(do(AgentAction.STATUS, root)).trouble
     (root / CURRENT[1:] / "rules.json").write_text("cut")
-    assert "its files are damaged" in status(do(Do.STATUS, root)).trouble
+    assert "its files are damaged" in status(do(AgentAction.STATUS, root)).trouble
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(

@@ -20,7 +20,7 @@ from inventory.transport.base import Limits
 from inventory.transport.local import LocalTransport
 from provisioning.agent import kept, units
 from provisioning.agent.bundle import Bundle
-from provisioning.agent.install import Do, Done, Wish, act
+from provisioning.agent.install import AgentAction, AgentRequest, AgentResult, act
 from tests.provisioning.agent import test_install as installs
 
 NODE = Node("gpu001", sku="hgx-h100", python=sys.executable)
@@ -32,7 +32,7 @@ def rules() -> Ruleset:
     return load_ruleset([packaged()])
 
 
-def keep(wish: Wish, rules: Ruleset, bundle: Bundle | None, *given: str) -> Done:
+def keep(wish: AgentRequest, rules: Ruleset, bundle: Bundle | None, *given: str) -> AgentResult:
     (done,) = kept.keeping([NODE], LocalTransport(), wish, given, Limits(), rules, bundle)
     return done
 
@@ -43,61 +43,61 @@ def installed(root: Path) -> dict[str, Any]:
 
 
 def test_an_upgrade_keeps_period_profile_sku_and_textfile_but_for_what_is_said_anew(root: Path, bundle: Bundle, rules: Ruleset) -> None:
-    wish = Wish(Do.INSTALL, root=str(root), period=60.0, occasion="gate", textfile="", default_sku="hgx-h100")
+    wish = AgentRequest(AgentAction.INSTALL, root=str(root), period=60.0, occasion="gate", textfile="", default_sku="hgx-h100")
     (done,) = act([NODE], LocalTransport(), wish, Limits(), bundle)
     assert done.ok, done.said
     before = installed(root)
-    assert keep(Wish(Do.UPGRADE, root=str(root)), rules, installs.newer(bundle)).ok
+    assert keep(AgentRequest(AgentAction.UPGRADE, root=str(root)), rules, installs.newer(bundle)).ok
     assert installed(root) == before
     cron = (root / units.CRON[1:]).read_text()
     assert "*/1 * * * * root" in cron and "--textfile" not in cron
-    assert keep(Wish(Do.UPGRADE, root=str(root), period=120.0), rules, bundle, "period").ok
+    assert keep(AgentRequest(AgentAction.UPGRADE, root=str(root), period=120.0), rules, bundle, "period").ok
     assert installed(root) == {**before, "period": 120.0}
 
 
 def test_a_rollback_brings_back_the_period_of_the_version_before(root: Path, bundle: Bundle, rules: Ruleset) -> None:
-    list(act([NODE], LocalTransport(), Wish(Do.INSTALL, root=str(root), period=60.0), Limits(), bundle))
+    list(act([NODE], LocalTransport(), AgentRequest(AgentAction.INSTALL, root=str(root), period=60.0), Limits(), bundle))
     first = (root / units.CRON[1:]).read_text()
-    keep(Wish(Do.UPGRADE, root=str(root), period=600.0), rules, installs.newer(bundle), "period")
+    keep(AgentRequest(AgentAction.UPGRADE, root=str(root), period=600.0), rules, installs.newer(bundle), "period")
     second = (root / units.CRON[1:]).read_text()
     assert "*/1 * * * * root" in first and "*/10 * * * * root" in second
     for expected in (first, second):
-        assert keep(Wish(Do.ROLLBACK, root=str(root)), rules, None).ok
+        assert keep(AgentRequest(AgentAction.ROLLBACK, root=str(root)), rules, None).ok
         assert (root / units.CRON[1:]).read_text() == expected
 
 
 def test_nodes_without_an_agent_or_with_a_damaged_one_say_so_and_are_left(root: Path, bundle: Bundle, rules: Ruleset) -> None:
-    upgrade = Wish(Do.UPGRADE, root=str(root))
+    upgrade = AgentRequest(AgentAction.UPGRADE, root=str(root))
     assert "no agent is installed here" in keep(upgrade, rules, bundle).said
-    assert "no agent is installed here" in keep(Wish(Do.ROLLBACK, root=str(root)), rules, None).said
-    (done,) = act([NODE], LocalTransport(), Wish(Do.INSTALL, root=str(root)), Limits(), bundle)
-    assert done.ok and "there is no version before" in keep(Wish(Do.ROLLBACK, root=str(root)), rules, None).said
+    assert "no agent is installed here" in keep(AgentRequest(AgentAction.ROLLBACK, root=str(root)), rules, None).said
+    (done,) = act([NODE], LocalTransport(), AgentRequest(AgentAction.INSTALL, root=str(root)), Limits(), bundle)
+    assert done.ok and "there is no version before" in keep(AgentRequest(AgentAction.ROLLBACK, root=str(root)), rules, None).said
     (root / "opt/muster/current/node.json").write_text("{")
     done = keep(upgrade, rules, bundle)
     assert not done.ok and "cannot be read" in done.said and "muster agent install" in done.said
 
 
 def test_a_profile_that_the_rules_of_now_do_not_have_is_to_be_said_anew(root: Path, bundle: Bundle, rules: Ruleset) -> None:
-    list(act([NODE], LocalTransport(), Wish(Do.INSTALL, root=str(root), occasion="gone"), Limits(), bundle))
-    done = keep(Wish(Do.UPGRADE, root=str(root)), rules, installs.newer(bundle))
+    list(act([NODE], LocalTransport(), AgentRequest(AgentAction.INSTALL, root=str(root), occasion="gone"), Limits(), bundle))
+    done = keep(AgentRequest(AgentAction.UPGRADE, root=str(root)), rules, installs.newer(bundle))
     assert (done.ok, done.said) == (False, "what was installed here cannot be kept: profile 'gone'; say it anew with --profile")
-    assert keep(Wish(Do.UPGRADE, root=str(root)), rules, installs.newer(bundle), "occasion").ok
+    assert keep(AgentRequest(AgentAction.UPGRADE, root=str(root)), rules, installs.newer(bundle), "occasion").ok
 
 
 def test_nodes_that_were_installed_alike_are_done_together(bundle: Bundle, rules: Ruleset, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, list[str]]] = []
     nodes = [Node(f"n{number}") for number in range(4)]
 
-    def acted(some: list[Node], transport: object, wish: Wish, *rest: object) -> Iterator[Done]:
-        if wish.do is Do.STATUS:
+    def acted(some: list[Node], transport: object, wish: AgentRequest, *rest: object) -> Iterator[AgentResult]:
+        if wish.do is AgentAction.STATUS:
             for number, node in enumerate(some):
                 said = {"period": 60 if number % 2 else 300, "occasion": "timer"}
-                yield Done(node.name, True, "", (), {"current": "a" * 12, "installed": said})
+                yield AgentResult(node.name, True, "", (), {"current": "a" * 12, "installed": said})
         else:
             seen.append((wish.period, [node.name for node in some]))
-            yield from (Done(node.name, True, "") for node in some)
+            yield from (AgentResult(node.name, True, "") for node in some)
     monkeypatch.setattr(kept, "act", acted)
-    done = list(kept.keeping(nodes, LocalTransport(), Wish(Do.UPGRADE), (), Limits(), rules, bundle))
+    done = list(kept.keeping(nodes, LocalTransport(), AgentRequest(AgentAction.UPGRADE), (), Limits(), rules, bundle))
     assert [one.node for one in done] == ["n0", "n2", "n1", "n3"]
     assert seen == [(300, ["n0", "n2"]), (60, ["n1", "n3"])]
 
@@ -112,7 +112,7 @@ def test_whatever_a_node_says_was_installed_is_kept_as_what_it_may_be_or_refused
     except UsageError as error:
         assert "\n" not in str(error)
         return
-    wish = Wish(Do.UPGRADE, **found)
+    wish = AgentRequest(AgentAction.UPGRADE, **found)
     assert 10 <= wish.period <= 86400 and wish.occasion in ("", *rules.profiles) and wish.default_sku in (None, *rules.skus)
     assert wish.textfile is None or " " not in wish.textfile
     assert wish.exporter is None or "ExecStart=@EXPORTER@ --listen " + wish.exporter + "\n" in units.exporter(wish.exporter)

@@ -11,16 +11,16 @@ from click.testing import CliRunner
 
 from inventory.model import Node
 from provisioning.base import send
-from provisioning.base.told import Told
+from provisioning.base.told import BaseReport
 from provisioning.cli.base import base
 
 
 def test_only_a_node_of_which_it_is_certain_that_no_job_is_there_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fixed: list[set[str]] = []
 
-    def asked(nodes: Sequence[Node], transport: object, wish: object, **more: Any) -> Iterator[Told]:
+    def asked(nodes: Sequence[Node], transport: object, wish: object, **more: Any) -> Iterator[BaseReport]:
         fixed.append(more["fixed"])
-        yield from (Told(node.name) for node in nodes)
+        yield from (BaseReport(node.name) for node in nodes)
 
     monkeypatch.setattr(send, "make", asked)
     monkeypatch.setattr(send, "look", asked)

@@ -22,13 +22,13 @@ from inventory.transport.base import Reply
 from inventory.transport.local import LocalTransport
 from provisioning.base import send
 from provisioning.base.onnode.item import HEADER
-from provisioning.base.told import How, Told, read
-from provisioning.base.wish import ITEMS, Wish
+from provisioning.base.told import BaseReport, ItemState, read
+from provisioning.base.wish import ITEMS, BaseSettings
 from tests.healthcheck.agent.world import python
 from tests.testbed.require import require
 
 NODE = Node("gpu001", python=sys.executable)
-WISH = Wish(sysctl={"kernel.numa_balancing": "0"})
+WISH = BaseSettings(sysctl={"kernel.numa_balancing": "0"})
 LIMITS, SYSCTL = "etc/security/limits.d/muster.conf", "etc/sysctl.d/90-muster.conf"
 NOUVEAU, PEERMEM = "etc/modprobe.d/muster-nouveau.conf", "etc/modules-load.d/muster.conf"
 
@@ -49,22 +49,22 @@ def root(tmp_path: Path) -> Path:
     return top
 
 
-def look(root: Path, wish: Wish = WISH, node: Node = NODE) -> Told:
+def look(root: Path, wish: BaseSettings = WISH, node: Node = NODE) -> BaseReport:
     (told,) = send.look([node], LocalTransport(), wish, root=str(root))
     return told
 
 
-def make(root: Path, wish: Wish = WISH, **more: object) -> Told:
+def make(root: Path, wish: BaseSettings = WISH, **more: object) -> BaseReport:
     (told,) = send.make([NODE], LocalTransport(), wish, root=str(root), **more)  # type: ignore[arg-type]
     return told
 
 
-def hows(told: Told) -> dict[str, How]:
+def hows(told: BaseReport) -> dict[str, ItemState]:
     assert told.answered, told.said
     return {item.name: item.how for item in told.items}
 
 
-def said(told: Told, name: str) -> str:
+def said(told: BaseReport, name: str) -> str:
     return next(item.said for item in told.items if item.name == name)
 
 
@@ -76,8 +76,9 @@ def test_a_look_tells_the_whole_diff_and_changes_nothing(root: Path) -> None:
     before = files(root)
     told = look(root)
     assert hows(told) == {
-        "time": How.ABSENT, "clock": How.SO, "host_name": How.DIFFERS, "memlock": How.DIFFERS, "persistence": How.ABSENT,
-        "nouveau": How.DIFFERS, "peermem": How.DIFFERS, "sysctl": How.DIFFERS}
+        "time": ItemState.ABSENT, "clock": ItemState.SO, "host_name": ItemState.DIFFERS, "memlock": ItemState.DIFFERS,
+        "persistence": ItemState.ABSENT,
+        "nouveau": ItemState.DIFFERS, "peermem": ItemState.DIFFERS, "sysctl": ItemState.DIFFERS}
     assert told.change == (
         "host_name: /etc/hostname", "host_name: - ubuntu", "host_name: + gpu001", "host_name: the kernel's", "host_name: - ubuntu",
         "host_name: + gpu001",
@@ -121,7 +122,7 @@ def test_what_somebody_else_says_otherwise_is_trouble_and_is_left_as_it_is(root:
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(text)
     told = look(root)
-    assert hows(told)[item] is How.TROUBLE
+    assert hows(told)[item] is ItemState.TROUBLE
     assert says in said(told, item)
     assert "base: in muster's rules" in said(told, item)
     made = make(root)
@@ -142,7 +143,7 @@ def test_what_somebody_else_says_otherwise_is_trouble_and_is_left_as_it_is(root:
 def test_what_somebody_else_says_alike_is_so(root: Path, path: str, text: str, item: str) -> None:
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(text)
-    assert hows(look(root))[item] is How.SO
+    assert hows(look(root))[item] is ItemState.SO
 
 
 @pytest.mark.parametrize(("path", "text"), [
@@ -159,12 +160,12 @@ def test_a_link_in_place_of_our_file_is_not_written_through(root: Path) -> None:
     (root / SYSCTL).parent.mkdir(parents=True)
     (root / "victim").write_text("precious\n")
     (root / SYSCTL).symlink_to(root / "victim")
-    assert hows(make(root))["sysctl"] is How.TROUBLE
+    assert hows(make(root))["sysctl"] is ItemState.TROUBLE
     assert (root / "victim").read_text() == "precious\n"
 
 
 def test_our_own_file_is_brought_up_to_date_and_its_diff_shown(root: Path) -> None:
-    make(root, Wish(sysctl={"kernel.numa_balancing": "1"}))
+    make(root, BaseSettings(sysctl={"kernel.numa_balancing": "1"}))
     told = look(root)
     assert [line for line in told.change if line.startswith("sysctl")][:3] == [
         "sysctl: /etc/sysctl.d/90-muster.conf", "sysctl: - kernel.numa_balancing = 1", "sysctl: + kernel.numa_balancing = 0"]
@@ -176,14 +177,14 @@ def test_our_own_file_is_brought_up_to_date_and_its_diff_shown(root: Path) -> No
 def test_what_does_not_apply_or_is_left_out_is_said_and_not_passed(root: Path) -> None:
     (root / "proc/driver/nvidia/gpus/0000:18:00.0/information").unlink()
     (root / "proc/driver/nvidia/gpus/0000:18:00.0").rmdir()
-    told = look(root, Wish(memlock=False, clock_seconds=None, sysctl={"kernel.nothing": "1"}))
+    told = look(root, BaseSettings(memlock=False, clock_seconds=None, sysctl={"kernel.nothing": "1"}))
     found = hows(told)
-    assert (found["memlock"], found["clock"]) == (How.OUT, How.OUT)
-    assert found["sysctl"] is How.ABSENT
+    assert (found["memlock"], found["clock"]) == (ItemState.OUT, ItemState.OUT)
+    assert found["sysctl"] is ItemState.ABSENT
     assert said(told, "sysctl") == "this kernel has no kernel.nothing"
-    assert (found["persistence"], found["peermem"]) == (How.ABSENT, How.ABSENT)
+    assert (found["persistence"], found["peermem"]) == (ItemState.ABSENT, ItemState.ABSENT)
     assert said(told, "peermem") == "no NVIDIA GPU here"
-    assert not [item for item in told.items if item.how in (How.ABSENT, How.OUT) and not item.said]
+    assert not [item for item in told.items if item.how in (ItemState.ABSENT, ItemState.OUT) and not item.said]
 
 
 def test_a_gpu_without_a_driver_is_trouble(root: Path) -> None:
@@ -198,7 +199,7 @@ def test_nouveau_that_is_loaded_is_trouble_even_when_it_is_kept_out_from_now_on(
     (root / "sys/module/nouveau").mkdir(parents=True)
     told = make(root)
     assert "nouveau" in told.changed
-    assert hows(told)["nouveau"] is How.TROUBLE
+    assert hows(told)["nouveau"] is ItemState.TROUBLE
     assert "initramfs" in said(told, "nouveau")
 
 
@@ -208,20 +209,20 @@ def test_a_name_with_a_domain_is_its_name_and_one_in_service_is_not_renamed(root
     assert (root / "etc/hostname").read_text() == "ubuntu\n"
     for path in ("etc/hostname", "proc/sys/kernel/hostname"):
         (root / path).write_text("GPU001.cluster.example\n")
-    assert hows(look(root))["host_name"] is How.SO
+    assert hows(look(root))["host_name"] is ItemState.SO
 
 
 def test_a_container_has_its_hosts_clock_and_kernel(root: Path) -> None:
     (root / "run/systemd").mkdir()
     (root / "run/systemd/container").write_text("systemd-nspawn\n")
     found = hows(look(root))
-    assert (found["time"], found["sysctl"]) == (How.ABSENT, How.ABSENT)
+    assert (found["time"], found["sysctl"]) == (ItemState.ABSENT, ItemState.ABSENT)
 
 
 def test_what_cannot_be_read_is_not_seen(root: Path) -> None:
     (root / "etc/sysctl.d/90-x.conf").mkdir(parents=True)
     told = look(root)
-    assert hows(told)["sysctl"] is How.UNSEEN
+    assert hows(told)["sysctl"] is ItemState.UNSEEN
     assert said(told, "sysctl") == "/etc/sysctl.d/90-x.conf: Is a directory"
     (root / "etc/sysctl.d/90-x.conf").rmdir()
     (root / "etc/sysctl.d/90-x.conf").write_bytes(b"#" * (1 << 20) + b"##")
@@ -231,7 +232,7 @@ def test_what_cannot_be_read_is_not_seen(root: Path) -> None:
 def test_neither_a_fifo_nor_a_pattern_without_end_in_a_folder_of_settings_holds_the_look_up(root: Path) -> None:
     (root / "etc/sysctl.d").mkdir(exist_ok=True)
     (root / "etc/sysctl.d/50-x.conf").write_text("[" * 100_000 + " = 1\n")
-    assert hows(look(root))["sysctl"] is How.DIFFERS
+    assert hows(look(root))["sysctl"] is ItemState.DIFFERS
     os.mkfifo(root / "etc/sysctl.d/60-x.conf")
     assert said(look(root), "sysctl") == "/etc/sysctl.d/60-x.conf is a FIFO"
 
@@ -254,14 +255,14 @@ def test_a_clock_that_is_off_is_seen_however_long_the_answer_took(root: Path) ->
                 now = time.time() + self.received
                 yield dataclasses.replace(reply, started=now - self.took, received=now)
 
-    def clock(received: float, took: float) -> tuple[How, str]:
+    def clock(received: float, took: float) -> tuple[ItemState, str]:
         (told,) = send.look([NODE], Off(received, took), WISH, root=str(root))
         return hows(told)["clock"], said(told, "clock")
 
-    assert clock(3, 1)[0] is How.SO
-    assert clock(300, 299)[0] is How.SO          # a slow way explains it
+    assert clock(3, 1)[0] is ItemState.SO
+    assert clock(300, 299)[0] is ItemState.SO          # a slow way explains it
     how, why = clock(300, 2)
-    assert how is How.TROUBLE
+    assert how is ItemState.TROUBLE
     assert why.startswith("298 s behind the head's, and 5 s are allowed")
     assert clock(-60, 2)[1].startswith("60 s ahead of the head's")
 
@@ -297,7 +298,7 @@ def test_two_at_once_are_not_at_work_on_one_machine(root: Path) -> None:
     told = make(root)
     assert not told.ok
     assert "at work here" in told.said
-    assert hows(told)["sysctl"] is How.DIFFERS
+    assert hows(told)["sysctl"] is ItemState.DIFFERS
     os.close(lock)
     assert make(root).done
 
@@ -305,7 +306,7 @@ def test_two_at_once_are_not_at_work_on_one_machine(root: Path) -> None:
 def test_without_root_it_looks_and_says_that_making_needs_root() -> None:
     # Imported before: where this Python lies nobody else may read.
     become = f"import __future__, {', '.join(sorted(imported(send._LOOK)))};os.geteuid() or os.setuid(65534);"
-    asked = {"make": True, "root": "", "wish": Wish(time=False, memlock=False).document}
+    asked = {"make": True, "root": "", "wish": BaseSettings(time=False, memlock=False).document}
     done = subprocess.run([sys.executable, "-I", "-S", "-c", become + LOADER, "nonce", "free", "gpu001"], capture_output=True, check=False,
                           input=payload(joined.joined(send._LOOK).encode(), json.dumps(asked).encode()))
     body = done.stdout.partition(b"frame ")[2].partition(b"\n")[2]

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provisioning.base.onnode import system
-from provisioning.base.onnode.answer import Host, Unseen, plain
+from provisioning.base.onnode.answer import LocalHost, Unseen, plain
 from provisioning.base.onnode.deeds import looked
 from provisioning.base.onnode.devices import BLACKLIST, UNIT, persistence
-from provisioning.base.onnode.item import Item
+from provisioning.base.onnode.item import BaseItem
 from provisioning.base.onnode.settings import LIMITS, SYSCTL
 from provisioning.base.onnode.system import time_service
-from provisioning.base.wish import ITEMS, Wish
+from provisioning.base.wish import ITEMS, BaseSettings
 
 RUNS = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled"}
 
 
-class Told(Host):
+class Told(LocalHost):
     """A host with these units, which keeps what systemctl is asked to do."""
 
     def __init__(self, root: Path, **units: Mapping[str, str]) -> None:
@@ -49,7 +49,7 @@ def gpu(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def done(item: Item) -> Item:
+def done(item: BaseItem) -> BaseItem:
     for do in item.doing:
         do()
     return item
@@ -121,7 +121,7 @@ def test_whatever_stands_in_files_each_item_stands_somehow_and_nothing_is_change
         for path, data in files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_bytes(data)
-        items = looked(Host(folder), Wish(sysctl={"kernel.numa_balancing": "0"}).document, "gpu001", True)
+        items = looked(LocalHost(folder), BaseSettings(sysctl={"kernel.numa_balancing": "0"}).document, "gpu001", True)
         assert [item.name for item in items] == list(ITEMS)
         for item in items:
             told = json.loads(json.dumps(item.told()))

@@ -15,15 +15,15 @@ from inventory.errors import RulesError
 from inventory.located import parse_yaml
 from inventory.text import clean
 from inventory.transport.base import Failure, Reply, Stage
-from provisioning.base.told import How, read
+from provisioning.base.told import ItemState, read
 from provisioning.base.who import kept, number, uuid, who
-from provisioning.base.wish import ITEMS, Wish, wish
+from provisioning.base.wish import ITEMS, BaseSettings, wish
 from provisioning.bringup.policy.load import load
 
 
 def test_the_packaged_rules_wish_for_all_of_it() -> None:
     found = wish(load([packaged()]).base)
-    assert found == Wish(sysctl={"kernel.numa_balancing": "0"})
+    assert found == BaseSettings(sysctl={"kernel.numa_balancing": "0"})
     assert found.clock_seconds == 5
 
 
@@ -71,7 +71,7 @@ def test_whatever_a_node_answers_is_a_value_and_never_done_unless_it_says_so_of_
     for line in (found.said, *found.change, *found.failed.values(), *(one.said for one in found.items)):
         assert clean(line) == line
     if found.done:
-        assert {one.how for one in found.items} <= {How.SO, How.ABSENT, How.OUT}
+        assert {one.how for one in found.items} <= {ItemState.SO, ItemState.ABSENT, ItemState.OUT}
 
 
 @pytest.mark.parametrize("spoil", [lambda one: one["items"].pop(), lambda one: one.pop("time"), lambda one: one["items"].append(one["items"][0]),

@@ -8,7 +8,7 @@ from typing import Any
 
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish.controller import RedfishController
-from provisioning.bmc.redfish.wire import Answer, Deadline, Place
+from provisioning.bmc.redfish.wire import Deadline, RedfishEndpoint, RedfishResponse
 
 NOW = 1_795_300_000.0       # 2026-11-22
 Documents = Mapping[str, Any]
@@ -22,18 +22,18 @@ class Papers:
         self._expand = expand
         self.asked: list[tuple[str, str, Any]] = []
 
-    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline) -> Answer:
+    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline) -> RedfishResponse:
         deadline.left()
         self.asked.append((method, path, json.loads(body) if body else None))
         if method != "GET":
-            return Answer(204, {}, b"")
+            return RedfishResponse(204, {}, b"")
         bare, _, query = path.partition("?")
         found = self._find(bare.rstrip("/") or "/")
         if found is None:
-            return Answer(404, {}, b'{"error": {"message": "no such thing"}}')
+            return RedfishResponse(404, {}, b'{"error": {"message": "no such thing"}}')
         if query and self._expand and isinstance(found, dict) and isinstance(found.get("Members"), list):
             found = {**found, "Members": [{**one, **self._find(one["@odata.id"].rstrip("/"))} for one in found["Members"]]}
-        return Answer(200, {"etag": '"1"'}, json.dumps(found).encode())
+        return RedfishResponse(200, {"etag": '"1"'}, json.dumps(found).encode())
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -42,7 +42,8 @@ class Papers:
 def service(documents: Documents | Callable[[str], Any], *, expand: bool = False) -> tuple[RedfishController, Papers]:
     """A controller whose service has these documents."""
     papers = Papers(documents if callable(documents) else {key.rstrip("/"): value for key, value in documents.items()}.get, expand)
-    controller = RedfishController(Place("gpu001", "127.0.0.1", 443, "pin", "0" * 64), lambda: ("root", Hidden("pw")), 30.0, lambda: NOW)
+    controller = RedfishController(RedfishEndpoint("gpu001", "127.0.0.1", 443, "pin", "0" * 64), lambda: ("root", Hidden("pw")), 30.0,
+                                   lambda: NOW)
     controller.session._wire = papers  # type: ignore[assignment]
     return controller, papers
 

@@ -11,30 +11,30 @@ from hypothesis import strategies as st
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
-from provisioning.bmc.base import Hardware, Missing, Part
-from provisioning.bmc.compare import Compared, compare
+from provisioning.bmc.base import HardwareInventory, HardwarePart, Missing
+from provisioning.bmc.compare import PartsComparison, compare
 from tests.provisioning.bringup.controllers import GIB, SKU, parts
 
 EMPTY = frozenset({"dimm", "drive", "nic"})
 
 
-def compared(hardware: Hardware, *, powered: bool = True, **numbers: object) -> Compared:
+def compared(hardware: HardwareInventory, *, powered: bool = True, **numbers: object) -> PartsComparison:
     return compare(hardware, {**SKU.numbers, **numbers}, powered=powered, may_be_empty=EMPTY, place="rack r12")
 
 
-def the_only(found: Compared) -> Trouble:
+def the_only(found: PartsComparison) -> Trouble:
     (only,) = found.troubles
     return only
 
 
-def of(kind: str, hardware: Hardware | None = None) -> tuple[Part, ...]:
+def of(kind: str, hardware: HardwareInventory | None = None) -> tuple[HardwarePart, ...]:
     found = (hardware or parts()).parts[kind]
     assert isinstance(found, tuple)
     return found
 
 
 def test_what_is_as_the_sku_has_it_is_equal() -> None:
-    assert compared(parts()) == Compared((), ()) and compared(parts()).equal
+    assert compared(parts()) == PartsComparison((), ()) and compared(parts()).equal
 
 
 def test_a_gpu_that_is_away_is_named_by_the_seat_that_the_others_leave_open() -> None:
@@ -47,23 +47,23 @@ def test_a_seat_that_is_known_to_be_empty_is_named_and_one_that_could_be_any_of_
     gone = replace(of("dimm")[2], present=False)
     found = the_only(compared(parts(dimm=(*of("dimm")[:2], gone, of("dimm")[3])), memory_gib=None))
     assert found.what == "3 of 4 memory modules are there: A3 is not" and found.slot == "A3"
-    spare = Part("dimm", "B1", present=False)
+    spare = HardwarePart("dimm", "B1", present=False)
     found = the_only(compared(parts(dimm=(*of("dimm")[:2], gone, of("dimm")[3], spare)), memory_gib=None))
     assert found.slot == "" and "empty: A3, B1" in found.what
 
 
 def test_seats_that_are_sold_empty_are_no_trouble() -> None:
-    spares = tuple(Part("dimm", f"B{at}", present=False) for at in range(1, 5))
+    spares = tuple(HardwarePart("dimm", f"B{at}", present=False) for at in range(1, 5))
     assert compared(parts(dimm=(*of("dimm"), *spares))).equal
 
 
 def test_an_empty_seat_of_a_supply_is_trouble_although_no_sku_counts_supplies() -> None:
-    found = the_only(compared(parts(psu=(of("psu")[0], Part("psu", "PSU 2", present=False)))))
+    found = the_only(compared(parts(psu=(of("psu")[0], HardwarePart("psu", "PSU 2", present=False)))))
     assert found.owner is Owner.DATACENTRE and found.slot == "PSU 2" and found.what == "power supply PSU 2 is not there"
 
 
 def test_too_many_parts_are_a_question_of_whose_machine_it_is() -> None:
-    found = the_only(compared(parts(gpu=(*of("gpu"), Part("gpu", "GPU_SXM_9", health="OK")))))
+    found = the_only(compared(parts(gpu=(*of("gpu"), HardwarePart("gpu", "GPU_SXM_9", health="OK")))))
     assert found.owner is Owner.OPERATOR and "sku:" in found.hand
 
 
@@ -95,7 +95,7 @@ def test_a_missing_processor_shows_by_its_cores() -> None:
 
 
 def test_other_ports_and_drives_are_left_to_the_operating_system_and_fewer_are_trouble() -> None:
-    more = compared(parts(nic=(*of("nic"), Part("nic", "LOM", health="OK", address="02:00:00:00:01:01,02:00:00:00:01:02"))))
+    more = compared(parts(nic=(*of("nic"), HardwarePart("nic", "LOM", health="OK", address="02:00:00:00:01:01,02:00:00:00:01:02"))))
     assert not more.troubles and more.unsaid == ("network ports: 4 of which 2 are the SKU's",) and not more.equal
     assert the_only(compared(parts(nic=of("nic")[:1]))).what.startswith("1 of 2 network ports")
     assert compared(parts(nic=(replace(of("nic")[0], address=Unmeasured("x")), of("nic")[1]))).unsaid
@@ -115,7 +115,7 @@ def test_a_kind_that_is_not_told_or_could_not_be_read_is_never_equal(kind: str) 
     assert not untold.equal and not untold.troubles and len(untold.unsaid) == 1 and not untold.unread
     unread = compared(parts(**{kind: Unmeasured("it answered 500")}))
     assert not unread.equal and len(unread.unread) == 1 and "500" in unread.unread[0]
-    missing = Hardware({name: value for name, value in parts().parts.items() if name != kind})
+    missing = HardwareInventory({name: value for name, value in parts().parts.items() if name != kind})
     assert compared(missing).unread
 
 
@@ -127,7 +127,7 @@ def test_a_controller_that_tells_of_sensors_is_believed_about_health_and_not_abo
 
 
 def test_foreign_words_are_clean_and_short() -> None:
-    found = the_only(compared(parts(psu=(Part("psu", "\x1b[31m" + "P" * 900, "M" * 900, "S" * 900, "Critical"), of("psu")[1]))))
+    found = the_only(compared(parts(psu=(HardwarePart("psu", "\x1b[31m" + "P" * 900, "M" * 900, "S" * 900, "Critical"), of("psu")[1]))))
     assert "\x1b" not in found.what and len(found.what) < 200 and len(found.serial) <= 60
 
 
@@ -137,20 +137,22 @@ _AMOUNT: st.SearchStrategy[int | Missing] = st.integers(0, 2**40) | st.just(Unme
 
 
 @st.composite
-def _hardware(draw: st.DrawFn) -> Hardware:
-    made: dict[str, tuple[Part, ...] | Missing] = {}
+def _hardware(draw: st.DrawFn) -> HardwareInventory:
+    made: dict[str, tuple[HardwarePart, ...] | Missing] = {}
     for kind in ("cpu", "gpu", "dimm", "drive", "nic", "switch", "psu", "fan"):
-        one: st.SearchStrategy[Part] = st.builds(Part, st.just(kind), st.text(max_size=6) | st.sampled_from(["A1", "A2", "A3", "Bay 01"]), _TEXT, _TEXT, _HEALTH, _TEXT,
+        one: st.SearchStrategy[HardwarePart] = st.builds(HardwarePart, st.just(kind),
+                                                         st.text(max_size=6) | st.sampled_from(["A1", "A2", "A3", "Bay 01"]), _TEXT, _TEXT,
+                                                         _HEALTH, _TEXT,
                         _AMOUNT, _TEXT, st.booleans())
-        told: st.SearchStrategy[tuple[Part, ...]] = st.lists(one, max_size=4).map(tuple)
+        told: st.SearchStrategy[tuple[HardwarePart, ...]] = st.lists(one, max_size=4).map(tuple)
         untold: st.SearchStrategy[Missing] = st.sampled_from([Unmeasured("x"), UNSUPPORTED])
         made[kind] = draw(told | untold)
-    return Hardware(made)
+    return HardwareInventory(made)
 
 
 @settings(max_examples=60, deadline=None)
 @given(_hardware(), st.booleans(), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
-def test_a_count_that_differs_is_never_passed_over(hardware: Hardware, powered: bool, gpus: int, dimms: int, drives: int) -> None:
+def test_a_count_that_differs_is_never_passed_over(hardware: HardwareInventory, powered: bool, gpus: int, dimms: int, drives: int) -> None:
     found = compare(hardware, {"gpu_count": gpus, "dimm_count": dimms, "nvme_count": drives}, powered=powered, may_be_empty=EMPTY)
     for kind, number, exact in (("gpu", gpus, True), ("dimm", dimms, True), ("drive", drives, False)):
         told = hardware.parts[kind]
@@ -165,7 +167,7 @@ def test_a_count_that_differs_is_never_passed_over(hardware: Hardware, powered: 
 
 @settings(max_examples=60, deadline=None)
 @given(_hardware(), st.booleans())
-def test_what_is_unmeasured_or_unwell_is_never_equal(hardware: Hardware, powered: bool) -> None:
+def test_what_is_unmeasured_or_unwell_is_never_equal(hardware: HardwareInventory, powered: bool) -> None:
     found = compare(hardware, {}, powered=powered)
     sound = all(isinstance(told, tuple) and all(part.present and isinstance(part.health, str) and part.health.casefold() == "ok" for part in told)
                 for told in hardware.parts.values())

@@ -14,7 +14,7 @@ import pytest
 
 from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.bmc import credentials
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, login, secret
 
 PASSWORD = "c0rrect-horse-Battery"
@@ -27,7 +27,7 @@ def from_file(path: Path | str) -> Secret:
 def refused(where: Secret, node: str = "gpu001") -> str:
     with pytest.raises(BmcError) as caught:
         secret(where, node)
-    assert caught.value.wrong is Wrong.NO_SECRET
+    assert caught.value.wrong is BmcErrorReason.NO_SECRET
     assert PASSWORD not in str(caught.value)
     assert PASSWORD not in "".join(traceback.format_exception(caught.value))
     return caught.value.said

@@ -16,7 +16,7 @@ import pytest
 from healthcheck.facts.values import UNSUPPORTED
 from inventory.errors import UsageError
 from inventory.model import Bmc, Node, Speaks
-from provisioning.bmc.base import BmcError, Power, Target, Turn, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerState, Turn
 from provisioning.bmc.ipmi import messages, rmcp, tool, udp
 from provisioning.bmc.ipmi.controller import IpmiController
 from tests.testbed.ipmisim import MODEL, PASSWORD, PSU_SERIAL, SERIAL, USER, VENDOR, IpmiSim, ipmi_sim, require_ipmi
@@ -60,7 +60,7 @@ def test_power_goes_on_and_off_and_each_shows(sim: IpmiSim) -> None:
     for turn in (Turn.ON, Turn.OFF):
         asked.turn(turn)
         shown.append(asked.power())
-    assert shown == [Power.OFF, Power.ON, Power.OFF]
+    assert shown == [PowerState.OFF, PowerState.ON, PowerState.OFF]
     asked.turn(Turn.ON)
     asked.turn(Turn.SHUTDOWN)
     assert not sim.has_power()
@@ -69,25 +69,26 @@ def test_power_goes_on_and_off_and_each_shows(sim: IpmiSim) -> None:
 
 def test_the_machine_is_told_from_what_to_boot(sim: IpmiSim) -> None:
     asked = controller(sim)
-    for target, there in ((Target.PXE, "pxe"), (Target.DISK, "default"), (Target.CD, "cdrom"), (Target.BIOS, "bios"), (Target.NONE, "none")):
+    for target, there in ((BootTarget.PXE, "pxe"), (BootTarget.DISK, "default"), (BootTarget.CD, "cdrom"), (BootTarget.BIOS, "bios"),
+                          (BootTarget.NONE, "none")):
         asked.set_boot(target, once=True)
         assert (sim.folder / "boot").read_text().strip() == there
     # This simulator never says that its flags are valid, and then they override nothing.
-    assert asked.boot().target is Target.NONE
+    assert asked.boot().target is BootTarget.NONE
 
 
 def test_how_long_an_override_lasts_and_uefi_are_asked_for(sim: IpmiSim, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
     real = tool.run
 
-    def run(program: str, door: tool.Door, user: str, password: str, words: tuple[str, ...], **more: object) -> tool.Said:
+    def run(program: str, door: tool.Door, user: str, password: str, words: tuple[str, ...], **more: object) -> tool.IpmitoolOutput:
         asked.append(tuple(words))
         return real(program, door, user, password, words, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tool, "run", run)
-    controller(sim).set_boot(Target.DISK, once=False)
+    controller(sim).set_boot(BootTarget.DISK, once=False)
     assert asked[-2:] == [("raw", "0x00", "0x08", "0x03", "0x08"), ("chassis", "bootdev", "disk", "options=persistent,efiboot")]
-    controller(sim).set_boot(Target.PXE, once=True)
+    controller(sim).set_boot(BootTarget.PXE, once=True)
     assert asked[-1] == ("chassis", "bootdev", "pxe", "options=efiboot")
 
 
@@ -116,7 +117,7 @@ def test_the_event_log_and_the_sensors_are_the_facts_of_the_node_itself(sim: Ipm
 def test_what_ipmi_has_not_is_unsupported_and_nobody_is_asked(sim: IpmiSim) -> None:
     asked = controller(sim)
     for call in (asked.bios, asked.media, asked.firmware, lambda: asked.set_bios({}), lambda: asked.insert("cd", "x"), lambda: asked.eject("cd")):
-        assert wrong(call).wrong is Wrong.UNSUPPORTED
+        assert wrong(call).wrong is BmcErrorReason.UNSUPPORTED
     assert not (sim.folder / "asked").read_text()
 
 
@@ -132,12 +133,12 @@ def test_without_a_password_it_says_that_it_is_there(sim: IpmiSim) -> None:
 def test_a_wrong_account_is_tried_once_and_changes_nothing(sim: IpmiSim, user: str, password: str, said: str) -> None:
     asked = controller(sim, user, password)
     first = wrong(lambda: asked.turn(Turn.ON))
-    assert first.wrong is Wrong.CREDENTIALS and said in first.said and first.done is False
+    assert first.wrong is BmcErrorReason.CREDENTIALS and said in first.said and first.done is False
     sim.process.send_signal(signal.SIGSTOP)     # whoever asked again would wait
     try:
         began = time.monotonic()
         again = wrong(asked.power)
-        assert again.wrong is Wrong.CREDENTIALS and "not tried again" in again.said
+        assert again.wrong is BmcErrorReason.CREDENTIALS and "not tried again" in again.said
         assert time.monotonic() - began < 1
     finally:
         sim.process.send_signal(signal.SIGCONT)
@@ -146,7 +147,7 @@ def test_a_wrong_account_is_tried_once_and_changes_nothing(sim: IpmiSim, user: s
 
 @pytest.mark.parametrize(("user", "password"), [("", "x"), ("u" * 17, "x"), (USER, ""), (USER, "p" * 21), (USER, "ä" * 11), (USER, "a\tb")])
 def test_an_account_that_does_not_fit_is_never_sent(sim: IpmiSim, user: str, password: str) -> None:
-    assert wrong(controller(sim, user, password).power).wrong is Wrong.NO_SECRET
+    assert wrong(controller(sim, user, password).power).wrong is BmcErrorReason.NO_SECRET
     assert not (sim.folder / "asked").read_text()
 
 
@@ -156,7 +157,8 @@ def test_a_password_of_twenty_bytes_with_everything_that_a_shell_would_read_arri
     program.write_text('#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = -f ] && cat "$2"; shift; done\n')
     program.chmod(0o700)
     password = " $(id)`id`'\"\\;|&*? "[:20]
-    said = tool.run(str(program), tool.Door("127.0.0.1", 1, 3), USER, password, (), level=tool.Level.USER, end=time.monotonic() + 10)
+    said = tool.run(str(program), tool.Door("127.0.0.1", 1, 3), USER, password, (), level=tool.PrivilegeLevel.USER,
+                    end=time.monotonic() + 10)
     assert said.out == password + "\n"
 
 
@@ -165,15 +167,15 @@ def test_a_silent_port_is_unreachable_before_any_password_is_asked_for(tmp_path:
         sim.process.send_signal(signal.SIGSTOP)
         asked = controller(sim, seconds=1.0)
         began = time.monotonic()
-        assert wrong(asked.power).wrong is Wrong.UNREACHABLE
-        assert wrong(asked.reachable).wrong is Wrong.UNREACHABLE
+        assert wrong(asked.power).wrong is BmcErrorReason.UNREACHABLE
+        assert wrong(asked.reachable).wrong is BmcErrorReason.UNREACHABLE
         assert time.monotonic() - began < 3
         sim.process.send_signal(signal.SIGCONT)
         wait_until(sim.answers, what="an answer")
-        assert controller(sim).power() is Power.OFF
+        assert controller(sim).power() is PowerState.OFF
         sim.kill()
         problem = wrong(controller(sim, seconds=5.0).reachable)
-        assert problem.wrong is Wrong.UNREACHABLE and "nothing listens" in problem.said
+        assert problem.wrong is BmcErrorReason.UNREACHABLE and "nothing listens" in problem.said
 
 
 def test_a_controller_that_falls_silent_in_the_middle_leaves_unknown_what_was_done(tmp_path: Path) -> None:
@@ -184,7 +186,7 @@ def test_a_controller_that_falls_silent_in_the_middle_leaves_unknown_what_was_do
         began = time.monotonic()
         problem = wrong(lambda: asked.turn(Turn.ON))
         assert time.monotonic() - began < 4
-        assert problem.wrong is Wrong.TIMEOUT and problem.done is None
+        assert problem.wrong is BmcErrorReason.TIMEOUT and problem.done is None
         assert not _of_ours(sim.port)           # no child is left
         sim.process.send_signal(signal.SIGCONT)
 
@@ -222,19 +224,20 @@ def _of_ours(port: int) -> dict[int, str]:
 
 
 def test_more_than_an_account_may_is_denied(sim: IpmiSim) -> None:
-    said = tool.run(tool.found(), tool.Door(sim.address, sim.port, 3), USER, PASSWORD, ("chassis", "power", "on"), level=tool.Level.USER,
+    said = tool.run(tool.found(), tool.Door(sim.address, sim.port, 3), USER, PASSWORD, ("chassis", "power", "on"),
+                    level=tool.PrivilegeLevel.USER,
                     end=time.monotonic() + 10)
     assert said.exit
     problem = messages.error(said)
-    assert problem.wrong is Wrong.DENIED and problem.done is False
+    assert problem.wrong is BmcErrorReason.DENIED and problem.done is False
     assert not sim.changes
 
 
 def test_what_is_only_looked_at_asks_for_no_right_to_change_anything(sim: IpmiSim, monkeypatch: pytest.MonkeyPatch) -> None:
-    levels: list[tool.Level] = []
+    levels: list[tool.PrivilegeLevel] = []
     real = tool.run
 
-    def run(*words: object, **more: object) -> tool.Said:
+    def run(*words: object, **more: object) -> tool.IpmitoolOutput:
         levels.append(more["level"])  # type: ignore[arg-type]
         return real(*words, **more)  # type: ignore[arg-type]
 
@@ -242,7 +245,7 @@ def test_what_is_only_looked_at_asks_for_no_right_to_change_anything(sim: IpmiSi
     asked = controller(sim)
     for look in (asked.power, asked.identity, asked.hardware, asked.log, asked.log_use, asked.sensors):
         look()
-    assert set(levels) == {tool.Level.USER}
+    assert set(levels) == {tool.PrivilegeLevel.USER}
 
 
 def test_an_empty_repository_of_sensors_is_left_as_it_is(tmp_path: Path) -> None:
@@ -250,10 +253,10 @@ def test_an_empty_repository_of_sensors_is_left_as_it_is(tmp_path: Path) -> None
     with ipmi_sim(tmp_path / "m", records=False) as sim:
         asked = controller(sim)
         problem = wrong(asked.sensors)
-        assert problem.wrong is Wrong.UNSUPPORTED and "no record of any sensor" in problem.said
+        assert problem.wrong is BmcErrorReason.UNSUPPORTED and "no record of any sensor" in problem.said
         assert set(asked.hardware().parts.values()) == {UNSUPPORTED}
         assert [event.text for event in asked.log().events] == ["Power Supply AC lost"]
-        said = tool.run(tool.found(), tool.Door(sim.address, sim.port, 3), USER, PASSWORD, ("sdr", "elist"), level=tool.Level.USER,
+        said = tool.run(tool.found(), tool.Door(sim.address, sim.port, 3), USER, PASSWORD, ("sdr", "elist"), level=tool.PrivilegeLevel.USER,
                         end=time.monotonic() + 10)
         assert "Cannot erase SDRR" in said.err and "erased" not in said.out
 
@@ -308,8 +311,8 @@ def test_a_flood_of_words_is_cut_off(tmp_path: Path) -> None:
     program.chmod(0o700)
     began = time.monotonic()
     with pytest.raises(BmcError) as caught:
-        tool.run(str(program), tool.Door("127.0.0.1", 1, 3), USER, "x", (), level=tool.Level.USER, end=time.monotonic() + 20)
-    assert caught.value.wrong is Wrong.BROKEN and time.monotonic() - began < 10
+        tool.run(str(program), tool.Door("127.0.0.1", 1, 3), USER, "x", (), level=tool.PrivilegeLevel.USER, end=time.monotonic() + 20)
+    assert caught.value.wrong is BmcErrorReason.BROKEN and time.monotonic() - began < 10
 
 
 def test_without_ipmitool_one_line_says_which_package_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, Hardware, Part, Power, Target, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, HardwareInventory, HardwarePart, PowerState
 from provisioning.bmc.ipmi import messages, parse, rmcp
-from provisioning.bmc.ipmi.tool import Said
+from provisioning.bmc.ipmi.tool import IpmitoolOutput
 
 
 def pong(entities: int = 0x81) -> bytes:
@@ -81,12 +81,12 @@ Boot parameter data: {data}
 
 
 @pytest.mark.parametrize(("valid", "how", "device", "target", "once"), [
-    ("Valid", "only next boot", "Force PXE", Target.PXE, True),
-    ("Valid", "all future boots", "Force Boot from default Hard-Drive", Target.DISK, False),
-    ("Valid", "all future boots", "No override", Target.NONE, False),
-    ("Invalid", "only next boot", "Force PXE", Target.NONE, False),
+    ("Valid", "only next boot", "Force PXE", BootTarget.PXE, True),
+    ("Valid", "all future boots", "Force Boot from default Hard-Drive", BootTarget.DISK, False),
+    ("Valid", "all future boots", "No override", BootTarget.NONE, False),
+    ("Invalid", "only next boot", "Force PXE", BootTarget.NONE, False),
 ])
-def test_boot_flags_hold_only_where_they_are_valid(valid: str, how: str, device: str, target: Target, once: bool) -> None:
+def test_boot_flags_hold_only_where_they_are_valid(valid: str, how: str, device: str, target: BootTarget, once: bool) -> None:
     found = parse.boot(FLAGS.format(data="8004000000", valid=valid, how=how, device=device, space=" "))
     assert found is not None and (found.target, found.once) == (target, once)
 
@@ -97,7 +97,7 @@ def test_an_override_that_is_not_ours_is_not_taken_for_none() -> None:
 
 
 def test_power_is_read_from_its_line_only() -> None:
-    assert parse.power("Chassis Power is on\n") is Power.ON
+    assert parse.power("Chassis Power is on\n") is PowerState.ON
     assert parse.power("Chassis Power is offended") is None
 
 
@@ -130,7 +130,7 @@ FRU Device Description : PS2 FRU (ID 4)
 """
 
 
-def parts(found: Hardware, kind: str) -> list[tuple[str, object, bool]]:
+def parts(found: HardwareInventory, kind: str) -> list[tuple[str, object, bool]]:
     held = found.parts[kind]
     assert isinstance(held, tuple), held
     return [(one.slot, one.health if isinstance(one.health, str) else None, one.present) for one in held]
@@ -165,7 +165,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         found = parse.hardware(text, text)
     except ValueError:
         return
-    assert all(not isinstance(held, tuple) or all(isinstance(one, Part) and one.slot == clean(one.slot) for one in held)
+    assert all(not isinstance(held, tuple) or all(isinstance(one, HardwarePart) and one.slot == clean(one.slot) for one in held)
                for held in found.parts.values())
 
 
@@ -181,28 +181,29 @@ SESSION = "Error: Unable to establish IPMI v2 / RMCP+ session\n"
 
 
 @pytest.mark.parametrize(("text", "kind", "done"), [
-    ("> RAKP 2 HMAC is invalid\n" + SESSION, Wrong.CREDENTIALS, False),
-    ("RAKP 2 message indicates an error : unauthorized name\n" + SESSION, Wrong.CREDENTIALS, False),
-    ("RAKP 2 message indicates an error : unauthorized role requested\n" + SESSION, Wrong.DENIED, False),
-    ("RAKP 2 message indicates an error : insufficient resources for session\n" + SESSION, Wrong.BUSY, False),
-    ("> Error: no response from RAKP 1 message\n" + SESSION, Wrong.TIMEOUT, False),
-    ("Error in open session response message : invalid authentication algorithm\n\n" + SESSION, Wrong.BROKEN, False),
-    ("Get Auth Capabilities error\nError issuing Get Channel Authentication Capabilities request\n" + SESSION, Wrong.UNREACHABLE, False),
-    ("Address lookup for bmc1 failed\nCould not open socket!\n" + SESSION, Wrong.UNREACHABLE, False),
-    ("This BMC does not support IPMI v2 / RMCP+\n" + SESSION, Wrong.UNSUPPORTED, False),
-    (SESSION, Wrong.TIMEOUT, False),
-    ("Set Session Privilege Level to OPERATOR failed: Unknown (0x81)\n" + SESSION, Wrong.DENIED, False),
-    ("Set Chassis Power Control to Up/On failed: Insufficient privilege level\n", Wrong.DENIED, False),
-    ("Set Chassis Power Control to Up/On failed: Command not supported in present state\n", Wrong.REFUSED, False),
-    ("Set Chassis Power Control to Up/On failed: Node busy\n", Wrong.BUSY, False),
-    ("Set Chassis Power Control to Up/On failed: Unspecified error\n", Wrong.BROKEN, None),
-    ("Unable to set Chassis Power Control to Up/On\n", Wrong.BROKEN, None),
-    ("Unable to send RAW command (channel=0x0 netfn=0x0 lun=0x0 cmd=0x8 rsp=0xc1): Invalid command\n", Wrong.UNSUPPORTED, False),
-    ("Unable to open password file /dev/fd/5\n", Wrong.NO_SECRET, False),
-    ("", Wrong.BROKEN, None),
+    ("> RAKP 2 HMAC is invalid\n" + SESSION, BmcErrorReason.CREDENTIALS, False),
+    ("RAKP 2 message indicates an error : unauthorized name\n" + SESSION, BmcErrorReason.CREDENTIALS, False),
+    ("RAKP 2 message indicates an error : unauthorized role requested\n" + SESSION, BmcErrorReason.DENIED, False),
+    ("RAKP 2 message indicates an error : insufficient resources for session\n" + SESSION, BmcErrorReason.BUSY, False),
+    ("> Error: no response from RAKP 1 message\n" + SESSION, BmcErrorReason.TIMEOUT, False),
+    ("Error in open session response message : invalid authentication algorithm\n\n" + SESSION, BmcErrorReason.BROKEN, False),
+    ("Get Auth Capabilities error\nError issuing Get Channel Authentication Capabilities request\n" + SESSION, BmcErrorReason.UNREACHABLE,
+     False),
+    ("Address lookup for bmc1 failed\nCould not open socket!\n" + SESSION, BmcErrorReason.UNREACHABLE, False),
+    ("This BMC does not support IPMI v2 / RMCP+\n" + SESSION, BmcErrorReason.UNSUPPORTED, False),
+    (SESSION, BmcErrorReason.TIMEOUT, False),
+    ("Set Session Privilege Level to OPERATOR failed: Unknown (0x81)\n" + SESSION, BmcErrorReason.DENIED, False),
+    ("Set Chassis Power Control to Up/On failed: Insufficient privilege level\n", BmcErrorReason.DENIED, False),
+    ("Set Chassis Power Control to Up/On failed: Command not supported in present state\n", BmcErrorReason.REFUSED, False),
+    ("Set Chassis Power Control to Up/On failed: Node busy\n", BmcErrorReason.BUSY, False),
+    ("Set Chassis Power Control to Up/On failed: Unspecified error\n", BmcErrorReason.BROKEN, None),
+    ("Unable to set Chassis Power Control to Up/On\n", BmcErrorReason.BROKEN, None),
+    ("Unable to send RAW command (channel=0x0 netfn=0x0 lun=0x0 cmd=0x8 rsp=0xc1): Invalid command\n", BmcErrorReason.UNSUPPORTED, False),
+    ("Unable to open password file /dev/fd/5\n", BmcErrorReason.NO_SECRET, False),
+    ("", BmcErrorReason.BROKEN, None),
 ])
-def test_messages_of_ipmitool_mean_what_its_source_means(text: str, kind: Wrong, done: bool | None) -> None:
-    found = messages.error(Said(1, "", text))
+def test_messages_of_ipmitool_mean_what_its_source_means(text: str, kind: BmcErrorReason, done: bool | None) -> None:
+    found = messages.error(IpmitoolOutput(1, "", text))
     assert isinstance(found, BmcError)
     assert (found.wrong, found.done) == (kind, done)
     assert "\n" not in found.said and len(found.said) < 200
@@ -210,5 +211,5 @@ def test_messages_of_ipmitool_mean_what_its_source_means(text: str, kind: Wrong,
 
 @given(st.text(max_size=400))
 def test_any_message_becomes_one_printable_line(text: str) -> None:
-    found = messages.error(Said(1, "", text))
+    found = messages.error(IpmitoolOutput(1, "", text))
     assert found.said == clean(found.said)

@@ -11,10 +11,10 @@ from healthcheck.config import rulesfolder
 from healthcheck.model.outcome import NodeReport, NodeState, Status
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.ruleset import load_ruleset
-from inventory.model import By, CordonBy, Inventory, Lifecycle, LifecycleState, Node
-from provisioning.actions.base import ActionError, Held, Holder
+from inventory.model import CordonBy, Inventory, IsolationBackend, Lifecycle, LifecycleState, Node
+from provisioning.actions.base import ActionError, Holder, NodeHold
 from provisioning.bmc import may
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.judged import facts, judged, lines, rules_of
 from tests.provisioning.bmc.redfishdocs import ref, service
 from tests.provisioning.bmc.test_redfish_vendors import logged
@@ -80,7 +80,7 @@ def test_what_is_not_told_of_is_skipped_and_what_could_not_be_read_is_unknown(ru
 
 
 def test_a_controller_that_cannot_be_asked_is_one_unknown_line(rules: list[Rule]) -> None:
-    found = judged(NODE, rules, BmcError(Wrong.UNREACHABLE, "Connection refused"))
+    found = judged(NODE, rules, BmcError(BmcErrorReason.UNREACHABLE, "Connection refused"))
     assert found.state is NodeState.UNKNOWN
     assert lines(found) == ["unknown  nothing is judged: unreachable: Connection refused"]
 
@@ -90,37 +90,38 @@ class Scheduler:
 
     name = "slurmish"
 
-    def __init__(self, held: Mapping[str, Held] | None) -> None:
+    def __init__(self, held: Mapping[str, NodeHold] | None) -> None:
         self._held = held
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         if self._held is None:
             raise ActionError("scontrol is not there")
-        return {node: self._held.get(node, Held(Holder.NOBODY, busy=False)) for node in nodes}
+        return {node: self._held.get(node, NodeHold(Holder.NOBODY, busy=False)) for node in nodes}
 
 
-def why(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: Held | None, *, off: bool = True, cordon: bool = True) -> str:
+def why(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: NodeHold | None, *, off: bool = True, cordon: bool = True) -> str:
     node = Node("gpu001", lifecycle=Lifecycle(state))
     scheduler = Scheduler({"gpu001": held} if held is not None else None)
     monkeypatch.setattr(may, "backend", lambda inventory: scheduler)
     monkeypatch.setattr("shutil.which", lambda name: None)
-    inventory = Inventory({"gpu001": node}, {}, "m.yaml", CordonBy(By.SLURM) if cordon else None)
+    inventory = Inventory({"gpu001": node}, {}, "m.yaml", CordonBy(IsolationBackend.SLURM) if cordon else None)
     return may.why_not(inventory, [node], off=off).get("gpu001", "")
 
 
-OURS, PERSONS, FREE = Held(Holder.US, busy=False), Held(Holder.OTHERS, busy=False), Held(Holder.NOBODY, busy=False)
-UNSAID, ABSENT = Held(Holder.US, busy=None), Held(Holder.ABSENT)
+OURS, PERSONS, FREE = NodeHold(Holder.US, busy=False), NodeHold(Holder.OTHERS, busy=False), NodeHold(Holder.NOBODY, busy=False)
+UNSAID, ABSENT = NodeHold(Holder.US, busy=None), NodeHold(Holder.ABSENT)
 SERVICE, BRINGUP, MAINTENANCE, RMA = (LifecycleState.SERVICE, LifecycleState.BRINGUP, LifecycleState.MAINTENANCE, LifecycleState.RMA)
 
 
 @pytest.mark.parametrize(("state", "held", "said"), [
     (SERVICE, OURS, ""), (SERVICE, FREE, "we do not hold it"), (SERVICE, PERSONS, "we do not hold it"), (SERVICE, ABSENT, "we do not hold it"),
-    (SERVICE, Held(Holder.US, busy=True), "a job is on it"), (SERVICE, UNSAID, "cannot say whether a job is there"),
+    (SERVICE, NodeHold(Holder.US, busy=True), "a job is on it"), (SERVICE, UNSAID, "cannot say whether a job is there"),
     (SERVICE, None, "nobody can say whether a job is there: scontrol is not there"),
-    (BRINGUP, ABSENT, ""), (BRINGUP, FREE, ""), (BRINGUP, Held(Holder.NOBODY, busy=True), "a job is on it"), (BRINGUP, UNSAID, ""),
+    (BRINGUP, ABSENT, ""), (BRINGUP, FREE, ""), (BRINGUP, NodeHold(Holder.NOBODY, busy=True), "a job is on it"), (BRINGUP, UNSAID, ""),
     (MAINTENANCE, PERSONS, ""), (MAINTENANCE, ABSENT, ""), (MAINTENANCE, UNSAID, "cannot say"), (RMA, UNSAID, ""),
-    (RMA, Held(Holder.OTHERS, busy=True), "a job is on it")])
-def test_who_may_be_turned_off_where_a_scheduler_is(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: Held | None, said: str) -> None:
+    (RMA, NodeHold(Holder.OTHERS, busy=True), "a job is on it")])
+def test_who_may_be_turned_off_where_a_scheduler_is(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: NodeHold | None,
+                                                    said: str) -> None:
     found = why(monkeypatch, state, held)
     assert said in found
     assert bool(found) == bool(said)
@@ -131,8 +132,9 @@ def test_without_a_scheduler_a_lifecycle_is_the_proof_or_nothing_is(monkeypatch:
     assert (why(monkeypatch, state, None, cordon=False) == "") is may_be
 
 
-@pytest.mark.parametrize(("state", "held", "may_be"), [(SERVICE, FREE, False), (SERVICE, Held(Holder.US, busy=True), True), (MAINTENANCE, FREE, True)])
+@pytest.mark.parametrize(("state", "held", "may_be"),
+                         [(SERVICE, FREE, False), (SERVICE, NodeHold(Holder.US, busy=True), True), (MAINTENANCE, FREE, True)])
 def test_what_only_the_next_boot_notices_needs_no_proof_that_nothing_runs(
-    monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: Held, may_be: bool,
+    monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: NodeHold, may_be: bool,
 ) -> None:
     assert (why(monkeypatch, state, held, off=False) == "") is may_be

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from inventory.errors import MusterError, UsageError
 from provisioning.bmc import pins
-from provisioning.bmc.base import BmcError, Wrong
-from provisioning.bmc.enroll import Outcome, Subject, decided, shared
+from provisioning.bmc.base import BmcError, BmcErrorReason
+from provisioning.bmc.enroll import ControllerEnrolment, PinOutcome, decided, shared
 
 A, B = "a" * 64, "b" * 64
 
@@ -74,19 +74,22 @@ def test_a_line_of_a_list_that_is_none_is_named(tmp_path: Path, line: str) -> No
 
 def test_each_case_of_an_enrolment() -> None:
     seen: dict[str, str | BmcError] = {
-        "new": A, "same": A, "changed": B, "told": B, "away": BmcError(Wrong.UNREACHABLE, "Connection refused")}
+        "new": A, "same": A, "changed": B, "told": B, "away": BmcError(BmcErrorReason.UNREACHABLE, "Connection refused")}
     held = {"same": A, "changed": A, "told": A, "away": A}
     found = {one.node: one for one in decided(seen, held, None, {"told"})}
     assert {node: one.outcome for node, one in found.items()} == {
-        "new": Outcome.PIN, "same": Outcome.KNOWN, "changed": Outcome.CHANGED, "told": Outcome.REPLACE, "away": Outcome.UNREACHED}
+        "new": PinOutcome.PIN, "same": PinOutcome.KNOWN, "changed": PinOutcome.CHANGED, "told": PinOutcome.REPLACE,
+        "away": PinOutcome.UNREACHED}
     assert found["changed"].why.endswith("if it was changed on purpose: muster bmc enroll changed --replace changed")
 
 
 def test_a_list_outranks_what_is_pinned_and_nobody_is_pinned_who_is_not_in_it() -> None:
     seen: dict[str, str | BmcError] = {"right": A, "wrong": B, "missing": A, "known": B}
     found = {one.node: one.outcome for one in decided(seen, {"known": B}, {"right": A, "wrong": A, "known": A}, set())}
-    assert found == {"right": Outcome.PIN, "wrong": Outcome.UNEXPECTED, "missing": Outcome.UNLISTED, "known": Outcome.UNEXPECTED}
+    assert found == {"right": PinOutcome.PIN, "wrong": PinOutcome.UNEXPECTED, "missing": PinOutcome.UNLISTED,
+                     "known": PinOutcome.UNEXPECTED}
 
 
 def test_certificates_that_several_show_are_named() -> None:
-    assert shared([Subject("a", Outcome.PIN, A), Subject("b", Outcome.KNOWN, A), Subject("c", Outcome.PIN, B)]) == {A: ("a", "b")}
+    assert shared([ControllerEnrolment("a", PinOutcome.PIN, A), ControllerEnrolment("b", PinOutcome.KNOWN, A),
+                   ControllerEnrolment("c", PinOutcome.PIN, B)]) == {A: ("a", "b")}

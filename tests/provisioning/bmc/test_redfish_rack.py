@@ -14,8 +14,8 @@ import pytest
 from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.bmc import pins
 from provisioning.bmc.asked import asked, way
-from provisioning.bmc.base import BmcError, Controller, Power, Target, Turn
-from provisioning.bmc.base import Wrong as Why
+from provisioning.bmc.base import BmcError, BootTarget, Controller, PowerState, Turn
+from provisioning.bmc.base import BmcErrorReason as Why
 from provisioning.bmc.connect import controller
 from provisioning.bmc.redfish.controller import RedfishController
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack, require_rack
@@ -79,20 +79,20 @@ def test_a_service_is_reached_without_a_login(bed: Bed, reach: Reach) -> None:
 def test_power_boot_and_bios_come_true_and_are_asked_for_once(bed: Bed, reach: Reach) -> None:
     machine = reach("gpu001")
     before = bed.counts("gpu001")
-    assert machine.power() is Power.OFF
+    assert machine.power() is PowerState.OFF
     machine.set_bios({"NumCores": "4"})
     assert machine.bios().pending == {"NumCores": "4"}
-    machine.set_boot(Target.PXE, True)
-    assert (machine.boot().target, machine.boot().once) == (Target.PXE, True)
+    machine.set_boot(BootTarget.PXE, True)
+    assert (machine.boot().target, machine.boot().once) == (BootTarget.PXE, True)
     machine.turn(Turn.ON)
-    until(lambda: machine.power() is Power.ON)
+    until(lambda: machine.power() is PowerState.ON)
     machine.turn(Turn.ON)
     until(lambda: machine.bios().pending == {})
     assert machine.bios().current["NumCores"] == "4"       # type: ignore[index]
-    machine.set_boot(Target.NONE, False)
-    assert machine.boot().target is Target.NONE
+    machine.set_boot(BootTarget.NONE, False)
+    assert machine.boot().target is BootTarget.NONE
     machine.turn(Turn.OFF)
-    until(lambda: machine.power() is Power.OFF)
+    until(lambda: machine.power() is PowerState.OFF)
     done = bed.counts("gpu001") - before
     assert (done["bios"], done["on"], done["off"], done["login"]) == (1, 1, 1, 1)
 
@@ -127,7 +127,7 @@ def test_media_is_shown_and_emptied(reach: Reach) -> None:
 
 
 def test_an_authority_in_place_of_a_pin(bed: Bed, reach: Reach) -> None:
-    assert reach("gpu002", tls=str(bed.ca)).power() is Power.ON
+    assert reach("gpu002", tls=str(bed.ca)).power() is PowerState.ON
     with pytest.raises(BmcError) as caught:
         reach("gpu002", tls="verify").power()
     assert caught.value.wrong is Why.TLS
@@ -164,7 +164,7 @@ def test_of_a_change_whose_answer_is_lost_nobody_knows_and_it_is_made_once(bed: 
         assert caught.value.done is None
     sent = [one for one in bed.log(name) if one.method in ("POST", "PATCH") and "Sessions" not in one.path]
     assert len(sent) == 2
-    until(lambda: machine.power() is Power.ON)
+    until(lambda: machine.power() is PowerState.ON)
 
 
 def test_settings_that_are_refused_are_refused_in_one_line(reach: Reach) -> None:
@@ -183,7 +183,7 @@ def test_a_sick_controller_delays_no_other(bed: Bed) -> None:
     began = time.monotonic()
     told: dict[str, float] = {}
 
-    def power(one: Controller) -> Power:
+    def power(one: Controller) -> PowerState:
         return one.power()
 
     for one, _ in asked(nodes, way(bed.folder.parent, 3.0), power, 4):
@@ -200,7 +200,8 @@ def test_the_password_is_in_no_log_error_repr_argument_environment_or_file(
     said: list[str] = []
     for name in ("gpu001", *SICK.values()):
         machine = reach(name, 0.5)
-        for question in (machine.power, lambda machine=machine: machine.turn(Turn.ON), lambda machine=machine: machine.set_boot(Target.PXE, True)):
+        for question in (machine.power, lambda machine=machine: machine.turn(Turn.ON),
+                         lambda machine=machine: machine.set_boot(BootTarget.PXE, True)):
             try:
                 said.append(repr(question()))
             except BmcError as problem:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
 from provisioning.bmc import page
-from provisioning.bmc.base import Bios, BmcError, Boot, Hardware, Identity, Power, Target, Turn
+from provisioning.bmc.base import Bios, BmcError, BootOverride, BootTarget, HardwareInventory, MachineIdentity, PowerState, Turn
 from provisioning.bmc.redfish import log, sensors
 from tests.provisioning.bmc.redfishdocs import of, ref, service, tree
 
@@ -32,7 +32,8 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers(-2**70, 2**70) | st.
 LINKED = ("Processors", "Memory", "Storage", "LogServices", "Sensors", "Thermal", "Power", "PowerSubsystem", "VirtualMedia", "NetworkAdapters", "Bios",
           "EthernetInterfaces", "PCIeDevices")
 ASKED: tuple[tuple[str, type], ...] = (
-    ("identity", Identity), ("power", Power), ("boot", Boot), ("bios", Bios), ("media", tuple), ("hardware", Hardware), ("firmware", tuple),
+    ("identity", MachineIdentity), ("power", PowerState), ("boot", BootOverride), ("bios", Bios), ("media", tuple),
+    ("hardware", HardwareInventory), ("firmware", tuple),
     ("log", BmcLog), ("log_use", BmcLogUse), ("sensors", BmcSensors))
 
 
@@ -69,7 +70,7 @@ def test_a_change_of_a_service_that_says_anything_raises_nothing_but_bmc_error(o
         odd if isinstance(odd, dict) else {})}})
     controller, _ = service(lambda path: sound.get(path, odd))
     try:
-        {"turn": lambda: controller.turn(Turn.OFF), "set_boot": lambda: controller.set_boot(Target.PXE, True),
+        {"turn": lambda: controller.turn(Turn.OFF), "set_boot": lambda: controller.set_boot(BootTarget.PXE, True),
          "set_bios": lambda: controller.set_bios({"A": 1}), "insert": lambda: controller.insert("1", "http://10.0.0.1/a.iso"),
          "eject": lambda: controller.eject("1")}[name]()
     except BmcError as problem:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
-from provisioning.bmc.base import BmcError, Power, Target, Turn, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerState, Turn
 from provisioning.bmc.redfish import log, sensors, vendors
 from provisioning.bmc.redfish.log import CRITICAL
 from tests.provisioning.bmc.redfishdocs import NOW, of, ref, service, tree
@@ -44,7 +44,7 @@ def test_gpus_are_found_on_the_baseboard_and_their_memory_is_no_module() -> None
     assert [part.slot for part in parts["gpu"]] == [f"GPU_SXM_{at}" for at in range(1, 9)]     # type: ignore[union-attr]
     assert [(part.slot, part.amount) for part in parts["cpu"]] == [("CPU1", 56)]      # type: ignore[union-attr]
     assert parts["dimm"] == ()
-    assert controller.power() is Power.ON
+    assert controller.power() is PowerState.ON
 
 
 def test_gpus_that_host_and_baseboard_both_tell_of_are_counted_once() -> None:
@@ -180,10 +180,10 @@ def test_supermicro_boots_a_virtual_cd_as_usb_cd_and_wants_if_match() -> None:
     controller, papers = service(tree(root={"Vendor": "Supermicro"}, system={"Manufacturer": "Supermicro", "Boot": {
         "BootSourceOverrideTarget": "None", "BootSourceOverrideEnabled": "Disabled",
         "BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe", "Cd", "UsbCd", "Hdd"]}}))
-    controller.set_boot(Target.CD, True)
+    controller.set_boot(BootTarget.CD, True)
     (_, _, body), = [one for one in papers.asked if one[0] == "PATCH"]
     assert body == {"Boot": {"BootSourceOverrideTarget": "UsbCd", "BootSourceOverrideEnabled": "Once"}}
-    assert controller.boot().allowed == (Target.NONE, Target.PXE, Target.CD, Target.DISK)
+    assert controller.boot().allowed == (BootTarget.NONE, BootTarget.PXE, BootTarget.CD, BootTarget.DISK)
 
 
 def test_a_virtual_drive_that_is_full_is_not_filled_over_and_no_password_goes_along() -> None:
@@ -207,7 +207,7 @@ def test_without_sushy_facts_are_read_and_a_change_names_what_to_install(monkeyp
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sushy", None)
     controller, papers = service(tree(system={"PowerState": "Off"}))
-    assert controller.power() is Power.OFF
+    assert controller.power() is PowerState.OFF
     with pytest.raises(BmcError, match=r"pip install 'cluster-muster\[redfish\]'"):
         controller.turn(Turn.ON)
     assert {method for method, _, _ in papers.asked} == {"GET"}
@@ -301,7 +301,7 @@ def test_of_a_log_of_links_alone_the_newest_hundred_are_read() -> None:
 def test_a_service_without_a_log_that_is_known_is_not_one_without_events() -> None:
     with pytest.raises(BmcError) as caught:
         service(logged(name="AuditLog"))[0].log()
-    assert caught.value.wrong is Wrong.UNSUPPORTED
+    assert caught.value.wrong is BmcErrorReason.UNSUPPORTED
 
 
 # sensors

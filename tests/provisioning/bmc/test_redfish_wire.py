@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish import wire
 from provisioning.bmc.redfish.session import Session
-from provisioning.bmc.redfish.wire import Deadline, Dropped, Place, Wire
+from provisioning.bmc.redfish.wire import Deadline, RedfishConnection, RedfishConnectionDropped, RedfishEndpoint
 from tests.testbed.bmc.certificates import Authority
 
 ROOT = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'
@@ -49,8 +49,8 @@ class Peer:
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
-    def place(self, tls: str = "pin", pin: str | None = None) -> Place:
-        return Place("gpu001", "127.0.0.1", self.port, tls, self.fingerprint if pin is None else pin)
+    def place(self, tls: str = "pin", pin: str | None = None) -> RedfishEndpoint:
+        return RedfishEndpoint("gpu001", "127.0.0.1", self.port, tls, self.fingerprint if pin is None else pin)
 
     def _serve(self) -> None:
         while True:
@@ -117,15 +117,15 @@ def says(data: bytes) -> Answering:
     return lambda connection, request: connection.sendall(data)
 
 
-def ask(peer: Peer, seconds: float = 1.0, method: str = "GET", place: Place | None = None) -> bytes:
-    line = Wire(place or peer.place())
+def ask(peer: Peer, seconds: float = 1.0, method: str = "GET", place: RedfishEndpoint | None = None) -> bytes:
+    line = RedfishConnection(place or peer.place())
     try:
         return line.ask(method, "/redfish/v1/", {}, None, Deadline(seconds)).body
     finally:
         line.close()
 
 
-def wrong(peer: Peer, seconds: float = 1.0, method: str = "GET", place: Place | None = None) -> BmcError:
+def wrong(peer: Peer, seconds: float = 1.0, method: str = "GET", place: RedfishEndpoint | None = None) -> BmcError:
     began = time.monotonic()
     with pytest.raises(BmcError) as caught:
         ask(peer, seconds, method, place)
@@ -137,15 +137,15 @@ def wrong(peer: Peer, seconds: float = 1.0, method: str = "GET", place: Place | 
 def test_a_pinned_certificate_is_believed_and_no_other(peer: Peers) -> None:
     there = peer(says(ROOT))
     assert ask(there) == b"{}"
-    assert wrong(there, place=there.place(pin="0" * 64)).wrong is Wrong.TLS
-    assert wrong(there, place=there.place(pin="")).wrong is Wrong.TLS
+    assert wrong(there, place=there.place(pin="0" * 64)).wrong is BmcErrorReason.TLS
+    assert wrong(there, place=there.place(pin="")).wrong is BmcErrorReason.TLS
     assert there.heard.count(b"GET") == 1       # to the others not a byte went
 
 
 def test_without_a_pin_nobody_is_connected_to_and_the_command_is_named(peer: Peers) -> None:
     there = peer(says(ROOT))
-    found = wrong(there, place=Place("gpu001", "127.0.0.1", there.port, "pin", None))
-    assert (found.wrong, found.said.rpartition(": ")[2]) == (Wrong.TLS, "muster bmc enroll gpu001")
+    found = wrong(there, place=RedfishEndpoint("gpu001", "127.0.0.1", there.port, "pin", None))
+    assert (found.wrong, found.said.rpartition(": ")[2]) == (BmcErrorReason.TLS, "muster bmc enroll gpu001")
     assert there.visits == 0
 
 
@@ -153,7 +153,7 @@ def test_an_authority_is_believed_where_it_is_named_and_the_systems_do_not_know_
     there = peer(says(ROOT))
     assert ask(there, place=there.place(str(there.ca))) == b"{}"
     for tls in ("verify", str(tmp_path / "none.pem"), str(tmp_path / "peer.pem")):
-        assert wrong(there, place=there.place(tls)).wrong is Wrong.TLS
+        assert wrong(there, place=there.place(tls)).wrong is BmcErrorReason.TLS
     assert there.heard.count(b"GET") == 1
 
 
@@ -164,7 +164,7 @@ def test_a_password_is_sent_to_nobody_whose_certificate_is_another(peer: Peers) 
     for _ in range(2):
         with session.call(), pytest.raises(BmcError) as caught:
             session.get("/redfish/v1/Systems")
-        assert caught.value.wrong is Wrong.TLS
+        assert caught.value.wrong is BmcErrorReason.TLS
     assert (asked, there.heard) == ([], b"")
 
 
@@ -175,18 +175,18 @@ def test_an_answer_a_byte_now_and_then_ends_with_the_deadline(peer: Peers, data:
     made: list[Peer] = []
     made.append(peer(lambda connection, request: made[0].trickle(connection, data)))
     found = wrong(made[0], 0.6)
-    assert (found.wrong, found.done) == (Wrong.TIMEOUT, False)
+    assert (found.wrong, found.done) == (BmcErrorReason.TIMEOUT, False)
 
 
 @pytest.mark.parametrize(("data", "kind"), [
-    (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n" + b"x" * (wire.MOST_BYTES + 10), Wrong.BROKEN),
-    (b"HTTP/1.1 200 OK\r\n" + b"".join(b"H%d: x\r\n" % at for at in range(3000)) + b"\r\n", Wrong.BROKEN),
-    (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", Wrong.BROKEN), (b"SSH-2.0-OpenSSH_9.2\r\n", Wrong.BROKEN),
-    (b"HTTP/1.1 abc\r\n\r\n", Wrong.BROKEN), (b"\x00" * 100 + b"\r\n", Wrong.BROKEN),
-    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", Wrong.UNREACHABLE),
-    (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", Wrong.BROKEN),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n" + b"x" * (wire.MOST_BYTES + 10), BmcErrorReason.BROKEN),
+    (b"HTTP/1.1 200 OK\r\n" + b"".join(b"H%d: x\r\n" % at for at in range(3000)) + b"\r\n", BmcErrorReason.BROKEN),
+    (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", BmcErrorReason.BROKEN), (b"SSH-2.0-OpenSSH_9.2\r\n", BmcErrorReason.BROKEN),
+    (b"HTTP/1.1 abc\r\n\r\n", BmcErrorReason.BROKEN), (b"\x00" * 100 + b"\r\n", BmcErrorReason.BROKEN),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", BmcErrorReason.UNREACHABLE),
+    (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", BmcErrorReason.BROKEN),
 ])
-def test_an_answer_that_is_too_much_or_none_is_one_line(peer: Peers, data: bytes, kind: Wrong) -> None:
+def test_an_answer_that_is_too_much_or_none_is_one_line(peer: Peers, data: bytes, kind: BmcErrorReason) -> None:
     assert wrong(peer(says(data)), 10.0).wrong is kind
 
 
@@ -213,7 +213,7 @@ def close(connection: ssl.SSLSocket, request: bytes) -> None:
 def test_of_a_change_whose_answer_was_lost_nobody_knows_whether_it_was_made(peer: Peers) -> None:
     there = peer(close)
     found = wrong(there, method="POST")
-    assert isinstance(found, Dropped)
+    assert isinstance(found, RedfishConnectionDropped)
     assert found.done is None
     assert wrong(there, method="GET").done is False
 
@@ -221,10 +221,10 @@ def test_of_a_change_whose_answer_was_lost_nobody_knows_whether_it_was_made(peer
 def test_of_a_change_that_could_not_be_sent_it_is_known_that_it_was_not_made() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        place = Place("gpu001", "127.0.0.1", nobody.getsockname()[1], "pin", "0" * 64)
+        place = RedfishEndpoint("gpu001", "127.0.0.1", nobody.getsockname()[1], "pin", "0" * 64)
         with pytest.raises(BmcError) as caught:
-            Wire(place).ask("POST", "/redfish/v1/", {}, b"{}", Deadline(1.0))
-    assert (caught.value.wrong, caught.value.done) == (Wrong.UNREACHABLE, False)
+            RedfishConnection(place).ask("POST", "/redfish/v1/", {}, b"{}", Deadline(1.0))
+    assert (caught.value.wrong, caught.value.done) == (BmcErrorReason.UNREACHABLE, False)
 
 
 def test_a_controller_that_knows_only_how_older_ones_exchange_keys_is_spoken_to(peer: Peers, tmp_path: Path) -> None:
@@ -252,9 +252,10 @@ def test_what_is_no_tls_at_all_is_said(tmp_path: Path) -> None:
         thread = threading.Thread(target=plain, daemon=True)
         thread.start()
         with pytest.raises(BmcError) as caught:
-            Wire(Place("gpu001", "127.0.0.1", listener.getsockname()[1], "pin", "0" * 64)).ask("GET", "/", {}, None, Deadline(2.0))
+            RedfishConnection(RedfishEndpoint("gpu001", "127.0.0.1", listener.getsockname()[1], "pin", "0" * 64)).ask("GET", "/", {}, None,
+                                                                                                                      Deadline(2.0))
         thread.join(5)
-    assert caught.value.wrong is Wrong.TLS
+    assert caught.value.wrong is BmcErrorReason.TLS
 
 
 # sessions
@@ -334,7 +335,7 @@ def test_a_password_that_was_refused_is_not_sent_again(peer: Peers, session: Ses
     for _ in range(3):
         with one.call(), pytest.raises(BmcError) as caught:
             one.get("/redfish/v1/Systems")
-        assert caught.value.wrong is Wrong.CREDENTIALS
+        assert caught.value.wrong is BmcErrorReason.CREDENTIALS
     assert seen == ["GET_v1", "POST_Sessions"]
 
 
@@ -344,7 +345,7 @@ def test_a_service_with_no_room_for_a_session_is_busy_and_not_a_wrong_password(p
     one = session(peer(answer))
     with one.call(), pytest.raises(BmcError) as caught:
         one.get("/redfish/v1/Systems")
-    assert caught.value.wrong is Wrong.BUSY
+    assert caught.value.wrong is BmcErrorReason.BUSY
 
 
 @pytest.mark.parametrize("sessions", [True, False])
@@ -377,7 +378,7 @@ def test_a_session_that_ended_is_made_anew_once(peer: Peers, session: Sessions) 
         one.get("/redfish/v1/Systems")
     with one.call(), pytest.raises(BmcError) as caught:
         one.get("/redfish/v1/Chassis")
-    assert caught.value.wrong is Wrong.UNSUPPORTED       # the 404 of the second time
+    assert caught.value.wrong is BmcErrorReason.UNSUPPORTED       # the 404 of the second time
     assert seen.count("POST_Sessions") == 2
 
 
@@ -405,17 +406,19 @@ def test_a_service_that_asks_for_patience_gets_it_once(peer: Peers, session: Ses
     one = session(peer(answer), slept.append)
     with one.call(), pytest.raises(BmcError) as caught:
         one.get("/redfish/v1/Systems")
-    assert (caught.value.wrong, slept, seen.count("GET_Systems")) == (Wrong.BUSY, [2.0], 2)
+    assert (caught.value.wrong, slept, seen.count("GET_Systems")) == (BmcErrorReason.BUSY, [2.0], 2)
     answer, seen = scripted(GET_v1=reply(200), POST_Reset=reply(503, "{}", "Retry-After: 2"))
     one = session(peer(answer), slept.append)
     with one.call(), pytest.raises(BmcError) as caught:
         one.change("POST", "/redfish/v1/Reset")
-    assert (caught.value.wrong, caught.value.done, seen.count("POST_Reset"), slept) == (Wrong.BUSY, False, 1, [2.0])
+    assert (caught.value.wrong, caught.value.done, seen.count("POST_Reset"), slept) == (BmcErrorReason.BUSY, False, 1, [2.0])
 
 
-@pytest.mark.parametrize(("status", "kind", "done"), [(403, Wrong.DENIED, False), (500, Wrong.BROKEN, None), (502, Wrong.BROKEN, None),
-                                                      (501, Wrong.UNSUPPORTED, False), (302, Wrong.BROKEN, False)])
-def test_of_a_change_each_answer_says_what_is_known(peer: Peers, session: Sessions, status: int, kind: Wrong, done: bool | None) -> None:
+@pytest.mark.parametrize(("status", "kind", "done"),
+                         [(403, BmcErrorReason.DENIED, False), (500, BmcErrorReason.BROKEN, None), (502, BmcErrorReason.BROKEN, None),
+                                                      (501, BmcErrorReason.UNSUPPORTED, False), (302, BmcErrorReason.BROKEN, False)])
+def test_of_a_change_each_answer_says_what_is_known(peer: Peers, session: Sessions, status: int, kind: BmcErrorReason,
+                                                    done: bool | None) -> None:
     body = '{"error": {"@Message.ExtendedInfo": [{"Message": "because\\u001b[2J"}]}}'
     answer, _ = scripted(GET_v1=reply(200), POST_Reset=reply(status, body, "Location: https://evil.example/redfish/v1"))
     one = session(peer(answer))

@@ -11,13 +11,13 @@ from healthcheck.model.outcome import Owner
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory.load import load_inventory
 from inventory.transport.local import LocalTransport
-from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Past, Seen, Stand, Step
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, PastOperation, StepEffect, StepState
 from provisioning.bringup.steps.context import StepContext
 
 
-def step(name: str) -> Step:
+def step(name: str) -> BringupStep:
     """A step with nothing of its own but its name."""
-    return Step(name, name, Effect.PASSIVE, Owner.OPERATOR, 600.0, together=True)
+    return BringupStep(name, name, StepEffect.PASSIVE, Owner.OPERATOR, 600.0, together=True)
 
 
 def context(home: Path, ruleset: Ruleset | None = None, sku: str | None = None) -> StepContext:
@@ -34,12 +34,12 @@ def machines(of: StepContext, *names: str, began: float | None = None) -> list[M
     return [Machine(of.inventory.nodes[name], began if began is not None else now, now) for name in names]
 
 
-def after(machine: Machine, seen: Seen, made: Made | None = None) -> Machine:
+def after(machine: Machine, seen: Observation, made: Made | None = None) -> Machine:
     """The machine as the next look gets it: with what the last one kept, and the deed that it asked for."""
     deeds = machine.deeds
     if made is not None and seen.deed is not None:
-        deeds = (*deeds, Past(seen.deed.key, seen.deed.name, time.time(), time.time(), made.done, made.said))
+        deeds = (*deeds, PastOperation(seen.deed.key, seen.deed.name, time.time(), time.time(), made.done, made.said))
     return replace(machine, kept={**machine.kept, **seen.keep}, deeds=deeds, now=time.time())
 
 
-__all__ = ["Deed", "Stand", "after", "context", "machines", "step"]
+__all__ = ["Operation", "StepState", "after", "context", "machines", "step"]

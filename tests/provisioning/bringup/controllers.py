@@ -10,26 +10,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event, Sensor
+from healthcheck.facts.bmc import BmcEvent, BmcLog, BmcLogUse, BmcSensor, BmcSensors
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.ruleset.sku import Sku
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
 from provisioning.bmc.base import (
     Bios,
     BmcError,
-    Boot,
-    Firmware,
-    Hardware,
-    Identity,
+    BmcErrorReason,
+    BootOverride,
+    BootTarget,
+    FirmwareEntry,
+    HardwareInventory,
+    HardwarePart,
+    MachineIdentity,
     Media,
     Missing,
-    Part,
-    Power,
-    Target,
+    PowerState,
     Turn,
-    Wrong,
 )
-from provisioning.bringup.engine.model import Machine, Past
+from provisioning.bringup.engine.model import Machine, PastOperation
 from provisioning.bringup.policy.load import load
 
 POLICY = load([packaged()])
@@ -39,21 +39,21 @@ NODE = Node("gx01", "192.0.2.7", bmc=Bmc("198.51.100.7", user="admin"), rack="r1
 GIB = 2**30
 
 
-def parts(**changes: tuple[Part, ...] | Missing) -> Hardware:
+def parts(**changes: tuple[HardwarePart, ...] | Missing) -> HardwareInventory:
     """Those of SKU, all well, but for the kinds that are given."""
     well = {
-        "cpu": tuple(Part("cpu", f"CPU{at}", health="OK", amount=56) for at in (1, 2)),
-        "gpu": tuple(Part("gpu", f"GPU_SXM_{at}", "H100", f"G{at}", "OK") for at in range(1, 9)),
-        "dimm": tuple(Part("dimm", f"A{at}", "DDR5", f"D{at}", "OK", amount=64 * GIB) for at in range(1, 5)),
-        "drive": tuple(Part("drive", f"Bay {at}", "NVMe", f"N{at}", "OK") for at in (0, 1)),
-        "nic": tuple(Part("nic", f"Slot {at}", "CX-7", f"M{at}", "OK", address=f"02:00:00:00:00:0{at}") for at in (1, 2)),
-        "switch": (), "psu": tuple(Part("psu", f"PSU {at}", "3000W", f"P{at}", "OK") for at in (1, 2)),
-        "fan": (Part("fan", "Fan 1", health="OK"),),
+        "cpu": tuple(HardwarePart("cpu", f"CPU{at}", health="OK", amount=56) for at in (1, 2)),
+        "gpu": tuple(HardwarePart("gpu", f"GPU_SXM_{at}", "H100", f"G{at}", "OK") for at in range(1, 9)),
+        "dimm": tuple(HardwarePart("dimm", f"A{at}", "DDR5", f"D{at}", "OK", amount=64 * GIB) for at in range(1, 5)),
+        "drive": tuple(HardwarePart("drive", f"Bay {at}", "NVMe", f"N{at}", "OK") for at in (0, 1)),
+        "nic": tuple(HardwarePart("nic", f"Slot {at}", "CX-7", f"M{at}", "OK", address=f"02:00:00:00:00:0{at}") for at in (1, 2)),
+        "switch": (), "psu": tuple(HardwarePart("psu", f"PSU {at}", "3000W", f"P{at}", "OK") for at in (1, 2)),
+        "fan": (HardwarePart("fan", "Fan 1", health="OK"),),
     }
-    return Hardware({**well, **changes})
+    return HardwareInventory({**well, **changes})
 
 
-IDENTITY = Identity("Dell Inc.", "GX8", "SN1", "uuid-1", "2.1.5", "7.00.60", "iDRAC 9")
+IDENTITY = MachineIdentity("Dell Inc.", "GX8", "SN1", "uuid-1", "2.1.5", "7.00.60", "iDRAC 9")
 
 
 @dataclass
@@ -63,15 +63,15 @@ class Scripted:
 
     node: str = "gx01"
     kind: str = "redfish"
-    on: Power = Power.ON
-    who: Identity = IDENTITY
+    on: PowerState = PowerState.ON
+    who: MachineIdentity = IDENTITY
     settings: dict[str, str | int | bool] | Missing = field(default_factory=dict)
     pending: dict[str, str | int | bool] | Missing = field(default_factory=dict)
-    override: Boot = field(default_factory=lambda: Boot(Target.NONE, False))
-    hard: Hardware = field(default_factory=parts)
-    versions: tuple[Firmware, ...] = ()
-    events: tuple[Event, ...] | Missing = ()
-    readings: tuple[Sensor, ...] | Missing = ()
+    override: BootOverride = field(default_factory=lambda: BootOverride(BootTarget.NONE, False))
+    hard: HardwareInventory = field(default_factory=parts)
+    versions: tuple[FirmwareEntry, ...] = ()
+    events: tuple[BmcEvent, ...] | Missing = ()
+    readings: tuple[BmcSensor, ...] | Missing = ()
     fails: dict[str, BmcError | list[BmcError | None]] = field(default_factory=dict)
     deeds: list[str] = field(default_factory=list)
     opened: int = 0
@@ -90,11 +90,11 @@ class Scripted:
         self._ask("reachable")
         return "iDRAC 9, Redfish 1.17"
 
-    def identity(self) -> Identity:
+    def identity(self) -> MachineIdentity:
         self._ask("identity")
         return self.who
 
-    def power(self) -> Power:
+    def power(self) -> PowerState:
         self._ask("power")
         return self.on
 
@@ -107,17 +107,17 @@ class Scripted:
     def _turned(self, turn: Turn) -> None:
         if self.stays:
             return
-        self.on = Power.ON if turn is Turn.ON else Power.OFF
+        self.on = PowerState.ON if turn is Turn.ON else PowerState.OFF
         if turn is Turn.ON and isinstance(self.settings, dict) and isinstance(self.pending, dict):
             if self.applies:
                 self.settings |= self.pending
             self.pending = {}
 
-    def boot(self) -> Boot:
+    def boot(self) -> BootOverride:
         self._ask("boot")
         return self.override
 
-    def set_boot(self, target: Target, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> None:
         self._ask("set_boot")
         self.deeds.append(f"boot {target.value}")
         self.override = replace(self.override, target=target, once=once)
@@ -138,16 +138,16 @@ class Scripted:
         return ()
 
     def insert(self, name: str, image: str) -> None:
-        raise BmcError(Wrong.UNSUPPORTED, "no media")
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "no media")
 
     def eject(self, name: str) -> None:
-        raise BmcError(Wrong.UNSUPPORTED, "no media")
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "no media")
 
-    def hardware(self) -> Hardware:
+    def hardware(self) -> HardwareInventory:
         self._ask("hardware")
         return self.hard
 
-    def firmware(self) -> tuple[Firmware, ...]:
+    def firmware(self) -> tuple[FirmwareEntry, ...]:
         self._ask("firmware")
         return self.versions
 
@@ -171,14 +171,15 @@ class Scripted:
         return self
 
 
-def machine(node: Node = NODE, *, after: float = 0.0, kept: Mapping[str, str] | None = None, deeds: tuple[Past, ...] = ()) -> Machine:
+def machine(node: Node = NODE, *, after: float = 0.0, kept: Mapping[str, str] | None = None,
+            deeds: tuple[PastOperation, ...] = ()) -> Machine:
     """This machine, so many seconds after it came to its step."""
     return Machine(node, 1000.0, 1000.0 + after, kept or {}, deeds)
 
 
-def past(key: str, done: bool | None = True, *, at: float = 0.0, said: str = "accepted") -> Past:
+def past(key: str, done: bool | None = True, *, at: float = 0.0, said: str = "accepted") -> PastOperation:
     """A deed that was begun and ended so many seconds after the machine came to its step."""
-    return Past(key, key, 1000.0 + at, 1000.0 + at, done, said)
+    return PastOperation(key, key, 1000.0 + at, 1000.0 + at, done, said)
 
 
 def sku_of(node: Node) -> Sku | None:

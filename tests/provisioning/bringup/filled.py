@@ -12,7 +12,7 @@ from healthcheck.store import bringups
 from healthcheck.store.file import Store, opened
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
 from provisioning.bringup.engine.model import ORDER
-from provisioning.bringup.pages.standing import SERIAL, Standing, standing
+from provisioning.bringup.pages.standing import SERIAL, BringupStatus, standing
 
 NOW = 1_795_327_200.0       # 2026-11-22T06:00Z
 OWNERS = dict.fromkeys(ORDER, Owner.OPERATOR) | {"bmc": Owner.DATACENTRE, "hardware": Owner.DATACENTRE, "burnin": Owner.VENDOR}
@@ -71,7 +71,7 @@ def small(folder: Path) -> None:
         walked(store, "gpu012", "hardware", began=hour, since=NOW - 2900, stand=notes.TROUBLE, said=PSU.what, troubles=(PSU,), serial="SN-12")
 
 
-def shown(folder: Path, now: float = NOW, running: bool | None = True) -> Standing:
+def shown(folder: Path, now: float = NOW, running: bool | None = True) -> BringupStatus:
     """How it stands."""
     with opened(folder) as store:
         return standing(bringups.progress(store), bringups.troubles(store), bringups.skips(store), bringups.steps(store), now, owners=OWNERS,

@@ -18,12 +18,12 @@ from pathlib import Path
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
-from provisioning.bringup.engine.model import Deed, Effect, Executor, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.engine.model import BringupStep, Executor, Machine, Made, Observation, Operation, StepEffect, StepState
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import Event, Outcome, Site
-from provisioning.bringup.engine.stop import Bounds
+from provisioning.bringup.engine.site import BringupOutcome, RunContext, RunEvent
+from provisioning.bringup.engine.stop import StopLimits
 
-SO = Seen(Stand.SO, "so")
+SO = Observation(StepState.SO, "so")
 SHOWS_S = 0.03      # after a deed
 SLOWLY_S = 0.5      # on some machines: longer than it takes to begin another run, so that its first look does not show it
 INSTALL_S = 0.1
@@ -42,17 +42,17 @@ class Stop:
 class Plan:
     """A policy of these steps alone."""
 
-    steps: Mapping[str, Step]
+    steps: Mapping[str, BringupStep]
     without: frozenset[str] = frozenset()
     width: int = 64
     grace_s: float = 10.0
-    stop: Bounds = field(default_factory=Stop)
+    stop: StopLimits = field(default_factory=Stop)
 
 
 def step(name: str, seconds: float = 3600.0, *, at_once: int = 64, domain_at_once: int | None = None, together: bool = False,
-         gather_s: float = 0.0, owner: Owner = Owner.DATACENTRE) -> Step:
+         gather_s: float = 0.0, owner: Owner = Owner.DATACENTRE) -> BringupStep:
     """A step of this name."""
-    return Step(name, f"{name} is well", Effect.PASSIVE, owner, seconds, at_once, domain_at_once, together, gather_s)
+    return BringupStep(name, f"{name} is well", StepEffect.PASSIVE, owner, seconds, at_once, domain_at_once, together, gather_s)
 
 
 def node(name: str, power: str | None = None, *, user: str | None = None, state: LifecycleState = LifecycleState.BRINGUP,
@@ -65,26 +65,26 @@ def node(name: str, power: str | None = None, *, user: str | None = None, state:
 class Acts:
     """An executor of two functions of one machine."""
 
-    step: Step
-    looks: Callable[[Machine], Seen] = lambda machine: SO
-    makes: Callable[[Machine, Deed], Made] = lambda machine, deed: Made(True, "accepted")
+    step: BringupStep
+    looks: Callable[[Machine], Observation] = lambda machine: SO
+    makes: Callable[[Machine, Operation], Made] = lambda machine, deed: Made(True, "accepted")
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         for machine in machines:
             yield machine.name, self.looks(machine)
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         return self.makes(machine, deed)
 
 
-def trouble(what: str, owner: Owner = Owner.VENDOR) -> Seen:
+def trouble(what: str, owner: Owner = Owner.VENDOR) -> Observation:
     """Somebody has to lend a hand."""
-    return Seen(Stand.TROUBLE, what, troubles=(Trouble(what, owner, "swap it"),))
+    return Observation(StepState.TROUBLE, what, troubles=(Trouble(what, owner, "swap it"),))
 
 
-def deed(key: str, *, once: bool = False, shows: bool = True, settle_s: float = 60.0, effect: Effect = Effect.PASSIVE) -> Deed:
+def deed(key: str, *, once: bool = False, shows: bool = True, settle_s: float = 60.0, effect: StepEffect = StepEffect.PASSIVE) -> Operation:
     """A change of this key."""
-    return Deed(f"do {key}", key, (f"{key}: no -> yes",), effect, once, shows, settle_s)
+    return Operation(f"do {key}", key, (f"{key}: no -> yes",), effect, once, shows, settle_s)
 
 
 def lag(name: str, key: str) -> float:
@@ -117,7 +117,7 @@ class Disk:
     def shown(self, name: str) -> set[str]:
         return {key for _, key, when in self.lines(name) if time.time() >= float(when) + lag(name, key)}
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         self.died.point()
         with (self.folder / machine.name).open("a") as file:
             file.write(f"- {deed.key} {time.time()}\n")
@@ -127,23 +127,24 @@ class Disk:
         self.died.point()
         return Made(True, "accepted")
 
-    def wants(self, *keys: str, once: bool) -> Callable[[Machine], Seen]:
+    def wants(self, *keys: str, once: bool) -> Callable[[Machine], Observation]:
         """A look at a step that takes these deeds, one after the other."""
-        def look(machine: Machine) -> Seen:
+        def look(machine: Machine) -> Observation:
             shown = self.shown(machine.name)
             missing = next((key for key in keys if key not in shown), None)
             if missing is None:
                 return SO
-            return Seen(Stand.NOT_SO, f"{missing} is not there", deed(missing, once=once, settle_s=lag(machine.name, missing) + SHOWS_S), again_s=0.02)
+            return Observation(StepState.NOT_SO, f"{missing} is not there",
+                               deed(missing, once=once, settle_s=lag(machine.name, missing) + SHOWS_S), again_s=0.02)
         return look
 
-    def install(self, machine: Machine) -> Seen:
+    def install(self, machine: Machine) -> Observation:
         began = [float(when) for _, key, when in self.lines(machine.name) if key == "pxe"]
-        return SO if time.time() >= min(began) + INSTALL_S else Seen(Stand.WAIT, "it is being installed", again_s=0.03)
+        return SO if time.time() >= min(began) + INSTALL_S else Observation(StepState.WAIT, "it is being installed", again_s=0.03)
 
-    def parts(self, machine: Machine) -> Seen:
+    def parts(self, machine: Machine) -> Observation:
         number = int(machine.name[1:])
-        return trouble("no GPU 3") if number % 10 == 3 else Seen(Stand.SO, "as it should be", keep={"serial": f"S{number}"})
+        return trouble("no GPU 3") if number % 10 == 3 else Observation(StepState.SO, "as it should be", keep={"serial": f"S{number}"})
 
 
 def world(folder: Path, died: Died) -> tuple[dict[str, Executor], Plan]:
@@ -165,13 +166,13 @@ def nodes(number: int, served: Callable[[str], bool] = lambda name: False) -> li
             for at, name in enumerate(f"n{at:03d}" for at in range(number))]
 
 
-def bring_up(folder: Path, number: int, at: int = 0, told: Callable[[Event], None] = lambda event: None) -> Outcome:
+def bring_up(folder: Path, number: int, at: int = 0, told: Callable[[RunEvent], None] = lambda event: None) -> BringupOutcome:
     """A run over them, or what is left of it."""
     (folder / "world").mkdir(parents=True, exist_ok=True)
     executors, plan = world(folder / "world", Died(at))
     disk = Disk(folder / "world", Died(0))
     there = nodes(number, lambda name: any(key == "service" for _, key, _ in disk.lines(name)))
-    return run(Site(folder / "state", "ada"), there, executors, plan, told)
+    return run(RunContext(folder / "state", "ada"), there, executors, plan, told)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def _killed(one: Site) -> str:
     return log.read_text()
 
 
-def _rows(one: Site) -> list[bringups.Progress]:
+def _rows(one: Site) -> list[bringups.MachineProgress]:
     with opened(one.home / "state") as store:
         return bringups.progress(store)
 

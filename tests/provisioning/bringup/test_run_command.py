@@ -18,12 +18,13 @@ from healthcheck.model.outcome import Owner
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from inventory.errors import ConfigError, MusterError
-from provisioning.bringup.engine.model import ORDER, Deed, Effect, Executor, Machine, Made, Seen, Stand
+from provisioning.bringup.engine.model import ORDER, Executor, Machine, Made, Observation, Operation, StepEffect, StepState
 from tests.provisioning.bringup.filled import PSU
 from tests.provisioning.bringup.scripted import SO, Acts, trouble
 from tests.provisioning.bringup.test_command import INVENTORY
 
-WRITE = Deed("write BIOS settings", "bios:1", ("MmioAbove4Gb: Disabled -> Enabled", "SysProfile: PerfPerWatt -> PerfOptimized"), Effect.DISRUPTIVE, once=True)
+WRITE = Operation("write BIOS settings", "bios:1", ("MmioAbove4Gb: Disabled -> Enabled", "SysProfile: PerfPerWatt -> PerfOptimized"),
+                  StepEffect.DISRUPTIVE, once=True)
 Typed = Callable[..., tuple[int, str, str]]
 
 
@@ -31,20 +32,20 @@ Typed = Callable[..., tuple[int, str, str]]
 class World:
     """What looks show, by (machine, step), everything else being so; and what was made."""
 
-    shows: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    shows: dict[tuple[str, str], Observation] = field(default_factory=dict)
     made: list[tuple[str, str]] = field(default_factory=list)
     looked: list[tuple[str, str]] = field(default_factory=list)
 
     def executors(self, context: Any, policy: Any, *rest: Any) -> dict[str, Executor]:
         return {name: Acts(step, self._look(name), self._make) for name, step in policy.steps.items()}
 
-    def _look(self, step: str) -> Callable[[Machine], Seen]:
-        def look(machine: Machine) -> Seen:
+    def _look(self, step: str) -> Callable[[Machine], Observation]:
+        def look(machine: Machine) -> Observation:
             self.looked.append((machine.name, step))
             return self.shows.get((machine.name, step), SO)
         return look
 
-    def _make(self, machine: Machine, deed: Deed) -> Made:
+    def _make(self, machine: Machine, deed: Operation) -> Made:
         self.made.append((machine.name, deed.key))
         self.shows = {at: seen for at, seen in self.shows.items() if at[0] != machine.name or seen.deed != deed}
         return Made(True, "accepted")
@@ -91,8 +92,8 @@ def stands(home: Path) -> dict[str, tuple[str, str]]:
 
 def test_a_dry_run_says_the_first_step_that_is_not_so_and_what_would_change_and_touches_nothing(typed: Typed, world: World, home: Path) -> None:
     for name in ("gpu001", "gpu002"):
-        world.shows[name, "bios"] = Seen(Stand.NOT_SO, "2 settings differ", WRITE)
-    world.shows["gpu003", "os"] = Seen(Stand.WAIT, "the installer is at 40%")
+        world.shows[name, "bios"] = Observation(StepState.NOT_SO, "2 settings differ", WRITE)
+    world.shows["gpu003", "os"] = Observation(StepState.WAIT, "the installer is at 40%")
     code, out, err = typed("run", "gpu[001-004]")
     assert code == 0 and not world.made and not (home / "state").exists()
     assert out.splitlines() == [
@@ -103,13 +104,13 @@ def test_a_dry_run_says_the_first_step_that_is_not_so_and_what_would_change_and_
 
 
 def test_a_dry_run_that_finds_trouble_says_whose_it_is_and_the_next_hand(typed: Typed, world: World) -> None:
-    world.shows["gpu001", "hardware"] = Seen(Stand.TROUBLE, PSU.what, troubles=(PSU,))
+    world.shows["gpu001", "hardware"] = Observation(StepState.TROUBLE, PSU.what, troubles=(PSU,))
     code, out, _ = typed("run", "gpu[001-002]")
     assert code == 1 and out.startswith(f"gpu001  hardware  in trouble: {PSU.what}\n    next: {PSU.hand} (datacentre)\n")
 
 
 def test_a_dry_run_that_could_not_measure_is_no_pass(typed: Typed, world: World) -> None:
-    world.shows["gpu001", "bmc"] = Seen(Stand.UNKNOWN, "it answers with 500")
+    world.shows["gpu001", "bmc"] = Observation(StepState.UNKNOWN, "it answers with 500")
     code, out, _ = typed("run", "gpu[001-002]")
     assert code == 3 and out.startswith("gpu001  bmc  not measured: it answers with 500\n")
 
@@ -122,7 +123,7 @@ def test_a_dry_run_ends_at_the_step_that_is_asked_for(typed: Typed, world: World
 
 
 def test_with_apply_machines_go_all_the_way_and_a_log_tells_each_change(typed: Typed, world: World, home: Path) -> None:
-    world.shows["gpu001", "bios"] = Seen(Stand.NOT_SO, "2 settings differ", WRITE)
+    world.shows["gpu001", "bios"] = Observation(StepState.NOT_SO, "2 settings differ", WRITE)
     code, out, err = typed("run", "gpu[001-002]", "--apply")
     assert code == 0 and world.made == [("gpu001", "bios:1")]
     assert out.startswith("2 machines: 2 through, 0 in trouble")
@@ -133,7 +134,7 @@ def test_with_apply_machines_go_all_the_way_and_a_log_tells_each_change(typed: T
 
 
 def test_trouble_is_told_with_its_owner_and_the_others_go_on(typed: Typed, world: World, home: Path) -> None:
-    world.shows["gpu001", "hardware"] = Seen(Stand.TROUBLE, PSU.what, troubles=(PSU,))
+    world.shows["gpu001", "hardware"] = Observation(StepState.TROUBLE, PSU.what, troubles=(PSU,))
     code, out, _ = typed("run", "gpu[001-003]", "--apply", "--quiet")
     assert code == 1 and stands(home)["gpu001"] == ("hardware", "trouble") and stands(home)["gpu003"] == ("service", "done")
     assert f"datacentre  {PSU.what}\n    next: {PSU.hand}\n" in out
@@ -143,7 +144,7 @@ def test_trouble_is_told_with_its_owner_and_the_others_go_on(typed: Typed, world
 
 
 def test_a_refused_password_is_tried_again_only_after_a_retry(typed: Typed, world: World, home: Path) -> None:
-    world.shows["gpu001", "credentials"] = Seen(Stand.TROUBLE, "the login is refused", keep={"login": "refused"})
+    world.shows["gpu001", "credentials"] = Observation(StepState.TROUBLE, "the login is refused", keep={"login": "refused"})
     assert "each one tries a login that was refused once more, and accounts lock" in typed("run", "gpu001")[2]
     assert typed("run", "gpu001", "--apply", "--quiet")[0] == 1
     world.shows.clear()
@@ -156,7 +157,7 @@ def test_a_refused_password_is_tried_again_only_after_a_retry(typed: Typed, worl
 
 def test_a_dry_run_tries_no_more_passwords_than_may_be_refused(typed: Typed, world: World) -> None:
     for number in range(1, 9):
-        world.shows[f"gpu{number:03d}", "credentials"] = Seen(Stand.TROUBLE, "the login is refused", keep={"login": "refused"})
+        world.shows[f"gpu{number:03d}", "credentials"] = Observation(StepState.TROUBLE, "the login is refused", keep={"login": "refused"})
     code, out, _ = typed("run", "gpu[001-008]")
     assert code == 4 and [step for _, step in world.looked].count("credentials") == 2
     assert "not looked at: 2 controllers refused the login" in out and "6 not looked at" in out
@@ -217,10 +218,10 @@ def test_a_machine_that_left_the_inventory_does_not_keep_the_others(typed: Typed
 
 
 def test_an_interrupt_ends_what_is_under_way_and_says_how_to_go_on(typed: Typed, world: World, home: Path) -> None:
-    world.shows["gpu001", "bios"] = Seen(Stand.NOT_SO, "2 settings differ", WRITE)
+    world.shows["gpu001", "bios"] = Observation(StepState.NOT_SO, "2 settings differ", WRITE)
     made = world._make
 
-    def make(machine: Machine, deed: Deed) -> Made:
+    def make(machine: Machine, deed: Operation) -> Made:
         os.kill(os.getpid(), signal.SIGTERM)
         return made(machine, deed)
     world._make = make  # type: ignore[method-assign]
@@ -257,7 +258,7 @@ def test_a_run_that_cannot_be_has_changed_nothing(typed: Typed, home: Path, monk
 
 
 def test_a_login_that_was_refused_does_not_keep_a_machine_whose_step_is_skipped(typed: Typed, world: World, home: Path) -> None:
-    world.shows["gpu001", "credentials"] = Seen(Stand.TROUBLE, "the login is refused", keep={"login": "refused"})
+    world.shows["gpu001", "credentials"] = Observation(StepState.TROUBLE, "the login is refused", keep={"login": "refused"})
     assert typed("run", "gpu001", "--apply", "--quiet")[0] == 1
     steps = [word for step in ORDER[1:5] for word in ("--step", step)]
     assert typed("skip", "gpu001", *steps, "--reason", "settings were read off the screen")[0] in (0, None)

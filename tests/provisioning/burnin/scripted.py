@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from healthcheck.burnin.wire import AGENT, TOKEN, Link, connected, greeted
+from healthcheck.burnin.wire import AGENT, TOKEN, HeadConnection, connected, greeted
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply
 
@@ -28,7 +28,7 @@ def read(program: Program) -> dict[str, Any]:
 class Agent:
     """One node's line to the head. `ranks` are those it was told to start, by task."""
 
-    def __init__(self, name: str, link: Link) -> None:
+    def __init__(self, name: str, link: HeadConnection) -> None:
         self.name, self.link = name, link
         self.told: list[dict[str, Any]] = []
         self.ranks: dict[str, list[int]] = {}

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.burnin import faults, messages
-from healthcheck.burnin.model import End, Kind, Object, Progress, Seat, Stage, Task
+from healthcheck.burnin.model import BurnInStage, Object, RankEnd, RankProgress, Seat, Task, TaskKind
 from healthcheck.burnin.statemachine import TaskRun, TaskState
 from healthcheck.burnin.watch import Patience
-from inventory.model import BurnIn, Node
+from inventory.model import BurnInSettings, Node
 from inventory.transport.base import Failure, Limits, Program, Reply
 from inventory.transport.base import Stage as Reached
 from provisioning.burnin import conductor as conductors
@@ -34,7 +34,7 @@ def conductor(transport: Any, names: Iterable[str] = NODES, **more: Any) -> Cond
 
 def task(id_: str = "t", nodes: Iterable[str] = NODES, gpus: int = 2, **more: Any) -> Task:
     seats = tuple(Seat(node, gpu) for node in nodes for gpu in range(gpus))
-    return Task(id_, Stage.ALL, Kind.ALLREDUCE, seats, 60.0, **more)
+    return Task(id_, BurnInStage.ALL, TaskKind.ALLREDUCE, seats, 60.0, **more)
 
 
 # Who is here
@@ -106,7 +106,7 @@ def test_nodes_are_told_their_name_and_the_words_of_their_python() -> None:
             assert b"token" not in str(program.words).encode()
             return super().run(nodes, program, limits)
 
-    nodes = [Node("n0", burnin=BurnIn(("docker", "exec", "x y", "python3"))), Node("n1", python="/opt/python")]
+    nodes = [Node("n0", burnin=BurnInSettings(("docker", "exec", "x y", "python3"))), Node("n1", python="/opt/python")]
     with Conductor(Asked(), nodes, listen="127.0.0.1") as head:
         assert head.ready(20).whole
     assert asked == [{"n0": ("node=n0", "python=docker", "python=exec", "python=x y", "python=python3"),
@@ -188,7 +188,7 @@ def test_a_rank_that_dies_ends_the_task_on_every_node_and_what_ends_then_is_call
         assert head.ready(20).whole
         (result,) = head.run([task()])
     assert [(each.name, each.fault) for each in result.accusations] == [("n0:0", faults.DEAD)]
-    assert [report.end for report in result.reports] == [End.SIGNAL, End.CALLED_OFF, End.CALLED_OFF, End.CALLED_OFF]
+    assert [report.end for report in result.reports] == [RankEnd.SIGNAL, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF]
     assert result.reports[0].code == 9 and result.named_after is not None and result.named_after < 5
 
 
@@ -221,7 +221,7 @@ def test_a_task_on_a_node_that_is_not_here_names_that_node() -> None:
         (result,) = head.run([task()])
         assert [(each.name, each.fault) for each in result.accusations] == [("n1", faults.LOST)]
         assert "no route to n1" in result.accusations[0].why
-        assert [report.end for report in result.reports][2:] == [End.LOST, End.LOST]
+        assert [report.end for report in result.reports][2:] == [RankEnd.LOST, RankEnd.LOST]
         # The other goes on.
         (alone,) = head.run([task("u", ["n0"])])
         assert alone.whole
@@ -243,7 +243,7 @@ def test_who_cannot_be_killed_is_left_behind_after_a_while(monkeypatch: pytest.M
         assert head.ready(20).whole
         (result,) = head.run([task()])
     assert [(each.name, each.fault) for each in result.accusations] == [("n1:1", faults.ABSENT)]
-    assert [report.end for report in result.reports] == [End.CALLED_OFF, End.CALLED_OFF, End.CALLED_OFF, End.NEVER]
+    assert [report.end for report in result.reports] == [RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.NEVER]
     assert time.monotonic() - began < 10
 
 
@@ -362,9 +362,9 @@ def test_whatever_an_agent_says_is_a_value_or_nothing(word: str, said: Any) -> N
 
 def test_ages_become_times_of_the_head() -> None:
     (found,) = messages.positions({"ranks": [{"task": "t", "rank": 1, "iteration": 3, "phase": "send", "moved": 2.5, "tick": 0.5, "state": "T"}]}, 100.0)
-    assert found.progress == Progress(3, "send", 97.5, 99.5, "T")
+    assert found.progress == RankProgress(3, "send", 97.5, 99.5, "T")
     (odd,) = messages.positions({"ranks": [{"task": "t", "rank": 1, "iteration": -5, "phase": "?", "moved": -3, "tick": 1e9, "state": "SS"}]}, 100.0)
-    assert odd.progress == Progress(-1, "", 100.0, None, "")
+    assert odd.progress == RankProgress(-1, "", 100.0, None, "")
 
 
 def test_a_task_whose_time_is_over_is_stopped_whoever_is_to_blame() -> None:
@@ -429,4 +429,4 @@ def test_a_second_report_of_a_rank_changes_nothing() -> None:
     running = TaskRun(task(nodes=["n0"]), Patience(), 0.0)
     for end in ("done", "raised"):
         running.message("n0", {"report": {"task": "t", "rank": 0, "report": {"end": end, "error": "later"}}}, 2.0)
-    assert running.result(3.0).reports[0].end is End.DONE
+    assert running.result(3.0).reports[0].end is RankEnd.DONE

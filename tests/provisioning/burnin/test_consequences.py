@@ -18,8 +18,8 @@ from healthcheck.gate.snapshot import current
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store.file import opened
 from healthcheck.store.history import problems
-from healthcheck.store.readings import Component, Readings
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import Component, NodeReadings
+from healthcheck.store.sweeps import SweepRecord, record
 from tests.provisioning.burnin.site import Site
 from tests.testbed import torches
 
@@ -30,9 +30,10 @@ def swept(site: Site, at: float, profile: str = "") -> None:
     """A sweep that finds every node healthy, with its two GPUs."""
     passed = Result("kernel-xid", "kernel.xid", Status.PASS, Severity.CRITICAL)
     with opened(site.home / "state", make=True) as store:
-        record(store, Sweep(at, at + 1, False, "test", "digest", (profile,) if profile else ()),
+        record(store, SweepRecord(at, at + 1, False, "test", "digest", (profile,) if profile else ()),
                [NodeReport(name, NodeState.HEALTHY, "", (passed,)) for name in site.names],
-               {name: Readings(tuple(Component("gpu", f"0000:{at + 1}b:00.0", f"{name}-{at}", f"GPU {at}") for at in range(2)), (), frozenset({"gpu"}), "b1")
+               {name: NodeReadings(tuple(Component("gpu", f"0000:{at + 1}b:00.0", f"{name}-{at}", f"GPU {at}") for at in range(2)), (),
+                                   frozenset({"gpu"}), "b1")
                 for name in site.names})
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from healthcheck.burnin.model import Place, Rail
+from healthcheck.burnin.model import Participant, Rail
 from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.recording import Recording
 from provisioning.burnin import counters
-from provisioning.burnin.look import Seen, seen
+from provisioning.burnin.look import NodeSample, seen
 from tests.healthcheck import machine
 
-PLACE = Place("gpu001", 8, rails=tuple(Rail(at, f"0000:{0x40 + at:02x}:00.0") for at in range(8)))
+PLACE = Participant("gpu001", 8, rails=tuple(Rail(at, f"0000:{0x40 + at:02x}:00.0") for at in range(8)))
 
 
-def look(**texts: str) -> Seen:
+def look(**texts: str) -> NodeSample:
     recording = machine.recording()
     captures = dict(recording.captures)
     for name, text in texts.items():
@@ -52,6 +52,6 @@ def test_what_could_not_be_read_is_none_and_what_the_device_lacks_is_left_out() 
     assert lost["GPUs", "ecc_uncorrected"] is None and lost["rail0", "link_downed"] is None
     found = counters.compared({"gpu001": counters.values(look(), PLACE, True)}, {"gpu001": lost}, 60)
     assert all(one.after is None for one in found)
-    assert counters.values(seen(Recording("n1", 0.0, None, None)), Place("n1", 2), gpus=False) == {}
+    assert counters.values(seen(Recording("n1", 0.0, None, None)), Participant("n1", 2), gpus=False) == {}
     garbled = counters.values(look(symbol_error="many\n"), PLACE, gpus=True)
     assert garbled["rail2", "symbol_error"] is None and garbled["rail1", "symbol_error"] == 0

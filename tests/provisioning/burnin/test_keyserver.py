@@ -17,11 +17,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.burnin.wire import MOST_KEY, MOST_VALUE, Garbled, Keys, Link, Refused, coded, connected, greeted, packed, proof, token_of
+from healthcheck.burnin.wire import (
+    MOST_KEY,
+    MOST_VALUE,
+    Garbled,
+    HeadConnection,
+    RequestRefused,
+    TaskKeys,
+    coded,
+    connected,
+    greeted,
+    packed,
+    proof,
+    token_of,
+)
 from inventory.errors import UsageError
 from provisioning.burnin import keys as keys_of_head
 from provisioning.burnin import keyserver
-from provisioning.burnin.keys import Answer, Asked, Store
+from provisioning.burnin.keys import KeyReply, KeyRequest, RendezvousStore
 from provisioning.burnin.keyserver import AgentConnected, AgentGone, AgentMessage, KeyServer
 from tests.testbed.sshd import wait_until
 
@@ -46,13 +59,13 @@ def hung_up() -> Iterator[None]:
 _opened: list[socket.socket] = []
 
 
-def link(server: KeyServer, role: str = "rank", node: str = "n1", token: str = "", run: str = "run") -> Link:
+def link(server: KeyServer, role: str = "rank", node: str = "n1", token: str = "", run: str = "run") -> HeadConnection:
     _opened.append(connected(["127.0.0.1"], server.port))
     return greeted(_opened[-1], role, node, run, token or token_of(TOKEN, node))
 
 
-def rank(server: KeyServer, task: str = "t") -> Keys:
-    return Keys(link(server), task)
+def rank(server: KeyServer, task: str = "t") -> TaskKeys:
+    return TaskKeys(link(server), task)
 
 
 # Keys
@@ -85,7 +98,7 @@ def test_a_key_is_waited_for_until_another_rank_sets_it(server: KeyServer) -> No
 
 def test_a_wait_ends_with_its_time(server: KeyServer) -> None:
     began = time.monotonic()
-    with pytest.raises(Refused, match="timeout"):
+    with pytest.raises(RequestRefused, match="timeout"):
         rank(server).get("never", 0.2)
     assert 0.2 <= time.monotonic() - began < 5
 
@@ -96,7 +109,7 @@ def test_a_task_that_is_closed_has_no_keys_and_nobody_waits_for_one(server: KeyS
     refused: list[str] = []
 
     def wait() -> None:
-        with pytest.raises(Refused) as raised:
+        with pytest.raises(RequestRefused) as raised:
             two.get("b", 60)
         refused.append(str(raised.value))
 
@@ -106,7 +119,7 @@ def test_a_task_that_is_closed_has_no_keys_and_nobody_waits_for_one(server: KeyS
     server.close("t")
     waiting.join(10)
     assert refused == ["the task is over"]
-    with pytest.raises(Refused, match="no such task"):
+    with pytest.raises(RequestRefused, match="no such task"):
         one.set("a", b"x")
     assert server.store.used == 0
 
@@ -119,18 +132,18 @@ def test_tasks_do_not_see_one_anothers_keys(server: KeyServer) -> None:
 
 def test_keys_and_values_past_their_bounds_are_refused_and_the_connection_goes_on(server: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     one = rank(server)
-    with pytest.raises(Refused, match="key of more than"):
+    with pytest.raises(RequestRefused, match="key of more than"):
         one.set("k" * (MOST_KEY + 1), b"")
-    with pytest.raises(Refused, match="value of more than"):
+    with pytest.raises(RequestRefused, match="value of more than"):
         one.set("k", bytes(MOST_VALUE + 1))
     monkeypatch.setattr(keys_of_head, "MOST_VALUES", 1000)
     one.set("a", bytes(600))
-    with pytest.raises(Refused, match="no room"):
+    with pytest.raises(RequestRefused, match="no room"):
         one.set("b", bytes(600))
     one.set("a", bytes(700))
     one.delete("a")
     one.set("b", bytes(600))
-    with pytest.raises(Refused, match="no number"):
+    with pytest.raises(RequestRefused, match="no number"):
         one.add("b", 1)
 
 
@@ -140,7 +153,7 @@ def test_who_does_not_know_the_token_is_nobody(server: KeyServer) -> None:
     # Not the head's own secret either, nor the token of another node.
     for words in ({"token": "0" * 64}, {"node": "n9"}, {"run": "another"}, {"role": "head"}, {"token": TOKEN},
                   {"node": "n2", "token": token_of(TOKEN, "n1")}, {"role": "agent", "node": "n1", "token": token_of(TOKEN, "n2")}):
-        with pytest.raises((Refused, EOFError, OSError)):
+        with pytest.raises((RequestRefused, EOFError, OSError)):
             link(server, **words)
     wait_until(lambda: server.refused == 7)
     assert server.events.empty()
@@ -149,8 +162,8 @@ def test_who_does_not_know_the_token_is_nobody(server: KeyServer) -> None:
 
 def test_a_proof_is_of_no_use_a_second_time(server: KeyServer) -> None:
     with connected(["127.0.0.1"], server.port) as first, connected(["127.0.0.1"], server.port) as second:
-        heard = Link(first).receive(5)["challenge"]
-        other = Link(second)
+        heard = HeadConnection(first).receive(5)["challenge"]
+        other = HeadConnection(second)
         assert other.receive(5)["challenge"] != heard
         other.send({"as": "rank", "node": "n1", "run": "run", "proof": proof(token_of(TOKEN, "n1"), heard, "rank", "n1"), "challenge": "x"})
         assert other.receive(5) == {"error": "a wrong proof"}
@@ -208,7 +221,7 @@ def ended() -> Iterator[None]:
     {"op": "check", "keys": []}, {"op": "check", "keys": "t/k"}, {"op": "wait", "keys": ["t/k", "u/k"], "seconds": 1}, {"op": "wait", "keys": [5]},
 ])
 def test_what_is_no_question_is_garbled(message: dict[str, object]) -> None:
-    store = Store()
+    store = RendezvousStore()
     store.open("t")
     with pytest.raises(Garbled):
         store.ask("one", message, 0.0)
@@ -216,24 +229,25 @@ def test_what_is_no_question_is_garbled(message: dict[str, object]) -> None:
 
 
 def test_numbers_stay_within_64_bits_and_times_within_a_day() -> None:
-    store = Store()
+    store = RendezvousStore()
     store.open("t")
     for amount in (10**30, -10**400):
-        assert store.ask("one", {"op": "add", "key": "t/k", "amount": amount}, 0.0) == [Answer("one", {"error": "a number of more than 64 bits"})]
+        assert store.ask("one", {"op": "add", "key": "t/k", "amount": amount},
+                         0.0) == [KeyReply("one", {"error": "a number of more than 64 bits"})]
     asked = store.ask("one", {"op": "get", "key": "t/k", "seconds": 10**400}, 5.0)
-    assert isinstance(asked, Asked) and asked.until == 5.0 + keys_of_head.LONGEST_S
+    assert isinstance(asked, KeyRequest) and asked.until == 5.0 + keys_of_head.LONGEST_S
     assert store.overdue(4.0) == []
-    assert store.overdue(asked.until) == [Answer("one", {"error": "timeout"})]
+    assert store.overdue(asked.until) == [KeyReply("one", {"error": "timeout"})]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["set", "get", "wait", "delete", "forget", "close"]), st.integers(0, 3), st.integers(0, 2)), max_size=40))
 def test_the_books_are_right_after_any_story(story: list[tuple[str, int, int]]) -> None:
-    store = Store()
+    store = RendezvousStore()
     store.open("t")
     now, waiting = 0.0, set()
     for op, key, who in story:
         now += 1
-        answers: list[Answer] | Asked = []
+        answers: list[KeyReply] | KeyRequest = []
         if op == "forget":
             store.forget(who)
             waiting.discard(who)
@@ -243,7 +257,7 @@ def test_the_books_are_right_after_any_story(story: list[tuple[str, int, int]]) 
         elif who not in waiting:
             message = {"op": op, "key": f"t/{key}", "keys": [f"t/{key}", f"t/{(key + 1) % 4}"], "value": coded(b"x" * key), "seconds": 10}
             answers = store.ask(who, message, now)
-        if isinstance(answers, Asked):
+        if isinstance(answers, KeyRequest):
             waiting.add(who)
         else:
             waiting -= {answer.who for answer in answers}
@@ -271,7 +285,7 @@ def test_an_agent_comes_says_and_goes(server: KeyServer) -> None:
 
 def test_a_second_agent_of_one_name_is_refused_and_the_first_stays(server: KeyServer) -> None:
     first = link(server, "agent")
-    with pytest.raises(Refused, match="here already"):
+    with pytest.raises(RequestRefused, match="here already"):
         link(server, "agent")
     server.send("n1", {"go": "t"})
     assert first.receive(5) == {"go": "t"}

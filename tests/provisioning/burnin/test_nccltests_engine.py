@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin.faults import HUNG, LOST, WRONG_DATA
-from healthcheck.burnin.model import End, Kind, Object, Seat, Stage, Task, TaskResult
-from healthcheck.burnin.stages import Step
+from healthcheck.burnin.model import BurnInStage, Object, RankEnd, Seat, Task, TaskKind, TaskResult
+from healthcheck.burnin.stages import StageStep
 from healthcheck.model.lease import Granted, Lease
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Reply
@@ -28,7 +28,7 @@ from inventory.transport.base import Stage as How
 from inventory.transport.local import LocalTransport
 from provisioning.burnin import headrun, nccltests
 from provisioning.burnin.engines import left_to_torch
-from provisioning.burnin.headrun import Started, at_once
+from provisioning.burnin.headrun import HeadCommand, at_once
 from provisioning.burnin.nccltests import NcclTests, why_not
 from tests.provisioning.burnin.site import Site
 from tests.testbed import allreduceperf, torches
@@ -41,7 +41,7 @@ MIB = 1 << 20
 
 
 def task(*nodes: str, gpus: int = 8, seconds: float = 20.0, name: str = "t1", **more: Any) -> Task:
-    return Task(name, Stage.NODE, Kind.ALLREDUCE, tuple(Seat(node, gpu) for node in nodes for gpu in range(gpus)), seconds,
+    return Task(name, BurnInStage.NODE, TaskKind.ALLREDUCE, tuple(Seat(node, gpu) for node in nodes for gpu in range(gpus)), seconds,
                 MappingProxyType({"bytes": 64 * MIB, "iterations": 10}), **more)
 
 
@@ -74,7 +74,8 @@ def test_it_gets_what_the_task_says_and_nothing_of_the_environment_that_would_de
     monkeypatch.setenv("NCCL_P2P_DISABLE", "1")
     monkeypatch.setenv("NCCL_TESTS_MIN_BW", "1")
     folder = allreduceperf.install(tmp_path / "build")
-    pair = Task("rail", Stage.RAIL, Kind.ALLREDUCE, (Seat("n1", 2), Seat("n1", 3)), 20.0, MappingProxyType({"bytes": MIB, "dtype": "bf16"}),
+    pair = Task("rail", BurnInStage.RAIL, TaskKind.ALLREDUCE, (Seat("n1", 2), Seat("n1", 3)), 20.0,
+                MappingProxyType({"bytes": MIB, "dtype": "bf16"}),
                 MappingProxyType({"NCCL_IB_HCA": "=mlx5_1 $(id)"}))
     assert Bench(folder).run(pair)[0].whole
     [start] = allreduceperf.started(folder)
@@ -123,7 +124,7 @@ def test_one_that_hangs_is_ended_when_its_time_is_over_and_its_node_hung(tmp_pat
     bench = Bench(allreduceperf.install(tmp_path / "build", "hang"))
     [result] = bench.run(task("n1", seconds=1.0))
     assert [(one.object, one.name, one.fault) for one in result.accusations] == [(Object.NODE, "n1", HUNG)]
-    assert {report.end for report in result.reports} == {End.CALLED_OFF} and result.ended - result.began < 10
+    assert {report.end for report in result.reports} == {RankEnd.CALLED_OFF} and result.ended - result.began < 10
 
 
 @pytest.mark.parametrize("folder", ["/no/such/build", None])
@@ -164,10 +165,12 @@ def test_a_node_that_goes_away_under_the_test_is_accused_and_one_that_was_not_re
 
 
 def test_what_is_left_to_pytorch_is_said_with_the_reason() -> None:
-    between, soak = task("n1", "n2"), Task("s", Stage.SOAK, Kind.ALLREDUCE, (Seat("n1", 0),), 9.0, MappingProxyType({"run_s": 3600.0}))
+    between, soak = task("n1", "n2"), Task("s", BurnInStage.SOAK, TaskKind.ALLREDUCE, (Seat("n1", 0),), 9.0,
+                                           MappingProxyType({"run_s": 3600.0}))
     unlike = task("n1", "n2", local=MappingProxyType({"n1": {"NCCL_IB_HCA": "=a"}, "n2": {"NCCL_IB_HCA": "=b"}}))
     assert why_not(between, slurm=True) == "" and "unlike names" in why_not(unlike, slurm=True)
-    steps = [Step(stage, "1", (one,), 1.0) for stage, one in ((Stage.NODE, task("n1")), (Stage.ALL, between), (Stage.SOAK, soak))]
+    steps = [StageStep(stage, "1", (one,), 1.0) for stage,
+             one in ((BurnInStage.NODE, task("n1")), (BurnInStage.ALL, between), (BurnInStage.SOAK, soak))]
     assert left_to_torch(steps, slurm=False) == [
         "all-reduce of all is left to PyTorch: between nodes nccl-tests needs MPI and something to start it: --launcher slurm",
         "all-reduce of soak is left to PyTorch: nccl-tests counts iterations, and this one lasts for a time"]
@@ -178,8 +181,8 @@ def test_commands_here_are_bounded_in_time_and_room_and_what_ignores_the_end_is_
     monkeypatch.setattr(headrun, "TERM_S", 0.5)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(60)"
     words = {"well": "print('x' * 10)", "deaf": deaf, "flood": "while True: print('y' * 1000)", "bad": "raise SystemExit(3)"}
-    commands = [Started(name, (sys.executable, "-c", text), {}, 1.0) for name, text in words.items()]
-    found = {ran.name: ran for ran in at_once([*commands, Started("none", ("/no/such",), {}, 1.0)], 5000)}
+    commands = [HeadCommand(name, (sys.executable, "-c", text), {}, 1.0) for name, text in words.items()]
+    found = {ran.name: ran for ran in at_once([*commands, HeadCommand("none", ("/no/such",), {}, 1.0)], 5000)}
     assert {name: ran.code for name, ran in found.items()} == {"well": 0, "deaf": None, "flood": None, "bad": 3, "none": 127}
     assert found["well"].output == b"xxxxxxxxxx\n" and len(found["flood"].output) == 5000 and b"No such file" in found["none"].output
 

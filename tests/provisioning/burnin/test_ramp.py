@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.burnin.model import Kind, Place, Seat, Stage, Task
+from healthcheck.burnin.model import BurnInStage, Participant, Seat, Task, TaskKind
 from inventory.errors import UsageError
 from provisioning.burnin import ramp
-from provisioning.burnin.ramp import Power
+from provisioning.burnin.ramp import PowerLimits
 
 
-def place(number: int, watts: float | None = 10_000.0, power: str | None = None) -> Place:
-    return Place(f"n{number}", 8, watts=watts, power=power)
+def place(number: int, watts: float | None = 10_000.0, power: str | None = None) -> Participant:
+    return Participant(f"n{number}", 8, watts=watts, power=power)
 
 
 def task(*numbers: int) -> Task:
-    return Task("t-" + "-".join(map(str, numbers)), Stage.NODE, Kind.RATE, tuple(Seat(f"n{number}", 0) for number in numbers), 60)
+    return Task("t-" + "-".join(map(str, numbers)), BurnInStage.NODE, TaskKind.RATE, tuple(Seat(f"n{number}", 0) for number in numbers), 60)
 
 
-def named(*places: Place) -> dict[str, Place]:
+def named(*places: Participant) -> dict[str, Participant]:
     return {one.node: one for one in places}
 
 
@@ -33,7 +33,7 @@ def test_no_wave_draws_more_than_is_allowed_and_every_task_that_may_run_does(dat
     numbers = data.draw(st.permutations(range(count)))
     size = data.draw(st.integers(1, 3))
     tasks = [task(*numbers[at:at + size]) for at in range(0, count, size)]
-    power = Power(data.draw(st.none() | st.integers(1, 60)), data.draw(st.none() | st.integers(1, 40)))
+    power = PowerLimits(data.draw(st.none() | st.integers(1, 60)), data.draw(st.none() | st.integers(1, 40)))
     found = ramp.waves(tasks, places, power)
     assert sorted(one.id for wave in found.waves for one in wave) == sorted({one.id for one in tasks} - found.refused.keys())
     for wave in found.waves:
@@ -50,17 +50,18 @@ def test_no_wave_draws_more_than_is_allowed_and_every_task_that_may_run_does(dat
 
 def test_what_exceeds_the_limit_by_itself_is_refused_with_figures() -> None:
     places = named(*(place(n, 10_200, "pdu-a") for n in range(4)))
-    assert ramp.waves([task(0, 1, 2, 3)], places, Power(40)).refused == {"t-0-1-2-3": "its nodes draw up to 40.8 kW, and 40 kW are allowed (max_kw)"}
-    assert ramp.waves([task(0, 1)], places, Power(None, 20)).refused == {
+    assert ramp.waves([task(0, 1, 2, 3)], places,
+                      PowerLimits(40)).refused == {"t-0-1-2-3": "its nodes draw up to 40.8 kW, and 40 kW are allowed (max_kw)"}
+    assert ramp.waves([task(0, 1)], places, PowerLimits(None, 20)).refused == {
         "t-0-1": "its nodes draw up to 20.4 kW in power domain pdu-a, and 20 kW are allowed (domain_kw)"}
 
 
 def test_without_a_limit_all_run_at_once_and_with_one_a_node_of_unknown_power_is_a_mistake() -> None:
     places = named(place(0, None), place(1))
-    assert ramp.waves([task(0), task(1)], places, Power()).waves == ((task(0), task(1)),)
-    ramp.check(places.values(), Power())
+    assert ramp.waves([task(0), task(1)], places, PowerLimits()).waves == ((task(0), task(1)),)
+    ramp.check(places.values(), PowerLimits())
     with pytest.raises(UsageError, match=r"what n0 draws at most is not known, and power is bounded: say it in the inventory \(burnin: \{watts"):
-        ramp.check(places.values(), Power(100))
+        ramp.check(places.values(), PowerLimits(100))
     assert ramp.drawn([task(0)], places) is None and ramp.drawn([task(1)], places) == 10
 
 

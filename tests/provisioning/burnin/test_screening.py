@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.burnin.model import Place
-from healthcheck.burnin.stages import Work
-from provisioning.burnin.ramp import Power
-from provisioning.burnin.screening import Budget, Candidate, choose, seconds
+from healthcheck.burnin.model import Participant
+from healthcheck.burnin.stages import BurnInWork
+from provisioning.burnin.ramp import PowerLimits
+from provisioning.burnin.screening import Candidate, ScreeningBudget, choose, seconds
 
 NOW, DAY, DAYS = 1_800_000_000.0, 86400.0, 7.0
-WIDE = Budget(100, 1000.0, Power(), 180.0)
+WIDE = ScreeningBudget(100, 1000.0, PowerLimits(), 180.0)
 
 
 def candidate(number: int, *, age: float | None = None, tried: float | None = None, refused: str = "", leaf: str = "leaf1",
               watts: float | None = 10_000.0, power: str | None = None) -> Candidate:
     """A node that was proven so many days ago (None: never)."""
-    place = Place(f"n{number:02}", 8, leaf=leaf, watts=watts, power=power)
+    place = Participant(f"n{number:02}", 8, leaf=leaf, watts=watts, power=power)
     return Candidate(place.node, place, None if age is None else NOW - age * DAY, None if tried is None else NOW - tried * DAY, refused)
 
 
-def chosen(*candidates: Candidate, budget: Budget = WIDE, **more: Any) -> tuple[str, ...]:
+def chosen(*candidates: Candidate, budget: ScreeningBudget = WIDE, **more: Any) -> tuple[str, ...]:
     return choose(candidates, budget, NOW, DAYS, **more).chosen
 
 
@@ -35,8 +35,8 @@ NODES = st.builds(lambda age, tried, refused, leaf, watts, power: {
     "age": age, "tried": tried, "refused": refused, "leaf": leaf, "watts": watts, "power": power},
     AGES, AGES, st.sampled_from(["", "", "", "job 7 is on it"]), st.sampled_from(["leaf1", "leaf2", "leaf3"]),
     st.sampled_from([None, 5_000.0, 10_000.0]), st.sampled_from([None, "p1", "p2"]))
-BUDGETS = st.builds(Budget, st.integers(1, 12), st.floats(0, 1.0),
-                    st.builds(Power, st.one_of(st.none(), st.floats(1, 80)), st.one_of(st.none(), st.floats(1, 40))),
+BUDGETS = st.builds(ScreeningBudget, st.integers(1, 12), st.floats(0, 1.0),
+                    st.builds(PowerLimits, st.one_of(st.none(), st.floats(1, 80)), st.one_of(st.none(), st.floats(1, 40))),
                     st.floats(60, 600))
 
 
@@ -46,7 +46,7 @@ def order(one: Candidate) -> float:
 
 @given(st.lists(NODES, max_size=14), BUDGETS)
 def test_whoever_is_there_no_budget_is_exceeded_no_taken_node_is_chosen_and_the_longest_unproven_goes_first(
-        nodes: list[Mapping[str, Any]], budget: Budget) -> None:
+        nodes: list[Mapping[str, Any]], budget: ScreeningBudget) -> None:
     there = [candidate(number, **one) for number, one in enumerate(nodes)]
     by_name = {one.node: one for one in there}
     choice = choose(there, budget, NOW, DAYS)
@@ -97,24 +97,25 @@ def test_where_a_job_waits_nothing_is_chosen_and_it_is_said_which() -> None:
 def test_a_node_of_which_nobody_says_what_it_draws_is_not_free_of_charge() -> None:
     there = (candidate(1, watts=None), candidate(2))
     assert chosen(*there) == ("n01", "n02")
-    choice = choose(there, replace(WIDE, power=Power(max_kw=50)), NOW, DAYS)
+    choice = choose(there, replace(WIDE, power=PowerLimits(max_kw=50)), NOW, DAYS)
     assert choice.chosen == ("n02",) and choice.left["n01"].startswith("what it draws at most is not known, and power is bounded")
 
 
 @pytest.mark.parametrize(("budget", "why"), [
     (replace(WIDE, nodes=2), "no room in the budget: at most 2 nodes at a time"),
     (replace(WIDE, node_hours=0.1), "no room in the budget: 0.1 node-hours are left"),
-    (replace(WIDE, power=Power(max_kw=25)), "no room in the budget: its nodes draw up to 30.0 kW, and 25 kW are allowed (max_kw)"),
-    (replace(WIDE, power=Power(domain_kw=20)), "no room in the budget: its nodes draw up to 30.0 kW, and 20 kW are allowed (domain_kw)"),
+    (replace(WIDE, power=PowerLimits(max_kw=25)), "no room in the budget: its nodes draw up to 30.0 kW, and 25 kW are allowed (max_kw)"),
+    (replace(WIDE, power=PowerLimits(domain_kw=20)),
+     "no room in the budget: its nodes draw up to 30.0 kW, and 20 kW are allowed (domain_kw)"),
 ])
-def test_whoever_finds_no_room_is_told_in_which_budget(budget: Budget, why: str) -> None:
+def test_whoever_finds_no_room_is_told_in_which_budget(budget: ScreeningBudget, why: str) -> None:
     choice = choose([candidate(number) for number in (1, 2, 3)], budget, NOW, DAYS)
     assert choice.chosen == ("n01", "n02") and choice.left == {"n03": why}
 
 
 def test_a_screening_takes_two_to_three_minutes_of_a_node_s_time() -> None:
-    one = Place("n1", 8, leaf="leaf1", watts=10_000.0)
-    assert 120 < seconds([one, replace(one, node="n2")], Work("screen")) < 180 and seconds([], Work("screen")) == 0
+    one = Participant("n1", 8, leaf="leaf1", watts=10_000.0)
+    assert 120 < seconds([one, replace(one, node="n2")], BurnInWork("screen")) < 180 and seconds([], BurnInWork("screen")) == 0
 
 
 def test_nodes_that_screenings_keep_from_jobs_count_as_nodes_at_a_time() -> None:

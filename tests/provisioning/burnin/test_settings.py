@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.burnin import stages
-from healthcheck.burnin.model import Kind, Stage
+from healthcheck.burnin.model import BurnInStage, TaskKind
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.ruleset.sku import BurninEnv, Sku
@@ -61,8 +61,8 @@ def test_nor_does_a_profile(tmp_path: Path) -> None:
 def test_whatever_talks_through_nccl_runs_with_them_and_no_other_work_does() -> None:
     there = places(4)
     env = {place.node: {"NCCL_IB_TC": "106", "NCCL_NET": ""} for place in there}
-    steps = stages.planned(there, stages.replace(work(there), env=env), frozenset(Stage) - {Stage.RAIL, Stage.SOAK})
-    alone = [task for step in steps for task in step.tasks if task.stage is Stage.NODE]
+    steps = stages.planned(there, stages.replace(work(there), env=env), frozenset(BurnInStage) - {BurnInStage.RAIL, BurnInStage.SOAK})
+    alone = [task for step in steps for task in step.tasks if task.stage is BurnInStage.NODE]
     assert {task.kind: dict(task.environment) for task in alone} == {
-        **{kind: {} for kind in stages.ALONE}, Kind.ALLREDUCE: {"NCCL_IB_TC": "106"}, Kind.TRAIN: {"NCCL_IB_TC": "106"},
-        Kind.SIZES: {**stages.LOGGED, "NCCL_IB_TC": "106"}}
+        **{kind: {} for kind in stages.ALONE}, TaskKind.ALLREDUCE: {"NCCL_IB_TC": "106"}, TaskKind.TRAIN: {"NCCL_IB_TC": "106"},
+        TaskKind.SIZES: {**stages.LOGGED, "NCCL_IB_TC": "106"}}

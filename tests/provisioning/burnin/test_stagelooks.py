@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.burnin.model import Kind, Seat, Stage, Task
-from healthcheck.burnin.stages import Step
-from provisioning.burnin.stagelooks import Reading, StageLooks
+from healthcheck.burnin.model import BurnInStage, Seat, Task, TaskKind
+from healthcheck.burnin.stages import StageStep
+from provisioning.burnin.stagelooks import StageLooks, StageReading
 from tests.healthcheck import machine
 from tests.provisioning.burnin.site import Site
 from tests.testbed import torches
@@ -23,8 +23,8 @@ from tests.testbed.slurm import slurm as cluster
 PART = ("rail0", "symbol_error")
 
 
-def step(stage: Stage, *nodes: str) -> Step:
-    return Step(stage, "x", (Task("t", stage, Kind.ALLREDUCE, tuple(Seat(node, 0) for node in nodes), 1.0),), 1.0)
+def step(stage: BurnInStage, *nodes: str) -> StageStep:
+    return StageStep(stage, "x", (Task("t", stage, TaskKind.ALLREDUCE, tuple(Seat(node, 0) for node in nodes), 1.0),), 1.0)
 
 
 class Reader:
@@ -33,32 +33,33 @@ class Reader:
     def __init__(self) -> None:
         self.looks: list[list[str]] = []
 
-    def __call__(self, nodes: Sequence[str]) -> Mapping[str, Reading]:
+    def __call__(self, nodes: Sequence[str]) -> Mapping[str, StageReading]:
         self.looks.append(sorted(nodes))
-        return {node: Reading({PART: len(self.looks)}) if node != "n9" else Reading({}, "connect: refused") for node in nodes}
+        return {node: StageReading({PART: len(self.looks)}) if node != "n9" else StageReading({}, "connect: refused") for node in nodes}
 
 
 def test_one_look_ends_a_stage_and_begins_the_next_and_the_last_one_is_that_after_all() -> None:
     read = Reader()
-    looks = StageLooks(read, {node: Reading({PART: 0}) for node in ("n1", "n2", "n3")})
-    for each in (step(Stage.NODE, "n1", "n2", "n3"), step(Stage.NODE, "n1", "n2"), step(Stage.LEAF_PAIRS, "n1", "n2"), step(Stage.ALL, "n1", "n2")):
+    looks = StageLooks(read, {node: StageReading({PART: 0}) for node in ("n1", "n2", "n3")})
+    for each in (step(BurnInStage.NODE, "n1", "n2", "n3"), step(BurnInStage.NODE, "n1", "n2"), step(BurnInStage.LEAF_PAIRS, "n1", "n2"),
+                 step(BurnInStage.ALL, "n1", "n2")):
         looks.begins(each)
-    looks.ends({node: Reading({PART: 9}) for node in ("n1", "n2", "n3")})
+    looks.ends({node: StageReading({PART: 9}) for node in ("n1", "n2", "n3")})
     assert read.looks == [["n1", "n2", "n3"], ["n1", "n2"]]
     assert [(one.stage, one.node, one.grew[0][2]) for one in looks.found] == [
-        *((Stage.NODE, node, 1) for node in ("n1", "n2", "n3")), *((Stage.LEAF_PAIRS, node, 1) for node in ("n1", "n2")),
-        *((Stage.ALL, node, 7) for node in ("n1", "n2"))]
+        *((BurnInStage.NODE, node, 1) for node in ("n1", "n2", "n3")), *((BurnInStage.LEAF_PAIRS, node, 1) for node in ("n1", "n2")),
+        *((BurnInStage.ALL, node, 7) for node in ("n1", "n2"))]
 
 
 def test_nodes_without_counters_are_not_looked_at_and_one_that_could_not_be_says_so_for_both_stages() -> None:
     read = Reader()
-    looks = StageLooks(read, {"n1": Reading({}), "n9": Reading({PART: 0})})
-    looks.begins(step(Stage.NODE, "n1", "n9"))
-    looks.begins(step(Stage.ALL, "n1", "n9"))
-    looks.ends({"n1": Reading({}), "n9": Reading({PART: 3})})
+    looks = StageLooks(read, {"n1": StageReading({}), "n9": StageReading({PART: 0})})
+    looks.begins(step(BurnInStage.NODE, "n1", "n9"))
+    looks.begins(step(BurnInStage.ALL, "n1", "n9"))
+    looks.ends({"n1": StageReading({}), "n9": StageReading({PART: 3})})
     assert read.looks == [["n9"]]
     assert [(one.node, one.stage, one.why, one.grew) for one in looks.found] == [
-        ("n9", Stage.NODE, "connect: refused", ()), ("n9", Stage.ALL, "before it, connect: refused", ())]
+        ("n9", BurnInStage.NODE, "connect: refused", ()), ("n9", BurnInStage.ALL, "before it, connect: refused", ())]
 
 
 @pytest.mark.slow

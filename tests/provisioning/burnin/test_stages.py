@@ -10,55 +10,56 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin import stages
-from healthcheck.burnin.floors import Floors, Learned
-from healthcheck.burnin.model import Kind, Place, Rail, Stage
+from healthcheck.burnin.floors import Floors, LearnedFloor
+from healthcheck.burnin.model import BurnInStage, Participant, Rail, TaskKind
 from healthcheck.burnin.ports import Ports, presumed
 from healthcheck.burnin.published import BUSBW, GIB, Setting
-from healthcheck.burnin.setting import Hardware
+from healthcheck.burnin.setting import SkuHardware
 from healthcheck.burnin.speeds import Speeds
-from healthcheck.burnin.stages import Step, Work
+from healthcheck.burnin.stages import BurnInWork, StageStep
 from healthcheck.burnin.watch import Patience
 from inventory.errors import UsageError
 from inventory.model import StorageMount
 from provisioning.burnin.asked import wanted
 from provisioning.burnin.planpage import lines
-from provisioning.burnin.ramp import Power
+from provisioning.burnin.ramp import PowerLimits
 from tests.healthcheck.burnin.made import RULES
 
-EVERY = frozenset(Stage) - {Stage.SOAK}
+EVERY = frozenset(BurnInStage) - {BurnInStage.SOAK}
 
 
-def places(count: int, per_leaf: int = 4, rails: int = 8, gpus: int = 8) -> tuple[Place, ...]:
-    return tuple(Place(f"gpu{n:03}", gpus, "hgx-h100", f"leaf{n // per_leaf}", None, None, 10_000.0,
-                       tuple(Rail(at, f"0000:{0x40 + at:02x}:00.0") for at in range(rails))) for n in range(count))
+def places(count: int, per_leaf: int = 4, rails: int = 8, gpus: int = 8) -> tuple[Participant, ...]:
+    return tuple(Participant(f"gpu{n:03}", gpus, "hgx-h100", f"leaf{n // per_leaf}", None, None, 10_000.0,
+                             tuple(Rail(at, f"0000:{0x40 + at:02x}:00.0") for at in range(rails))) for n in range(count))
 
 
-def work(there: tuple[Place, ...], length: str = "quick", **params: int | float | str) -> Work:
-    return Work(length, {name.replace("__", "."): value for name, value in params.items()}, presumed(there))
+def work(there: tuple[Participant, ...], length: str = "quick", **params: int | float | str) -> BurnInWork:
+    return BurnInWork(length, {name.replace("__", "."): value for name, value in params.items()}, presumed(there))
 
 
 def test_stages_come_in_their_order_and_nodes_alone_do_every_kind_of_work() -> None:
     there = places(8)
     steps = stages.planned(there, work(there), EVERY)
     order = [step.stage for step in steps]
-    assert order == sorted(order, key=list(Stage).index)
-    kinds = [step.tasks[0].kind for step in steps if step.stage is Stage.NODE]
-    assert kinds == [*stages.ALONE[:-2], Kind.SIZES, *stages.ALONE[-2:]]
-    assert Counter(order) == {Stage.NODE: 9, Stage.RAIL: 2, Stage.LEAF_PAIRS: 2, Stage.CROSS_PAIRS: 8, Stage.ALL: 3, Stage.TRAIN: 1}
-    assert [len(step.tasks) for step in steps if step.stage in (Stage.LEAF_PAIRS, Stage.CROSS_PAIRS)] == [4] * 10
+    assert order == sorted(order, key=list(BurnInStage).index)
+    kinds = [step.tasks[0].kind for step in steps if step.stage is BurnInStage.NODE]
+    assert kinds == [*stages.ALONE[:-2], TaskKind.SIZES, *stages.ALONE[-2:]]
+    assert Counter(order) == {BurnInStage.NODE: 9, BurnInStage.RAIL: 2, BurnInStage.LEAF_PAIRS: 2, BurnInStage.CROSS_PAIRS: 8,
+                              BurnInStage.ALL: 3, BurnInStage.TRAIN: 1}
+    assert [len(step.tasks) for step in steps if step.stage in (BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS)] == [4] * 10
 
 
 def test_each_mount_that_is_named_is_written_and_read_by_one_rank_of_every_node() -> None:
     there = places(4)
     asked = replace(work(there, storage__threads=8), storage=(StorageMount("/scratch"), StorageMount("/lustre/x", 2**30, "burnin")))
-    steps = [step for step in stages.planned(there, asked, EVERY) if step.tasks[0].kind is Kind.STORAGE]
+    steps = [step for step in stages.planned(there, asked, EVERY) if step.tasks[0].kind is TaskKind.STORAGE]
     assert [(step.name, len(step.tasks)) for step in steps] == [("storage /scratch", 4), ("storage /lustre/x", 4)]
     assert all(len(task.seats) == 1 and task.params["nodes"] == 4 and task.params["threads"] == 8 for step in steps for task in step.tasks)
     assert [step.tasks[0].params["folder"] for step in steps] == ["", "burnin"]
     assert steps[1].tasks[0].params["bytes"] == 2**30 and "bytes" not in steps[0].tasks[0].params
     assert {task.params["tests"] for step in steps for task in step.tasks} == {2}
-    assert (Stage.NODE, Kind.STORAGE) in stages.asked(steps) and not any(
-        task.kind is Kind.STORAGE for step in stages.planned(there, work(there), EVERY) for task in step.tasks)
+    assert (BurnInStage.NODE, TaskKind.STORAGE) in stages.asked(steps) and not any(
+        task.kind is TaskKind.STORAGE for step in stages.planned(there, work(there), EVERY) for task in step.tasks)
     with pytest.raises(UsageError, match=r"burnin.params: storage.path: name mounts in"):
         stages.check(work(there, storage__path="/x"))
 
@@ -69,7 +70,7 @@ def test_whatever_the_cluster_no_seat_is_taken_twice_in_a_step_and_names_are_uni
     count: int, per_leaf: int, rails: int, gpus: int, length: str,
 ) -> None:
     there = places(count, per_leaf, rails, gpus)
-    steps = stages.planned(there, work(there, length), frozenset(Stage))
+    steps = stages.planned(there, work(there, length), frozenset(BurnInStage))
     names = [task.id for step in steps for task in step.tasks]
     assert len(set(names)) == len(names)
     for step in steps:
@@ -81,7 +82,7 @@ def test_whatever_the_cluster_no_seat_is_taken_twice_in_a_step_and_names_are_uni
 def test_each_rail_is_measured_alone_by_two_gpus_beside_it_through_the_nic() -> None:
     there = places(1)
     ports = {"gpu000": Ports({"NCCL_IB_HCA": "=all"}, {at: {"NCCL_IB_HCA": f"=mlx5_{at}", "NCCL_NET": "IB"} for at in range(8)})}
-    steps = stages.rails(there, Work(ports=ports))
+    steps = stages.rails(there, BurnInWork(ports=ports))
     assert [len(step.tasks) for step in steps] == [4, 4]
     of = {task.params["rail"]: task for step in steps for task in step.tasks}
     assert sorted(of) == list(range(8))
@@ -92,29 +93,31 @@ def test_each_rail_is_measured_alone_by_two_gpus_beside_it_through_the_nic() -> 
 
 def test_a_rail_of_which_a_look_saw_nothing_has_no_task() -> None:
     there = places(1)
-    steps = stages.rails(there, Work(ports={"gpu000": Ports({}, {0: {}})}))
+    steps = stages.rails(there, BurnInWork(ports={"gpu000": Ports({}, {0: {}})}))
     assert [task.id for step in steps for task in step.tasks] == ["rail-0-gpu000"]
-    assert stages.rails(there, Work()) == [] and stages.rails(places(1, gpus=1), work(places(1))) == []
+    assert stages.rails(there, BurnInWork()) == [] and stages.rails(places(1, gpus=1), work(places(1))) == []
 
 
 def test_nodes_whose_devices_are_called_otherwise_have_an_environment_of_their_own() -> None:
     there = places(2)
     alike = {place.node: Ports({"NCCL_IB_HCA": "=mlx5_0"}) for place in there}
-    [step] = stages.together(Stage.ALL, 1, [[place.node for place in there]], {place.node: place for place in there}, Work(ports=alike))
+    [step] = stages.together(BurnInStage.ALL, 1, [[place.node for place in there]], {place.node: place for place in there},
+                             BurnInWork(ports=alike))
     assert step.tasks[0].environment == {"NCCL_IB_HCA": "=mlx5_0"} and step.tasks[0].local == {}
     other = {**alike, "gpu001": Ports({"NCCL_IB_HCA": "=mlx5_9"})}
-    [step] = stages.together(Stage.ALL, 1, [[place.node for place in there]], {place.node: place for place in there}, Work(ports=other))
+    [step] = stages.together(BurnInStage.ALL, 1, [[place.node for place in there]], {place.node: place for place in there},
+                             BurnInWork(ports=other))
     assert step.tasks[0].environment == {} and step.tasks[0].on("gpu001") == {"NCCL_IB_HCA": "=mlx5_9"}
 
 
 def test_pairs_go_by_ring_and_nodes_alone_need_no_port() -> None:
     there = places(4)
     ports = {place.node: Ports({"NCCL_IB_HCA": "=mlx5_0"}) for place in there}
-    steps = stages.planned(there, Work(ports=ports), EVERY)
+    steps = stages.planned(there, BurnInWork(ports=ports), EVERY)
     assert all(task.environment.get("NCCL_ALGO") == "RING" and task.environment["NCCL_IB_HCA"] for step in steps
-               for task in step.tasks if step.stage is Stage.LEAF_PAIRS)
-    alone = [task for step in steps for task in step.tasks if step.stage is Stage.NODE]
-    assert all(task.environment == (stages.LOGGED if task.kind is Kind.SIZES else {}) for task in alone)
+               for task in step.tasks if step.stage is BurnInStage.LEAF_PAIRS)
+    alone = [task for step in steps for task in step.tasks if step.stage is BurnInStage.NODE]
+    assert all(task.environment == (stages.LOGGED if task.kind is TaskKind.SIZES else {}) for task in alone)
 
 
 def test_sizes_are_swept_with_nvls_and_without_it_where_it_is_there_and_the_site_leaves_it_open() -> None:
@@ -134,24 +137,26 @@ def test_sizes_are_swept_with_nvls_and_without_it_where_it_is_there_and_the_site
 
 def test_a_sweep_goes_up_to_the_size_that_floors_are_for_and_takes_ten_seconds_of_work_at_most() -> None:
     there = places(8)
-    sweeps = [step for step in stages.planned(there, work(there, allreduce__bytes=1 << 30), EVERY) if step.tasks[0].kind is Kind.SIZES]
-    assert [(step.stage, len(step.tasks), step.tasks[0].params["bytes"]) for step in sweeps] == [(Stage.NODE, 8, 1 << 30), (Stage.ALL, 1, 1 << 30)]
+    sweeps = [step for step in stages.planned(there, work(there, allreduce__bytes=1 << 30), EVERY) if step.tasks[0].kind is TaskKind.SIZES]
+    assert [(step.stage, len(step.tasks), step.tasks[0].params["bytes"]) for step in sweeps] == [(BurnInStage.NODE, 8, 1 << 30),
+                                                                                                 (BurnInStage.ALL, 1, 1 << 30)]
     for nodes, ranks, rate in ((1, 8, 400e9), (8, 64, 300e9), (512, 4096, 300e9)):
         params = {"bytes": 1 << 32}
-        own = stages.expected(Kind.SIZES, params, nodes, ranks, rate) - stages.expected(Kind.SIZES, {**params, "bytes": 8}, nodes, ranks, rate)
+        own = stages.expected(TaskKind.SIZES, params, nodes, ranks, rate) - stages.expected(TaskKind.SIZES, {**params, "bytes": 8}, nodes,
+                                                                                            ranks, rate)
         assert 2 < own < 10
     with pytest.raises(UsageError, match=r"burnin.params: sizes from 8 to 4294967296 bytes by a factor of 1: expected at least 8 bytes"):
-        stages.check(Work(params={"sizes.factor": 1}))
+        stages.check(BurnInWork(params={"sizes.factor": 1}))
 
 
 def test_lengths_take_what_they_say() -> None:
     there = places(4)
     minutes = {length: sum(step.seconds for step in stages.planned(there, work(there, length), EVERY)) / 60 for length in ("quick", "standard")}
     assert 3 < minutes["quick"] < 11 and 30 < minutes["standard"] < 55
-    soak = stages.planned(there, work(there, "soak"), frozenset(Stage))
-    [last] = [step for step in soak if step.stage is Stage.SOAK]
+    soak = stages.planned(there, work(there, "soak"), frozenset(BurnInStage))
+    [last] = [step for step in soak if step.stage is BurnInStage.SOAK]
     assert 4 * 3600 < last.seconds < last.tasks[0].seconds < 6 * 3600
-    assert max(step.seconds for step in soak if step.stage not in (Stage.SOAK, Stage.NODE)) < 600
+    assert max(step.seconds for step in soak if step.stage not in (BurnInStage.SOAK, BurnInStage.NODE)) < 600
 
 
 def test_a_screening_has_short_work_for_arithmetic_and_links_alone_and_writes_to_no_mount() -> None:
@@ -168,29 +173,29 @@ def test_a_screening_has_short_work_for_arithmetic_and_links_alone_and_writes_to
 def test_a_site_s_parameters_replace_those_of_the_length_and_unknown_ones_are_refused() -> None:
     there = places(2)
     steps = stages.planned(there, work(there, allreduce__bytes=4096, rate__run_s=1), EVERY)
-    assert {task.params["bytes"] for step in steps for task in step.tasks if task.kind is Kind.ALLREDUCE} == {4096}
+    assert {task.params["bytes"] for step in steps for task in step.tasks if task.kind is TaskKind.ALLREDUCE} == {4096}
     for params, said in (({"rates.n": 1}, "rates.n: no such kind of work"), ({"rate.m": 1}, "'m' is no parameter of rate"),
                          ({"copy.bytes": -1}, "bytes of copy is -1, expected a number of at least 0")):
         with pytest.raises(UsageError, match=said):
-            stages.check(Work(params=params))
+            stages.check(BurnInWork(params=params))
     with pytest.raises(UsageError, match="--length long: expected one of screen, quick, standard, soak"):
-        stages.check(Work("long"))
+        stages.check(BurnInWork("long"))
 
 
 def test_who_confirms_is_not_asked_of_everybody() -> None:
     there = places(5)       # one is alone in its leaf
     steps = stages.planned(there, work(there), EVERY)
-    assert Stage.LEAF_CONFIRM in {step.stage for step in steps}
-    assert Stage.LEAF_CONFIRM not in {stage for stage, _ in stages.asked(steps)}
+    assert BurnInStage.LEAF_CONFIRM in {step.stage for step in steps}
+    assert BurnInStage.LEAF_CONFIRM not in {stage for stage, _ in stages.asked(steps)}
 
 
 def test_the_plan_says_what_each_step_takes_and_draws_and_what_cannot_be() -> None:
     there = places(8)
-    said = list(lines(there, work(there), EVERY, Power(30)))
+    said = list(lines(there, work(there), EVERY, PowerLimits(30)))
     assert said[0].split() == ["STAGE", "STEP", "TASKS", "NODES", "WAVES", "MINUTES", "KW"]
     assert said[1].split()[:5] == ["node", "known", "8", "8", "3"] and said[1].split()[-1] == "30.0"
     assert "note: all cannot be run: its nodes draw up to 80.0 kW, and 30 kW are allowed (max_kw)" in said
-    bare = list(lines((Place("n1", 2),), Work(), EVERY, Power()))
+    bare = list(lines((Participant("n1", 2),), BurnInWork(), EVERY, PowerLimits()))
     assert any("power is not known" in line for line in bare)
     assert {line.split(":")[1].strip() for line in bare if line.startswith("note: no ")} == {"no rail", "no leaf-pairs", "no cross-pairs", "no all", "no train"}
 
@@ -199,16 +204,16 @@ def test_the_next_burn_in_has_other_nodes_meet() -> None:
     there = places(32)
 
     def met(seed: int) -> set[tuple[str, ...]]:
-        return {task.nodes for step in stages.planned(there, Work(seed=seed), {Stage.CROSS_PAIRS}) for task in step.tasks}
+        return {task.nodes for step in stages.planned(there, BurnInWork(seed=seed), {BurnInStage.CROSS_PAIRS}) for task in step.tasks}
 
     assert met(1) == met(1) and met(1) != met(2)
 
 
-def pair_of(gbps: float, rails: int, length: str, speeds: Speeds | None = None) -> Step:
+def pair_of(gbps: float, rails: int, length: str, speeds: Speeds | None = None) -> StageStep:
     there = places(2, rails=rails)
-    speeds = speeds or Speeds(hardware={"hgx-h100": Hardware("H100", gbps)})
+    speeds = speeds or Speeds(hardware={"hgx-h100": SkuHardware("H100", gbps)})
     asked = replace(work(there, length), speeds=speeds)
-    return next(step for step in stages.planned(there, asked, {Stage.LEAF_PAIRS}))
+    return next(step for step in stages.planned(there, asked, {BurnInStage.LEAF_PAIRS}))
 
 
 def test_a_pair_over_one_100_gigabit_port_has_the_time_that_it_takes() -> None:
@@ -220,13 +225,14 @@ def test_a_pair_over_one_100_gigabit_port_has_the_time_that_it_takes() -> None:
 def test_the_slower_the_ports_and_the_lower_the_floor_the_longer_a_task_may_take() -> None:
     limits = [pair_of(gbps, 1, "standard").tasks[0].seconds for gbps in (400, 200, 100, 25, 10)]
     assert limits == sorted(limits)
-    slow = Learned(Setting(BUSBW, "leaf-pairs", "NVIDIA H100 80GB HBM3", 8, 2, 1, 100, 4 * GIB, "ring", 700, False), (2, 2), 3, 0.1, 8, 2.5, by="x")
-    learned = pair_of(100, 1, "standard", Speeds(Floors(RULES, (slow,)), {"hgx-h100": Hardware("H100", 100)}))
+    slow = LearnedFloor(Setting(BUSBW, "leaf-pairs", "NVIDIA H100 80GB HBM3", 8, 2, 1, 100, 4 * GIB, "ring", 700, False), (2, 2), 3, 0.1, 8,
+                        2.5, by="x")
+    learned = pair_of(100, 1, "standard", Speeds(Floors(RULES, (slow,)), {"hgx-h100": SkuHardware("H100", 100)}))
     assert learned.tasks[0].seconds > 2400 / 2.5
     assert pair_of(0, 0, "standard").tasks[0].seconds > 2400    # of which no one knows anything
 
 
 def test_a_soak_and_many_ranks_have_time_to_set_up() -> None:
     there = places(512)
-    (step,) = (step for step in stages.planned(there, replace(work(there), patience=Patience(setup=500)), {Stage.ALL})[:1])
+    (step,) = (step for step in stages.planned(there, replace(work(there), patience=Patience(setup=500)), {BurnInStage.ALL})[:1])
     assert step.tasks[0].seconds > 500 + 0.1 * 4096

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provisioning.demo import faults, h100, machine
-from provisioning.demo.machine import Access, HostKey, Machine
+from provisioning.demo.machine import Access, DemoMachine, HostKey
 
 NAMES = tuple(faults.FAULTS)
 
 
-def healthy() -> Machine:
+def healthy() -> DemoMachine:
     return h100.healthy("gpu001", random.Random(1))
 
 
-def broken(name: str) -> Machine:
+def broken(name: str) -> DemoMachine:
     made = healthy()
     faults.plant(made, (name,), random.Random(2))
     return made
@@ -38,7 +38,7 @@ def changed_scenario(name: str) -> dict[str, str | None]:
     return {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
-CHANGES: dict[str, Callable[[Machine], object]] = {
+CHANGES: dict[str, Callable[[DemoMachine], object]] = {
     "refused": lambda made: made.access is Access.REFUSED,
     "silent": lambda made: made.access is Access.SILENT,
     "host-key-changed": lambda made: made.host_key is HostKey.CHANGED,

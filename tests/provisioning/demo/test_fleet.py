@@ -18,7 +18,7 @@ import pytest
 from inventory.errors import MusterError
 from inventory.load import load_inventory
 from provisioning.demo import fleet as fleet_module
-from provisioning.demo.fleet import DemoNode, Fleet
+from provisioning.demo.fleet import DemoFleet, DemoNode
 from tests.testbed.memory import base_in_memory
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,12 +30,12 @@ END_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as running:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
+    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as running:
         yield running
 
 
-def ssh_command(fleet: Fleet, node: DemoNode, command: str) -> list[str]:
+def ssh_command(fleet: DemoFleet, node: DemoNode, command: str) -> list[str]:
     return [
         "ssh", "-F", "none", "-i", str(fleet.folder / "id_ed25519"), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
         "-o", f"UserKnownHostsFile={fleet.folder / 'known_hosts'}", "-o", "GlobalKnownHostsFile=none",
@@ -43,7 +43,7 @@ def ssh_command(fleet: Fleet, node: DemoNode, command: str) -> list[str]:
     ]
 
 
-def ssh(fleet: Fleet, name: str, command: str) -> subprocess.CompletedProcess[str]:
+def ssh(fleet: DemoFleet, name: str, command: str) -> subprocess.CompletedProcess[str]:
     words = ssh_command(fleet, fleet.nodes[name], command)
     return subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
 
@@ -53,14 +53,14 @@ def ended(pidfd: int) -> bool:
     return bool(select.select([pidfd], [], [], END_S)[0])
 
 
-def test_openssh_logs_in_and_sees_the_nodes_own_files(fleet: Fleet) -> None:
+def test_openssh_logs_in_and_sees_the_nodes_own_files(fleet: DemoFleet) -> None:
     for name in ("gpu001", "gpu002"):
         done = ssh(fleet, name, 'cat "$MUSTER_ROOT/proc/sys/kernel/hostname" && command -v python3 && command -v docker')
         tree = fleet.nodes[name].tree
         assert done.stdout.splitlines() == [name, f"{tree}/usr/bin/python3", f"{tree}/usr/bin/docker"], done.stderr
 
 
-def test_nodes_differ_in_what_identifies_them_and_in_nothing_that_is_compared(fleet: Fleet) -> None:
+def test_nodes_differ_in_what_identifies_them_and_in_nothing_that_is_compared(fleet: DemoFleet) -> None:
     one, two = (fleet.nodes[name].tree for name in ("gpu001", "gpu002"))
     for same in ("proc/sys/kernel/osrelease", "sys/module/nvidia/version", "proc/swaps"):
         assert (one / same).read_text() == (two / same).read_text()
@@ -68,14 +68,14 @@ def test_nodes_differ_in_what_identifies_them_and_in_nothing_that_is_compared(fl
         assert (one / own).read_text() != (two / own).read_text()
 
 
-def test_the_inventory_can_be_loaded_and_names_every_node_and_its_port(fleet: Fleet) -> None:
+def test_the_inventory_can_be_loaded_and_names_every_node_and_its_port(fleet: DemoFleet) -> None:
     inventory = load_inventory(fleet.inventory)
     assert {node.name: node.port for node in inventory} == {name: node.port for name, node in fleet.nodes.items()}
     assert {node.address for node in inventory} == {"127.0.0.1"}
     assert inventory.nodes["gpu001"].known_hosts_file == (str(fleet.folder / "known_hosts"),)
 
 
-def test_a_refused_node_refuses_and_a_silent_one_accepts_and_says_nothing(fleet: Fleet) -> None:
+def test_a_refused_node_refuses_and_a_silent_one_accepts_and_says_nothing(fleet: DemoFleet) -> None:
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", fleet.nodes["gpu003"].port), timeout=5)
     with socket.create_connection(("127.0.0.1", fleet.nodes["gpu004"].port), timeout=5) as connection:
@@ -85,18 +85,18 @@ def test_a_refused_node_refuses_and_a_silent_one_accepts_and_says_nothing(fleet:
             connection.recv(1)
 
 
-def test_openssh_itself_refuses_a_changed_and_an_unknown_host_key(fleet: Fleet) -> None:
+def test_openssh_itself_refuses_a_changed_and_an_unknown_host_key(fleet: DemoFleet) -> None:
     assert "IDENTIFICATION HAS CHANGED" in ssh(fleet, "gpu005", "true").stderr
     assert "No ED25519 host key is known" in ssh(fleet, "gpu006", "true").stderr
 
 
-def test_a_node_without_python_says_so_in_the_shells_words(fleet: Fleet) -> None:
+def test_a_node_without_python_says_so_in_the_shells_words(fleet: DemoFleet) -> None:
     done = ssh(fleet, "gpu007", "exec python3 -V")
     assert done.returncode == 127
     assert "python3: not found" in done.stderr
 
 
-def test_a_login_that_hangs_lets_one_in_and_runs_nothing(fleet: Fleet) -> None:
+def test_a_login_that_hangs_lets_one_in_and_runs_nothing(fleet: DemoFleet) -> None:
     words = ssh_command(fleet, fleet.nodes["gpu008"], "echo ran")
     with subprocess.Popen(["ssh", "-v", *words[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as client:
         assert client.stdout is not None and client.stderr is not None
@@ -106,7 +106,7 @@ def test_a_login_that_hangs_lets_one_in_and_runs_nothing(fleet: Fleet) -> None:
         client.kill()
 
 
-def test_as_time_passes_a_flapping_link_has_lost_its_link_more_often(fleet: Fleet) -> None:
+def test_as_time_passes_a_flapping_link_has_lost_its_link_more_often(fleet: DemoFleet) -> None:
     def counts() -> dict[str, list[int]]:
         pattern = "sys/class/infiniband/*/ports/1/counters/link_downed"
         return {name: [int(path.read_text()) for path in sorted(node.tree.glob(pattern))] for name, node in fleet.nodes.items()}
@@ -119,7 +119,7 @@ def test_as_time_passes_a_flapping_link_has_lost_its_link_more_often(fleet: Flee
     assert after == before
 
 
-def test_twenty_connections_at_once_are_all_greeted(fleet: Fleet) -> None:
+def test_twenty_connections_at_once_are_all_greeted(fleet: DemoFleet) -> None:
     connections = [socket.create_connection(("127.0.0.1", fleet.nodes["gpu001"].port), timeout=20) for _ in range(20)]
     try:
         assert {connection.recv(8) for connection in connections} == {b"SSH-2.0-"}
@@ -128,7 +128,7 @@ def test_twenty_connections_at_once_are_all_greeted(fleet: Fleet) -> None:
             connection.close()
 
 
-def test_it_listens_on_loopback_only(fleet: Fleet) -> None:
+def test_it_listens_on_loopback_only(fleet: DemoFleet) -> None:
     listening = {}
     for line in [*Path("/proc/net/tcp").read_text().splitlines()[1:], *Path("/proc/net/tcp6").read_text().splitlines()[1:]]:
         local, state = line.split()[1], line.split()[3]
@@ -140,7 +140,7 @@ def test_it_listens_on_loopback_only(fleet: Fleet) -> None:
             assert listening[node.port] == {"0100007F"}
 
 
-def test_the_user_key_and_the_folder_are_the_owners_alone(fleet: Fleet) -> None:
+def test_the_user_key_and_the_folder_are_the_owners_alone(fleet: DemoFleet) -> None:
     assert fleet.folder.stat().st_mode & 0o077 == 0
     assert (fleet.folder / "id_ed25519").stat().st_mode & 0o777 == 0o600
 
@@ -149,11 +149,11 @@ def test_the_user_key_and_the_folder_are_the_owners_alone(fleet: Fleet) -> None:
 OWNER = """
 import json, os, subprocess, sys
 from pathlib import Path
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.provisioning.demo.test_fleet import ssh_command
 stay = "import os, signal, time; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]; " \\
     "pid = os.fork(); pid or (os.setsid(), os.dup2(2, 1), time.sleep(3600)); print(pid, flush=True); os._exit(0)"
-with Fleet(base=Path(sys.argv[1]), planted={"gpu001": ()}) as fleet:
+with DemoFleet(base=Path(sys.argv[1]), planted={"gpu001": ()}) as fleet:
     command = ssh_command(fleet, fleet.nodes["gpu001"], f"python3 -I -S -c '{stay}'")
     client = subprocess.Popen(command, stdout=subprocess.PIPE)
     pid = int(client.stdout.readline())
@@ -194,14 +194,14 @@ def test_nothing_is_left_however_the_owner_ends(way: str, tmp_path: Path) -> Non
 
 
 def test_a_fleet_can_be_closed_twice(tmp_path: Path) -> None:
-    fleet = Fleet(base=tmp_path, planted={"gpu001": ("refused",)})
+    fleet = DemoFleet(base=tmp_path, planted={"gpu001": ("refused",)})
     with fleet:
         fleet.close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), Fleet(base=tmp_path, planted={"gpu001": ("no-such-fault",)}):
+    with pytest.raises(KeyError), DemoFleet(base=tmp_path, planted={"gpu001": ("no-such-fault",)}):
         pass
     assert list(tmp_path.iterdir()) == []
 

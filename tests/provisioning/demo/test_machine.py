@@ -14,16 +14,16 @@ import pytest
 
 from healthcheck.facts import docker, filesystem, gpu, host, kernel, port
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from provisioning.demo import h100, machine
-from provisioning.demo.machine import RDONLY, Machine
+from provisioning.demo.machine import RDONLY, DemoMachine
 
 PROBES = (gpu.PCI, port.SYSFS, filesystem.MOUNTS, kernel.LOG, host.MEMORY, host.SWAP, host.VERSIONS)
 PROGRAMS = {"cat": "/bin/cat", "sleep": "/bin/sleep"}
 
 
-def healthy(seed: int = 1) -> Machine:
+def healthy(seed: int = 1) -> DemoMachine:
     return h100.healthy("gpu001", random.Random(seed))
 
 
@@ -41,7 +41,7 @@ def mounts(tree: Path) -> dict[str, FileCapture]:
 def look(tree: Path) -> dict[str, Any]:
     """The facts of a tree, as far as plain reading brings them."""
     captures = {
-        probe.id: Capture(Outcome.DONE, files=mounts(tree) if probe.kind is Kind.MOUNTS else files(tree, probe)) for probe in PROBES
+        probe.id: Capture(Outcome.DONE, files=mounts(tree) if probe.kind is ProbeKind.MOUNTS else files(tree, probe)) for probe in PROBES
     }
     tool = subprocess.run([tree / "usr/bin/docker", *docker.INFO.argv[1:]], capture_output=True, text=True, check=False,
                           env={"MUSTER_ROOT": str(tree), "PATH": f"{tree}/usr/bin"})

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from provisioning.discover.ask import How, ask, sweep
-from provisioning.discover.model import Found
+from provisioning.discover.ask import ScanSettings, ask, sweep
+from provisioning.discover.model import FoundController
 from tests.testbed.bmc.certificates import Authority
 from tests.testbed.ports import free_port
 from tests.testbed.sshd import wait_until
@@ -76,8 +76,8 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         server.close()
 
 
-def how(server: Server, answer_s: float = 5.0) -> How:
-    return How(server.port, server.port, connect_s=1.0, answer_s=answer_s, ipmi_s=0.2)
+def how(server: Server, answer_s: float = 5.0) -> ScanSettings:
+    return ScanSettings(server.port, server.port, connect_s=1.0, answer_s=answer_s, ipmi_s=0.2)
 
 
 def whole(link: ssl.SSLSocket) -> None:
@@ -136,7 +136,7 @@ def test_a_handshake_that_never_comes_ends_in_its_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         began = time.monotonic()
-        found = ask("127.0.0.1", How(port, port, connect_s=1.0, answer_s=0.5, ipmi_s=0.1))
+        found = ask("127.0.0.1", ScanSettings(port, port, connect_s=1.0, answer_s=0.5, ipmi_s=0.1))
         assert time.monotonic() - began < 2
     assert found is not None and "no whole answer" in found.said
 
@@ -155,32 +155,32 @@ def test_254_addresses_where_nobody_is_take_seconds() -> None:
     port = free_port()
     began = time.monotonic()
     # 127.0.0.0/8 refuses at once; to drop what comes needs a firewall, and how long each may then take is How's.
-    assert not list(sweep([f"127.3.7.{at}" for at in range(1, 255)], 200.0, How(port, port, ipmi_s=0.3)))
+    assert not list(sweep([f"127.3.7.{at}" for at in range(1, 255)], 200.0, ScanSettings(port, port, ipmi_s=0.3)))
     assert time.monotonic() - began < 6
 
 
 def test_addresses_that_swallow_everything_cost_their_time_side_by_side() -> None:
-    def swallow(address: str, how: How) -> Found | None:
+    def swallow(address: str, how: ScanSettings) -> FoundController | None:
         time.sleep(how.connect_s)
         return None
 
     began = time.monotonic()
-    assert not list(sweep([str(at) for at in range(254)], 500.0, How(connect_s=0.5), one=swallow))
+    assert not list(sweep([str(at) for at in range(254)], 500.0, ScanSettings(connect_s=0.5), one=swallow))
     assert time.monotonic() - began < 4
 
 
 def test_whoever_stops_listening_stops_the_asking() -> None:
     asked: list[str] = []
 
-    def one(address: str, how: How) -> Found | None:
+    def one(address: str, how: ScanSettings) -> FoundController | None:
         asked.append(address)
-        return Found(address, ("redfish",))
+        return FoundController(address, ("redfish",))
 
     def told(begun: int) -> None:
         if begun == 10:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(sweep([str(at) for at in range(1000)], 1000.0, How(), told, one=one))
+        list(sweep([str(at) for at in range(1000)], 1000.0, ScanSettings(), told, one=one))
     wait_until(lambda: threading.active_count() < 20, what="the end of the threads")
     assert len(asked) <= 11

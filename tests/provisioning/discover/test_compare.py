@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from healthcheck.model.hardware import Now
 from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node
 from provisioning.discover import doubles
-from provisioning.discover.compare import State, compare, differing, places
+from provisioning.discover.compare import DeliveryState, compare, differing, places
 from provisioning.discover.entries import entries
-from provisioning.discover.model import Delivered, Found, Lease
+from provisioning.discover.model import Delivered, DhcpLease, FoundController
 from provisioning.discover.page import Discovered
 
 
@@ -25,11 +25,11 @@ def inventory(*nodes: Node) -> Inventory:
     return Inventory(MappingProxyType({one.name: one for one in nodes}), MappingProxyType({}), "muster.yaml")
 
 
-def found(address: str, serial: str = "", **more: str | tuple[str, ...]) -> Found:
-    return Found(address, ("redfish",), serial=serial, **more)  # type: ignore[arg-type]
+def found(address: str, serial: str = "", **more: str | tuple[str, ...]) -> FoundController:
+    return FoundController(address, ("redfish",), serial=serial, **more)  # type: ignore[arg-type]
 
 
-def states(rows: list[Delivered], there: list[Found], nodes: Inventory | None = None) -> list[tuple[str, State, str]]:
+def states(rows: list[Delivered], there: list[FoundController], nodes: Inventory | None = None) -> list[tuple[str, DeliveryState, str]]:
     compared = compare(rows, there, places(there, nodes))
     return [(line.row.serial, line.state, line.at) for line in compared.lines]
 
@@ -37,7 +37,7 @@ def states(rows: list[Delivered], there: list[Found], nodes: Inventory | None = 
 def test_a_machine_that_is_where_the_list_says_is_as_listed() -> None:
     there = [found("10.1.0.1", "S1", macs=("aa:aa:aa:aa:aa:01",), model="PowerEdge XE9680")]
     rows = [Delivered(2, "S1", "gpu001", "r01", mac="aa:aa:aa:aa:aa:01", model="XE9680", address="10.1.0.1")]
-    assert states(rows, there, inventory(node("gpu001", "10.1.0.1", rack="R01"))) == [("S1", State.LISTED, "10.1.0.1")]
+    assert states(rows, there, inventory(node("gpu001", "10.1.0.1", rack="R01"))) == [("S1", DeliveryState.LISTED, "10.1.0.1")]
 
 
 def test_two_machines_in_each_others_place_are_swapped_and_said_where() -> None:
@@ -45,8 +45,8 @@ def test_two_machines_in_each_others_place_are_swapped_and_said_where() -> None:
     rows = [Delivered(2, "S1", "gpu001"), Delivered(3, "S2", "gpu002")]
     compared = compare(rows, there, places(there, inventory(node("gpu001", "10.1.0.1"), node("gpu002", "10.1.0.2"))))
     assert [(line.state, line.why) for line in compared.lines] == [
-        (State.SWAPPED, ("the list says gpu001, it is where the inventory has gpu002",)),
-        (State.SWAPPED, ("the list says gpu002, it is where the inventory has gpu001",))]
+        (DeliveryState.SWAPPED, ("the list says gpu001, it is where the inventory has gpu002",)),
+        (DeliveryState.SWAPPED, ("the list says gpu002, it is where the inventory has gpu001",))]
 
 
 @pytest.mark.parametrize("row", [
@@ -54,14 +54,14 @@ def test_two_machines_in_each_others_place_are_swapped_and_said_where() -> None:
     Delivered(2, "S1", rack="r02"), Delivered(2, "S1", slot="13"), Delivered(2, "S1", "gpu009")])
 def test_whatever_differs_from_the_list_is_swapped(row: Delivered) -> None:
     there = [found("10.1.0.1", "S1", macs=("aa:aa:aa:aa:aa:01",), model="PowerEdge XE9680")]
-    assert states([row], there, inventory(node("gpu001", "10.1.0.1", rack="r01", slot="12"))) == [("S1", State.SWAPPED, "10.1.0.1")]
+    assert states([row], there, inventory(node("gpu001", "10.1.0.1", rack="r01", slot="12"))) == [("S1", DeliveryState.SWAPPED, "10.1.0.1")]
 
 
 def test_what_is_not_there_is_missing_only_where_everybody_told_a_number() -> None:
-    assert states([Delivered(2, "S1")], [found("10.1.0.1", "S9")]) == [("S1", State.MISSING, "")]
-    assert states([Delivered(2, "S1")], [found("10.1.0.1", "S9"), found("10.1.0.2")]) == [("S1", State.UNREAD, "")]
+    assert states([Delivered(2, "S1")], [found("10.1.0.1", "S9")]) == [("S1", DeliveryState.MISSING, "")]
+    assert states([Delivered(2, "S1")], [found("10.1.0.1", "S9"), found("10.1.0.2")]) == [("S1", DeliveryState.UNREAD, "")]
     rows = [Delivered(2, "S1", mac="aa:aa:aa:aa:aa:02")]
-    assert states(rows, [found("10.1.0.1"), found("10.1.0.2", macs=("aa:aa:aa:aa:aa:02",))]) == [("S1", State.UNREAD, "10.1.0.2")]
+    assert states(rows, [found("10.1.0.1"), found("10.1.0.2", macs=("aa:aa:aa:aa:aa:02",))]) == [("S1", DeliveryState.UNREAD, "10.1.0.2")]
 
 
 def test_whoever_sits_in_the_place_of_a_missing_one_is_named() -> None:
@@ -72,8 +72,8 @@ def test_whoever_sits_in_the_place_of_a_missing_one_is_named() -> None:
 
 def test_a_number_twice_on_the_list_or_twice_there_is_doubled() -> None:
     assert states([Delivered(2, "S1"), Delivered(3, "S1")], [found("10.1.0.1", "S1")]) == [
-        ("S1", State.DOUBLED, "10.1.0.1"), ("S1", State.DOUBLED, "10.1.0.1")]
-    assert states([Delivered(2, "S1")], [found("10.1.0.1", "S1"), found("10.1.0.2", "S1")]) == [("S1", State.DOUBLED, "10.1.0.1")]
+        ("S1", DeliveryState.DOUBLED, "10.1.0.1"), ("S1", DeliveryState.DOUBLED, "10.1.0.1")]
+    assert states([Delivered(2, "S1")], [found("10.1.0.1", "S1"), found("10.1.0.2", "S1")]) == [("S1", DeliveryState.DOUBLED, "10.1.0.1")]
 
 
 def test_a_node_that_is_past_bring_up_is_not_extra() -> None:
@@ -104,11 +104,11 @@ def test_rows_and_controllers_are_parted_without_rest_and_without_overlap(
     for line in compared.lines:
         times = sum(one.serial == line.row.serial for one in there)
         doubled = times > 1 or sum(row.serial == line.row.serial for row in rows) > 1
-        assert (line.state is State.DOUBLED) == doubled
-        assert line.state in (State.LISTED, State.SWAPPED) if times == 1 and not doubled else True
-        assert (line.state is State.MISSING) == (times == 0 and not doubled and not compared.unread)
+        assert (line.state is DeliveryState.DOUBLED) == doubled
+        assert line.state in (DeliveryState.LISTED, DeliveryState.SWAPPED) if times == 1 and not doubled else True
+        assert (line.state is DeliveryState.MISSING) == (times == 0 and not doubled and not compared.unread)
     known = Discovered(4, tuple(there), at, (), compared, "d.csv", (), (), login=False)
-    fits = not compared.extra and not compared.unread and all(line.state is State.LISTED for line in compared.lines)
+    fits = not compared.extra and not compared.unread and all(line.state is DeliveryState.LISTED for line in compared.lines)
     assert (known.exit_code == 0) == fits
 
 
@@ -147,8 +147,8 @@ def test_one_machine_that_is_seen_three_ways_is_not_doubled() -> None:
 
 
 def test_a_name_that_two_ports_hold_leases_under_is_doubled_and_an_old_lease_counts_for_nothing() -> None:
-    def lease(at: int, name: str, held: bool = True) -> Lease:
-        return Lease(f"10.1.0.{at}", f"aa:aa:aa:aa:aa:0{at}", name, None, held)
+    def lease(at: int, name: str, held: bool = True) -> DhcpLease:
+        return DhcpLease(f"10.1.0.{at}", f"aa:aa:aa:aa:aa:0{at}", name, None, held)
 
     claims = doubles.of_leases([lease(1, "bmc-7"), lease(2, "bmc-7"), lease(3, "bmc-8"), lease(4, "bmc-8", held=False), lease(5, "bmc"), lease(6, "bmc")])
     assert [(one.value, len(one.claims)) for one in doubles.doubled(claims)] == [("bmc-7", 2)]
@@ -160,11 +160,12 @@ def test_addresses_and_names_that_differ_in_case_only_are_doubled_in_the_invento
 
 
 def test_entries_are_planned_and_named_by_the_list_then_by_the_lease_then_by_the_spare_names() -> None:
-    there = [found("10.1.0.1", "S1", model="GX8"), found("10.1.0.2", "S2"), found("10.1.0.3"), Found("10.1.0.4", ("ipmi",), serial="S4"),
-             found("10.1.0.5", "S5"), Found("10.1.0.6", (), said="no JSON")]
+    there = [found("10.1.0.1", "S1", model="GX8"), found("10.1.0.2", "S2"), found("10.1.0.3"),
+             FoundController("10.1.0.4", ("ipmi",), serial="S4"),
+             found("10.1.0.5", "S5"), FoundController("10.1.0.6", (), said="no JSON")]
     known = node("gpu001", "10.1.0.1", LifecycleState.MAINTENANCE)
     made = entries(there, {"10.1.0.1": known}, [Delivered(2, "S2", "gpu002", "r07", "12", model="XE9680")],
-                   [Lease("10.1.0.3", "", "gpu003.example", None, held=True)], ["gpu001", "gpu004"], ports=(None, 6230))
+                   [DhcpLease("10.1.0.3", "", "gpu003.example", None, held=True)], ["gpu001", "gpu004"], ports=(None, 6230))
     assert {name: dict(values) for name, values in made.nodes.items()} == {
         "gpu001": {"bmc": "10.1.0.1", "lifecycle": "maintenance", "labels": {"serial": "S1", "model": "GX8"}},
         "gpu002": {"bmc": "10.1.0.2", "lifecycle": "planned", "rack": "r07", "labels": {"serial": "S2", "model": "XE9680", "slot": "12"}},

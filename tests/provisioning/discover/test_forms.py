@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inventory.errors import InventoryError, MusterError, UsageError
 from inventory.text import clean
 from provisioning.discover import deliverylist, leases, serviceroot
-from provisioning.discover.model import Delivered, Lease, mac, number
+from provisioning.discover.model import Delivered, DhcpLease, mac, number
 from provisioning.discover.ranges import MOST, addresses, sorted_addresses
 
 NOW = 1_795_000_000.0       # 2026-11-18 08:26:40 UTC
@@ -125,7 +125,7 @@ KEA = """address,hwaddr,client_id,valid_lifetime,expire,subnet_id,fqdn_fwd,fqdn_
 """
 
 
-def by_address(text: str) -> dict[str, Lease]:
+def by_address(text: str) -> dict[str, DhcpLease]:
     return {one.address: one for one in leases.read(text, "leases", NOW)}
 
 
@@ -140,28 +140,28 @@ def test_what_is_no_lease_file_is_refused_in_no_time(text: str) -> None:
 def test_of_isc_dhcpd_the_last_declaration_of_an_address_holds() -> None:
     found = by_address(ISC)
     assert found == {
-        "10.1.0.22": Lease("10.1.0.22", "7c:c2:55:00:00:02", "bmc-02", 1795090000.0, True),
-        "10.1.0.21": Lease("10.1.0.21", "7c:c2:55:00:00:0a", "bmc-10", None, True),
-        "10.1.0.23": Lease("10.1.0.23", "7c:c2:55:00:00:03", "", 1794988800.0, False),
-        "10.1.0.24": Lease("10.1.0.24", "", "", None, False),
+        "10.1.0.22": DhcpLease("10.1.0.22", "7c:c2:55:00:00:02", "bmc-02", 1795090000.0, True),
+        "10.1.0.21": DhcpLease("10.1.0.21", "7c:c2:55:00:00:0a", "bmc-10", None, True),
+        "10.1.0.23": DhcpLease("10.1.0.23", "7c:c2:55:00:00:03", "", 1794988800.0, False),
+        "10.1.0.24": DhcpLease("10.1.0.24", "", "", None, False),
     }
 
 
 def test_dnsmasq_writes_a_line_each() -> None:
     assert by_address(DNSMASQ) == {
-        "10.1.0.22": Lease("10.1.0.22", "7c:c2:55:00:00:02", "bmc-02", 1795090000.0, True),
-        "10.1.0.21": Lease("10.1.0.21", "7c:c2:55:00:00:0a", "bmc-10", None, True),
-        "10.1.0.23": Lease("10.1.0.23", "7c:c2:55:00:00:03", "", 1794990000.0, False),
-        "fd00::22": Lease("fd00::22", "", "bmc-02", 1795090000.0, True),
+        "10.1.0.22": DhcpLease("10.1.0.22", "7c:c2:55:00:00:02", "bmc-02", 1795090000.0, True),
+        "10.1.0.21": DhcpLease("10.1.0.21", "7c:c2:55:00:00:0a", "bmc-10", None, True),
+        "10.1.0.23": DhcpLease("10.1.0.23", "7c:c2:55:00:00:03", "", 1794990000.0, False),
+        "fd00::22": DhcpLease("fd00::22", "", "bmc-02", 1795090000.0, True),
     }
 
 
 def test_keas_log_takes_leases_away_again() -> None:
     assert by_address(KEA) == {
-        "10.1.0.22": Lease("10.1.0.22", "7c:c2:55:00:00:02", "bmc-02.example", 1795090000.0, True),
-        "10.1.0.21": Lease("10.1.0.21", "7c:c2:55:00:00:0a", "bmc-10", None, True),
-        "10.1.0.23": Lease("10.1.0.23", "7c:c2:55:00:00:03", "", 1794990000.0, False),
-        "10.1.0.25": Lease("10.1.0.25", "7c:c2:55:00:00:05", "a,b", 1795090000.0, False),
+        "10.1.0.22": DhcpLease("10.1.0.22", "7c:c2:55:00:00:02", "bmc-02.example", 1795090000.0, True),
+        "10.1.0.21": DhcpLease("10.1.0.21", "7c:c2:55:00:00:0a", "bmc-10", None, True),
+        "10.1.0.23": DhcpLease("10.1.0.23", "7c:c2:55:00:00:03", "", 1794990000.0, False),
+        "10.1.0.25": DhcpLease("10.1.0.25", "7c:c2:55:00:00:05", "a,b", 1795090000.0, False),
     }
 
 

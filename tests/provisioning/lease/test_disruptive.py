@@ -17,7 +17,7 @@ import pytest
 from healthcheck.store.file import opened
 from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
-from provisioning.demo.fleet import Fleet
+from provisioning.demo.fleet import DemoFleet
 from tests.command import MUSTER, environment
 from tests.testbed.marks import plain
 from tests.testbed.memory import base_in_memory
@@ -58,9 +58,9 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
     require_fleet()
-    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys(NODES, ())) as running:
+    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys(NODES, ())) as running:
         for node in running.nodes.values():
             for name, script in (("dcgmi", DCGMI), ("timeout", TIMEOUT)):
                 (node.tree / "usr/bin" / name).write_text(script)
@@ -70,7 +70,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 @pytest.fixture(autouse=True)
-def as_before(bed: Slurm, fleet: Fleet) -> Iterator[None]:
+def as_before(bed: Slurm, fleet: DemoFleet) -> Iterator[None]:
     yield
     subprocess.run(["scancel", "-u", "root"], env=bed.environment, check=True)
     for line in bed.ask("scontrol", "--oneliner", "show", "reservation").splitlines():
@@ -86,11 +86,11 @@ def as_before(bed: Slurm, fleet: Fleet) -> Iterator[None]:
             (node.tree / name).unlink(missing_ok=True)
 
 
-def words(fleet: Fleet, nodes: str, *more: str) -> list[str]:
+def words(fleet: DemoFleet, nodes: str, *more: str) -> list[str]:
     return [str(MUSTER), "check", nodes, "--inventory", str(fleet.inventory), "--disruptive", "--format", "json", *more, *QUICK]
 
 
-def check(bed: Slurm, fleet: Fleet, home: Path, nodes: str, *more: str) -> tuple[int, dict[str, Any], str]:
+def check(bed: Slurm, fleet: DemoFleet, home: Path, nodes: str, *more: str) -> tuple[int, dict[str, Any], str]:
     """The exit code, by node its dcgm result (its whole entry where it was not reached), and what was said beside."""
     done = subprocess.run(words(fleet, nodes, *more), env=environment(home, **bed.environment), cwd=home, capture_output=True, text=True,
                           timeout=100, check=False, stdin=subprocess.DEVNULL)
@@ -103,7 +103,7 @@ def told(text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def running(bed: Slurm, fleet: Fleet, home: Path, nodes: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+def running(bed: Slurm, fleet: DemoFleet, home: Path, nodes: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """A check whose diagnostics do not end before they are let go."""
     for node in fleet.nodes.values():
         (node.tree / "hold").touch()
@@ -116,7 +116,7 @@ def running(bed: Slurm, fleet: Fleet, home: Path, nodes: str, *more: str) -> Ite
         process.communicate()
 
 
-def ran(fleet: Fleet, node: str) -> list[str]:
+def ran(fleet: DemoFleet, node: str) -> list[str]:
     path = fleet.nodes[node].tree / "ran"
     return path.read_text().split() if path.exists() else []
 
@@ -136,7 +136,7 @@ def holds(state: Path) -> list[Mapping[str, object]]:
         return [vars(entry) for entry in open_leases(store)]
 
 
-def test_an_idle_node_is_leased_tested_and_given_back(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_an_idle_node_is_leased_tested_and_given_back(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     code, found, said = check(bed, fleet, tmp_path, "gpu[001-002]")
     assert (code, {node: result["status"] for node, result in found.items()}) == (0, {"gpu001": "pass", "gpu002": "pass"}), said
     assert said == "muster: 2 nodes, to be held for at most 5 min (dcgm.diag_quick 3 min)\n"
@@ -147,7 +147,7 @@ def test_an_idle_node_is_leased_tested_and_given_back(bed: Slurm, fleet: Fleet, 
             ("lease", "gpu[001-002]", "held, 2 of 2"), ("unlease", "gpu[001-002]", "released")]
 
 
-def test_a_busy_node_is_refused_and_the_others_go_on(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_busy_node_is_refused_and_the_others_go_on(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     job(bed, "gpu001")
     code, found, _ = check(bed, fleet, tmp_path, "gpu[001-002]", "--save", "saved")
     assert code == 3 and found["gpu002"]["status"] == "pass"
@@ -159,7 +159,7 @@ def test_a_busy_node_is_refused_and_the_others_go_on(bed: Slurm, fleet: Fleet, t
     assert replayed.returncode == 3 and told(replayed.stdout) == found
 
 
-def test_a_process_on_a_gpu_that_no_job_has_is_a_refusal(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_process_on_a_gpu_that_no_job_has_is_a_refusal(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     scenario = fleet.nodes["gpu003"].tree / ".muster/nvml"
     before = scenario.read_text()
     scenario.write_text(before + "gpu.3.processes = 4711:1048576\n")
@@ -171,7 +171,7 @@ def test_a_process_on_a_gpu_that_no_job_has_is_a_refusal(bed: Slurm, fleet: Flee
     assert reservations(bed) == []
 
 
-def test_gpus_of_which_nothing_is_known_are_a_refusal(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_gpus_of_which_nothing_is_known_are_a_refusal(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     scenario = fleet.nodes["gpu003"].tree / ".muster/nvml"
     before = scenario.read_text()
     scenario.write_text(before + "gpu.3.processes = ?9\n")
@@ -183,7 +183,7 @@ def test_gpus_of_which_nothing_is_known_are_a_refusal(bed: Slurm, fleet: Fleet, 
     assert ran(fleet, "gpu003") == []
 
 
-def test_a_persons_drain_is_kept_and_its_node_not_tested(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_persons_drain_is_kept_and_its_node_not_tested(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     bed.ask("scontrol", "update", "nodename=gpu004", "state=drain", "reason=bad DIMM")
     for how in ("reservation", "cordon"):
         code, found, _ = check(bed, fleet, tmp_path, "gpu004", "--lease", how)
@@ -191,7 +191,7 @@ def test_a_persons_drain_is_kept_and_its_node_not_tested(bed: Slurm, fleet: Flee
     assert bed.states()["gpu004"].rstrip("*") == "drained" and bed.ask("sinfo", "-h", "-n", "gpu004", "-o", "%E").strip() == "bad DIMM"
 
 
-def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     bed.ask("scontrol", "create", "reservation", "ReservationName=course", "StartTime=now+2minutes", "Duration=60", "Users=root", "Nodes=gpu005")
     code, found, _ = check(bed, fleet, tmp_path, "gpu[005-006]")
     assert code == 3 and found["gpu006"]["status"] == "pass"
@@ -199,7 +199,7 @@ def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(bed: Slurm, fl
 
 
 @pytest.mark.parametrize("how", ["reservation", "cordon"])
-def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(bed: Slurm, fleet: Fleet, tmp_path: Path, how: str) -> None:
+def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str) -> None:
     made = subprocess.run([str(MUSTER), "cordon", "gpu007", "--reason", "slow"], env=environment(tmp_path, **bed.environment), cwd=tmp_path,
                           check=False, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
@@ -209,7 +209,7 @@ def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(bed: Slurm, fleet:
     assert plain(bed.ask("sinfo", "-h", "-n", "gpu007", "-o", "%E")).strip() == "muster#1: slow" and reservations(bed) == []
 
 
-def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     with running(bed, fleet, tmp_path, "gpu001") as process:
         wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
         bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu001", "--wrap", "sleep 600")
@@ -220,7 +220,7 @@ def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(bed
 
 
 @pytest.mark.parametrize("how", ["reservation", "cordon"])
-def test_told_to_end_it_gives_back_what_it_holds(bed: Slurm, fleet: Fleet, tmp_path: Path, how: str) -> None:
+def test_told_to_end_it_gives_back_what_it_holds(bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str) -> None:
     with running(bed, fleet, tmp_path, "gpu001", "--lease", how) as process:
         wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
         process.send_signal(signal.SIGTERM)
@@ -230,7 +230,7 @@ def test_told_to_end_it_gives_back_what_it_holds(bed: Slurm, fleet: Fleet, tmp_p
 
 
 @pytest.mark.parametrize("how", ["reservation", "cordon"])
-def test_killed_it_leaves_a_lease_that_the_next_run_gives_back(bed: Slurm, fleet: Fleet, tmp_path: Path, how: str) -> None:
+def test_killed_it_leaves_a_lease_that_the_next_run_gives_back(bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str) -> None:
     with running(bed, fleet, tmp_path, "gpu001", "--lease", how) as process:
         wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
         process.kill()
@@ -247,7 +247,7 @@ def test_killed_it_leaves_a_lease_that_the_next_run_gives_back(bed: Slurm, fleet
         assert all(line.outcome for line in lines(store))
 
 
-def test_of_two_that_want_one_node_at_once_one_has_it(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_of_two_that_want_one_node_at_once_one_has_it(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     with running(bed, fleet, tmp_path, "gpu001") as process:
         wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
         code, found, _ = check(bed, fleet, tmp_path, "gpu001")       # with the same store
@@ -262,7 +262,8 @@ def test_of_two_that_want_one_node_at_once_one_has_it(bed: Slurm, fleet: Fleet, 
 
 
 @pytest.mark.slow
-def test_a_lease_that_is_ended_by_hand_ends_the_work_and_what_it_brought_is_not_believed(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_lease_that_is_ended_by_hand_ends_the_work_and_what_it_brought_is_not_believed(bed: Slurm, fleet: DemoFleet,
+                                                                                         tmp_path: Path) -> None:
     with running(bed, fleet, tmp_path, "gpu[001-002]") as process:
         wait_until(lambda: ran(fleet, "gpu001") == ran(fleet, "gpu002") == ["began"], 60, "the diagnostics")
         [left] = holds(tmp_path / "state")
@@ -278,7 +279,7 @@ def test_a_lease_that_is_ended_by_hand_ends_the_work_and_what_it_brought_is_not_
     assert ran(fleet, "gpu002") == ["began"] and not [pid for pid in _sleepers(fleet, "gpu002") if alive(pid)]
 
 
-def _sleepers(fleet: Fleet, node: str) -> list[int]:
+def _sleepers(fleet: DemoFleet, node: str) -> list[int]:
     """Processes that run the node's diagnostic."""
     found = []
     for folder in Path("/proc").iterdir():
@@ -291,7 +292,7 @@ def _sleepers(fleet: Fleet, node: str) -> list[int]:
     return found
 
 
-def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(fleet: Fleet, tmp_path: Path) -> None:
+def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(fleet: DemoFleet, tmp_path: Path) -> None:
     inventory = fleet.inventory.with_name("by-file.yaml")
     inventory.write_text(fleet.inventory.read_text().replace("version: 1\n", f"version: 1\ncordon: {{hostfile: {tmp_path}/bad}}\n"))
     done = subprocess.run([str(MUSTER), "check", "gpu[001-002]", "--inventory", str(inventory), "--disruptive", "--format", "json", *QUICK],
@@ -306,13 +307,14 @@ def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(fleet: Fle
     (("--only", "gpu-count"), "muster: --disruptive: none of the rules that are judged is disruptive; `muster rules list` shows which are\n"),
     (("--every", "30s"), "muster: --disruptive takes nodes from jobs, once; it does not go with --every\n"),
 ])
-def test_what_cannot_be_meant_is_told_before_anything_is_done(bed: Slurm, fleet: Fleet, tmp_path: Path, more: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_meant_is_told_before_anything_is_done(bed: Slurm, fleet: DemoFleet, tmp_path: Path, more: tuple[str, ...],
+                                                              said: str) -> None:
     done = subprocess.run([str(MUSTER), "check", "gpu001", "--inventory", str(fleet.inventory), "--disruptive", *more],
                           env=environment(tmp_path, **bed.environment), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
-def test_without_a_controller_nothing_is_sent(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
+def test_without_a_controller_nothing_is_sent(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     conf = tmp_path / "slurm.conf"
     conf.write_text(bed.conf.read_text() + "MessageTimeout=3\n")
     bed.processes["slurmctld"].send_signal(signal.SIGSTOP)

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 import pytest
 
 from provisioning.actions.base import ActionError
-from provisioning.actions.slurm import Slurm
+from provisioning.actions.slurm import SlurmBackend
 from provisioning.lease.giveway import GiveWay
 
 
-class Queue(Slurm):
+class Queue(SlurmBackend):
     """What waits, look by look; an error is raised."""
 
     def __init__(self, *looks: str | ActionError) -> None:

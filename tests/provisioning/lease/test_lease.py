@@ -26,23 +26,23 @@ from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
-from inventory.discover import Answer
+from inventory.discover import CommandOutput
 from inventory.errors import StoreError
 from inventory.model import Node
 from inventory.nodeset import expand
 from inventory.transport.base import Limits, Program, Reply, Stage
-from provisioning.actions.base import ActionError, Held, Holder
+from provisioning.actions.base import ActionError, Holder, NodeHold
 from provisioning.actions.cordon import cordon
 from provisioning.actions.hostfile import HostFile
-from provisioning.actions.slurm import Slurm
+from provisioning.actions.slurm import SlurmBackend
 from provisioning.lease import holder, take
 from provisioning.lease.check import lessor, settle_all
-from provisioning.lease.holder import Life
+from provisioning.lease.holder import HolderState
 from provisioning.lease.idle import _NO_GPU, proof
 from provisioning.lease.jobs import by_node, jobs
 from provisioning.lease.reservation import parse
 from provisioning.lease.take import Taken, give_back
-from provisioning.lease.watch import Watch
+from provisioning.lease.watch import LeaseWatch
 from tests.testbed.marks import muster
 from tests.testbed.memory import in_memory
 
@@ -66,7 +66,7 @@ class Cluster:
     store: Store | None = None
     meanwhile: tuple[int, str] = 0, ""      # after so many commands the scheduler starts a job there, if it may
 
-    def run(self, argv: Sequence[str]) -> Answer:
+    def run(self, argv: Sequence[str]) -> CommandOutput:
         self.now += 0.01
         self.lives -= 1
         left, node = self.meanwhile
@@ -93,23 +93,23 @@ class Cluster:
     def active(self, node: str) -> set[str]:
         return {name for name, (nodes, end) in self.reservations.items() if node in nodes and end > self.now}
 
-    def _answer(self, argv: Sequence[str]) -> Answer:
+    def _answer(self, argv: Sequence[str]) -> CommandOutput:
         words = dict(word.partition("=")[::2] for word in argv)
         if argv[0] == "squeue":
-            return Answer(0, "".join(f"7|RUNNING|{node}\n6|COMPLETED|{node}\n" for node in self.jobs).encode(), b"")
+            return CommandOutput(0, "".join(f"7|RUNNING|{node}\n6|COMPLETED|{node}\n" for node in self.jobs).encode(), b"")
         if argv[3:5] == ("show", "node"):
-            return Answer(0, "".join(self._node(node) for node in argv[5:] or NODES).encode(), b"")
+            return CommandOutput(0, "".join(self._node(node) for node in argv[5:] or NODES).encode(), b"")
         if argv[-2:] == ("show", "reservation"):
             shown = [f"ReservationName={name} StartTime=2001-01-01T00:00:00 Nodes={','.join(sorted(nodes))} Flags=SPEC_NODES "
                      f"State={'ACTIVE' if end > self.now else 'INACTIVE'} Comment=Nodes={NODES[0]}\n"
                      for name, (nodes, end) in self.reservations.items()]
-            return Answer(0, ("".join(shown) or "No reservations in the system\n").encode(), b"")
+            return CommandOutput(0, ("".join(shown) or "No reservations in the system\n").encode(), b"")
         name = words.get("ReservationName", "")
         if argv[1] == "delete":
-            return Answer(0 if self.reservations.pop(name, None) else 1, b"", b"invalid")
+            return CommandOutput(0 if self.reservations.pop(name, None) else 1, b"", b"invalid")
         if "NodeName" in words:
             self.reasons.pop(words["NodeName"], None) if words["State"] == "UNDRAIN" else self.reasons.update({words["NodeName"]: words["Reason"]})
-            return Answer(0, b"", b"")
+            return CommandOutput(0, b"", b"")
         nodes, end = self.reservations.get(name, (frozenset(), 0.0))
         if "Nodes" in words:
             nodes = frozenset(expand(words["Nodes"]))
@@ -117,9 +117,9 @@ class Cluster:
             end = self.now + float(words["EndTime"].removeprefix("now+").removesuffix("seconds"))
         overlaps = any(self.active(node) - {name} for node in nodes)
         if overlaps or (argv[1] == "create") == (name in self.reservations):
-            return Answer(1, b"", b"Requested reservation overlaps with another reservation")
+            return CommandOutput(1, b"", b"Requested reservation overlaps with another reservation")
         self.reservations[name] = nodes, end
-        return Answer(0, b"", b"")
+        return CommandOutput(0, b"", b"")
 
     def _node(self, node: str) -> str:
         state = ("ALLOCATED" if node in self.jobs else "IDLE") + ("+DRAIN" if node in self.reasons else "")
@@ -142,7 +142,7 @@ class Hands(RuleBasedStateMachine):
         self.taken: dict[str, Taken] = {}       # by lease name, those whose muster lives
         self.courses: dict[str, frozenset[str]] = {}
         take.me = lambda: f"process {self.boot}"        # type: ignore[attr-defined]
-        take.life = lambda told: Life.DEAD if told in self.dead else Life.ALIVE     # type: ignore[attr-defined]
+        take.life = lambda told: HolderState.DEAD if told in self.dead else HolderState.ALIVE     # type: ignore[attr-defined]
 
     def acting(self, lives: int, late: bool, deed: Callable[[Store], object]) -> None:
         """A muster that lives for so many commands; what it holds when it dies, the dead hold."""
@@ -166,7 +166,7 @@ class Hands(RuleBasedStateMachine):
         held = {node for taken in self.taken.values() for node in taken.nodes}
 
         def deed(store: Store) -> None:
-            settle_all(store, Slurm(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)
+            settle_all(store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)
             taken = take.take(self.lessor(kind, store), nodes, seconds, "why")
             assert set(taken.nodes) | taken.refused.keys() == set(nodes) and not set(taken.nodes) & taken.refused.keys()
             for node in taken.nodes:
@@ -181,7 +181,7 @@ class Hands(RuleBasedStateMachine):
         self.acting(lives, late, deed)
 
     def lessor(self, kind: str, store: Store) -> take.Lessor:
-        return lessor(kind, Slurm(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)(store)
+        return lessor(kind, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)(store)
 
     @rule(lives=LIVES, late=st.booleans(), data=st.data())
     def we_give_back(self, lives: int, late: bool, data: st.DataObject) -> None:
@@ -193,7 +193,8 @@ class Hands(RuleBasedStateMachine):
 
     @rule(lives=LIVES, late=st.booleans())
     def another_comes_by(self, lives: int, late: bool) -> None:
-        self.acting(lives, late, lambda store: settle_all(store, Slurm(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run))
+        self.acting(lives, late,
+                    lambda store: settle_all(store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run))
 
     @rule(data=st.data())
     def one_that_holds_dies(self, data: st.DataObject) -> None:
@@ -221,7 +222,7 @@ class Hands(RuleBasedStateMachine):
     @rule(node=st.sampled_from(NODES))
     def we_cordon_for_another_reason(self, node: str) -> None:
         with opened(Path(self.folder.name), make=True) as store:
-            cordon(store, Slurm(self.cluster.run), [node], "sick", "us", lambda: self.cluster.now)
+            cordon(store, SlurmBackend(self.cluster.run), [node], "sick", "us", lambda: self.cluster.now)
         if self.cluster.reasons[node].endswith(": sick"):
             self.sick.add(node)
 
@@ -229,7 +230,7 @@ class Hands(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.cluster.now += seconds
         over = [name for name, taken in self.taken.items() if taken.entry is not None and taken.entry.until < self.cluster.now]
-        for name in over:       # whoever was late is told so by `Watch`, and does no more
+        for name in over:       # whoever was late is told so by `LeaseWatch`, and does no more
             del self.taken[name]
 
     @invariant()
@@ -254,7 +255,7 @@ class Hands(RuleBasedStateMachine):
         self.dead.update(f"process {number}" for number in range(self.boot + 1))
         self.taken.clear()
         with opened(Path(self.folder.name), make=True) as store:
-            settle_all(store, Slurm(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)
+            settle_all(store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)
             assert open_leases(store) == []
             assert not [name for name in self.cluster.reservations if name.startswith("muster")]
             assert {one.why for one in open_cordons(store)} <= {"sick"}
@@ -275,12 +276,12 @@ TestHands.settings = settings(max_examples=60, stateful_step_count=25, deadline=
 
 
 def test_this_process_lives_and_one_that_ended_does_not() -> None:
-    assert holder.life(holder.me()) is Life.ALIVE
+    assert holder.life(holder.me()) is HolderState.ALIVE
     code = "from provisioning.lease.holder import me; print(me())"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)).stdout
-    assert holder.life(ended) is Life.DEAD
-    assert holder.life(json.dumps({**json.loads(holder.me()), "start": 1})) is Life.DEAD       # its number is another's by now
-    assert holder.life(json.dumps({**json.loads(holder.me()), "boot": "another"})) is Life.ELSEWHERE
+    assert holder.life(ended) is HolderState.DEAD
+    assert holder.life(json.dumps({**json.loads(holder.me()), "start": 1})) is HolderState.DEAD       # its number is another's by now
+    assert holder.life(json.dumps({**json.loads(holder.me()), "boot": "another"})) is HolderState.ELSEWHERE
 
 
 def test_a_process_that_nobody_waited_for_is_dead() -> None:
@@ -289,21 +290,21 @@ def test_a_process_that_nobody_waited_for_is_dead() -> None:
         assert child.stdout is not None
         told = child.stdout.readline()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)     # it has ended, and stays there
-        assert holder.life(told) is Life.DEAD
+        assert holder.life(told) is HolderState.DEAD
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text() | st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda each: st.dictionaries(
     st.sampled_from(["boot", "pid", "start", "x"]), each, max_size=4)).map(json.dumps))
 def test_whatever_stands_for_a_holder_it_is_not_taken_for_a_dead_one(text: str) -> None:
-    assert holder.life(text) is Life.ELSEWHERE
+    assert holder.life(text) is HolderState.ELSEWHERE
 
 
 def test_a_holder_of_another_boot_is_waited_for_until_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     monkeypatch.setattr(take, "me", lambda: '{"boot": "another", "pid": 1, "start": 1}')
     with opened(tmp_path, make=True) as store:
-        ours = lessor("reservation", Slurm(cluster.run), "us", lambda: cluster.now, cluster.run)(store)
+        ours = lessor("reservation", SlurmBackend(cluster.run), "us", lambda: cluster.now, cluster.run)(store)
         taken = take.take(ours, ["gpu001"], 600, "why")
         assert taken.nodes == ("gpu001",) and take.settle(ours) == []
         cluster.now += 601
@@ -313,9 +314,9 @@ def test_a_holder_of_another_boot_is_waited_for_until_its_time_is_over(tmp_path:
 def test_whoever_takes_nodes_gives_back_first_what_a_dead_process_held_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
     with opened(tmp_path, make=True) as store:
-        ours = lessor("reservation", Slurm(cluster.run), "us", lambda: cluster.now, cluster.run)(store)
+        ours = lessor("reservation", SlurmBackend(cluster.run), "us", lambda: cluster.now, cluster.run)(store)
         dead = take.take(ours, ["gpu001", "gpu002"], 600, "why")
-        monkeypatch.setattr(take, "life", lambda told: Life.DEAD)
+        monkeypatch.setattr(take, "life", lambda told: HolderState.DEAD)
         taken = take.take(ours, ["gpu001"], 600, "why")
         assert taken.nodes == ("gpu001",) and taken.refused == {} and dead.entry is not None
         assert [entry.nodes for entry in open_leases(store)] == [("gpu001",)] and dead.entry.name not in cluster.reservations
@@ -324,13 +325,13 @@ def test_whoever_takes_nodes_gives_back_first_what_a_dead_process_held_there(tmp
 def test_one_that_cannot_narrow_its_lease_gives_all_of_it_back(tmp_path: Path) -> None:
     cluster = Cluster()
 
-    def run(argv: Sequence[str]) -> Answer:
+    def run(argv: Sequence[str]) -> CommandOutput:
         if argv[1] == "create":
             cluster.jobs["gpu001"] = "job"
-        return Answer(1, b"", b"no") if argv[1] == "update" else cluster.run(argv)
+        return CommandOutput(1, b"", b"no") if argv[1] == "update" else cluster.run(argv)
 
     with opened(tmp_path, make=True) as store:
-        ours = lessor("reservation", Slurm(run), "us", lambda: cluster.now, run)(store)
+        ours = lessor("reservation", SlurmBackend(run), "us", lambda: cluster.now, run)(store)
         with pytest.raises(ActionError, match="scontrol failed"):
             take.take(ours, ["gpu001", "gpu002"], 600, "why")
         assert open_leases(store) == [] and cluster.reservations == {}
@@ -348,16 +349,16 @@ def test_a_controller_that_stays_away_past_the_leases_end_stops_the_work(tmp_pat
     cluster = Cluster()
     down = threading.Event()
 
-    def run(argv: Sequence[str]) -> Answer:
+    def run(argv: Sequence[str]) -> CommandOutput:
         if down.is_set():
             raise TimeoutError
         return cluster.run(argv)
 
-    made = lessor("reservation", Slurm(run), "us", run=run)
+    made = lessor("reservation", SlurmBackend(run), "us", run=run)
     with opened(tmp_path, make=True) as store:
         taken = take.take(made(store), ["gpu001"], 1, "why")
         assert taken.entry is not None
-        with Watch(tmp_path, made, taken.entry, Working(), beat=0.02) as watch:     # type: ignore[arg-type]
+        with LeaseWatch(tmp_path, made, taken.entry, Working(), beat=0.02) as watch:     # type: ignore[arg-type]
             threading.Timer(0.1, down.set).start()
             [reply] = watch.run([Node("gpu001")], Program("", "", b""), Limits())
     assert reply.failure is not None and reply.failure.stage is Stage.LEASE
@@ -366,7 +367,7 @@ def test_a_controller_that_stays_away_past_the_leases_end_stops_the_work(tmp_pat
 
 def test_somebody_elses_interrupt_is_not_taken_for_a_lost_lease(tmp_path: Path) -> None:
     cluster = Cluster()
-    made = lessor("reservation", Slurm(cluster.run), "us", run=cluster.run)
+    made = lessor("reservation", SlurmBackend(cluster.run), "us", run=cluster.run)
 
     class Interrupted(Working):
         def run(self, nodes: Sequence[Node], program: Program, limits: Limits) -> Iterator[Reply]:
@@ -376,7 +377,8 @@ def test_somebody_elses_interrupt_is_not_taken_for_a_lost_lease(tmp_path: Path) 
     with opened(tmp_path, make=True) as store:
         taken = take.take(made(store), ["gpu001"], 300, "why")
         assert taken.entry is not None
-        with Watch(tmp_path, made, taken.entry, Interrupted()) as watch, pytest.raises(KeyboardInterrupt):      # type: ignore[arg-type]
+        with LeaseWatch(tmp_path, made, taken.entry,
+                        Interrupted()) as watch, pytest.raises(KeyboardInterrupt):      # type: ignore[arg-type]
             list(watch.run([Node("gpu001")], Program("", "", b""), Limits()))
         assert watch.stood() == {}
 
@@ -432,7 +434,7 @@ def test_whatever_stands_for_a_reservation_it_is_read_or_refused(line: str) -> N
     ("12|COMPLETED|gpu001\n13|COMPLETING|gpu001\n", {"gpu001": "13 (COMPLETING)"}), ("12|NEW_WORD|gpu001\n", {"gpu001": "12 (NEW_WORD)"}),
 ])
 def test_what_squeue_prints_is_read_and_a_state_that_nobody_knows_holds_its_nodes(printed: str, found: dict[str, str]) -> None:
-    assert by_node(lambda argv: Answer(0, printed.encode(), b"")) == found
+    assert by_node(lambda argv: CommandOutput(0, printed.encode(), b"")) == found
 
 
 @pytest.mark.parametrize(("before", "after", "busy"), [
@@ -442,12 +444,12 @@ def test_what_squeue_prints_is_read_and_a_state_that_nobody_knows_holds_its_node
     ("7|CANCELLED|n1|muster-7-ab|muster-7-ab", "", {"n1": "a job is on it"}),
 ])
 def test_a_job_of_ours_that_ends_or_begins_while_slurm_is_asked_is_no_other_s(before: str, after: str, busy: dict[str, str]) -> None:
-    class Busy(Slurm):
+    class Busy(SlurmBackend):
         def held(self, nodes: Any) -> Any:
-            return {node: Held(Holder.OTHERS, busy=True) for node in nodes}
+            return {node: NodeHold(Holder.OTHERS, busy=True) for node in nodes}
 
     answers = iter([before, after])
-    assert jobs(Busy(), ["n1"], lambda argv: Answer(0, next(answers).encode(), b""), "muster-7-ab").busy == busy
+    assert jobs(Busy(), ["n1"], lambda argv: CommandOutput(0, next(answers).encode(), b""), "muster-7-ab").busy == busy
 
 
 @pytest.mark.parametrize(("line", "ours"), [
@@ -456,21 +458,21 @@ def test_a_job_of_ours_that_ends_or_begins_while_slurm_is_asked_is_no_other_s(be
 ])
 def test_a_job_is_ours_by_its_reservation_and_its_name_together(line: str, ours: bool | None) -> None:
     own: set[str] = set()
-    found = by_node(lambda argv: Answer(0, line.encode(), b""), "muster-7-ab", own)
+    found = by_node(lambda argv: CommandOutput(0, line.encode(), b""), "muster-7-ab", own)
     assert (own, found) == ((set(), {}) if ours is None else ({"gpu001"}, {}) if ours else (set(), {"gpu001": "12 (RUNNING)"}))
 
 
 @pytest.mark.parametrize("printed", ["12\n", "12|RUNNING\n", "x|RUNNING|gpu001\n", "12|RUNNING|gpu[001\n"])
 def test_what_squeue_does_not_print_is_refused(printed: str) -> None:
     with pytest.raises(ActionError, match="squeue printed"):
-        by_node(lambda argv: Answer(0, printed.encode(), b""))
+        by_node(lambda argv: CommandOutput(0, printed.encode(), b""))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary() | st.text(alphabet="12|RUNGcp[]-,\n ").map(str.encode))
 def test_whatever_squeue_prints_it_is_read_or_refused(printed: bytes) -> None:
     with suppress(ActionError):
-        by_node(lambda argv: Answer(0, printed, b""))
+        by_node(lambda argv: CommandOutput(0, printed, b""))
 
 
 # ---- what proves that GPUs are idle

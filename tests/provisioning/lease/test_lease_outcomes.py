@@ -17,27 +17,27 @@ from healthcheck.model.recording import Recording
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
-from healthcheck.store.leases import Entry, left, open_leases
+from healthcheck.store.leases import LeaseRecord, left, open_leases
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import mark_of
-from healthcheck.sweep.sweep import Plan
-from inventory.discover import Answer
+from healthcheck.sweep.sweep import SweepPlan
+from inventory.discover import CommandOutput
 from inventory.errors import StoreError, UsageError
 from inventory.model import InKubernetes, Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
-from provisioning.actions.base import ActionError, Backend, Held, Holder
+from provisioning.actions.base import ActionError, Backend, Holder, NodeHold
 from provisioning.actions.choose import Options
 from provisioning.actions.cordon import cordon
 from provisioning.actions.kubeapi import Api
 from provisioning.actions.kubernetes import Kubernetes
-from provisioning.actions.slurm import Slurm
+from provisioning.actions.slurm import SlurmBackend
 from provisioning.lease import check, holder, idle, take
-from provisioning.lease.check import Leases, leased, lessor, settle_all
-from provisioning.lease.holder import Life
-from provisioning.lease.idle import Idle
+from provisioning.lease.check import SweepLeases, leased, lessor, settle_all
+from provisioning.lease.holder import HolderState
+from provisioning.lease.idle import IdleReport
 from provisioning.lease.jobs import SQUEUE, Jobs, by_node, jobs
 from provisioning.lease.reservation import SHOW, Reservation, parse, reserved
-from provisioning.lease.watch import Watch
+from provisioning.lease.watch import LeaseWatch
 from tests.healthcheck import machine
 from tests.provisioning.actions.test_cordon_outcomes import FAN, Back, fails
 from tests.provisioning.lease.test_lease import LINE, Cluster
@@ -52,10 +52,10 @@ class Head:
     def __init__(self, store: Store, folder: Path) -> None:
         self.store, self.folder = store, folder
         self.cluster, self.back = Cluster(), Back(G1, G2, G3)
-        self.instead: dict[tuple[str, ...], Answer] = {}        # by the first words of a command
+        self.instead: dict[tuple[str, ...], CommandOutput] = {}        # by the first words of a command
         self.asked: list[str] = []
 
-    def run(self, argv: Sequence[str]) -> Answer:
+    def run(self, argv: Sequence[str]) -> CommandOutput:
         self.asked.append(" ".join(argv))
         return next((answer for words, answer in self.instead.items() if tuple(argv[:len(words)]) == words), None) or self.cluster.run(argv)
 
@@ -63,7 +63,7 @@ class Head:
         return self.cluster.now
 
     def slurm(self, kind: str = "reservation") -> take.Lessor:
-        return lessor(kind, Slurm(self.run), "us", self.clock, self.run)(self.store)
+        return lessor(kind, SlurmBackend(self.run), "us", self.clock, self.run)(self.store)
 
     def cordons(self) -> take.Lessor:
         return self.made()(self.store)
@@ -81,12 +81,12 @@ def head(tmp_path: Path) -> Iterator[Head]:
         yield Head(store, tmp_path / "state")
 
 
-def entry_of(taken: take.Taken) -> Entry:
+def entry_of(taken: take.Taken) -> LeaseRecord:
     assert taken.entry is not None
     return taken.entry
 
 
-NO = Answer(1, b"", b"no")
+NO = CommandOutput(1, b"", b"no")
 
 
 # ---- taking
@@ -109,7 +109,7 @@ def test_a_node_of_another_lease_that_holds_is_told_by_its_number_and_one_whose_
     take.take(head.cordons(), [G1], 600, "why")
     again = take.take(head.cordons(), [G1], 600, "why")
     assert (again.entry, again.refused) == (None, {G1: "it is leased already (lease 1; see: muster lease list)"})
-    monkeypatch.setattr(take, "life", lambda told: Life.DEAD)
+    monkeypatch.setattr(take, "life", lambda told: HolderState.DEAD)
     assert take.take(head.cordons(), [G1], 600, "why").nodes == (G1,)
     assert head.told("unlease") == ["released"]
 
@@ -124,7 +124,7 @@ def test_a_reservation_that_begins_within_the_leases_time_is_in_the_way(head: He
     soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(1e9 + starts))
     head.cluster.now = 1e9
     line = LINE.replace("muster-12-ab", "course").replace("2026-11-21T19:39:58", soon).replace("State=ACTIVE", "State=INACTIVE")
-    head.instead[SHOW] = Answer(0, line.encode() + b"\n\n", b"")
+    head.instead[SHOW] = CommandOutput(0, line.encode() + b"\n\n", b"")
     with_it = take.unfit(head.slurm(), [G1, G3], 1e9 + 600)
     assert with_it == ({G1: "reservation 'course' has it soon"} if refused else {})
     if refused:
@@ -135,8 +135,8 @@ def test_reservations_that_hold_now_or_begin_at_no_time_that_can_be_read_are_in_
     now = LINE.replace("muster-12-ab", "a")
     unread = LINE.replace("muster-12-ab", "b").replace("2026-11-21T19:39:58", "Tomorr 10:00").replace("State=ACTIVE", "State=INACTIVE")
     for text, found in ((now, "reservation 'a' has it"), (unread, "reservation 'b' has it soon")):
-        assert reserved([G1, G3], 0.0, lambda argv, text=text: Answer(0, text.encode(), b"")) == {G1: found}     # type: ignore[misc]
-    assert reserved([G1], 0.0, lambda argv: Answer(0, b"No reservations in the system\n", b"")) == {}
+        assert reserved([G1, G3], 0.0, lambda argv, text=text: CommandOutput(0, text.encode(), b"")) == {G1: found}     # type: ignore[misc]
+    assert reserved([G1], 0.0, lambda argv: CommandOutput(0, b"No reservations in the system\n", b"")) == {}
 
 
 @pytest.mark.parametrize(("shown", "refused"), [
@@ -147,7 +147,7 @@ def test_a_node_that_we_cordoned_is_what_one_wants_to_test_and_one_that_a_person
     cordon(head.store, head.back, [G1], "sick", "us", head.clock)
     reason = shown.format(open_cordons(head.store)[0].mark)
     mark = mark_of(reason)
-    head.back.shows[G1] = Held(Holder.US if mark is not None else Holder.OTHERS, reason, mark)
+    head.back.shows[G1] = NodeHold(Holder.US if mark is not None else Holder.OTHERS, reason, mark)
     assert take.unfit(head.cordons(), [G1, G2], 0.0) == ({G1: f"others hold it: {reason}"} if refused else {})
 
 
@@ -161,7 +161,7 @@ def test_what_somebody_reserves_between_the_look_and_the_hold_is_theirs_and_the_
     ours = head.slurm()
     hold = ours.way.hold
 
-    def late(entry: Entry) -> None:
+    def late(entry: LeaseRecord) -> None:
         if not head.cluster.reservations:
             head.cluster.reservations["course"] = frozenset({G1}), head.cluster.now + 300
         hold(entry)
@@ -179,7 +179,7 @@ def test_what_cannot_be_held_at_all_is_refused_with_what_the_back_end_said(head:
     if taken_away:
         hold = ours.way.hold
 
-        def late(entry: Entry) -> None:
+        def late(entry: LeaseRecord) -> None:
             head.cluster.reservations["course"] = frozenset({G1, G2}), head.cluster.now + 300
             hold(entry)
 
@@ -194,7 +194,7 @@ def test_a_node_that_fell_out_of_the_hold_at_once_is_told_why_and_the_others_are
     ours = head.slurm()
     hold = ours.way.hold
 
-    def part(entry: Entry) -> None:
+    def part(entry: LeaseRecord) -> None:
         hold(entry)
         head.cluster.reservations[entry.name] = frozenset({G2}), head.cluster.reservations[entry.name][1]
 
@@ -208,7 +208,7 @@ def test_a_back_end_that_complains_and_holds_all_the_same_is_believed_to_hold(he
     ours = head.slurm()
     hold = ours.way.hold
 
-    def complains(entry: Entry) -> None:
+    def complains(entry: LeaseRecord) -> None:
         hold(replace(entry, nodes=(G1,)))
         raise ActionError("it took long")
 
@@ -221,7 +221,7 @@ def test_a_job_that_starts_before_the_hold_is_left_and_its_node_given_back(head:
     ours = head.slurm()
     hold = ours.way.hold
 
-    def late(entry: Entry) -> None:
+    def late(entry: LeaseRecord) -> None:
         head.cluster.jobs[G1] = "job"
         hold(entry)
 
@@ -250,7 +250,7 @@ def test_what_cannot_be_given_back_stays_open_with_the_reason_until_it_can(head:
     head.instead["scontrol", "delete"] = NO
     said = take.give_back(head.slurm(), entry_of(taken), "done")
     assert said.startswith("scontrol") and head.told("unlease") == [f"not done: {said}"] and len(open_leases(head.store)) == 1
-    head.instead = {("scontrol", "delete"): Answer(0, b"", b"")}
+    head.instead = {("scontrol", "delete"): CommandOutput(0, b"", b"")}
     assert take.give_back(head.slurm(), entry_of(taken), "done") == f"reservation {name} is still there"
     head.instead = {SHOW: NO}
     assert "scontrol" in take.give_back(head.slurm(), entry_of(taken), "done")
@@ -269,9 +269,9 @@ def test_a_reservation_that_is_gone_is_not_deleted(head: Head) -> None:
 def test_a_lease_is_over_after_its_time_and_with_its_process(head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = entry_of(take.take(head.slurm(), [G1], 600, "why"))
     assert (take.overdue(entry, entry.until), take.overdue(entry, entry.until + 1)) == ("", "its time is over")
-    monkeypatch.setattr(take, "life", lambda told: Life.ELSEWHERE)
+    monkeypatch.setattr(take, "life", lambda told: HolderState.ELSEWHERE)
     assert take.settle(head.slurm()) == []
-    monkeypatch.setattr(take, "life", lambda told: Life.DEAD)
+    monkeypatch.setattr(take, "life", lambda told: HolderState.DEAD)
     head.instead["scontrol", "delete"] = NO
     (said,) = take.settle(head.slurm())
     assert said.startswith(f"{entry.name}: NOT given back: scontrol")
@@ -286,7 +286,7 @@ def test_a_lease_that_is_over_and_was_not_given_back_is_listed_with_the_command_
     now = head.cluster.now
     said = f"lease {entry.name} (why) keeps jobs from gpu[001-002], and {{}}: muster lease release"
     assert left(head.store, now) == [] and left(head.store, now + 601) == [said.format("its time is over")]
-    monkeypatch.setattr(take, "life", lambda holder: Life.DEAD)
+    monkeypatch.setattr(take, "life", lambda holder: HolderState.DEAD)
     assert left(head.store, now, take.overdue) == [said.format("the process that held it is gone")]
     take.give_back(head.slurm(), entry, "by hand")
     assert left(head.store, now + 601) == []
@@ -295,11 +295,11 @@ def test_a_lease_that_is_over_and_was_not_given_back_is_listed_with_the_command_
 def test_each_way_and_back_end_settles_its_own_leases(head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
     for made in (head.slurm(), head.slurm("cordon"), head.cordons()):
         take.take(made, [{"reservation": G1, "cordon": G2}[made.way.kind] if made.way.base.name == "slurm" else G3], 600, "why")
-    monkeypatch.setattr(take, "life", lambda told: Life.DEAD)
+    monkeypatch.setattr(take, "life", lambda told: HolderState.DEAD)
     assert len(take.settle(head.cordons())) == 1
     assert [(entry.kind, entry.backend) for entry in open_leases(head.store)] == [("reservation", "slurm"), ("cordon", "slurm")]
     assert len(settle_all(head.store, head.back, "us", head.clock, head.run)) == 0
-    assert len(settle_all(head.store, Slurm(head.run), "us", head.clock, head.run)) == 2 and open_leases(head.store) == []
+    assert len(settle_all(head.store, SlurmBackend(head.run), "us", head.clock, head.run)) == 2 and open_leases(head.store) == []
 
 
 # ---- by cordon
@@ -344,7 +344,7 @@ def test_what_could_not_be_given_back_is_told_and_what_could_is_not(head: Head) 
 
 def test_a_reservation_is_made_moved_and_asked_for_by_its_name(head: Head) -> None:
     way = Reservation(head.clock, head.run)
-    entry = Entry(1, "reservation", "slurm", "muster-1-ab", (G1, G2), "why", "us", "", 0, head.cluster.now + 600, None, None, 1)
+    entry = LeaseRecord(1, "reservation", "slurm", "muster-1-ab", (G1, G2), "why", "us", "", 0, head.cluster.now + 600, None, None, 1)
     assert way.gone(entry) == dict.fromkeys([G1, G2], "reservation muster-1-ab is not there") and not way.left(entry)
     head.cluster.reservations["course"] = frozenset({G3}), 2e9
     way.hold(entry)
@@ -373,7 +373,7 @@ class Held_(Back):
     def __init__(self, name: str, **busy: bool | None) -> None:
         super().__init__()
         self.name = name
-        self.shows = {node: Held(Holder.NOBODY, busy=each) for node, each in busy.items()}
+        self.shows = {node: NodeHold(Holder.NOBODY, busy=each) for node, each in busy.items()}
 
 
 class Runs_(Back):
@@ -383,7 +383,7 @@ class Runs_(Back):
         return {"a": "pod train runs on it"}
 
 
-def never(argv: Sequence[str]) -> Answer:
+def never(argv: Sequence[str]) -> CommandOutput:
     raise AssertionError(argv)
 
 
@@ -392,15 +392,15 @@ def test_jobs_are_those_that_the_back_end_tells_of() -> None:
     assert jobs(Held_("other", a=True, b=False, c=None), ["a", "b", "c"], never, "muster-1-ab") == Jobs({"a": "a job is on it"}, frozenset("c"))
     asked: list[Sequence[str]] = []
 
-    def run(argv: Sequence[str]) -> Answer:
+    def run(argv: Sequence[str]) -> CommandOutput:
         asked.append(argv)
-        return Answer(0, b"8|RUNNING|n3\n", b"")
+        return CommandOutput(0, b"8|RUNNING|n3\n", b"")
 
     found = jobs(Held_("slurm", n1=True, n2=False, n3=None, n4=None), ["n1", "n2", "n3", "n4"], run)
     assert found == Jobs({"n1": "a job is on it", "n3": "job 8 (RUNNING) is on it"}, frozenset({"n4"})) and asked == [SQUEUE]
     by_node(run, "muster-1-ab")
     assert asked[1] == (*SQUEUE[:-1], f"{SQUEUE[-1]}|%v|%j")
-    assert by_node(lambda argv: Answer(0, b"8|RUNNING|n3|muster-1-ab|muster-1-ab", b""), "muster-1-ab") == {"n3": "8 (RUNNING)"}
+    assert by_node(lambda argv: CommandOutput(0, b"8|RUNNING|n3|muster-1-ab|muster-1-ab", b""), "muster-1-ab") == {"n3": "8 (RUNNING)"}
 
 
 # ---- who holds
@@ -417,12 +417,12 @@ def test_a_process_is_told_by_when_it_started() -> None:
 
 def test_one_that_never_knew_its_start_is_dead_once_there_is_no_such_process_and_never_alive() -> None:
     for pid in (os.getpid(), 2**22 + 1):
-        assert holder.life(json.dumps({**json.loads(holder.me()), "pid": pid, "start": None})) is Life.DEAD
+        assert holder.life(json.dumps({**json.loads(holder.me()), "pid": pid, "start": None})) is HolderState.DEAD
 
 
 def test_where_nobody_knows_the_boot_nobody_knows_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holder, "_boot", lambda: "")
-    assert holder.life(holder.me()) is Life.ELSEWHERE
+    assert holder.life(holder.me()) is HolderState.ELSEWHERE
 
 
 # ---- whether GPUs are idle
@@ -468,15 +468,15 @@ def test_what_was_not_reached_is_not_idle_and_a_healthy_idle_machine_is() -> Non
 # ---- under a lease
 
 NODES = (Node(G1, sku="hgx-h100"), Node(G2, sku="hgx-h100"))
-PLAN = Plan(NODES, RULES.select(["dcgm-diag-quick"]))
+PLAN = SweepPlan(NODES, RULES.select(["dcgm-diag-quick"]))
 
 
 def proven(monkeypatch: pytest.MonkeyPatch, refused: Mapping[str, str] | None = None, without: Collection[str] = ()) -> list[list[str]]:
     looked: list[list[str]] = []
 
-    def look(nodes: Sequence[Node], *_: object) -> Idle:
+    def look(nodes: Sequence[Node], *_: object) -> IdleReport:
         looked.append([node.name for node in nodes])
-        return Idle(dict(refused or {}), frozenset(without))
+        return IdleReport(dict(refused or {}), frozenset(without))
 
     monkeypatch.setattr(check, "idle", look)
     return looked
@@ -484,7 +484,8 @@ def proven(monkeypatch: pytest.MonkeyPatch, refused: Mapping[str, str] | None = 
 
 def test_the_way_is_the_back_ends_unless_it_is_named(head: Head) -> None:
     kinds: list[tuple[str | None, Backend, str]] = [
-        (None, Slurm(head.run), "reservation"), ("cordon", Slurm(head.run), "cordon"), (None, head.back, "cordon"), ("cordon", head.back, "cordon")]
+        (None, SlurmBackend(head.run), "reservation"), ("cordon", SlurmBackend(head.run), "cordon"), (None, head.back, "cordon"),
+        ("cordon", head.back, "cordon")]
     for kind, base, expected in kinds:
         assert lessor(kind, base, "us")(head.store).way.kind == expected
     with pytest.raises(UsageError, match="--lease reservation: back has no reservations; use --lease cordon"):
@@ -505,7 +506,7 @@ def test_a_sweep_under_a_lease_says_what_it_may_cost_and_needs_something_disrupt
     back = Back(G1, G2)
     monkeypatch.setattr(check, "backend", lambda option, options: back)
     proven(monkeypatch)
-    with Leases(None, None, tmp_path / "state", None, 64)(PLAN, Answers()) as granted:
+    with SweepLeases(None, None, tmp_path / "state", None, 64)(PLAN, Answers()) as granted:
         assert granted.lease.nodes == {G1, G2} and {held.holder for held in back.shows.values()} == {Holder.US}
         with opened(tmp_path / "state") as store:
             (entry,) = open_leases(store)
@@ -513,10 +514,10 @@ def test_a_sweep_under_a_lease_says_what_it_may_cost_and_needs_something_disrupt
     said = capsys.readouterr()
     assert (said.out, said.err.startswith("muster: 2 nodes, to be held for at most ")) == ("", True)
     with pytest.raises(UsageError, match="none of the rules that are judged is disruptive"), \
-            Leases(None, None, tmp_path / "state", None, 64)(Plan(NODES, RULES.select(["gpu-count"])), Answers()):
+            SweepLeases(None, None, tmp_path / "state", None, 64)(SweepPlan(NODES, RULES.select(["gpu-count"])), Answers()):
         pass
-    many = Plan(tuple(Node(f"n{number:03}", sku="hgx-h100") for number in range(512)), RULES)
-    with Leases(None, None, tmp_path / "state", 60.0, 64)(many, Answers()) as granted:        # whoever says for how long means it
+    many = SweepPlan(tuple(Node(f"n{number:03}", sku="hgx-h100") for number in range(512)), RULES)
+    with SweepLeases(None, None, tmp_path / "state", 60.0, 64)(many, Answers()) as granted:        # whoever says for how long means it
         assert granted.lease.nodes == frozenset() and len(granted.lease.refused) == 512
 
 
@@ -524,7 +525,7 @@ def test_a_lease_is_of_what_is_proven_idle_and_is_given_back_with_the_sweep(
     head: Head, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:
     looked = proven(monkeypatch, {G1: "process 1 runs on GPU 0"}, {G2})
-    head.back.shows = {G1: Held(Holder.NOBODY, busy=False), G2: Held(Holder.NOBODY), G3: FAN}
+    head.back.shows = {G1: NodeHold(Holder.NOBODY, busy=False), G2: NodeHold(Holder.NOBODY), G3: FAN}
     plan = replace(PLAN, nodes=(*NODES, Node(G3)))
     with leased(plan, Answers(), Limits(), head.folder, head.made()) as granted:
         assert granted.lease.nodes == frozenset() and granted.lease.holder == "nobody" and granted.bounds == Limits()
@@ -544,7 +545,7 @@ def test_a_node_without_gpus_of_which_the_scheduler_says_that_it_is_free_is_leas
         named.append(name)
         return Answers()
 
-    made = lessor("reservation", Slurm(head.run), "us", head.clock, head.run)
+    made = lessor("reservation", SlurmBackend(head.run), "us", head.clock, head.run)
     with leased(replace(PLAN, nodes=NODES[:1]), Answers(), Limits(), head.folder, made, under=under) as granted:
         assert granted.lease.nodes == {G1} and named == [granted.lease.holder]
         assert granted.lease.stood() == {}
@@ -560,9 +561,9 @@ def test_under_a_lease_that_gives_way_the_look_is_short_and_until_it_gave_way_it
 ) -> None:
     bounds: list[Limits] = []
 
-    def look(nodes: Sequence[Node], transport: object, skus: object, sku: object, given: Limits) -> Idle:
+    def look(nodes: Sequence[Node], transport: object, skus: object, sku: object, given: Limits) -> IdleReport:
         bounds.append(given)
-        return Idle({}, frozenset())
+        return IdleReport({}, frozenset())
 
     monkeypatch.setattr(check, "idle", look)
     gives_way = None if why is None else lambda base, nodes: f"{why} for {len(nodes)}"
@@ -626,9 +627,9 @@ class Work:
             yield Reply(node.name, None, Failure(Stage.CONNECT, "done"), 0, 0)
 
 
-def watch(head: Head, work: Any, seconds: float = 600, made: check.MakeLessor | None = None) -> Watch:
+def watch(head: Head, work: Any, seconds: float = 600, made: check.MakeLessor | None = None) -> LeaseWatch:
     made = made or head.made()
-    return Watch(head.folder, made, entry_of(take.take(made(head.store), [G1, G2], seconds, "why")), work, beat=100)
+    return LeaseWatch(head.folder, made, entry_of(take.take(made(head.store), [G1, G2], seconds, "why")), work, beat=100)
 
 
 def said_of(replies: Iterable[Reply]) -> dict[str, tuple[Stage, str]]:
@@ -653,7 +654,7 @@ def test_a_lease_is_renewed_in_the_second_half_of_its_term_for_a_whole_one(head:
 
 
 def test_a_renewal_moves_the_reservation_too(head: Head) -> None:
-    made = lessor("reservation", Slurm(head.run), "us", head.clock, head.run)
+    made = lessor("reservation", SlurmBackend(head.run), "us", head.clock, head.run)
     here = watch(head, Work(), made=made)
     head.cluster.now += 400
     assert here.look() == {}
@@ -701,7 +702,7 @@ def test_where_the_look_before_fails_nothing_is_sent(head: Head) -> None:
 
 
 def test_an_interrupt_of_a_lost_lease_ends_the_work_and_is_told_of_each_node_that_had_not_answered(head: Head) -> None:
-    here: Watch
+    here: LeaseWatch
 
     def lost() -> None:
         assert here._working
@@ -716,7 +717,7 @@ def test_an_interrupt_of_a_lost_lease_ends_the_work_and_is_told_of_each_node_tha
 
 
 def test_whoever_is_at_work_while_another_looks_at_nodes_can_still_be_interrupted(head: Head) -> None:
-    here: Watch
+    here: LeaseWatch
 
     def look() -> None:
         assert said_of(here.run(NODES[:1], Program("", "", b""), Limits())) and here._working

@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 
 from healthcheck.store.file import Store, opened
-from healthcheck.store.leases import Entry, open_leases
+from healthcheck.store.leases import LeaseRecord, open_leases
 from healthcheck.store.ledger import lines
-from inventory.discover import Answer
+from inventory.discover import CommandOutput
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Reply, Stage
-from provisioning.actions.slurm import Slurm as Backend
+from provisioning.actions.slurm import SlurmBackend as Backend
 from provisioning.lease.check import lessor, settle_all
 from provisioning.lease.reservation import Reservation
 from provisioning.lease.take import Lessor, Taken, give_back, settle, take
-from provisioning.lease.watch import Watch
+from provisioning.lease.watch import LeaseWatch
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -136,19 +136,19 @@ def test_a_mark_that_is_not_of_this_store_is_others(bed: Slurm, tmp_path: Path) 
 def test_of_two_stores_one_has_the_node(bed: Slurm, tmp_path: Path, kind: str) -> None:
     ready, had = threading.Barrier(2), dict[str, Taken]()
 
-    def run(argv: Sequence[str]) -> Answer:
+    def run(argv: Sequence[str]) -> CommandOutput:
         if argv[:2] == ("scontrol", "create") or "State=DRAIN" in argv:
             with contextlib.suppress(threading.BrokenBarrierError):
                 ready.wait(10)
         done = subprocess.run(argv, env=bed.environment, capture_output=True, check=False)
-        return Answer(done.returncode, done.stdout, done.stderr)
+        return CommandOutput(done.returncode, done.stdout, done.stderr)
 
     def want(folder: Path) -> None:
         with opened(folder, make=True) as store:
             had[folder.name] = take(lessor(kind, Backend(run), "root", run=run)(store), ["gpu003"], 300, "a test")
 
-    def lost(folder: Path, entry: Entry) -> dict[str, str]:
-        return Watch(folder, lessor(kind, Backend(), "root"), entry, Working()).look()  # type: ignore[arg-type]
+    def lost(folder: Path, entry: LeaseRecord) -> dict[str, str]:
+        return LeaseWatch(folder, lessor(kind, Backend(), "root"), entry, Working()).look()  # type: ignore[arg-type]
 
     threads = [threading.Thread(target=want, args=(tmp_path / name,)) for name in ("one", "two")]
     for thread in threads:
@@ -179,7 +179,7 @@ import os, sys, time
 from pathlib import Path
 from healthcheck.store.file import opened
 from inventory.discover import _run
-from provisioning.actions.slurm import Slurm
+from provisioning.actions.slurm import SlurmBackend
 from provisioning.lease.check import lessor
 from provisioning.lease.take import give_back, take
 kind, when, deed = sys.argv[2:]
@@ -192,7 +192,7 @@ def dying(argv):
         os.kill(os.getpid(), 9)
     return answer
 with opened(Path(sys.argv[1]), make=True) as store:
-    ours = lessor(kind, Slurm(dying), "root", run=dying)(store)
+    ours = lessor(kind, SlurmBackend(dying), "root", run=dying)(store)
     taken = take(ours, ["gpu005", "gpu006"], 300, "a test")
     give_back(ours, taken.entry, "done")
 """
@@ -233,7 +233,7 @@ def test_a_reservation_ends_by_itself_when_nobody_comes(bed: Slurm, tmp_path: Pa
 
 
 def test_a_controller_that_does_not_answer_leaves_the_lease_open_for_the_next(bed: Slurm, tmp_path: Path) -> None:
-    def silent(argv: Sequence[str]) -> Answer:
+    def silent(argv: Sequence[str]) -> CommandOutput:
         raise TimeoutError
 
     with opened(tmp_path, make=True) as store:
@@ -263,7 +263,8 @@ class Working:
             yield Reply(node.name, b"", None, 0, 0)
 
 
-def worked(bed: Slurm, folder: Path, deed: Callable[[Taken, Watch], object], seconds: float = 300) -> tuple[list[Reply], dict[str, str], Working, Taken]:
+def worked(bed: Slurm, folder: Path, deed: Callable[[Taken, LeaseWatch], object],
+           seconds: float = 300) -> tuple[list[Reply], dict[str, str], Working, Taken]:
     """What comes of work on gpu001 and gpu002 while `deed` is done; the lease is given back afterwards."""
     made = lessor("reservation", Backend(), "root")
     work = Working()
@@ -279,7 +280,7 @@ def worked(bed: Slurm, folder: Path, deed: Callable[[Taken, Watch], object], sec
                 work.end.set()
 
         thread = threading.Thread(target=beside)
-        with Watch(folder, made, taken.entry, work, beat=BEAT_S) as watch:      # type: ignore[arg-type]
+        with LeaseWatch(folder, made, taken.entry, work, beat=BEAT_S) as watch:      # type: ignore[arg-type]
             thread.start()
             replies = list(watch.run([Node("gpu001"), Node("gpu002")], Program("", "", b""), Limits()))
             lost = watch.stood()
@@ -290,7 +291,7 @@ def worked(bed: Slurm, folder: Path, deed: Callable[[Taken, Watch], object], sec
 
 
 def test_a_reservation_that_somebody_deletes_stops_the_work(bed: Slurm, tmp_path: Path) -> None:
-    def deed(taken: Taken, watch: Watch) -> None:
+    def deed(taken: Taken, watch: LeaseWatch) -> None:
         assert taken.entry is not None
         bed.ask("scontrol", "delete", f"ReservationName={taken.entry.name}")
         wait_until(lambda: bool(watch.lost), what="that it is noticed")
@@ -305,7 +306,7 @@ def test_a_reservation_that_somebody_deletes_stops_the_work(bed: Slurm, tmp_path
 
 
 def test_a_job_that_runs_in_the_reservation_stops_the_work(bed: Slurm, tmp_path: Path) -> None:
-    def deed(taken: Taken, watch: Watch) -> None:
+    def deed(taken: Taken, watch: LeaseWatch) -> None:
         assert taken.entry is not None
         job(bed, "gpu002", f"--reservation={taken.entry.name}")
         wait_until(lambda: bool(watch.lost), what="that it is noticed")
@@ -319,7 +320,7 @@ def test_a_job_that_runs_in_the_reservation_stops_the_work(bed: Slurm, tmp_path:
 
 
 def test_a_lease_is_renewed_as_long_as_the_work_goes_on(bed: Slurm, tmp_path: Path) -> None:
-    def deed(taken: Taken, watch: Watch) -> None:
+    def deed(taken: Taken, watch: LeaseWatch) -> None:
         began = time.time()
         wait_until(lambda: time.time() > began + 10, 60, "twice the lease's time")
         assert taken.entry is not None and "State=ACTIVE" in shown(bed)[taken.entry.name]
@@ -335,7 +336,7 @@ def test_a_lease_that_was_lost_before_the_work_sends_nothing(bed: Slurm, tmp_pat
         taken = take(made(store), ["gpu001", "gpu002"], 300, "a test")
         assert taken.entry is not None
         bed.ask("scontrol", "update", "reservation", f"ReservationName={taken.entry.name}", "Nodes=gpu002")
-        with Watch(tmp_path, made, taken.entry, work, beat=60) as watch:    # type: ignore[arg-type]
+        with LeaseWatch(tmp_path, made, taken.entry, work, beat=60) as watch:    # type: ignore[arg-type]
             replies = {reply.node: reply.failure for reply in watch.run([Node("gpu001"), Node("gpu002")], Program("", "", b""), Limits())}
         give_back(made(store), taken.entry, "done")
     assert work.sent == ["gpu002"] and replies["gpu002"] is None
@@ -345,17 +346,17 @@ def test_a_lease_that_was_lost_before_the_work_sends_nothing(bed: Slurm, tmp_pat
 def test_a_controller_that_is_down_while_the_lease_lasts_stops_nothing_but_is_no_proof(bed: Slurm, tmp_path: Path) -> None:
     down = threading.Event()
 
-    def run(argv: Sequence[str]) -> Answer:
+    def run(argv: Sequence[str]) -> CommandOutput:
         if down.is_set():
             raise TimeoutError
         done = subprocess.run(argv, env=bed.environment, capture_output=True, check=False)
-        return Answer(done.returncode, done.stdout, done.stderr)
+        return CommandOutput(done.returncode, done.stdout, done.stderr)
 
     made, work = lessor("reservation", Backend(run), "root", run=run), Working()
     with opened(tmp_path, make=True) as store:
         taken = take(made(store), ["gpu001"], 300, "a test")
         assert taken.entry is not None
-        with Watch(tmp_path, made, taken.entry, work, beat=BEAT_S) as watch:    # type: ignore[arg-type]
+        with LeaseWatch(tmp_path, made, taken.entry, work, beat=BEAT_S) as watch:    # type: ignore[arg-type]
             replies = watch.run([Node("gpu001")], Program("", "", b""), Limits())
             work.end.set()
             assert next(replies).failure is None

@@ -14,7 +14,7 @@ import pytest
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.lease import Lease
 from healthcheck.model.outcome import Origin, Status
-from healthcheck.model.probes import Effect, Kind, Probe
+from healthcheck.model.probes import Effect, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.report.progress import progress
 from healthcheck.ruleset.ruleset import load_ruleset
@@ -24,7 +24,7 @@ from healthcheck.sweep.saved import load_manifest
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
-from provisioning.lease.check import Leases
+from provisioning.lease.check import SweepLeases
 from tests.healthcheck import machine
 from tests.testbed.collector import collect
 
@@ -53,7 +53,7 @@ class Sent:
 
 def test_a_node_that_the_lease_refuses_is_sent_what_is_passive_and_nothing_else() -> None:
     sent = Sent()
-    plan = sweep.Plan(NODES, QUICK)
+    plan = sweep.SweepPlan(NODES, QUICK)
     bounds, _ = sweep.leased_limits(plan, None, 64)
     lease = Lease(frozenset({"gpu001"}), "a test", {"gpu002": "a job is on it"})
     outcome = sweep.live(plan, sent, bounds, progress(0, "", quiet=True), lease=lease)
@@ -69,24 +69,24 @@ def test_a_node_that_the_lease_refuses_is_sent_what_is_passive_and_nothing_else(
 def test_the_collector_ends_early_enough_for_its_answer_to_come_back_before_its_node_is_given_up(
         leased: bool, node_s: float, seconds: float) -> None:
     sent, lease = Sent(), Lease(frozenset({"gpu001", "gpu002"}), "a test") if leased else None
-    sweep.live(sweep.Plan(NODES, QUICK), sent, replace(Limits(), node_s=node_s), progress(0, "", quiet=True), lease=lease)
+    sweep.live(sweep.SweepPlan(NODES, QUICK), sent, replace(Limits(), node_s=node_s), progress(0, "", quiet=True), lease=lease)
     assert set(sent.seconds.values()) == {seconds}
 
 
 def test_the_bounds_are_what_the_probes_may_take_one_after_another_and_a_deadline_goes_before() -> None:
-    plan = sweep.Plan(NODES, RULES.select(["dcgm-diag-quick", "container-all-gpus"]))
+    plan = sweep.SweepPlan(NODES, RULES.select(["dcgm-diag-quick", "container-all-gpus"]))
     bounds, probes = sweep.leased_limits(plan, None, 64)
     assert {probe.id for probe in probes} == {"dcgm.diag_quick", "container.run"}
     assert bounds.node_s == 60 + sum(probe.seconds for probe in probes) and bounds.sweep_s == bounds.node_s + 60
     assert sweep.leased_limits(plan, None, 1)[0].sweep_s == 2 * bounds.node_s + 60
     assert sweep.leased_limits(plan, 90, 64)[0].sweep_s == sweep.leased_limits(plan, 90, 64)[0].node_s == 90
-    assert sweep.leased_limits(sweep.Plan(NODES, RULES.select(["gpu-count"])), None, 64)[1] == ()
+    assert sweep.leased_limits(sweep.SweepPlan(NODES, RULES.select(["gpu-count"])), None, 64)[1] == ()
 
 
 def test_whoever_names_a_fleet_and_no_rule_is_asked_what_is_meant(tmp_path: Path) -> None:
-    plan = sweep.Plan(tuple(Node(f"gpu{number:03d}") for number in range(512)), RULES)
+    plan = sweep.SweepPlan(tuple(Node(f"gpu{number:03d}") for number in range(512)), RULES)
     with pytest.raises(UsageError, match=r"512 nodes, to be held for at most \d+ min .*: name fewer nodes, choose rules"), \
-            Leases(None, None, tmp_path, None, 64)(plan, Sent()):
+            SweepLeases(None, None, tmp_path, None, 64)(plan, Sent()):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -126,7 +126,7 @@ def test_a_rule_that_was_left_out_stays_left_out() -> None:
 def test_a_saved_sweep_keeps_why_nothing_was_measured(tmp_path: Path) -> None:
     from healthcheck.sweep.saved import Saver
 
-    plan = sweep.Plan(NODES, QUICK)
+    plan = sweep.SweepPlan(NODES, QUICK)
     lease = Lease(frozenset({"gpu001"}), "a test", {"gpu002": "a job is on it"}, lambda: {"gpu001": "its lease was lost: \x1b[31mgone"})
     sweep.live(plan, Sent(), Limits(), progress(0, "", quiet=True), lease=lease, saver=Saver(tmp_path / "saved"))
     assert load_manifest(tmp_path / "saved").withheld == {"gpu001": "its lease was lost: \\x1b[31mgone", "gpu002": "a job is on it"}
@@ -142,8 +142,9 @@ class Alone(Probe):
 def test_of_what_is_disruptive_one_runs_at_a_time_and_after_all_else(tmp_path: Path) -> None:
     mark = tmp_path / "running"
     alone = f"test ! -e {mark} && touch {mark} && sleep 0.2 && rm {mark} && echo alone"
-    probes = [Alone(f"a.disruptive_{n}", Kind.COMMAND, argv=("/bin/sh", "-c", alone)) for n in range(3)]
-    passive = [Probe(f"b.passive_{n}", Kind.COMMAND, argv=("/bin/sh", "-c", f"sleep 0.2; test ! -e {mark} && echo before")) for n in range(3)]
+    probes = [Alone(f"a.disruptive_{n}", ProbeKind.COMMAND, argv=("/bin/sh", "-c", alone)) for n in range(3)]
+    passive = [Probe(f"b.passive_{n}", ProbeKind.COMMAND, argv=("/bin/sh", "-c", f"sleep 0.2; test ! -e {mark} && echo before"))
+               for n in range(3)]
     captures = collect([*probes, *passive]).captures
     assert {name: (capture.outcome, capture.text) for name, capture in captures.items()} == {
         **{probe.id: (Outcome.DONE, "alone\n") for probe in probes}, **{probe.id: (Outcome.DONE, "before\n") for probe in passive}}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.store.file import opened
-from healthcheck.store.ledger import Line, lines
+from healthcheck.store.ledger import LedgerEntry, lines
 from tests.testbed.marks import muster
 from tests.testbed.nspawn import Machine
 
@@ -106,7 +106,7 @@ def remediate(home: Path, *words: str, code: int = 0) -> str:
     return done.stdout
 
 
-def ledger(home: Path, *actions: str) -> list[Line]:
+def ledger(home: Path, *actions: str) -> list[LedgerEntry]:
     """The lines of these deeds, or of all steps."""
     with opened(home / "state") as store:
         return [line for line in lines(store) if line.action in (actions or ("restart-service", "reset-gpu", "reboot"))]

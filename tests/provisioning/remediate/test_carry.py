@@ -11,13 +11,13 @@ import pytest
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
-from healthcheck.triage.remediation import Step
+from healthcheck.triage.remediation import RemediationStep
 from inventory.model import Node, Privilege
-from provisioning.lease.idle import Idle
+from provisioning.lease.idle import IdleReport
 from provisioning.remediate.carry import carry, unproven
-from provisioning.remediate.record import End, tries
+from provisioning.remediate.record import RemediationOutcome, tries
 from provisioning.remediate.settle import settle
-from provisioning.remediate.steps import Proof, rootless
+from provisioning.remediate.steps import IdleProof, rootless
 from tests.provisioning.remediate.world import Restarting, World
 
 
@@ -130,16 +130,16 @@ def test_what_touched_nothing_is_no_attempt_and_what_did_is_one(world: World, st
     means = world.means(store)
     world.machines["n1"].helps = False
     carry(means, world.works("n1"))
-    assert tries(store, means.policy, 1000.0)["n1", Step.RESTART_DOCKER] == 1
+    assert tries(store, means.policy, 1000.0)["n1", RemediationStep.RESTART_DOCKER] == 1
     world.backend.busy = {"n1"}
     carry(means, world.works("n1"))
-    assert tries(store, means.policy, 1000.0)["n1", Step.RESTART_DOCKER] == 1
+    assert tries(store, means.policy, 1000.0)["n1", RemediationStep.RESTART_DOCKER] == 1
     assert tries(store, means.policy, 1000.0 + 8 * 86400) == {}
 
 
 def test_a_scheduler_that_can_restarts_the_node_and_both_lines_say_so(world: World, store: Store) -> None:
     world.backend = Restarting(world.point, world.machines)
-    done = {one.node: one.said for one in carry(world.means(store), world.works("n1", step=Step.REBOOT))}
+    done = {one.node: one.said for one in carry(world.means(store), world.works("n1", step=RemediationStep.REBOOT))}
     assert done["n1"].startswith("reboot: done: docker-answers passes")
     ends = [str(line.outcome) for line in lines(store) if line.action == "reboot"]
     assert ends[0].startswith("done: ") and ends[1].startswith("rebooted, and held still as muster:")
@@ -147,20 +147,21 @@ def test_a_scheduler_that_can_restarts_the_node_and_both_lines_say_so(world: Wor
 
 
 def test_a_node_that_has_not_restarted_is_not_mended_though_its_check_passes(world: World, store: Store) -> None:
-    done = {one.node: one.said for one in carry(world.means(store), world.works("n1", step=Step.REBOOT))}
+    done = {one.node: one.said for one in carry(world.means(store), world.works("n1", step=RemediationStep.REBOOT))}
     assert done["n1"] == "reboot: no use: it has not restarted: it was restarted"
 
 
 @pytest.mark.parametrize(("proof", "refused", "without", "unsaid", "may"), [
-    (Proof.GPUS, "", False, False, True), (Proof.GPUS, "process 7 runs on GPU 0", False, False, False),
-    (Proof.GPUS, "what runs on its GPUs is not known: NVML: timeout", False, False, False),
-    (Proof.EITHER, "what runs on its GPUs is not known: NVML: timeout", False, False, True),
-    (Proof.EITHER, "what runs on its GPUs is not known: NVML: timeout", False, True, False),
-    (Proof.EITHER, "process 7 runs on GPU 0", False, False, False), (Proof.JOBS, "process 7 runs on GPU 0", False, False, True),
-    (Proof.JOBS, "", True, True, False), (Proof.JOBS, "", True, False, True), (Proof.JOBS, "it was not looked at", False, True, False),
+    (IdleProof.GPUS, "", False, False, True), (IdleProof.GPUS, "process 7 runs on GPU 0", False, False, False),
+    (IdleProof.GPUS, "what runs on its GPUs is not known: NVML: timeout", False, False, False),
+    (IdleProof.EITHER, "what runs on its GPUs is not known: NVML: timeout", False, False, True),
+    (IdleProof.EITHER, "what runs on its GPUs is not known: NVML: timeout", False, True, False),
+    (IdleProof.EITHER, "process 7 runs on GPU 0", False, False, False), (IdleProof.JOBS, "process 7 runs on GPU 0", False, False, True),
+    (IdleProof.JOBS, "", True, True, False), (IdleProof.JOBS, "", True, False, True),
+    (IdleProof.JOBS, "it was not looked at", False, True, False),
 ])
-def test_what_must_show_that_nothing_computes(proof: Proof, refused: str, without: bool, unsaid: bool, may: bool) -> None:
-    looked = Idle({"n1": refused} if refused else {}, frozenset({"n1"} if without else ()))
+def test_what_must_show_that_nothing_computes(proof: IdleProof, refused: str, without: bool, unsaid: bool, may: bool) -> None:
+    looked = IdleReport({"n1": refused} if refused else {}, frozenset({"n1"} if without else ()))
     assert (unproven("n1", proof, looked, frozenset({"n1"} if unsaid else ())) == "") is may
 
 
@@ -172,4 +173,4 @@ def test_a_step_goes_as_root_or_through_sudo_and_never_through_the_helper() -> N
 def test_only_what_came_to_a_good_end_is_a_repair_for_triage() -> None:
     from healthcheck.triage.gather import _DONE
 
-    assert [how for how in End if f"{how.value}: x".startswith(_DONE)] == [End.DONE]
+    assert [how for how in RemediationOutcome if f"{how.value}: x".startswith(_DONE)] == [RemediationOutcome.DONE]

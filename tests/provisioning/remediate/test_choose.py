@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.problem import Problem
 from healthcheck.ruleset.ruleset import load_ruleset
-from healthcheck.triage.past import Fleet, Past, Repaired
+from healthcheck.triage.past import FleetHistory, NodeHistory, Repaired
 from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy
-from healthcheck.triage.remediation import Step
-from provisioning.remediate.choose import NAMING, Left, Work, choose
+from healthcheck.triage.remediation import RemediationStep
+from provisioning.remediate.choose import NAMING, Left, PlannedStep, choose
 from provisioning.remediate.record import parsed
 from provisioning.remediate.send import _did
 from provisioning.remediate.steps import SPECS
@@ -27,13 +27,15 @@ FABRIC = problem("nvlink-fabric-manager", "nvidia-fabricmanager", observed="inac
 DOCKER = problem("docker-answers", "docker")
 
 
-def chosen(*nodes: Past, tries: dict[tuple[str, Step], int] | None = None, only: Step | None = None) -> tuple[list[Work], list[Left]]:
-    fleet = Fleet(NOW, nodes, since=at(-2000))
+def chosen(*nodes: NodeHistory, tries: dict[tuple[str, RemediationStep], int] | None = None,
+           only: RemediationStep | None = None) -> tuple[list[PlannedStep], list[Left]]:
+    fleet = FleetHistory(NOW, nodes, since=at(-2000))
     naming = {rule.id for rule in RULES.rules if rule.checked.name in NAMING}
     return choose(fleet, make(fleet, POLICY).verdicts, POLICY, {one.node for one in nodes}, tries or {}, naming, only)
 
 
-def one(*problems: Problem, only: Step | None = None, tries: dict[tuple[str, Step], int] | None = None, **more: Any) -> str:
+def one(*problems: Problem, only: RemediationStep | None = None, tries: dict[tuple[str, RemediationStep], int] | None = None,
+        **more: Any) -> str:
     """The step, or why there is none; empty where nothing is said."""
     works, lefts = chosen(past("n1", *problems, **more), only=only, tries=tries)
     return works[0].step.value if works else lefts[0].why if lefts else ""
@@ -57,16 +59,16 @@ def test_the_packaged_policy_names_a_step_for_what_a_step_can_mend(problems: tup
 def test_what_the_policy_does_not_enable_a_person_must_name() -> None:
     lost = problem("gpu-count", "GPUs")
     assert one(lost) == "gpu-lost: reboot is for it, and the policy does not enable it: muster remediate n1 --step reboot"
-    assert one(lost, only=Step.REBOOT) == "reboot"
+    assert one(lost, only=RemediationStep.REBOOT) == "reboot"
     # A step that the policy does not name for a fault no word makes one for it.
-    assert "no step is for it" in one(lost, only=Step.RESET_GPU)
+    assert "no step is for it" in one(lost, only=RemediationStep.RESET_GPU)
 
 
 def test_what_the_driver_itself_asks_for_is_the_rung_that_is_due() -> None:
     reset = problem("gpu-recovery-action", "GPU 3", repair="reset-gpu")
-    assert one(reset, only=Step.RESET_GPU) == "reset-gpu" and "no step" in one(reset, only=Step.REBOOT)
+    assert one(reset, only=RemediationStep.RESET_GPU) == "reset-gpu" and "no step" in one(reset, only=RemediationStep.REBOOT)
     reboot = problem("gpu-recovery-action", "GPU 3", repair="reboot")
-    assert one(reboot, only=Step.REBOOT) == "reboot" and "no step" in one(reboot, only=Step.RESET_GPU)
+    assert one(reboot, only=RemediationStep.REBOOT) == "reboot" and "no step" in one(reboot, only=RemediationStep.RESET_GPU)
 
 
 def test_what_came_back_after_a_restart_is_not_restarted_again() -> None:
@@ -76,8 +78,8 @@ def test_what_came_back_after_a_restart_is_not_restarted_again() -> None:
 
 
 def test_after_its_attempts_a_person_inspects_it() -> None:
-    assert one(FABRIC, tries={("n1", Step.RESTART_FABRIC_MANAGER): 1}) == "restart-fabric-manager"
-    assert one(FABRIC, tries={("n1", Step.RESTART_FABRIC_MANAGER): 2}) == (
+    assert one(FABRIC, tries={("n1", RemediationStep.RESTART_FABRIC_MANAGER): 1}) == "restart-fabric-manager"
+    assert one(FABRIC, tries={("n1", RemediationStep.RESTART_FABRIC_MANAGER): 2}) == (
         "fabric-manager: inspect: restart-fabric-manager was tried 2 times in 7 days")
 
 
@@ -96,12 +98,13 @@ def test_a_worse_fault_that_no_step_mends_comes_first() -> None:
 def test_nodes_come_by_their_failure_domains_and_one_without_is_its_own() -> None:
     nodes = [past("n1", FABRIC, domains={"rack": ("r2",)}), past("n2", FABRIC, domains={"leaf": ("l1",)}), past("n3", FABRIC),
              past("n4", FABRIC, domains={"rack": ("r2",), "leaf": ("l1",)})]
-    works, _ = chosen(*(Past(**{**vars(each), "problems": (problem("nvlink-fabric-manager", "x", node=each.node),)}) for each in nodes))
+    works, _ = chosen(*(NodeHistory(**{**vars(each), "problems": (problem("nvlink-fabric-manager", "x", node=each.node),)})
+                        for each in nodes))
     assert [(work.domain, work.node) for work in works] == [("leaf l1", "n2"), ("node n3", "n3"), ("rack r2", "n1"), ("rack r2", "n4")]
 
 
 def test_each_step_has_commands_of_its_own_that_no_shell_reads() -> None:
-    assert set(SPECS) == set(Step) and len({spec.runs for spec in SPECS.values()}) == len(Step)
+    assert set(SPECS) == set(RemediationStep) and len({spec.runs for spec in SPECS.values()}) == len(RemediationStep)
     for spec in SPECS.values():
         assert 0 < spec.seconds <= 1200
         assert not any(mark in word for word in spec.runs for mark in ";|&$`<>\n")

@@ -11,7 +11,7 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import opened
 from healthcheck.triage.policyload import load_policy
-from healthcheck.triage.remediation import Step
+from healthcheck.triage.remediation import RemediationStep
 from inventory.errors import RulesError
 from provisioning.cli.remediate import _STEPS
 from tests.command import muster
@@ -46,14 +46,15 @@ def test_a_policy_names_steps_and_nothing_else(tmp_path: Path, text: str, said: 
 def test_a_site_changes_what_it_wants_and_the_rest_stays(tmp_path: Path) -> None:
     found = load_policy([packaged(), site(tmp_path, "remediation: {attempts: 1, reboot: {enabled: true}}")], load_ruleset([packaged()]))
     assert found.remediation.attempts == 1 and found.remediation.at_once == 4
-    reboot = found.remediation.uses[Step.REBOOT]
+    reboot = found.remediation.uses[RemediationStep.REBOOT]
     assert reboot.enabled and "gpu-lost" in reboot.faults
 
 
 def test_out_of_the_box_services_and_modules_are_mended_and_nothing_is_reset_or_restarted_unasked() -> None:
     uses = load_policy([packaged()], load_ruleset([packaged()])).remediation.uses
-    assert {step for step, use in uses.items() if not use.enabled} == {Step.RESET_GPU, Step.REBOOT} and set(uses) == set(Step)
-    assert tuple(step.value for step in Step) == _STEPS
+    assert {step for step, use in uses.items() if not use.enabled} == {RemediationStep.RESET_GPU,
+                                                                       RemediationStep.REBOOT} and set(uses) == set(RemediationStep)
+    assert tuple(step.value for step in RemediationStep) == _STEPS
 
 
 @pytest.mark.parametrize(("words", "said"), [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.triage.remediation import Step
+from healthcheck.triage.remediation import RemediationStep
 from inventory.load import load_inventory
 from inventory.transport.remote import RemoteTransport
 from provisioning.remediate.send import Did, send
@@ -164,13 +164,13 @@ def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stoppe
     smi = n1.root / "usr/local/bin/nvidia-smi"
     smi.write_text(SMI.replace("${CODE}", code))
     smi.chmod(0o755)
-    did = step(home, "n1", Step.RESET_GPU, f"a-{code}")
+    did = step(home, "n1", RemediationStep.RESET_GPU, f"a-{code}")
     assert (did.ok, did.touched, did.said) == (ok, True, said)
     assert (n1.root / "var/lib/seen").read_text() == "inactive\ninactive\n--gpu-reset\n"
     assert active(n1, "nvidia-persistenced") and active(n1, "nvidia-fabricmanager")
     # The same line is not taken again: what became of it is told.
     (n1.root / "var/lib/seen").unlink()
-    assert step(home, "n1", Step.RESET_GPU, f"a-{code}") == did and not (n1.root / "var/lib/seen").exists()
+    assert step(home, "n1", RemediationStep.RESET_GPU, f"a-{code}") == did and not (n1.root / "var/lib/seen").exists()
 
 
 def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[str, Machine]) -> None:
@@ -181,7 +181,7 @@ def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[s
     (n1.root / "var/lib/seen").unlink(missing_ok=True)
     n1.run("systemd-run", "--quiet", "--unit=holder", "sh", "-c", "exec sleep infinity 3> /dev/nvidia0")
     try:
-        did = step(home, "n1", Step.RESET_GPU, "b")
+        did = step(home, "n1", RemediationStep.RESET_GPU, "b")
         assert did.ok is False and "has a GPU open; nothing was reset" in did.said and not (n1.root / "var/lib/seen").exists()
         assert active(n1, "nvidia-persistenced") and active(n1, "nvidia-fabricmanager")
     finally:
@@ -196,7 +196,7 @@ def test_a_module_that_does_not_load_is_told(home: Path, machines: dict[str, Mac
     modprobe = machines["n1"].root / "usr/local/sbin/modprobe"
     modprobe.write_text(f"#!/bin/sh\n{script}\n")
     modprobe.chmod(0o755)
-    did = step(home, "n1", Step.LOAD_NVIDIA, f"m-{len(said)}")
+    did = step(home, "n1", RemediationStep.LOAD_NVIDIA, f"m-{len(said)}")
     assert (did.ok, did.touched) == (False, touched) and said in did.said
 
 
@@ -204,17 +204,17 @@ def test_a_masked_unit_is_left_alone_and_two_steps_do_not_go_together(home: Path
     n1 = machines["n1"]
     (n1.root / "etc/systemd/system/docker.service").unlink()
     n1.run("systemctl", "mask", "docker.service")
-    did = step(home, "n1", Step.RESTART_DOCKER, "c")
+    did = step(home, "n1", RemediationStep.RESTART_DOCKER, "c")
     assert did == Did("n1", False, False, "docker.service is masked: somebody wants it not to run")
     n1.run("systemctl", "unmask", "docker.service")
     n1.run("systemd-run", "--quiet", "--unit=other-step", "flock", "/run/muster-remediate", "sleep", "infinity")
     wait_until(lambda: "sleep" in n1.run("sh", "-c", "cat /proc/[0-9]*/comm"), 30, "that it has the lock")
-    did = step(home, "n1", Step.RESTART_DOCKER, "d")
+    did = step(home, "n1", RemediationStep.RESTART_DOCKER, "d")
     n1.run("systemctl", "stop", "other-step.service")
     assert did == Did("n1", False, False, "another step is at work here")
 
 
-def step(home: Path, node: str, which: Step, line: str) -> Did:
+def step(home: Path, node: str, which: RemediationStep, line: str) -> Did:
     """One step, with no head around it."""
     there = load_inventory(home / "muster.yaml")
     (did,) = send({line: there.nodes[node]}, which, RemoteTransport(), 1)

@@ -16,20 +16,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from healthcheck.cli.main import root
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
-from healthcheck.store.cordons import State as CordonState
-from healthcheck.store.cordons import mean, settle
+from healthcheck.store.cordons import CordonState, mean, settle
 from healthcheck.store.file import Store, opened
-from healthcheck.store.history import Seat
+from healthcheck.store.history import ComponentLocation
 from healthcheck.store.ledger import lines
-from healthcheck.store.readings import Component, Readings
-from healthcheck.store.rmas import State, alarms, outcome, rmas, unfinished
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import Component, NodeReadings
+from healthcheck.store.rmas import RmaState, alarms, outcome, rmas, unfinished
+from healthcheck.store.sweeps import SweepRecord, record
 from inventory.edit import InventoryFile
 from inventory.errors import MusterError, UsageError
 from inventory.load import load_inventory
 from inventory.model import LifecycleState
 from provisioning.cli.rma import rma as command
-from provisioning.remediate.rma import Part, chosen, may_return, opening, part_at, returning, shipping
+from provisioning.remediate.rma import ReturnedPart, chosen, may_return, opening, part_at, returning, shipping
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
 
@@ -48,9 +47,9 @@ def sweep(store: Store, ago: float, gpu3: str, chassis: str = "C1", fails: bool 
     result = Result("gpu-row-remap-failed", "x", Status.FAIL if fails else Status.PASS, Severity.CRITICAL, findings, "", None, "Send it back.",
                     Owner.VENDOR if fails else None)
     now = time.time() - ago
-    record(store, Sweep(now, now + 5, False, "test", "digest"),
+    record(store, SweepRecord(now, now + 5, False, "test", "digest"),
            [NodeReport(node, NodeState.UNHEALTHY if fails else NodeState.HEALTHY, "", (result,))],
-           {node: Readings(parts, (), frozenset({"gpu", "chassis"}), "boot")})
+           {node: NodeReadings(parts, (), frozenset({"gpu", "chassis"}), "boot")})
 
 
 @pytest.fixture
@@ -250,10 +249,10 @@ def test_what_is_not_clear_is_asked_for_before_anything_is_done(home: Path, word
 
 
 def test_a_number_is_not_believed_while_a_gpu_is_lost() -> None:
-    seats = [Seat("gpu", f"S{n}", "gpu001", f"0000:{n}a:00.0", 0, 10, 9 if n == 1 else None) for n in range(4)]
+    seats = [ComponentLocation("gpu", f"S{n}", "gpu001", f"0000:{n}a:00.0", 0, 10, 9 if n == 1 else None) for n in range(4)]
     with pytest.raises(UsageError, match=r"GPU 2 of gpu001 is not certain: 0000:1a:00.0 is not seen any more, and numbers shift"):
         part_at("gpu001", seats, (), None, 2, False, None)
-    assert part_at("gpu001", seats, (), "0000:1a:00.0", None, False, None) == Part("gpu001", "0000:1a:00.0", "gpu", "S1")
+    assert part_at("gpu001", seats, (), "0000:1a:00.0", None, False, None) == ReturnedPart("gpu001", "0000:1a:00.0", "gpu", "S1")
 
 
 def test_evidence_that_is_as_young_as_the_fault_goes_along(home: Path) -> None:
@@ -301,7 +300,7 @@ def test_killed_between_the_store_and_the_file_the_next_run_says_what_is_left_an
 
 def test_of_two_at_once_the_second_finds_the_first(home: Path) -> None:
     with opened(home / "state") as store:
-        part = Part("gpu001", GPU3, "gpu", "OLD")
+        part = ReturnedPart("gpu001", GPU3, "gpu", "OLD")
         first = opening(store, part, "a", "one", "", "", "held", time.time, lambda: "")
         second = opening(store, part, "b", "two", "", "", "held", time.time, lambda: "")
         assert second == first and len(rmas(store)) == 1
@@ -346,7 +345,7 @@ class Hands(RuleBasedStateMachine):
     def we_open(self, slot: str, lives: int) -> None:
         clock = self.clock(lives)
         with opened(Path(self.folder.name), make=True) as store, suppress(Death):
-            opening(store, Part("n", slot, "gpu", "s"), "why", "us", "", "", "held", clock, self.writes("rma", clock))
+            opening(store, ReturnedPart("n", slot, "gpu", "s"), "why", "us", "", "", "held", clock, self.writes("rma", clock))
 
     @rule(number=st.integers(1, 4), lives=LIVES)
     def we_ship(self, number: int, lives: int) -> None:
@@ -359,10 +358,10 @@ class Hands(RuleBasedStateMachine):
         clock = self.clock(lives)
         with opened(Path(self.folder.name), make=True) as store, suppress(Death, UsageError):
             one = chosen(rmas(store), left := unfinished(store), str(number))
-            if one.state is State.RETURNED and one.id not in left:
+            if one.state is RmaState.RETURNED and one.id not in left:
                 return
             may_return(one, same=same, new="")
-            away = [each for each in rmas(store) if each.id != one.id and each.state is not State.RETURNED]
+            away = [each for each in rmas(store) if each.id != one.id and each.state is not RmaState.RETURNED]
             said = one.outcome or outcome(same=same, new="")
             returning(store, one, said, "us", clock, (lambda: "left") if away else self.writes("bringup", clock))
 
@@ -374,14 +373,14 @@ class Hands(RuleBasedStateMachine):
                 for one in found:
                     assert (one.returned is None) == (one.outcome is None) and (one.returned is None or one.shipped is not None)
                 if not left and found:
-                    assert (self.file == "rma") == any(one.state is not State.RETURNED for one in found)
+                    assert (self.file == "rma") == any(one.state is not RmaState.RETURNED for one in found)
 
     @rule()
     def who_comes_after_can_finish_all_of_it(self) -> None:
         with opened(Path(self.folder.name), make=True) as store:
             for number in sorted(unfinished(store)):
                 one = chosen(rmas(store), unfinished(store), str(number))
-                if one.state is State.RETURNED:
+                if one.state is RmaState.RETURNED:
                     self.we_return(number, False, 1000)
                 else:
                     self.we_open(one.slot, 1000)

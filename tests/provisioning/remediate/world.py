@@ -16,18 +16,18 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import Store
 from healthcheck.store.marks import mark_of
-from healthcheck.triage.remediation import Remediation, Step
+from healthcheck.triage.remediation import Remediation, RemediationStep
 from inventory.model import Node
-from provisioning.actions.base import Boot, Held, Holder
-from provisioning.actions.cordon import Done
+from provisioning.actions.base import Holder, NodeHold, RebootState
+from provisioning.actions.cordon import CordonResult
 from provisioning.lease import take
 from provisioning.lease.check import lessor
-from provisioning.lease.idle import Idle
+from provisioning.lease.idle import IdleReport
 from provisioning.remediate import carry, settle
-from provisioning.remediate.carry import Means
-from provisioning.remediate.choose import Work
+from provisioning.remediate.carry import RemediationContext
+from provisioning.remediate.choose import PlannedStep
 from provisioning.remediate.send import Did
-from provisioning.remediate.verify import Seen, Site
+from provisioning.remediate.verify import NodeHealth, VerifyContext
 from tests.provisioning.triage.triageworld import Death, Memory
 
 RULE = "docker-answers"
@@ -43,7 +43,7 @@ class Idling(Memory):
         self.point = point
         self.busy: set[str] = set()
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """As back ends do."""
         return {node: replace(one, busy=node in self.busy) for node, one in super().held(nodes).items()}
 
@@ -76,9 +76,9 @@ class Restarting(Idling):
             one.boots, one.reached = one.boots + 1, one.comes_back
             one.wrong.discard(RULE)
 
-    def boots(self, nodes: Collection[str]) -> Mapping[str, Boot]:
+    def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
         """As back ends do."""
-        return {name: Boot(1000.0 * self.machines[name].boots) for name in nodes}
+        return {name: RebootState(1000.0 * self.machines[name].boots) for name in nodes}
 
 
 @dataclass
@@ -129,22 +129,22 @@ class World:
             self.dead = True
             raise Death
 
-    def idle(self, nodes: Sequence[Node], *_: object) -> Idle:
+    def idle(self, nodes: Sequence[Node], *_: object) -> IdleReport:
         """As NVML tells."""
-        return Idle({node.name: why for node in nodes if (why := self.machines[node.name].process)}, frozenset())
+        return IdleReport({node.name: why for node in nodes if (why := self.machines[node.name].process)}, frozenset())
 
-    def look(self, site: Site, nodes: Sequence[Node]) -> dict[str, Seen]:
+    def look(self, site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
         """As a sweep tells."""
         return {node.name: self._seen(node.name) for node in nodes}
 
-    def _seen(self, name: str) -> Seen:
+    def _seen(self, name: str) -> NodeHealth:
         one = self.machines[name]
         rules = {RULE, "gpu-count"}
         if not one.reached:
-            return Seen(name, False, said="refused")
-        return Seen(name, True, f"{BOOT}{one.boots}", frozenset(one.wrong), frozenset(rules - one.wrong))
+            return NodeHealth(name, False, said="refused")
+        return NodeHealth(name, True, f"{BOOT}{one.boots}", frozenset(one.wrong), frozenset(rules - one.wrong))
 
-    def send(self, nodes: Mapping[str, Node], step: Step | None, *_: object) -> Iterator[Did]:
+    def send(self, nodes: Mapping[str, Node], step: RemediationStep | None, *_: object) -> Iterator[Did]:
         """As the program on the nodes does it."""
         self.point()
         for line, node in nodes.items():
@@ -165,18 +165,19 @@ class World:
             yield Did(node.name, True, True, "it was restarted")
             self.point()
 
-    def means(self, store: Store) -> Means:
+    def means(self, store: Store) -> RemediationContext:
         """With what the head works."""
-        site = Site(RULES, None, self.folder, 4)  # type: ignore[arg-type]
-        return Means(store, self.backend, lessor(None, self.backend, "a test"), site, Remediation(), "a test", lambda: 1000.0 + self.points,
-                     self.nodes, self._told)
+        site = VerifyContext(RULES, None, self.folder, 4)  # type: ignore[arg-type]
+        return RemediationContext(store, self.backend, lessor(None, self.backend, "a test"), site, Remediation(), "a test",
+                                  lambda: 1000.0 + self.points,
+                                  self.nodes, self._told)
 
-    def _told(self, one: Done) -> None:
+    def _told(self, one: CordonResult) -> None:
         self.said.append(f"{one.node}: {one.said}")
 
-    def works(self, *names: str, step: Step = Step.RESTART_DOCKER, domain: str = "rack r1") -> list[Work]:
+    def works(self, *names: str, step: RemediationStep = RemediationStep.RESTART_DOCKER, domain: str = "rack r1") -> list[PlannedStep]:
         """The step for these nodes."""
-        return [Work(name, step, "containers", (RULE,), "docker-answers: no", domain) for name in names or self.machines]
+        return [PlannedStep(name, step, "containers", (RULE,), "docker-answers: no", domain) for name in names or self.machines]
 
 
 def _boot() -> str:

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.hardware import machine_identity
 from healthcheck.triage.gather import gather
-from healthcheck.triage.plan import Act, Plan, make
+from healthcheck.triage.plan import Act, TriagePlan, make
 from provisioning.actions.hostfile import HostFile
 from provisioning.triage import apply as doing
 from tests.healthcheck.triage.test_gather import HOUR, NODES, POLICY, swept
 
 
-def planned(store: Store, back: HostFile, hour: float) -> Plan:
+def planned(store: Store, back: HostFile, hour: float) -> TriagePlan:
     view = doing.view(store, back, doing.shown(store, back, [node.name for node in NODES]))
     return make(gather(store, NODES, POLICY, hour * HOUR, lost=view.lost, others=view.others), POLICY)
 
@@ -34,7 +34,7 @@ def test_a_cordon_that_went_with_its_machine_was_ended_by_no_person(tmp_path: Pa
         if settled:
             over = doing.settle_lost(store, back, "triage", lambda: 2.2 * HOUR)
             assert [one.node for one in over if "is over: it registered or was installed anew" in one.said] == (["n1"] if again else [])
-            assert store.rows("SELECT state FROM cordon")[0][0] == (State.ANEW if again else State.VOID).value
+            assert store.rows("SELECT state FROM cordon")[0][0] == (CordonState.ANEW if again else CordonState.VOID).value
         plan = planned(store, back, 2.2)
         assert [(step.act, step.node) for step in plan.steps] == ([(Act.ISOLATE, "n1")] if again else [])
         assert again or "against muster:" in plan.withheld[0].why

@@ -11,8 +11,8 @@ import pytest
 from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
-from healthcheck.store.marks import Mark, mark_of
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.marks import CordonMark, mark_of
+from healthcheck.store.sweeps import SweepRecord, record
 from tests.command import muster
 
 NODES = [f"n{at}" for at in range(1, 41)]
@@ -38,14 +38,14 @@ class Head:
                 found = (Finding(79, 0, "GPU 0"),) if name in sick else ()
                 result = Result("kernel-xid", "kernel.xid", Status.FAIL if found else Status.PASS, Severity.CRITICAL, found)
                 reports.append(NodeReport(name, state_of([result]), "", (result,)))
-            record(store, Sweep(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
+            record(store, SweepRecord(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
 
     def muster(self, *words: str, code: tuple[int, ...] = (0, 1, 3)) -> str:
         done = muster(*words, home=self.home)
         assert done.returncode in code, (words, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
-    def shown(self) -> dict[str, Mark]:
+    def shown(self) -> dict[str, CordonMark]:
         """What the file shows of nodes with a mark, whoever's it is."""
         found = (line.partition("#") for line in self.bad.read_text().splitlines())
         return {node.strip(): mark for node, _, reason in found if (mark := mark_of(reason.strip())) is not None}

@@ -9,8 +9,8 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.verdict import Verdict
 from healthcheck.ruleset.ruleset import load_ruleset
-from healthcheck.triage.past import Fleet, Past
-from healthcheck.triage.plan import Plan
+from healthcheck.triage.past import FleetHistory, NodeHistory
+from healthcheck.triage.plan import TriagePlan
 from healthcheck.triage.policyload import load_policy
 from provisioning.actions.base import Condition
 from provisioning.triage.conditions import conditions
@@ -21,8 +21,8 @@ NOW = 1e9
 
 def shown(state: str, hours: float = 0.1, isolation: Isolation | None = None) -> Condition:
     verdicts = () if isolation is None else (Verdict("n1", isolation, Repair.WATCH, Owner.OPERATOR, "gpu-fell-off", "7 of 8 GPUs"),)
-    plan = Plan(NOW, verdicts, (), (), ())
-    return conditions(Fleet(NOW, (Past("n1", state=state, seen=NOW - hours * 3600),)), plan, POLICY)["n1"]
+    plan = TriagePlan(NOW, verdicts, (), (), ())
+    return conditions(FleetHistory(NOW, (NodeHistory("n1", state=state, seen=NOW - hours * 3600),)), plan, POLICY)["n1"]
 
 
 @pytest.mark.parametrize(("state", "status", "reason"), [

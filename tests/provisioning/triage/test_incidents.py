@@ -11,17 +11,17 @@ import pytest
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
-from healthcheck.model.verdict import Known
+from healthcheck.model.verdict import StoredIncident
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import Store, opened
 from healthcheck.store.incidents import close, incidents
-from healthcheck.store.readings import Readings
-from healthcheck.store.shown import Shown
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.readings import NodeReadings
+from healthcheck.store.shown import Telemetry
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.versions import Version
 from healthcheck.triage.gather import gather
-from healthcheck.triage.plan import Plan, make
-from healthcheck.triage.policy import BreakerPolicy, Policy
+from healthcheck.triage.plan import TriagePlan, make
+from healthcheck.triage.policy import BreakerPolicy, TriagePolicy
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.actions.cordon import cordon
@@ -37,7 +37,7 @@ ROW, BIG = 8, 128
 class World:
     """Nodes in racks of eight, leaves of sixteen and power domains of thirty-two; what fails on each, by rule."""
 
-    def __init__(self, folder: Path, policy: Policy = POLICY) -> None:
+    def __init__(self, folder: Path, policy: TriagePolicy = POLICY) -> None:
         self.folder, self.policy = folder, policy
         self.names = [f"n{number:03d}" for number in range(BIG)]
         self.nodes = {name: Node(name, rack=f"r{at // 8}", leaf=(f"leaf-{at // 16}",), power=f"p{at // 32}") for at, name in enumerate(self.names)}
@@ -63,9 +63,10 @@ class World:
         for _ in range(times):
             self.now += minutes * 60
             reports = [self.report(name) for name in (only or self.names)]
-            shown = {report.node: Readings((), (), frozenset(), "boot", Shown(driver="570.1", kernel="6.8")) for report in reports if report.results}
+            shown = {report.node: NodeReadings((), (), frozenset(), "boot", Telemetry(driver="570.1", kernel="6.8")) for report in reports
+                     if report.results}
             with opened(self.folder, make=True) as store:
-                record(store, Sweep(self.now, self.now + 1, False, "test", "digest"), reports, shown)
+                record(store, SweepRecord(self.now, self.now + 1, False, "test", "digest"), reports, shown)
 
     def report(self, name: str) -> NodeReport:
         if name in self.dead:
@@ -77,12 +78,12 @@ class World:
             found.append(Result(rule, rule.replace("-", "."), Status.FAIL if bad else Status.PASS, bad or Severity.CRITICAL, finding))
         return NodeReport(name, state_of(found), "", tuple(found))
 
-    def plan(self, store: Store) -> Plan:
+    def plan(self, store: Store) -> TriagePlan:
         seen = doing.shown(store, self.back, self.nodes)
         return make(gather(store, self.nodes.values(), self.policy, self.now, lost=doing.lost(seen, self.back.name),
                            others=doing.others(seen)), self.policy)
 
-    def triage(self) -> Plan:
+    def triage(self) -> TriagePlan:
         self.now += 1
         with self.store() as store:
             doing.settle(store, self.back, "triage", lambda: self.now)
@@ -99,7 +100,7 @@ class World:
         with opened(self.folder) as store:
             yield store
 
-    def known(self) -> list[Known]:
+    def known(self) -> list[StoredIncident]:
         with self.store() as store:
             return incidents(store)
 
@@ -112,7 +113,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def acts(plan: Plan) -> list[tuple[str, str]]:
+def acts(plan: TriagePlan) -> list[tuple[str, str]]:
     return sorted((step.act.value, step.node) for step in plan.steps)
 
 
@@ -399,7 +400,8 @@ def test_a_rule_that_newly_fails_on_many_nodes_since_it_changed_is_musters_own_f
         for _ in range(times):
             world.now += 300
             with opened(world.folder) as store:
-                record(store, Sweep(world.now, world.now + 1, False, "test", "digest", versions=(Version("rule", "disk-state", digest),), who="op"),
+                record(store, SweepRecord(world.now, world.now + 1, False, "test", "digest",
+                                          versions=(Version("rule", "disk-state", digest),), who="op"),
                        [world.report(name) for name in world.names])
 
     world.breaks(["n100"], "disk-state")

@@ -15,10 +15,10 @@ import pytest
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.ruleset.ruleset import load_ruleset
-from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy
@@ -86,7 +86,7 @@ def swept(store: Store, when: float, bad: list[str], profile: str = "") -> None:
         findings = (Finding(7, 0, "GPU 0"),) if name in bad else ()
         found = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS, Severity.CRITICAL, findings)
         reports.append(NodeReport(name, state_of([found]), "", (found,)))
-    record(store, Sweep(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
+    record(store, SweepRecord(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def finished(folder: Path) -> None:
     with opened(folder / "state") as store:
         held = open_cordons(store)
         told = lines(store)
-        assert sorted(one.node for one in held) == SICK and {one.state for one in held} == {State.HELD}
+        assert sorted(one.node for one in held) == SICK and {one.state for one in held} == {CordonState.HELD}
         assert all(one.verdict is not None for one in held)
         assert sorted(marks(folder)) == sorted((one.node, one.id) for one in held)
         assert all(line.outcome is not None and line.finished is not None for line in told)

@@ -13,7 +13,7 @@ from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Sta
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from provisioning.actions.kubenode import KEY, STARTUP, instant
 from tests.command import MUSTER, environment, muster
 from tests.testbed.kubernetes import Serving, relayed, serving
@@ -59,7 +59,7 @@ def swept(home: Path, when: float, *bad: str, but: str = "", profile: str = "") 
             found = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS, Severity.CRITICAL, findings)
             reports.append(NodeReport(name, state_of([found]), "", (found,)))
     with opened(home / "state", make=True) as store:
-        record(store, Sweep(when, when + 0.01, False, "test", "digest", (profile,) if profile else ()), reports)
+        record(store, SweepRecord(when, when + 0.01, False, "test", "digest", (profile,) if profile else ()), reports)
 
 
 def there_since(bed: Serving, *nodes: str) -> float:

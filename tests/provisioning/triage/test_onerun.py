@@ -16,12 +16,12 @@ import pytest
 from healthcheck.store import runs
 from healthcheck.store.file import opened
 from healthcheck.store.history import prune
-from healthcheck.store.runs import Run
+from healthcheck.store.runs import TriageRun
 from inventory.cli.chosen import who
 from inventory.errors import StoreError, UsageError
 from provisioning.lease.holder import me
-from provisioning.lease.runlock import Owner, age, alone, here, taken
-from provisioning.triage.onerun import DEAD_AFTER_S, LOCK, Report, one_run
+from provisioning.lease.runlock import LockHolder, age, alone, here, taken
+from provisioning.triage.onerun import DEAD_AFTER_S, LOCK, RunResult, one_run
 from tests.command import MUSTER, environment, muster
 from tests.testbed.sshd import wait_until
 
@@ -36,14 +36,14 @@ def began(folder: Path, ago: float, host: str, holder: str) -> None:
 
 
 @contextmanager
-def running(folder: Path, take_over: str | None = None) -> Iterator[Report]:
+def running(folder: Path, take_over: str | None = None) -> Iterator[RunResult]:
     with opened(folder, make=True) as store, one_run(store, folder, "triage (me)", lambda: NOW, take_over) as report:
         yield report
 
 
-def rows(folder: Path) -> list[Run]:
+def rows(folder: Path) -> list[TriageRun]:
     with opened(folder) as store:
-        return [Run(**dict(row)) for row in store.rows("SELECT * FROM triage_run ORDER BY id")]
+        return [TriageRun(**dict(row)) for row in store.rows("SELECT * FROM triage_run ORDER BY id")]
 
 
 def refused(folder: Path, take_over: str | None = None) -> str:
@@ -154,7 +154,7 @@ def test_forgetting_old_runs_keeps_the_newest(tmp_path: Path) -> None:
 
 def test_ages_are_said_as_people_say_them() -> None:
     assert [age(seconds) for seconds in (-5, 0, 119, 120, 7199, 7200, 172_800)] == ["0 s", "0 s", "119 s", "2 min", "119 min", "2 h", "2 days"]
-    assert Owner("ann", "head1", "no JSON", 0.0).words(7200.0) == "ann on head1, for 2 h (since 1970-01-01T00:00Z)"
+    assert LockHolder("ann", "head1", "no JSON", 0.0).words(7200.0) == "ann on head1, for 2 h (since 1970-01-01T00:00Z)"
 
 
 def test_what_is_long_ago_or_failed_is_a_note_and_what_never_ran_is_none(tmp_path: Path) -> None:

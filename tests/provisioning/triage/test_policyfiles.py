@@ -10,8 +10,8 @@ import pytest
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.store.file import opened
-from healthcheck.store.ledger import Line, lines
-from healthcheck.store.policyfiles import File, note
+from healthcheck.store.ledger import LedgerEntry, lines
+from healthcheck.store.policyfiles import PolicyFile, note
 from inventory.cli.chosen import who
 from provisioning.triage.policyfiles import PACKAGED, files_of, policy_changes
 from tests.command import muster
@@ -39,7 +39,7 @@ def told(tmp_path: Path, *folders: Path) -> list[str]:
         return [said.replace(f"{tmp_path}/", "") for said in policy_changes(store, [packaged(), *folders], "triage (me)", NOW)]
 
 
-def changes(tmp_path: Path) -> list[Line]:
+def changes(tmp_path: Path) -> list[LedgerEntry]:
     with opened(tmp_path / "state") as store:
         return [line for line in lines(store) if line.action == "policy changed"]
 
@@ -87,8 +87,8 @@ def test_packaged_files_are_one_and_hidden_or_unreadable_ones_none(tmp_path: Pat
 
 def test_hostile_names_of_files_cannot_move_the_cursor(tmp_path: Path) -> None:
     with opened(tmp_path, make=True) as store:
-        note(store, [File("a", "1", "ann", AT)], "me", NOW)
-        (said, gone) = note(store, [File("\x1b[2J\n" + "x" * 1000, "2", "b\x07ob", AT)], "me", NOW)
+        note(store, [PolicyFile("a", "1", "ann", AT)], "me", NOW)
+        (said, gone) = note(store, [PolicyFile("\x1b[2J\n" + "x" * 1000, "2", "b\x07ob", AT)], "me", NOW)
     assert "\x1b" not in said + gone and "\n" not in said and "\x07" not in said and len(said) < 400
 
 

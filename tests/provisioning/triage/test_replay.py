@@ -19,11 +19,11 @@ from healthcheck.replay.record import read
 from healthcheck.replay.run import Imagined, run
 from healthcheck.store import rmas, silences
 from healthcheck.store.file import Store, opened
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.verdicts import close_breaker
 from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import make
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.policy import TriagePolicy
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.triage import apply as doing
 from tests.command import muster
@@ -50,7 +50,7 @@ class World:
             self.happens(what, self.nodes[node])
         self.now += EVERY + hours * HOUR
         reports = [one.report(list(RULES)) for one in self.nodes.values()]
-        record(self.store, Sweep(self.now, self.now + 5, False, "test", "digest", ("bringup",) if bringup else ()), reports,
+        record(self.store, SweepRecord(self.now, self.now + 5, False, "test", "digest", ("bringup",) if bringup else ()), reports,
                {one.name: one.readings() for one in self.nodes.values() if one.reached})
         self.now += 5
         doing.settle(self.store, self.back, "triage (t)", self.clock)
@@ -96,7 +96,7 @@ class World:
             rmas.settle(self.store, line, "done", self.now)
             one.away = rma.id
 
-    def replayed(self, with_policy: Policy, since: float = BEGIN) -> Imagined:
+    def replayed(self, with_policy: TriagePolicy, since: float = BEGIN) -> Imagined:
         """By such a policy, until now."""
         nodes = [one.node for one in self.nodes.values()]
         found = read(self.store, with_policy.requalify.profile, since - window(with_policy))
@@ -166,7 +166,7 @@ def test_a_trial_lays_what_people_did_beside_what_triage_would_have_done(tmp_pat
                 world.now += 1
                 world.happens(what, world.nodes[node])
             world.now += EVERY
-            record(store, Sweep(world.now, world.now + 5, False, "test", "digest", ("bringup",)),
+            record(store, SweepRecord(world.now, world.now + 5, False, "test", "digest", ("bringup",)),
                    [one.report(list(RULES)) for one in world.nodes.values()], {one.name: one.readings() for one in world.nodes.values()})
             world.now += 5
 

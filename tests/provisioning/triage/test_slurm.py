@@ -17,7 +17,7 @@ from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Sta
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from provisioning.triage.onerun import LOCK
 from tests.command import MUSTER, environment
 from tests.testbed.marks import plain
@@ -66,7 +66,7 @@ def swept(home: Path, minutes: float, bad: dict[str, str], profile: str = "") ->
         reports.append(NodeReport(name, state_of(found), "", found))
     when = time.time() - minutes * 60
     with opened(home / "state", make=True) as store:
-        record(store, Sweep(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
+        record(store, SweepRecord(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
 
 
 def triage(bed: Slurm, home: Path, *words: str, **more: str) -> tuple[int, str, str]:

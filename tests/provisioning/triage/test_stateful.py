@@ -20,11 +20,11 @@ from healthcheck.store import rmas, silences
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
-from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.verdicts import close_breaker
 from healthcheck.triage.gather import gather
-from healthcheck.triage.plan import Plan, make
-from healthcheck.triage.policy import BreakerPolicy, Ours, Policy
+from healthcheck.triage.plan import TriagePlan, make
+from healthcheck.triage.policy import BreakerPolicy, SharedUnknown, TriagePolicy
 from healthcheck.triage.policyload import load_policy
 from inventory.model import LifecycleState
 from provisioning.actions.base import ActionError, Holder, number_of
@@ -52,10 +52,10 @@ FAR = 10**6
 
 
 @cache
-def policy() -> Policy:
+def policy() -> TriagePolicy:
     """The packaged kinds of fault, with numbers that a fleet of eight can reach."""
     folders = [packaged()]
-    return replace(load_policy(folders, load_ruleset(folders)), wedged=2, ours=Ours(30, 3),
+    return replace(load_policy(folders, load_ruleset(folders)), wedged=2, ours=SharedUnknown(30, 3),
                    breaker=BreakerPolicy(number=NUMBER, percent=PERCENT, hours=HOURS, domains={"rack": IN_RACK}, reserve=RESERVE,
                                          close_hours=CLOSES))
 
@@ -78,7 +78,7 @@ class Triage(RuleBasedStateMachine):
         self.hidden: dict[str, set[str]] = {name: set() for name in NODES}
         self.deeds: list[tuple[str, str, int]] = []
         self.doubtful: set[int] = set()     # lines of the ledger whose truth nobody can find out: a person was there before anybody looked
-        self.planned: Plan | None = None
+        self.planned: TriagePlan | None = None
         self.back = Flaky(back_end(self.kind, self.path), self.done)
         self.theirs: dict[str, str] = {}
         with opened(self.path, make=True):
@@ -120,7 +120,8 @@ class Triage(RuleBasedStateMachine):
             self.tick()
             chosen = [self.nodes[node] for node in some]
             with opened(self.path) as store:
-                record(store, Sweep(self.now, self.now + 5, False, "test", "digest", ("bringup",) if bringup else (), len(only) < len(RULES)),
+                record(store, SweepRecord(self.now, self.now + 5, False, "test", "digest", ("bringup",) if bringup else (),
+                                          len(only) < len(RULES)),
                        [one.report(only) for one in chosen], {one.name: one.readings() for one in chosen if one.reached})
             for one in chosen:
                 one.note(self.order, self.now, only, bringup=bringup)
@@ -267,7 +268,7 @@ class Triage(RuleBasedStateMachine):
         finally:
             self.back.trouble = Trouble()
 
-    def apply(self, store: Store, lives: int = FAR) -> Plan:
+    def apply(self, store: Store, lives: int = FAR) -> TriagePlan:
         """`muster triage --apply` as the command does it."""
         clock = self.clock(lives)
         doing.settle(store, self.back, "triage", clock)

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
 from healthcheck.store.marks import mark_of
-from healthcheck.store.readings import Component, Readings
+from healthcheck.store.readings import Component, NodeReadings
 from inventory.model import Lifecycle, LifecycleState, Node
-from provisioning.actions.base import ActionError, Held, Holder
+from provisioning.actions.base import ActionError, Holder, NodeHold
 from provisioning.actions.hostfile import HostFile
 
 HOUR = 3600.0
@@ -38,7 +38,7 @@ class People(Protocol):
 
     name: str
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]: ...
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]: ...
     def isolate(self, node: str, reason: str) -> None: ...
     def release(self, node: str, shown: str = "") -> None: ...
     def write(self, node: str, reason: str) -> None: ...
@@ -53,16 +53,16 @@ class Memory:
     def __init__(self) -> None:
         self.holds: dict[str, str] = {}
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """As back ends do."""
         return {node: self._held(node) for node in nodes}
 
-    def _held(self, node: str) -> Held:
+    def _held(self, node: str) -> NodeHold:
         reason = self.holds.get(node)
         if reason is None:
-            return Held(Holder.NOBODY)
+            return NodeHold(Holder.NOBODY)
         mark = mark_of(reason)
-        return Held(Holder.OTHERS if mark is None else Holder.US, reason, mark)
+        return NodeHold(Holder.OTHERS if mark is None else Holder.US, reason, mark)
 
     def isolate(self, node: str, reason: str) -> None:
         """As back ends do."""
@@ -112,7 +112,7 @@ class Flaky:
         self.trouble = Trouble()
         self.asked: list[tuple[str, str]] = []
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """As back ends do."""
         if self.trouble.kind == "down" and self._now():
             raise ActionError("the controller does not answer")
@@ -207,10 +207,10 @@ class Machine:
         unknown = status is Status.UNKNOWN
         return Result(rule, rule.replace("-", ".", 1), status, severity, findings, "it hung" if unknown else "", Origin.NODE if unknown else None)
 
-    def readings(self) -> Readings:
+    def readings(self) -> NodeReadings:
         """Its one GPU, and its boot."""
         board = Component("gpu", "0000:1b:00.0", f"{self.name}-{self.board}", "GPU 0")
-        return Readings((board,), (), frozenset({"gpu"}), f"{self.name}-{self.boot}")
+        return NodeReadings((board,), (), frozenset({"gpu"}), f"{self.name}-{self.boot}")
 
     def note(self, order: int, time: float, rules: Collection[str], *, bringup: bool) -> None:
         """What a person who reads this sweep knows from now on."""

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin.nccltests import check
 from healthcheck.burnin.nccltests.forms import read
-from healthcheck.burnin.nccltests.model import Half, Row, Run
+from healthcheck.burnin.nccltests.model import Half, NcclRow, NcclRun
 from healthcheck.burnin.nccltests.parse import parse
 from tests.healthcheck.burnin.nccltests.printer import RECORDINGS, Shape, heading, output, row
 
 LARGE = 1 << 33
 
 
-def recorded(name: str) -> Run:
+def recorded(name: str) -> NcclRun:
     (run,) = read((RECORDINGS / name).read_text())
     return run
 
 
-def of(ranks: int, *rates: float, listed: int | None = None) -> Run:
+def of(ranks: int, *rates: float, listed: int | None = None) -> NcclRun:
     (run,) = parse(output(Shape(), [row(Shape(), LARGE, rate, ranks) for rate in rates], listed or ranks))
     return run
 
@@ -71,7 +71,7 @@ def test_where_the_name_is_lost_rates_above_algbw_show_an_all_reduce() -> None:
     ("reduce_scatter_perf", "reduce_scatter"), ("reduce_perf", "reduce"), ("scatter_perf", "scatter"), ("other", ""),
 ])
 def test_programs_are_known_by_their_names(test: str, said: str) -> None:
-    assert check.collective(Run(test)) == said
+    assert check.collective(NcclRun(test)) == said
 
 
 def test_columns_that_moved_show() -> None:
@@ -88,7 +88,8 @@ def test_half_a_percent_is_no_slip_and_more_is(off: float) -> None:
     exact = Half(1e5, 85.899346, 161.061274)
 
     def slips(by: float) -> bool:
-        return check.slips(Run("all_reduce_perf", rows=(Row(0, LARGE, 1, "float", "sum", -1, replace(exact, algbw=exact.algbw * by), None),))) != ()
+        return check.slips(NcclRun("all_reduce_perf",
+                                   rows=(NcclRow(0, LARGE, 1, "float", "sum", -1, replace(exact, algbw=exact.algbw * by), None),))) != ()
 
     assert slips(off)
     assert not slips(1 + (off - 1) * 0.95)

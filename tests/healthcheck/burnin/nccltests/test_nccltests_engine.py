@@ -12,7 +12,7 @@ import pytest
 
 from healthcheck.burnin.faults import HUNG, RAISED, WRONG_DATA
 from healthcheck.burnin.figures import FIGURES
-from healthcheck.burnin.model import Accusation, End, Kind, Object, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, RankEnd, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.nccltests import engine
 from healthcheck.burnin.nccltests.forms import read
 from healthcheck.burnin.nccltests.result import jitter, result
@@ -26,7 +26,7 @@ TEST = engine.Test("/opt/nccl-tests/build/all_reduce_perf", 1 << 33, seconds=120
 
 
 def task(*nodes: str, gpus: int = 8) -> Task:
-    return Task("t1", Stage.NODE, Kind.ALLREDUCE, tuple(Seat(node, gpu) for node in nodes for gpu in range(gpus)), 300)
+    return Task("t1", BurnInStage.NODE, TaskKind.ALLREDUCE, tuple(Seat(node, gpu) for node in nodes for gpu in range(gpus)), 300)
 
 
 def came(name: str, of: Task, code: int | None = 0) -> TaskResult:
@@ -128,7 +128,7 @@ def test_a_run_that_does_not_count_has_no_figures(name: str, nodes: tuple[str, .
 
 def test_nothing_that_could_be_read_is_no_run() -> None:
     came_of = result(task("a"), None, 127, 0.0, 1.0)
-    assert {report.end for report in came_of.reports} == {End.RAISED}
+    assert {report.end for report in came_of.reports} == {RankEnd.RAISED}
     assert came_of.reports[0].code == 127
 
 

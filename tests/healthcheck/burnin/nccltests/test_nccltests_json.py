@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin.nccltests import jsonread, rccl
 from healthcheck.burnin.nccltests.forms import looks_like, read
-from healthcheck.burnin.nccltests.model import Run
+from healthcheck.burnin.nccltests.model import NcclRun
 from tests.healthcheck.burnin.nccltests.printer import RECORDINGS
 
 WHOLE = (RECORDINGS / "2.19-json-8.json").read_text()
 SECRETS = ("not-a-real-key", "AWS_SECRET", "WANDB", "/usr/bin")
 
 
-def changed(**changes: Any) -> Run:
+def changed(**changes: Any) -> NcclRun:
     run = jsonread.read(json.dumps({**json.loads(WHOLE), **changes}))
     assert run is not None
     return run

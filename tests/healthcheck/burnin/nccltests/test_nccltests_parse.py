@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.nccltests.forms import looks_like, read
-from healthcheck.burnin.nccltests.model import Row, Run
+from healthcheck.burnin.nccltests.model import NcclRow, NcclRun
 from healthcheck.burnin.nccltests.parse import parse
 from tests.healthcheck.burnin.nccltests.printer import NCCL, RECORDINGS, WARN, Shape, devices, heading, output, row
 
@@ -27,7 +27,7 @@ RECORDED = {
 }
 
 
-def only(text: str) -> Run:
+def only(text: str) -> NcclRun:
     (run,) = parse(text)
     return run
 
@@ -36,7 +36,7 @@ def recorded(name: str) -> str:
     return (RECORDINGS / name).read_text()
 
 
-def rates(rows: tuple[Row, ...]) -> list[tuple[int, float, float]]:
+def rates(rows: tuple[NcclRow, ...]) -> list[tuple[int, float, float]]:
     return [(row.size, half.algbw, half.busbw) for row in rows for half in row.halves]
 
 

@@ -10,26 +10,27 @@ from hypothesis import strategies as st
 
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
-from provisioning.bringup.engine.advance import Do, Stuck, Through, Times, Until, after, found
-from provisioning.bringup.engine.model import Deed, Machine, Past, Seen, Stand
+from provisioning.bringup.engine.advance import StartOperation, StepTimes, Stuck, Through, Until, after, found
+from provisioning.bringup.engine.model import Machine, Observation, Operation, PastOperation, StepState
 from tests.provisioning.bringup.scripted import SO, deed, node, step, trouble
 
 NODE = node("n1")
 BIOS = step("bios", 600.0)
-TIMES = Times(came=1000.0, woke=1000.0, learned=1000.0, grace_s=10.0)
+TIMES = StepTimes(came=1000.0, woke=1000.0, learned=1000.0, grace_s=10.0)
 WRITE = deed("write", once=True)
 
 
-def asked(seen: Seen, *deeds: Past, now: float = 1000.0, times: Times = TIMES) -> Through | Do | Until | Stuck:
+def asked(seen: Observation, *deeds: PastOperation, now: float = 1000.0,
+          times: StepTimes = TIMES) -> Through | StartOperation | Until | Stuck:
     return after(BIOS, Machine(NODE, 900.0, now, deeds=deeds), seen, replace(times, learned=max(now, times.learned)))
 
 
-def missing(what: Deed, again_s: float = 15.0) -> Seen:
-    return Seen(Stand.NOT_SO, "it is not so", what, again_s=again_s)
+def missing(what: Operation, again_s: float = 15.0) -> Observation:
+    return Observation(StepState.NOT_SO, "it is not so", what, again_s=again_s)
 
 
-def past(key: str = "write", *, began: float = 950.0, ended: float | None = 951.0, done: bool | None = True) -> Past:
-    return Past(key, f"do {key}", began, ended, done, "said")
+def past(key: str = "write", *, began: float = 950.0, ended: float | None = 951.0, done: bool | None = True) -> PastOperation:
+    return PastOperation(key, f"do {key}", began, ended, done, "said")
 
 
 def stuck(what: object) -> Trouble:
@@ -39,26 +40,26 @@ def stuck(what: object) -> Trouble:
 
 def test_a_step_that_is_so_is_left_and_one_that_is_not_has_its_deed_done() -> None:
     assert asked(SO) == Through()
-    assert asked(missing(WRITE)) == Do(WRITE)
+    assert asked(missing(WRITE)) == StartOperation(WRITE)
 
 
 def test_trouble_is_told_as_the_look_named_it_or_as_the_steps_owners() -> None:
     assert stuck(asked(trouble("no GPU 3"))) == Trouble("no GPU 3", Owner.VENDOR, "swap it")
-    assert stuck(asked(Seen(Stand.TROUBLE, "dark"))) == Trouble("dark", Owner.DATACENTRE, "look, then: muster bringup retry n1")
+    assert stuck(asked(Observation(StepState.TROUBLE, "dark"))) == Trouble("dark", Owner.DATACENTRE, "look, then: muster bringup retry n1")
 
 
-@pytest.mark.parametrize("stand", [Stand.WAIT, Stand.UNKNOWN])
-def test_what_is_on_its_way_or_not_known_is_looked_at_again_and_a_last_time_when_its_time_is_over(stand: Stand) -> None:
-    seen = Seen(stand, "booting", again_s=40.0)
+@pytest.mark.parametrize("stand", [StepState.WAIT, StepState.UNKNOWN])
+def test_what_is_on_its_way_or_not_known_is_looked_at_again_and_a_last_time_when_its_time_is_over(stand: StepState) -> None:
+    seen = Observation(stand, "booting", again_s=40.0)
     assert asked(seen) == Until(1040.0, "booting")
     assert asked(seen, now=1590.0) == Until(1600.0, "booting")
-    how = "could not be measured" if stand is Stand.UNKNOWN else "is not so"
+    how = "could not be measured" if stand is StepState.UNKNOWN else "is not so"
     assert stuck(asked(seen, now=1600.0)) == Trouble(
         f"bios is well: {how} after 10 min: booting", Owner.DATACENTRE, "look, then: muster bringup retry n1")
 
 
 def test_a_look_that_took_long_is_not_followed_by_another_at_once() -> None:
-    assert asked(Seen(Stand.WAIT, "slow", again_s=15.0), times=replace(TIMES, learned=1100.0)) == Until(1115.0, "slow")
+    assert asked(Observation(StepState.WAIT, "slow", again_s=15.0), times=replace(TIMES, learned=1100.0)) == Until(1115.0, "slow")
 
 
 def test_the_time_of_a_step_is_over_for_deeds_too() -> None:
@@ -67,7 +68,7 @@ def test_the_time_of_a_step_is_over_for_deeds_too() -> None:
 
 def test_what_a_look_says_it_comes_to_when_the_time_is_over_is_what_it_comes_to() -> None:
     comes_to = Trouble("its BMC cannot be reached", Owner.NETWORK, "see to the port")
-    seen = Seen(Stand.UNKNOWN, "no route", troubles=(comes_to,))
+    seen = Observation(StepState.UNKNOWN, "no route", troubles=(comes_to,))
     assert asked(seen, now=1599.0) == Until(1600.0, "no route") and stuck(asked(seen, now=1600.0)) == comes_to
 
 
@@ -75,18 +76,19 @@ def test_what_became_of_a_deed_that_nobody_knows_of_follows_from_what_is_next() 
     cut = past(ended=None, done=None)
     often = deed("write")
     assert [(made.done if made else "open") for made in (
-        found(cut, Through()), found(cut, Do(WRITE)), found(cut, Do(often)), found(cut, Do(deed("off"))), found(cut, Stuck(())),
+        found(cut, Through()), found(cut, StartOperation(WRITE)), found(cut, StartOperation(often)),
+        found(cut, StartOperation(deed("off"))), found(cut, Stuck(())),
         found(cut, Until(1.0, "")))] == [True, False, None, None, None, "open"]
 
 
 def test_a_deed_that_may_be_done_often_is_done_again_after_its_time_to_show() -> None:
     pxe = deed("pxe", settle_s=30.0)
     assert asked(missing(pxe), past("pxe", ended=990.0)) == Until(1015.0, "it is not so")
-    assert asked(missing(pxe), past("pxe", ended=970.0)) == Do(pxe)
+    assert asked(missing(pxe), past("pxe", ended=970.0)) == StartOperation(pxe)
     assert asked(missing(deed("pxe", settle_s=0.0)), past("pxe", ended=990.0)) == Until(1005.0, "it is not so")
-    assert asked(missing(pxe), past("pxe", ended=None, done=None)) == Do(pxe)
+    assert asked(missing(pxe), past("pxe", ended=None, done=None)) == StartOperation(pxe)
     assert asked(missing(pxe), past("pxe", ended=995.0, done=False)) == Until(1010.0, "it is not so")
-    assert asked(missing(pxe), past("pxe", ended=985.0, done=False)) == Do(pxe)
+    assert asked(missing(pxe), past("pxe", ended=985.0, done=False)) == StartOperation(pxe)
 
 
 def test_a_deed_to_be_done_once_that_was_accepted_and_does_not_show_is_trouble() -> None:
@@ -103,14 +105,14 @@ def test_what_a_look_did_not_show_is_of_its_beginning() -> None:
 
 def test_a_deed_to_be_done_once_that_was_refused_is_asked_for_again() -> None:
     assert asked(missing(WRITE), past(ended=990.0, done=False)) == Until(1005.0, "do write was not done: said")
-    assert asked(missing(WRITE), past(ended=985.0, done=False)) == Do(WRITE)
+    assert asked(missing(WRITE), past(ended=985.0, done=False)) == StartOperation(WRITE)
 
 
 def test_a_deed_of_which_nobody_knows_is_left_its_time_and_done_again_only_if_it_would_have_shown() -> None:
     cut = past(began=100.0, ended=None, done=None)
     # It may have been sent until the moment at which its run was killed, which was before this one began.
     assert asked(missing(WRITE, 100.0), cut) == Until(1060.0, "it is not so")
-    assert asked(missing(WRITE), cut, now=1060.0) == Do(WRITE)
+    assert asked(missing(WRITE), cut, now=1060.0) == StartOperation(WRITE)
     lost = past(ended=980.0, done=None)
     assert asked(missing(deed("write", once=True, settle_s=1.0), 100.0), replace(lost, ended=995.0)) == Until(1005.0, "it is not so")
     blind = deed("write", once=True, shows=False)
@@ -120,34 +122,35 @@ def test_a_deed_of_which_nobody_knows_is_left_its_time_and_done_again_only_if_it
 
 
 def test_another_key_is_another_deed() -> None:
-    assert asked(missing(deed("off", once=True)), past("write", ended=None, done=None)) == Do(deed("off", once=True))
+    assert asked(missing(deed("off", once=True)), past("write", ended=None, done=None)) == StartOperation(deed("off", once=True))
 
 
 def test_a_look_that_is_not_so_and_names_no_deed_is_a_defect_of_ours() -> None:
-    assert stuck(asked(Seen(Stand.NOT_SO, "no"))).owner is Owner.OPERATOR
+    assert stuck(asked(Observation(StepState.NOT_SO, "no"))).owner is Owner.OPERATOR
 
 
 PASTS = st.lists(st.builds(
-    lambda key, began, took, done, cut: Past(key, key, began, None if cut else began + took, None if cut else done, ""),
+    lambda key, began, took, done, cut: PastOperation(key, key, began, None if cut else began + took, None if cut else done, ""),
     st.sampled_from(["a", "b"]), st.floats(0, 3000), st.floats(0, 100), st.sampled_from([True, False, None]), st.booleans()), max_size=4)
 DEEDS = st.builds(lambda key, once, shows, settle: deed(key, once=once, shows=shows, settle_s=settle), st.sampled_from(["a", "b"]), st.booleans(),
                   st.booleans(), st.floats(0, 100))
-SEENS = st.builds(lambda stand, one, again: Seen(stand, "said", one if stand is Stand.NOT_SO else None, again_s=again), st.sampled_from(Stand),
+SEENS = st.builds(lambda stand, one, again: Observation(stand, "said", one if stand is StepState.NOT_SO else None, again_s=again),
+                  st.sampled_from(StepState),
                   DEEDS, st.floats(0, 100))
 
 
 @given(SEENS, PASTS, st.floats(1000, 3000), st.floats(0, 50), st.floats(0, 60))
 def test_whatever_was_seen_only_so_goes_on_and_nothing_is_waited_for_beyond_the_steps_time(
-    seen: Seen, pasts: list[Past], now: float, took: float, grace: float,
+    seen: Observation, pasts: list[PastOperation], now: float, took: float, grace: float,
 ) -> None:
-    times = Times(1000.0, 1000.0, now + took, grace)
+    times = StepTimes(1000.0, 1000.0, now + took, grace)
     what = after(BIOS, Machine(NODE, 900.0, now, deeds=tuple(pasts)), seen, times)
-    assert isinstance(what, Through) == (seen.stand is Stand.SO)
+    assert isinstance(what, Through) == (seen.stand is StepState.SO)
     if isinstance(what, Until):
         assert times.learned <= what.time <= max(1600.0, times.learned)
-    if now >= 1600.0 and seen.stand is not Stand.SO:
+    if now >= 1600.0 and seen.stand is not StepState.SO:
         assert isinstance(what, Stuck)
-    if isinstance(what, Do) and what.deed.once:
+    if isinstance(what, StartOperation) and what.deed.once:
         same = [one for one in pasts if one.key == what.deed.key]
         assert not any(one.done for one in same)
         assert what.deed.shows or all(one.done is False for one in same)
@@ -166,7 +169,7 @@ class Box:
     sent: float | None = None
     effects: int = 0
 
-    def look(self, now: float) -> Seen:
+    def look(self, now: float) -> Observation:
         shown = self.sent is not None and now >= self.sent + self.lag_s and not self.blind
         return SO if shown else missing(deed("write", once=True, shows=not self.blind, settle_s=20.0), 5.0)
 
@@ -184,10 +187,10 @@ def test_however_often_it_is_killed_what_must_be_done_once_is_done_once(
     lag: float, blind: bool, fates: list[str], down: float, slow: float,
 ) -> None:
     box, now, woke, came = Box(lag, blind), 1000.0, 1000.0, 1000.0
-    deeds: list[Past] = []
+    deeds: list[PastOperation] = []
     for _ in range(1000):
         seen = box.look(now)
-        what = after(BIOS, Machine(NODE, 900.0, now, deeds=tuple(deeds)), seen, Times(came, woke, now + slow, 10.0))
+        what = after(BIOS, Machine(NODE, 900.0, now, deeds=tuple(deeds)), seen, StepTimes(came, woke, now + slow, 10.0))
         now += slow
         if isinstance(what, (Through, Stuck)):
             break
@@ -199,11 +202,11 @@ def test_however_often_it_is_killed_what_must_be_done_once_is_done_once(
             box.make(now)
         began, now = now, now + 1.0
         if fate in ("before", "after"):
-            deeds.append(Past("write", "", began, None, None, ""))
+            deeds.append(PastOperation("write", "", began, None, None, ""))
             now += down
             woke = came = now
         else:
-            deeds.append(Past("write", "", began, now, {"well": True, "refused": False}.get(fate), ""))
+            deeds.append(PastOperation("write", "", began, now, {"well": True, "refused": False}.get(fate), ""))
     else:
         raise AssertionError("it never ends")
     assert box.effects <= 1

@@ -18,8 +18,8 @@ from provisioning.actions.choose import Options, backend
 from provisioning.actions.cordon import cordon
 from provisioning.bringup.engine.hold import give, held, hold
 from provisioning.bringup.engine.idle import idle
-from provisioning.bringup.engine.model import Stand
-from provisioning.bringup.steps.service import Service
+from provisioning.bringup.engine.model import StepState
+from provisioning.bringup.steps.service import ServiceStep
 from tests.provisioning.bringup.afteros import context, machines, step
 
 FILE = """\
@@ -61,13 +61,13 @@ def test_who_is_through_is_given_to_jobs_and_what_others_cordoned_stays_theirs(t
     hold(of.folder, there, ["n1", "n3"], "ada", time.time)
     with opened(of.folder) as store:
         cordon(store, backend(there, Options()), ["n2"], "a coolant leak", "ada", time.time)
-    service = Service(step("service"), of)
+    service = ServiceStep(step("service"), of)
     seen = dict(service.look(machines(of, "n1", "n2", "n3")))
     assert seen["n1"].deed is not None and seen["n1"].deed.change == ("lifecycle: bringup -> service", "uncordon")
     assert seen["n2"].deed is not None and seen["n2"].deed.change == ("lifecycle: bringup -> service",)
     made = service.make_together(machines(of, "n1", "n2", "n3"))
     assert all(one.done for one in made.values()) and made["n1"].said.endswith("is released"), made
-    assert {one.stand for _, one in service.look(machines(of, "n1", "n2", "n3"))} == {Stand.SO}
+    assert {one.stand for _, one in service.look(machines(of, "n1", "n2", "n3"))} == {StepState.SO}
     with opened(of.folder) as store:
         assert [(one.node, one.why) for one in open_cordons(store)] == [("n2", "a coolant leak")]
     assert "n3" in (tmp_path / "down").read_text() and "n1" not in (tmp_path / "down").read_text()
@@ -78,11 +78,11 @@ def test_a_kill_between_the_inventory_and_the_release_is_seen_by_the_next_look(t
     hold(of.folder, there, ["n1"], "ada", time.time)
     text = of.path.read_text()
     of.path.write_text(text.replace("lifecycle: bringup", "lifecycle: service"))
-    service = Service(step("service"), of)
+    service = ServiceStep(step("service"), of)
     seen = dict(service.look(machines(of, "n1")))["n1"]
-    assert seen.stand is Stand.NOT_SO and seen.deed is not None and seen.deed.change == ("uncordon",)
+    assert seen.stand is StepState.NOT_SO and seen.deed is not None and seen.deed.change == ("uncordon",)
     assert [one.node for one in give(of.folder, there, ["n1"], "ada", time.time)] == ["n1"]
-    assert dict(service.look(machines(of, "n1")))["n1"].stand is Stand.SO
+    assert dict(service.look(machines(of, "n1")))["n1"].stand is StepState.SO
 
 
 def test_what_the_inventory_names_must_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,12 +98,12 @@ def test_what_the_inventory_names_must_answer(tmp_path: Path, monkeypatch: pytes
 def test_whom_a_person_sent_elsewhere_meanwhile_is_not_put_into_service(tmp_path: Path, there: Inventory, state: str) -> None:
     of = context(tmp_path)
     hold(of.folder, there, ["n1", "n2"], "ada", time.time)
-    service = Service(step("service"), of)
+    service = ServiceStep(step("service"), of)
     both = machines(of, "n1", "n2")
     text = of.path.read_text().replace('{"n[1-3]": {}}', f'{{"n[1-3]": {{}}, n1: {{lifecycle: {state}}}}}')
     of.path.write_text(text)
     seen = dict(service.look(both))
-    assert seen["n1"].stand is Stand.TROUBLE and f"lifecycle to {state}" in seen["n1"].said and seen["n2"].stand is Stand.NOT_SO
+    assert seen["n1"].stand is StepState.TROUBLE and f"lifecycle to {state}" in seen["n1"].said and seen["n2"].stand is StepState.NOT_SO
     assert not any(one.done for one in service.make_together(both).values()) and of.path.read_text() == text
     assert held(of.folder, there, ["n1", "n2"]) == {"n1", "n2"}
     assert service.make(both[1], seen["n2"].deed).done      # type: ignore[arg-type]

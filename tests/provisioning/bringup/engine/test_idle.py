@@ -12,9 +12,9 @@ import pytest
 from healthcheck.store import leases
 from healthcheck.store.file import opened
 from inventory.errors import InventoryError
-from inventory.model import By, CordonBy, Inventory
-from provisioning.actions.base import ActionError, Held, Holder
-from provisioning.bringup.engine.idle import Idle, idle
+from inventory.model import CordonBy, Inventory, IsolationBackend
+from provisioning.actions.base import ActionError, Holder, NodeHold
+from provisioning.bringup.engine.idle import IdleCheck, idle
 from provisioning.bringup.engine.model import Machine
 from provisioning.lease.holder import me
 from tests.provisioning.bringup.filled import NOW, place
@@ -31,11 +31,11 @@ class Backend:
     asked: int = 0
     name: str = "slots"
 
-    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+    def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         self.asked += 1
         if self.broken:
             raise ActionError("it does not answer")
-        return {node: Held(Holder.OTHERS, busy=self.busy[node]) if node in self.busy else Held(Holder.ABSENT) for node in nodes}
+        return {node: NodeHold(Holder.OTHERS, busy=self.busy[node]) if node in self.busy else NodeHold(Holder.ABSENT) for node in nodes}
 
     def isolate(self, node: str, reason: str) -> None:
         raise AssertionError
@@ -44,8 +44,8 @@ class Backend:
         raise AssertionError
 
 
-def asking(folder: Path, through: Backend | None, *, must: bool = True, now: float = NOW) -> Idle:
-    return Idle(folder, ["gpu001", "gpu002"], through, must=must, clock=lambda: now)
+def asking(folder: Path, through: Backend | None, *, must: bool = True, now: float = NOW) -> IdleCheck:
+    return IdleCheck(folder, ["gpu001", "gpu002"], through, must=must, clock=lambda: now)
 
 
 def test_where_nothing_keeps_jobs_away_lifecycle_is_proof_enough(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_back_end_that_is_named_must_answer_and_one_that_is_not_need_not(tmp_p
 
 def test_machines_that_ask_together_share_an_answer_and_later_ones_do_not(tmp_path: Path) -> None:
     through, now = Backend({"gpu002": True}), NOW
-    ask = Idle(tmp_path, ["gpu001", "gpu002"], through, must=True, clock=lambda: now)
+    ask = IdleCheck(tmp_path, ["gpu001", "gpu002"], through, must=True, clock=lambda: now)
     assert (ask(ONE), ask(TWO), through.asked) == ("", "a job is on it, by slots", 2)
     now += 3
     through.busy = {"gpu001": True}
@@ -89,7 +89,7 @@ def test_a_lease_of_somebody_who_may_live_keeps_a_machine(tmp_path: Path, holder
 
 def test_the_back_end_is_that_of_the_inventory(tmp_path: Path) -> None:
     (tmp_path / "down").write_text("gpu001\n")
-    there = Inventory({}, {}, "muster.yaml", CordonBy(By.HOSTFILE, str(tmp_path / "down")))
+    there = Inventory({}, {}, "muster.yaml", CordonBy(IsolationBackend.HOSTFILE, str(tmp_path / "down")))
     assert idle(tmp_path, there, ["gpu001"])(ONE) == ""
 
 
@@ -97,13 +97,13 @@ def test_without_any_back_end_nobody_is_asked(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", str(tmp_path))
     assert idle(tmp_path, Inventory({}, {}, "muster.yaml"), ["gpu001"])(ONE) == ""
     with pytest.raises(Exception, match="scontrol was not found"):
-        idle(tmp_path, Inventory({}, {}, "muster.yaml", CordonBy(By.SLURM)), ["gpu001"])
+        idle(tmp_path, Inventory({}, {}, "muster.yaml", CordonBy(IsolationBackend.SLURM)), ["gpu001"])
 
 
 def test_a_machine_that_a_person_took_out_of_bring_up_meanwhile_is_not_disturbed(tmp_path: Path) -> None:
     file = tmp_path / "muster.yaml"
     file.write_text("version: 1\ndefaults: {lifecycle: bringup}\nnodes: {gpu001: {}, gpu002: {}}\n")
-    ask = Idle(tmp_path, ["gpu001", "gpu002"], None, must=False, path=file)
+    ask = IdleCheck(tmp_path, ["gpu001", "gpu002"], None, must=False, path=file)
     assert ask(ONE) == ask(TWO) == ""
     file.write_text("version: 1\ndefaults: {lifecycle: bringup}\nnodes: {gpu001: {lifecycle: service}}\n")
     assert ask(ONE).startswith("its lifecycle is service") and ask(TWO) == f"{file} does not name it any more"
@@ -116,7 +116,7 @@ def test_a_job_that_came_just_before_the_machine_was_held_is_seen(tmp_path: Path
     class Late(Backend):
         """Free at first, where a job comes at once; held from the second look on."""
 
-        def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+        def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
             self.asked += 1
-            return {node: Held(Holder.NOBODY, busy=False) if self.asked == 1 else Held(Holder.OTHERS, busy=True) for node in nodes}
+            return {node: NodeHold(Holder.NOBODY, busy=False) if self.asked == 1 else NodeHold(Holder.OTHERS, busy=True) for node in nodes}
     assert asking(tmp_path, Late())(ONE) != ""

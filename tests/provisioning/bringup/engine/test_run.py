@@ -20,9 +20,9 @@ from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from healthcheck.store.file import NAME, opened
 from inventory.errors import StoreError, UsageError
 from inventory.model import LifecycleState, Node
-from provisioning.bringup.engine.model import Deed, Effect, Executor, Machine, Made, Seen, Stand
+from provisioning.bringup.engine.model import Executor, Machine, Made, Observation, Operation, StepEffect, StepState
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import LOCK, Event, Outcome, Site
+from provisioning.bringup.engine.site import LOCK, BringupOutcome, RunContext, RunEvent
 from provisioning.lease.runlock import alone
 from tests.provisioning.bringup.scripted import SO, Acts, Plan, Stop, deed, node, step, trouble
 
@@ -33,23 +33,23 @@ class Fake:
 
     folder: Path
     now: float = 1000.0
-    events: list[Event] = field(default_factory=list)
+    events: list[RunEvent] = field(default_factory=list)
     idle: Callable[[Machine], str] = lambda machine: ""
 
     def sleep(self, seconds: float) -> None:
         assert seconds < 1e6
         self.now += seconds
 
-    def run(self, names: Sequence[Node | str], *executors: Acts, dry: bool = False, **more: object) -> Outcome:
+    def run(self, names: Sequence[Node | str], *executors: Acts, dry: bool = False, **more: object) -> BringupOutcome:
         plan = Plan({one.step.name: one.step for one in executors}, **more)     # type: ignore[arg-type]
         acting: dict[str, Executor] = {one.step.name: one for one in executors}
-        site = Site(self.folder, "ada", lambda: self.now, self.sleep, self.idle)
+        site = RunContext(self.folder, "ada", lambda: self.now, self.sleep, self.idle)
         return run(site, [node(one) if isinstance(one, str) else one for one in names], acting, plan, self.events.append, dry=dry)
 
     def told(self, stand: str) -> list[tuple[str, str]]:
         return [(event.node, event.step) for event in self.events if event.stand == stand]
 
-    def at(self, name: str) -> bringups.Progress:
+    def at(self, name: str) -> bringups.MachineProgress:
         with opened(self.folder) as store:
             return bringups.progress(store, [name])[0]
 
@@ -59,8 +59,8 @@ def fake(tmp_path: Path) -> Fake:
     return Fake(tmp_path)
 
 
-def not_so(what: Deed, said: str = "it is not so", again_s: float = 15.0) -> Seen:
-    return Seen(Stand.NOT_SO, said, what, again_s=again_s)
+def not_so(what: Operation, said: str = "it is not so", again_s: float = 15.0) -> Observation:
+    return Observation(StepState.NOT_SO, said, what, again_s=again_s)
 
 
 @dataclass
@@ -70,17 +70,17 @@ class Thing:
     fake: Fake
     once: bool = False
     lag_s: float = 0.0
-    effect: Effect = Effect.PASSIVE
+    effect: StepEffect = StepEffect.PASSIVE
     made: list[str] = field(default_factory=list)
     when: dict[str, float] = field(default_factory=dict)
 
-    def look(self, machine: Machine) -> Seen:
+    def look(self, machine: Machine) -> Observation:
         when = self.when.get(machine.name)
         if when is not None and self.fake.now >= when + self.lag_s:
             return SO
         return not_so(deed("it", once=self.once, effect=self.effect))
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         self.made.append(machine.name)
         self.when[machine.name] = self.fake.now
         return Made(True, "accepted")
@@ -88,7 +88,7 @@ class Thing:
 
 def test_machines_go_through_all_steps_and_the_store_has_their_way(fake: Fake) -> None:
     thing = Thing(fake, lag_s=20.0)
-    outcome = fake.run(["n1", "n2"], Acts(step("bmc"), lambda machine: Seen(Stand.SO, "so", keep={"serial": "7"})),
+    outcome = fake.run(["n1", "n2"], Acts(step("bmc"), lambda machine: Observation(StepState.SO, "so", keep={"serial": "7"})),
                        Acts(step("bios"), thing.look, thing.make), Acts(step("service")))
     assert (outcome.done, outcome.trouble, outcome.exit_code, sorted(thing.made)) == (("n1", "n2"), (), 0, ["n1", "n2"])
     with opened(fake.folder) as store:
@@ -100,7 +100,8 @@ def test_machines_go_through_all_steps_and_the_store_has_their_way(fake: Fake) -
 
 
 def test_a_machine_does_not_wait_for_another(fake: Fake) -> None:
-    slow = Acts(step("os"), lambda machine: Seen(Stand.WAIT, "booting", again_s=60.0) if machine.name == "n1" and fake.now < 2000 else SO)
+    slow = Acts(step("os"),
+                lambda machine: Observation(StepState.WAIT, "booting", again_s=60.0) if machine.name == "n1" and fake.now < 2000 else SO)
     fake.run(["n1", "n2"], slow, Acts(step("service")))
     assert fake.told("done") == [("n2", "service"), ("n1", "service")]
 
@@ -108,7 +109,7 @@ def test_a_machine_does_not_wait_for_another(fake: Fake) -> None:
 def test_a_deed_is_in_the_store_before_it_is_done(fake: Fake) -> None:
     written: list[tuple[str, float | None]] = []
 
-    def make(machine: Machine, what: Deed) -> Made:
+    def make(machine: Machine, what: Operation) -> Made:
         with opened(fake.folder) as store:
             written.extend((one.key, one.ended) for one in bringups.deeds(store))
         return Made(True, "accepted")
@@ -117,7 +118,7 @@ def test_a_deed_is_in_the_store_before_it_is_done(fake: Fake) -> None:
 
 
 def test_a_step_whose_time_is_over_is_its_owners_trouble_with_what_was_said_last(fake: Fake) -> None:
-    outcome = fake.run(["n1"], Acts(step("os", 100.0), lambda machine: Seen(Stand.UNKNOWN, "no route", again_s=30.0)))
+    outcome = fake.run(["n1"], Acts(step("os", 100.0), lambda machine: Observation(StepState.UNKNOWN, "no route", again_s=30.0)))
     assert (outcome.trouble, outcome.exit_code, fake.now) == (("n1",), 1, 1100.0)
     with opened(fake.folder) as store:
         (line,) = bringups.troubles(store)
@@ -141,9 +142,9 @@ def test_whoever_is_in_trouble_is_looked_at_anew_by_the_next_run_and_keeps_since
 def test_a_refused_login_is_tried_again_only_when_a_person_says_so(fake: Fake) -> None:
     looks: list[str] = []
 
-    def look(machine: Machine) -> Seen:
+    def look(machine: Machine) -> Observation:
         looks.append(machine.name)
-        return Seen(Stand.TROUBLE, "401", keep={LOGIN: REFUSED}) if len(looks) == 1 else SO
+        return Observation(StepState.TROUBLE, "401", keep={LOGIN: REFUSED}) if len(looks) == 1 else SO
     credentials = Acts(step("credentials"), look)
     assert fake.run(["n1"], credentials).trouble == ("n1",)
     assert fake.run(["n1"], credentials).trouble == ("n1",) and looks == ["n1"]
@@ -154,9 +155,9 @@ def test_a_refused_login_is_tried_again_only_when_a_person_says_so(fake: Fake) -
 
 
 def refusing(tried: list[str], accept: str = "") -> Acts:
-    def look(machine: Machine) -> Seen:
+    def look(machine: Machine) -> Observation:
         tried.append(machine.name)
-        return SO if machine.name == accept else Seen(Stand.TROUBLE, "401", keep={LOGIN: REFUSED})
+        return SO if machine.name == accept else Observation(StepState.TROUBLE, "401", keep={LOGIN: REFUSED})
     return Acts(step("credentials"), look)
 
 
@@ -202,16 +203,16 @@ def test_refused_ones_that_a_person_has_tried_again_meanwhile_count_no_more(fake
     mended = False
     nodes = [*(node(f"n{number}", user="root") for number in range(6)), node("n9", user="admin")]
 
-    def login(machine: Machine) -> Seen:
-        return SO if mended or machine.name == "n9" else Seen(Stand.TROUBLE, "401", keep={LOGIN: REFUSED})
+    def login(machine: Machine) -> Observation:
+        return SO if mended or machine.name == "n9" else Observation(StepState.TROUBLE, "401", keep={LOGIN: REFUSED})
 
-    def boots(machine: Machine) -> Seen:
+    def boots(machine: Machine) -> Observation:
         nonlocal mended
         if fake.now >= 1100.0 and not mended:
             mended = True
             with opened(fake.folder) as store:
                 bringups.retry(store, [one.node for one in bringups.troubles(store)], "bob", fake.now)
-        return SO if fake.now >= 1300.0 else Seen(Stand.WAIT, "booting", again_s=50.0)
+        return SO if fake.now >= 1300.0 else Observation(StepState.WAIT, "booting", again_s=50.0)
     outcome = fake.run(nodes, Acts(step("credentials"), login), Acts(step("os"), boots), stop=Stop(least=3))
     assert (len(outcome.done), outcome.exit_code, fake.told("halted")) == (7, 0, [("", "credentials")])
 
@@ -231,7 +232,7 @@ def test_one_in_ten_halts_nothing(fake: Fake) -> None:
 
 
 def test_steps_left_out_by_policy_or_people_are_skipped_and_never_so(fake: Fake) -> None:
-    def never(machine: Machine) -> Seen:
+    def never(machine: Machine) -> Observation:
         raise AssertionError(machine.name)
     with opened(fake.folder, make=True) as store:
         bringups.skip(store, ["n1"], "agent", "bob", "later", 900.0, order=("agent", "service"))
@@ -245,7 +246,7 @@ def test_of_one_power_domain_no_more_than_its_bound_draw_power_at_once(fake: Fak
     thing = Thing(fake, lag_s=50.0)
     most: dict[str, int] = {}
 
-    def make(machine: Machine, what: Deed) -> Made:
+    def make(machine: Machine, what: Operation) -> Made:
         made = thing.make(machine, what)
         with lock:
             rising = [name for name, when in thing.when.items() if fake.now < when + thing.lag_s]
@@ -264,14 +265,14 @@ class Many(Acts):
 
     batches: list[list[str]] = field(default_factory=list)
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         self.batches.append(sorted(machine.name for machine in machines))
         yield from super().look(machines)
 
 
 def arrives(fake: Fake, times: dict[str, float]) -> Acts:
-    return Acts(step("os"), lambda machine: SO if fake.now >= times[machine.name] else Seen(
-        Stand.WAIT, "on its way", again_s=times[machine.name] - fake.now))
+    return Acts(step("os"), lambda machine: SO if fake.now >= times[machine.name] else Observation(
+        StepState.WAIT, "on its way", again_s=times[machine.name] - fake.now))
 
 
 def test_a_look_at_many_waits_for_those_on_their_way_and_no_longer_than_that(fake: Fake) -> None:
@@ -291,13 +292,13 @@ def test_of_a_look_at_many_each_machine_goes_on_as_soon_as_it_is_known(fake: Fak
     gone_on = threading.Event()
 
     class Slowly(Acts):
-        def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+        def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
             yield "n1", SO
             yield "n1", trouble("said twice")
             yield "nobody", SO
             assert gone_on.wait(10)
 
-    def service(machine: Machine) -> Seen:
+    def service(machine: Machine) -> Observation:
         gone_on.set()
         return SO
     outcome = fake.run(["n1", "n2"], Slowly(step("checks", 50.0, together=True)), Acts(step("service"), service))
@@ -306,8 +307,8 @@ def test_of_a_look_at_many_each_machine_goes_on_as_soon_as_it_is_known(fake: Fak
 
 
 def test_those_that_are_looked_at_again_are_so_together(fake: Fake) -> None:
-    checks = Many(step("checks", together=True, gather_s=60.0), lambda machine: SO if fake.now > 1000.0 else Seen(
-        Stand.WAIT, "once more", again_s=20.0 if machine.name == "n1" else 30.0))
+    checks = Many(step("checks", together=True, gather_s=60.0), lambda machine: SO if fake.now > 1000.0 else Observation(
+        StepState.WAIT, "once more", again_s=20.0 if machine.name == "n1" else 30.0))
     fake.run(["n1", "n2"], checks)
     assert checks.batches == [["n1", "n2"], ["n1", "n2"]] and fake.now == 1030.0
 
@@ -320,11 +321,11 @@ class Jointly(Many):
     forgets: str = ""
     then: Callable[[], None] = lambda: None
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         self.batches.append(sorted(machine.name for machine in machines))
         for machine in machines:
             burnt = any(machine.name in names for names in self.made)
-            yield machine.name, SO if burnt else not_so(deed("burn", effect=Effect.DISRUPTIVE, settle_s=0.0))
+            yield machine.name, SO if burnt else not_so(deed("burn", effect=StepEffect.DISRUPTIVE, settle_s=0.0))
 
     def make_together(self, machines: Sequence[Machine]) -> dict[str, Made]:
         self.made.append(sorted(machine.name for machine in machines))
@@ -341,16 +342,18 @@ def test_what_is_made_of_many_at_once_is_made_of_all_that_need_it_and_are_idle(f
 def test_a_deed_done_to_many_takes_nobody_elses_place(fake: Fake) -> None:
     late = threading.Event()
 
-    def os(machine: Machine) -> Seen:
+    def os(machine: Machine) -> Observation:
         if machine.name != "late":
             return SO
         late.set()
         return SO
     burnin = Jointly(step("burnin", together=True, gather_s=1.0), then=lambda: void(late.wait(10)))
     nodes = [*(f"n{number}" for number in range(8)), "late"]
-    boots = Acts(step("boot"), lambda machine: SO if machine.name != "late" or burnin.made else Seen(Stand.WAIT, "booting", again_s=0.02))
+    boots = Acts(step("boot"),
+                 lambda machine: SO if machine.name != "late" or burnin.made else Observation(StepState.WAIT, "booting", again_s=0.02))
     plan = Plan({"boot": boots.step, "os": step("os"), "burnin": burnin.step}, width=4)
-    outcome = run(Site(fake.folder, "ada"), [node(name) for name in nodes], {"boot": boots, "os": Acts(step("os"), os), "burnin": burnin},
+    outcome = run(RunContext(fake.folder, "ada"), [node(name) for name in nodes],
+                  {"boot": boots, "os": Acts(step("os"), os), "burnin": burnin},
                   plan, fake.events.append)
     assert len(outcome.done) == 9 and late.is_set() and len(burnin.made[0]) > plan.width
 
@@ -389,10 +392,10 @@ def test_a_halted_look_at_many_ends_the_run_and_nobody_waits_for_who_is_halted(f
 
 
 def test_who_was_begun_in_a_step_before_it_was_halted_goes_on(fake: Fake) -> None:
-    def look(machine: Machine) -> Seen:
+    def look(machine: Machine) -> Observation:
         if machine.name != "n00":
             return trouble("bad")
-        return SO if fake.now >= 1020.0 else Seen(Stand.WAIT, "on its way", again_s=20.0)
+        return SO if fake.now >= 1020.0 else Observation(StepState.WAIT, "on its way", again_s=20.0)
     outcome = fake.run([f"n{number:02d}" for number in range(20)], Acts(step("hardware", at_once=6), look))
     assert outcome.done == ("n00",) and len(outcome.queued) >= 8
 
@@ -400,7 +403,7 @@ def test_who_was_begun_in_a_step_before_it_was_halted_goes_on(fake: Fake) -> Non
 def test_a_deed_that_came_true_while_a_long_look_was_under_way_is_no_trouble(fake: Fake) -> None:
     thing = Thing(fake, once=True, lag_s=50.0)
 
-    def look(machine: Machine) -> Seen:
+    def look(machine: Machine) -> Observation:
         seen = thing.look(machine)
         fake.now += 100.0 if thing.made and seen is not SO else 0.0
         return seen
@@ -412,14 +415,14 @@ def test_foreign_words_are_bounded_and_escaped_in_the_store(fake: Fake) -> None:
     thing = Thing(fake, lag_s=20.0)
     told: list[str] = []
 
-    def look(machine: Machine) -> Seen:
+    def look(machine: Machine) -> Observation:
         if thing.made and (said := fake.at("n1").said) not in told:
             told.append(said)
         return replace(thing.look(machine), said=words)
 
-    def make(machine: Machine, what: Deed) -> Made:
+    def make(machine: Machine, what: Operation) -> Made:
         return replace(thing.make(machine, what), said=words)
-    fake.run(["n1"], Acts(step("bios"), look, make), Acts(step("os"), lambda machine: Seen(Stand.TROUBLE, words)))
+    fake.run(["n1"], Acts(step("bios"), look, make), Acts(step("os"), lambda machine: Observation(StepState.TROUBLE, words)))
     with opened(fake.folder) as store:
         (line,), (done,) = bringups.troubles(store), bringups.deeds(store)
     for text in (line.what, done.said, fake.at("n1").said, told[1]):
@@ -432,12 +435,12 @@ def test_a_step_without_a_place_ends_the_run_before_it(fake: Fake) -> None:
 
 
 def test_what_a_doer_raises_is_our_defect_and_the_others_go_on(fake: Fake) -> None:
-    def look(machine: Machine) -> Seen:
+    def look(machine: Machine) -> Observation:
         if machine.name == "n1":
             raise KeyError("secret")
         return SO if machine.name == "n3" else not_so(deed("it"))
 
-    def make(machine: Machine, what: Deed) -> Made:
+    def make(machine: Machine, what: Operation) -> Made:
         raise SystemExit("secret")
     outcome = fake.run(["n1", "n2", "n3"], Acts(step("bios"), look, make))
     assert (outcome.done, outcome.trouble) == (("n3",), ("n1", "n2"))
@@ -450,7 +453,7 @@ def test_what_a_doer_raises_is_our_defect_and_the_others_go_on(fake: Fake) -> No
 
 
 def test_what_disturbs_is_not_begun_before_the_machine_is_idle(fake: Fake) -> None:
-    thing = Thing(fake, effect=Effect.DISRUPTIVE)
+    thing = Thing(fake, effect=StepEffect.DISRUPTIVE)
     fake.idle = lambda machine: "job 7 runs on it" if fake.now < 1040.0 else ""
     fake.run(["n1"], Acts(step("bios"), thing.look, thing.make))
     assert thing.when == {"n1": 1045.0}
@@ -460,7 +463,7 @@ def test_what_disturbs_is_not_begun_before_the_machine_is_idle(fake: Fake) -> No
 def test_a_machine_that_is_never_idle_is_trouble_and_whoever_cannot_say_is_believed_to_be_busy(fake: Fake) -> None:
     def idle(machine: Machine) -> str:
         raise StoreError("gone") if machine.name == "n1" else RuntimeError("secret")
-    thing = Thing(fake, effect=Effect.DISRUPTIVE)
+    thing = Thing(fake, effect=StepEffect.DISRUPTIVE)
     fake.idle = idle
     fake.run(["n1", "n2"], Acts(step("bios", 100.0), thing.look, thing.make))
     assert thing.made == [] and fake.at("n1").stand == "trouble"
@@ -470,7 +473,7 @@ def test_a_machine_that_is_never_idle_is_trouble_and_whoever_cannot_say_is_belie
 
 
 def test_a_step_that_is_skipped_while_it_is_asked_whether_it_may_disturb_is_not_begun(fake: Fake) -> None:
-    thing = Thing(fake, effect=Effect.DISRUPTIVE)
+    thing = Thing(fake, effect=StepEffect.DISRUPTIVE)
 
     def idle(machine: Machine) -> str:
         with opened(fake.folder) as store:
@@ -498,7 +501,7 @@ def test_a_dry_run_looks_until_the_first_that_is_not_so_and_writes_nothing(fake:
     outcome = fake.run(["n1", "n2"], *executors, dry=True)
     assert not (fake.folder / NAME).exists() and thing.made == [] and outcome.done == ()
     assert {name: (at, seen.stand) for name, (at, seen) in outcome.seen.items()} == {
-        "n1": ("bios", Stand.NOT_SO), "n2": ("bmc", Stand.TROUBLE)}
+        "n1": ("bios", StepState.NOT_SO), "n2": ("bmc", StepState.TROUBLE)}
     assert [(event.node, event.deed.key) for event in fake.events if event.stand == "deed" and event.deed] == [("n1", "it")]
     fake.run(["n2"], *executors)
     before = (fake.folder / NAME).read_bytes()
@@ -528,7 +531,7 @@ def test_a_machine_that_is_not_in_bring_up_is_left_alone_and_taken_off_its_way(f
 def test_after_a_retry_what_must_be_done_once_may_be_done_again(fake: Fake) -> None:
     bad = True
 
-    def look(machine: Machine) -> Seen:
+    def look(machine: Machine) -> Observation:
         return SO if not bad and machine.deeds else not_so(deed("it", once=True))
     bios = Acts(step("bios"), look)
     assert fake.run(["n1"], bios).trouble == ("n1",) and "was accepted, and after 60 s it does not show" in fake.at("n1").said
@@ -545,13 +548,13 @@ def test_after_a_retry_what_must_be_done_once_may_be_done_again(fake: Fake) -> N
 def test_a_word_that_somebody_says_meanwhile_is_heard(fake: Fake) -> None:
     said: list[str] = []
 
-    def look(machine: Machine) -> Seen:
+    def look(machine: Machine) -> Observation:
         if fake.now >= 1100.0 and not said:
             said.append("said")
             with opened(fake.folder) as store:
                 bringups.retry(store, ["n1"], "bob", fake.now)
                 bringups.skip(store, ["n2"], "os", "bob", "why not", fake.now, order=("bmc", "os", "service"))
-        return Seen(Stand.WAIT, "waiting", again_s=3000.0 if machine.name == "n2" else 50.0) if fake.now < 1300 else SO
+        return Observation(StepState.WAIT, "waiting", again_s=3000.0 if machine.name == "n2" else 50.0) if fake.now < 1300 else SO
     bmc = Acts(step("bmc"), lambda machine: trouble("dark") if machine.name == "n1" and not said else SO)
     outcome = fake.run(["n1", "n2", "n3"], bmc, Acts(step("os"), look), Acts(step("service")))
     assert outcome.done == ("n1", "n2", "n3")
@@ -568,11 +571,11 @@ def goes_on(fake: Fake, thing: Thing) -> None:
         assert {line.outcome for line in ledger.lines(store)} == {"accepted: it shows; found so later"}
 
 
-def both(thing: Thing, then: Callable[[], None]) -> Callable[[Machine, Deed], Made]:
+def both(thing: Thing, then: Callable[[], None]) -> Callable[[Machine, Operation], Made]:
     """Makes both machines' deeds end at once, after what happens then."""
     meet = threading.Barrier(2, then)
 
-    def make(machine: Machine, what: Deed) -> Made:
+    def make(machine: Machine, what: Operation) -> Made:
         made = thing.make(machine, what)
         meet.wait(10)
         return made
@@ -621,20 +624,20 @@ def test_on_a_full_disk_nothing_is_begun_and_nothing_lost(tmp_path: Path) -> Non
 def test_whatever_is_raised_where_it_is_told_no_deed_is_left_of_which_nobody_knows(fake: Fake) -> None:
     made: list[str] = []
 
-    def make(machine: Machine, what: Deed) -> Made:
+    def make(machine: Machine, what: Operation) -> Made:
         assert failing.wait(10)
         made.append(machine.name)
         return Made(True, "accepted")
 
-    def told(event: Event) -> None:
+    def told(event: RunEvent) -> None:
         if event.stand == "deed" and event.node == "n2":
             failing.set()
             raise BrokenPipeError
     failing = threading.Event()
-    bios = Acts(step("bios"), lambda machine: not_so(deed("it", once=True)) if machine.name == "n1" or under_way(fake) else Seen(
-        Stand.WAIT, "not yet", again_s=0.01), make)
+    bios = Acts(step("bios"), lambda machine: not_so(deed("it", once=True)) if machine.name == "n1" or under_way(fake) else Observation(
+        StepState.WAIT, "not yet", again_s=0.01), make)
     with pytest.raises(BrokenPipeError):
-        run(Site(fake.folder, "ada"), [node("n1"), node("n2")], {"bios": bios}, Plan({"bios": bios.step}), told)
+        run(RunContext(fake.folder, "ada"), [node("n1"), node("n2")], {"bios": bios}, Plan({"bios": bios.step}), told)
     with opened(fake.folder) as store:
         assert {one.node: one.done for one in bringups.deeds(store)} == {"n1": True, "n2": False} and made == ["n1"]
 
@@ -645,24 +648,24 @@ def under_way(fake: Fake) -> bool:
         return bool(bringups.deeds(store))
 
 
-def thousands(fake: Fake, number: int) -> Outcome:
+def thousands(fake: Fake, number: int) -> BringupOutcome:
     """So many machines through a way of steps that are made, waited for and looked at together; the slowest needs 4,860 s."""
     done: dict[str, set[str]] = {}
 
-    def wants(*keys: str) -> Callable[[Machine], Seen]:
-        def look(machine: Machine) -> Seen:
+    def wants(*keys: str) -> Callable[[Machine], Observation]:
+        def look(machine: Machine) -> Observation:
             missing = next((key for key in keys if key not in done.get(machine.name, ())), None)
             return SO if missing is None else not_so(deed(missing, once=True))
         return look
 
-    def make(machine: Machine, what: Deed) -> Made:
+    def make(machine: Machine, what: Operation) -> Made:
         done.setdefault(machine.name, set()).add(what.key)
         return Made(True, "accepted")
 
-    def takes(seconds: float) -> Callable[[Machine], Seen]:
-        return lambda machine: SO if machine.now - machine.began >= seconds else Seen(Stand.WAIT, "on its way", again_s=60.0)
+    def takes(seconds: float) -> Callable[[Machine], Observation]:
+        return lambda machine: SO if machine.now - machine.began >= seconds else Observation(StepState.WAIT, "on its way", again_s=60.0)
 
-    def parts(machine: Machine) -> Seen:
+    def parts(machine: Machine) -> Observation:
         return trouble("no GPU 3") if machine.name.endswith("3") else SO
     executors = (
         Acts(step("bmc")), Acts(step("credentials")), Acts(step("hardware"), parts), Acts(step("bios"), wants("write", "off", "on"), make),

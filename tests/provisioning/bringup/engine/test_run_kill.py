@@ -124,18 +124,18 @@ def test_interrupted_it_begins_nothing_more_and_writes_down_what_is_under_way(tm
 HANGS = """
 import sys, time
 from pathlib import Path
-from provisioning.bringup.engine.model import Made, Seen, Stand
+from provisioning.bringup.engine.model import Made, Observation, StepState
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import Site
+from provisioning.bringup.engine.site import RunContext
 from tests.provisioning.bringup.scripted import Acts, Plan, deed, node, step
 
 def make(machine, what):
     print("begun", flush=True)
     time.sleep(600)
 
-bios = Acts(step("bios"), lambda machine: Seen(Stand.NOT_SO, "no", deed("it", once=True)), make)
+bios = Acts(step("bios"), lambda machine: Observation(StepState.NOT_SO, "no", deed("it", once=True)), make)
 told = lambda event: print(event.stand, event.said, flush=True)
-run(Site(Path(sys.argv[1]), "ada"), [node("n1")], {"bios": bios}, Plan({"bios": bios.step}), told)
+run(RunContext(Path(sys.argv[1]), "ada"), [node("n1")], {"bios": bios}, Plan({"bios": bios.step}), told)
 """
 
 

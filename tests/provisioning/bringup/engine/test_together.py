@@ -15,34 +15,34 @@ from healthcheck.model.hardware import Now
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from healthcheck.store.hardware import write_hardware
-from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepEffect, StepState
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import Event, Site
-from provisioning.bringup.steps.burnin import BurnIn
+from provisioning.bringup.engine.site import RunContext, RunEvent
+from provisioning.bringup.steps.burnin import BurnInStep
 from provisioning.bringup.steps.certificate import Certify
-from provisioning.bringup.steps.service import Service
+from provisioning.bringup.steps.service import ServiceStep
 from tests.provisioning.bringup.afteros import context
 from tests.provisioning.bringup.scripted import SO, Acts, Plan, deed, node, step
 from tests.provisioning.burnin.site import Site as Ranks
 from tests.testbed import torches
 
-BURN = deed("burnin", effect=Effect.DISRUPTIVE, settle_s=0.0)
+BURN = deed("burnin", effect=StepEffect.DISRUPTIVE, settle_s=0.0)
 
 
 @dataclass
 class AllAtOnce:
     """Is so on machines that it was made of; `cohorts` are those who took part, and `answers` how it ended where not well."""
 
-    step: Step
+    step: BringupStep
     answers: Mapping[str, Made] = field(default_factory=dict)
     cohorts: list[tuple[str, ...]] = field(default_factory=list)
     well: set[str] = field(default_factory=set)
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         for machine in machines:
-            yield machine.name, SO if machine.name in self.well else Seen(Stand.NOT_SO, "not burnt in", BURN, again_s=0.01)
+            yield machine.name, SO if machine.name in self.well else Observation(StepState.NOT_SO, "not burnt in", BURN, again_s=0.01)
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         raise AssertionError("one alone")
 
     def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
@@ -52,10 +52,10 @@ class AllAtOnce:
         return {name: self.answers.get(name, Made(True, "burnt in")) for name in names}
 
 
-def ran(folder: Path, names: Sequence[str], *executors: object, idle: Mapping[str, str] | None = None) -> tuple[object, list[Event]]:
-    events: list[Event] = []
+def ran(folder: Path, names: Sequence[str], *executors: object, idle: Mapping[str, str] | None = None) -> tuple[object, list[RunEvent]]:
+    events: list[RunEvent] = []
     acting = {one.step.name: one for one in executors}      # type: ignore[attr-defined]
-    site = Site(folder, "ada", idle=lambda machine: (idle or {}).get(machine.name, ""))
+    site = RunContext(folder, "ada", idle=lambda machine: (idle or {}).get(machine.name, ""))
     return run(site, [node(name) for name in names], acting, Plan({name: one.step for name, one in acting.items()}), events.append), events
 
 
@@ -85,7 +85,7 @@ def test_nobody_is_looked_at_while_the_others_are_burnt_in_and_who_comes_late_is
             assert late.wait(20)        # the other one is at this step by now
             return super().make_together(machines)
 
-    def checks(machine: Machine) -> Seen:
+    def checks(machine: Machine) -> Observation:
         if machine.name == "n2":
             assert begun.wait(20)
             late.set()
@@ -132,9 +132,10 @@ def test_real_ranks_take_sound_machines_to_a_certificate_and_to_service_and_leav
             write_hardware(db, at, 1000.0, Now({"chassis": {"serial": f"S-{name}"}}, frozenset({"chassis"}), "boot", {}))
     new_key(of.folder, "test", "a test", 1000.0)
     steps = [step("burnin", together=True), step("certificate", together=True), step("service", together=True)]
-    executors = {"burnin": BurnIn(steps[0], of, "quick", "node,leaf-pairs"), "certificate": Certify(steps[1], of), "service": Service(steps[2], of)}
-    events: list[Event] = []
-    outcome = run(Site(of.folder, "ada"), list(of.inventory), executors, Plan({one.name: one for one in steps}), events.append)
+    executors = {"burnin": BurnInStep(steps[0], of, "quick", "node,leaf-pairs"), "certificate": Certify(steps[1], of),
+                 "service": ServiceStep(steps[2], of)}
+    events: list[RunEvent] = []
+    outcome = run(RunContext(of.folder, "ada"), list(of.inventory), executors, Plan({one.name: one for one in steps}), events.append)
     assert (outcome.done, outcome.trouble) == (("n1", "n2"), ("n3",)), events
     with opened(of.folder) as store:
         (line,) = bringups.troubles(store)

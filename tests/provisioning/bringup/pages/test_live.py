@@ -20,8 +20,8 @@ from inventory.errors import StoreError
 from inventory.nodeset import fold
 from provisioning.bringup.engine.site import BY_POLICY
 from provisioning.bringup.pages import live as lives
-from provisioning.bringup.pages.live import Lines, Screen, live, table, watch
-from provisioning.bringup.pages.standing import Standing
+from provisioning.bringup.pages.live import LineReporter, Screen, live, table, watch
+from provisioning.bringup.pages.standing import BringupStatus
 from tests.command import MUSTER, environment
 from tests.provisioning.bringup.filled import NOW, many, shown, small, walked
 
@@ -33,7 +33,7 @@ def some(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def drawn(standing: Standing, **how: object) -> str:
+def drawn(standing: BringupStatus, **how: object) -> str:
     console = Console(file=io.StringIO(), width=120, height=30, force_terminal=True, highlight=False, markup=False, emoji=False, **how)  # type: ignore[arg-type]
     console.print(table(standing, fold, console))
     assert isinstance(console.file, io.StringIO)
@@ -70,7 +70,7 @@ def test_nothing_that_a_machine_says_is_markup_or_acts_on_the_terminal(tmp_path:
 
 
 def test_a_log_has_a_line_for_each_change_and_not_for_each_look(capsys: pytest.CaptureFixture[str], some: Path) -> None:
-    log = Lines(lambda: shown(some))
+    log = LineReporter(lambda: shown(some))
     for stand, said in (("deed", "power on"), ("made", "accepted"), ("waiting", "at 10%"), ("waiting", "at 20%"), ("trouble", "no lease\x1b"), ("trouble", "no lease\x1b")):
         log.told("gpu001", "os", stand, said)
     log.told("", "os", "halted", "many are in trouble")
@@ -82,17 +82,17 @@ def test_a_log_has_a_line_for_each_change_and_not_for_each_look(capsys: pytest.C
 
 def test_a_log_sums_up_once_a_minute_and_says_if_it_cannot(capsys: pytest.CaptureFixture[str], some: Path) -> None:
     now = 0.0
-    log = Lines(lambda: shown(some), lambda: now)
+    log = LineReporter(lambda: shown(some), lambda: now)
     log.told("gpu001", "os", "waiting", "")
     now = lives.SUMMARY_S
     log.told("gpu001", "os", "waiting", "")
     log.told("gpu001", "os", "waiting", "")
     assert capsys.readouterr().err.splitlines() == ["bringup: gpu001 os waiting", "bringup: 12 machines: 2 through, 5 in trouble, 3 waiting, 2 queued; muster is at work on them"]
 
-    def lost() -> Standing:
+    def lost() -> BringupStatus:
         raise StoreError("the disk is full")
     now = 0.0
-    log = Lines(lost, lambda: now)
+    log = LineReporter(lost, lambda: now)
     now = lives.SUMMARY_S
     log.told("gpu002", "os", "waiting", "")
     assert capsys.readouterr().err.splitlines()[-1] == "bringup: how all stand could not be read: the disk is full"
@@ -117,11 +117,11 @@ def test_what_is_quiet_says_nothing_and_what_is_no_terminal_gets_lines(some: Pat
     with live(lambda: shown(some), fold, quiet=True) as silent:
         silent.told("gpu001", "os", "trouble", "x")
     assert capsys.readouterr().err == ""
-    assert isinstance(live(lambda: shown(some), fold), Lines)
+    assert isinstance(live(lambda: shown(some), fold), LineReporter)
 
 
 def test_a_screen_goes_on_where_the_store_cannot_be_read_for_once(some: Path) -> None:
-    def lost() -> Standing:
+    def lost() -> BringupStatus:
         raise StoreError("another muster has been writing")
     screen = Screen(lost, fold)
     assert screen._draw() == "muster: another muster has been writing"

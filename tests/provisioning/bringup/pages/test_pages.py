@@ -15,19 +15,19 @@ from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from healthcheck.store import bringupnotes as notes
 from healthcheck.store import bringups
-from healthcheck.store.bringups import Progress, SkipLine, StepLine, TroubleLine
+from healthcheck.store.bringups import MachineProgress, SkipLine, StepLine, TroubleLine
 from healthcheck.store.file import opened
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
 from inventory.text import clean
 from provisioning.bringup.engine.choose import chosen
-from provisioning.bringup.engine.model import ORDER, Effect, Step
+from provisioning.bringup.engine.model import ORDER, BringupStep, StepEffect
 from provisioning.bringup.engine.site import LOCK
 from provisioning.bringup.pages import plan as planpage
 from provisioning.bringup.pages import status
 from provisioning.bringup.pages.masked import masked
 from provisioning.bringup.pages.plan import refusals
-from provisioning.bringup.pages.standing import STANDS, Standing, code, document, standing
+from provisioning.bringup.pages.standing import STANDS, BringupStatus, code, document, standing
 from provisioning.lease.runlock import alone, locked
 from tests.provisioning.bringup.filled import LOGIN, NOW, OWNERS, PSU, many, place, shown, small, walked
 from tests.provisioning.bringup.pages.test_report import GOLDEN, golden
@@ -39,7 +39,7 @@ def plain(text: str, kind: str) -> str:
     return text
 
 
-def lines(of: Standing) -> list[str]:
+def lines(of: BringupStatus) -> list[str]:
     return list(status.lines(of, fold, plain))
 
 
@@ -149,7 +149,8 @@ def test_the_exit_code_is_that_of_the_worst(tmp_path: Path) -> None:
 
 
 hostile = st.text(max_size=30) | st.sampled_from(["[red]x", "\x1b[2J", "x\nbmc  9", "\u202egpu", "a" * 5000])
-progresses = st.builds(Progress, st.sampled_from([f"gpu{at:03d}" for at in range(9)]), st.just(NOW - 99), hostile, st.sampled_from(ORDER),
+progresses = st.builds(MachineProgress, st.sampled_from([f"gpu{at:03d}" for at in range(9)]), st.just(NOW - 99), hostile,
+                       st.sampled_from(ORDER),
                        st.floats(0, NOW), st.sampled_from(STANDS), hostile, st.none() | st.floats(0, NOW), st.none() | st.floats(0, NOW),
                        st.none() | st.floats(0, NOW), st.dictionaries(st.sampled_from(["serial", "boot"]), hostile))
 names = st.sampled_from([f"gpu{at:03d}" for at in range(9)])
@@ -163,7 +164,7 @@ steps = st.sampled_from(ORDER)
        st.lists(st.builds(SkipLine, names, steps, hostile, hostile, st.floats(0, NOW)), max_size=4),
        st.lists(st.builds(StepLine, names, steps, st.floats(NOW - 200, NOW), st.none(), st.sampled_from(["so", "skipped", "retried", None]), hostile), max_size=9))
 def test_whatever_the_store_holds_the_page_is_printable_and_the_document_as_its_schema_says(
-    progress: list[Progress], troubles: list[TroubleLine], skips: list[SkipLine], passed: list[StepLine],
+    progress: list[MachineProgress], troubles: list[TroubleLine], skips: list[SkipLine], passed: list[StepLine],
 ) -> None:
     found = standing(progress, troubles, skips, passed, NOW, owners=OWNERS)
     text = lines(found)
@@ -183,19 +184,20 @@ def test_a_thousand_machines_in_all_stands(tmp_path: Path) -> None:
     assert len(lines(found)) < 200
 
 
-STEPS = {name: Step(name, f"{name} is well", Effect.DISRUPTIVE if name in ("bios", "os", "burnin") else Effect.PASSIVE, OWNERS[name],
-                    86400.0 if name == "burnin" else 900.0, 64, 8 if name in ("bios", "os") else None) for name in ORDER}
+STEPS = {name: BringupStep(name, f"{name} is well", StepEffect.DISRUPTIVE if name in ("bios", "os", "burnin") else StepEffect.PASSIVE,
+                           OWNERS[name],
+                           86400.0 if name == "burnin" else 900.0, 64, 8 if name in ("bios", "os") else None) for name in ORDER}
 
 
-def plan(nodes: list[Node], without: frozenset[str] = frozenset(), progress: dict[str, Progress] | None = None,
+def plan(nodes: list[Node], without: frozenset[str] = frozenset(), progress: dict[str, MachineProgress] | None = None,
          skips: dict[str, tuple[str, ...]] | None = None) -> list[str]:
     found = chosen(nodes, progress or {}, skips or {}, without)
     why = {(node, step): "ops: no way to look at it" for node, over in (skips or {}).items() for step in over}
     return list(planpage.lines(found, STEPS, without, why, fold))
 
 
-def at(node: str, step: str, stand: str = notes.QUEUED) -> Progress:
-    return Progress(node, NOW, "ops", step, NOW, stand, "", None, None, NOW if stand in (notes.DONE, notes.LEFT) else None)
+def at(node: str, step: str, stand: str = notes.QUEUED) -> MachineProgress:
+    return MachineProgress(node, NOW, "ops", step, NOW, stand, "", None, None, NOW if stand in (notes.DONE, notes.LEFT) else None)
 
 
 def test_the_plan_of_a_rack_and_a_half() -> None:
@@ -221,7 +223,7 @@ def test_a_plan_has_as_many_rounds_as_the_fullest_power_domain() -> None:
     (place("gpu001", bmc=None), {}, "muster bringup skip gpu001 --step bmc --step credentials --step hardware --step bios --step boot --reason TEXT"),
     (place("gpu001", lifecycle=Lifecycle()), {"gpu001": at("gpu001", "service", notes.LEFT)}, "its lifecycle is service"),
 ])
-def test_who_is_refused_is_told_why_and_what_to_type(node: Node, progress: dict[str, Progress], said: str) -> None:
+def test_who_is_refused_is_told_why_and_what_to_type(node: Node, progress: dict[str, MachineProgress], said: str) -> None:
     found = chosen([node], progress, {}, ())
     assert not found.ways and not found.through
     line, = refusals(found.refused, fold)
@@ -244,7 +246,8 @@ def test_many_refused_for_one_reason_are_on_one_line_that_a_shell_takes() -> Non
     (place("gpu001", bmc=None), {}, (), ORDER[:5], ORDER[5:]),
     (place("gpu001", lifecycle=Lifecycle()), {"gpu001": at("gpu001", "service")}, (), (), ORDER[13:]),
 ])
-def test_the_steps_that_are_still_to_go(node: Node, progress: dict[str, Progress], skips: tuple[str, ...], without: tuple[str, ...], steps: tuple[str, ...]) -> None:
+def test_the_steps_that_are_still_to_go(node: Node, progress: dict[str, MachineProgress], skips: tuple[str, ...], without: tuple[str, ...],
+                                        steps: tuple[str, ...]) -> None:
     found = chosen([node], progress, {node.name: skips}, without)
     assert [one.steps for one in found.ways] == [steps] and not found.refused
 

@@ -19,7 +19,7 @@ from healthcheck.store.file import opened
 from inventory.model import Node
 from inventory.text import clean
 from provisioning.bringup.pages import report
-from provisioning.bringup.pages.report import Head, Line
+from provisioning.bringup.pages.report import PunchListItem, PunchListSummary
 from provisioning.bringup.pages.reporthtml import html
 from provisioning.bringup.pages.standing import SERIAL, trouble_of
 from tests.provisioning.bringup.filled import GPU, NOW, PSU, place, small
@@ -41,7 +41,7 @@ def golden(name: str, text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def listed(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
+def listed(tmp_path_factory: pytest.TempPathFactory) -> list[PunchListItem]:
     folder = tmp_path_factory.mktemp("state")
     small(folder)
     with opened(folder) as store:
@@ -50,23 +50,23 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
                               for one in bringups.troubles(store))
 
 
-HEAD = Head(NOW, 12, 2, 5)
+HEAD = PunchListSummary(NOW, 12, 2, 5)
 
 
-def test_the_list_as_text(listed: list[Line]) -> None:
+def test_the_list_as_text(listed: list[PunchListItem]) -> None:
     golden("bringup-report.txt", "".join(f"{line}\n" for line in report.text(listed, HEAD)))
 
 
-def test_the_list_as_csv(listed: list[Line]) -> None:
+def test_the_list_as_csv(listed: list[PunchListItem]) -> None:
     golden("bringup-report.csv", report.csv(listed))
 
 
-def test_the_list_as_html(listed: list[Line]) -> None:
+def test_the_list_as_html(listed: list[PunchListItem]) -> None:
     golden("bringup-report.html", html(listed, HEAD))
 
 
 def test_whoever_walks_goes_from_rack_to_rack_and_to_each_machine_once() -> None:
-    def at(rack: str, unit: str, node: str, slot: str) -> Line:
+    def at(rack: str, unit: str, node: str, slot: str) -> PunchListItem:
         return report.line("hardware", node, NOW, Trouble("x", Owner.DATACENTRE, "y", "psu", slot), Node(node, rack=rack, labels={"unit": unit}))
 
     right = [at("r2", "U2", "b", "PSU 1"), at("r2", "U2", "b", "PSU 2"), at("r2", "U10", "a", "PSU 1"), at("r10", "U1", "c", "PSU 1")]
@@ -80,11 +80,11 @@ def test_a_machine_that_no_inventory_knows_has_a_line_too() -> None:
 
 
 @pytest.mark.parametrize(("head", "said"), [
-    (Head(NOW, 0, 0, 0), "No machine was begun: muster bringup run NODES"),
-    (Head(NOW, 8, 8, 0), "Nothing to mend."),
-    (Head(NOW, 8, 2, 0, Owner.VENDOR), "Nothing to mend for the vendor."),
+    (PunchListSummary(NOW, 0, 0, 0), "No machine was begun: muster bringup run NODES"),
+    (PunchListSummary(NOW, 8, 8, 0), "Nothing to mend."),
+    (PunchListSummary(NOW, 8, 2, 0, Owner.VENDOR), "Nothing to mend for the vendor."),
 ])
-def test_an_empty_list_says_so_and_how_many_machines_are_not_through(head: Head, said: str) -> None:
+def test_an_empty_list_says_so_and_how_many_machines_are_not_through(head: PunchListSummary, said: str) -> None:
     assert list(report.text([], head))[1:] == [said] and said in html([], head)
     assert f"{head.machines - head.through} on the way" in next(report.text([], head))
     assert report.csv([]) == ",".join(report.COLUMNS) + "\r\n"
@@ -92,7 +92,7 @@ def test_an_empty_list_says_so_and_how_many_machines_are_not_through(head: Head,
 
 @settings(deadline=None)
 @given(lines)
-def test_a_csv_reader_gets_back_every_cell_and_a_spreadsheet_none_that_it_would_compute(found: list[Line]) -> None:
+def test_a_csv_reader_gets_back_every_cell_and_a_spreadsheet_none_that_it_would_compute(found: list[PunchListItem]) -> None:
     text = report.csv(found)
     head, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     assert tuple(head) == report.COLUMNS and text.count("\r\n") == 1 + len(found)
@@ -135,7 +135,7 @@ class Reader(HTMLParser):
 
 @settings(deadline=None)
 @given(lines)
-def test_a_browser_reads_every_text_back_and_nothing_to_run_or_to_fetch(found: list[Line]) -> None:
+def test_a_browser_reads_every_text_back_and_nothing_to_run_or_to_fetch(found: list[PunchListItem]) -> None:
     reader = Reader()
     reader.feed(html(found, HEAD))
     assert reader.elements <= {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "section", "table", "thead", "tbody", "tr", "th", "td", "br"}

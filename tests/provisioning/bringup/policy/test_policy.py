@@ -12,10 +12,10 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Owner
 from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import ConfigError, RulesError
-from provisioning.bmc.base import Target
+from provisioning.bmc.base import BootTarget
 from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.policy.load import load
-from provisioning.bringup.policy.model import STEPS, Absent, Machines
+from provisioning.bringup.policy.model import STEPS, Machines, MissingAttribute
 
 POLICY = load([packaged()])
 
@@ -37,9 +37,10 @@ def test_no_bios_is_written_before_a_site_says_so_and_every_wish_names_its_sourc
     assert not POLICY.bios
     on = load([packaged(), site(tmp_path, "bios: [{id: dell-large-bars, enabled: true}, {id: dell-full-speed, enabled: true}]")])
     assert len(on.bios) == 2 and all(wish.source for wish in on.bios)
-    assert on.settings("Dell Inc.", "hgx-h100") == {"MmioAbove4Gb": ("Enabled", Absent.LEAVE), "SysProfile": ("PerfOptimized", Absent.LEAVE)}
+    assert on.settings("Dell Inc.", "hgx-h100") == {"MmioAbove4Gb": ("Enabled", MissingAttribute.LEAVE),
+                                                    "SysProfile": ("PerfOptimized", MissingAttribute.LEAVE)}
     assert on.settings("Supermicro", None) == on.settings("NVIDIA", "dgx-h100") == on.settings("HPE", None) == {}
-    assert not POLICY.versions("Dell Inc.", None) and POLICY.boot is Target.NONE and POLICY.delivery is None
+    assert not POLICY.versions("Dell Inc.", None) and POLICY.boot is BootTarget.NONE and POLICY.delivery is None
 
 
 def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None:
@@ -65,13 +66,13 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
     assert policy.steps["bmc"].seconds == 120 and policy.steps["bmc"].owner is Owner.DATACENTRE and policy.steps["bmc"].at_once == 64
     assert policy.steps["os"].owner is Owner.VENDOR and policy.steps["os"].domain_at_once == 3
     assert policy.without == {"bios", "boot"} and policy.stop.share == 0.5 and policy.stop.least == POLICY.stop.least
-    assert policy.power.bios_s == 90 and policy.power.off_s == POLICY.power.off_s and policy.boot is Target.PXE
+    assert policy.power.bios_s == 90 and policy.power.off_s == POLICY.power.off_s and policy.boot is BootTarget.PXE
     assert policy.parts.may_be_empty == frozenset() and policy.parts.log_days == POLICY.parts.log_days
     assert policy.delivery == folder / "delivered.csv"
     assert policy.burnin.stages == "node,rail" and policy.burnin.length == "quick"
     assert policy.settings("Dell Inc.", None) == {
-        "MmioAbove4Gb": ("Enabled", Absent.TROUBLE), "SriovGlobalEnable": ("Enabled", Absent.TROUBLE)}
-    assert policy.settings("HPE", "hgx-h100")["Count"] == (3, Absent.TROUBLE) and not policy.settings("HPE", "dgx-h100")
+        "MmioAbove4Gb": ("Enabled", MissingAttribute.TROUBLE), "SriovGlobalEnable": ("Enabled", MissingAttribute.TROUBLE)}
+    assert policy.settings("HPE", "hgx-h100")["Count"] == (3, MissingAttribute.TROUBLE) and not policy.settings("HPE", "dgx-h100")
     assert [wish.id for wish in policy.versions("Dell Inc.", None)] == ["bmc", "bios"]
     assert [wish.id for wish in policy.versions("HPE", None)] == ["bios"] and policy.firmware[1].owner is Owner.VENDOR
     assert policy.base == {**POLICY.base, "clock_seconds": 9}

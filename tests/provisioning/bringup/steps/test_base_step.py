@@ -9,37 +9,39 @@ import pytest
 from healthcheck.model.outcome import Owner
 from inventory.model import Node
 from inventory.transport.base import Stage
-from provisioning.agent.install import Done
-from provisioning.base.told import How, Item, Told
+from provisioning.agent.install import AgentResult
+from provisioning.base.told import BaseReport, ItemReport, ItemState
 from provisioning.base.wish import ITEMS
-from provisioning.bringup.engine.model import Effect, Machine, Past, Stand
+from provisioning.bringup.engine.model import Machine, PastOperation, StepEffect, StepState
 from provisioning.bringup.steps import agent, base
 
 NODE = Node("gpu001")
 CHANGE = ("/etc/security/limits.d/muster.conf (new)", "+ * - memlock unlimited")
 
 
-def told(**hows: How) -> Told:
-    return Told("gpu001", tuple(Item(name, hows.get(name, How.SO), "why", CHANGE if hows.get(name) is How.DIFFERS else ())
-                                for name in (ITEMS[0], "clock", *ITEMS[1:])))
+def told(**hows: ItemState) -> BaseReport:
+    return BaseReport("gpu001",
+                      tuple(ItemReport(name, hows.get(name, ItemState.SO), "why", CHANGE if hows.get(name) is ItemState.DIFFERS else ())
+                                      for name in (ITEMS[0], "clock", *ITEMS[1:])))
 
 
-def machine(*deeds: Past) -> Machine:
+def machine(*deeds: PastOperation) -> Machine:
     return Machine(NODE, 1000.0, 2000.0, {}, deeds)
 
 
-def past(key: str, done: bool | None, said: str) -> Past:
-    return Past(key, "", 1500.0, None if done is None else 1501.0, done, said)
+def past(key: str, done: bool | None, said: str) -> PastOperation:
+    return PastOperation(key, "", 1500.0, None if done is None else 1501.0, done, said)
 
 
 def test_all_so_says_what_was_not_there_to_be_so() -> None:
-    seen = base.seen(machine(), told(peermem=How.ABSENT, nouveau=How.OUT))
+    seen = base.seen(machine(), told(peermem=ItemState.ABSENT, nouveau=ItemState.OUT))
     assert (seen.stand, seen.said) == (
-        Stand.SO, "so: time, clock, host_name, memlock, persistence, sysctl; does not apply: peermem; left out: nouveau")
+        StepState.SO, "so: time, clock, host_name, memlock, persistence, sysctl; does not apply: peermem; left out: nouveau")
 
 
-@pytest.mark.parametrize(("how", "stand"), [(How.UNSEEN, Stand.UNKNOWN), (How.WAIT, Stand.WAIT), (How.TROUBLE, Stand.TROUBLE)])
-def test_what_is_not_seen_on_its_way_or_in_trouble_is_never_so(how: How, stand: Stand) -> None:
+@pytest.mark.parametrize(("how", "stand"),
+                         [(ItemState.UNSEEN, StepState.UNKNOWN), (ItemState.WAIT, StepState.WAIT), (ItemState.TROUBLE, StepState.TROUBLE)])
+def test_what_is_not_seen_on_its_way_or_in_trouble_is_never_so(how: ItemState, stand: StepState) -> None:
     seen = base.seen(machine(), told(time=how))
     assert (seen.stand, seen.deed) == (stand, None)
     assert "time: why" in seen.said
@@ -47,55 +49,56 @@ def test_what_is_not_seen_on_its_way_or_in_trouble_is_never_so(how: How, stand: 
 
 
 def test_what_differs_is_made_so_before_a_person_is_called_and_only_a_new_name_is_disruptive() -> None:
-    seen = base.seen(machine(), told(time=How.TROUBLE, memlock=How.DIFFERS))
+    seen = base.seen(machine(), told(time=ItemState.TROUBLE, memlock=ItemState.DIFFERS))
     assert seen.deed is not None
-    assert (seen.deed.effect, seen.deed.change) == (Effect.PASSIVE, tuple(f"memlock: {line}" for line in CHANGE))
-    renamed = base.seen(machine(), told(host_name=How.DIFFERS)).deed
+    assert (seen.deed.effect, seen.deed.change) == (StepEffect.PASSIVE, tuple(f"memlock: {line}" for line in CHANGE))
+    renamed = base.seen(machine(), told(host_name=ItemState.DIFFERS)).deed
     assert renamed is not None
-    assert renamed.effect is Effect.DISRUPTIVE
+    assert renamed.effect is StepEffect.DISRUPTIVE
     assert renamed.key != seen.deed.key
 
 
 @pytest.mark.parametrize(("done", "said", "stand"), [
-    (False, "it could not be made so: memlock: Read-only file system", Stand.TROUBLE), (True, "made so: memlock", Stand.TROUBLE),
-    (False, "connect: refused", Stand.NOT_SO), (False, "not begun: the run was ended", Stand.NOT_SO), (None, "", Stand.NOT_SO),
+    (False, "it could not be made so: memlock: Read-only file system", StepState.TROUBLE), (True, "made so: memlock", StepState.TROUBLE),
+    (False, "connect: refused", StepState.NOT_SO), (False, "not begun: the run was ended", StepState.NOT_SO), (None, "", StepState.NOT_SO),
 ])
 def test_a_deed_that_the_node_refused_or_that_does_not_stay_is_trouble_and_one_that_was_not_begun_is_begun(
-    done: bool | None, said: str, stand: Stand,
+    done: bool | None, said: str, stand: StepState,
 ) -> None:
-    deed = base.seen(machine(), told(memlock=How.DIFFERS)).deed
+    deed = base.seen(machine(), told(memlock=ItemState.DIFFERS)).deed
     assert deed is not None
-    assert base.seen(machine(past(deed.key, done, said)), told(memlock=How.DIFFERS)).stand is stand
+    assert base.seen(machine(past(deed.key, done, said)), told(memlock=ItemState.DIFFERS)).stand is stand
     # Another diff is another deed.
-    assert base.seen(machine(past("base:other", done, said)), told(memlock=How.DIFFERS)).stand is Stand.NOT_SO
+    assert base.seen(machine(past("base:other", done, said)), told(memlock=ItemState.DIFFERS)).stand is StepState.NOT_SO
 
 
 def test_a_node_that_did_not_answer_is_unknown() -> None:
-    assert base.seen(machine(), Told("gpu001", said="refused", stage=Stage.CONNECT, ok=False)).stand is Stand.UNKNOWN
+    assert base.seen(machine(), BaseReport("gpu001", said="refused", stage=Stage.CONNECT, ok=False)).stand is StepState.UNKNOWN
 
 
-def agent_told(**more: Any) -> Done:
-    return Done("gpu001", True, "", (), {
+def agent_told(**more: Any) -> AgentResult:
+    return AgentResult("gpu001", True, "", (), {
         "current": "abc", "whole": True, "timer": "active, enabled", "now": 2000.0, "installed": {"version": "1", "period": 300},
         "result": {"time": 1990.0, "state": "healthy", "bundle": "abc"}, **more})
 
 
 @pytest.mark.parametrize(("more", "stand"), [
-    ({}, Stand.SO), ({"current": "old"}, Stand.NOT_SO), ({"current": None}, Stand.NOT_SO), ({"whole": False}, Stand.NOT_SO),
-    ({"timer": "inactive, disabled"}, Stand.NOT_SO), ({"result": "No such file or directory"}, Stand.WAIT),
-    ({"result": {"time": 1990.0, "bundle": "old"}}, Stand.WAIT), ({"result": {"time": 1000.0, "bundle": "abc"}}, Stand.WAIT),
-    ({"result": {"time": 9000.0, "bundle": "abc"}}, Stand.TROUBLE), ({"now": "nan"}, Stand.WAIT), ({"result": {"bundle": "abc"}}, Stand.WAIT),
+    ({}, StepState.SO), ({"current": "old"}, StepState.NOT_SO), ({"current": None}, StepState.NOT_SO), ({"whole": False}, StepState.NOT_SO),
+    ({"timer": "inactive, disabled"}, StepState.NOT_SO), ({"result": "No such file or directory"}, StepState.WAIT),
+    ({"result": {"time": 1990.0, "bundle": "old"}}, StepState.WAIT), ({"result": {"time": 1000.0, "bundle": "abc"}}, StepState.WAIT),
+    ({"result": {"time": 9000.0, "bundle": "abc"}}, StepState.TROUBLE), ({"now": "nan"}, StepState.WAIT),
+    ({"result": {"bundle": "abc"}}, StepState.WAIT),
 ])
-def test_an_agent_is_so_when_the_wanted_version_has_looked_lately(more: dict[str, Any], stand: Stand) -> None:
+def test_an_agent_is_so_when_the_wanted_version_has_looked_lately(more: dict[str, Any], stand: StepState) -> None:
     late = Machine(NODE, 1900.0, 2000.0)
     assert agent.seen(late, agent_told(**more), "abc", 300).stand is stand
 
 
 def test_an_agent_that_never_looks_is_trouble_and_one_that_could_not_be_asked_is_unknown() -> None:
     never = agent_told(result="No such file or directory")
-    assert agent.seen(machine(past("agent:abc", True, "")), never, "abc", 300).stand is Stand.WAIT
+    assert agent.seen(machine(past("agent:abc", True, "")), never, "abc", 300).stand is StepState.WAIT
     stuck = agent.seen(machine(past("agent:abc", True, "")), never, "abc", 100)
-    assert (stuck.stand, stuck.troubles[0].owner) == (Stand.TROUBLE, Owner.OPERATOR)
-    assert agent.seen(machine(), Done("gpu001", False, "connect: refused"), "abc", 300).stand is Stand.UNKNOWN
+    assert (stuck.stand, stuck.troubles[0].owner) == (StepState.TROUBLE, Owner.OPERATOR)
+    assert agent.seen(machine(), AgentResult("gpu001", False, "connect: refused"), "abc", 300).stand is StepState.UNKNOWN
     refused = past("agent:abc", False, "the agent could not be installed: this needs root here")
-    assert agent.seen(machine(refused), agent_told(current=None), "abc", 300).stand is Stand.TROUBLE
+    assert agent.seen(machine(refused), agent_told(current=None), "abc", 300).stand is StepState.TROUBLE

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import Owner
-from provisioning.bmc.base import Bios, BmcError, Power, Wrong
-from provisioning.bringup.engine.model import Deed, Effect, Machine, Made, Seen, Stand
+from provisioning.bmc.base import Bios, BmcError, BmcErrorReason, PowerState
+from provisioning.bringup.engine.model import Machine, Made, Observation, Operation, StepEffect, StepState
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import Outcome, Site
+from provisioning.bringup.engine.site import BringupOutcome, RunContext
 from provisioning.bringup.policy.load import load
-from provisioning.bringup.policy.model import Absent, BiosWish, Machines, Policy
+from provisioning.bringup.policy.model import BiosWish, BringupPolicy, Machines, MissingAttribute
 from provisioning.bringup.steps.bios import BiosAsWished, digest_of, same
 from tests.provisioning.bringup.controllers import IDENTITY, NODE, POLICY, UNSUPPORTED, Scripted, machine, past, sku_of
 from tests.provisioning.bringup.scripted import Plan
@@ -29,16 +29,17 @@ OFF, ON = f"off:bios:{digest_of(WISHED)}", f"on:bios:{digest_of(WISHED)}"
 WRITE = f"write:{digest_of(WISHED)}"
 
 
-def policy(absent: Absent = Absent.TROUBLE, vendor: str = "Dell*", **settings: str | int | bool) -> Policy:
+def policy(absent: MissingAttribute = MissingAttribute.TROUBLE, vendor: str = "Dell*", **settings: str | int | bool) -> BringupPolicy:
     return replace(POLICY, bios=(BiosWish("ours", Machines(vendor), settings or WISHED, absent, "a test's"),))
 
 
-def bios(controller: Scripted, wished: Policy | None = None) -> BiosAsWished:
+def bios(controller: Scripted, wished: BringupPolicy | None = None) -> BiosAsWished:
     return BiosAsWished(POLICY.steps["bios"], controller, wished or policy(), sku_of)
 
 
-def looked(controller: Scripted, *deeds: tuple[str, bool | None], after: float = 1.0, wished: Policy | None = None, said: str = "accepted",
-           kept: dict[str, str] | None = None) -> Seen:
+def looked(controller: Scripted, *deeds: tuple[str, bool | None], after: float = 1.0, wished: BringupPolicy | None = None,
+           said: str = "accepted",
+           kept: dict[str, str] | None = None) -> Observation:
     of = machine(after=after, deeds=tuple(past(key, done, said=said) for key, done in deeds), kept=kept)
     (_, found), = bios(controller, wished).look([of])
     return found
@@ -57,10 +58,11 @@ class Clock:
         self.now += seconds
 
 
-def brought(folder: Path, controller: Scripted, executor: BiosAsWished | None = None, clock: Clock | None = None) -> Outcome:
+def brought(folder: Path, controller: Scripted, executor: BiosAsWished | None = None, clock: Clock | None = None) -> BringupOutcome:
     clock = clock or Clock()
     executor = executor or bios(controller)
-    return run(Site(folder, "somebody", clock.time, clock.sleep), [NODE], {"bios": executor}, Plan({"bios": executor.step}), lambda event: None)
+    return run(RunContext(folder, "somebody", clock.time, clock.sleep), [NODE], {"bios": executor}, Plan({"bios": executor.step}),
+               lambda event: None)
 
 
 def test_settings_are_written_the_power_goes_off_and_on_once_and_then_they_are_current(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_settings_are_written_the_power_goes_off_and_on_once_and_then_they_are_c
 
 
 def test_a_machine_that_is_off_is_only_turned_on(tmp_path: Path) -> None:
-    controller = Scripted(settings=dict(OLD), on=Power.OFF)
+    controller = Scripted(settings=dict(OLD), on=PowerState.OFF)
     assert brought(tmp_path, controller).done == ("gx01",) and controller.deeds[1:] == ["on"]
 
 
@@ -92,7 +94,7 @@ class Dying(BiosAsWished):
         super().__init__(POLICY.steps["bios"], controller, policy(), sku_of)
         self._left, self._done = at, done
 
-    def make(self, machine: Machine, deed: Deed) -> Made:
+    def make(self, machine: Machine, deed: Operation) -> Made:
         self._left -= 1
         if self._left:
             return super().make(machine, deed)
@@ -111,24 +113,24 @@ def test_a_change_whose_end_nobody_knows_is_done_again_only_where_it_does_not_sh
 
 @pytest.mark.parametrize("method", ["written", "turned"])
 def test_an_answer_that_is_lost_after_the_change_costs_no_second_one(tmp_path: Path, method: str) -> None:
-    lost = BmcError(Wrong.UNREACHABLE, "connection dropped", done=None)
+    lost = BmcError(BmcErrorReason.UNREACHABLE, "connection dropped", done=None)
     controller = Scripted(settings=dict(OLD), fails={method: [lost, lost]})
     assert brought(tmp_path, controller).done == ("gx01",)
     assert controller.deeds == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"]
 
 
 def test_a_request_that_never_came_there_is_sent_again(tmp_path: Path) -> None:
-    away = BmcError(Wrong.UNREACHABLE, "no route", done=False)
+    away = BmcError(BmcErrorReason.UNREACHABLE, "no route", done=False)
     controller = Scripted(settings=dict(OLD), fails={"set_bios": [away, None], "turn": [away, None, away, None]})
     assert brought(tmp_path, controller).done == ("gx01",)
     assert controller.deeds == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"]
 
 
 def test_a_setting_that_is_refused_is_ours_and_named_and_nothing_is_reset(tmp_path: Path) -> None:
-    controller = Scripted(settings=dict(OLD), fails={"set_bios": BmcError(Wrong.REFUSED, "400: NumCores is read-only")})
+    controller = Scripted(settings=dict(OLD), fails={"set_bios": BmcError(BmcErrorReason.REFUSED, "400: NumCores is read-only")})
     assert brought(tmp_path, controller).trouble == ("gx01",) and controller.deeds == []
     found = looked(controller, (WRITE, False), said="refused: 400: NumCores is read-only")
-    assert found.stand is Stand.TROUBLE and found.troubles[0].owner is Owner.OPERATOR and "NumCores" in found.troubles[0].what
+    assert found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.OPERATOR and "NumCores" in found.troubles[0].what
 
 
 def test_a_bios_that_takes_settings_and_does_not_apply_them_is_the_vendors_after_its_time(tmp_path: Path) -> None:
@@ -137,54 +139,57 @@ def test_a_bios_that_takes_settings_and_does_not_apply_them_is_the_vendors_after
     assert controller.deeds == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"]
     assert POWER.bios_s <= clock.now - 1000 < POWER.bios_s + 100
     waits = looked(controller, (WRITE, True), (OFF, True), (ON, True), after=POWER.bios_s - 1)
-    assert waits.stand is Stand.WAIT
+    assert waits.stand is StepState.WAIT
     found = looked(controller, (WRITE, True), (OFF, True), (ON, True), after=POWER.bios_s + 1)
-    assert found.stand is Stand.TROUBLE and found.troubles[0].owner is Owner.VENDOR and "is as it was after a reset" in found.troubles[0].what
+    assert (found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.VENDOR
+            and "is as it was after a reset" in found.troubles[0].what)
 
 
 def test_a_machine_that_does_not_go_off_or_on_is_for_the_data_centre(tmp_path: Path) -> None:
     controller = Scripted(settings=dict(OLD), stays=True)
     assert brought(tmp_path, controller).trouble == ("gx01",) and controller.deeds[1:] == ["off"]
     found = looked(replace(controller, pending=dict(WISHED)), (WRITE, True), (OFF, True), after=POWER.off_s + 1)
-    assert found.stand is Stand.TROUBLE and found.troubles[0].owner is Owner.DATACENTRE and found.troubles[0].part == "psu"
-    dark = looked(replace(controller, pending=dict(WISHED), on=Power.OFF), (WRITE, True), (OFF, True), (ON, True), after=POWER.on_s + 1)
-    assert dark.stand is Stand.TROUBLE and dark.troubles[0].owner is Owner.DATACENTRE and "rack r12" in dark.troubles[0].hand
+    assert found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.DATACENTRE and found.troubles[0].part == "psu"
+    dark = looked(replace(controller, pending=dict(WISHED), on=PowerState.OFF), (WRITE, True), (OFF, True), (ON, True),
+                  after=POWER.on_s + 1)
+    assert dark.stand is StepState.TROUBLE and dark.troubles[0].owner is Owner.DATACENTRE and "rack r12" in dark.troubles[0].hand
 
 
 def test_a_power_that_will_not_be_turned_is_ours() -> None:
     found = looked(Scripted(settings=dict(OLD), pending=dict(WISHED)), (OFF, False), said="denied: the account may not")
-    assert found.stand is Stand.TROUBLE and found.troubles[0].owner is Owner.OPERATOR and "turn it off" in found.troubles[0].what
+    assert found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.OPERATOR and "turn it off" in found.troubles[0].what
 
 
 def test_while_the_power_changes_nothing_is_asked_for() -> None:
-    assert looked(Scripted(settings=dict(OLD), pending=dict(WISHED), on=Power.CHANGING)).stand is Stand.WAIT
+    assert looked(Scripted(settings=dict(OLD), pending=dict(WISHED), on=PowerState.CHANGING)).stand is StepState.WAIT
 
 
 def test_settings_that_come_one_by_one_during_a_boot_are_no_reason_for_another_reset() -> None:
     half = Scripted(settings={**OLD, "NumCores": 8}, pending={"ProcTurboMode": "Enabled"})
-    assert looked(half, (WRITE, True), (OFF, True), (ON, True), after=10).stand is Stand.WAIT
+    assert looked(half, (WRITE, True), (OFF, True), (ON, True), after=10).stand is StepState.WAIT
     later = looked(half, (WRITE, True), (OFF, True), (ON, True), after=POWER.bios_s + 1)
-    assert later.stand is Stand.NOT_SO and later.deed is not None and later.deed.key == f"off:bios:{digest_of({'ProcTurboMode': 'Enabled'})}"
+    assert (later.stand is StepState.NOT_SO and later.deed is not None
+            and later.deed.key == f"off:bios:{digest_of({'ProcTurboMode': 'Enabled'})}")
 
 
 class ComesOn(Scripted):
     """Its power comes on between two questions of one look."""
 
-    def power(self) -> Power:
-        was, self.on = self.on, Power.ON
+    def power(self) -> PowerState:
+        was, self.on = self.on, PowerState.ON
         return was
 
 
-@pytest.mark.parametrize("was", [Power.OFF, Power.CHANGING])
+@pytest.mark.parametrize("was", [PowerState.OFF, PowerState.CHANGING])
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_machine_that_comes_on_during_a_look_is_not_written_to_again(was: Power, waits: bool) -> None:
+def test_a_machine_that_comes_on_during_a_look_is_not_written_to_again(was: PowerState, waits: bool) -> None:
     found = looked(ComesOn(settings=dict(OLD), pending=dict(WISHED) if waits else {}, on=was), (WRITE, True), (OFF, True), (ON, True))
-    assert found.stand is Stand.WAIT, found
+    assert found.stand is StepState.WAIT, found
 
 
 def test_the_deed_tells_each_setting_as_it_is_and_as_it_will_be() -> None:
     found = looked(Scripted(settings=dict(OLD)))
-    assert found.stand is Stand.NOT_SO and found.deed is not None and found.deed.once and found.deed.shows
+    assert found.stand is StepState.NOT_SO and found.deed is not None and found.deed.once and found.deed.shows
     assert found.deed.change == ("BIOS ProcTurboMode: Disabled -> Enabled", "BIOS NumCores: 4 -> 8") and found.deed.key == WRITE
 
 
@@ -193,44 +198,45 @@ def test_where_what_waits_cannot_be_read_a_write_of_unknown_end_is_not_done_agai
     found = looked(blind)
     assert found.deed is not None and not found.deed.shows
     reset = looked(blind, (WRITE, True))
-    assert reset.deed is not None and reset.deed.key == OFF and reset.deed.effect is Effect.DISRUPTIVE
+    assert reset.deed is not None and reset.deed.key == OFF and reset.deed.effect is StepEffect.DISRUPTIVE
 
 
 def test_what_changed_between_look_and_write_is_not_written() -> None:
     controller = Scripted(settings={**OLD, "NumCores": 8})
-    made = bios(controller).make(machine(), Deed("write BIOS settings", WRITE, (), Effect.PASSIVE))
+    made = bios(controller).make(machine(), Operation("write BIOS settings", WRITE, (), StepEffect.PASSIVE))
     assert made.done is False and controller.deeds == []
 
 
 def test_a_setting_that_the_bios_does_not_have_is_ours_or_left_as_the_policy_says() -> None:
     controller = Scripted(settings={"NumCores": 8})
     found = looked(controller)
-    assert found.stand is Stand.TROUBLE and "no setting ProcTurboMode" in found.said and "bringup.yaml" in found.troubles[0].hand
-    left = looked(controller, wished=policy(Absent.LEAVE))
-    assert left.stand is Stand.SO and "1 settings as wished; it has no ProcTurboMode" in left.said
+    assert found.stand is StepState.TROUBLE and "no setting ProcTurboMode" in found.said and "bringup.yaml" in found.troubles[0].hand
+    left = looked(controller, wished=policy(MissingAttribute.LEAVE))
+    assert left.stand is StepState.SO and "1 settings as wished; it has no ProcTurboMode" in left.said
 
 
 @pytest.mark.parametrize("how", ["raises", "says"])
 def test_a_controller_that_knows_no_bios_is_trouble_where_something_is_wished_and_none_where_not(how: str) -> None:
-    controller = Scripted(settings=UNSUPPORTED, fails={"bios": BmcError(Wrong.UNSUPPORTED, "IPMI")} if how == "raises" else {})
+    controller = Scripted(settings=UNSUPPORTED, fails={"bios": BmcError(BmcErrorReason.UNSUPPORTED, "IPMI")} if how == "raises" else {})
     found = looked(controller)
-    assert found.stand is Stand.TROUBLE and "by hand" in found.troubles[0].hand and "muster bringup skip gx01 --step bios --reason" in found.troubles[0].hand
+    assert (found.stand is StepState.TROUBLE and "by hand" in found.troubles[0].hand
+            and "muster bringup skip gx01 --step bios --reason" in found.troubles[0].hand)
     nothing = looked(controller, wished=replace(POLICY, bios=()))
-    assert nothing.stand is Stand.SO and nothing.said == "nothing is wished for"
+    assert nothing.stand is StepState.SO and nothing.said == "nothing is wished for"
 
 
 def test_settings_that_could_not_be_read_are_read_again() -> None:
     found = looked(Scripted(settings=Unmeasured("it answered 500")))
-    assert found.stand is Stand.UNKNOWN and found.troubles[0].owner is Owner.OPERATOR
+    assert found.stand is StepState.UNKNOWN and found.troubles[0].owner is Owner.OPERATOR
 
 
 def test_wishes_go_by_the_maker_that_was_kept_or_is_asked_for_and_an_unknown_maker_is_no_pass() -> None:
     controller = Scripted(settings=dict(OLD))
     assert looked(controller, kept={"vendor": "HPE"}).said == "nothing is wished for"
-    assert looked(controller, kept={"vendor": "Dell Inc."}).stand is Stand.NOT_SO
+    assert looked(controller, kept={"vendor": "Dell Inc."}).stand is StepState.NOT_SO
     silent = Scripted(settings=dict(OLD), who=replace(IDENTITY, vendor=Unmeasured("x")))
-    assert looked(silent).stand is Stand.TROUBLE
-    assert looked(silent, wished=policy(vendor="*")).stand is Stand.NOT_SO
+    assert looked(silent).stand is StepState.TROUBLE
+    assert looked(silent, wished=policy(vendor="*")).stand is StepState.NOT_SO
 
 
 def test_the_packaged_wishes_that_a_site_turns_on_make_a_dell_as_it_should_be(tmp_path: Path) -> None:
@@ -271,7 +277,7 @@ def test_however_changes_end_each_is_made_once(ends: list[str]) -> None:
         if end in ("told", "lost"):
             assert bios(controller).make(of, found.deed).done
         done[found.deed.key] = float(now), {"told": True, "not made": False}.get(end)
-    assert controller.deeds == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"] and found.stand is Stand.SO
+    assert controller.deeds == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"] and found.stand is StepState.SO
 
 
 def test_current_and_pending_are_read_in_one_go() -> None:

@@ -17,8 +17,8 @@ from provisioning.bmc.base import Controller
 from provisioning.bmc.connect import controller
 from provisioning.bringup.engine.model import Executor
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import Outcome, Site
-from provisioning.bringup.policy.model import Absent, BiosWish, Machines, Parts, Power
+from provisioning.bringup.engine.site import BringupOutcome, RunContext
+from provisioning.bringup.policy.model import BiosWish, Machines, MissingAttribute, Parts, PowerTimes
 from provisioning.bringup.steps.bios import BiosAsWished
 from provisioning.bringup.steps.bmc import BmcReachable
 from provisioning.bringup.steps.credentials import Credentials
@@ -53,14 +53,14 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
         yield started
 
 
-def brought(folder: Path, bed: Bed) -> Outcome:
+def brought(folder: Path, bed: Bed) -> BringupOutcome:
     secret = folder / "password"
     secret.touch(mode=0o600)
     secret.write_text(bed.password)
     nodes = [Node(name, rack="r1", lifecycle=Lifecycle(LifecycleState.BRINGUP), bmc=Bmc(
         bed.address(name), bed.user, bed.port, secret=Secret(SecretFrom.FILE, (str(secret),)))) for name in _TROUBLES]
-    policy = replace(POLICY, power=Power(8, 5, 5), parts=Parts(POLICY.parts.may_be_empty, 7, 2), bios=(
-        BiosWish("turbo", Machines("Contoso"), {"ProcTurboMode": "Enabled"}, Absent.TROUBLE, "a test's"),))
+    policy = replace(POLICY, power=PowerTimes(8, 5, 5), parts=Parts(POLICY.parts.may_be_empty, 7, 2), bios=(
+        BiosWish("turbo", Machines("Contoso"), {"ProcTurboMode": "Enabled"}, MissingAttribute.TROUBLE, "a test's"),))
     step = {name: replace(one, seconds=5 if name == "bmc" else 60) for name, one in POLICY.steps.items()}
     sku = replace(SKU, numbers=_NUMBERS)
 
@@ -75,7 +75,7 @@ def brought(folder: Path, bed: Bed) -> Outcome:
         BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, lambda node: sku),
         HardwareAsOrdered(step["hardware"], controllers, policy, lambda node: sku, Doubles(dict[str, Other])),
         BiosAsWished(step["bios"], controllers, policy, lambda node: sku), OsAnswers(step["os"], controllers, policy, answers))
-    return run(Site(folder, "somebody"), nodes, {one.step.name: one for one in executors},
+    return run(RunContext(folder, "somebody"), nodes, {one.step.name: one for one in executors},
                Plan({one.step.name: one.step for one in executors}, grace_s=1, stop=Stop(1, 1000, 1000)), lambda event: None)
 
 
@@ -125,8 +125,9 @@ def test_a_machine_whose_controller_speaks_ipmi_goes_the_same_way_and_says_what_
             BiosAsWished(step["bios"], controllers, POLICY, lambda node: sku), OsAnswers(step["os"], controllers, POLICY, answers))
         said: dict[str, str] = {}
 
-        def brought_up() -> Outcome:
-            return run(Site(folder, "somebody"), [node], {one.step.name: one for one in executors}, Plan({one.step.name: one.step for one in executors}),
+        def brought_up() -> BringupOutcome:
+            return run(RunContext(folder, "somebody"), [node], {one.step.name: one for one in executors},
+                       Plan({one.step.name: one.step for one in executors}),
                        lambda event: said.update({event.step: event.said}) if event.stand == "so" else None)
 
         # Its second supply has no input: the sensor says so, and the log.

@@ -15,10 +15,10 @@ from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import Owner
 from inventory.model import Node
 from inventory.sshconfig import SshConfig
-from provisioning.bmc.base import BmcError, Boot, Power, Target, Wrong
-from provisioning.bringup.engine.model import Executor, Machine, Seen, Stand
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootOverride, BootTarget, PowerState
+from provisioning.bringup.engine.model import Executor, Machine, Observation, StepState
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import Outcome, Site
+from provisioning.bringup.engine.site import BringupOutcome, RunContext
 from provisioning.bringup.steps.banner import banner, line_of
 from provisioning.bringup.steps.boot import BootFrom
 from provisioning.bringup.steps.os import OsAnswers
@@ -27,7 +27,7 @@ from tests.provisioning.bringup.scripted import Plan
 from tests.provisioning.bringup.steps.test_bios_step import Clock
 from tests.testbed.sshd import Sshd, listener, silent, sshd
 
-PXE = replace(POLICY, boot=Target.PXE, power=replace(POLICY.power, answer_s=0.0))
+PXE = replace(POLICY, boot=BootTarget.PXE, power=replace(POLICY.power, answer_s=0.0))
 LINE = "SSH-2.0-OpenSSH_9.2"
 
 
@@ -40,34 +40,34 @@ def alive(node: Node) -> tuple[str, str]:
 
 
 def boot(controller: Scripted, *deeds: tuple[str, bool | None], answers: Callable[[Node], tuple[str, str]] = dead, after: float = 1.0,
-         said: str = "accepted") -> Seen:
+         said: str = "accepted") -> Observation:
     of = machine(after=after, deeds=tuple(past(key, done, said=said) for key, done in deeds))
     (_, found), = BootFrom(POLICY.steps["boot"], controller, PXE, answers).look([of])
     return found
 
 
 def os(controller: Scripted, *deeds: tuple[str, bool | None], answers: Callable[[Node], tuple[str, str]] = dead, after: float = 1.0,
-       node: Node = NODE, kept: dict[str, str] | None = None) -> Seen:
+       node: Node = NODE, kept: dict[str, str] | None = None) -> Observation:
     of = machine(node, after=after, deeds=tuple(past(key, done) for key, done in deeds), kept=kept)
     (_, found), = OsAnswers(POLICY.steps["os"], controller, POLICY, answers).look([of])
     return found
 
 
-def brought(folder: Path, *executors: Executor) -> Outcome:
+def brought(folder: Path, *executors: Executor) -> BringupOutcome:
     clock = Clock()
-    return run(Site(folder, "somebody", clock.time, clock.sleep), [NODE], {executor.step.name: executor for executor in executors},
+    return run(RunContext(folder, "somebody", clock.time, clock.sleep), [NODE], {executor.step.name: executor for executor in executors},
                Plan({executor.step.name: executor.step for executor in executors}), lambda event: None)
 
 
 def test_where_nothing_is_wished_the_controller_is_not_even_asked() -> None:
-    controller = Scripted(fails={"boot": BmcError(Wrong.BROKEN, "500")})
+    controller = Scripted(fails={"boot": BmcError(BmcErrorReason.BROKEN, "500")})
     (_, found), = BootFrom(POLICY.steps["boot"], controller, POLICY, dead).look([machine()])
-    assert found.stand is Stand.SO and "boot order" in found.said
+    assert found.stand is StepState.SO and "boot order" in found.said
 
 
 def test_a_machine_that_is_on_without_a_system_is_sent_there_turned_off_and_then_on(tmp_path: Path) -> None:
     controller = Scripted()
-    booted: list[Target] = []
+    booted: list[BootTarget] = []
 
     def installed(node: Node) -> tuple[str, str]:
         if controller.deeds[-1:] == ["on"]:
@@ -77,49 +77,49 @@ def test_a_machine_that_is_on_without_a_system_is_sent_there_turned_off_and_then
 
     executors = BootFrom(POLICY.steps["boot"], controller, PXE, installed), OsAnswers(POLICY.steps["os"], controller, PXE, installed)
     assert brought(tmp_path, *executors).done == ("gx01",)
-    assert controller.deeds == ["boot pxe", "off", "on"] and booted == [Target.PXE] and controller.override.once is True
+    assert controller.deeds == ["boot pxe", "off", "on"] and booted == [BootTarget.PXE] and controller.override.once is True
 
 
 def test_a_machine_that_is_off_is_not_turned_twice(tmp_path: Path) -> None:
-    controller = Scripted(on=Power.OFF)
+    controller = Scripted(on=PowerState.OFF)
     assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, dead)).done == ("gx01",) and controller.deeds == ["boot pxe"]
 
 
 def test_a_system_that_answers_is_never_sent_to_an_installer(tmp_path: Path) -> None:
     controller = Scripted()
     found = boot(controller, answers=alive)
-    assert found.stand is Stand.SO and "answers already" in found.said and LINE in found.said
+    assert found.stand is StepState.SO and "answers already" in found.said and LINE in found.said
     assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, alive)).done == ("gx01",) and controller.deeds == []
 
 
 def test_an_override_that_is_not_for_one_boot_only_is_not_what_is_wished() -> None:
-    lasting = Scripted(on=Power.OFF, override=Boot(Target.PXE, False))
-    assert boot(lasting).stand is Stand.NOT_SO
-    assert boot(Scripted(on=Power.OFF, override=Boot(Target.PXE, True))).stand is Stand.SO
+    lasting = Scripted(on=PowerState.OFF, override=BootOverride(BootTarget.PXE, False))
+    assert boot(lasting).stand is StepState.NOT_SO
+    assert boot(Scripted(on=PowerState.OFF, override=BootOverride(BootTarget.PXE, True))).stand is StepState.SO
 
 
 def test_a_controller_that_knows_no_such_boot_or_refuses_it_is_ours() -> None:
-    found = boot(Scripted(override=Boot(Target.NONE, False, (Target.NONE, Target.DISK))))
-    assert found.stand is Stand.TROUBLE and found.troubles[0].owner is Owner.OPERATOR and "skip gx01" in found.troubles[0].hand
+    found = boot(Scripted(override=BootOverride(BootTarget.NONE, False, (BootTarget.NONE, BootTarget.DISK))))
+    assert found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.OPERATOR and "skip gx01" in found.troubles[0].hand
     refused = boot(Scripted(), ("boot:pxe", False), said="refused: 400")
-    assert refused.stand is Stand.TROUBLE and refused.troubles[0].owner is Owner.OPERATOR
-    assert boot(Scripted(), ("boot:pxe", False), said="timeout: slow").stand is Stand.NOT_SO
+    assert refused.stand is StepState.TROUBLE and refused.troubles[0].owner is Owner.OPERATOR
+    assert boot(Scripted(), ("boot:pxe", False), said="timeout: slow").stand is StepState.NOT_SO
 
 
-@pytest.mark.parametrize("override", [Boot(UNSUPPORTED, UNSUPPORTED), Boot(Target.PXE, Unmeasured("it does not say"))])
-def test_an_override_that_is_not_told_is_set_and_then_taken_at_its_word(override: Boot) -> None:
+@pytest.mark.parametrize("override", [BootOverride(UNSUPPORTED, UNSUPPORTED), BootOverride(BootTarget.PXE, Unmeasured("it does not say"))])
+def test_an_override_that_is_not_told_is_set_and_then_taken_at_its_word(override: BootOverride) -> None:
     first, second = boot(Scripted(override=override)), boot(Scripted(override=override), ("boot:pxe", True))
     assert first.deed is not None and first.deed.key == "boot:pxe" and not first.deed.once
     assert second.deed is not None and second.deed.key == "off:boot:pxe" and second.deed.once
 
 
 def test_an_override_that_did_not_stay_is_set_again() -> None:
-    found = boot(Scripted(override=Boot(Target.NONE, False)), ("boot:pxe", True))
+    found = boot(Scripted(override=BootOverride(BootTarget.NONE, False)), ("boot:pxe", True))
     assert found.deed is not None and found.deed.key == "boot:pxe"
 
 
 def test_a_machine_that_is_off_is_turned_on_once_and_waited_for(tmp_path: Path) -> None:
-    controller = Scripted(on=Power.OFF)
+    controller = Scripted(on=PowerState.OFF)
     looks: list[int] = []
 
     def slowly(node: Node) -> tuple[str, str]:
@@ -130,23 +130,23 @@ def test_a_machine_that_is_off_is_turned_on_once_and_waited_for(tmp_path: Path) 
 
 
 def test_a_system_that_answers_is_all_that_is_asked_for() -> None:
-    controller = Scripted(fails={"power": BmcError(Wrong.UNREACHABLE, "gone")})
+    controller = Scripted(fails={"power": BmcError(BmcErrorReason.UNREACHABLE, "gone")})
     found = os(controller, answers=alive)
-    assert found.stand is Stand.SO and found.said == f"answers: {LINE}" and controller.opened == 0
+    assert found.stand is StepState.SO and found.said == f"answers: {LINE}" and controller.opened == 0
 
 
 def test_while_it_waits_it_says_how_far_the_boot_has_come_and_in_the_end_whom_to_ask() -> None:
-    controller = Scripted(override=Boot(Target.NONE, False, progress="OSBootStarted"))
+    controller = Scripted(override=BootOverride(BootTarget.NONE, False, progress="OSBootStarted"))
     found = os(controller)
-    assert found.stand is Stand.WAIT and "OSBootStarted" in found.said
+    assert found.stand is StepState.WAIT and "OSBootStarted" in found.said
     (late,) = found.troubles
     assert late.owner is Owner.OPERATOR and "console" in late.hand and "PXE" in late.hand and "OSBootStarted" in late.what
-    silent_ = Scripted(fails={"boot": BmcError(Wrong.UNSUPPORTED, "no override")})
-    assert os(silent_).stand is Stand.WAIT
+    silent_ = Scripted(fails={"boot": BmcError(BmcErrorReason.UNSUPPORTED, "no override")})
+    assert os(silent_).stand is StepState.WAIT
 
 
 def test_when_the_time_is_over_the_machine_is_in_trouble_with_that_owner(tmp_path: Path) -> None:
-    controller = Scripted(on=Power.OFF)
+    controller = Scripted(on=PowerState.OFF)
     executor = OsAnswers(POLICY.steps["os"], controller, POLICY, dead)
     assert brought(tmp_path, executor).trouble == ("gx01",) and controller.deeds == ["on"]
     from healthcheck.store import bringups
@@ -158,30 +158,31 @@ def test_when_the_time_is_over_the_machine_is_in_trouble_with_that_owner(tmp_pat
 
 
 def test_a_machine_that_was_told_to_go_on_and_stays_off_is_for_the_data_centre(tmp_path: Path) -> None:
-    controller = Scripted(on=Power.OFF, stays=True)
+    controller = Scripted(on=PowerState.OFF, stays=True)
     assert brought(tmp_path, OsAnswers(POLICY.steps["os"], controller, POLICY, dead)).trouble == ("gx01",) and controller.deeds == ["on"]
-    assert os(controller, ("on:os", True), after=POLICY.power.on_s - 1).stand is Stand.WAIT
+    assert os(controller, ("on:os", True), after=POLICY.power.on_s - 1).stand is StepState.WAIT
     found = os(controller, ("on:os", True), after=POLICY.power.on_s + 1)
-    assert found.stand is Stand.TROUBLE and found.troubles[0].owner is Owner.DATACENTRE and found.troubles[0].part == "psu"
+    assert found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.DATACENTRE and found.troubles[0].part == "psu"
     assert "rack r12" in found.troubles[0].hand
 
 
 def test_a_machine_that_went_off_again_is_not_turned_on_a_second_time() -> None:
     was_on = os(Scripted(), ("on:os", True))
     assert was_on.keep
-    found = os(Scripted(on=Power.OFF), ("on:os", True), kept=dict(was_on.keep))
-    assert found.stand is Stand.TROUBLE and "off again" in found.said and found.troubles[0].owner is Owner.DATACENTRE
+    found = os(Scripted(on=PowerState.OFF), ("on:os", True), kept=dict(was_on.keep))
+    assert found.stand is StepState.TROUBLE and "off again" in found.said and found.troubles[0].owner is Owner.DATACENTRE
 
 
 def test_without_a_controller_it_is_waited_for_and_in_the_end_somebody_goes_there() -> None:
     found = os(Scripted(), node=replace(NODE, bmc=None))
-    assert found.stand is Stand.WAIT and "no route to host" in found.said and "no bmc" in found.troubles[0].hand
-    assert os(Scripted(), node=replace(NODE, bmc=None), answers=alive).stand is Stand.SO
+    assert found.stand is StepState.WAIT and "no route to host" in found.said and "no bmc" in found.troubles[0].hand
+    assert os(Scripted(), node=replace(NODE, bmc=None), answers=alive).stand is StepState.SO
 
 
 def test_a_controller_that_fails_meanwhile_is_no_pass() -> None:
-    assert os(Scripted(fails={"power": BmcError(Wrong.BROKEN, "500")})).stand is Stand.UNKNOWN
-    assert os(Scripted(override=Boot(Unmeasured("x"), Unmeasured("x")), fails={"boot": BmcError(Wrong.TIMEOUT, "slow")})).stand is Stand.UNKNOWN
+    assert os(Scripted(fails={"power": BmcError(BmcErrorReason.BROKEN, "500")})).stand is StepState.UNKNOWN
+    assert os(Scripted(override=BootOverride(Unmeasured("x"), Unmeasured("x")),
+                       fails={"boot": BmcError(BmcErrorReason.TIMEOUT, "slow")})).stand is StepState.UNKNOWN
 
 
 def node(port: int) -> Node:
@@ -253,12 +254,12 @@ def test_a_machine_that_is_on_may_be_booting_and_is_given_time_before_it_is_sent
     controller = Scripted()
     early, late = (Machine(machine().node, 1000.0, 1000.0 + waited) for waited in (30.0, 601.0))
     (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).look([early])
-    assert (found.stand, found.again_s) == (Stand.WAIT, 15.0) and "10 min more before it is sent to pxe" in found.said
+    assert (found.stand, found.again_s) == (StepState.WAIT, 15.0) and "10 min more before it is sent to pxe" in found.said
     (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, alive).look([early])
-    assert found.stand is Stand.SO
+    assert found.stand is StepState.SO
     (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).look([late])
     assert found.deed is not None and found.deed.key == "boot:pxe"
     # One that is off boots nothing.
-    (_, found), = BootFrom(POLICY.steps["boot"], Scripted(on=Power.OFF), patient, dead).look([early])
+    (_, found), = BootFrom(POLICY.steps["boot"], Scripted(on=PowerState.OFF), patient, dead).look([early])
     assert found.deed is not None and found.deed.key == "boot:pxe"
     assert POLICY.power.answer_s == 600.0 and POLICY.power.answer_s < POLICY.steps["boot"].seconds

@@ -17,10 +17,10 @@ from healthcheck.store.file import opened
 from healthcheck.store.hardware import write_hardware
 from inventory.load import load_inventory
 from inventory.model import LifecycleState
-from provisioning.bringup.engine.model import Effect, Stand
-from provisioning.bringup.steps.burnin import BurnIn
+from provisioning.bringup.engine.model import StepEffect, StepState
+from provisioning.bringup.steps.burnin import BurnInStep
 from provisioning.bringup.steps.certificate import Certify
-from provisioning.bringup.steps.service import Service, set_lifecycle
+from provisioning.bringup.steps.service import ServiceStep, set_lifecycle
 from tests.provisioning.bringup.afteros import after, context, machines, step
 from tests.provisioning.burnin.site import Site
 from tests.testbed import torches
@@ -40,37 +40,37 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
     site.plant({"fault": "product", "node": "n3", "gpu": 0})
     of = context(tmp_path)
     there = machines(of, "n1", "n2", "n3")
-    burn = BurnIn(step("burnin"), of, "quick", "node,leaf-pairs")
+    burn = BurnInStep(step("burnin"), of, "quick", "node,leaf-pairs")
     seen = dict(burn.look(there))
-    assert {one.stand for one in seen.values()} == {Stand.NOT_SO}
+    assert {one.stand for one in seen.values()} == {StepState.NOT_SO}
     deed = seen["n1"].deed
-    assert deed is not None and deed.effect is Effect.DISRUPTIVE and deed.change == ("burn in, length quick, stages node,leaf-pairs",)
+    assert deed is not None and deed.effect is StepEffect.DISRUPTIVE and deed.change == ("burn in, length quick, stages node,leaf-pairs",)
     made = burn.make_together(there)
     assert {name: one.done for name, one in made.items()} == {"n1": True, "n2": True, "n3": True}, made
     assert site.cordoned() == []
     there = [after(one, seen[one.name], made[one.name]) for one in there]
     seen = dict(burn.look(there))
-    assert {name: one.stand for name, one in seen.items()} == {"n1": Stand.SO, "n2": Stand.SO, "n3": Stand.TROUBLE}
+    assert {name: one.stand for name, one in seen.items()} == {"n1": StepState.SO, "n2": StepState.SO, "n3": StepState.TROUBLE}
     (trouble,) = seen["n3"].troubles
     assert (trouble.owner, trouble.part, trouble.slot) == (Owner.VENDOR, "gpu", "GPU 0") and "wrong data" in trouble.what
     # A burn-in of before a machine came to this step says nothing of it.
-    assert {one.stand for _, one in burn.look(machines(of, "n1", began=time.time() + 5))} == {Stand.NOT_SO}
+    assert {one.stand for _, one in burn.look(machines(of, "n1", began=time.time() + 5))} == {StepState.NOT_SO}
 
     well = [after(one, seen[one.name]) for one in there if one.name != "n3"]
     certify = Certify(step("certificate"), of)
     said = dict(certify.look(well))
-    assert {one.stand for one in said.values()} == {Stand.TROUBLE} and "muster certificate key new" in said["n1"].troubles[0].hand
+    assert {one.stand for one in said.values()} == {StepState.TROUBLE} and "muster certificate key new" in said["n1"].troubles[0].hand
     assert said["n1"].troubles[0].hand.endswith("muster bringup retry n1")
     new_key(of.folder, "test", "a test", time.time())
     ((_, bare),) = certify.look(machines(of, "n1"))
-    assert bare.stand is Stand.TROUBLE and bare.troubles[0].hand.endswith("muster bringup skip n1 --step certificate --reason WHY")
+    assert bare.stand is StepState.TROUBLE and bare.troubles[0].hand.endswith("muster bringup skip n1 --step certificate --reason WHY")
     said = dict(certify.look(well))
-    assert {one.stand for one in said.values()} == {Stand.NOT_SO}
+    assert {one.stand for one in said.values()} == {StepState.NOT_SO}
     # Nobody has read their hardware yet: not certified, and said so.
     refused = certify.make_together(well)
     assert {one.done for one in refused.values()} == {False} and "no look has read its hardware" in refused["n1"].said
     again = dict(certify.look([after(one, said[one.name], refused[one.name]) for one in well]))
-    assert {one.stand for one in again.values()} == {Stand.TROUBLE}
+    assert {one.stand for one in again.values()} == {StepState.TROUBLE}
     # This machine tells no serial number; theirs are of a look that is made here.
     with opened(of.folder, make=True) as store, store.writing() as db:
         for machine in well:
@@ -79,19 +79,19 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
             write_hardware(db, number, time.time(), Now({"chassis": {"serial": f"S-{machine.name}"}}, frozenset({"chassis"}), "boot", {}))
     done = certify.make_together(well)
     assert {one.done for one in done.values()} == {True}, done
-    assert {one.stand for _, one in certify.look(well)} == {Stand.SO}
+    assert {one.stand for _, one in certify.look(well)} == {StepState.SO}
     assert "passed no burn-in" in dict(certify.look(machines(of, "n3")))["n3"].said
     # One that a person took back stays so, and is nobody else's trouble.
     revoke(of.folder, ["n1"], "coolant leak", "ada", time.time() + 1)
     done = certify.make_together(well)
     assert (done["n1"].done, done["n2"].done) == (False, True) and "was revoked after this result" in done["n1"].said, done
-    assert dict(certify.look(well))["n1"].stand is Stand.NOT_SO
+    assert dict(certify.look(well))["n1"].stand is StepState.NOT_SO
 
-    service = Service(step("service"), of)
+    service = ServiceStep(step("service"), of)
     asked = dict(service.look(well))
     assert asked["n1"].deed is not None and asked["n1"].deed.change == ("lifecycle: bringup -> service",)
     assert {one.done for one in service.make_together(well).values()} == {True}
-    assert {one.stand for _, one in service.look(well)} == {Stand.SO}
+    assert {one.stand for _, one in service.look(well)} == {StepState.SO}
     found = load_inventory(of.path, None)
     assert {node.name: node.lifecycle.state for node in found} == {
         "n1": LifecycleState.SERVICE, "n2": LifecycleState.SERVICE, "n3": LifecycleState.BRINGUP}
@@ -104,7 +104,7 @@ def test_without_anything_that_keeps_jobs_away_there_is_no_burn_in_and_no_pass(t
     del text["cordon"]
     (tmp_path / "muster.yaml").write_text(json.dumps(text))
     of = context(tmp_path)
-    burn = BurnIn(step("burnin"), of, "quick", "node")
+    burn = BurnInStep(step("burnin"), of, "quick", "node")
     (machine,) = machines(of, "n1")
     ((_, seen),) = burn.look([machine])
     assert seen.deed is not None
@@ -112,7 +112,7 @@ def test_without_anything_that_keeps_jobs_away_there_is_no_burn_in_and_no_pass(t
     assert made.done is False and "scontrol was not found" in made.said
     # It does not come true by trying again: somebody is told, and not a deed written every few seconds for a day.
     ((_, again),) = burn.look([after(machine, seen, made)])
-    assert again.stand is Stand.TROUBLE and again.troubles[0].hand.endswith("muster bringup retry n1")
+    assert again.stand is StepState.TROUBLE and again.troubles[0].hand.endswith("muster bringup retry n1")
 
 
 def test_a_scheduler_that_does_not_answer_is_asked_again_in_minutes_and_its_words_are_told(tmp_path: Path) -> None:
@@ -121,14 +121,14 @@ def test_a_scheduler_that_does_not_answer_is_asked_again_in_minutes_and_its_word
     text["cordon"] = {"command": ["/bin/false"]}
     (tmp_path / "muster.yaml").write_text(json.dumps(text))
     of = context(tmp_path)
-    burn = BurnIn(step("burnin"), of, "quick", "node")
+    burn = BurnInStep(step("burnin"), of, "quick", "node")
     (machine,) = machines(of, "n1")
     ((_, seen),) = burn.look([machine])
     assert seen.deed is not None
     made = burn.make(machine, seen.deed)
     assert made.done is False
     ((_, again),) = burn.look([after(machine, seen, made)])
-    assert again.stand is Stand.NOT_SO and again.again_s >= 60 and made.said in again.said and made.said in again.troubles[0].what
+    assert again.stand is StepState.NOT_SO and again.again_s >= 60 and made.said in again.said and made.said in again.troubles[0].what
 
 
 def test_an_older_burn_in_and_a_file_of_rubbish_are_passed_over(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_an_older_burn_in_and_a_file_of_rubbish_are_passed_over(tmp_path: Path) 
     folder.mkdir()
     (folder / "x.burnin.json").write_text("{")
     os.utime(folder / "x.burnin.json", (time.time() + 60, time.time() + 60))
-    ((_, seen),) = BurnIn(step("burnin"), of, "quick", None).look(machines(of, "n1"))
-    assert seen.stand is Stand.NOT_SO
+    ((_, seen),) = BurnInStep(step("burnin"), of, "quick", None).look(machines(of, "n1"))
+    assert seen.stand is StepState.NOT_SO
 
 
 def test_a_node_that_left_the_inventory_is_not_put_into_service(tmp_path: Path) -> None:
@@ -149,16 +149,16 @@ def test_a_node_that_left_the_inventory_is_not_put_into_service(tmp_path: Path) 
     text = json.loads((tmp_path / "muster.yaml").read_text())
     del text["nodes"]["n2"]
     (tmp_path / "muster.yaml").write_text(json.dumps(text, indent=1))
-    service = Service(step("service"), of)
+    service = ServiceStep(step("service"), of)
     seen = dict(service.look(there))
-    assert (seen["n1"].stand, seen["n2"].stand) == (Stand.NOT_SO, Stand.UNKNOWN)
+    assert (seen["n1"].stand, seen["n2"].stand) == (StepState.NOT_SO, StepState.UNKNOWN)
     deed = seen["n1"].deed
     assert deed is not None
     before = of.path.read_text()
     made = service.make_together(there)
     assert {one.done for one in made.values()} == {False} and "n2" in made["n1"].said and of.path.read_text() == before
     set_lifecycle(of.path, ["n1"], LifecycleState.SERVICE, None)
-    assert dict(service.look(there))["n1"].stand is Stand.SO
+    assert dict(service.look(there))["n1"].stand is StepState.SO
 
 
 def test_an_inventory_that_cannot_be_read_is_unknown_and_no_pass(tmp_path: Path) -> None:
@@ -166,5 +166,5 @@ def test_an_inventory_that_cannot_be_read_is_unknown_and_no_pass(tmp_path: Path)
     of = context(tmp_path)
     there = machines(of, "n1")
     of.path.write_text("nodes: [")
-    ((_, seen),) = Service(step("service"), of).look(there)
-    assert seen.stand is Stand.UNKNOWN and "muster.yaml" in seen.said
+    ((_, seen),) = ServiceStep(step("service"), of).look(there)
+    assert seen.stand is StepState.UNKNOWN and "muster.yaml" in seen.said

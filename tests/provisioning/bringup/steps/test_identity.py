@@ -10,22 +10,24 @@ from hypothesis import strategies as st
 
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
-from provisioning.base.who import Who
+from provisioning.base.who import NodeIdentity
 from provisioning.bringup.steps.identity import mixed, proven, swapped
 
 UUID = "4c4c4544-0035-3010-8048-b7c04f503333"
 
 
-def machine(name: str, called: str | None = None, number: int = 0) -> Who:
+def machine(name: str, called: str | None = None, number: int = 0) -> NodeIdentity:
     number = number or int(name[-1])
-    return Who(name, name if called is None else called, f"{number:032x}", f"b{number}", f"S{number}", f"4c4c4544-0035-3010-8048-{number:012x}", True)
+    return NodeIdentity(name, name if called is None else called, f"{number:032x}", f"b{number}", f"S{number}",
+                        f"4c4c4544-0035-3010-8048-{number:012x}", True)
 
 
 ALL = {name: machine(name) for name in ("gpu1", "gpu2", "gpu3")}
 BOARDS = {name: {"serial": who.serial, "uuid": who.uuid} for name, who in ALL.items()}
 
 
-def troubles(who: Who, others: dict[str, Who] | None = None, boards: dict[str, dict[str, str]] | None = None) -> list[Trouble]:
+def troubles(who: NodeIdentity, others: dict[str, NodeIdentity] | None = None,
+             boards: dict[str, dict[str, str]] | None = None) -> list[Trouble]:
     rest = {name: other for name, other in (ALL if others is None else others).items() if name != who.node}
     return list(mixed(who, rest, boards or {}, sorted(ALL)))
 
@@ -105,13 +107,13 @@ def test_a_uuid_is_the_same_whichever_way_round_the_controller_reads_it() -> Non
 
 
 texts = st.sampled_from(("", "a", "gpu1", "gpu2", "gpu3", "ubuntu", "S1", "S2", UUID, "1")) | st.text(max_size=6)
-whos = st.builds(Who, st.sampled_from(("gpu1", "gpu2", "gpu3")), texts, texts, texts, texts, texts)
+whos = st.builds(NodeIdentity, st.sampled_from(("gpu1", "gpu2", "gpu3")), texts, texts, texts, texts, texts)
 
 
 @given(st.lists(whos, max_size=4), whos, st.dictionaries(st.sampled_from(("gpu1", "gpu2")), st.dictionaries(
     st.sampled_from(("serial", "uuid")), texts)))
 def test_whatever_machines_say_nobody_falls_and_a_proof_to_the_contrary_is_never_passed(
-    rest: list[Who], who: Who, boards: dict[str, dict[str, str]],
+    rest: list[NodeIdentity], who: NodeIdentity, boards: dict[str, dict[str, str]],
 ) -> None:
     found = troubles(who, {one.node: one for one in rest}, boards)
     assert all(one.what and one.hand and one.owner in (Owner.OPERATOR, Owner.DATACENTRE) for one in found)

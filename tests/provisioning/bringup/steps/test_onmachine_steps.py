@@ -29,16 +29,16 @@ from provisioning.agent.layout import BASE as BASE_FOLDER
 from provisioning.agent.layout import NODE
 from provisioning.base import send
 from provisioning.base.onnode.item import HEADER
-from provisioning.base.told import How, Told
-from provisioning.base.wish import Wish
-from provisioning.bringup.engine.model import Deed, Effect, Executor, Machine, Past, Seen, Stand
+from provisioning.base.told import BaseReport, ItemState
+from provisioning.base.wish import BaseSettings
+from provisioning.bringup.engine.model import Executor, Machine, Observation, Operation, PastOperation, StepEffect, StepState
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import Event, Site
+from provisioning.bringup.engine.site import RunContext, RunEvent
 from provisioning.bringup.policy.load import load
-from provisioning.bringup.steps.agent import Agent
+from provisioning.bringup.steps.agent import AgentStep
 from provisioning.bringup.steps.base import Base
 from provisioning.bringup.steps.context import StepContext
-from provisioning.bringup.steps.service import Service
+from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.ssh import Ssh
 from tests.command import environment
 from tests.testbed.nspawn import Machine as Container
@@ -88,22 +88,22 @@ def node(machine: Container, name: str | None = None, known_hosts: Path | None =
                 known_hosts_file=(str(known_hosts or machine.known_hosts),), sku="cpu-only")
 
 
-def machine(of: Node, *deeds: Past, **kept: str) -> Machine:
+def machine(of: Node, *deeds: PastOperation, **kept: str) -> Machine:
     return Machine(of, time.time() - 1, time.time(), kept, deeds)
 
 
-def look(executor: Executor, *of: Node | Machine) -> dict[str, Seen]:
+def look(executor: Executor, *of: Node | Machine) -> dict[str, Observation]:
     found = [one if isinstance(one, Machine) else machine(one) for one in of]
     return dict(executor.look(found))
 
 
-def made(executor: Executor, of: Node, seen: Seen) -> Past:
+def made(executor: Executor, of: Node, seen: Observation) -> PastOperation:
     """Does what the look asked for."""
-    assert seen.stand is Stand.NOT_SO, seen
+    assert seen.stand is StepState.NOT_SO, seen
     assert seen.deed is not None
     began = time.time()
     done = executor.make(machine(of), seen.deed)
-    return Past(seen.deed.key, seen.deed.name, began, time.time(), done.done, done.said)
+    return PastOperation(seen.deed.key, seen.deed.name, began, time.time(), done.done, done.said)
 
 
 BASE = (sys.executable, "-c", "import sys; from provisioning.cli.base import base; sys.exit(base.main(sys.argv[1:], standalone_mode=False))")
@@ -116,12 +116,12 @@ def configured(home: Path, *words: str, code: int = 0) -> str:
     return done.stdout
 
 
-def ask(of: Container, wish: Wish, *, make: bool = False) -> dict[str, tuple[How, str]]:
+def ask(of: Container, wish: BaseSettings, *, make: bool = False) -> dict[str, tuple[ItemState, str]]:
     (told,) = (send.make if make else send.look)([node(of)], RemoteTransport(), wish)
     return items(told)
 
 
-def items(told: Told) -> dict[str, tuple[How, str]]:
+def items(told: BaseReport) -> dict[str, tuple[ItemState, str]]:
     assert told.answered, told.said
     return {item.name: (item.how, item.said) for item in told.items}
 
@@ -168,23 +168,23 @@ def test_a_file_of_somebody_else_is_refused_and_left(n1: Container, home: Path) 
 
 
 def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: Container) -> None:
-    wish = Wish(synchronised=False, host_name=False, memlock=False)
+    wish = BaseSettings(synchronised=False, host_name=False, memlock=False)
     n2.run("mv", "/run/systemd/container", "/run/systemd/away")      # from here on it is a machine of its own
     try:
         assert "no time service is installed" in ask(n2, wish)["time"][1]
         for name in ("chrony", "ntp"):
             (n2.root / f"etc/systemd/system/{name}.service").write_text(CHRONY)
         n2.run("systemctl", "daemon-reload")
-        assert ask(n2, wish)["time"][0] is How.DIFFERS
-        assert ask(n2, wish, make=True)["time"] == (How.SO, "chrony.service")
+        assert ask(n2, wish)["time"][0] is ItemState.DIFFERS
+        assert ask(n2, wish, make=True)["time"] == (ItemState.SO, "chrony.service")
         assert n2.run("systemctl", "is-enabled", "chrony").strip() == "enabled"
         # Whether the clock is set is the kernel's word, which nobody is given in here: not seen is not so.
-        assert ask(n2, replace(wish, synchronised=True))["time"] == (How.UNSEEN, "adjtimex: Operation not permitted")
+        assert ask(n2, replace(wish, synchronised=True))["time"] == (ItemState.UNSEEN, "adjtimex: Operation not permitted")
         n2.run("systemctl", "start", "ntp")
         assert ask(n2, wish)["time"] == (
-            How.TROUBLE, "chrony.service and ntp.service both set the clock: systemctl disable --now one of them")
+            ItemState.TROUBLE, "chrony.service and ntp.service both set the clock: systemctl disable --now one of them")
         now = n2.run("cat", "/proc/sys/kernel/pid_max").strip()
-        assert ask(n2, replace(wish, time=False, sysctl={"kernel.pid_max": now}), make=True)["sysctl"][0] is How.SO
+        assert ask(n2, replace(wish, time=False, sysctl={"kernel.pid_max": now}), make=True)["sysctl"][0] is ItemState.SO
         assert (n2.root / SYSCTL).read_text() == HEADER + f"kernel.pid_max = {now}\n"
         # The kernel is its host's after all, and may not be written to.
         (told,) = send.make([node(n2)], RemoteTransport(), replace(wish, time=False, sysctl={"kernel.pid_max": "4000"}))
@@ -227,20 +227,20 @@ def programs(of: Container) -> list[int]:
 
 
 def test_step_base_names_the_diff_as_its_deed_and_is_so_after_it(n1: Container) -> None:
-    executor = Base(STEPS["base"], RemoteTransport, Wish())
+    executor = Base(STEPS["base"], RemoteTransport, BaseSettings())
     n1.run("hostnamectl", "set-hostname", "debian")
     seen = look(executor, node(n1))["n1"]
     assert seen.deed is not None
-    assert seen.deed.effect is Effect.DISRUPTIVE        # what goes by the old name would be disturbed
+    assert seen.deed.effect is StepEffect.DISRUPTIVE        # what goes by the old name would be disturbed
     assert seen.deed.change == ("host_name: /etc/hostname", "host_name: - debian", "host_name: + n1", "host_name: the kernel's",
                                 "host_name: - debian", "host_name: + n1")
     past = made(executor, node(n1), seen)
     assert (past.done, past.said) == (True, "made so: host_name")
-    assert look(executor, node(n1))["n1"].stand is Stand.SO
+    assert look(executor, node(n1))["n1"].stand is StepState.SO
     # Something else there undoes it.
     n1.run("hostnamectl", "set-hostname", "debian")
     seen = look(executor, machine(node(n1), past))["n1"]
-    assert (seen.stand, seen.troubles[0].owner) == (Stand.TROUBLE, Owner.OPERATOR)
+    assert (seen.stand, seen.troubles[0].owner) == (StepState.TROUBLE, Owner.OPERATOR)
     assert "does not stay" in seen.said
     n1.run("hostnamectl", "set-hostname", "n1")
 
@@ -254,14 +254,14 @@ def test_step_ssh_pins_at_first_contact_and_never_takes_a_changed_key(n1: Contai
         assert seen.deed.name == "pin the host key, trusted at first contact: only the network vouches for it"
         assert made(executor, one, seen).done
     found = look(executor, *both)
-    assert [seen.stand for seen in found.values()] == [Stand.SO, Stand.SO], found
+    assert [seen.stand for seen in found.values()] == [StepState.SO, StepState.SO], found
     assert found["n1"].said == "n1 answers, a container (systemd-nspawn) shows its host's"
     assert found["n1"].keep["os.machine"] == (n1.root / "etc/machine-id").read_text().strip()
 
     other = public(make_key(tmp_path / "other"))
     known.write_text(f"[127.0.0.1]:{n1.port} {other}\n")
     seen = look(executor, both[0])["n1"]
-    assert (seen.stand, seen.deed) == (Stand.TROUBLE, None)
+    assert (seen.stand, seen.deed) == (StepState.TROUBLE, None)
     assert "muster inventory enroll n1 --replace n1" in seen.troubles[0].hand
     assert known.read_text() == f"[127.0.0.1]:{n1.port} {other}\n"
 
@@ -273,7 +273,7 @@ def test_step_ssh_compares_with_a_list_where_one_is_given(n1: Container, tmp_pat
     listed, known = tmp_path / "keys.txt", tmp_path / "known_hosts"
     executor, here = Ssh(STEPS["ssh"], RemoteTransport, listed), node(n1, known_hosts=known)
     listed.write_text("n1 SHA256:" + "A" * 43 + "\n")
-    assert look(executor, here)["n1"].stand is Stand.TROUBLE
+    assert look(executor, here)["n1"].stand is StepState.TROUBLE
     listed.write_text("n7 SHA256:" + "A" * 43 + "\n")
     assert "says nothing of" in look(executor, here)["n1"].said
     listed.write_text("".join(f"n1 {keys(name)}\n" for name in ("ed25519", "rsa", "ecdsa")))
@@ -289,13 +289,13 @@ def test_step_ssh_compares_with_a_list_where_one_is_given(n1: Container, tmp_pat
 def test_step_ssh_sees_two_addresses_of_one_machine_a_clone_and_a_swap(n1: Container, n2: Container) -> None:
     executor = Ssh(STEPS["ssh"], RemoteTransport, names=["n1", "n2", "n3"])
     found = look(executor, node(n1), node(n1, "n3"))
-    assert found["n1"].stand is Stand.SO            # it calls itself n1
+    assert found["n1"].stand is StepState.SO            # it calls itself n1
     assert found["n3"].troubles[0].what == "the addresses of n3 and n1 reach the same machine (host name n1)"
     assert found["n3"].troubles[0].owner is Owner.OPERATOR
 
     found = look(executor, node(n1, "n2"), node(n2, "n1"))
     assert {(seen.stand, seen.troubles[0].owner, seen.troubles[0].part) for seen in found.values()} == {
-        (Stand.TROUBLE, Owner.DATACENTRE, "cable")}
+        (StepState.TROUBLE, Owner.DATACENTRE, "cable")}
 
     own = (n2.root / "etc/machine-id").read_text()
     (n2.root / "etc/machine-id").write_text((n1.root / "etc/machine-id").read_text())
@@ -314,9 +314,9 @@ def test_step_ssh_holds_a_machine_against_those_that_came_before_it(n1: Containe
 def test_step_ssh_waits_for_who_does_not_listen_and_asks_a_person_for_the_rest(n1: Container, tmp_path: Path) -> None:
     executor = Ssh(STEPS["ssh"], RemoteTransport)
     nobody = replace(node(n1), name="n8", port=free_port())
-    assert look(executor, nobody)["n8"].stand is Stand.WAIT
+    assert look(executor, nobody)["n8"].stand is StepState.WAIT
     stranger = replace(node(n1), identity_file=(str(make_key(tmp_path / "key")),))
-    assert look(executor, stranger)["n1"].stand is Stand.WAIT      # cloud-init may put the key in yet
+    assert look(executor, stranger)["n1"].stand is StepState.WAIT      # cloud-init may put the key in yet
     late = replace(machine(stranger), began=time.time() - 600)
     assert "authorized_keys" in look(executor, late)["n1"].troubles[0].hand
     lost = replace(node(n1), python="python3.99")
@@ -324,28 +324,28 @@ def test_step_ssh_waits_for_who_does_not_listen_and_asks_a_person_for_the_rest(n
 
 
 def test_step_agent_installs_waits_for_a_look_and_is_so(n2: Container, ruleset: Ruleset) -> None:
-    executor, here = Agent(STEPS["agent"], RemoteTransport, ruleset, period=10), node(n2)
+    executor, here = AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=10), node(n2)
     seen = look(executor, here)["n2"]
     assert seen.said == "no agent is installed"
     past = made(executor, here, seen)
     assert past.done, past.said
     seen = look(executor, machine(here, past))["n2"]
-    assert seen.stand in (Stand.WAIT, Stand.SO)
-    wait_until(lambda: look(executor, machine(here, past))["n2"].stand is Stand.SO, 60, "that it has looked")
+    assert seen.stand in (StepState.WAIT, StepState.SO)
+    wait_until(lambda: look(executor, machine(here, past))["n2"].stand is StepState.SO, 60, "that it has looked")
     # Other rules, or another period: another version is wanted.
-    seen = look(Agent(STEPS["agent"], RemoteTransport, ruleset, period=20), here)["n2"]
+    seen = look(AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=20), here)["n2"]
     assert seen.deed is not None
     assert seen.deed.change[0].startswith("- ")
     # A timer that nobody starts is no agent.
     n2.run("systemctl", "stop", "muster-agent.timer")
-    assert look(executor, here)["n2"].stand is Stand.NOT_SO
+    assert look(executor, here)["n2"].stand is StepState.NOT_SO
     n2.run("systemctl", "start", "muster-agent.timer")
     n2.run("systemctl", "mask", "--runtime", "muster-agent.service")
     n2.run("rm", "/var/lib/muster/agent/result.json")
     waits = look(executor, machine(here, past))["n2"]
-    assert waits.stand is Stand.WAIT
+    assert waits.stand is StepState.WAIT
     stuck = look(executor, replace(machine(here, replace(past, ended=time.time() - 30))))["n2"]
-    assert stuck.stand is Stand.TROUBLE
+    assert stuck.stand is StepState.TROUBLE
     assert "has made no look" in stuck.said
 
 
@@ -358,11 +358,11 @@ def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_th
     n2.run("hostnamectl", "set-hostname", "localhost")
     steps = {name: STEPS[name] for name in ("ssh", "base", "agent")}
     executors: dict[str, Executor] = {
-        "ssh": Ssh(steps["ssh"], RemoteTransport, names=["n1", "n2", "n3"]), "base": Base(steps["base"], RemoteTransport, Wish()),
-        "agent": Agent(steps["agent"], RemoteTransport, ruleset, period=10)}
+        "ssh": Ssh(steps["ssh"], RemoteTransport, names=["n1", "n2", "n3"]), "base": Base(steps["base"], RemoteTransport, BaseSettings()),
+        "agent": AgentStep(steps["agent"], RemoteTransport, ruleset, period=10)}
     (home / "state").mkdir()
-    events: list[Event] = []
-    outcome = run(Site(home / "state", "a test"), here, executors, replace(load([packaged()]), steps=steps), events.append)
+    events: list[RunEvent] = []
+    outcome = run(RunContext(home / "state", "a test"), here, executors, replace(load([packaged()]), steps=steps), events.append)
     assert (outcome.done, outcome.trouble) == (("n1", "n2"), ("n3",)), events
     deeds = {(one.node, one.deed.name.partition(",")[0]) for one in events if one.deed is not None and one.stand == "deed"}
     assert deeds >= {("n2", "pin the host key"), ("n2", "make so: host_name"), ("n1", "install the agent"), ("n2", "install the agent")}
@@ -375,19 +375,19 @@ def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_th
 def test_who_comes_into_service_is_so_for_its_agent_too(n2: Container, home: Path, ruleset: Ruleset) -> None:
     """What the agent says of its node is counted in alerts only when its node is in service."""
     of = StepContext(home / "state", home / "muster.yaml", load_inventory(home / "muster.yaml"), ruleset, (packaged(),), RemoteTransport, "a test")
-    agent = Agent(STEPS["agent"], RemoteTransport, ruleset, period=10)
+    agent = AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=10)
     here = of.inventory.nodes["n2"]
     seen = look(agent, here)["n2"]
     if seen.deed is not None:
         assert agent.make(machine(here), seen.deed).done
-    wait_until(lambda: look(agent, here)["n2"].stand is Stand.SO, 60, "that it has looked")
-    service, there = Service(STEPS["service"], of, agent), machine(here, agent=look(agent, here)["n2"].keep["agent"])
+    wait_until(lambda: look(agent, here)["n2"].stand is StepState.SO, 60, "that it has looked")
+    service, there = ServiceStep(STEPS["service"], of, agent), machine(here, agent=look(agent, here)["n2"].keep["agent"])
     assert "bringup" in n2.run("cat", f"{BASE_FOLDER}/current/{NODE}")
     assert {one.done for one in service.make_together([there]).values()} == {True}
     assert load_inventory(of.path).nodes["n2"].in_service
     assert "bringup" not in n2.run("cat", f"{BASE_FOLDER}/current/{NODE}")
-    assert look(service, there)["n2"].stand is Stand.SO
+    assert look(service, there)["n2"].stand is StepState.SO
     # One that was cut short before the agent was told is seen.
-    assert agent.make(machine(here), Deed("", "", (), Effect.PASSIVE)).done
+    assert agent.make(machine(here), Operation("", "", (), StepEffect.PASSIVE)).done
     behind = look(service, there)["n2"]
     assert behind.deed is not None and behind.deed.change == ("its agent: in service",)
