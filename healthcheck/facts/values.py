@@ -136,11 +136,12 @@ class Fact:
 
     def __post_init__(self) -> None:
         held = self.__dict__
+        if _ABSENT.isdisjoint(map(type, held.values())):
+            return
         absent = {field: value for field, value in held.items() if type(value) in _ABSENT}
-        if absent:
-            for field in absent:
-                del held[field]
-            held[_HIDDEN] = absent
+        for field in absent:
+            del held[field]
+        held[_HIDDEN] = absent
 
     if not TYPE_CHECKING:
         def __getattr__(self, field: str) -> Any:

@@ -173,7 +173,14 @@ def _file(name: str, path: str, entry: Any) -> FileCapture:
     outcome, text = entry if len(entry) == 2 else (entry[0], "")
     if type(outcome) is not str or type(text) is not str:
         raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
-    return FileCapture(_OUTCOMES.get(outcome) or _outcome(name, outcome), text)
+    # A recording holds hundreds, and a frozen dataclass's own way to set two fields costs as much as all the rest.
+    made = object.__new__(FileCapture)
+    _set_outcome(made, _OUTCOMES.get(outcome) or _outcome(name, outcome))
+    _set_text(made, text)
+    return made
+
+
+_set_outcome, _set_text = FileCapture.outcome.__set__, FileCapture.text.__set__  # type: ignore[attr-defined]
 
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
