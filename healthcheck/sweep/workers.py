@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import gc
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,6 +53,7 @@ def shared(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[R 
         return
     waiting = [items[start:start + _AT_A_TIME] for start in range(0, len(items), _AT_A_TIME)][::-1]
     crew: list[_Worker[T, R]] = []
+    gc.freeze()         # what is there stays where it is, so that the copies go on sharing it
     try:
         for _ in range(min(jobs, len(waiting))):
             crew.append(_Worker(work, crew))
@@ -73,6 +75,7 @@ def shared(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[R 
     finally:
         for worker in crew:
             worker.stop()
+        gc.unfreeze()
 
 
 class _Worker(Generic[T, R]):
