@@ -25,6 +25,7 @@ from inventory.discover import Answer
 from inventory.errors import StoreError, UsageError
 from inventory.model import InKubernetes, Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
+from provisioning import triage
 from provisioning.actions.base import ActionError, Backend, Held, Holder
 from provisioning.actions.choose import Options
 from provisioning.actions.kubeapi import Api
@@ -300,6 +301,15 @@ def test_each_way_and_back_end_settles_its_own_leases(head: Head, monkeypatch: p
     assert [(entry.kind, entry.backend) for entry in open_leases(head.store)] == [("reservation", "slurm"), ("cordon", "slurm")]
     assert len(settle_all(head.store, head.back, "us", head.clock, head.run)) == 0
     assert len(settle_all(head.store, Slurm(head.run), "us", head.clock, head.run)) == 2 and open_leases(head.store) == []
+
+
+def test_triage_gives_back_what_a_dead_process_held_before_it_decides(head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
+    take.take(head.cordons(), [G1], 600, "why")
+    triage.settle(head.store, head.back, "us", head.clock)
+    assert len(open_leases(head.store)) == 1
+    monkeypatch.setattr(take, "life", lambda told: Life.DEAD)
+    triage.settle(head.store, head.back, "us", head.clock)
+    assert open_leases(head.store) == [] and open_cordons(head.store) == [] and head.told("unlease") == ["released"]
 
 
 # ---- by cordon
