@@ -25,14 +25,39 @@ PURE = ("healthcheck/model", "healthcheck/facts", "healthcheck/checks", "healthc
         "healthcheck/accounting", "healthcheck/ruleset/rule.py", "healthcheck/ruleset/sku.py", "healthcheck/sweep/assess.py",
         "inventory/text.py")
 # What decides over time knows calendars; what time it is, and what any machine says, it is given.
-DECIDES = ("healthcheck/triage", "healthcheck/blame", "healthcheck/burnin", "healthcheck/kernellog", "healthcheck/joblog",
-           "healthcheck/certify/requalify.py", "healthcheck/certify/certificate.py", "healthcheck/gate/decide.py",
+DECIDES = ("healthcheck/gate/decide.py",
            *(f"provisioning/bringup/engine/{name}.py" for name in ("advance", "choose", "queues", "scheduler", "stop", "transitions")),
            "provisioning/bringup/steps/identity.py", "provisioning/actions/ownership.py", "provisioning/triage/conditions.py")
-CALENDARS = {"datetime", "pathlib", "signal", "random", "rich"}     # paths in the names of loaders, names of signals, seeds that are given
+CALENDARS = {"datetime", "random"}      # seeds are given
 CLOCKS = {"now", "today", "utcnow"}
 # Burn-in's ends at the machine: what runs on a node, and the connection that both sides share.
 AT_THE_MACHINE = {"wire.py", "onnode"}
+# Packages that decide, whole. In them files are read and written only where it is said here, and at burn-in's ends at
+# the machine; each of these does so, and none says what a node is. Pages are drawn, with rich, by those of burn-in.
+DECIDING = ("model", "facts", "xid", "baseline", "checks", "ruleset", "judge", "scrub", "kernellog", "joblog", "blame",
+            "triage", "burnin", "certify")
+AT_FILES = {
+    "xid/xidtableload.py", "baseline/cataloguecache.py", "baseline/catalogueload.py", "baseline/file.py",
+    "baseline/fileload.py", "ruleset/rulesetload.py", "kernellog/emitterload.py", "joblog/sayingsload.py",
+    "triage/policyload.py", "burnin/document.py", "burnin/documentread.py", "burnin/floors.py", "burnin/metrics.py",
+    "burnin/publishedload.py", "certify/keys.py", "certify/manifest.py", "certify/pair.py", "certify/policyload.py",
+    "certify/serial.py",
+}
+FILE_CALLS = {
+    "open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "rmdir", "rename", "touch", "chmod",
+    "exists", "is_file", "is_dir", "glob", "rglob", "iterdir", "stat", "resolve", "expanduser", "cwd", "home",
+}
+PAGES = {"burnin/page.py", "burnin/matrix.py"}
+# Modules of a machine, a clock or a screen. Those of files are for whoever keeps files; signals have names, too.
+MACHINE = {
+    "socket", "ssl", "paramiko", "subprocess", "signal", "time", "threading", "asyncio", "selectors", "sqlite3",
+    "multiprocessing", "click", "rich", "logging", "tempfile", "urllib", "http", "pynvml", "ctypes", "yaml", "pwd",
+    "getpass", "os", "shutil", "fcntl", "sys",
+}
+OF_FILES = {"os", "shutil", "fcntl"}
+SIGNAL_NAMES = {"blame/ofjob.py", "burnin/watch.py", "joblog/kinds.py", "joblog/slurm.py"}
+# Lines of a baseline that no node has said for so many days are not known any more: the loader asks what day it is.
+ASKS_THE_DAY = {"ruleset/rulesetload.py"}
 # Loading a package's compiled or heavy dependencies costs a command its start; these may only be imported inside functions.
 LATE = {"paramiko", "rich", "ClusterShell", "yaml", "pynvml"}
 
@@ -84,6 +109,36 @@ def test_what_decides_over_time_is_told_what_time_it_is(part: str) -> None:
         asked = {node.func.attr for node in ast.walk(ast.parse(path.read_text()))
                  if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
         assert not asked & CLOCKS, path
+
+
+def calls(path: Path) -> set[str]:
+    """The names of what is called."""
+    called = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    return {func.attr if isinstance(func, ast.Attribute) else func.id for func in called if isinstance(func, (ast.Attribute, ast.Name))}
+
+
+def deciding() -> Iterator[tuple[str, Path]]:
+    """Every module of what decides, by its place below healthcheck."""
+    for package in DECIDING:
+        for path in sources(f"healthcheck/{package}"):
+            if AT_THE_MACHINE.isdisjoint(path.parts):
+                yield str(path.relative_to(ROOT / "healthcheck")), path
+
+
+def test_no_module_of_what_decides_is_at_a_machine() -> None:
+    for name, path in deciding():
+        found = {module.partition(".")[0] for module, _ in imports(path)} & MACHINE
+        allowed = (OF_FILES if name in AT_FILES else set()) | ({"rich"} if name in PAGES else set())
+        allowed |= {"signal"} if name in SIGNAL_NAMES else {"sys"} if name == "checks/catalogue.py" else set()
+        assert found <= allowed, f"{name}: {found - allowed}"
+
+
+def test_files_are_read_only_where_it_is_said() -> None:
+    assert {name for name, path in deciding() if calls(path) & FILE_CALLS} == AT_FILES
+
+
+def test_only_whoever_loads_baselines_asks_what_day_it_is() -> None:
+    assert {name for name, path in deciding() if calls(path) & CLOCKS} == ASKS_THE_DAY
 
 
 def test_the_root_command_and_the_packages_start_lean() -> None:

@@ -180,7 +180,7 @@ def _file(name: str, path: str, entry: Any) -> FileCapture:
     return made
 
 
-_set_outcome, _set_text = FileCapture.outcome.__set__, FileCapture.text.__set__  # type: ignore[attr-defined]
+_set_outcome, _set_text = vars(FileCapture)["outcome"].__set__, vars(FileCapture)["text"].__set__
 
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}

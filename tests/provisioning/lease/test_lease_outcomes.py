@@ -38,6 +38,7 @@ from provisioning.lease.idle import IdleReport
 from provisioning.lease.jobs import SQUEUE, Jobs, by_node, jobs
 from provisioning.lease.reservation import SHOW, Reservation, parse, reserved
 from provisioning.lease.watch import LeaseWatch
+from provisioning.triage import apply
 from tests.healthcheck import machine
 from tests.provisioning.actions.test_cordon_outcomes import FAN, Back, fails
 from tests.provisioning.lease.test_lease import LINE, Cluster
@@ -300,6 +301,15 @@ def test_each_way_and_back_end_settles_its_own_leases(head: Head, monkeypatch: p
     assert [(entry.kind, entry.backend) for entry in open_leases(head.store)] == [("reservation", "slurm"), ("cordon", "slurm")]
     assert len(settle_all(head.store, head.back, "us", head.clock, head.run)) == 0
     assert len(settle_all(head.store, SlurmBackend(head.run), "us", head.clock, head.run)) == 2 and open_leases(head.store) == []
+
+
+def test_triage_gives_back_what_a_dead_process_held_before_it_decides(head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
+    take.take(head.cordons(), [G1], 600, "why")
+    apply.settle(head.store, head.back, "us", head.clock)
+    assert len(open_leases(head.store)) == 1
+    monkeypatch.setattr(take, "life", lambda told: HolderState.DEAD)
+    apply.settle(head.store, head.back, "us", head.clock)
+    assert open_leases(head.store) == [] and open_cordons(head.store) == [] and head.told("unlease") == ["released"]
 
 
 # ---- by cordon
