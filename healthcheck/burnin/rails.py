@@ -18,8 +18,8 @@ from healthcheck.burnin import faults, priors
 from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.merged import OF_RAILS, behind
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, Rail
-from healthcheck.burnin.rounds import NodePair, Round, pair
-from healthcheck.burnin.weigh import PairOutcome, Tested
+from healthcheck.burnin.rounds import NodePair, Round, Sites, pair
+from healthcheck.burnin.weigh import CandidateCause, PairOutcome, Tested, causes_of
 
 TRIES, ACROSS = 8, 2       # of one node and rail, and rounds across leaves: who is bad is known, and only what of it is asked
 MATES = 3           # proven neighbours for each accused node, so that two of three pairs are of proven nodes alone
@@ -36,6 +36,12 @@ class _Found(NamedTuple):
     accusations: Sequence[Accusation]
     proven: frozenset[str]
     tests: Sequence[Tested]
+    guilty: frozenset[CandidateCause]
+    sites: Sites
+
+    def alone(self, node: str, each: NodePair) -> bool:
+        """Whether a test of this pair touches nothing that is guilty on this rail, but that node."""
+        return all(cause.name == node or cause not in self.guilty for cause in causes_of(each, self.sites))
 
 
 class Rails:
@@ -136,7 +142,8 @@ class Rails:
             for number in (*bad, *clear):
                 used = {node for each in pairs.get(number, ()) for node in each}
                 leaf = self._places[one.name].leaf
-                mates = sorted(found[number].proven - used - {one.name}, key=lambda node: (self._places[node].leaf != leaf, node))
+                free = (node for node in found[number].proven - used - {one.name} if found[number].alone(one.name, pair(one.name, node)))
+                mates = sorted(free, key=lambda node: (self._places[node].leaf != leaf, node))
                 if mates:
                     pairs.setdefault(number, []).append(pair(one.name, mates[self._rounds_more % min(MATES, len(mates))]))
         return {number: Round(BurnInStage.LEAF_CONFIRM, self._rounds_more, tuple(some)) for number, some in pairs.items()}
@@ -144,7 +151,8 @@ class Rails:
     # ---- what it comes to
 
     def _found(self) -> Mapping[int, _Found]:
-        return {number: _Found(isolation.accusations(), frozenset(isolation.proven()), (*isolation.evidence.tests, *self._more[number]))
+        return {number: _Found(isolation.accusations(), frozenset(isolation.proven()), (*isolation.evidence.tests, *self._more[number]),
+                               frozenset(isolation.weighed.accused), isolation.sites)
                 for number, isolation in self._of.items()}
 
     def _of_rails(self, one: Accusation, found: Mapping[int, _Found]) -> tuple[dict[int, Accusation], list[int]]:
@@ -180,9 +188,10 @@ class Rails:
             yield self._narrowed(one, replace(each, name=own), number, clear)
 
     def _tests_of(self, node: str, found: Mapping[int, _Found]) -> Mapping[int, list[Tested]]:
-        """By rail the tests of a node with others of which nothing bad is known."""
+        """By rail the tests of a node with others, where nothing else is known to be bad."""
         accused = {one.name for one in self._accused}
-        return {number: [test for test in of.tests if node in test.pair and test.pair.other(node) not in accused]
+        return {number: [test for test in of.tests if node in test.pair
+                         and test.pair.other(node) not in accused and of.alone(node, test.pair)]
                 for number, of in found.items()}
 
     def _surely(self, tests: Mapping[int, Iterable[Tested]], bad: Collection[int], kind: str) -> bool:
