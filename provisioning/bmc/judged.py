@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from healthcheck.facts.bmc import BmcEvent, BmcLog, BmcLogUse, BmcSensors
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.judge.judge import judge
 from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import NodeReport, Result, Status, state_of
@@ -61,7 +61,7 @@ def _judged(rule: Rule, found: Facts) -> Result:
 
 
 def _strange(rule: Rule, log: BmcLog) -> list[BmcEvent]:
-    events: Any = log.events
+    events = reading(log, "events")
     if not isinstance(events, tuple):       # this controller has no log
         return []
     days = rule.parameters.get("days")

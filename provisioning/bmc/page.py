@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensor
-from healthcheck.facts.values import Unmeasured, Unsupported
+from healthcheck.facts.values import Fact, Unmeasured, Unsupported, reading, readings
 from inventory.text import clean
 from provisioning.bmc.base import Bios, BmcError, BootOverride, FirmwareEntry, HardwarePart, MachineIdentity, Media, Missing, PowerState
 
@@ -30,6 +30,8 @@ def value(found: Any) -> Any:
         return {"unmeasured": found.said, "wrong": found.wrong.value}
     if isinstance(found, Enum):
         return found.value
+    if isinstance(found, Fact):
+        return value(readings(found))
     if is_dataclass(found):
         return {field.name: value(getattr(found, field.name)) for field in fields(found)}
     if isinstance(found, Mapping):
@@ -104,8 +106,9 @@ def firmware(found: tuple[FirmwareEntry, ...]) -> Iterator[str]:
 def log(found: tuple[BmcLog, BmcLogUse | BmcError]) -> Iterator[str]:
     """The events that still hold, oldest first."""
     events, use = found
-    if isinstance(use, BmcLogUse) and isinstance(use.used_percent, int):
-        yield f"log {use.used_percent} % full"
+    percent = reading(use, "used_percent") if isinstance(use, BmcLogUse) else None
+    if isinstance(percent, int):
+        yield f"log {percent} % full"
     for event in events.events:
         yield f"{event.when:16}  {event.sensor}: {event.text}"
     if not events.events:

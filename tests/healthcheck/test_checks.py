@@ -334,7 +334,7 @@ def test_a_defect_that_one_answer_brings_to_light_costs_that_node_only(monkeypat
     nodes = tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in (1, 2))
     assessment = Assessment(nodes, RULES)
     with monkeypatch.context() as patch:
-        patch.setattr("healthcheck.sweep.assess.Captures", lambda recording: 1 // 0)
+        patch.setattr("healthcheck.sweep.assess.Captures", lambda recording, cache: 1 // 0)
         assessment.add(machine.recording("gpu001"))
     assessment.add(machine.recording("gpu002"))
     first, second = assessment.finish().reports

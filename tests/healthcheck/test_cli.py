@@ -104,7 +104,7 @@ def test_a_plug_in_brings_its_own_checks_and_a_broken_one_is_one_line(tmp_path: 
     (tmp_path / "site_checks.py").write_text(
         "from healthcheck.checks.base import check\nfrom healthcheck.model.outcome import Finding\n\n"
         "@check('site.memory_odd')\ndef odd(memory, *, divisor: int):\n    '''Memory is a multiple of the divisor.'''\n"
-        "    if memory.total_bytes % divisor:\n        yield Finding('memory', memory.total_bytes, divisor)\n")
+        "    if memory.total_bytes % divisor:\n        yield Finding(memory.total_bytes, divisor)\n")
     info = tmp_path / "site_checks-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: site-checks\nVersion: 1\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import pytest
@@ -10,8 +10,9 @@ import pytest
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
-from healthcheck.facts.values import UNSUPPORTED
+from healthcheck.facts.values import UNSUPPORTED, changed, readings
 from healthcheck.judge.judge import judge
+from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import NodeReport, Status
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome, Recording
@@ -88,9 +89,9 @@ def report(room: Room, probes: tuple[Probe, ...], way: str) -> NodeReport:
     if key not in _REPORTS:
         held = dict(room.healthy.captures)
         for probe in probes:
-            changed = damaged(probe, held.pop(probe.id), way) if probe.id in held else None
-            if changed is not None:
-                held[probe.id] = changed
+            capture = damaged(probe, held.pop(probe.id), way) if probe.id in held else None
+            if capture is not None:
+                held[probe.id] = capture
         seen: Recording = replace(room.healthy, captures=held)
         _REPORTS[key] = node.judged(seen, node.earlier(room.healthy), room.peers)
     return _REPORTS[key]
@@ -167,14 +168,14 @@ def test_what_no_device_has_is_what_the_rule_makes_of_it(rule: str, room: Room) 
     for name in set(of.fact_names) & FACTS.keys():
         held = facts[name]
         subjects = held[:16] if isinstance(held, tuple) else (held,)
-        for field in fields(subjects[0]):
-            if field.name in ("name", "caveat"):
+        for field in readings(subjects[0]):
+            if field in ("name", "caveat"):
                 continue
-            lacking = tuple(replace(subject, **{field.name: UNSUPPORTED}) for subject in subjects)
+            lacking = tuple(changed(subject, **{field: UNSUPPORTED}) for subject in subjects)
             half = tuple(pair[number % 2] for number, pair in enumerate(zip(subjects, lacking, strict=True)))
             for some in (lacking, half):
-                changed = {**facts, name: some if isinstance(held, tuple) else some[0]}
-                said.append(judge(of, changed, facts, replace(sku, numbers=numbers)))
+                now = {**facts, name: some if isinstance(held, tuple) else some[0]}
+                said.append(judge(of, NodeFacts(now, facts), replace(sku, numbers=numbers)))
     skipped = any(result.status in (Status.SKIPPED, Status.PASS) and "not supported" in result.reason for result in said)
     failed = any(finding.observed == "not supported" for result in said for finding in result.findings)
     assert (skipped, failed) == ((True, False) if of.unsupported is UnsupportedPolicy.SKIP else (False, True))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from healthcheck.checks.bmc import bmc_fan, bmc_power_supply, bmc_sel_critical, bmc_sensors
+from healthcheck.facts.values import reading
 from healthcheck.model.outcome import Finding, Note, Owner
 from healthcheck.model.trouble import Trouble
 from inventory.text import clean
@@ -89,7 +90,7 @@ class HardwareAsOrdered(OfBmc):
     def _logged(self, controller: Controller, powered: bool, unsaid: list[str]) -> Iterator[Trouble]:
         """What the event log and the sensors say that is critical. Voltages and fans of a machine that is off mean nothing."""
         log = _asked(controller.log, "event log", unsaid)
-        if log is not None and _read(log.events):
+        if log is not None and isinstance(reading(log, "events"), tuple):
             yield from _troubles(bmc_sel_critical, bmc_sel_critical(log, days=self._policy.parts.log_days), Owner.VENDOR)
             yield from _troubles(bmc_power_supply, bmc_power_supply(log), Owner.DATACENTRE)
         elif log is not None:
@@ -98,7 +99,7 @@ class HardwareAsOrdered(OfBmc):
             unsaid.append("sensors: it is off")
             return
         sensors = _asked(controller.sensors, "sensors", unsaid)
-        if sensors is not None and _read(sensors.sensors):
+        if sensors is not None and isinstance(reading(sensors, "sensors"), tuple):
             yield from _troubles(bmc_sensors, bmc_sensors(sensors), Owner.DATACENTRE)
             yield from _troubles(bmc_fan, bmc_fan(sensors), Owner.DATACENTRE)
         elif sensors is not None:
@@ -113,11 +114,6 @@ def _asked(ask: Callable[[], _T], what: str, unsaid: list[str]) -> _T | None:
             raise
         unsaid.append(f"{what}: its controller has none")
         return None
-
-
-def _read(value: object) -> bool:
-    """Whether a field of a fact has a value."""
-    return isinstance(value, tuple)
 
 
 def _troubles(check: Callable[..., Iterator[Finding | Note]], found: Iterator[Finding | Note], owner: Owner) -> Iterator[Trouble]:

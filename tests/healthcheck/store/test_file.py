@@ -34,7 +34,7 @@ with opened(Path(sys.argv[1]), make=True) as store:
     for time in range(1, 100000):
         status = Status.FAIL if time % 2 else Status.PASS
         reports = [NodeReport(f"n{n}", NodeState.UNHEALTHY if time % 2 else NodeState.HEALTHY, "", (
-            Result("r", "r", status, Severity.CRITICAL, (Finding("GPU 1", time, 0),) if time % 2 else ()),)) for n in range(40)]
+            Result("r", "r", status, Severity.CRITICAL, (Finding(time, 0, "GPU 1"),) if time % 2 else ()),)) for n in range(40)]
         record(store, SweepRecord(float(time), float(time), False, "w", ""), reports)
         print(time, flush=True)
 """

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from healthcheck.facts.values import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
+from provisioning.bmc import page
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerState, Turn
 from provisioning.bmc.redfish import log, sensors, vendors
 from provisioning.bmc.redfish.log import CRITICAL
@@ -285,7 +286,10 @@ def test_the_log_is_as_full_as_it_says_and_one_that_wraps_is_never_full() -> Non
     documents = logged({"Message": "a"})
     assert service(documents)[0].log_use().used_percent == 95
     documents["/redfish/v1/Managers/1/LogServices/Sel"]["OverWritePolicy"] = "WrapsWhenFull"
-    assert service(documents)[0].log_use().used_percent is UNSUPPORTED       # type: ignore[comparison-overlap]
+    use = service(documents)[0].log_use()
+    assert reading(use, "used_percent") is UNSUPPORTED
+    assert page.value(use) == {"name": "BMC", "used_percent": {"unsupported": True}}
+    assert next(iter(page.log((service(documents)[0].log(), use)))).endswith(": a")
 
 
 def test_of_a_log_of_links_alone_the_newest_hundred_are_read() -> None:
