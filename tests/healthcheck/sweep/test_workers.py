@@ -67,7 +67,7 @@ OWNER = """
 import os, sys, time
 from healthcheck.sweep.workers import shared
 def slow(item):
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\\n".encode())
     time.sleep(0.2)
     return item
 list(shared(slow, list(range(1000)), 3))

@@ -307,7 +307,7 @@ def test_a_wedged_probe_leaves_one_process_and_the_unit_ends(machines: dict[str,
         assert sorted(state) == ["inactive", "success"]
         assert looked(n3, began - 1)
         assert len(hanging(n3)) == 1
-    assert "/mnt: no answer: an earlier look still waits for it" in str(result(n3)["reason"])
+    assert "/mnt: no answer: an earlier reader still waits for it" in str(result(n3)["reason"])
     agent(home, "uninstall", "n3")
     assert not (n3.root / "opt/muster").exists()
 
