@@ -70,7 +70,7 @@ def test_every_module_of_the_collector_is_sent_once() -> None:
 
 def test_no_name_belongs_to_two_modules_nor_to_one_of_the_standard_library() -> None:
     names = Counter(name for path in HELPER for name in defined(path))
-    assert "Run" in names and "serve" in names
+    assert "CollectorRun" in names and "serve" in names
     assert [name for name, times in names.items() if times > 1] == []
     imported = {alias.name for node in ast.parse(joined(HELPER)).body if isinstance(node, ast.Import) for alias in node.names}
     assert "os" in imported and not imported & set(names)
