@@ -238,7 +238,7 @@ def _leases(kind: str | None, inventory: str | None, state: str | None, timeout:
 
     from inventory.locate import state_dir
 
-    made: LeaseSource = import_module("provisioning.lease.check").Leases(kind, inventory, state_dir(state), timeout, fanout)
+    made: LeaseSource = import_module("provisioning.lease.check").SweepLeases(kind, inventory, state_dir(state), timeout, fanout)
     return made
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from healthcheck.burnin.model import Rail
 from healthcheck.burnin.ports import Ports, ports
+from healthcheck.facts.values import reading
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
@@ -101,7 +102,7 @@ def test_the_first_gid_of_roce_v2_that_leads_beyond_its_link_is_found_in_a_look(
     found = seen(replace(machine.recording(), captures={**machine.recording().captures, **captures}))
     assert set(found.gids.values()) <= set(range(8))
     roce = found.items("roce_ports")
-    routable = {(port.name.split("/")[0], port.number) for port in roce if port.routable is True}
+    routable = {(port.name.split("/")[0], port.number) for port in roce if reading(port, "routable") is True}
     assert routable == set(found.gids)
 
 
