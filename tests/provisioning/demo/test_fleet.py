@@ -155,7 +155,8 @@ stay = "import os, signal, time; [signal.signal(n, signal.SIG_IGN) for n in (1, 
     "pid = os.fork(); pid or (os.setsid(), os.dup2(2, 1), time.sleep(3600)); print(pid, flush=True); os._exit(0)"
 with DemoFleet(base=Path(sys.argv[1]), planted={"gpu001": ()}) as fleet:
     command = ssh_command(fleet, fleet.nodes["gpu001"], f"python3 -I -S -c '{stay}'")
-    client = subprocess.Popen(command, stdout=subprocess.PIPE)
+    # ssh would set our own standard input not to block, and what is read of it then ends at once.
+    client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     pid = int(client.stdout.readline())
     print(json.dumps({"folder": str(fleet.folder), "pids": [fleet._keeper.pid, pid]}), flush=True)
     if sys.argv[2] == "raise":
