@@ -148,8 +148,10 @@ def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], verdict: Chec
             except Refusal:
                 continue        # which is on record
             except NotJudged as error:
-                verdict.skipped = clean(str(error))
-                return False
+                if not verdict.findings and not refused:
+                    verdict.skipped = clean(str(error))
+                    return False
+                _add(verdict.caveats, clean(str(error)))    # what others showed before stands
             except Exception as error:  # noqa: BLE001  (a defect of a check must cost its rule, not the sweep)
                 if len(refused) == before:
                     _broken(verdict, check, error)
@@ -214,7 +216,7 @@ def growth_of(node: NodeFacts, name: str) -> Callable[[Fact], Growth[Any]]:
 
 
 def _spoilt(check: Check, node: NodeFacts, refused: Iterable[Refusal]) -> bool:
-    """Whether nothing is left of one of the facts that the check takes whole, now or in the earlier node."""
+    """Whether nothing is left of one of the facts that the check takes whole, now or in the earlier snapshot."""
     ids = {id(one.fact) for one in refused}
     return any(value != () and all(id(member) in ids for member in members(value)) for value in node.taken(check))
 

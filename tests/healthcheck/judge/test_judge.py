@@ -194,6 +194,16 @@ def test_a_check_with_nothing_to_go_by_is_skipped() -> None:
     assert (result.status, result.reason) == (Status.SKIPPED, "there is one thing")
 
 
+def test_a_subject_with_nothing_to_go_by_hides_no_fault_and_no_refusal_of_those_before_it() -> None:
+    def declines_cold(thing: Thing) -> Iterator[Finding]:
+        if thing.heat < 50:
+            raise NotJudged("it is cold")
+        yield Finding(thing.heat, 50)
+
+    assert judged(rule(declines_cold), (HOT, COLD)).status is Status.FAIL
+    assert judged(rule(declines_cold), (DARK, COLD)).status is Status.UNKNOWN
+
+
 def test_a_rule_left_out_is_skipped_and_visible() -> None:
     result = judged(rule(hot, left_out="left out by --skip"), (HOT,))
     assert (result.status, result.reason) == (Status.SKIPPED, "left out by --skip")
