@@ -317,7 +317,8 @@ def test_a_program_that_fails_on_a_kept_connection_is_told_from_a_connection_tha
     assert "without an answer (exit 255)" in refusal(reply, Stage.REPLY)
     (reply,) = keeping.run([plain_sshd.node(python="nope")], speaker(), LIMITS)
     refusal(reply, Stage.PYTHON)
-    # A process that is just given the processor may have no command line to read.
+    # What failed on a kept connection ends it, in the background; the next good answer leaves one behind, and no more.
+    assert bodies(keeping, [plain_sshd.node()]) == [b"well"]
     wait_until(lambda: len(masters(keeping)) == 1, what="the sight of the one connection that is kept")
 
 
