@@ -49,7 +49,6 @@ class BmcEvent:
         return f"{self.text} ({self.when})"
 
 
-@dataclass(frozen=True)
 class BmcLog(Fact):
     """The last events of the controller's log that still hold. `now` is the node's clock. UNSUPPORTED without ipmitool or a controller."""
 
@@ -58,7 +57,6 @@ class BmcLog(Fact):
     now: float
 
 
-@dataclass(frozen=True)
 class BmcLogUse(Fact):
     """How full the log is, in per cent. UNSUPPORTED as for the log, or where the controller does not say."""
 
@@ -80,7 +78,6 @@ class BmcSensor:
         return self.state.endswith(("cr", "nr"))
 
 
-@dataclass(frozen=True)
 class BmcSensors(Fact):
     """The sensors that have thresholds. UNSUPPORTED as for the log."""
 

@@ -32,7 +32,6 @@ class Slave:
     churn: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Bond(Fact):
     """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it; in other modes there is none.
 

@@ -21,7 +21,6 @@ KEPT = "muster.boots"
 _IN_SERVICE = LifecycleState.SERVICE.value
 
 
-@dataclass(frozen=True)
 class EarlierBoot(Fact):
     """What is known of the node's boot before this one. Times are epoch seconds by the head's clock.
 

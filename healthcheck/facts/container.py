@@ -10,7 +10,6 @@ spank(7) (plugstack.conf) and the README files of NVIDIA/pyxis and NVIDIA/enroot
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts import docker
@@ -46,7 +45,6 @@ SLURM = Probe(
                                                ENROOT_CONFIG), limit=128 * KIB)
 
 
-@dataclass(frozen=True)
 class Container(Fact):
     """One container. `state` is Docker's word; `exit` its last exit status, `up_s` at least for how long it has run, where there is such.
 
@@ -62,7 +60,6 @@ class Container(Fact):
     health: str
 
 
-@dataclass(frozen=True)
 class Containers(Fact):
     """All containers of the Docker daemon, the newest first; none is a fine answer. UNSUPPORTED where there is no daemon."""
 
@@ -70,7 +67,6 @@ class Containers(Fact):
     listed: tuple[Container, ...]
 
 
-@dataclass(frozen=True)
 class Cdi(Fact):
     """The CDI specifications of nvidia.com/gpu: GPUs by their minor numbers, the file that names most of them, and the driver version of
     the libraries that it mounts; these are UNSUPPORTED where no specification is of that kind.
@@ -86,7 +82,6 @@ class Cdi(Fact):
     driver: str
 
 
-@dataclass(frozen=True)
 class ContainerGpus(Fact):
     """GPUs as a container would get them; their UUIDs."""
 
@@ -94,7 +89,6 @@ class ContainerGpus(Fact):
     uuids: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Pyxis(Fact):
     """Whether Slurm's plug-in stack names pyxis, and whether enroot, which it starts containers with, has its configuration. Both are
     UNSUPPORTED where neither is there."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
@@ -27,7 +26,6 @@ CRI = Probe(
     root=True)
 
 
-@dataclass(frozen=True)
 class Containerd(Fact):
     """The containerd daemon. `answers` is False, with its client's word in `trouble`, when it was reached for in vain."""
 
@@ -37,7 +35,6 @@ class Containerd(Fact):
     version: str
 
 
-@dataclass(frozen=True)
 class CriReady(Fact):
     """What the runtime says of itself to a kubelet: whether it is ready, and whether its network is; with its words where not."""
 

@@ -17,7 +17,6 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.port import BASE, SYSFS, Port, count, pci_of, ports
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
-from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 
@@ -81,7 +80,6 @@ COUNTERS = Probe(
 )
 
 
-@dataclass(frozen=True)
 class PortCounter(Fact):
     """One counter of one port ("mlx5_0/1 (0000:18:00.0) symbol_error"); `value` is since boot or its last reset.
 
@@ -161,6 +159,6 @@ def _counters(files: CapturedFiles, port: str, device: str, pci: Any, number: in
     for means, counters in _JUDGED.items():
         there = [(counter.name, path) for counter in counters if files.has(path := _path(device, number, counter))]
         values = [(name, files.read(path, _value)) for name, path in there] or [(f"{means.value} counters", UNSUPPORTED)]
-        found[means] = tuple([made(PortCounter, {"name": f"{port} {name}", "pci": pci, "number": number, "counter": name, "value": value})
+        found[means] = tuple([PortCounter(name=f"{port} {name}", pci=pci, number=number, counter=name, value=value)
                               for name, value in values])
     return found

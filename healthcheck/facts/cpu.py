@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -28,7 +27,6 @@ _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _PACKAGE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/topology/physical_package_id")
 
 
-@dataclass(frozen=True)
 class Cpus(Fact):
     """How many CPUs (hardware threads) the kernel found and runs, and those that it found and does not run.
 
@@ -43,7 +41,6 @@ class Cpus(Fact):
     smt: str
 
 
-@dataclass(frozen=True)
 class Governors(Fact):
     """How many frequency policies have each governor, by name, sorted; UNSUPPORTED where the kernel scales no frequency (most VMs)."""
 
@@ -51,7 +48,6 @@ class Governors(Fact):
     governors: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True)
 class Package(Fact):
     """One CPU package ("CPU package 0"): how often it was throttled for heat or by the board (PROCHOT) since boot.
 
@@ -62,7 +58,6 @@ class Package(Fact):
     throttled: int
 
 
-@dataclass(frozen=True)
 class Microcode(Fact):
     """The microcode revision that CPU 0 runs, as "0x2b000571"; UNSUPPORTED where the kernel loads none (Arm, most VMs)."""
 

@@ -60,7 +60,6 @@ class DcgmError:
     severity: str
 
 
-@dataclass(frozen=True)
 class DcgmTest(Fact):
     """One test on one device. `status` is pass, fail, warn or skip; `device` is "GPU 3", or "node" where DCGM names none."""
 
@@ -72,7 +71,6 @@ class DcgmTest(Fact):
     info: str
 
 
-@dataclass(frozen=True)
 class DcgmRun(Fact):
     """One run of the diagnostic. `listed` names the tests of which it tells anything, `caveat` those that DCGM skipped."""
 

@@ -8,14 +8,12 @@ set of bits (smartctl(8)): the lower three say that it could not ask, the others
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.port import natural
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
-from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
@@ -33,7 +31,6 @@ _MOST = 2**128
 _REALLOCATED, _PENDING, _OFFLINE = 5, 197, 198
 
 
-@dataclass(frozen=True)
 class DiskHealth(Fact):
     """One disk ("nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"). What its kind does not count is UNSUPPORTED, and so is all of a disk behind
     a RAID controller, of a virtual one, and of the one entry that stands for none.
@@ -61,7 +58,7 @@ class DiskHealth(Fact):
 
 
 def _all(name: str, value: Any) -> DiskHealth:
-    return DiskHealth(name, *[value] * (len(fields(DiskHealth)) - 1))
+    return DiskHealth(name, *[value] * (len(DiskHealth.FIELDS) - 1))
 
 
 @fact("disk_health", SMART, each="disk")
@@ -118,7 +115,7 @@ def _disk(name: str, document: dict[str, Any]) -> DiskHealth:
 
     said: dict[str, Any] = log if isinstance(log, dict) else {}
     kind, serial = _member(document, "device", "protocol"), document.get("serial_number")
-    return made(DiskHealth, {
+    return DiskHealth(**{
         "name": name,
         "kind": kind if isinstance(kind, str) else UNSUPPORTED,
         "serial": serial if isinstance(serial, str) else UNSUPPORTED,

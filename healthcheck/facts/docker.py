@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
@@ -27,7 +26,6 @@ IMAGES = Probe(
 MOST_WARNINGS = 16
 
 
-@dataclass(frozen=True)
 class Docker(Fact):
     """The Docker daemon. `answers` is False, with the client's word in `trouble`, when it was reached for in vain.
 
@@ -49,7 +47,6 @@ class Docker(Fact):
     live_restore: bool
 
 
-@dataclass(frozen=True)
 class Image(Fact):
     """One image under one tag. `digest` is the registry's, "" for what was never in one; `id` is that of its configuration."""
 
@@ -58,7 +55,6 @@ class Image(Fact):
     id: str
 
 
-@dataclass(frozen=True)
 class Images(Fact):
     """The tagged images that the daemon holds, in its order. UNSUPPORTED where there is no daemon."""
 

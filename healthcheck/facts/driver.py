@@ -39,7 +39,6 @@ CAUSES = {6: "no-devices", 9: "not-loaded", 12: "library", 18: "mismatch"}
 _NO_VERDICT = (-1, 4, 10, 17, 20)
 
 
-@dataclass(frozen=True)
 class Driver(Fact):
     """The node's NVIDIA driver; UNSUPPORTED throughout where there is no NVIDIA GPU and no driver.
 

@@ -34,7 +34,6 @@ class Errors:
     uncorrected: int
 
 
-@dataclass(frozen=True)
 class Edac(Fact):
     """What was counted: controllers count what DIMMs do, and what could not be put down to any DIMM.
 

@@ -11,7 +11,6 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
@@ -32,7 +31,6 @@ PLAN = Probe("filesystem.plan", ProbeKind.FILES, paths=(FSTAB,))
 LUSTRE = Probe("filesystem.lustre", ProbeKind.FILES, paths=_LUSTRE)
 
 
-@dataclass(frozen=True)
 class Filesystem(Fact):
     """One mounted file system. `name` is its mount point; sizes in bytes; `available_bytes` is what an ordinary user may still write.
 
@@ -52,7 +50,6 @@ class Filesystem(Fact):
     inodes_used_percent: float
 
 
-@dataclass(frozen=True)
 class MountAnswer(Fact):
     """Whether a mounted file system answered statvfs(3): "" if it did, else what came instead.
 
@@ -77,7 +74,6 @@ class FstabMount:
     source: str
 
 
-@dataclass(frozen=True)
 class MountPlan(Fact):
     """What is mounted where, and what is to be. `mounted` includes automount points; `wanted` is UNSUPPORTED without an fstab."""
 
@@ -86,7 +82,6 @@ class MountPlan(Fact):
     wanted: tuple[FstabMount, ...]
 
 
-@dataclass(frozen=True)
 class Lustre(Fact):
     """Lustre's own word on its health, its lines joined; UNSUPPORTED where no Lustre is loaded."""
 
@@ -136,11 +131,17 @@ def _filesystem(files: CapturedFiles, mount: _Mount) -> Filesystem:
     read = files.read(mount.point, _figures)
     figures: tuple[Any, ...] = (read,) * 4 if isinstance(read, Unmeasured) else read
     size, available, used, inodes = figures
-    return made(Filesystem, {
-        "name": mount.point, "source": mount.source, "fstype": mount.fstype,
-        "read_only": not _GIVEN_UP.isdisjoint(mount.options.split(",")), "mounted_read_only": "ro" in mount.mount_options.split(","),
-        "size_bytes": size, "available_bytes": available, "used_percent": used, "inodes_used_percent": inodes,
-    })
+    return Filesystem(
+        name=mount.point,
+        source=mount.source,
+        fstype=mount.fstype,
+        read_only=not _GIVEN_UP.isdisjoint(mount.options.split(",")),
+        mounted_read_only="ro" in mount.mount_options.split(","),
+        size_bytes=size,
+        available_bytes=available,
+        used_percent=used,
+        inodes_used_percent=inodes,
+    )
 
 
 def _figures(text: str) -> tuple[Any, ...]:

@@ -27,7 +27,6 @@ _SIZE = re.compile(r"(\d{1,9}) (kB|MB|GB|TB)")
 _SPEED = re.compile(r"(\d{1,6}) (?:MT/s|MHz)")
 
 
-@dataclass(frozen=True)
 class Firmware(Fact):
     """The firmware's words for itself and the machine; UNSUPPORTED on a machine without DMI (a container, some Arm boards).
 
@@ -52,7 +51,6 @@ class Dimm:
     speed: int
 
 
-@dataclass(frozen=True)
 class Dimms(Fact):
     """The modules that are plugged in, and the names of the empty slots; UNSUPPORTED where dmidecode or its tables are not there."""
 

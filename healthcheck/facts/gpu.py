@@ -6,7 +6,6 @@ NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from healthcheck.facts import smi
@@ -15,7 +14,6 @@ from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpuanswer import GONE, READINGS, Line, NvmlAnswer, all_fields, gone, index_of, read, reading, standing
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 
@@ -29,7 +27,6 @@ DISPLAY_CLASSES = ("30000", "30200")  # VGA and 3D controllers (PCI code and ID 
 Made = TypeVar("Made")
 
 
-@dataclass(frozen=True)
 class Gpu(Fact):
     """One GPU that the driver lists. `answers` is False, with NVML's word in `trouble`, when NVML says that it is lost or wants a
     reset, and True when it answered at least one question; anything else is no measurement.
@@ -124,7 +121,6 @@ class Gpu(Fact):
     caveat: str
 
 
-@dataclass(frozen=True)
 class GpuPresence(Fact):
     """How many GPUs the driver lists, and how many the PCI bus holds."""
 
@@ -264,7 +260,7 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
         if type(slowdown) is int and type(now) is int:
             values["temperature_margin_c"] = slowdown - now
-    return made(Gpu, values)
+    return Gpu(**values)
 
 
 def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -19,7 +18,6 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 _SUPERCHIP = re.compile(r"\bG[HB]\d{3}\b")     # GH200, GB200, GB300
 
 
-@dataclass(frozen=True)
 class GpuLoad(Fact):
     """What runs on one GPU ("GPU 3"): process numbers of those that use it, sorted; empty where it is idle.
 

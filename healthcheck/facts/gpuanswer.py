@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ def read(text: str) -> NvmlAnswer:
     lines = [json.loads(line) for line in text.splitlines()]
     if not lines or not all(isinstance(line, dict) for line in lines):
         raise Unread("the NVML reader's answer is empty or not of our form")
+    twice = [index for index, count in Counter(str(line.get("index")) for line in lines[1:]).items() if count > 1]
+    if twice:
+        raise Unread(f"the NVML reader's answer holds GPU {twice[0][:20]} twice")
     return NvmlAnswer(lines[0], lines[1:])
 
 

@@ -32,7 +32,6 @@ HCA = Probe(
 )
 
 
-@dataclass(frozen=True)
 class Hca(Fact):
     """One RDMA device ("mlx5_0 (0000:18:00.0)"). `kind` is its PCI vendor and device ("15b3:1021"), `board` its PSID.
 
@@ -68,7 +67,6 @@ class Adapter:
     rdma: bool
 
 
-@dataclass(frozen=True)
 class AdapterBus(Fact):
     """All such adapters, by address, without virtual functions."""
 

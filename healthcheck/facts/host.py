@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -28,7 +27,6 @@ _TIME_ERROR = 5
 _STA_UNSYNC = 0x0040
 
 
-@dataclass(frozen=True)
 class Memory(Fact):
     """Main memory that the kernel manages, in bytes: somewhat less than what is plugged in."""
 
@@ -36,7 +34,6 @@ class Memory(Fact):
     total_bytes: int
 
 
-@dataclass(frozen=True)
 class Swap(Fact):
     """Swap space in use by the kernel, in bytes over all areas, and the areas' names."""
 
@@ -45,7 +42,6 @@ class Swap(Fact):
     areas: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Clock(Fact):
     """The kernel's clock: whether a time service disciplines it."""
 
@@ -53,7 +49,6 @@ class Clock(Fact):
     synchronised: bool
 
 
-@dataclass(frozen=True)
 class Versions(Fact):
     """Versions that nodes of one kind should share. `driver` is UNSUPPORTED where no NVIDIA module is loaded."""
 
@@ -62,7 +57,6 @@ class Versions(Fact):
     driver: str
 
 
-@dataclass(frozen=True)
 class Uptime(Fact):
     """For how long the kernel has been up."""
 

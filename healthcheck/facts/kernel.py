@@ -83,7 +83,6 @@ class KernelLine:
     sequence: int = 0
 
 
-@dataclass(frozen=True)
 class KernelLog(Fact):
     """The log as captured. It is searched as one text and only the lines that match are parsed: a healthy log has thousands.
 

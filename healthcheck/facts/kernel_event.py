@@ -5,7 +5,6 @@ Made of the same records as `healthcheck.facts.kernel`; a saved log is judged th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -14,10 +13,8 @@ from healthcheck.facts.kernel import LOG, KernelLog, Records, kernel_log
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
 from healthcheck.kernellog.fold import Folding
 from healthcheck.kernellog.model import Scope
-from healthcheck.model.made import made
 
 
-@dataclass(frozen=True)
 class KernelEvents(Fact):
     """One boot's log, to be folded. `newest` is the time of the look in seconds since boot, and `now` the same where the node's uptime was
     measured, else 0; `whole` says that the log begins where the boot
@@ -59,11 +56,18 @@ def kernel_events(captures: Captures) -> Any:
     _place(folding, captures)
     whole = not log.caveat and not isinstance(found, Partial)
     before = Records(log.earlier) if log.earlier else None
-    events = made(KernelEvents, {"name": "kernel log", "digest": folding, "newest": log.newest, "whole": whole,
-                                 "templates": folding.templates, "alone": folding.alone, "caveat": log.caveat,
-                                 "now": log.newest if log.uptime else 0.0,
-                                 "earlier": Folding(before, before.texts) if before is not None else None,
-                                 "whole_since": log.carried.seconds})
+    events = KernelEvents(
+        name="kernel log",
+        digest=folding,
+        newest=log.newest,
+        whole=whole,
+        templates=folding.templates,
+        alone=folding.alone,
+        caveat=log.caveat,
+        now=log.newest if log.uptime else 0.0,
+        earlier=Folding(before, before.texts) if before is not None else None,
+        whole_since=log.carried.seconds,
+    )
     return Partial(events, found.reason) if isinstance(found, Partial) else events
 
 

@@ -27,7 +27,6 @@ class DaemonLimit:
     value: int
 
 
-@dataclass(frozen=True)
 class Starters(Fact):
     """The limits of the daemons that start jobs here: bytes of locked memory, where jobs get the daemon's own, and open files.
 

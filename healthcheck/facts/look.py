@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import Fact
 
 
-@dataclass(frozen=True)
 class SnapshotTime(Fact):
     """One look at a node. `time` is the node's own clock (epoch seconds) as its answer left, `received` the head's as it came."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -13,7 +12,6 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 _LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
 class MemoryUse(Fact):
     """Main memory in bytes: all of it, what a new program could have without swapping, and what lies idle in reserved huge pages.
 

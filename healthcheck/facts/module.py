@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -17,7 +16,6 @@ MODULES = Probe("module.loaded", ProbeKind.FILES, paths=(PATH,))
 _LINE = re.compile(r"([A-Za-z0-9_]{1,64}) \d{1,12} (?:\d{1,9}|-) \S+ (Live|Loading|Unloading)\b.*")
 
 
-@dataclass(frozen=True)
 class Modules(Fact):
     """Names of the modules that are in place (Live); UNSUPPORTED on a kernel that has none."""
 

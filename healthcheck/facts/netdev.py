@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -17,7 +16,6 @@ from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, read_bo
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.port import count, device_id, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
-from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/net"
@@ -33,7 +31,6 @@ _UP = 0x1           # IFF_UP
 NONE = "Ethernet interfaces"
 
 
-@dataclass(frozen=True)
 class NetDev(Fact):
     """One Ethernet interface of a PCI device: "eth0 (0000:0b:00.0)". `kind` is its PCI vendor and device; `bond` is empty if it is in none.
 
@@ -133,7 +130,7 @@ def _names(files: CapturedFiles) -> list[str]:
 def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Unmeasured, counts: Any) -> NetDev:
     row: Any = counts if isinstance(counts, Unmeasured) else counts.get(name, Unmeasured(f"{_COUNTS} has no {name}"))
     bond: Any = members if isinstance(members, Unmeasured) else members.get(name, "")
-    return made(NetDev, {
+    return NetDev(**{
         **known, "bond": bond, **{field: row if isinstance(row, Unmeasured) else int(row[place]) for field, place in _COLUMNS},
     })
 

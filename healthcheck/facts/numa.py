@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -23,7 +22,6 @@ _DEVICE = re.compile(r"/sys/bus/pci/drivers/(\w+)/([0-9a-f:.]{1,20})/numa_node")
 _MEMTOTAL = re.compile(r"^Node \d{1,5} MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
 class NumaNode(Fact):
     """One NUMA node ("NUMA node 0"): how many CPUs and how many bytes of memory it has. The memory of a Grace superchip's GPUs is a
     node without CPUs."""
@@ -33,7 +31,6 @@ class NumaNode(Fact):
     memory_bytes: int
 
 
-@dataclass(frozen=True)
 class Affinity(Fact):
     """How many NUMA nodes there are, and the GPUs and mlx5 adapters ("nvidia 0000:1b:00.0") with their node; -1 where firmware says none.
 

@@ -6,19 +6,16 @@ A GPU that was not read, or that has no such links or counters at all, is one su
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVML, PCI, each
 from healthcheck.facts.gpuanswer import Line, gone, index_of, reading
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
-from healthcheck.model.made import made
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
 class GpuLinks(Fact):
     """How many NVLinks a GPU ("GPU 3") has, and how many of them are up; UNSUPPORTED where NVML knows no NVLink on it."""
 
@@ -28,7 +25,6 @@ class GpuLinks(Fact):
     active: int
 
 
-@dataclass(frozen=True)
 class NvLink(Fact):
     """One NVLink of one GPU ("GPU 3 NVLink 7"). Speed and remote end mean something only while it is `active`.
 
@@ -46,7 +42,6 @@ class NvLink(Fact):
     remote_pci: str
 
 
-@dataclass(frozen=True)
 class NvLinkErrors(Fact):
     """The error counters of one NVLink up to its fourth generation, since the driver was loaded; Blackwell has `NvLink5Errors`."""
 
@@ -62,7 +57,6 @@ class NvLinkErrors(Fact):
     ecc_data: int
 
 
-@dataclass(frozen=True)
 class NvLink5Errors(Fact):
     """The error counters of one NVLink of the fifth generation; UNSUPPORTED, one subject a GPU, on what is older.
 
@@ -90,7 +84,6 @@ class NvLink5Errors(Fact):
 ALONE = "alone"
 
 
-@dataclass(frozen=True)
 class GpuPair(Fact):
     """Whether one GPU may read, write and reach over NVLink the memory of another ("GPU 0 to GPU 3"); each order is a pair.
 
@@ -170,7 +163,7 @@ def nvlink5_errors(captures: Captures) -> Any:
 
 def _no_link(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
     """The one subject that stands for all links of a GPU."""
-    return made(kind, {"name": f"GPU {index} NVLinks", "gpu": index, "link": why, **dict.fromkeys(names, why)})
+    return kind(**{"name": f"GPU {index} NVLinks", "gpu": index, "link": why, **dict.fromkeys(names, why)})
 
 
 def _gpu_links(line: Line) -> GpuLinks:
@@ -191,15 +184,24 @@ def _links(line: Line) -> list[NvLink]:
         return [_no_link(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
     down: Any = _DIVIDED if _is_divided(line) else False
     found = []
+    state: Any
+    kind: Any
     for link, (*numbers, remote) in enumerate(row[:_BEFORE] for row in rows):
         state, version, speed, kind = [value if type(value) is int and value >= 0 else _number(value) for value in numbers]
-        found.append(made(NvLink, {
-            "name": f"GPU {index} NVLink {link}", "gpu": index, "link": link,
-            "active": (state == 1 or down) if type(state) is int else state, "version": version,
-            "gigabytes_per_second": speed / 1000 if type(speed) is int else speed,
-            "remote_type": _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
-            "remote_pci": remote[:32] if type(remote) is str else _number(remote if type(remote) is int and remote < 0 else None),
-        }))
+        found.append(
+            NvLink(
+                name=f"GPU {index} NVLink {link}",
+                gpu=index,
+                link=link,
+                active=(state == 1 or down) if type(state) is int else state,
+                version=version,
+                gigabytes_per_second=speed / 1000 if type(speed) is int else speed,
+                remote_type=_REMOTE.get(kind, "unknown") if type(kind) is int else kind,
+                remote_pci=remote[:32]
+                if type(remote) is str
+                else _number(remote if type(remote) is int and remote < 0 else None),
+            )
+        )
     return found
 
 
@@ -226,7 +228,7 @@ def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> li
         for name in _BER if kind is NvLink5Errors else ():
             if type(read[name]) is int:
                 read[name] = bit_error_ratio(read[name])
-        found.append(made(kind, read))
+        found.append(kind(**read))
     return found
 
 
@@ -268,7 +270,7 @@ def _pairs(line: Line) -> tuple[GpuPair, ...]:
 
 def _each_pair(index: int, rows: Iterable[list[Any]]) -> tuple[GpuPair, ...]:
     return tuple(
-        made(GpuPair, {"name": f"GPU {gpu} to GPU {peer}", "gpu": gpu, "peer": peer, "read": read, "write": write, "nvlink": nvlink})
+        GpuPair(name=f"GPU {gpu} to GPU {peer}", gpu=gpu, peer=peer, read=read, write=write, nvlink=nvlink)
         for other, words in enumerate(rows)
         for gpu, peer, (read, write, nvlink) in ((index, other, words[:3]), (other, index, words[3:])))
 

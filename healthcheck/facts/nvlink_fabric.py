@@ -42,7 +42,6 @@ class NvlinkFabricLine:
     text: str
 
 
-@dataclass(frozen=True)
 class NvlinkFabricLog(Fact):
     """The Fabric Manager's journal of this boot. `text` is Unmeasured where we may not read it, or it holds nothing of this boot."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -17,7 +16,6 @@ from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import natural
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.model.made import made
 from healthcheck.model.probes import Probe, ProbeKind
 
 BASE = "/sys/class/nvme"
@@ -37,7 +35,6 @@ NO_DRIVE = "NVMe drives (none here)"
 _CLASS = re.compile(r"^PCI_CLASS=108[0-9A-Fa-f]{2}$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
 class Nvme(Fact):
     """One NVMe controller ("nvme3 (0000:2b:00.0)"). `pci` and the link are UNSUPPORTED for one that is reached over a network.
 
@@ -58,7 +55,6 @@ class Nvme(Fact):
     gigatransfers_best: float
 
 
-@dataclass(frozen=True)
 class NvmeHeat(Fact):
     """A drive's composite temperature and the one at which it warns, in degrees Celsius; `limit` is 0 where it knows none."""
 
@@ -67,7 +63,6 @@ class NvmeHeat(Fact):
     limit: float
 
 
-@dataclass(frozen=True)
 class NvmeBus(Fact):
     """NVMe controllers by PCI address: those on the bus, and those among them that the kernel's driver runs."""
 
@@ -146,19 +141,19 @@ def _drive(files: CapturedFiles, device: str) -> Nvme:
     def link(file: str, parse: Callable[[str], Any]) -> Any:
         return _optional(files, f"{at}/device/{file}", parse) if local else UNSUPPORTED
 
-    return made(Nvme, {
-        "name": f"{device} ({pci})" if isinstance(pci, str) else device,
-        "device": device,
-        "pci": pci,
-        "state": files.read(f"{at}/state", _line),
-        "model": files.read(f"{at}/model", _line),
-        "serial": files.read(f"{at}/serial", _line),
-        "firmware": files.read(f"{at}/firmware_rev", _line),
-        "width": link("current_link_width", _width),
-        "width_best": _best(link("max_link_width", _width), link("../max_link_width", _width)),
-        "gigatransfers": link("current_link_speed", _speed),
-        "gigatransfers_best": _best(link("max_link_speed", _speed), link("../max_link_speed", _speed)),
-    })
+    return Nvme(
+        name=f"{device} ({pci})" if isinstance(pci, str) else device,
+        device=device,
+        pci=pci,
+        state=files.read(f"{at}/state", _line),
+        model=files.read(f"{at}/model", _line),
+        serial=files.read(f"{at}/serial", _line),
+        firmware=files.read(f"{at}/firmware_rev", _line),
+        width=link("current_link_width", _width),
+        width_best=_best(link("max_link_width", _width), link("../max_link_width", _width)),
+        gigatransfers=link("current_link_speed", _speed),
+        gigatransfers_best=_best(link("max_link_speed", _speed), link("../max_link_speed", _speed)),
+    )
 
 
 def _is_local(files: CapturedFiles, at: str) -> bool:
@@ -183,7 +178,7 @@ def nvme_heat(captures: Captures) -> Any:
     files = captures.files(HEAT)
     none: Any = UNSUPPORTED
     result = tuple([
-        made(NvmeHeat, {"name": name, "celsius": files.read(now, _degrees), "limit": files.read(most, _limit) if files.has(most) else 0.0})
+        NvmeHeat(name=name, celsius=files.read(now, _degrees), limit=files.read(most, _limit) if files.has(most) else 0.0)
         for name, now, most in _sensors(files)
     ]) or (NvmeHeat("NVMe temperatures (none here)", none, none),)
     unseen = files.unseen()

@@ -14,7 +14,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -22,7 +21,6 @@ from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.port import BASE, SYSFS, natural, numbered, pci_of, phys_state
 from healthcheck.facts.transceiver import read_module
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -47,7 +45,6 @@ MODULES = Probe(
 )
 
 
-@dataclass(frozen=True)
 class AdapterTemperature(Fact):
     """One temperature of an RDMA device in degrees Celsius: "mlx5_0 (0000:18:00.0) Module0". `critical_c` is the device's own threshold.
 
@@ -60,7 +57,6 @@ class AdapterTemperature(Fact):
     critical_c: float
 
 
-@dataclass(frozen=True)
 class Optics(Fact):
     """What mlxlink says of one port, "mlx5_0", or ethtool of its interface, "mlx5_0 eth2".
 
@@ -115,12 +111,12 @@ def _sensor(files: CapturedFiles, device: str, stem: str) -> AdapterTemperature:
     label: Any = files.read(stem + "label", str) if files.has(stem + "label") else Unmeasured(f"{stem}label is not there")
     words = clean(label, 40) if isinstance(label, str) else stem.rpartition("/")[2].rstrip("_")
     pci = pci_of(files, device)
-    return made(AdapterTemperature, {
-        "name": f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
-        "module": label.lower().startswith("module") if isinstance(label, str) else label,
-        "critical_c": files.optional(stem + "crit", _milli),
-        "celsius": files.read(stem + "input", _milli),
-    })
+    return AdapterTemperature(
+        name=f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
+        module=label.lower().startswith("module") if isinstance(label, str) else label,
+        critical_c=files.optional(stem + "crit", _milli),
+        celsius=files.read(stem + "input", _milli),
+    )
 
 
 @fact("optics", MLXLINK, besides=(MODULES, SYSFS), each="module_optics")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -16,7 +15,6 @@ _BRIDGE_CLASS = "68000"
 PCI_BUS = "pci_bus"
 
 
-@dataclass(frozen=True)
 class PciBus(Fact):
     """NVIDIA's devices on the PCI bus: GPUs as sorted "10de:2330", one for each, and the number of NVSwitches."""
 

@@ -43,7 +43,6 @@ class PcieErrorCount:
     correctable: int
 
 
-@dataclass(frozen=True)
 class PcieErrors(Fact):
     """What each device and port reported; UNSUPPORTED where none can (virtual machines, or firmware that keeps it to itself)."""
 
@@ -51,7 +50,6 @@ class PcieErrors(Fact):
     devices: tuple[PcieErrorCount, ...]
 
 
-@dataclass(frozen=True)
 class Iommu(Fact):
     """Of each GPU and mlx5 adapter ("nvidia 0000:1b:00.0") the type of its IOMMU group: identity, DMA, DMA-FQ, blocked; UNSUPPORTED where
     there is no IOMMU, or none of these devices."""

@@ -49,7 +49,6 @@ class Function:
     switch: bool
 
 
-@dataclass(frozen=True)
 class PcieConfig(Fact):
     """GPUs, mlx5 adapters and the ports above them, in the order of their paths; `switch_ports` and `adapters` are some of them.
 

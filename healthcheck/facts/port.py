@@ -7,7 +7,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -28,7 +27,6 @@ SYSFS = Probe(
 )
 
 
-@dataclass(frozen=True)
 class Port(Fact):
     """One port of an RDMA device. Its identity is the PCI address, lower case, in full form, and its number on the device.
 

@@ -40,7 +40,6 @@ class BlockedProcess:
     waits: str
 
 
-@dataclass(frozen=True)
 class Processes(Fact):
     """All processes: how many there are, how many have ended and were not waited for, with the commonest names of those, and the ones in
     uninterruptible sleep. Threads other than a process's first are not looked at."""
@@ -52,7 +51,6 @@ class Processes(Fact):
     sleepers: tuple[BlockedProcess, ...]
 
 
-@dataclass(frozen=True)
 class Tables(Fact):
     """The kernel's tables: threads and open files there are and may be, and the load average of 15 minutes."""
 

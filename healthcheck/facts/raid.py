@@ -8,7 +8,6 @@ no redundancy, and so none of the files about it; their state is "broken" once a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -26,7 +25,6 @@ NO_ARRAY = "md arrays (none here)"
 NO_POOL = "ZFS pools (none here)"
 
 
-@dataclass(frozen=True)
 class Array(Fact):
     """One md array ("md0 (raid1)"). `missing` is how many members it lacks, `faulty` names those that it threw out.
 
@@ -45,7 +43,6 @@ class Array(Fact):
     mismatches: int
 
 
-@dataclass(frozen=True)
 class Pool(Fact):
     """One ZFS pool; `state` in capitals, as zpool status has it. A node without pools has one entry of state UNSUPPORTED."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
@@ -19,7 +18,6 @@ OWN_NAME = Probe("host.own-name", ProbeKind.COMMAND, argv=("hostname", "-i"), se
 _MOST = 16
 
 
-@dataclass(frozen=True)
 class Resolver(Fact):
     """`servers` are the addresses that are asked, in their order; empty where the file names none or is not there."""
 
@@ -27,7 +25,6 @@ class Resolver(Fact):
     servers: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class OwnName(Fact):
     """Whether the node's host name leads to an address, and in `trouble` what the tool says where it does not."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts import port as ports_of
@@ -39,7 +38,6 @@ ETHTOOL = Probe(
 )
 
 
-@dataclass(frozen=True)
 class RocePort(Fact):
     """One RDMA port whose link is Ethernet; `name`, `pci` and `number` are those of the Port. Counters are since the driver was loaded,
     and UNSUPPORTED where it has none of that name.
@@ -65,7 +63,6 @@ class RocePort(Fact):
     rp_cnp_handled: int
 
 
-@dataclass(frozen=True)
 class Pfc(Fact):
     """Pause frames of one interface of an RDMA device, all priorities together. `stalls` counts how often the adapter paused the network
     for so long that it gave up and dropped (tx_pause_storm_error_events); `paused_us` is for how many microseconds it was told to be

@@ -9,7 +9,6 @@ through and wants the registers of. scsi_error.c counts commands that were never
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -29,7 +28,6 @@ NO_DISK = "SCSI disks (none here)"
 _STATES = ("created", "running", "cancel", "deleted", "quiesce", "offline", "transport-offline", "blocked", "created-blocked")
 
 
-@dataclass(frozen=True)
 class ScsiDisk(Fact):
     """One disk ("sda (SAMSUNG MZ7LH480)"). `done` counts commands that ended, `errors` those that failed, since it was found.
 

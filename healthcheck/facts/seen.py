@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.values import Fact
@@ -23,7 +22,6 @@ CHECKS = ("kernel.novel", "kernel.missing", "kernel.order", "kernel.rate", "kern
 _MOST = 1000        # fingerprints of one boot
 
 
-@dataclass(frozen=True)
 class SeenBefore(Fact):
     """Fingerprints of what earlier snapshots reported as unusual, of this boot or of the one before."""
 

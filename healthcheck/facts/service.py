@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
@@ -22,7 +21,6 @@ SHOW = Probe(
 )
 
 
-@dataclass(frozen=True)
 class Service(Fact):
     """One unit: systemd's words for its state. `load` is not-found where it is not installed; `since_s` is in seconds since boot."""
 
@@ -39,7 +37,6 @@ class Service(Fact):
         return "not installed" if self.load == "not-found" else f"{self.active} ({self.sub})"
 
 
-@dataclass(frozen=True)
 class Services(Fact):
     """NVIDIA's services, each for itself: one that systemd did not show is Unmeasured and costs the others nothing."""
 

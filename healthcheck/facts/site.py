@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from healthcheck.facts.values import Fact
@@ -12,7 +11,6 @@ from inventory.model import Node, PortPlan
 PORT_PLANS = "port_plans"
 
 
-@dataclass(frozen=True)
 class PortPlans(Fact):
     """What the node's ports are for, as its inventory entry says, and where that is silent its SKU, by PCI address.
 

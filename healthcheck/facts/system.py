@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -40,7 +39,6 @@ _OWN = re.compile(r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|cr
 _VALUE = re.compile(r"-?[0-9]{1,20}")
 
 
-@dataclass(frozen=True)
 class System(Fact):
     """The distribution as it calls itself, and the kernel's parameters in their order, without those that are a node's own."""
 
@@ -49,7 +47,6 @@ class System(Fact):
     parameters: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Sysctls(Fact):
     """Kernel settings by name; one that this kernel does not have is left out."""
 
@@ -57,7 +54,6 @@ class Sysctls(Fact):
     values: Mapping[str, str]
 
 
-@dataclass(frozen=True)
 class HostName(Fact):
     """The node's own name, and the name that the inventory has for it."""
 
@@ -66,7 +62,6 @@ class HostName(Fact):
     inventory: str
 
 
-@dataclass(frozen=True)
 class Crash(Fact):
     """The records of kernel crashes that nobody has taken away yet: their paths. UNSUPPORTED on a machine that keeps none."""
 

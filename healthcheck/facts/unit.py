@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +21,6 @@ _LINE = re.compile(r"(\S{1,255}\.service) +([a-z-]{1,20}) +([a-z-]{1,20}) +([a-z
 _MARKS = "\u25cf\u25cb\u00d7* "
 
 
-@dataclass(frozen=True)
 class Units(Fact):
     """(load, active, sub) of each service that systemd knows, by unit without `.service`; UNSUPPORTED where there is no systemd."""
 

@@ -1,21 +1,28 @@
 """What every fact is made of: fields that hold a value, or refuse to be read because there is none.
 
-A fact is a frozen dataclass that derives from `Fact`. It is made with a value for each field, or with `Unmeasured(reason)` or
-`UNSUPPORTED` (the device has no such thing) in the value's place. Such a field is absent: reading it raises NotMeasured or
-NotSupported, so that no check can take it for a value. Fields are annotated with the value's type alone. Code that is no check
-asks with `reading`, which returns what is there or why nothing is.
+A fact is a class that derives from `Fact` and declares its fields as a dataclass does. It is made with a value for each
+field, or with `Unmeasured(reason)` or `UNSUPPORTED` (the device has no such thing) in the value's place. Such a field is
+absent: reading it raises NotMeasured or NotSupported, so that no check can take it for a value. Fields are annotated with
+the value's type alone. Code that is no check asks with `reading`, which returns what is there or why nothing is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from healthcheck.model.outcome import Origin
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+    def dataclass_transform(**_: object) -> Callable[[type], type]:
+        """Of use to type checkers only."""
+        return lambda kind: kind
 
 F = TypeVar("F", bound="Fact")
 T = TypeVar("T")
@@ -110,8 +117,11 @@ class refusals:
         _RECORDED.reset(self._token)
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 class Fact:
-    """Base of all facts. Each has a `name` that is always measured: the subject as findings call it.
+    """Base of all facts: frozen, and made with a value for each field (`FIELDS`, in order, with their types), by position or by name.
+
+    Each has a `name` that is always measured: the subject as findings call it.
 
     `caveat` says what a PASS over this fact does not cover, and is shown beside it; mostly empty. The fields named in `IDENTITY` tell
     a subject from its like in any snapshot. Facts are equal, and have the same hash, where all is equal that is present and absent.
@@ -122,26 +132,38 @@ class Fact:
     IDENTITY: ClassVar[tuple[str, ...]] = ("name",)
     _identity: ClassVar[Callable[[Fact], tuple[Any, ...]]]
 
+    FIELDS: ClassVar[dict[str, str]] = {}
+
     def __init_subclass__(cls) -> None:
         """Raises TypeError for a field with a default: what nobody measured would look like a value."""
         super().__init_subclass__()
-        for field, kind in vars(cls).get("__annotations__", {}).items():
-            if field in vars(cls) and not str(kind).startswith(("ClassVar", "typing.ClassVar")):
+        own = {field: str(kind) for field, kind in vars(cls).get("__annotations__", {}).items()
+               if not str(kind).startswith(("ClassVar", "typing.ClassVar"))}
+        for field in own:
+            if field in vars(cls):
                 raise TypeError(f"{cls.__name__}.{field} has a default; a field of a fact is given each time")
+        cls.FIELDS = {**cls.FIELDS, **own}
         read = attrgetter(*cls.IDENTITY)
         cls._identity = staticmethod(read if len(cls.IDENTITY) > 1 else lambda fact: (read(fact),))
-        for method in ("__eq__", "__hash__", "__repr__"):       # which @dataclass then leaves as they are
-            if method not in vars(cls):
-                setattr(cls, method, vars(Fact)[method])
 
-    def __post_init__(self) -> None:
-        held = self.__dict__
-        if _ABSENT.isdisjoint(map(type, held.values())):
-            return
-        absent = {field: value for field, value in held.items() if type(value) in _ABSENT}
-        for field in absent:
-            del held[field]
-        held[_HIDDEN] = absent
+    if not TYPE_CHECKING:
+        # One for all: what @dataclass would generate for a hundred classes is a tenth of what loading the rules takes, and setting
+        # fields one by one is most of what hundreds of links and GPUs of 75 fields cost.
+        def __init__(self, *values: Any, **fields: Any) -> None:
+            if values:
+                fields = {**dict(zip(self.FIELDS, values)), **fields}  # noqa: B905  (too many are found below)
+            if fields.keys() != self.FIELDS.keys() or len(values) > len(self.FIELDS):
+                wrong = ", ".join(sorted(fields.keys() ^ self.FIELDS.keys())) or f"{len(values)} values"
+                raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.FIELDS)}; missing or not among them: {wrong}")
+            if not _ABSENT.isdisjoint(map(type, fields.values())):
+                fields[_HIDDEN] = {field: fields.pop(field) for field, value in list(fields.items()) if type(value) in _ABSENT}
+            self.__dict__.update(fields)
+
+        def __setattr__(self, field: str, value: object) -> None:
+            raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be set: make another fact with `changed`")
+
+        def __delattr__(self, field: str) -> None:
+            raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be taken away")
 
     if not TYPE_CHECKING:
         def __getattr__(self, field: str) -> Any:
@@ -180,7 +202,7 @@ def readings(fact: Fact) -> dict[str, Any]:
     """Every field of a fact in the order of its class: its value, or Unmeasured or UNSUPPORTED."""
     held = fact.__dict__
     absent = held.get(_HIDDEN, {})
-    return {field: held[field] if field in held else absent[field] for field in fact.__dataclass_fields__}  # type: ignore[attr-defined]
+    return {field: held[field] if field in held else absent[field] for field in fact.FIELDS}
 
 
 def reading(fact: Fact, field: str) -> Any:

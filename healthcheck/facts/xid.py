@@ -24,17 +24,16 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI, recovery_actions
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, MessagePattern, kernel_log
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed
 from healthcheck.kernellog.provenance import USER_SPACE
 from healthcheck.kernellog.quoting import blanked
-from healthcheck.model.made import made
 
 OFF_THE_BUS = 79
 NVRM, NVSWITCH = "nvrm", "nvswitch"     # the emitters (rules/emitter/nvidia.yaml)
@@ -170,7 +169,6 @@ class Reset:
     sequence: int = 0
 
 
-@dataclass(frozen=True)
 class Xids(Fact):
     """All of them, oldest first. `newest` is the time of the look, against which 'within so many hours' is meant.
 
@@ -209,7 +207,7 @@ def xids(captures: Captures) -> Any:
     log: KernelLog = found.value if isinstance(found, Partial) else found
     value, unread = read_xids(log, lambda: captures.once(_architectures))
     if value.events or value.switch_events or value.resets:
-        value = replace(value, wanted=_wanted(captures))
+        value = changed(value, wanted=_wanted(captures))
     reasons = [found.reason] if isinstance(found, Partial) else []
     if unread:
         reasons.append(f"{len(unread)} lines about Xids are not of a documented form, the first {unread[0].text[:120]!r}")
@@ -236,9 +234,17 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
         known = architectures() if known is None else known
         events = sorted([*events, *_falls(log, events, known)], key=lambda event: event.seconds)
     resets = tuple(_resets(log)) if log.says("muster: ") else ()
-    return made(Xids, {"name": "kernel log", "newest": log.newest, "events": tuple(events), "switch_events": tuple(_told(switches)),
-                       "caveat": log.caveat, "resets": resets, "wanted": (), "now": log.newest if log.uptime else 0.0,
-                       "whole_since": log.carried.seconds}), unread
+    return Xids(
+        name="kernel log",
+        newest=log.newest,
+        events=tuple(events),
+        switch_events=tuple(_told(switches)),
+        caveat=log.caveat,
+        resets=resets,
+        wanted=(),
+        now=log.newest if log.uptime else 0.0,
+        whole_since=log.carried.seconds,
+    ), unread
 
 
 def _xid(line: KernelLine, match: re.Match[str], known: Mapping[str, str]) -> Xid:

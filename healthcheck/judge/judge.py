@@ -135,20 +135,19 @@ def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], verdict: Chec
         except Exception as error:  # noqa: BLE001  (a defect of a selection must cost its rules, not the sweep)
             subjects, others = [], []
             _broken(verdict, check, error)
+        function, findings = check.function, verdict.findings
         for subject in subjects:
             before = len(refused)
             try:
-                found_by = (check.function(subject, *[argument(subject) for argument in others], **values) if others
-                            else check.function(subject, **values))
-                for found in islice(found_by, MOST_FINDINGS):
+                for found in islice(function(subject, *[argument(subject) for argument in others], **values), MOST_FINDINGS):
                     if isinstance(found, Note):
                         _add(verdict.caveats, clean(found.text))
                     else:
-                        verdict.findings.append(sound(found, getattr(subject, "name", "")))
+                        findings.append(sound(found, getattr(subject, "name", "")))
             except Refusal:
                 continue        # which is on record
             except NotJudged as error:
-                if not verdict.findings and not refused:
+                if not findings and not refused:
                     verdict.skipped = clean(str(error))
                     return False
                 _add(verdict.caveats, clean(str(error)))    # what others showed before stands
@@ -160,6 +159,8 @@ def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], verdict: Chec
             judged += len(refused) == before
     if refused:
         verdict.refuse(refused, check.name)
+        for one in refused:
+            one.__traceback__ = None    # whose frames hold this list: a cycle that keeps all of the node's facts
         if check.each and subjects:
             verdict.judged = judged > 0
         else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import isfinite
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from inventory.transport.base import Failure, Stage
 
@@ -31,8 +31,7 @@ class Outcome(Enum):
     WEDGED = "wedged"          # not started: its predecessor is past its limit and still there; or it cannot be killed
 
 
-@dataclass(frozen=True, slots=True)
-class FileCapture:
+class FileCapture(NamedTuple):
     """One file or mount point of a FILES or MOUNTS probe. `text` holds bytes that are not UTF-8 as surrogate escapes."""
 
     outcome: Outcome
@@ -163,26 +162,25 @@ def _capture(name: str, value: Any) -> Capture:
     return Capture(
         outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
         bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
-        files={path: _file(name, path, entry) for path, entry in files.items()}, note=_typed(value, "note", str, ""),
+        files=_files(name, files), note=_typed(value, "note", str, ""),
     )
 
 
-def _file(name: str, path: str, entry: Any) -> FileCapture:
-    if type(entry) is not list or not 1 <= len(entry) <= 2:
+def _files(name: str, entries: dict[str, Any]) -> dict[str, FileCapture]:
+    """A recording holds hundreds of files: what each entry is made of is tested for all at once."""
+    listed = entries.values()
+    if not (_LIST.issuperset(map(type, listed)) and _LENGTHS.issuperset(map(len, listed))
+            and _TEXT.issuperset(type(word) for entry in listed for word in entry)):
+        path = next(path for path, entry in entries.items()
+                    if type(entry) is not list or len(entry) not in _LENGTHS or not _TEXT.issuperset(map(type, entry)))
         raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
-    outcome, text = entry if len(entry) == 2 else (entry[0], "")
-    if type(outcome) is not str or type(text) is not str:
-        raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
-    # A recording holds hundreds, and a frozen dataclass's own way to set two fields costs as much as all the rest.
-    made = object.__new__(FileCapture)
-    _set_outcome(made, _OUTCOMES.get(outcome) or _outcome(name, outcome))
-    _set_text(made, text)
-    return made
+    try:
+        return {path: FileCapture(_OUTCOMES[entry[0]], entry[1] if len(entry) == 2 else "") for path, entry in entries.items()}
+    except KeyError as error:
+        raise RecordingError(f"capture {_short(name)}: no such outcome: {_short(error.args[0])}") from None
 
 
-_set_outcome, _set_text = vars(FileCapture)["outcome"].__set__, vars(FileCapture)["text"].__set__
-
-
+_LIST, _LENGTHS, _TEXT = {list}, {1, 2}, {str}
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 

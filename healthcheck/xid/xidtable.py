@@ -195,7 +195,6 @@ class Recovery:
     remedy: str
 
 
-@dataclass(frozen=True)
 class XidTable(Fact):
     """All of it. `dated` is the day of the newest source; `files` are those that were read, in the order in which they override."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.checks.base import CHECKS, Check, Parameter, check, fleet_check
@@ -14,7 +13,6 @@ from healthcheck.model.probes import Effect
 from healthcheck.ruleset.rule import Proven, Rule, UnsupportedPolicy
 
 
-@dataclass(frozen=True)
 class Thing(Fact):
     """A fact with two readings."""
 

@@ -72,7 +72,7 @@ def damaged(probe: Probe, capture: Capture, way: str) -> Capture | None:
 def _denied(probe: Probe, capture: Capture) -> Capture:
     if probe.kind is ProbeKind.FILES or probe.each:
         return replace(capture, files={
-            path: replace(entry, outcome=Outcome.DENIED, text="") if entry.outcome is Outcome.DONE else entry
+            path: entry._replace(outcome=Outcome.DENIED, text="") if entry.outcome is Outcome.DONE else entry
             for path, entry in capture.files.items()
         })
     if probe.kind is ProbeKind.COMMAND:

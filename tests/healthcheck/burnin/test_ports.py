@@ -35,7 +35,7 @@ def changed(**texts: str) -> NodeSample:
     for key, text in texts.items():
         device, name = key.split("__")
         [path] = [path for path in files if path.startswith(f"/sys/class/infiniband/{device}/") and path.endswith(f"/{name}")]
-        files[path] = replace(files[path], text=text)
+        files[path] = files[path]._replace(text=text)
     return seen(replace(recording, captures={**recording.captures, "port.sysfs": replace(capture, files=files)}))
 
 

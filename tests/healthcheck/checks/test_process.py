@@ -153,6 +153,6 @@ def test_no_answer_raises(fact: str, value: Any, end: int) -> None:
 @given(st.text(max_size=80))
 def test_no_table_raises(text: str) -> None:
     held = machine.captures()["process.tables"]
-    odd = replace(held, files={path: replace(entry, text=text) for path, entry in held.files.items()})
+    odd = replace(held, files={path: entry._replace(text=text) for path, entry in held.files.items()})
     built = build_fact(FACTS["tables"], Captures(machine.recording(process_tables=odd)))
     assert not isinstance(built, Unmeasured) or "could not be read from" not in built.reason

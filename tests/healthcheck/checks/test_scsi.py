@@ -56,7 +56,7 @@ def test_a_disk_at_its_limit_passes_and_one_beyond_it_is_named(rule: str, now: R
 
 def test_a_medium_that_comes_and_goes_is_nobodys_disk() -> None:
     gone = disks()
-    entry = replace(gone.captures["disk.scsi"].files["/sys/block/sdc/device/state"], text="offline\n")
+    entry = gone.captures["disk.scsi"].files["/sys/block/sdc/device/state"]._replace(text="offline\n")
     files = {**gone.captures["disk.scsi"].files, "/sys/block/sdc/device/state": entry}
     seen = machine.recording(disk_scsi=replace(gone.captures["disk.scsi"], files=files))
     assert verdict(STATE, seen).status is Status.PASS

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cache import FactCache, content_of
+from healthcheck.facts.values import Fact, readings
 from healthcheck.kernellog.fold import Folding
 from healthcheck.model.recording import SCHEMA, Capture, FileCapture, Outcome, Recording, read
 from healthcheck.ruleset.ruleset import load_ruleset
@@ -41,6 +42,8 @@ def plain(value: Any) -> Any:
         return [type(value), *map(plain, value)]
     if isinstance(value, (frozenset, Mapping)):
         return type(value), sorted(repr(plain(one)) for one in (value.items() if isinstance(value, Mapping) else value))
+    if isinstance(value, Fact):
+        return type(value), {name: plain(held) for name, held in readings(value).items()}
     if is_dataclass(value):
         return type(value), {name: plain(held) for name, held in vars(value).items() if name in {field.name for field in fields(value)}}
     return type(value), repr(value)

@@ -236,6 +236,11 @@ def test_a_damaged_reading_costs_its_own_gpu_and_never_makes_health(name: str, k
             fact for fact in built(name, machine.nvml(2)) if fact.name.startswith("GPU 0") and "GPU 1" not in fact.name]
 
 
+def test_an_answer_that_holds_one_gpu_twice_is_not_relied_on() -> None:
+    found = built("gpus", machine.nvml(2, gpu1={"index": 0}))
+    assert found.reason.startswith("the NVML reader's answer holds GPU 0 twice")
+
+
 def test_a_number_in_the_place_of_a_links_remote_end_is_no_address() -> None:
     first = built("nvlinks", machine.nvml(1, gpu0={"nvlinks": {"ok": [[0] * 10, [0, 0, 0, 0, -3] + [0] * 5, [0, 0, 0, 0, -999] + [0] * 5]}}))
     assert [reading(link, "remote_pci") for link in first] == [
@@ -248,6 +253,6 @@ def test_a_row_of_any_form_is_read_or_unmeasured(name: str, row: list[Any]) -> N
     found = built(name, machine.nvml(2, gpu1={"nvlinks": {"ok": [row]}, "p2p": {"ok": [row]}, "processes": {"ok": [row]}}))
     assert isinstance(found, tuple)
     for fact in found:
-        for field in dataclasses.fields(fact):
-            value = reading(fact, field.name)
-            assert value is UNSUPPORTED or isinstance(value, Unmeasured) or type(value).__name__ == str(field.type).partition("[")[0], (fact, field.name)
+        for field, kind in fact.FIELDS.items():
+            value = reading(fact, field)
+            assert value is UNSUPPORTED or isinstance(value, Unmeasured) or type(value).__name__ == kind.partition("[")[0], (fact, field)

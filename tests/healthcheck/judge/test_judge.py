@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError
 from functools import cached_property
 from typing import Any
 
@@ -317,7 +317,6 @@ def test_a_selection_that_fails_costs_its_rules_only(heavy: str) -> None:
     assert (result.status, result.reason) == (Status.UNKNOWN, "thing.heat: not one of them is there")
 
 
-@dataclass(frozen=True)
 class Lid(Fact):
     """A part of a thing, found by the thing's name and its own number."""
 
@@ -407,7 +406,6 @@ def test_a_rate_is_over_a_minute_at_least_and_unknown_where_the_clock_went_back(
 
 
 def test_a_counter_that_is_full_counts_no_more() -> None:
-    @dataclass(frozen=True)
     class Narrow(Fact):
         name: str
         weight: int
@@ -514,7 +512,6 @@ def test_a_finding_that_is_none_costs_its_rule_only() -> None:
 
 # Facts that refuse
 
-@dataclass(frozen=True)
 class Nest(Fact):
     """A fact with facts inside, a property, a method and a property that remembers."""
 

@@ -21,7 +21,7 @@ def look(**texts: str) -> NodeSample:
     for name, text in texts.items():
         for probe in ("port.counters", "port.sysfs"):
             files = dict(captures[probe].files)
-            files = {path: replace(entry, text=text) if "/mlx5_2/" in path and path.endswith(f"/{name}") else entry for path, entry in files.items()}
+            files = {path: entry._replace(text=text) if "/mlx5_2/" in path and path.endswith(f"/{name}") else entry for path, entry in files.items()}
             captures[probe] = replace(captures[probe], files=files)
     return seen(replace(recording, captures=captures))
 
