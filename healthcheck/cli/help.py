@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,8 @@ _WIDEST = 110       # columns; longer lines are hard to read
 _HEADING = re.compile(r"## (?P<heading>.+)")
 _ENTRY = re.compile(r"- \[(?P<name>[a-z0-9-]+)\]\([a-z0-9-]+\.md\): (?P<summary>.+)")
 # A link to another topic, one to another place of the same topic, and one to a file of the repository.
-_LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?:(?P<topic>[a-z0-9-]+)\.md(?:#[\w-]+)?|#[\w-]+|\.\./[^)]+)\)")
+_LINK = re.compile(
+    r"(?P<item>^- )?(?<!!)\[(?P<text>[^\]]+)\]\((?:(?P<topic>[a-z0-9-]+)\.md(?:#[\w-]+)?|#[\w-]+|\.\./[^)]+)\)", re.MULTILINE)
 _PICTURE = re.compile(r"^!\[.*\n+", re.MULTILINE)
 
 
@@ -49,9 +51,11 @@ def text(name: str) -> str:
 
 
 def _typed(link: re.Match[str]) -> str:
+    item = link["item"] or ""
     if link["topic"] in (None, _INDEX):
-        return link["text"]
-    return f"`muster help {link['topic']}`" if link["text"] == link["topic"] else f"{link['text']} (`muster help {link['topic']}`)"
+        return f"{item}{link['text']}"
+    typed = f"`muster help {link['topic']}`"
+    return f"{item}{typed}" if item and link["text"] == link["topic"] else f"{item}{link['text']} ({typed})"
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -74,9 +78,11 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
     if not words:
         _list()
     elif words in {(topic.name,) for topic in topics()}:
-        _show(text(words[0]))
+        root = ctx.find_root()
+        known = isinstance(root.command, click.Group) and words[0] in root.command.list_commands(root)
+        _show(text(words[0]) + (f"\n`muster {words[0]} --help` shows the options of the command.\n" if known else ""))
     else:
-        click.echo(_options(ctx, words))
+        _show_options(ctx, words)
 
 
 def _list() -> None:
@@ -102,26 +108,27 @@ def _show(source: str) -> None:
     console.print(Markdown(source, code_theme="ansi_dark", hyperlinks=False), width=min(console.width, _WIDEST))
 
 
-def _options(ctx: click.Context, words: tuple[str, ...]) -> str:
-    """What `--help` of the command shows; raises UsageError with the nearest names where there is none."""
+def _show_options(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Prints what `--help` of the command prints; raises UsageError with the nearest names where there is none."""
     parent = ctx.find_root()
     command: click.Command = parent.command
-    for word in words:
-        inner = command.get_command(parent, word) if isinstance(command, click.Group) else None
+    for at, word in enumerate(words):
+        if not isinstance(command, click.Group):
+            with suppress(click.exceptions.Exit):
+                command.make_context(parent.info_name, [*words[at:], "--help"], parent.parent)
+            return
+        inner = command.get_command(parent, word)
         if inner is None:
             raise UsageError(_unknown(command, parent, word))
         command, parent = inner, click.Context(inner, info_name=word, parent=parent)
-    return command.get_help(parent)
+    click.echo(command.get_help(parent))
 
 
-def _unknown(command: click.Command, at: click.Context, word: str) -> str:
+def _unknown(group: click.Group, at: click.Context, word: str) -> str:
     import difflib
 
-    known = list(command.list_commands(at)) if isinstance(command, click.Group) else []
-    what = "command" if at.parent is not None else "topic or command"
-    if at.parent is None:
-        known = list(dict.fromkeys([*(topic.name for topic in topics()), *known]))
-    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else "`muster help` lists them" if at.parent is None else \
-        f"there are {', '.join(known)}" if known else f"`{at.command_path}` has no commands below it"
-    return f"no such {what}: {short(word)}; {hint}"
+    top = at.parent is None
+    known = dict.fromkeys([*(topic.name for topic in topics() if top), *group.list_commands(at)])
+    close = difflib.get_close_matches(word, known, n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else "muster help lists them" if top else f"there are {', '.join(known)}"
+    return f"no such {'topic or command' if top else 'command'}: {short(word)}; {hint}"
