@@ -54,13 +54,15 @@ def code(page: Path) -> Iterator[str]:
 
 
 def lines(page: Path) -> Iterator[tuple[str, str]]:
-    """The lines that a page asks to type, with the language of their block: all of sh, and of console those after a prompt."""
+    """The lines that a page asks to type, with the language of their block: all of sh, of console those after a prompt, and crontab's."""
     for language, text in blocks(page):
         for line in text.splitlines():
             if language == "sh" and line and not line.startswith("#"):
                 yield language, line
             elif language == "console" and line.startswith("$ "):
                 yield language, line.removeprefix("$ ")
+            elif line.startswith("*/"):
+                yield language, line.split(maxsplit=6)[6]
 
 
 def commands(page: Path) -> Iterator[Shown]:

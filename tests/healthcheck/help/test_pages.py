@@ -6,6 +6,7 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -133,6 +134,7 @@ def test_the_ladder_that_is_drawn_is_the_one_that_is_enforced() -> None:
 def test_the_picture_is_small_and_of_the_demo() -> None:
     picture = FOLDER / "demo.svg"
     assert picture.stat().st_size < 60_000
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")     # noqa: S314  (it is ours)
     assert "scripts/demo" in picture.read_text().replace("&#160;", " ")
     assert f"({picture.relative_to(ROOT)})" in README.read_text()
 
