@@ -38,7 +38,7 @@ ALONE = ("pipx ", "uv ")     # two ways to the same command: each line in a home
 
 def shell_blocks(text: str) -> list[list[str]]:
     """The lines of each sh block."""
-    return [[line for line in block.splitlines() if line] for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
+    return [[line for line in block.splitlines() if line and not line.startswith("#")] for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
 
 
 def section(page: Path, heading: str) -> str:
