@@ -27,6 +27,7 @@ LONGEST = (
     "tests/provisioning/agent/test_systemd.py",             # 120
     "tests/provisioning/bringup/test_sixtyfour.py",         # 80
     "tests/provisioning/lease/test_disruptive.py",          # 76
+    "tests/healthcheck/help/test_commands_run.py",
     "tests/provisioning/bringup/steps/test_onmachine_steps.py",   # 70
     "tests/provisioning/demo/test_demo.py",                      # 67
     "tests/healthcheck/test_docker_live.py",                # 65

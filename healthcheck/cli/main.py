@@ -52,6 +52,7 @@ COMMANDS = {
     "privilege": ("healthcheck.cli.privilege:privilege", "Print what lets looks see without root, and lets muster cordon in Kubernetes."),
     "inventory": ("inventory.cli.inventory:inventory", "Make, check and read the inventory; pin host keys; set lifecycles."),
     "demo": ("provisioning.cli.demo:demo", "Start a loopback fleet with planted faults, and find them."),
+    "help": ("healthcheck.cli.help:help_", "List the topics of the documentation, or show one."),
 }
 
 
@@ -66,6 +67,7 @@ def root(ctx: click.Context) -> None:
     muster check --inventory muster.yaml sweep all nodes of an inventory
     muster check --local                 look at this machine
     muster demo                          see it find planted faults on a loopback fleet
+    muster help                          list the topics of the documentation
 
     \b
     Shell completion: eval "$(_MUSTER_COMPLETE=bash_source muster)"      (or zsh_source, fish_source)

@@ -38,7 +38,7 @@ def planted() -> list[LogLine]:
 
 
 def learned(logs: Iterable[tuple[str, BootLog]]) -> Baseline:
-    """What these boots say, by node, approved in bulk as the README does."""
+    """What these boots say, by node, approved in bulk as the topic `baseline` does."""
     learner = Learner()
     for node, log in logs:
         learner.add(fold(log.lines, node=node, boot=node))

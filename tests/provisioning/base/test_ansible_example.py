@@ -1,4 +1,4 @@
-"""The playbook that README shows for what muster leaves to others is one that Ansible takes."""
+"""The playbook that `muster help base` shows for what muster leaves to others is one that Ansible takes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).parents[3] / "README.md"
+TOPIC = Path(__file__).parents[3] / "healthcheck" / "help" / "base.md"
 
 
-def test_the_playbook_in_the_readme_is_valid(tmp_path: Path) -> None:
-    found = re.search(r"```yaml\n(# site\.yml.*?)```", README.read_text(), re.DOTALL)
+def test_the_playbook_of_the_topic_is_valid(tmp_path: Path) -> None:
+    found = re.search(r"```yaml\n(# site\.yml.*?)```", TOPIC.read_text(), re.DOTALL)
     assert found is not None
     (tmp_path / "site.yml").write_text(found[1])
     (tmp_path / "hosts.ini").write_text("[gpus]\ngpu001\n")

@@ -1,0 +1,76 @@
+"""`muster help adding-a-check` is followed to the letter on a copy of this checkout, and the tests that it names pass there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.healthcheck.help.pages import FOLDER, ROOT, blocks
+
+PAGE = FOLDER / "adding-a-check.md"
+PARTS = ("inventory", "healthcheck", "provisioning", "rules", "tests", "pyproject.toml", "scripts", "README.md", "LICENSE", "CHANGELOG.md")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "recordings", "corpus", "golden")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("copy")
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, folder / part, ignore=LEFT_OUT)
+        else:
+            shutil.copy(ROOT / part, folder / part)
+    return folder
+
+
+def shown(language: str) -> list[str]:
+    return [text for one, text in blocks(PAGE) if one == language]
+
+
+def insert(file: Path, behind: str, text: str) -> None:
+    """Puts text below the first line that begins so."""
+    lines = file.read_text().splitlines(keepends=True)
+    (at, *_) = [number for number, line in enumerate(lines) if line.startswith(behind)]
+    file.write_text("".join([*lines[: at + 1], text, *lines[at + 1:]]))
+
+
+def run(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", *words], cwd=copy, text=True, capture_output=True, check=False,
+                          env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(copy), "HOME": str(copy)})
+
+
+def test_the_gpu_check_of_the_page_passes_its_tests(copy: Path) -> None:
+    check, rows, *_ = shown("python")
+    for name, text in (("healthcheck/checks/gpu_power.py", f"\n\n{check}"), ("rules/gpu-power.yaml", f"\n{shown('yaml')[0]}")):
+        with (copy / name).open("a") as file:
+            file.write(text)
+    test = copy / "tests/healthcheck/checks/test_gpu_power.py"
+    for table, row in zip(("PASSING", "FAILING", "RESTS_ON"), re.findall(r"^# to .*\n(.*\n)", rows, re.MULTILINE), strict=True):
+        assert f"# to {table}" in rows
+        insert(test, f"{table}:", row)
+    done = run(copy, "pytest", "-q", "-p", "no:cacheprovider", str(test))
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_the_host_check_of_the_page_passes_its_test(copy: Path) -> None:
+    _, _, fact, check, line, test = shown("python")
+    for name, text in (("healthcheck/facts/thp.py", fact), ("healthcheck/checks/thp.py", check), ("rules/thp.yaml", shown("yaml")[1]),
+                       ("tests/healthcheck/checks/test_thp.py", test)):
+        assert name in PAGE.read_text()
+        (copy / name).write_text(text)
+    insert(copy / "provisioning/demo/host.py", "    files = machine.files", line)
+    machine = copy / "tests/healthcheck/machine.py"
+    insert(machine, "from healthcheck.facts.system import", "from healthcheck.facts.thp import MODE\n")
+    insert(machine, '        "host.crash": done(', '        "thp.mode": held(MODE),\n')
+    done = run(copy, "pytest", "-q", "-p", "no:cacheprovider", "tests/healthcheck/checks/test_thp.py")
+    assert done.returncode == 0, done.stdout[-3000:]
+    for tool in (("ruff", "check", "healthcheck/facts/thp.py", "healthcheck/checks/thp.py", "tests/healthcheck/checks/test_thp.py"),
+                 ("mypy", "healthcheck/facts/thp.py", "healthcheck/checks/thp.py")):
+        linted = run(copy, *tool)
+        assert linted.returncode == 0, linted.stdout + linted.stderr

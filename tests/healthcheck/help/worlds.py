@@ -1,0 +1,117 @@
+"""What the commands of a topic are run against: a folder that is their home, with a demo fleet behind its inventory."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from provisioning.demo.fleet import DemoFleet
+from tests.command import muster
+from tests.healthcheck.help.pages import FOLDER, ROOT, blocks
+
+RECORDINGS = ROOT / "tests" / "recordings"
+TRAIN = "gpu[001-008]"
+
+
+@dataclass(frozen=True)
+class World:
+    """A home for one page's commands, and the fleet that `muster.yaml` in it names."""
+
+    home: Path
+    fleet: DemoFleet
+
+    def edit(self, old: str, new: str) -> None:
+        """Changes the inventory."""
+        file = self.home / "muster.yaml"
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new, 1))
+
+    def stored(self) -> None:
+        """Two sweeps are in the store."""
+        for _ in range(2):
+            done = muster("check", "--store", home=self.home, timeout=120)
+            assert done.returncode == 1, done.stderr
+
+
+def begin(home: Path, fleet: DemoFleet) -> World:
+    """The fleet's inventory with a group and a file of hosts that keeps jobs away."""
+    text = fleet.inventory.read_text()
+    for key in ("identity_file", "known_hosts_file"):
+        text = re.sub(rf"{key}: (\w+)", lambda found: f"{found[0].rpartition(' ')[0]} {fleet.folder}/{found[1]}", text)
+    text = text.replace("version: 1\n", f'version: 1\ncordon: {{hostfile: bad-hosts}}\ngroups: {{train: "{TRAIN}"}}\n')
+    (home / "muster.yaml").write_text(text)
+    return World(home, fleet)
+
+
+def _inventory(world: World) -> None:
+    """The file that the topic shows, in the place of the fleet's."""
+    (text,) = (text for language, text in blocks(FOLDER / "inventory.md") if language == "yaml")
+    (world.home / "muster.yaml").write_text(text)
+
+
+def _importing(world: World) -> None:
+    (world.home / "nodes.txt").write_text("".join(
+        f"NodeName=gpu00{n} Arch=x86_64 CoresPerSocket=56 AvailableFeatures=h100 ActiveFeatures=h100 Gres=gpu:h100:8 NodeAddr=10.1.0.{n} "
+        f"NodeHostName=gpu00{n} State=IDLE Partitions=train\n" for n in (7, 8)))
+
+
+def _kernel_log(world: World) -> None:
+    shutil.copy(RECORDINGS / "kernel" / "vm" / "bus.kmsg.gz", world.home)
+
+
+def _baseline(world: World) -> None:
+    for number, log in enumerate(sorted((RECORDINGS / "kernel" / "vm").glob("clean-*.kmsg.gz"))[:6], 1):
+        shutil.copy(log, world.home / f"vm{number:03d}.kmsg.gz")
+
+
+def _explain(world: World) -> None:
+    shutil.copy(RECORDINGS / "explain" / "gpu-off-bus.dmesg", world.home)
+
+
+def _blame(world: World) -> None:
+    shutil.copy(RECORDINGS / "explain" / "gpu-off-bus.dmesg", world.home / "gpu007.dmesg")
+    shutil.copy(RECORDINGS / "explain" / "gpu-ecc.torchrun.log", world.home / "slurm-4711.out")
+
+
+def _ssh(world: World) -> None:
+    """What each node has printed on its console, as cloud-init does."""
+    (world.home / "consoles").mkdir()
+    for line in (world.fleet.folder / "known_hosts").read_text().splitlines():
+        host, _, key = line.partition(" ")
+        for name, node in world.fleet.nodes.items():
+            if host.endswith(f":{node.port}"):
+                (world.home / "consoles" / f"{name}.log").write_text(
+                    f"-----BEGIN SSH HOST KEY KEYS-----\n{key} root@{name}\n-----END SSH HOST KEY KEYS-----\n")
+    pinned = world.home / "pinned"
+    world.edit(f"known_hosts_file: {world.fleet.folder}/known_hosts", f"known_hosts_file: {pinned}")
+
+
+def _stored(world: World) -> None:
+    world.stored()
+
+
+def _held(world: World) -> None:
+    """Triage has isolated whom it may."""
+    world.stored()
+    done = muster("triage", "--apply", home=world.home, timeout=60)
+    assert "cordoned in hostfile" in done.stdout, done.stdout + done.stderr
+
+
+def _cordon(world: World) -> None:
+    """Marks of other heads stand in the file."""
+    (world.home / "bad-hosts").write_text("gpu008  # muster:dead#7: fan\ngpu005  # muster:dead#8: fan\n")
+    (world.home / "good-hosts").write_text("gpu001\n")
+
+
+def _triage(world: World) -> None:
+    world.stored()
+    (world.home / "site").mkdir()
+
+
+WORLDS: Mapping[str, Callable[[World], None]] = {
+    "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log, "baseline": _baseline, "explain": _explain, "blame": _blame,
+    "ssh": _ssh, "history": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
+}
