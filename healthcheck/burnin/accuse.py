@@ -1,4 +1,6 @@
-"""Says what the evidence of pairs comes to: an accusation for each cause, with the tests for and against, or 'unexplained'."""
+"""Says what the evidence of pairs comes to: an accusation for each cause, with the tests for and against, or
+'unexplained'.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,24 @@ _MOST_TESTS = 16        # named for and against one accusation; how many more th
 
 
 def accusations(weighed: Weighed, with_proven: Set[tuple[str, int]]) -> tuple[Accusation, ...]:
-    """Who is accused. `with_proven` are (node, test) where the node was tried with one that had been proven."""
+    """Who is accused.
+
+    `with_proven` are (node, test) where the node was tried with one that had been proven.
+    """
     evidence = weighed.evidence
     failed = weighed.unexplained(())
     if failed and not any(test.outcome is PairOutcome.PASS for test in evidence.tests):
-        why = "no pair passed, so there is nobody to compare with: what all of them share is at fault, or too many of them"
+        why = ("no pair passed, so there is nobody to compare with: what all of them share is at fault, or "
+               "too many of them")
         return (_accusation(evidence, Object.UNEXPLAINED, "all pairs", why, failed, []),)
     found: dict[tuple[Object, str], Accusation] = {}
     for one in (*_named(weighed, with_proven), *_open(weighed), *_unexplained(weighed)):
         # A leaf may be guilty inside and in what leads out of it, which is one accusation.
         known = found.setdefault((one.object, one.name), one)
         if known is not one:
-            found[one.object, one.name] = replace(known, tests_for=tuple(dict.fromkeys((*known.tests_for, *one.tests_for))))
+            found[one.object,
+                  one.name] = replace(known,
+                                      tests_for=tuple(dict.fromkeys((*known.tests_for, *one.tests_for))))
     return tuple(map(_shortened, found.values()))
 
 
@@ -44,13 +52,16 @@ def _named(weighed: Weighed, with_proven: Set[tuple[str, int]]) -> Iterator[Accu
 
 
 def _shortened(one: Accusation) -> Accusation:
-    """Not all tests for and against are named, but of what is unexplained: there the tests say whom that keeps from passing."""
+    """Not all tests for and against are named, but of what is unexplained: there the tests say whom that
+    keeps from passing.
+    """
     return replace(one, tests_for=one.tests_for if one.object is Object.UNEXPLAINED else _some(one.tests_for),
                    tests_against=_some(one.tests_against))
 
 
 def _some(lines: tuple[str, ...]) -> tuple[str, ...]:
-    return (*lines[:_MOST_TESTS], f"and {len(lines) - _MOST_TESTS} more") if len(lines) > _MOST_TESTS else lines
+    return ((*lines[:_MOST_TESTS], f"and {len(lines) - _MOST_TESTS} more")
+            if len(lines) > _MOST_TESTS else lines)
 
 
 def _next_best(weighed: Weighed, cause: CandidateCause) -> str:
@@ -59,12 +70,15 @@ def _next_best(weighed: Weighed, cause: CandidateCause) -> str:
     instead = _named_causes(other for other in rival.causes if other not in weighed.best)
     odds = f"{math.exp(min(rival.worse, _MOST_ODDS)):,.0f}"
     alike = cause.kind == "inside" and instead and Suspects(weighed, {}).decides(rival) is None
-    return (f"{instead or 'chance'} instead is {'over ' if rival.worse > _MOST_ODDS else ''}{odds} times less likely"
+    return (f"{instead or 'chance'} instead is {'over ' if rival.worse > _MOST_ODDS else ''}{odds} times "
+            f"less likely"
             f"{f', by how rare each is: {_NO_TEST}' if alike else ''}")
 
 
 def _open(weighed: Weighed) -> Iterator[Accusation]:
-    """What good explanations differ on, those on the same failures as one: no one is named for it, unless what they share has a name."""
+    """What good explanations differ on, those on the same failures as one: no one is named for it, unless
+    what they share has a name.
+    """
     evidence = weighed.evidence
     left = dict(weighed.doubtful)
     while left:
@@ -72,7 +86,8 @@ def _open(weighed: Weighed) -> Iterator[Accusation]:
         causes = {first: None, **dict.fromkeys(other for other in rival.causes if other not in weighed.best)}
         failed = {at for cause in causes for at in evidence.failed(cause)} & set(weighed.unexplained())
         for other in [other for other in left if failed & set(evidence.failed(other))]:
-            causes.update({other: None, **dict.fromkeys(one for one in left.pop(other).causes if one not in weighed.best)})
+            causes.update({other: None,
+                           **dict.fromkeys(one for one in left.pop(other).causes if one not in weighed.best)})
             failed |= set(evidence.failed(other)) & set(weighed.unexplained())
         tests = sorted(failed) or evidence.failed(first)
         shared = _path_between(causes)
@@ -93,7 +108,9 @@ def _times(rival: Rival) -> str:
 
 
 def _path_between(causes: Iterable[CandidateCause]) -> CandidateCause | None:
-    """The path between two groups, where all that could be guilty lies on it: with only two, no third tells whose end it is."""
+    """The path between two groups, where all that could be guilty lies on it: with only two, no third tells
+    whose end it is.
+    """
     known = list(causes)
     between = next((cause for cause in known if cause.kind == "between"), None)
     groups = sorted({cause.name for cause in known if cause.kind == "uplinks"})
@@ -101,7 +118,8 @@ def _path_between(causes: Iterable[CandidateCause]) -> CandidateCause | None:
         return None
     if between is None:
         return CandidateCause("between", groups[0], groups[1]) if len(groups) == 2 else None
-    return between if set(groups) <= {between.name, between.other} and sum(cause.kind == "between" for cause in known) == 1 else None
+    return (between if set(groups) <= {between.name, between.other}
+            and sum(cause.kind == "between" for cause in known) == 1 else None)
 
 
 def _on(path: CandidateCause, evidence: PairEvidence, tests: Iterable[int]) -> set[CandidateCause]:
@@ -112,18 +130,22 @@ def _on(path: CandidateCause, evidence: PairEvidence, tests: Iterable[int]) -> s
 
 def _named_causes(causes: Iterable[CandidateCause], word: str = ", ") -> str:
     names = list(dict.fromkeys(_called(cause) for cause in causes))
-    return word.join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
+    return word.join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more"
+                                             if len(names) > _MOST_NAMES else "")
 
 
 def _called(cause: CandidateCause) -> str:
     if cause.kind in ("pair", "between"):
         return f"the path {cause.name} - {cause.other}"
-    where = {"node": "", "out": "what leads out of ", "uplinks": "what leads out of ", "inside": "all of "}[cause.kind]
+    where = {"node": "", "out": "what leads out of ", "uplinks": "what leads out of ",
+             "inside": "all of "}[cause.kind]
     return f"{where}{cause.name or 'the nodes without a leaf'}"
 
 
 def doubts(weighed: Weighed) -> tuple[str, ...]:
-    """The failures that did not come again when their pair was measured once more, a line each: noise, and nobody's fault yet."""
+    """The failures that did not come again when their pair was measured once more, a line each: noise, and
+    nobody's fault yet.
+    """
     found = []
     for at in weighed.unexplained(weighed.best):
         test = weighed.evidence.tests[at]
@@ -145,7 +167,9 @@ def _node(weighed: Weighed, cause: CandidateCause, with_proven: Set[tuple[str, i
 
 
 def _own(weighed: Weighed, cause: CandidateCause) -> list[int]:
-    """The failures that speak for a cause: all that depend on it, but those that only another accused one explains as well."""
+    """The failures that speak for a cause: all that depend on it, but those that only another accused one
+    explains as well.
+    """
     failed = weighed.evidence.failed(cause)
     others = set(weighed.accused) - {cause}
     return [at for at in failed if others.isdisjoint(weighed.evidence.causes[at])] or failed
@@ -157,8 +181,10 @@ def _pair(weighed: Weighed, cause: CandidateCause, _: object) -> list[Accusation
     elsewhere = [bool(evidence.passed(CandidateCause("node", node))) for node in (cause.name, cause.other)]
     name = f"{cause.name} - {cause.other}"
     if not all(elsewhere):
-        who = " and ".join(node for node, known in zip((cause.name, cause.other), elsewhere, strict=True) if not known)
-        why = f"failed in {len(failed)} of {len(failed) + len(passed)} tests, and {who} passed with nobody: either node, or the path"
+        who = " and ".join(node for node, known in zip((cause.name, cause.other), elsewhere, strict=True)
+                           if not known)
+        why = (f"failed in {len(failed)} of {len(failed) + len(passed)} tests, and {who} passed with nobody: "
+               f"either node, or the path")
         return [_accusation(evidence, Object.UNEXPLAINED, name, why, failed, passed)]
     why = f"failed in {len(failed)} of {len(failed) + len(passed)} tests of this pair; both pass with others"
     return [_accusation(evidence, Object.PAIR, name, why, failed, passed, len(failed) > 1)]
@@ -168,17 +194,18 @@ def _between(weighed: Weighed, cause: CandidateCause, failed: object) -> list[Ac
     evidence = weighed.evidence
     own, passed = failed if isinstance(failed, list) else evidence.failed(cause), evidence.passed(cause)
     why = f"{len(own)} of {len(own) + len(passed)} pairs between them failed, and their nodes pass elsewhere"
-    return [_accusation(evidence, Object.PAIR, f"{cause.name or 'no leaf'} - {cause.other or 'no leaf'}", why, own, passed, True)]
+    return [_accusation(evidence, Object.PAIR, f"{cause.name or 'no leaf'} - {cause.other or 'no leaf'}", why,
+                        own, passed, True)]
 
 
 def _group(weighed: Weighed, cause: CandidateCause, _: object) -> list[Accusation]:
     evidence = weighed.evidence
     failed, passed = _own(weighed, cause), evidence.passed(cause)
-    others = {str(group) for at in failed for each in evidence.causes[at] if each.kind == "uplinks" and each != cause
-              and (group := each.group) is not None}
+    others = {str(group) for at in failed for each in evidence.causes[at] if each.kind == "uplinks"
+              and each != cause and (group := each.group) is not None}
     share = f"{len(failed)} of {len(failed) + len(passed)} tests"
-    why = f"{share} out of it failed, with {len(others)} others, while its nodes pass inside" if cause.kind == "uplinks" else (
-        f"{share} of its nodes failed, with whomever they were paired")
+    why = (f"{share} out of it failed, with {len(others)} others, while its nodes pass inside"
+           if cause.kind == "uplinks" else (f"{share} of its nodes failed, with whomever they were paired"))
     if cause.group is None or not cause.group.name:
         why += "; the inventory does not say which leaf"
         return [_accusation(evidence, Object.UNEXPLAINED, "nodes without a leaf", why, failed, passed)]
@@ -194,13 +221,15 @@ def _unexplained(weighed: Weighed) -> list[Accusation]:
     for at in weighed.unexplained(weighed.best):
         if not _is_noise(weighed, at):
             left.setdefault(str(evidence.tests[at].pair), []).append(at)
-    return [_accusation(evidence, Object.UNEXPLAINED, name, "failed, and no node, path or leaf explains it by more than one sample", failed,
-                        evidence.passed(CandidateCause("pair", *evidence.tests[failed[0]].pair))) for name, failed in left.items()]
+    return [_accusation(evidence, Object.UNEXPLAINED, name,
+                        "failed, and no node, path or leaf explains it by more than one sample", failed,
+                        evidence.passed(CandidateCause("pair", *evidence.tests[failed[0]].pair)))
+            for name, failed in left.items()]
 
 
 def _is_noise(weighed: Weighed, at: int) -> bool:
-    """Whether the pair itself was run again and did not fail again, or nothing that it depends on is half likely to be bad. What noise does
-    not do needs no second time.
+    """Whether the pair itself was run again and did not fail again, or nothing that it depends on is half
+    likely to be bad. What noise does not do needs no second time.
     """
     evidence, test = weighed.evidence, weighed.evidence.tests[at]
     path = CandidateCause("pair", *test.pair)
@@ -209,13 +238,16 @@ def _is_noise(weighed: Weighed, at: int) -> bool:
 
 
 def _accusation(
-    evidence: PairEvidence, of: Object, name: str, why: str, failed: list[int], passed: list[int], confirmed: bool = False,
+    evidence: PairEvidence, of: Object, name: str, why: str, failed: list[int], passed: list[int],
+    confirmed: bool = False,
 ) -> Accusation:
     tests = [evidence.tests[at] for at in failed]
     said = Counter(test.fault for test in tests)
     fault = faults.WRONG_DATA if faults.WRONG_DATA in said else said.most_common(1)[0][0]
-    return Accusation(of, name, fault, why, _lines(tests), _lines(evidence.tests[at] for at in passed), confirmed)
+    return Accusation(of, name, fault, why, _lines(tests), _lines(evidence.tests[at] for at in passed),
+                      confirmed)
 
 
 def _lines(tests: Iterable[Tested]) -> tuple[str, ...]:
-    return tuple(f"{test.test}: {test.pair} {test.fault if test.outcome is PairOutcome.FAIL else 'passed'}" for test in tests)
+    return tuple(f"{test.test}: {test.pair} {test.fault if test.outcome is PairOutcome.FAIL else 'passed'}"
+                 for test in tests)

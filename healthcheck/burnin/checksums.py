@@ -1,4 +1,6 @@
-"""Results that equals must share: the same product on equal GPUs, the same known answer on any; who has another one is wrong."""
+"""Results that equals must share: the same product on equal GPUs, the same known answer on any; who has
+another one is wrong.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class ChecksumJudgement:
-    """Who is accused; where nobody has a majority the nodes that this leaves in doubt, by the accusation's name; by node the backend of a
-    random product that had no equal, so that nothing says whether it is right; and remarks."""
+    """Who is accused; where nobody has a majority the nodes that this leaves in doubt, by the accusation's
+    name; by node the backend of a random product that had no equal, so that nothing says whether it is right;
+    and remarks.
+    """
 
     accusations: tuple[Accusation, ...]
     doubtful: Mapping[str, frozenset[str]]
@@ -55,16 +59,16 @@ def odd_ones(results: Iterable[TaskResult]) -> ChecksumJudgement:
         usual, number = counts.most_common(1)[0]
         what = clean(key[1], 60)
         if 2 * number > len(of):
-            accusations += [
-                Accusation(Object.GPU, str(seat), faults.WRONG_DATA, f"{what} differs from what {number} equals have", (task,))
-                for seat, (checksum, task) in of.items() if checksum != usual
-            ]
+            accusations += [Accusation(Object.GPU, str(seat), faults.WRONG_DATA,
+                                       f"{what} differs from what {number} equals have", (task,))
+                            for seat, (checksum, task) in of.items() if checksum != usual]
         else:
             seats = sorted(of)
             name = f"{what} of {named(seats)}"
             doubtful[name] = frozenset(seat.node for seat in seats)
             accusations.append(Accusation(
-                Object.UNEXPLAINED, name, faults.WRONG_DATA, "equals do not agree, and no result has a majority",
+                Object.UNEXPLAINED, name, faults.WRONG_DATA,
+                "equals do not agree, and no result has a majority",
                 tuple(dict.fromkeys(task for _, task in of.values()))))
     remarks = (f"{alone} checksum{'s' * (alone != 1)} had no equal to be compared with",) if alone else ()
     return ChecksumJudgement(tuple(accusations), doubtful, unjudged, remarks)

@@ -32,8 +32,10 @@ from healthcheck.burnin.stats import median, slow
 
 CONFIDENCE = 0.99
 LEAST = 0.01
-# Facts of ranks that tell what was changed; others (serial numbers, covered bytes) differ without meaning anything here.
-VERSIONS = ("device", "capability", "driver", "kernel", "cuda", "nccl", "torch", "backend", "power_limit_w", "environment", "nccl_conf")
+# Facts of ranks that tell what was changed; others (serial numbers, covered bytes) differ without meaning
+# anything here.
+VERSIONS = ("device", "capability", "driver", "kernel", "cuda", "nccl", "torch", "backend", "power_limit_w",
+            "environment", "nccl_conf")
 
 
 class FigureChange(Enum):
@@ -125,11 +127,12 @@ def compare(before: Burnin, after: Burnin, least: float = LEAST) -> Comparison:
         both = here.keys() & there.keys()
         if both:
             confidence = 1 - (1 - CONFIDENCE) / max(1, swept[_sweep(setting)])
-            figures.append(_compared(setting, {one: (here[one], there[one]) for one in sorted(both)}, least, confidence))
+            figures.append(_compared(setting, {one: (here[one], there[one]) for one in sorted(both)}, least,
+                                     confidence))
         else:
             only.append((before.run if here else after.run, setting))
-    return Comparison(before.run, after.run, tuple(figures), tuple(_differences(before, after)), tuple(_verdicts(before, after)),
-                      tuple(only))
+    return Comparison(before.run, after.run, tuple(figures), tuple(_differences(before, after)),
+                      tuple(_verdicts(before, after)), tuple(only))
 
 
 def interval(values: Iterable[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
@@ -152,7 +155,8 @@ def _sweep(setting: Setting) -> Setting:
     return replace(setting, size=0)
 
 
-def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], least: float, confidence: float) -> ComparedFigure:
+def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], least: float,
+              confidence: float) -> ComparedFigure:
     ratios = {subject: after / before for subject, (before, after) in values.items()}
     units: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for subject, ratio in ratios.items():
@@ -166,7 +170,8 @@ def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], 
     else:
         change = FigureChange.SLOWER if middle < 1 else FigureChange.FASTER
     named = {subject.name: ratio for subject, ratio in ratios.items()}
-    fell = tuple((name, named[name] - 1) for name, one in slow(named).items() if one.off and named[name] < 1 - least)
+    fell = tuple((name, named[name] - 1) for name, one in slow(named).items() if one.off
+                 and named[name] < 1 - least)
     low, high = (None, None) if bounds is None else (bounds[0] - 1, bounds[1] - 1)
     return ComparedFigure(setting, change, len(samples), median(before for before, _ in values.values()),
                           median(after for _, after in values.values()), middle - 1, low, high, fell)
@@ -181,15 +186,18 @@ def _by_subject(burnin: Burnin) -> dict[Setting, dict[_Subject, float]]:
         nodes = tuple(sorted(one.nodes))
         name = f"{len(nodes)} nodes" if one.object is Object.UNEXPLAINED else one.name
         found[replace(one.setting.learned_from, watts=0)][_Subject(name, nodes)].append(one.value)
-    return {setting: {subject: median(values) for subject, values in subjects.items()} for setting, subjects in found.items()}
+    return {setting: {subject: median(values) for subject, values in subjects.items()}
+            for setting, subjects in found.items()}
 
 
 def _differences(before: Burnin, after: Burnin) -> Iterable[Difference]:
-    whole = (("muster", before.muster, after.muster), ("length", before.length, after.length), ("floors", before.floors, after.floors))
+    whole = (("muster", before.muster, after.muster), ("length", before.length, after.length),
+             ("floors", before.floors, after.floors))
     for name, one, other in whole:
         if one != other:
             yield Difference(name, one, other)
-    for name, one_of, other_of in (("option", before.options, after.options), ("environment", before.environment, after.environment)):
+    for name, one_of, other_of in (("option", before.options, after.options),
+                                   ("environment", before.environment, after.environment)):
         for key in sorted(one_of.keys() | other_of.keys()):
             values = [str(of.get(key, "not set")) for of in (one_of, other_of)]
             if values[0] != values[1]:

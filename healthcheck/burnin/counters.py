@@ -1,4 +1,6 @@
-"""Error counters of links and GPUs, read before and after: what rose by more than is allowed, and what cannot be told."""
+"""Error counters of links and GPUs, read before and after: what rose by more than is allowed, and what cannot
+be told.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,11 @@ TEST = "counters"       # what stands among the tests of an accusation
 
 @dataclass(frozen=True)
 class CounterGrowth:
-    """One counter of one part of a node before the first stage and after the last; None where it could not be read.
+    """One counter of one part of a node before the first stage and after the last; None where it could not be
+    read.
 
-    `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0, rail1 ... by number, or any other word for the node as a whole.
-    `seconds` is how long was between the two.
+    `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0, rail1 ... by number, or any other word
+    for the node as a whole. `seconds` is how long was between the two.
     """
 
     node: str
@@ -40,7 +43,8 @@ class CounterGrowth:
         part = _PART.fullmatch(self.subject)
         if part is None:
             return Object.NODE, self.node
-        return (Object.GPU, f"{self.node}:{int(part[2])}") if part[1] == "gpu" else (Object.RAIL, f"{self.node}/rail{int(part[2])}")
+        return ((Object.GPU, f"{self.node}:{int(part[2])}")
+                if part[1] == "gpu" else (Object.RAIL, f"{self.node}/rail{int(part[2])}"))
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,13 @@ class CounterJudgement:
 
 
 def counted(
-    counters: Iterable[CounterGrowth], rules: BurninRules, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware],
+    counters: Iterable[CounterGrowth], rules: BurninRules, places: Mapping[str, Participant],
+    hardware: Mapping[str, SkuHardware],
 ) -> CounterJudgement:
-    """Judges them all. One that was not read, went down, or was full before, says nothing, and that is unknown."""
+    """Judges them all.
+
+    One that was not read, went down, or was full before, says nothing, and that is unknown.
+    """
     accusations, unknown, unjudged = [], dict[str, list[str]](), set[str]()
     for one in counters:
         limit = rules.limit(one.name)
@@ -68,13 +76,18 @@ def counted(
             continue        # such links have them by nature, and an unknown one may be such
         said = f"{clean(one.subject, 40)}: {limit.id}"
         if one.before is None or one.after is None:
-            unknown.setdefault(one.node, []).append(f"{said}: not read {'before' if one.before is None else 'after'}")
+            unknown.setdefault(one.node, []).append(f"{said}: not read "
+                                                    f"{'before' if one.before is None else 'after'}")
         elif one.after < one.before:
-            unknown.setdefault(one.node, []).append(f"{said}: went back from {one.before} to {one.after}: it was reset meanwhile")
+            unknown.setdefault(one.node, []).append(f"{said}: went back from {one.before} to {one.after}: it "
+                                                    f"was reset meanwhile")
         elif one.before == FULL.get(one.name):
-            unknown.setdefault(one.node, []).append(f"{said}: stands at {one.before}, the most that it can hold: reset it")
+            unknown.setdefault(one.node, []).append(f"{said}: stands at {one.before}, the most that it can "
+                                                    f"hold: reset it")
         elif (rise := one.after - one.before) > (allowed := limit.allowed(one.seconds)):
             why = f"{limit.why}: {clean(one.name, 60)} rose by {rise}, allowed {allowed:g}"
             accusations.append(Accusation(*one.accused, faults.COUNTED, why, (TEST,)))
-    remarks = (f"counters without a limit in the rules are not judged: {', '.join(sorted(unjudged)[:8])}",) if unjudged else ()
-    return CounterJudgement(tuple(accusations), {node: tuple(said) for node, said in unknown.items()}, remarks)
+    remarks = ((f"counters without a limit in the rules are not judged: {', '.join(sorted(unjudged)[:8])}",)
+               if unjudged else ())
+    return CounterJudgement(tuple(accusations), {node: tuple(said) for node, said in unknown.items()},
+                            remarks)

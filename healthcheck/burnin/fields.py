@@ -1,4 +1,6 @@
-"""Fields of a JSON document asked for by type: bounded and cleaned, and what is wrong with one is a line that names its place."""
+"""Fields of a JSON document asked for by type: bounded and cleaned, and what is wrong with one is a line that
+names its place.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ MOST_TEXT = 2000
 MOST_ITEMS = 1_000_000
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
-_PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a map"}
+_PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list",
+          dict: "a map"}
 
 
 class WrongField(Exception):
@@ -28,7 +31,8 @@ def no_constant(word: str) -> Any:
 
 
 def _what(value: Any) -> str:
-    return "nothing" if value is None else "a list" if isinstance(value, list) else "a map" if isinstance(value, dict) else short(value)
+    return ("nothing" if value is None else "a list" if isinstance(value, list) else "a map"
+            if isinstance(value, dict) else short(value))
 
 
 def fail(at: str, expected: str, value: Any) -> WrongField:
@@ -110,7 +114,8 @@ def text(value: Any, at: str) -> str:
 
 def texts(value: Any, at: str) -> Mapping[str, str]:
     """A map from text to text."""
-    return MappingProxyType({text(name, at): text(each, f"{at}.{clean(name, 60)}") for name, each in typed(value, dict, at).items()})
+    return MappingProxyType({text(name, at): text(each, f"{at}.{clean(name, 60)}")
+                             for name, each in typed(value, dict, at).items()})
 
 
 def whole(value: Any, at: str) -> int:
@@ -154,7 +159,8 @@ def option(value: Any, at: str) -> str | int | float | bool | None:
     """Text, a number, true, false or null."""
     if value is None or isinstance(value, bool):
         return value
-    return text(value, at) if isinstance(value, str) else whole(value, at) if isinstance(value, int) else number(value, at)
+    return (text(value, at) if isinstance(value, str) else whole(value, at)
+            if isinstance(value, int) else number(value, at))
 
 
 def param(value: Any, at: str) -> str | int | float:

@@ -1,9 +1,11 @@
-"""Finds the guilty by pairs, in few rounds: a plan that goes on from what is reported to it, as a state machine without clock or machine.
+"""Finds the guilty by pairs, in few rounds: a plan that goes on from what is reported to it, as a state
+machine without clock or machine.
 
-Two rounds in the leaf with different partners; who failed, once more with a proven node; four rounds across leaves without the guilty; and
-then tests of that on which good explanations differ: a node with a proven one, a pair with itself, a leaf with proven ones. That goes on
-while the outcome could still change the answer. More rounds, by length of burn-in, find what fails seldom: of 100 nodes that fail in 3 of
-10 tests, 12 fail in none of six.
+Two rounds in the leaf with different partners; who failed, once more with a proven node; four rounds across
+leaves without the guilty; and then tests of that on which good explanations differ: a node with a proven one,
+a pair with itself, a leaf with proven ones. That goes on while the outcome could still change the answer.
+More rounds, by length of burn-in, find what fails seldom: of 100 nodes that fail in 3 of 10 tests, 12 fail in
+none of six.
 """
 
 from __future__ import annotations
@@ -31,22 +33,29 @@ _MORE = 12          # rounds of such tests at most, beyond the tries of one node
 
 @dataclass(frozen=True)
 class Depth:
-    """How much a length of burn-in asks of pairs: rounds in the leaf beside the first, rounds across leaves, and tries of one node."""
+    """How much a length of burn-in asks of pairs: rounds in the leaf beside the first, rounds across leaves,
+    and tries of one node.
+    """
 
     repeats: int
     across: int
     tries: int
 
 
-# Simulated with nodes that fail in 3 of 10 tests (scripts/bench/isolate): quick finds 9 of 10 of them, standard 99 of 100.
-# A screening is repeated every few days: two rounds in the leaf, which tell two suspects apart, and few tries.
-DEPTHS = MappingProxyType({"screen": Depth(1, 0, 4), "quick": Depth(1, 8, 16), "standard": Depth(3, 14, 40), "soak": Depth(3, 14, 40)})
+# Simulated with nodes that fail in 3 of 10 tests (scripts/bench/isolate): quick finds 9 of 10 of them,
+# standard 99 of 100. A screening is repeated every few days: two rounds in the leaf, which tell two suspects
+# apart, and few tries.
+DEPTHS = MappingProxyType({"screen": Depth(1, 0, 4), "quick": Depth(1, 8, 16), "standard": Depth(3, 14, 40),
+                           "soak": Depth(3, 14, 40)})
 
 
 def tested(result: TaskResult, slow: bool | None) -> Tested:
-    """What a pair's task says as a test. `slow` is what the judge of its figures says, None where he could not.
+    """What a pair's task says as a test.
 
-    Wrong data, and whatever watching already blamed on somebody, is a failure. A task that is not whole and blames nobody is unknown.
+    `slow` is what the judge of its figures says, None where he could not.
+
+    Wrong data, and whatever watching already blamed on somebody, is a failure. A task that is not whole and
+    blames nobody is unknown.
     """
     one, two = result.task.nodes
     outcome, fault = PairOutcome.UNKNOWN, faults.SLOW
@@ -56,23 +65,28 @@ def tested(result: TaskResult, slow: bool | None) -> Tested:
         outcome, fault = PairOutcome.FAIL, result.accusations[0].fault
     elif result.whole and slow is not None:
         outcome = PairOutcome.FAIL if slow else PairOutcome.PASS
-    return Tested(pair(one, two), result.task.id, outcome, fault, result.whole and outcome is PairOutcome.UNKNOWN)
+    return Tested(pair(one, two), result.task.id, outcome, fault,
+                  result.whole and outcome is PairOutcome.UNKNOWN)
 
 
 class PairSearch:
-    """Give it the nodes, run what `next` says, tell it what came of that, until `next` is None; then read who is accused."""
+    """Give it the nodes, run what `next` says, tell it what came of that, until `next` is None; then read who
+    is accused.
+    """
 
-    def __init__(self, places: Iterable[Participant], *, repeats: int = 1, tries: int = TRIES, paths: int = TRIES_OF_PATHS,
-                 across: int = ACROSS, seed: int = 0) -> None:
+    def __init__(self, places: Iterable[Participant], *, repeats: int = 1, tries: int = TRIES,
+                 paths: int = TRIES_OF_PATHS, across: int = ACROSS, seed: int = 0) -> None:
         if repeats < 1 or tries < 1 or paths < 0 or across < 0:
             raise ValueError("at least one repeat and one try, and no negative number of rounds")
         self.sites = Sites(places, seed)
         self.evidence = PairEvidence(self.sites)
-        self.notes: list[str] = []      # what people should know of how it went: too few proven nodes, and for whom
+        # what people should know of how it went: too few proven nodes, and for whom
+        self.notes: list[str] = []
         self._repeats, self._tries, self._paths, self._across = repeats, tries, paths, across
         self._met: set[NodePair] = set()
         self._tried: Counter[CandidateCause] = Counter()
-        self._with_proven: set[tuple[str, int]] = set()     # a node, and a test in which it was tried with a proven one
+        # a node, and a test in which it was tried with a proven one
+        self._with_proven: set[tuple[str, int]] = set()
         self._number = self._group_rounds = 0
         self._weighed: Weighed | None = None
         self._trying: set[str] = set()
@@ -87,13 +101,17 @@ class PairSearch:
         return self._weighed
 
     def next(self) -> Round | None:
-        """The round to run now, the same one until it has been told; None when nothing is left to find out."""
+        """The round to run now, the same one until it has been told; None when nothing is left to find out.
+        """
         if self._current is None:
             self._current = next(self._steps, None)
         return self._current
 
     def told(self, tests: Iterable[Tested]) -> None:
-        """What came of the round. A pair of which nothing is told is unknown. Raises ValueError for a pair that is not in the round."""
+        """What came of the round. A pair of which nothing is told is unknown.
+
+        Raises ValueError for a pair that is not in the round.
+        """
         if self._current is None:
             raise ValueError("no round is under way")
         missing = dict.fromkeys(self._current.pairs)
@@ -111,7 +129,8 @@ class PairSearch:
                 self._with_proven.add((node, at))
                 # Who fails is tried again: it is those that pass whose tries come to an end.
                 apart = self.sites.near[node] != self.sites.near[test.pair.other(node)]
-                self._tried[CandidateCause("out" if apart else "node", node)] += test.outcome is not PairOutcome.FAIL
+                self._tried[CandidateCause("out" if apart else "node",
+                                           node)] += test.outcome is not PairOutcome.FAIL
         self._weighed, self._current = None, None
 
     def accusations(self) -> tuple[Accusation, ...]:
@@ -128,7 +147,8 @@ class PairSearch:
 
     def unmeasured(self) -> tuple[str, ...]:
         """The nodes of which no test has said anything: neither clean nor guilty, and never a pass."""
-        return tuple(node for node in self.sites.order if CandidateCause("node", node) not in self.evidence.of)
+        return tuple(node for node in self.sites.order
+                     if CandidateCause("node", node) not in self.evidence.of)
 
     # ---- the plan
 
@@ -141,14 +161,17 @@ class PairSearch:
         parts = [tuple(self.sites.grouped(nodes, self.sites.near).values()) for nodes in leaves]
         if any(len(part) > 1 for part in parts):
             for turn in range(1 + self._repeats):
-                yield from self._round(BurnInStage.LEAF_PAIRS, [each for part in parts for each in between(part, turn, self._met)])
+                yield from self._round(BurnInStage.LEAF_PAIRS,
+                                       [each for part in parts for each in between(part, turn, self._met)])
             yield from self._confirm(self._short())
         groups = tuple(self.sites.grouped(self._alive(), self.sites.leaf).values())
         for turn in range(self._across):
             if len(groups) > 1:
-                yield from self._round(BurnInStage.CROSS_PAIRS, between(groups, turn, self._met) or between(groups, turn))
+                yield from self._round(BurnInStage.CROSS_PAIRS,
+                                       between(groups, turn, self._met) or between(groups, turn))
             else:
-                yield from self._round(BurnInStage.LEAF_PAIRS, self._once_more(groups, 1 + self._repeats + turn))
+                yield from self._round(BurnInStage.LEAF_PAIRS,
+                                       self._once_more(groups, 1 + self._repeats + turn))
         if self._across:
             yield from self._confirm(self._tries)
 
@@ -156,7 +179,9 @@ class PairSearch:
         return min(self._tries, TRIES_BETWEEN) if self._across else self._tries
 
     def _once_more(self, groups: Iterable[list[str]], turn: int) -> list[NodePair]:
-        """In one leaf alone, where there is no other to try it with: more turns of its nodes, from the first when all have met."""
+        """In one leaf alone, where there is no other to try it with: more turns of its nodes, from the first
+        when all have met.
+        """
         return [each for group in groups for each in inside([group], turn % max(1, turns(len(group))))]
 
     def _round(self, stage: BurnInStage, pairs: list[NodePair]) -> Iterator[Round]:
@@ -166,7 +191,8 @@ class PairSearch:
 
     def _alive(self) -> list[str]:
         """Who takes part in the next stage: nobody accused, and nobody who gave no result twice."""
-        silent = Counter(node for test in self.evidence.tests if test.outcome is PairOutcome.UNKNOWN for node in test.pair)
+        silent = Counter(node for test in self.evidence.tests if test.outcome is PairOutcome.UNKNOWN
+                         for node in test.pair)
         accused = {cause.name for cause in self.weighed.accused if cause.kind in ("node", "out")}
         return [node for node in self.sites.order if node not in accused
                 and (silent[node] < 2 or node in self.evidence.measured)]
@@ -200,15 +226,19 @@ class PairSearch:
                 pairs.append(each)
                 self._tried[CandidateCause("pair", *each)] += 1
                 self._trying.update(node for node in each if each.other(node) in proven)
-        of_groups = self._group_pairs(wanted.groups, suspects, used) if self._group_rounds < GROUP_ROUNDS else []
+        of_groups = (self._group_pairs(wanted.groups, suspects, used)
+                     if self._group_rounds < GROUP_ROUNDS else [])
         self._group_rounds += bool(of_groups)
         return pairs + of_groups, without
 
     def _confirmed(self) -> set[str]:
         return {node for node, at in self._with_proven if self.evidence.tests[at].outcome is PairOutcome.FAIL}
 
-    def _node_pairs(self, nodes: list[str], proven: list[str], suspects: Suspects) -> tuple[list[NodePair], list[str]]:
-        """Each of these with a proven node, better with a new one; without any, with each other, better with new ones."""
+    def _node_pairs(self, nodes: list[str], proven: list[str],
+                    suspects: Suspects) -> tuple[list[NodePair], list[str]]:
+        """Each of these with a proven node, better with a new one; without any, with each other, better with
+        new ones.
+        """
         pairs, without = with_proven(nodes, proven, self.sites, self._met)
         used = {node for each in pairs for node in each}
         more, without = with_proven(without, [node for node in proven if node not in used], self.sites)
@@ -227,7 +257,8 @@ class PairSearch:
                 self._tried[CandidateCause("pair", *pairs[-1])] += 1
         return pairs, [node for node in without if not any(node in each for each in pairs)]
 
-    def _group_pairs(self, groups: Sequence[tuple[CandidateCause, Rival]], suspects: Suspects, used: Iterable[str]) -> list[NodePair]:
+    def _group_pairs(self, groups: Sequence[tuple[CandidateCause, Rival]], suspects: Suspects,
+                     used: Iterable[str]) -> list[NodePair]:
         """Tests of whole groups, as many of their nodes as are free."""
         pairs: list[NodePair] = []
         taken = set(used)

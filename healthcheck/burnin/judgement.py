@@ -1,4 +1,6 @@
-"""What comes of a burn-in: an outcome for each node with the stages that it did, who is accused, and what figures were held against."""
+"""What comes of a burn-in: an outcome for each node with the stages that it did, who is accused, and what
+figures were held against.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class StageDone:
 
 @dataclass(frozen=True)
 class NodeOutcome:
-    """One node: its outcome, why it is not a pass, its stages in order, and its figures (the least of its GPUs, the median of tasks)."""
+    """One node: its outcome, why it is not a pass, its stages in order, and its figures (the least of its
+    GPUs, the median of tasks).
+    """
 
     node: str
     outcome: BurnInOutcome
@@ -43,8 +47,8 @@ class NodeOutcome:
 
 @dataclass(frozen=True)
 class JudgedFigure:
-    """A group of equal measures: how many, their median and least, the floor that they were held against (None: there is none), and
-    whether they were held against each other.
+    """A group of equal measures: how many, their median and least, the floor that they were held against
+    (None: there is none), and whether they were held against each other.
     """
 
     setting: Setting
@@ -66,20 +70,24 @@ class Judgement:
 
     @property
     def verdict(self) -> BurnInOutcome:
-        """Fail where anything is accused, though it be unexplained; pass where every node passes, and there is one."""
+        """Fail where anything is accused, though it be unexplained; pass where every node passes, and there
+        is one.
+        """
         if self.accusations or any(one.outcome is BurnInOutcome.FAIL for one in self.outcomes):
             return BurnInOutcome.FAIL
-        return BurnInOutcome.PASS if self.outcomes and all(one.outcome is BurnInOutcome.PASS
-                                                           for one in self.outcomes) else BurnInOutcome.UNKNOWN
+        return (BurnInOutcome.PASS if self.outcomes
+                and all(one.outcome is BurnInOutcome.PASS for one in self.outcomes)
+                else BurnInOutcome.UNKNOWN)
 
 
 def doubted(
-    judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str], tasks: Mapping[str, Sequence[str]],
+    judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str],
+    tasks: Mapping[str, Sequence[str]],
 ) -> Judgement:
     """The judgement in which no node passes of which there is a doubt.
 
-    Of nodes that are `withheld` nothing is believed, no fault either; what is nobody's is believed if a task without them shows it, by
-    the nodes of each task.
+    Of nodes that are `withheld` nothing is believed, no fault either; what is nobody's is believed if a task
+    without them shows it, by the nodes of each task.
     """
     outcomes = []
     for one in judgement.outcomes:
@@ -92,6 +100,8 @@ def doubted(
     def stands(one: Accusation) -> bool:
         node = node_of(one)
         shown = [tasks[name] for name in (one.name, *map(task_of, one.tests_for)) if name in tasks] or [every]
-        return node not in withheld if node is not None else any(withheld.keys().isdisjoint(nodes) for nodes in shown)
+        return (node not in withheld
+                if node is not None else any(withheld.keys().isdisjoint(nodes) for nodes in shown))
 
-    return replace(judgement, outcomes=tuple(outcomes), accusations=tuple(filter(stands, judgement.accusations)))
+    return replace(judgement, outcomes=tuple(outcomes),
+                   accusations=tuple(filter(stands, judgement.accusations)))

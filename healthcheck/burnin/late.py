@@ -1,7 +1,8 @@
 """Who keeps the others waiting, by the times of an all-reduce alone: no clocks need agree. Pure.
 
-A rank that is late with its own work has the largest compute time and the smallest collective time, because it finds all others waiting;
-a slow link makes the collective of all ranks take alike long, and then no rank's times tell whose it is. Both are the notes' measurement.
+A rank that is late with its own work has the largest compute time and the smallest collective time, because
+it finds all others waiting; a slow link makes the collective of all ranks take alike long, and then no rank's
+times tell whose it is. Both are the notes' measurement.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ AGREES = 0.5        # of what it was late by, that the others must have waited l
 
 
 def late(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
-    """The GPUs that were late with their own work in a whole all-reduce or training; () where there is none, or where times are missing."""
+    """The GPUs that were late with their own work in a whole all-reduce or training; () where there is none,
+    or where times are missing.
+    """
     computes, collectives = _times(task, reports)
     # Who is late with nearly every step is so by itself; who shares a busy CPU has some in which it is not.
     least = [report.figures.get("compute_p10", own) for report, own in zip(reports, computes, strict=False)]
@@ -41,19 +44,23 @@ def late(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
         # Where more than half are equal there is no MAD, and the ratio decides; of a few no median says much.
         if not few and spread > 0 and (own - middle) / spread <= Z:
             continue
-        why = (f"its own work took {_ms(own)} an iteration, that of the others {_ms(usual)} (median), and its collective {_ms(waited)}, "
+        why = (f"its own work took {_ms(own)} an iteration, that of the others {_ms(usual)} (median), and "
+               f"its collective {_ms(waited)}, "
                f"theirs {_ms(others_waited)}: they waited for it")
         found.append(Accusation(Object.GPU, str(task.seats[rank]), SLOW_COMPUTE, why, tests_for=(task.id,)))
     return tuple(found)
 
 
 def slow(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
-    """Why an all-reduce that is known to be too slow is so: those who were late, or, where nobody was, that nobody can be named by it."""
+    """Why an all-reduce that is known to be too slow is so: those who were late, or, where nobody was, that
+    nobody can be named by it.
+    """
     found = late(task, reports)
     times = [report.figures["seconds_p50"] for report in reports if "seconds_p50" in report.figures]
     if found or not times:
         return found
-    why = (f"the collective took every rank alike long ({_ms(min(times))} to {_ms(max(times))}), as a slow link or NIC "
+    why = (f"the collective took every rank alike long ({_ms(min(times))} to {_ms(max(times))}), as a slow "
+           f"link or NIC "
            "makes it; pairs tell whose")
     return (Accusation(Object.UNEXPLAINED, task.id, SLOW_LINK, why, tests_for=(task.id,)),)
 
@@ -62,7 +69,8 @@ def _times(task: Task, reports: Sequence[RankReport]) -> tuple[list[float], list
     """Of every rank, its own work and its collective; nothing unless all said both."""
     times = [(report.figures.get("compute_p50"), report.figures.get("seconds_p50")) for report in reports]
     whole = [(own, waited) for own, waited in times if own is not None and waited is not None]
-    if task.kind not in (TaskKind.ALLREDUCE, TaskKind.TRAIN) or len(whole) != len(task.seats) or len(whole) < 2:
+    if (task.kind not in (TaskKind.ALLREDUCE, TaskKind.TRAIN) or len(whole) != len(task.seats)
+            or len(whole) < 2):
         return [], []
     return [own for own, _ in whole], [waited for _, waited in whole]
 

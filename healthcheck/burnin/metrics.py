@@ -1,4 +1,5 @@
-"""What Prometheus is told of burn-ins: of each node its newest one, out of the documents in the state folder."""
+"""What Prometheus is told of burn-ins: of each node its newest one, out of the documents in the state folder.
+"""
 
 from __future__ import annotations
 
@@ -18,26 +19,31 @@ from healthcheck.config.rulesfolder import folders
 from healthcheck.model.exposition import GAUGE, MetricFamily
 from inventory.errors import MusterError
 
-OUTCOME = MetricFamily("muster_burnin_outcome", GAUGE, "What the newest burn-in of a node said of it (pass, fail, unknown); always 1.",
-                       ("node", "outcome"))
-STAGE = MetricFamily("muster_burnin_stage_done", GAUGE, "Whether the newest burn-in of a node measured all of a stage.", ("node", "stage"))
+OUTCOME = MetricFamily("muster_burnin_outcome", GAUGE, "What the newest burn-in of a node said of it (pass, "
+                       "fail, unknown); always 1.", ("node", "outcome"))
+STAGE = MetricFamily("muster_burnin_stage_done", GAUGE,
+                     "Whether the newest burn-in of a node measured all of a stage.", ("node", "stage"))
 BANDWIDTH = MetricFamily("muster_burnin_busbw_bytes_per_second", GAUGE,
                          "Bus bandwidth of all-reduces with this node, median of a stage's tasks.",
                          ("node", "stage"))
-GEMM = MetricFamily("muster_burnin_gemm_flops_per_second", GAUGE, "Rate of matrix products, of the slowest GPU of a node.",
-                    ("node", "precision"))
-TRAINING = MetricFamily("muster_burnin_train_steps_per_second", GAUGE,
-                        "Steps of a short training a second, all-reduce not counted, of the slowest GPU of a node.", ("node",))
-ACCUSED = MetricFamily("muster_burnin_accusations", GAUGE, "What a node, its GPUs and rails are accused of by its newest burn-in.",
-                       ("fault", "node"))
-FINISHED = MetricFamily("muster_burnin_finished_timestamp_seconds", GAUGE, "When the newest burn-in of a node ended.", ("node",))
-WRONG = MetricFamily("muster_burnin_wrong_elements", GAUGE, "Elements that the newest burn-in found wrong, by whoever's fault.")
+GEMM = MetricFamily("muster_burnin_gemm_flops_per_second", GAUGE,
+                    "Rate of matrix products, of the slowest GPU of a node.", ("node", "precision"))
+TRAINING = MetricFamily("muster_burnin_train_steps_per_second", GAUGE, "Steps of a short training a second, "
+                        "all-reduce not counted, of the slowest GPU of a node.", ("node",))
+ACCUSED = MetricFamily("muster_burnin_accusations", GAUGE, "What a node, its GPUs and rails are accused of "
+                       "by its newest burn-in.", ("fault", "node"))
+FINISHED = MetricFamily("muster_burnin_finished_timestamp_seconds", GAUGE,
+                        "When the newest burn-in of a node ended.", ("node",))
+WRONG = MetricFamily("muster_burnin_wrong_elements", GAUGE,
+                     "Elements that the newest burn-in found wrong, by whoever's fault.")
 UNEXPLAINED = MetricFamily("muster_burnin_unexplained", GAUGE,
                            "Failures of the newest burn-in for which no GPU, node, rail or leaf is named.")
 STALE_AFTER = MetricFamily("muster_burnin_stale_after_seconds", GAUGE,
                            "The age from which on a burn-in says nothing any more, by burnin.yaml.")
-UNREADABLE = MetricFamily("muster_burnin_unreadable_documents", GAUGE, "Documents of burn-ins in the state folder that cannot be read.")
-FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, TRAINING, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER, UNREADABLE)
+UNREADABLE = MetricFamily("muster_burnin_unreadable_documents", GAUGE,
+                          "Documents of burn-ins in the state folder that cannot be read.")
+FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, TRAINING, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER,
+            UNREADABLE)
 
 Sample = tuple[MetricFamily, str]
 # So many documents are looked through for a node's newest one.
@@ -50,7 +56,9 @@ _GEMM, _TRAINING, _PAIRS_OF = "tflops_", "train_steps_s", f"{BUSBW} "
 
 @dataclass(frozen=True)
 class BurnInSummary:
-    """What is kept of one burn-in: its nodes, by node what it is accused of, when it ended, and what nobody is named for."""
+    """What is kept of one burn-in: its nodes, by node what it is accused of, when it ended, and what nobody
+    is named for.
+    """
 
     ended: float
     nodes: tuple[NodeOutcome, ...]
@@ -96,7 +104,8 @@ class Burnins:
                 stamps.append(stamp)
         if self._seen and list(self._held) == stamps:
             return False
-        self._held = {stamp: self._held[stamp] if stamp in self._held else _read(Path(stamp[0])) for stamp in stamps}
+        self._held = {stamp: self._held[stamp] if stamp in self._held else _read(Path(stamp[0]))
+                      for stamp in stamps}
         self._seen = True
         self.samples = tuple(samples(self._held.values(), self._days)) if stamps else ()
         return True
@@ -112,7 +121,9 @@ def here(state: Path) -> Burnins:
 
 
 def _under_way(path: Path) -> bool:
-    """Whether it says at its beginning that its burn-in is not finished: it changes every few seconds, and says nothing of nodes yet."""
+    """Whether it says at its beginning that its burn-in is not finished: it changes every few seconds, and
+    says nothing of nodes yet.
+    """
     try:
         with path.open("rb") as file:
             return _UNFINISHED.search(file.read(_BEGINNING)) is not None

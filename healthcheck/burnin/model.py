@@ -1,6 +1,9 @@
-"""What a burn-in speaks of: who takes part, what is run, what came back, who is accused. Frozen values, JSON in and out elsewhere.
+"""What a burn-in speaks of: who takes part, what is run, what came back, who is accused.
 
-A task is one piece of work that ranks do together (or each alone), on seats; a stage is a round of tasks that run at the same time.
+Frozen values, JSON in and out elsewhere.
+
+A task is one piece of work that ranks do together (or each alone), on seats; a stage is a round of tasks that
+run at the same time.
 """
 
 from __future__ import annotations
@@ -15,15 +18,19 @@ class TaskKind(Enum):
     """What the ranks of a task do: each for itself, or all of them `together`."""
 
     KNOWN = "known"             # integer GEMM whose answer is known, exact in every precision
-    RANDOM = "random"           # random-float GEMM: equal to itself again and again, and to its equals by checksum
+    # random-float GEMM: equal to itself again and again, and to its equals by checksum
+    RANDOM = "random"
     MEMORY = "memory"           # patterns written over most of the memory, held, and read back
-    RATE = "rate"               # GEMM rate, with clock, power, temperature and throttle reasons sampled meanwhile
+    # GEMM rate, with clock, power, temperature and throttle reasons sampled meanwhile
+    RATE = "rate"
     COPY = "copy"               # host to device and back
     HOST = "host"               # all ranks of a node copy in its host memory at once
     STORAGE = "storage"         # one rank of a node writes to a mount and reads it back
-    ALLREDUCE = "allreduce"     # owner-coded all-reduce among all seats of the task, verified exactly, each iteration
+    # owner-coded all-reduce among all seats of the task, verified exactly, each iteration
+    ALLREDUCE = "allreduce"
     SIZES = "sizes"             # the same at sizes from 8 bytes on: how long each takes
-    TRAIN = "train"             # steps of a small transformer; gradients, sums and weights equal bit by bit among equals
+    # steps of a small transformer; gradients, sums and weights equal bit by bit among equals
+    TRAIN = "train"
 
     @property
     def together(self) -> bool:
@@ -64,8 +71,9 @@ class Rail:
 class Participant:
     """One node that takes part, as the inventory and its SKU describe it. `gpus` is how many it has to have.
 
-    `leaf` is the switch, or the set of switches joined by "+", that its rails hang on; nodes with equal leaves are neighbours.
-    `domain` is its NVLink domain, `power` its power domain, `watts` what it draws at most (None: not known).
+    `leaf` is the switch, or the set of switches joined by "+", that its rails hang on; nodes with equal
+    leaves are neighbours. `domain` is its NVLink domain, `power` its power domain, `watts` what it draws at
+    most (None: not known).
     """
 
     node: str
@@ -93,8 +101,9 @@ class Seat:
 class Task:
     """One piece of work. Rank r sits on seats[r]; `seconds` is after when it is given up, whatever happens.
 
-    `params` are what its kind needs (see `healthcheck.burnin.params`); `environment` is set for its ranks, over what is scrubbed; `local`
-    is, over that, for the ranks of single nodes: devices are not called alike everywhere.
+    `params` are what its kind needs (see `healthcheck.burnin.params`); `environment` is set for its ranks,
+    over what is scrubbed; `local` is, over that, for the ranks of single nodes: devices are not called alike
+    everywhere.
     """
 
     id: str
@@ -112,8 +121,11 @@ class Task:
 
     @property
     def part(self) -> str:
-        """What of a node it tests, where that is no GPU: "host memory" or "storage /scratch"; "" for all else."""
-        return {TaskKind.HOST: "host memory", TaskKind.STORAGE: f"storage {self.params.get('path', '')}"}.get(self.kind, "")
+        """What of a node it tests, where that is no GPU: "host memory" or "storage /scratch"; "" for all
+        else.
+        """
+        return {TaskKind.HOST: "host memory",
+                TaskKind.STORAGE: f"storage {self.params.get('path', '')}"}.get(self.kind, "")
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -135,10 +147,12 @@ class RankEnd(Enum):
 
 @dataclass(frozen=True)
 class RankProgress:
-    """Where a rank was when last heard of: main loop's iteration and phase, and what the kernel says of its process.
+    """Where a rank was when last heard of: main loop's iteration and phase, and what the kernel says of its
+    process.
 
-    `moved` is when (iteration, phase) last changed, `alive` when its helper thread last ticked, in seconds of the head's clock, None
-    for never. `state` is the letter of /proc/PID/stat (R S D T Z), "" where it could not be read.
+    `moved` is when (iteration, phase) last changed, `alive` when its helper thread last ticked, in seconds of
+    the head's clock, None for never. `state` is the letter of /proc/PID/stat (R S D T Z), "" where it could
+    not be read.
     """
 
     iteration: int = -1
@@ -150,11 +164,13 @@ class RankProgress:
 
 @dataclass(frozen=True)
 class WrongData:
-    """Wrong data as one rank saw it in one iteration: how many elements, and whose they are by their owner's code.
+    """Wrong data as one rank saw it in one iteration: how many elements, and whose they are by their owner's
+    code.
 
-    `owners` are ranks, sorted, at most 16 of them; `own_input` is whether what the rank itself was about to send, looked at right before
-    or right after, was wrong. `check` says in which collective, in what manner; `places` are the first wrong elements of the result, each
-    (place in the whole, owner's rank or -1), and `inputs` the places of those that were about to be sent.
+    `owners` are ranks, sorted, at most 16 of them; `own_input` is whether what the rank itself was about to
+    send, looked at right before or right after, was wrong. `check` says in which collective, in what manner;
+    `places` are the first wrong elements of the result, each (place in the whole, owner's rank or -1), and
+    `inputs` the places of those that were about to be sent.
     """
 
     iteration: int
@@ -168,10 +184,12 @@ class WrongData:
 
 @dataclass(frozen=True)
 class RankReport:
-    """What one rank says of its part: how it ended, its figures by name (see `healthcheck.burnin.figures`), and wrong data.
+    """What one rank says of its part: how it ended, its figures by name (see `healthcheck.burnin.figures`),
+    and wrong data.
 
-    `checksums` are exact results that equals must share, by name. `facts` are versions, device and serial, and what proves RDMA.
-    `code` is the exit code or the signal's number; `error` one line, foreign text already cleaned.
+    `checksums` are exact results that equals must share, by name. `facts` are versions, device and serial,
+    and what proves RDMA. `code` is the exit code or the signal's number; `error` one line, foreign text
+    already cleaned.
     """
 
     seat: Seat
@@ -199,10 +217,12 @@ class Object(Enum):
 
 @dataclass(frozen=True)
 class Accusation:
-    """Who is guilty of what, by which tests. `fault` is a word of the table in `healthcheck.burnin.faults`; `why` one line for people.
+    """Who is guilty of what, by which tests.
 
-    `tests_for` and `tests_against` are ids of tasks, with what each showed; `counted` is what the accused's own error counters did in the
-    stages of those tests, a line each.
+    `fault` is a word of the table in `healthcheck.burnin.faults`; `why` one line for people.
+
+    `tests_for` and `tests_against` are ids of tasks, with what each showed; `counted` is what the accused's
+    own error counters did in the stages of those tests, a line each.
     """
 
     object: Object
@@ -217,9 +237,11 @@ class Accusation:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What came of one task: a report of every seat, who is to blame by watching alone, and from when to when (head's clock).
+    """What came of one task: a report of every seat, who is to blame by watching alone, and from when to when
+    (head's clock).
 
-    `named_after` is how many seconds after the trouble's first sign the culprit was named; None where nobody was.
+    `named_after` is how many seconds after the trouble's first sign the culprit was named; None where nobody
+    was.
     """
 
     task: Task
@@ -232,4 +254,5 @@ class TaskResult:
     @property
     def whole(self) -> bool:
         """Whether every seat reported: only then do its figures count."""
-        return len(self.reports) == len(self.task.seats) and all(report.end is RankEnd.DONE for report in self.reports)
+        return (len(self.reports) == len(self.task.seats)
+                and all(report.end is RankEnd.DONE for report in self.reports))

@@ -1,4 +1,6 @@
-"""Judges pairs as tests: each one's bandwidth against its floor, or beside its equals of all planned rounds so far."""
+"""Judges pairs as tests: each one's bandwidth against its floor, or beside its equals of all planned rounds
+so far.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from healthcheck.burnin.weigh import Tested
 
 
 class PairJudge:
-    """Keeps what the pairs of planned rounds reached, so that the few of a round of suspects have equals. Those that try a suspect again
-    and again are not to be kept: soon most of them would be as slow as it is.
+    """Keeps what the pairs of planned rounds reached, so that the few of a round of suspects have equals.
+
+    Those that try a suspect again and again are not to be kept: soon most of them would be as slow as it is.
     """
 
-    def __init__(self, places: Mapping[str, Participant], floors: Floors, hardware: Mapping[str, SkuHardware]) -> None:
+    def __init__(self, places: Mapping[str, Participant], floors: Floors,
+                 hardware: Mapping[str, SkuHardware]) -> None:
         self._places, self._floors, self._hardware = places, floors, hardware
         self._figures: dict[Setting, dict[str, float]] = defaultdict(dict)
 
@@ -45,4 +49,5 @@ class PairJudge:
         equals = {**self._figures[of], name: one.value}
         beside = stats.slow(equals, ratio=ratio)[name].off if ratio is not None else None
         # What nothing judged clears no one, unless the site's policy says that its speed need not be known.
-        return False if beside is None and (floor is not None or self._floors.rules.accepts(one.setting)) else beside
+        return (False if beside is None
+                and (floor is not None or self._floors.rules.accepts(one.setting)) else beside)

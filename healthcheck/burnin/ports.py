@@ -1,8 +1,10 @@
-"""Which ports the ranks of a node use, as environment for NCCL: from the inventory's port map and a look at the node.
+"""Which ports the ranks of a node use, as environment for NCCL: from the inventory's port map and a look at
+the node.
 
-NCCL's documentation, "Environment Variables": a NCCL_IB_HCA that begins with = names devices exactly, device:port where one has several;
-NCCL_NET=IB makes it fail where it would fall back to TCP unseen, and is set unless the site says otherwise. Ports of storage and
-management are never named. Where no RDMA port is found, nothing is forced, and that is said.
+NCCL's documentation, "Environment Variables": a NCCL_IB_HCA that begins with = names devices exactly,
+device:port where one has several; NCCL_NET=IB makes it fail where it would fall back to TCP unseen, and is
+set unless the site says otherwise. Ports of storage and management are never named. Where no RDMA port is
+found, nothing is forced, and that is said.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
 
 @dataclass(frozen=True)
 class Ports:
-    """The environment of a node's ranks, that of each rail alone by its number, and what a person should know of it."""
+    """The environment of a node's ranks, that of each rail alone by its number, and what a person should know
+    of it.
+    """
 
     values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     rails: Mapping[int, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
@@ -36,12 +40,17 @@ def presumed(places: Iterable[Participant]) -> dict[str, Ports]:
 
 
 def ports(
-    rails: Sequence[Rail], plans: Mapping[str, PortPlan], seen: Iterable[Port], netdevs: Iterable[NetDev] = (),
+    rails: Sequence[Rail], plans: Mapping[str, PortPlan], seen: Iterable[Port],
+    netdevs: Iterable[NetDev] = (),
     gids: Mapping[tuple[str, int], int] = MappingProxyType({}), env: Mapping[str, str] = MappingProxyType({}),
 ) -> Ports:
-    """The environment for a node with these compute rails. `plans` say by PCI address what every port is for, `gids` which GID of a
-    device's port is of RoCE v2 and can be routed. What the site sets (`env`) goes before what is found; but a rail alone has its device."""
-    seen = [port for port in seen if isinstance(reading(port, "pci"), str) and isinstance(reading(port, "device"), str)]
+    """The environment for a node with these compute rails.
+
+    `plans` say by PCI address what every port is for, `gids` which GID of a device's port is of RoCE v2 and
+    can be routed. What the site sets (`env`) goes before what is found; but a rail alone has its device.
+    """
+    seen = [port for port in seen if isinstance(reading(port, "pci"), str)
+            and isinstance(reading(port, "device"), str)]
     notes: list[str] = []
     base = _interface(plans, netdevs)
     wanted = {rail.address for rail in rails}
@@ -59,7 +68,8 @@ def ports(
     many = {device for device, count in Counter(port.device for port in seen).items() if count > 1}
     each = {rail.number: [port for port in usable if port.pci == rail.address] for rail in rails}
     of_rail = {name: value for name, value in env.items() if name != "NCCL_IB_HCA"}
-    alone = {number: given({**base, **_fabric(own, many, gids, notes), **of_rail}) for number, own in each.items() if own}
+    alone = {number: given({**base, **_fabric(own, many, gids, notes), **of_rail})
+             for number, own in each.items() if own}
     values = given({**base, **_fabric(usable, many, gids, notes), **env})
     return Ports(values, MappingProxyType(alone), tuple(dict.fromkeys(notes)))
 
@@ -69,7 +79,8 @@ def given(values: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType({name: value for name, value in values.items() if value})
 
 
-def _fabric(own: Sequence[Port], many: set[str], gids: Mapping[tuple[str, int], int], notes: list[str]) -> dict[str, str]:
+def _fabric(own: Sequence[Port], many: set[str], gids: Mapping[tuple[str, int], int],
+            notes: list[str]) -> dict[str, str]:
     names = [f"{port.device}:{port.number}" if port.device in many else port.device for port in own]
     values = {"NCCL_IB_HCA": "=" + ",".join(names), "NCCL_NET": "IB"}
     ethernet = [port for port in own if port.link_layer == ETHERNET]
@@ -77,15 +88,17 @@ def _fabric(own: Sequence[Port], many: set[str], gids: Mapping[tuple[str, int], 
     if len(indices) == 1 and None not in indices:
         values["NCCL_IB_GID_INDEX"] = str(indices.pop())
     elif ethernet:
-        notes.append("the RoCE ports have no GID of RoCE v2 at one common index, so NCCL chooses (2.21 and newer do so by themselves)")
+        notes.append("the RoCE ports have no GID of RoCE v2 at one common index, so NCCL chooses (2.21 and "
+                     "newer do so by themselves)")
     return values
 
 
 def _interface(plans: Mapping[str, PortPlan], netdevs: Iterable[NetDev]) -> dict[str, str]:
-    """The management port's interface, or the bond that it is in, where the port map names one; else the ranks take the one that leads to
-    the head."""
-    known = [(reading(netdev, "pci"), reading(netdev, "interface"), reading(netdev, "bond")) for netdev in netdevs
-             if reading(netdev, "link") is True]
+    """The management port's interface, or the bond that it is in, where the port map names one; else the
+    ranks take the one that leads to the head.
+    """
+    known = [(reading(netdev, "pci"), reading(netdev, "interface"), reading(netdev, "bond"))
+             for netdev in netdevs if reading(netdev, "link") is True]
     names = {bond or interface for pci, interface, bond in known
              if isinstance(pci, str) and isinstance(interface, str) and isinstance(bond, str)
              and plans.get(pci, PortPlan()).role == "mgmt"}

@@ -1,8 +1,10 @@
-"""What the evidence of pairs says: the best explanation as a whole, the next best without each of its causes, and who is named by that.
+"""What the evidence of pairs says: the best explanation as a whole, the next best without each of its causes,
+and who is named by that.
 
-A cause is named where every explanation without it is worse by `ENOUGH`. Where one is about as good, the two differ in what nobody is
-named for, and a further test may decide. No one is named either, and no one acquitted, where bad leaves explain how another one failed with
-them that has hardly been tried with others. How often sound tests fail for nothing is learned from the tests that the accused do not touch.
+A cause is named where every explanation without it is worse by `ENOUGH`. Where one is about as good, the two
+differ in what nobody is named for, and a further test may decide. No one is named either, and no one
+acquitted, where bad leaves explain how another one failed with them that has hardly been tried with others.
+How often sound tests fail for nothing is learned from the tests that the accused do not touch.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ _SAME = {"out": "node", "inside": "uplinks"}
 
 
 class Rival(NamedTuple):
-    """The best explanation without a cause, or of one that may be guilty with it: what it accuses, and how much worse it is (in logarithms
-    of odds).
+    """The best explanation without a cause, or of one that may be guilty with it: what it accuses, and how
+    much worse it is (in logarithms of odds).
     """
 
     causes: Mapping[CandidateCause, float]
@@ -31,10 +33,12 @@ class Rival(NamedTuple):
 
 
 class Weighed:
-    """`best` are the causes of the best explanation, each with the share of its tests that it spoils; `rivals` the best one without each.
+    """`best` are the causes of the best explanation, each with the share of its tests that it spoils;
+    `rivals` the best one without each.
 
-    `accused` are those that are named, each with the logarithm of its odds; `doubtful` the causes that good explanations differ on, each
-    with the one that differs; `noise` is how often a sound test fails for nothing.
+    `accused` are those that are named, each with the logarithm of its odds; `doubtful` the causes that good
+    explanations differ on, each with the one that differs; `noise` is how often a sound test fails for
+    nothing.
     """
 
     def __init__(self, evidence: PairEvidence) -> None:
@@ -59,7 +63,8 @@ class Weighed:
         self.rivals = {cause: _rival(cause, likeliest, near) for cause in self.best}
         self.accused = {cause: rival.worse for cause, rival in self.rivals.items() if rival.worse >= ENOUGH}
         self._near = near
-        self.doubtful = {**self._not_acquitted(), **{cause: rival for cause, rival in self.rivals.items() if cause not in self.accused}}
+        self.doubtful = {**self._not_acquitted(), **{cause: rival for cause, rival in self.rivals.items()
+                                                     if cause not in self.accused}}
 
     def worse(self, causes: Collection[CandidateCause]) -> float:
         """How much worse the best explanation is in which all of these are innocent."""
@@ -67,14 +72,16 @@ class Weighed:
         return best - max(each.without(*causes)[0] for each in self._near)
 
     def _not_acquitted(self) -> dict[CandidateCause, Rival]:
-        """The groups that failed, with others that explain it, and have passed too seldom where none of those took part: else a bad leaf
-        among bad leaves would be a sound one.
+        """The groups that failed, with others that explain it, and have passed too seldom where none of those
+        took part: else a bad leaf among bad leaves would be a sound one.
         """
-        failed = dict.fromkeys(cause for at in self._failed for cause in self.evidence.causes[at] if cause.kind == "uplinks")
+        failed = dict.fromkeys(cause for at in self._failed for cause in self.evidence.causes[at]
+                               if cause.kind == "uplinks")
         owners = {_owner(cause) for cause in self.best}
         found = {}
         for cause in failed:
-            alone = [at for at in self.evidence.passed(cause) if self.best.keys().isdisjoint(self.evidence.causes[at])]
+            alone = [at for at in self.evidence.passed(cause)
+                     if self.best.keys().isdisjoint(self.evidence.causes[at])]
             if _owner(cause) not in owners and len(alone) < ACQUIT:
                 gain, rate = self._beside(cause)
                 found[cause] = Rival({**self.best, cause: rate}, max(0.0, -gain))
@@ -86,7 +93,9 @@ class Weighed:
         return [at for at in self._failed if known.isdisjoint(self.evidence.causes[at])]
 
     def gain(self, cause: CandidateCause) -> float:
-        """By how much accusing it too would better the best explanation; for one of its own causes, how much worse it is without."""
+        """By how much accusing it too would better the best explanation; for one of its own causes, how much
+        worse it is without.
+        """
         if cause in self.rivals:
             return self.rivals[cause].worse
         return self._beside(cause)[0]
@@ -123,7 +132,9 @@ class Weighed:
         return self._chances[at]
 
     def _by_noise(self) -> dict[float, _AtNoise]:
-        """The best explanations by how much noise there is; not of more noise than so many passes leave any chance."""
+        """The best explanations by how much noise there is; not of more noise than so many passes leave any
+        chance.
+        """
         found: dict[float, _AtNoise] = {}
         passed = sum(test.outcome is PairOutcome.PASS for test in self.evidence.tests)
         hard = sum(self.evidence.tests[at].hard for at in self._failed)
@@ -138,12 +149,15 @@ class Weighed:
 
 
 def _owner(cause: CandidateCause) -> tuple[str, str, str]:
-    """A node or its way out, the inside of a leaf or what leads out of it: whichever it is, it has one name."""
+    """A node or its way out, the inside of a leaf or what leads out of it: whichever it is, it has one name.
+    """
     return _SAME.get(cause.kind, cause.kind), cause.name, cause.other
 
 
 class _AtNoise:
-    """The best explanation if so many sound tests fail for nothing, and how likely it is; the problems that it falls into."""
+    """The best explanation if so many sound tests fail for nothing, and how likely it is; the problems that
+    it falls into.
+    """
 
     def __init__(self, evidence: PairEvidence, failed: list[int], noise: float) -> None:
         self.noise = noise
@@ -191,7 +205,8 @@ class _Solved:
 
     def without(self, causes: Collection[CandidateCause]) -> Explanation:
         """The best explanation without these causes, which is the best of all where that does without."""
-        owners = {part.owner for part, (cause, _) in zip(self.problem.parts, self.parts, strict=True) if cause in causes}
+        owners = {part.owner for part, (cause, _) in zip(self.problem.parts, self.parts, strict=True)
+                  if cause in causes}
         accused = owners & {self.problem.parts[at].owner for at in self.best.parts}
         if not accused:
             return self.best
@@ -214,8 +229,12 @@ class _Found(NamedTuple):
     part: CauseMode
 
 
-def _problems(evidence: PairEvidence, failed: list[int], noise: float) -> Iterator[tuple[CauseSearch, list[tuple[CandidateCause, float]]]]:
-    """The failed tests as problems that have no cause in common. A cause that gains nothing by itself is in none."""
+def _problems(evidence: PairEvidence, failed: list[int],
+              noise: float) -> Iterator[tuple[CauseSearch, list[tuple[CandidateCause, float]]]]:
+    """The failed tests as problems that have no cause in common.
+
+    A cause that gains nothing by itself is in none.
+    """
     base = {at: priors.strength(priors.NOISE_HARD if evidence.tests[at].hard else noise) for at in failed}
     hits: dict[CandidateCause, list[int]] = {}
     for at in failed:
@@ -231,13 +250,16 @@ def _problems(evidence: PairEvidence, failed: list[int], noise: float) -> Iterat
             against = passed * strength
             lot_price = priors.cost(priors.LOT_WAYS[number]) + against if cause.kind == "node" else math.inf
             start = number if cause.kind == "uplinks" else -1
-            part = CauseMode(owner, strength, priors.cost(way.prior) + against, tuple(tests), lot_price=lot_price, start=start)
+            part = CauseMode(owner, strength, priors.cost(way.prior) + against, tuple(tests),
+                             lot_price=lot_price, start=start)
             found.append(_Found(cause, way.rate, part))
-    most = {each.part: sum(fails(base[at] + each.part.strength) - fails(base[at]) for at in each.part.hits) for each in found}
+    most = {each.part: sum(fails(base[at] + each.part.strength) - fails(base[at]) for at in each.part.hits)
+            for each in found}
     lots = _lots(evidence, [each for each in found if most[each.part] > each.part.lot_price])
     leaf = evidence.sites.leaf
     kept = [each for each in found if most[each.part] > each.part.price
-            or (each.cause.kind == "node" and leaf[each.cause.name] in lots and most[each.part] > each.part.lot_price)]
+            or (each.cause.kind == "node" and leaf[each.cause.name] in lots
+                and most[each.part] > each.part.lot_price)]
     yield from _parted(kept, base, lots, leaf)
 
 
@@ -253,8 +275,9 @@ def _lots(evidence: PairEvidence, found: Iterable[_Found]) -> dict[NodeGroup, fl
     return {group: value for group, value in costs.items() if sum(saved[group].values()) > value}
 
 
-def _parted(found: Sequence[_Found], base: Mapping[int, float], lots: Mapping[NodeGroup, float], leaf: Mapping[str, NodeGroup],
-            ) -> Iterator[tuple[CauseSearch, list[tuple[CandidateCause, float]]]]:
+def _parted(found: Sequence[_Found], base: Mapping[int, float], lots: Mapping[NodeGroup, float],
+            leaf: Mapping[str, NodeGroup]) -> Iterator[
+    tuple[CauseSearch, list[tuple[CandidateCause, float]]]]:
     """Parts that share a test, or a lot, in one problem."""
     joined: dict[object, object] = {}
 
@@ -263,7 +286,8 @@ def _parted(found: Sequence[_Found], base: Mapping[int, float], lots: Mapping[No
             joined[of] = of = joined.setdefault(up, up)
         return of
 
-    own = [leaf[cause.name] if cause.kind == "node" and leaf[cause.name] in lots else None for cause, _, _ in found]
+    own = [leaf[cause.name] if cause.kind == "node" and leaf[cause.name] in lots else None
+           for cause, _, _ in found]
     for (_, _, part), lot in zip(found, own, strict=True):
         for of in (*part.hits[1:], *([lot] if lot is not None else ())):
             joined[root(of)] = root(part.hits[0])
@@ -281,7 +305,9 @@ def _parted(found: Sequence[_Found], base: Mapping[int, float], lots: Mapping[No
             for number in numbers:
                 hits[number].append(test)
         here = [lot for lot in lots if lot in {own[at] for at in some}]
-        parts = [found[at].part._replace(hits=tuple(hits[number]), lot=here.index(lot) if (lot := own[at]) is not None else -1)
+        parts = [found[at].part._replace(hits=tuple(hits[number]),
+                                         lot=here.index(lot) if (lot := own[at]) is not None else -1)
                  for number, at in enumerate(some)]
-        yield (CauseSearch(parts, [of for of, _ in alike], list(alike.values()), {at: lots[lot] for at, lot in enumerate(here)}),
+        yield (CauseSearch(parts, [of for of, _ in alike], list(alike.values()),
+                           {at: lots[lot] for at, lot in enumerate(here)}),
                [(found[at].cause, found[at].rate) for at in some])

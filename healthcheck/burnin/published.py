@@ -1,7 +1,8 @@
-"""What sound machines reach, as published: figures by GPU, NICs, nodes, size and algorithm, and the limits of `rules/burnin.yaml`.
+"""What sound machines reach, as published: figures by GPU, NICs, nodes, size and algorithm, and the limits of
+`rules/burnin.yaml`.
 
-Like is compared with like: a published figure is looked up by the conditions under which something was measured, and there is none for
-most conditions. `healthcheck.burnin.publishedload` reads the file.
+Like is compared with like: a published figure is looked up by the conditions under which something was
+measured, and there is none for most conditions. `healthcheck.burnin.publishedload` reads the file.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ NCCL, GLOO = "nccl", "gloo"
 # What NCCL is asked for; of a sweep on and off is whether it may use NVLS, whatever it chooses.
 ALGOS = ("auto", "ring", "tree", "nvls", "nvlstree", "collnet", "pat", "nvls-on", "nvls-off")
 # Stages whose figures are alike: what is learned in one holds in the other.
-_SAME = {BurnInStage.LEAF_CONFIRM: BurnInStage.LEAF_PAIRS, BurnInStage.BISECT: BurnInStage.ALL, BurnInStage.SOAK: BurnInStage.ALL,
-         BurnInStage.TRAIN: BurnInStage.NODE}
+_SAME = {BurnInStage.LEAF_CONFIRM: BurnInStage.LEAF_PAIRS, BurnInStage.BISECT: BurnInStage.ALL,
+         BurnInStage.SOAK: BurnInStage.ALL, BurnInStage.TRAIN: BurnInStage.NODE}
 
 
 def alike(stage: BurnInStage) -> BurnInStage:
@@ -33,11 +34,14 @@ def alike(stage: BurnInStage) -> BurnInStage:
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """Under which conditions a figure was measured. `gpu` is the product's name ("" where there is none), of host memory the processor's.
+    """Under which conditions a figure was measured.
 
-    `gpus` are ranks a node, `nics` those a node uses for it, of `gbps` each (0: not known); `size` is in bytes, 0 for what has none;
-    `watts` is the power limit, 0 where it is not known; `nvlink` is whether all of it is in one node or one NVLink domain. `mount` is which
-    one was written and read; `nodes` is then how many did so at once, where it may be one file system for all of them.
+    `gpu` is the product's name ("" where there is none), of host memory the processor's.
+
+    `gpus` are ranks a node, `nics` those a node uses for it, of `gbps` each (0: not known); `size` is in
+    bytes, 0 for what has none; `watts` is the power limit, 0 where it is not known; `nvlink` is whether all
+    of it is in one node or one NVLink domain. `mount` is which one was written and read; `nodes` is then how
+    many did so at once, where it may be one file system for all of them.
     """
 
     figure: str
@@ -93,10 +97,12 @@ class PublishedFigure:
         """Whether it says anything of what was measured so."""
         return (
             self.figure == setting.figure and setting.backend == NCCL
-            and (not self.gpu or (is_model(setting.gpu, self.gpu) and not any(is_model(setting.gpu, word) for word in self.but)))
+            and (not self.gpu or (is_model(setting.gpu, self.gpu)
+                                  and not any(is_model(setting.gpu, word) for word in self.but)))
             and self.gpus in (None, setting.gpus) and self.nodes[0] <= setting.nodes <= self.nodes[1]
-            and self.nics in (None, setting.nics) and self.gbps in (None, setting.gbps) and (not self.per_nic or setting.nics > 0)
-            and self.nvlink in (None, setting.nvlink) and self.size <= setting.size and (not self.algo or setting.algo in self.algo)
+            and self.nics in (None, setting.nics) and self.gbps in (None, setting.gbps)
+            and (not self.per_nic or setting.nics > 0) and self.nvlink in (None, setting.nvlink)
+            and self.size <= setting.size and (not self.algo or setting.algo in self.algo)
             # A board whose limit is lower is slower, and no fault.
             and (not self.watts or not setting.watts or setting.watts >= self.watts)
         )
@@ -121,7 +127,9 @@ class CounterLimit:
 
 @dataclass(frozen=True)
 class ScreenPolicy:
-    """When nodes in service are screened: who was proven within `days` is left out, at most `nodes` at a time, `node_hours` in 24 hours."""
+    """When nodes in service are screened: who was proven within `days` is left out, at most `nodes` at a
+    time, `node_hours` in 24 hours.
+    """
 
     days: float
     nodes: int
@@ -132,8 +140,8 @@ class ScreenPolicy:
 class BurninRules:
     """All of `burnin.yaml`. Ratios are by backend, None where that is not judged.
 
-    `accept` names by backend what may pass unjudged, as "busbw_gb_s in all"; a learned floor below `least_share` is refused. `profiles` are
-    NCCL settings by name.
+    `accept` names by backend what may pass unjudged, as "busbw_gb_s in all"; a learned floor below
+    `least_share` is refused. `profiles` are NCCL settings by name.
     """
 
     published: tuple[PublishedFigure, ...]
@@ -156,7 +164,9 @@ class BurninRules:
     files: tuple[str, ...] = ()
 
     def value(self, setting: Setting) -> tuple[float, PublishedFigure] | None:
-        """What is published for such a setting: the entry that says most, of those the one for the largest buffers. None: nothing."""
+        """What is published for such a setting: the entry that says most, of those the one for the largest
+        buffers. None: nothing.
+        """
         fits = [one for one in self.published if one.value is not None and one.holds(setting)]
         if not fits:
             return None
@@ -165,7 +175,8 @@ class BurninRules:
 
     def peak(self, setting: Setting) -> float | None:
         """More than that nobody believes; None where no data sheet says."""
-        bounds = [one.peak for one in self.published if one.peak is not None and replace(one, watts=0).holds(setting)]
+        bounds = [one.peak for one in self.published if one.peak is not None
+                  and replace(one, watts=0).holds(setting)]
         return self.believed * max(bounds) if bounds else None
 
     def accepts(self, setting: Setting) -> bool:

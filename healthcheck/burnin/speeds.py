@@ -1,6 +1,8 @@
-"""How fast an all-reduce is expected to be, and how slow one may be and still be let finish: from its floor, else from its ports' rate.
+"""How fast an all-reduce is expected to be, and how slow one may be and still be let finish: from its floor,
+else from its ports' rate.
 
-A task that is slower than its floor is judged by what it measured, so it has to come to its end; only what is far slower is given up.
+A task that is slower than its floor is judged by what it measured, so it has to come to its end; only what is
+far slower is given up.
 """
 
 from __future__ import annotations
@@ -43,12 +45,15 @@ class Speeds:
         there = [places[node] for node in task.nodes]
         first = self.hardware.get(there[0].sku or "", SkuHardware())
         domains = {place.domain for place in there}
-        inside = task.stage is not BurnInStage.RAIL if len(there) == 1 else len(domains) == 1 and None not in domains
-        gbps = 0.0 if inside else min(self.hardware.get(place.sku or "", SkuHardware()).gbps for place in there)
-        nics = 0 if inside else 1 if rail_of(task) is not None else min(max(1, len(place.rails)) for place in there)
+        inside = (task.stage is not BurnInStage.RAIL if len(there) == 1 else len(domains) == 1
+                  and None not in domains)
+        gbps = 0.0 if inside else min(self.hardware.get(place.sku or "", SkuHardware()).gbps
+                                      for place in there)
+        nics = (0 if inside else 1
+                if rail_of(task) is not None else min(max(1, len(place.rails)) for place in there))
         size = int(task.params.get("bytes", PARAMS["allreduce"]["bytes"][0]))
-        setting = Setting(BUSBW, task.stage.value, first.gpu, round(len(task.seats) / len(there)), len(there), nics, gbps, size,
-                          algo_of(task), nvlink=inside)
+        setting = Setting(BUSBW, task.stage.value, first.gpu, round(len(task.seats) / len(there)), len(there),
+                          nics, gbps, size, algo_of(task), nvlink=inside)
         floor = self._floor(setting)
         if floor:
             return Speed(floor, floor / SLOWER)
@@ -57,11 +62,13 @@ class Speeds:
         return Speed(least=LEAST_INSIDE if inside else LEAST_BETWEEN)
 
     def _floor(self, setting: Setting) -> float:
-        """The least floor that may be meant: before a run no device has said its name, its power limit or the exact size."""
+        """The least floor that may be meant: before a run no device has said its name, its power limit or the
+        exact size.
+        """
         if self.floors is None:
             return 0.0
-        learned = [one.floor for one in self.floors.learned
-                   if one.setting.figure == BUSBW and one.setting.stage == alike(BurnInStage(setting.stage)).value
+        learned = [one.floor for one in self.floors.learned if one.setting.figure == BUSBW
+                   and one.setting.stage == alike(BurnInStage(setting.stage)).value
                    and one.nodes[0] <= setting.nodes <= one.nodes[1] and one.setting.gpus == setting.gpus
                    and one.setting.nvlink == setting.nvlink and one.setting.nics == setting.nics]
         found = self.floors.of(setting)

@@ -1,4 +1,6 @@
-"""What the counters of GPUs and links did in each stage, and which of them grew on what is accused: they name causes and accuse nobody."""
+"""What the counters of GPUs and links did in each stage, and which of them grew on what is accused: they name
+causes and accuse nobody.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,24 @@ from inventory.text import clean
 Part = tuple[str, str]      # (subject, counter): ("gpu5", "pcie_replays")
 
 WORDS = {
-    "ecc_corrected": "corrected ECC errors", "ecc_uncorrected": "uncorrected ECC errors", "pcie_replays": "PCIe replays",
-    "remapped_correctable": "rows remapped for corrected errors", "remapped_uncorrectable": "rows remapped for uncorrectable errors",
+    "ecc_corrected": "corrected ECC errors", "ecc_uncorrected": "uncorrected ECC errors",
+    "pcie_replays": "PCIe replays",
+    "remapped_correctable": "rows remapped for corrected errors",
+    "remapped_uncorrectable": "rows remapped for uncorrectable errors",
     "slowdown_power_ns": "time under its power cap", "slowdown_thermal_ns": "time slowed down for heat",
     "slowdown_hw_thermal_ns": "time slowed down by its hardware for heat",
     "slowdown_hw_power_brake_ns": "time slowed down by the power brake",
     "slowdown_sw_thermal_ns": "time slowed down by the driver for heat",
-    "nvlink_replays": "NVLink replays", "nvlink_recoveries": "NVLink recoveries", "nvlink_crc_errors": "NVLink CRC errors",
-    "link_downed": "losses of its link", "link_error_recovery": "retrainings of its link", "symbol_error": "symbol errors",
-    "port_rcv_errors": "receive errors", "port_xmit_discards": "discarded packets", "port_xmit_wait": "waits to send",
+    "nvlink_replays": "NVLink replays", "nvlink_recoveries": "NVLink recoveries",
+    "nvlink_crc_errors": "NVLink CRC errors",
+    "link_downed": "losses of its link", "link_error_recovery": "retrainings of its link",
+    "symbol_error": "symbol errors",
+    "port_rcv_errors": "receive errors", "port_xmit_discards": "discarded packets",
+    "port_xmit_wait": "waits to send",
 }
 # Faults whose cause a counter may tell; of what is dead or away, it says nothing.
-_TOLD_OF = (faults.SLOW, faults.SLOW_COMPUTE, faults.SLOW_LINK, faults.LATE, faults.JITTER, faults.HUNG, faults.WRONG_DATA)
+_TOLD_OF = (faults.SLOW, faults.SLOW_COMPUTE, faults.SLOW_LINK, faults.LATE, faults.JITTER, faults.HUNG,
+            faults.WRONG_DATA)
 # Any load and any congestion makes these grow: they are named after what should stand still.
 _BY_NATURE = ("port_xmit_wait", "slowdown_power_ns")
 _MOST, _MOST_NAMES = 8, 6
@@ -37,8 +45,9 @@ NANOSECONDS = "_ns"
 class StageCounters:
     """The counters of one node in one stage, read right before and right after it.
 
-    `read` is by subject how many were read both times; of those `grew` holds (subject, counter, by how much), and what is in neither stood
-    still. `unknown` says why another one is not known, and `why` why none of them is.
+    `read` is by subject how many were read both times; of those `grew` holds (subject, counter, by how much),
+    and what is in neither stood still. `unknown` says why another one is not known, and `why` why none of
+    them is.
     """
 
     stage: BurnInStage
@@ -49,8 +58,8 @@ class StageCounters:
     why: str = ""
 
 
-def between(stage: BurnInStage, node: str, before: Mapping[Part, int | None], after: Mapping[Part, int | None],
-            why: str = "") -> StageCounters:
+def between(stage: BurnInStage, node: str, before: Mapping[Part, int | None],
+            after: Mapping[Part, int | None], why: str = "") -> StageCounters:
     """What two looks at a node say of the stage between them; `why` is why one of the looks failed."""
     read: dict[str, int] = defaultdict(int)
     grew, unknown = [], []
@@ -72,8 +81,9 @@ def between(stage: BurnInStage, node: str, before: Mapping[Part, int | None], af
 def with_causes(
     accusations: Iterable[Accusation], stages: Iterable[StageCounters], results: Iterable[TaskResult],
 ) -> tuple[Accusation, ...]:
-    """The same accusations, each with what the counters of that very GPU, rail or node, or of a pair's rails, did in the stages of its
-    tests."""
+    """The same accusations, each with what the counters of that very GPU, rail or node, or of a pair's rails,
+    did in the stages of its tests.
+    """
     by_place: dict[tuple[BurnInStage, str], list[StageCounters]] = defaultdict(list)
     for each in stages:
         by_place[each.stage, each.node].append(each)
@@ -92,7 +102,9 @@ def with_causes(
 
 
 def _components(one: Accusation) -> Iterator[tuple[str, str]]:
-    """The nodes of what is accused, each with which of its subjects count: one by name, or all whose names begin so."""
+    """The nodes of what is accused, each with which of its subjects count: one by name, or all whose names
+    begin so.
+    """
     if one.object is Object.NODE:
         yield one.name, ""
     elif one.object is Object.GPU:
@@ -106,7 +118,8 @@ def _components(one: Accusation) -> Iterator[tuple[str, str]]:
             yield node, "rail"
 
 
-def _growth_lines(one: Accusation, stage: BurnInStage, node: str, part: str, looks: list[StageCounters]) -> Iterator[str]:
+def _growth_lines(one: Accusation, stage: BurnInStage, node: str, part: str,
+                  looks: list[StageCounters]) -> Iterator[str]:
     own = part if one.object in (Object.GPU, Object.RAIL) else ""
     whose = "its" if own else f"{clean(node, 80)}'s"
     counters = "rail counters" if part == "rail" else "counters"
@@ -139,7 +152,8 @@ def _growth_lines(one: Accusation, stage: BurnInStage, node: str, part: str, loo
     if read and not named:
         yield f"none of {whose} {sum(read.values())} {counters} that were read grew {in_stage}"
     if unknown:
-        names = [f"{'' if own else clean(subject, 40) + ' '}{_called(name)} ({why})" for (subject, name), why in sorted(unknown.items())]
+        names = [f"{'' if own else clean(subject, 40) + ' '}{_called(name)} ({why})"
+                 for (subject, name), why in sorted(unknown.items())]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         yield f"not known {in_stage}: {whose} {', '.join(names[:3])}{more}"
 

@@ -1,30 +1,33 @@
-"""What happens next in a burn-in: its states, what leads from one to the next, and what they carry. No clock, no I/O.
+"""What happens next in a burn-in: its states, what leads from one to the next, and what they carry.
+
+No clock, no I/O.
 
 `BurninRun` is the whole burn-in, step after step. `provisioning.burnin.run` runs its steps:
 
     NotBegun     the lease is there, nodes are looked at    begin -> NodesAlone
     NodesAlone   each node alone, then each rail alone      no step left -> PairRounds
-    PairRounds   pairs, as an Isolation asks for them       no round left -> RailRounds; in a screening -> AllNodes
+    PairRounds   pairs, as a PairSearch asks for them       no round left -> RailRounds (screening: AllNodes)
     RailRounds   the accused once more, each rail alone     no round left -> AllNodes
-    AllNodes     all nodes at once: all, train, soak        passed -> AllSizes (of all), or the next of these three
-                                                            failed, and a node left for it -> once more without it
-                                                            failed, and none left -> PartsOfAll; of train -> the next
-    AllSizes     all nodes, over sizes                      -> the next of these three
-    PartsOfAll   parts of them, as a Bisection asks         no part left -> the next of these three
+    AllNodes     all nodes at once: all, train, soak        all passed -> AllSizes; else the next of the three
+                                                            failed, and a node left for it -> again without it
+                                                            failed, and no node left -> PartsOfAll
+                                                            train failed -> the next of the three
+    AllSizes     all nodes, over sizes                      -> the next of the three
+    PartsOfAll   parts of them, as a Bisection asks         no part left -> the next of the three
     Measured     no step is left
     RunOver      `end`, from any state: it is finished, was interrupted, or gave way to a job
 
 `TaskRun` is one task of a step. `provisioning.burnin.conductor` carries messages between it and the agents:
 
     JOINING      agents start its ranks                     all have joined -> "go", RUNNING
-    RUNNING      the ranks work                             all are done, and their processes have ended -> over
+    RUNNING      the ranks work                             all are done and their processes ended -> over
     STOPPING     "stop", from either: something is wrong, or it is called off. What ends now accuses no rank.
                                                             all have ended, or `LEFT_S` have passed -> over
 
 What becomes of
 
-    a rank that dies or hangs   `watch.trouble` names it, and its task is stopped (`TaskRun.order`); other tasks go on.
-                                When the step is over the accused leave, and the others go on (`BurninRun.accuse`).
+    a rank that dies or hangs   `watch.trouble` names it. Its task is stopped (`TaskRun.order`); others go on.
+                                After the step the accused leave, and the others go on (`BurninRun.accuse`).
     a node that is not there    `BurninRun.leave`: it takes part in no step from then on, and does not pass.
     a stage that fails          nodes alone: the accused leave; pairs: more rounds; all nodes: see AllNodes.
     a job that wants the nodes  `BurninRun.end`, gave_way: what was finished stands, the rest is cut.
@@ -76,7 +79,8 @@ _TOGETHER = (BurnInStage.ALL, BurnInStage.TRAIN, BurnInStage.SOAK)
 NEWS_S = 1.5            # by when a rank that was started has been heard of
 LEFT_S = 6.0            # after which a process that cannot be killed is left to its node
 PARTED_S = 20.0         # between the last report and the last process' end
-OVERTIME_S = 20.0       # after which a rank ends itself, beyond what the head waits for past a task's own seconds
+# after which a rank ends itself, beyond what the head waits for past a task's own seconds
+OVERTIME_S = 20.0
 
 
 # ---- one task
@@ -120,8 +124,8 @@ class TaskRun:
                  "params": dict(task.params), "world": len(task.seats),
                  "overtime": self._patience.start(len(task.seats)) + OVERTIME_S}
         return {node: {"task": {**whole, "environment": task.on(node),
-                                "seats": [[rank, seat.gpu] for rank, seat in enumerate(task.seats) if seat.node == node]}}
-                for node in task.nodes}
+                                "seats": [[rank, seat.gpu] for rank, seat in enumerate(task.seats)
+                                          if seat.node == node]}} for node in task.nodes}
 
     def message(self, node: str, message: Mapping[str, Any], at: float) -> None:
         """Takes a message of a node's agent, whatever it is."""
@@ -133,11 +137,13 @@ class TaskRun:
         if (ended := messages.ended(message)) is not None and self._is(node, ended.task, ended.rank):
             self._know(ended.rank, ended=at, code=ended.code, signal=ended.signal, last_line=ended.last_line)
         reported = messages.report(message)
-        if reported is not None and self._is(node, reported[0], reported[1]) and reported[1] not in self._reports:
+        if (reported is not None and self._is(node, reported[0], reported[1])
+                and reported[1] not in self._reports):
             _, rank, report = reported
             self._reports[rank] = replace(report, seat=self.task.seats[rank])
             done = report.end is RankEnd.DONE
-            self._know(rank, reported=at, done=done, raised=None if done else report.error or f"it was {report.end.value}")
+            self._know(rank, reported=at, done=done,
+                       raised=None if done else report.error or f"it was {report.end.value}")
 
     def agent_gone(self, node: str, why: str, at: float) -> None:
         """A node's agent went away, or was not there."""
@@ -154,7 +160,8 @@ class TaskRun:
             last = max(seen.reported or now for seen in self._seen)
             return self._stop(now) if now - last > PARTED_S and not self._ended() else None
         if found is None and now - self._sent > self.task.seconds:
-            found = overdue(self.task, self._seen, self._sent + self.task.seconds, self._went, now, self._patience)
+            found = overdue(self.task, self._seen, self._sent + self.task.seconds, self._went, now,
+                            self._patience)
         if found is not None:
             self._trouble, self._named_at = found, now
             return self._stop(now)
@@ -172,12 +179,16 @@ class TaskRun:
         if self._stopped is None:
             return self._ended() and all(seen.done for seen in self._seen)
         passed = now - self._stopped
-        known = [seen for seen in self._seen if (seen.joined, seen.heard, seen.reported) != (None, None, None)]
+        known = [seen for seen in self._seen
+                 if (seen.joined, seen.heard, seen.reported) != (None, None, None)]
         settled = all(seen.ended is not None or seen.lost is not None for seen in known)
         return self._ended() or passed > LEFT_S or (passed > NEWS_S and settled)
 
     def result(self, now: float) -> TaskResult:
-        """What came of it. `named_after` counts from the trouble's beginning; for what only reports show, from the go."""
+        """What came of it.
+
+        `named_after` counts from the trouble's beginning; for what only reports show, from the go.
+        """
         reports = tuple(self._report(rank, seen) for rank, seen in enumerate(self._seen))
         if self._trouble is not None:
             accusations = (*self._trouble.accusations, *wrong_data(self.task, reports))
@@ -185,7 +196,8 @@ class TaskRun:
         else:
             accusations = (*wrong_data(self.task, reports), *late(self.task, reports))
             named_after = now - (self._went or self._sent)
-        return TaskResult(self.task, reports, accusations, self._sent, now, named_after if accusations else None)
+        return TaskResult(self.task, reports, accusations, self._sent, now,
+                          named_after if accusations else None)
 
     def _stop(self, now: float) -> str:
         self._stopped = now
@@ -214,7 +226,8 @@ class TaskRun:
         if seen.lost is not None and seen.ended is None and seen.reported is None:
             return replace(own, end=RankEnd.LOST, error=seen.lost_why, last=last)
         if seen.signal is not None:
-            return replace(own, end=RankEnd.SIGNAL, code=seen.signal, error=own.error or seen.last_line, last=last)
+            return replace(own, end=RankEnd.SIGNAL, code=seen.signal, error=own.error or seen.last_line,
+                           last=last)
         end = RankEnd.RAISED if seen.raised is not None else RankEnd.EXIT
         return replace(own, end=end, code=seen.code, error=own.error or seen.last_line, last=last)
 
@@ -230,14 +243,16 @@ class RunEnding(Enum):
 
 
 class BurninRun:
-    """A burn-in: `begin`, then run the step that `next` says, `add` each result, call `step_over`, until there is none; then `end`.
+    """A burn-in: `begin`, then run the step that `next` says, `add` each result, call `step_over`, until
+    there is none; then `end`.
 
-    `out` are the nodes that left, each with why, `found` the accusations that comparing tasks led to, `missing` why stages were not run;
-    `doubts` say by node why it cannot pass, `withheld` why nothing that it showed counts.
+    `out` are the nodes that left, each with why, `found` the accusations that comparing tasks led to,
+    `missing` why stages were not run; `doubts` say by node why it cannot pass, `withheld` why nothing that it
+    showed counts.
     """
 
-    def __init__(self, places: Sequence[Participant], work: BurnInWork, wanted: Collection[BurnInStage], floors: Floors,
-                 hardware: Mapping[str, SkuHardware]) -> None:
+    def __init__(self, places: Sequence[Participant], work: BurnInWork, wanted: Collection[BurnInStage],
+                 floors: Floors, hardware: Mapping[str, SkuHardware]) -> None:
         self.wanted, self.floors, self.hardware = frozenset(wanted), floors, hardware
         self.state: RunState = NotBegun()
         self.results: list[TaskResult] = []
@@ -252,7 +267,8 @@ class BurninRun:
         self.stage_counters: Sequence[StageCounters] = ()
         self.there: tuple[Participant, ...] = ()      # who was left when the step under way began
         self._step: StageStep | None = None
-        self._step_begin = self._finished = 0   # how many results came before it, and are of what was finished
+        # how many results came before it, and are of what was finished
+        self._step_begin = self._finished = 0
         self._plan(places, work)
 
     def _plan(self, places: Sequence[Participant], work: BurnInWork) -> None:
@@ -261,7 +277,10 @@ class BurninRun:
         self.steps = stages.planned(places, work, self.wanted)
 
     def begin(self, places: Sequence[Participant], work: BurnInWork) -> None:
-        """Nodes were looked at, and are so, with these ports. A node with a rail that cannot be measured does not pass."""
+        """Nodes were looked at, and are so, with these ports.
+
+        A node with a rail that cannot be measured does not pass.
+        """
         self._plan(places, work)
         notes: dict[str, list[str]] = {}
         for one in self.places:
@@ -270,11 +289,13 @@ class BurninRun:
                 notes.setdefault(note, []).append(one.node)
             if ports is not None and BurnInStage.RAIL in self.wanted and len(ports.rails) < len(one.rails):
                 lacking = ", ".join(str(rail.number) for rail in one.rails if rail.number not in ports.rails)
-                self.doubts.setdefault(one.node, f"rail {lacking} was not measured: no RDMA device was seen for it")
+                self.doubts.setdefault(one.node,
+                                       f"rail {lacking} was not measured: no RDMA device was seen for it")
         for note, nodes in notes.items():
             more = f" and {len(nodes) - 1} more nodes" if len(nodes) > 1 else ""
             self.port_notes.append(f"{note} ({nodes[0]}{more})")
-        self.state = NodesAlone(tuple(step for step in self.steps if step.stage in (BurnInStage.NODE, BurnInStage.RAIL)))
+        self.state = NodesAlone(tuple(step for step in self.steps
+                                      if step.stage in (BurnInStage.NODE, BurnInStage.RAIL)))
 
     def next(self) -> StageStep | None:
         """The step to run now, the same until it is over; None when none is left."""
@@ -312,7 +333,9 @@ class BurninRun:
         self.state = RunOver(RunEnding.GAVE_WAY if gave_way else stopped, gave_way)
 
     def _cut(self) -> None:
-        """Of what was not finished only that stays which needs no comparison and no other test: a GPU whose own data was wrong."""
+        """Of what was not finished only that stays which needs no comparison and no other test: a GPU whose
+        own data was wrong.
+        """
         begun = self.results[self._finished:]
         self.results[self._finished:] = [
             replace(result, accusations=tuple(filter(_of_own_data, result.accusations)),
@@ -327,8 +350,8 @@ class BurninRun:
     @property
     def burnt(self) -> Burnt:
         """All results so far, as the judge takes them; without counters."""
-        return Burnt(self.places, tuple(self.results), stages.asked(self.steps), tuple(self.found), missing=dict(self.missing),
-                     hardware=self.hardware)
+        return Burnt(self.places, tuple(self.results), stages.asked(self.steps), tuple(self.found),
+                     missing=dict(self.missing), hardware=self.hardware)
 
     def judged(self) -> tuple[Burnt, Judgement]:
         """All so far and what it comes to. By what is not finished no node passes."""
@@ -364,8 +387,12 @@ class BurninRun:
             self.out.setdefault(node, why)
 
     def accuse_by_watching(self, results: Iterable[TaskResult]) -> None:
-        """The nodes leave that single tasks named. What all have with a mount is no node's fault: the judge sees that later."""
-        self.accuse(one for result in results if result.task.kind is not TaskKind.STORAGE for one in result.accusations)
+        """The nodes leave that single tasks named.
+
+        What all have with a mount is no node's fault: the judge sees that later.
+        """
+        self.accuse(one for result in results if result.task.kind is not TaskKind.STORAGE
+                    for one in result.accusations)
 
     def finished_so_far(self) -> None:
         """What was measured so far stands, though the burn-in gives way from now on."""
@@ -373,7 +400,8 @@ class BurninRun:
 
     def not_explained(self, accusations: Iterable[Accusation]) -> list[Accusation]:
         """These, without what is unexplained and of which watching has put down every test to somebody."""
-        named = {result.task.id for result in self.results for each in result.accusations if node_of(each) is not None}
+        named = {result.task.id for result in self.results for each in result.accusations
+                 if node_of(each) is not None}
         return [one for one in accusations if one.object is not Object.UNEXPLAINED or not one.tests_for
                 or not all(test.partition(":")[0] in named for test in one.tests_for)]
 
@@ -391,8 +419,9 @@ class BurninRun:
 # ---- the whole burn-in: its states
 
 class RunState:
-    """`next` is the step to run now, or the state to go on with: itself where there is no step. `after` is the state when that step is
-    over with these results.
+    """`next` is the step to run now, or the state to go on with: itself where there is no step.
+
+    `after` is the state when that step is over with these results.
     """
 
     def next(self, run: BurninRun) -> StageStep | RunState:
@@ -415,7 +444,8 @@ class NodesAlone(RunState):
 
     def next(self, run: BurninRun) -> StageStep | RunState:
         if not self.steps:
-            return PairRounds.of(run) if {BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS} & run.wanted else _together(run)
+            return (PairRounds.of(run)
+                    if {BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS} & run.wanted else _together(run))
         step = self.steps[0]
         if tasks := tuple(task for task in step.tasks if not run.out.keys() & set(task.nodes)):
             return replace(step, tasks=tasks)
@@ -439,7 +469,8 @@ class PairRounds(RunState):
 
     @classmethod
     def of(cls, run: BurninRun) -> PairRounds:
-        return cls(stages.isolated(run.left(), run.work, run.wanted), PairJudge(run.by_name, run.floors, run.hardware))
+        return cls(stages.isolated(run.left(), run.work, run.wanted),
+                   PairJudge(run.by_name, run.floors, run.hardware))
 
     def next(self, run: BurninRun) -> StageStep | RunState:
         if (the := self.isolation.next()) is not None:
@@ -467,8 +498,8 @@ class PairRounds(RunState):
 
 @dataclass(frozen=True)
 class RailRounds(RunState):
-    """The accused of the pairs and some proven nodes, each rail alone: round `number` has the pairs `by_rail`; `steps` are left of it,
-    `results` are there.
+    """The accused of the pairs and some proven nodes, each rail alone: round `number` has the pairs
+    `by_rail`; `steps` are left of it, `results` are there.
     """
 
     pairs: PairRounds
@@ -482,8 +513,9 @@ class RailRounds(RunState):
     @classmethod
     def of(cls, run: BurninRun, pairs: PairRounds) -> RailRounds:
         isolation, usable = pairs.isolation, {node: ports.rails for node, ports in run.work.ports.items()}
-        return cls(pairs, Rails(isolation.accusations(), isolation.proven(), {place.node: place for place in run.left()}, usable,
-                                run.work.seed), PairJudge(run.by_name, run.floors, run.hardware))
+        return cls(pairs, Rails(isolation.accusations(), isolation.proven(),
+                                {place.node: place for place in run.left()}, usable, run.work.seed),
+                   PairJudge(run.by_name, run.floors, run.hardware))
 
     def next(self, run: BurninRun) -> StageStep | RunState:
         if self.steps:
@@ -496,7 +528,8 @@ class RailRounds(RunState):
     def after(self, run: BurninRun, step: StageStep, results: Sequence[TaskResult]) -> RunState:
         behind = replace(self, steps=self.steps[1:], results=(*self.results, *results))
         if not behind.steps:
-            of_rail = {rail: [result for result in behind.results if rail_of(result.task) == rail] for rail in self.by_rail}
+            of_rail = {rail: [result for result in behind.results if rail_of(result.task) == rail]
+                       for rail in self.by_rail}
             # Before any is judged: a round has few pairs to a rail, and all rails are equals.
             self.judge.keep(result for rail, own in of_rail.items()
                             if self.by_rail[rail].stage is not BurnInStage.LEAF_CONFIRM for result in own)
@@ -506,7 +539,8 @@ class RailRounds(RunState):
 
 @dataclass(frozen=True)
 class AllNodes(RunState):
-    """All that are left at once, in several orders: `passed` of them are done, `failed` tries were not well."""
+    """All that are left at once, in several orders: `passed` of them are done, `failed` tries were not well.
+    """
 
     stage: BurnInStage
     passed: int = 0
@@ -531,7 +565,8 @@ class AllNodes(RunState):
         if len(run.left()) < len(run.there) and self.failed < _AGAIN:
             return replace(self, failed=self.failed + 1)
         # Parts of a training would do all-reduces, which were right before.
-        return _together(run, self.stage) if self.stage is BurnInStage.TRAIN else PartsOfAll.of(run, self.stage, failed)
+        return (_together(run, self.stage)
+                if self.stage is BurnInStage.TRAIN else PartsOfAll.of(run, self.stage, failed))
 
 
 @dataclass(frozen=True)
@@ -555,7 +590,9 @@ class AllSizes(RunState):
 
 @dataclass(frozen=True)
 class PartsOfAll(RunState):
-    """A failure that only scale shows: halves of the leaves, each filled up with nodes that have passed; `number` parts were run."""
+    """A failure that only scale shows: halves of the leaves, each filled up with nodes that have passed;
+    `number` parts were run.
+    """
 
     stage: BurnInStage
     bisection: Bisection

@@ -1,4 +1,7 @@
-"""What tasks say of a node's memory and mounts; what most nodes have with one mount is no node's fault. Pure."""
+"""What tasks say of a node's memory and mounts; what most nodes have with one mount is no node's fault.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Ta
 from inventory.text import clean
 
 # What a node can have of its own, and a file system can do to all of them.
-_MAY_BE_SHARED = (faults.HUNG, faults.RAISED, faults.SLOW, faults.SLOW_STORAGE, faults.WRONG_STORAGE, faults.DEAD)
+_MAY_BE_SHARED = (faults.HUNG, faults.RAISED, faults.SLOW, faults.SLOW_STORAGE, faults.WRONG_STORAGE,
+                  faults.DEAD)
 
 
 def wrong_of_nodes(task: Task, reports: Sequence[RankReport]) -> Iterator[Accusation]:
@@ -21,7 +25,8 @@ def wrong_of_nodes(task: Task, reports: Sequence[RankReport]) -> Iterator[Accusa
         if own:
             where = clean(own[0].facts.get("wrong_in", ""), 200)
             count = sum(report.wrong_total for report in own)
-            why = f"{task.part}: {count} words differ from what was written{f', the first at {where}' if where else ''}"
+            why = (f"{task.part}: {count} words differ from what was "
+                   f"written{f', the first at {where}' if where else ''}")
             fault = faults.WRONG_STORAGE if task.kind is TaskKind.STORAGE else faults.WRONG_DATA
             yield Accusation(Object.NODE, node, fault, why, (task.id,))
 
@@ -29,14 +34,16 @@ def wrong_of_nodes(task: Task, reports: Sequence[RankReport]) -> Iterator[Accusa
 def not_measured(results: Iterable[TaskResult]) -> Iterator[tuple[str, str]]:
     """Which nodes have a mount, or memory, that was not measured, or not wholly, each with why."""
     for result in results:
-        whys = {report.seat.node: why for report in result.reports
-                if result.task.kind.of_node and report.end is RankEnd.DONE and (why := report.facts.get("not_measured"))}
+        whys = {report.seat.node: why for report in result.reports if result.task.kind.of_node
+                and report.end is RankEnd.DONE and (why := report.facts.get("not_measured"))}
         for node, why in whys.items():
             yield node, f"{result.task.part} was not measured: {clean(why, 300)}"
 
 
 def without_shared(accusations: Iterable[Accusation], results: Iterable[TaskResult]) -> Iterator[Accusation]:
-    """The same accusations, but for mounts with which most nodes have one and the same trouble: of that no node is accused."""
+    """The same accusations, but for mounts with which most nodes have one and the same trouble: of that no
+    node is accused.
+    """
     tasks = {result.task.id: result.task for result in results if result.task.kind is TaskKind.STORAGE}
     nodes: dict[str, set[str]] = defaultdict(set)
     for task in tasks.values():
@@ -53,7 +60,8 @@ def without_shared(accusations: Iterable[Accusation], results: Iterable[TaskResu
         if len(accused) < 2 or 2 * len(accused) <= len(nodes[part]):
             yield from own
             continue
-        how = f"{len(accused)} of {len(nodes[part])} nodes have it, so it is of what they share, or of what is asked"
+        how = (f"{len(accused)} of {len(nodes[part])} nodes have it, so it is of what they share, or of what "
+               f"is asked")
         yield Accusation(Object.UNEXPLAINED, part, fault, f"{how}; first, {own[0].name}: {own[0].why}",
                          tuple(dict.fromkeys(test for one in own for test in one.tests_for)))
 

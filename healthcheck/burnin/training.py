@@ -1,14 +1,14 @@
 """Whose fault it is that ranks or nodes that do the same training do not agree, bit by bit. Pure.
 
-Each rank reports, for parts of the steps in their order, checksums of its weights, of the gradients of the batch
-that all share, before they are added, and how many sums of these were not what they must be
+Each rank reports, for parts of the steps in their order, checksums of its weights, of the gradients of the
+batch that all share, before they are added, and how many sums of these were not what they must be
 (`onnode/train.py`). Sums reach all ranks alike, so one wrong rank does not make two unequal, and each rank is
 judged where it first differs from most of its equals:
 
     gradients, with the weights of the others     that rank's GPU; so is a loss that is no number
     weights or sums, of one rank in the task      that rank's GPU: the sum was right everywhere else
     weights or sums, of several; or a tie         no GPU: their node where it is one, else unexplained
-    weights of a whole node beside equal nodes    that node, for within it all are equal; its GPU where it is one
+    weights of a whole node beside equal nodes    that node, as within it all are equal; or its only GPU
 
 Equals have the same GPU, driver and libraries (`checksums.ALIKE`).
 """
@@ -27,7 +27,8 @@ from healthcheck.burnin.setting import backend_of
 
 _NAME = re.compile(r"train_(weights|grads|sum)_([0-9]{1,12})")
 _WEIGHTS, _GRADS, _SUM = "weights", "grads", "sum"
-_Parts = Mapping[int, Mapping[str, str]]    # by the number of steps at which a part ends, what was reported of it
+# by the number of steps at which a part ends, what was reported of it
+_Parts = Mapping[int, Mapping[str, str]]
 
 
 @dataclass
@@ -74,7 +75,8 @@ def _beside_equals(evidence: _Evidence, end: int, parts: Sequence[_Parts], equal
         return
     for rank in equals:
         if weights[rank] != usual and not evidence.known(rank):
-            evidence.any_of[rank] = f"its weights differ by step {end} from those of {_count(weights.values(), usual)}"
+            evidence.any_of[rank] = (f"its weights differ by step {end} from those of "
+                                     f"{_count(weights.values(), usual)}")
     same = {rank: parts[rank][end].get(_GRADS, "") for rank in equals if weights[rank] == usual}
     most = _usual(same.values())
     if most is None:
@@ -82,7 +84,8 @@ def _beside_equals(evidence: _Evidence, end: int, parts: Sequence[_Parts], equal
         return
     for rank, grads in same.items():
         if grads != most and not evidence.known(rank):
-            evidence.named[rank] = (f"its loss or gradients of the batch that all share differ by step {end} from those of "
+            evidence.named[rank] = (f"its loss or gradients of the batch that all share differ by step {end} "
+                                    f"from those of "
                                     f"{_count(same.values(), most)} with the same weights")
 
 
@@ -94,11 +97,13 @@ def _tie(evidence: _Evidence, ranks: Iterable[int], what: str) -> None:
 
 
 def _no_numbers(evidence: _Evidence, reports: Sequence[RankReport]) -> None:
-    found = {rank: min(each.iteration for each in report.wrong) for rank, report in enumerate(reports) if report.wrong}
+    found = {rank: min(each.iteration for each in report.wrong) for rank, report in enumerate(reports)
+             if report.wrong}
     several = 2 * len(found) > len(reports) > 1
     for rank, step in found.items():
         if not evidence.known(rank):
-            (evidence.any_of if several else evidence.named)[rank] = f"its loss or gradients are no numbers in step {step}"
+            (evidence.any_of if several else evidence.named)[
+                rank] = f"its loss or gradients are no numbers in step {step}"
 
 
 def _accusations(task: Task, evidence: _Evidence) -> Iterable[Accusation]:
@@ -147,7 +152,8 @@ def odd_nodes(results: Iterable[TaskResult]) -> ChecksumJudgement:
             name = f"training of {named(sorted(of))}"
             doubtful[name] = frozenset(of)
             tests = tuple(task.id for _, task, _ in of.values())
-            accusations.append(Accusation(Object.UNEXPLAINED, name, WRONG_DATA, "equals do not agree, and no result has a majority", tests))
+            accusations.append(Accusation(Object.UNEXPLAINED, name, WRONG_DATA,
+                                          "equals do not agree, and no result has a majority", tests))
         else:
             right = next(of[node][0] for node in of if series[node] == usual)
             accusations += [_odd(node, task, _first(parts, right), _count(series.values(), usual))
@@ -156,7 +162,8 @@ def odd_nodes(results: Iterable[TaskResult]) -> ChecksumJudgement:
 
 
 def _odd(node: str, task: Task, end: int, equals: str) -> Accusation:
-    why = f"its weights or gradients differ by step {end} from those of {equals} that did the same training alone"
+    why = (f"its weights or gradients differ by step {end} from those of {equals} that did the same training "
+           f"alone")
     if len(task.seats) == 1:
         return Accusation(Object.GPU, str(task.seats[0]), WRONG_DATA, why, (task.id,))
     return Accusation(Object.NODE, node, WRONG_DATA, f"{why}; in it all GPUs agree", (task.id,))

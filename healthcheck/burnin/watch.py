@@ -1,10 +1,12 @@
-"""Who is guilty when a task does not end as it should: from joins, progress, ends and what the kernel says of processes. Pure.
+"""Who is guilty when a task does not end as it should: from joins, progress, ends and what the kernel says of
+processes. Pure.
 
-What follows from a fault elsewhere is nobody's fault: once one rank is dead or stuck, every other fails or waits in the collective.
-So ends are left to settle, and judged by what they can tell: a node that went away before a signal, a signal before an error at a
-rank's own work, and an error in the collective or of a connection, which ranks share, tells nothing. Hung is who has not moved for a
-stated time, at work of its own, while others wait for it. Who waits in the collective as well is not known to be waited for, and what
-goes on past its time is slow. Times are the head's clock, in seconds.
+What follows from a fault elsewhere is nobody's fault: once one rank is dead or stuck, every other fails or
+waits in the collective. So ends are left to settle, and judged by what they can tell: a node that went away
+before a signal, a signal before an error at a rank's own work, and an error in the collective or of a
+connection, which ranks share, tells nothing. Hung is who has not moved for a stated time, at work of its own,
+while others wait for it. Who waits in the collective as well is not known to be waited for, and what goes on
+past its time is slow. Times are the head's clock, in seconds.
 """
 
 from __future__ import annotations
@@ -31,11 +33,12 @@ NOWHERE = RankProgress()
 
 @dataclass(frozen=True)
 class Patience:
-    """How long, in seconds, before something is trouble; a stall is `stall`, or `iterations` of the task's own, and `storage` where a mount
-    does not answer, which a file system that fails over may do for a while.
+    """How long, in seconds, before something is trouble; a stall is `stall`, or `iterations` of the task's
+    own, and `storage` where a mount does not answer, which a file system that fails over may do for a while.
 
-    `setup` is for a process group's start and first iteration, and `setup_each` is added to it for every rank, because each makes
-    connections to others through the one store at the head. An inventory sets `setup` with `burnin: {setup_s: 300}`.
+    `setup` is for a process group's start and first iteration, and `setup_each` is added to it for every
+    rank, because each makes connections to others through the one store at the head. An inventory sets
+    `setup` with `burnin: {setup_s: 300}`.
     """
 
     settle: float = 0.5
@@ -55,9 +58,11 @@ class Patience:
 
 @dataclass(frozen=True)
 class RankState:
-    """One rank as the head knows it. `heard` is when its agent last told where it is, `ended` when its process was said to have ended,
-    with waitpid's `code` or `signal`, and the `last_line` that it printed; `raised` is the error it reported, `done` whether it reported
-    that all is well. `lost` is when its node's agent went away.
+    """One rank as the head knows it.
+
+    `heard` is when its agent last told where it is, `ended` when its process was said to have ended, with
+    waitpid's `code` or `signal`, and the `last_line` that it printed; `raised` is the error it reported,
+    `done` whether it reported that all is well. `lost` is when its node's agent went away.
     """
 
     seat: Seat
@@ -92,14 +97,19 @@ class RankState:
 
 @dataclass(frozen=True)
 class StopReason:
-    """Why the task is to be stopped, and who is accused; `since` is when the trouble itself began, as far as that can be told."""
+    """Why the task is to be stopped, and who is accused; `since` is when the trouble itself began, as far as
+    that can be told.
+    """
 
     accusations: tuple[Accusation, ...]
     since: float
 
 
-def trouble(task: Task, ranks: Sequence[RankState], sent: float, went: float | None, now: float, patience: Patience) -> StopReason | None:
-    """What is wrong with a task that was handed out at `sent` and told to go at `went` (None: not yet); None while all may be well."""
+def trouble(task: Task, ranks: Sequence[RankState], sent: float, went: float | None, now: float,
+            patience: Patience) -> StopReason | None:
+    """What is wrong with a task that was handed out at `sent` and told to go at `went` (None: not yet); None
+    while all may be well.
+    """
     if all(seen.done for seen in ranks):
         return None
     failures = [seen.failed for seen in ranks if seen.failed is not None]
@@ -111,13 +121,17 @@ def trouble(task: Task, ranks: Sequence[RankState], sent: float, went: float | N
             return None
         absent = [rank for rank, seen in enumerate(ranks) if seen.joined is None]
         after = f"{patience.join:.3g} s after it was asked to"
-        return StopReason(_accused(task, dict.fromkeys(absent, (faults.ABSENT, f"did not report for duty, {after}"))), sent)
+        return StopReason(
+            _accused(task, dict.fromkeys(absent, (faults.ABSENT, f"did not report for duty, {after}"))), sent)
     stalled = _stalled if task.kind.together else _unanswered if task.kind is TaskKind.STORAGE else None
-    return _stopped(task, ranks, now, patience) or (stalled(task, ranks, went, now, patience) if stalled is not None else None)
+    return _stopped(task, ranks, now, patience) or (stalled(task, ranks, went, now, patience)
+                                                    if stalled is not None else None)
 
 
-def overdue(task: Task, ranks: Sequence[RankState], over: float, went: float | None, now: float, patience: Patience) -> StopReason | None:
-    """The same for a task whose time was over at `over`; None while it is not known whether it is slow or hung.
+def overdue(task: Task, ranks: Sequence[RankState], over: float, went: float | None, now: float,
+            patience: Patience) -> StopReason | None:
+    """The same for a task whose time was over at `over`; None while it is not known whether it is slow or
+    hung.
 
     A move after that shows that it goes on, and is slow; without one, `trouble` names who hangs.
     """
@@ -135,7 +149,8 @@ def overdue(task: Task, ranks: Sequence[RankState], over: float, went: float | N
     return StopReason((_unexplained(task, faults.HUNG, why),), over)
 
 
-def _overdue_alone(task: Task, ranks: Sequence[RankState], over: float, now: float, patience: Patience, why: str) -> StopReason:
+def _overdue_alone(task: Task, ranks: Sequence[RankState], over: float, now: float, patience: Patience,
+                   why: str) -> StopReason:
     """Ranks that work each for itself: who still moves is slow, if most others were done in that time."""
     late = {rank: seen for rank, seen in enumerate(ranks) if not seen.done}
     named = {}
@@ -143,27 +158,35 @@ def _overdue_alone(task: Task, ranks: Sequence[RankState], over: float, now: flo
         fault, how = _state(seen, patience)
         still = now - (seen.progress.moved or 0.0)
         if still >= patience.stall or fault != faults.HUNG:
-            named[rank] = (fault, f"{why}: {how}, and has stood still for {min(still, now - over + task.seconds):.1f} s, {_where(seen)}")
+            named[rank] = (fault, f"{why}: {how}, and has stood still for "
+                           f"{min(still, now - over + task.seconds):.1f} s, {_where(seen)}")
         elif 2 * len(late) <= len(ranks):
-            named[rank] = (faults.SLOW, f"{why}, as {len(ranks) - len(late)} of {len(ranks)} ranks were: {_where(seen)}")
+            named[rank] = (faults.SLOW,
+                           f"{why}, as {len(ranks) - len(late)} of {len(ranks)} ranks were: {_where(seen)}")
     if named:
         return StopReason(_accused(task, named), min(ranks[rank].progress.moved or over for rank in named))
-    # All of several equals too slow, or the only one: whoever said how long it may take was wrong, or they all are.
-    return StopReason((_unexplained(task, faults.SLOW, f"{len(late)} of {len(ranks)} ranks were {why}, and go on"),), over)
+    # All of several equals too slow, or the only one: whoever said how long it may take was wrong, or they
+    # all are.
+    return StopReason(
+        (_unexplained(task, faults.SLOW, f"{len(late)} of {len(ranks)} ranks were {why}, and go on"),), over)
 
 
 def _ends(task: Task, ranks: Sequence[RankState], first: float) -> tuple[Accusation, ...]:
     failed = {rank: seen for rank, seen in enumerate(ranks) if seen.failed is not None}
-    lost = {rank: seen for rank, seen in failed.items() if seen.lost is not None and seen.ended is None and seen.reported is None}
+    lost = {rank: seen for rank, seen in failed.items() if seen.lost is not None and seen.ended is None
+            and seen.reported is None}
     if lost:
         nodes = {seen.seat.node for seen in lost.values()}
         if len(nodes) == len(task.nodes) > 1:
-            return (_unexplained(task, faults.LOST, "every node went away at once: it may be the head, or its network"),)
+            return (_unexplained(task, faults.LOST,
+                                 "every node went away at once: it may be the head, or its network"),)
         whys = {seen.seat.node: seen.lost_why for seen in lost.values()}
-        return tuple(_lost(task, node, f"its agent went away: {whys[node]}") for node in task.nodes if node in nodes)
+        return tuple(_lost(task, node, f"its agent went away: {whys[node]}") for node in task.nodes
+                     if node in nodes)
     several = task.kind.together and len(ranks) > 1
     # Who ends without a word while others fail at their connections may have ended of that.
-    shared = _TOGETHER if several and sum(seen.progress.phase == "setup" for seen in failed.values()) > 1 else _SHARED
+    shared = (_TOGETHER if several
+              and sum(seen.progress.phase == "setup" for seen in failed.values()) > 1 else _SHARED)
     tests: tuple[tuple[str, Callable[[RankState], bool], bool], ...] = (
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal in _FROM_OUTSIDE, True),
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal not in _OF_ITSELF, False),
@@ -173,13 +196,18 @@ def _ends(task: Task, ranks: Sequence[RankState], first: float) -> tuple[Accusat
     for fault, test, each in tests:
         if found := {rank: seen for rank, seen in failed.items() if test(seen)}:
             if not each:
-                # Errors follow one another at once, and the first is the cause; a node is known by its ranks' having it together.
+                # Errors follow one another at once, and the first is the cause; a node is known by its ranks'
+                # having it together.
                 earliest = min(found.values(), key=lambda seen: seen.failed or 0.0)
-                together = {rank: seen for rank, seen in found.items() if seen.seat.node == earliest.seat.node}
-                whole = len(together) == sum(seat.node == earliest.seat.node for seat in task.seats) < len(task.seats)
-                found = together if whole and len(together) > 1 else {rank: seen for rank, seen in found.items() if seen is earliest}
+                together = {rank: seen for rank, seen in found.items()
+                            if seen.seat.node == earliest.seat.node}
+                whole = len(together) == sum(seat.node == earliest.seat.node for seat in task.seats) < len(
+                    task.seats)
+                found = (together if whole and len(together) > 1
+                         else {rank: seen for rank, seen in found.items() if seen is earliest})
             return _accused(task, {rank: (fault, _end(seen)) for rank, seen in found.items()})
-    said = [f"{seen.seat} said: {seen.raised}" for seen in sorted(failed.values(), key=lambda seen: seen.failed or 0.0) if seen.raised]
+    said = [f"{seen.seat} said: {seen.raised}"
+            for seen in sorted(failed.values(), key=lambda seen: seen.failed or 0.0) if seen.raised]
     in_setup = any(seen.progress.phase == "setup" for seen in failed.values())
     where = "as the group was set up" if several and in_setup else "in the collective"
     why = f"{len(failed)} of {len(ranks)} ranks failed {where}, which they share; pairs tell"
@@ -187,7 +215,10 @@ def _ends(task: Task, ranks: Sequence[RankState], first: float) -> tuple[Accusat
 
 
 def _by_itself(seen: RankState, several: bool) -> bool:
-    """Whether the error that it reported is its own. Connections are made in setup: what fails there is shared unless it plainly is not."""
+    """Whether the error that it reported is its own.
+
+    Connections are made in setup: what fails there is shared unless it plainly is not.
+    """
     phase, said = seen.progress.phase, seen.raised or ""
     if not several or (phase not in _TOGETHER and not of_a_connection(said)):
         return phase not in _SHARED
@@ -200,7 +231,8 @@ def _end(seen: RankState) -> str:
         return f"its process was ended by signal {_signal(seen.signal)}, {where}"
     if seen.raised is not None:
         return f"it failed, {where}: {seen.raised or 'and did not say why'}"
-    return f"its process ended with exit {seen.code}, without a report, {where}{': ' if seen.last_line else ''}{seen.last_line}"
+    return (f"its process ended with exit {seen.code}, without a report, "
+            f"{where}{': ' if seen.last_line else ''}{seen.last_line}")
 
 
 def _stopped(task: Task, ranks: Sequence[RankState], now: float, patience: Patience) -> StopReason | None:
@@ -211,29 +243,36 @@ def _stopped(task: Task, ranks: Sequence[RankState], now: float, patience: Patie
     usual = median_low(ages.values()) if len(ages) > 1 else 0.0
     found = {}
     for rank, seen in waiting:
-        if ages[rank] >= patience.stale and (seen.progress.state in _STOPPED or (ages[rank] > 3 * usual and _still(seen, patience))):
+        if ages[rank] >= patience.stale and (seen.progress.state in _STOPPED
+                                             or (ages[rank] > 3 * usual and _still(seen, patience))):
             found[rank] = (faults.STOPPED, _state(seen, patience)[1] + f", {_where(seen)}")
-    if not found or (2 * len(found) > len(ranks) and not all(ranks[rank].progress.state in _STOPPED for rank in found)):
+    if not found or (2 * len(found) > len(ranks)
+                     and not all(ranks[rank].progress.state in _STOPPED for rank in found)):
         return None
     return StopReason(_accused(task, found), min(ranks[rank].progress.alive or now for rank in found))
 
 
-def _stalled(task: Task, ranks: Sequence[RankState], went: float, now: float, patience: Patience) -> StopReason | None:
-    """Those furthest behind, when nobody has gone on for too long and they do not wait for others themselves."""
+def _stalled(task: Task, ranks: Sequence[RankState], went: float, now: float,
+             patience: Patience) -> StopReason | None:
+    """Those furthest behind, when nobody has gone on for too long and they do not wait for others themselves.
+    """
     moved = _moved(ranks, went)
     farthest = max(seen.progress.iteration for seen in ranks)
     begun = any(seen.done for seen in ranks) or farthest >= 1
-    limit = max(patience.stall, patience.iterations * (moved - went) / max(1, farthest + 1)) if begun else patience.start(len(ranks))
+    limit = (max(patience.stall, patience.iterations * (moved - went) / max(1, farthest + 1))
+             if begun else patience.start(len(ranks)))
     if now - moved <= limit:
         return None
     unheard = now - patience.silent
-    silent = {seen.seat.node for seen in ranks if not seen.done and (went if seen.heard is None else seen.heard) < unheard}
+    silent = {seen.seat.node for seen in ranks if not seen.done
+              and (went if seen.heard is None else seen.heard) < unheard}
     if silent and 2 * len(silent) <= len(task.nodes):
         why = f"nothing was heard of it for {patience.silent:.3g} s while the others waited"
         return StopReason(tuple(_lost(task, node, why) for node in task.nodes if node in silent), moved)
     behind = _behind(ranks)
     if 2 * len(behind) > len(ranks):
-        why = f"{len(behind)} of {len(ranks)} ranks wait {_where(ranks[behind[0]])}, and nobody is behind them; pairs tell"
+        why = (f"{len(behind)} of {len(ranks)} ranks wait {_where(ranks[behind[0]])}, and nobody is behind "
+               f"them; pairs tell")
         return StopReason((_unexplained(task, faults.HUNG, why),), moved)
     since = min(ranks[rank].progress.moved or moved for rank in behind)
     named = {}
@@ -241,21 +280,25 @@ def _stalled(task: Task, ranks: Sequence[RankState], went: float, now: float, pa
         fault, how = _state(ranks[rank], patience)
         if fault == faults.HUNG and ranks[rank].progress.phase in _TOGETHER:
             continue
-        named[rank] = (fault, f"{how}, and has stood still for {now - (ranks[rank].progress.moved or since):.1f} s, {_where(ranks[rank])}; "
-                              f"{_ahead(ranks, behind)}")
+        named[rank] = (fault, f"{how}, and has stood still for "
+                       f"{now - (ranks[rank].progress.moved or since):.1f} s, {_where(ranks[rank])}; "
+                       f"{_ahead(ranks, behind)}")
     if not named:
-        waiting = ", ".join(str(ranks[rank].seat) for rank in behind[:8]) + (" ..." if len(behind) > 8 else "")
-        why = f"{waiting}: waiting {_where(ranks[behind[0]])}, on whom is not known; {_ahead(ranks, behind)}; pairs tell"
+        waiting = (", ".join(str(ranks[rank].seat) for rank in behind[:8])
+                   + (" ..." if len(behind) > 8 else ""))
+        why = (f"{waiting}: waiting {_where(ranks[behind[0]])}, on whom is not known; "
+               f"{_ahead(ranks, behind)}; pairs tell")
         return StopReason((_unexplained(task, faults.HUNG, why),), since)
     return StopReason(_accused(task, named), since)
 
 
-def _unanswered(task: Task, ranks: Sequence[RankState], went: float, now: float, patience: Patience) -> StopReason | None:
+def _unanswered(task: Task, ranks: Sequence[RankState], went: float, now: float,
+                patience: Patience) -> StopReason | None:
     """Those whose mount answers nothing: each transfer is a move."""
     since = {rank: max(went, seen.progress.moved or went) for rank, seen in enumerate(ranks) if not seen.done}
     stuck = {rank: at for rank, at in since.items() if now - at > patience.storage}
-    named = {rank: (faults.HUNG, f"it has not answered for {now - at:.1f} s, {_where(ranks[rank])}; {_state(ranks[rank], patience)[1]}")
-             for rank, at in stuck.items()}
+    named = {rank: (faults.HUNG, f"it has not answered for {now - at:.1f} s, {_where(ranks[rank])}; "
+                    f"{_state(ranks[rank], patience)[1]}") for rank, at in stuck.items()}
     return StopReason(_accused(task, named), min(stuck.values())) if stuck else None
 
 
@@ -274,18 +317,22 @@ def _ahead(ranks: Sequence[RankState], behind: Collection[int]) -> str:
     others = [seen for rank, seen in enumerate(ranks) if rank not in behind]
     if all(seen.done for seen in others):
         return "the others are done"
-    return "the others are further: " + _where(max((seen for seen in others if not seen.done), key=lambda seen: seen.place))
+    return ("the others are further: "
+            + _where(max((seen for seen in others if not seen.done), key=lambda seen: seen.place)))
 
 
 def _age(seen: RankState) -> float:
-    """How old its last sign of life was when its agent last spoke: what the agent or the network was late with does not count."""
+    """How old its last sign of life was when its agent last spoke: what the agent or the network was late
+    with does not count.
+    """
     if seen.heard is None or seen.progress.alive is None:
         return 0.0
     return seen.heard - seen.progress.alive
 
 
 def _still(seen: RankState, patience: Patience) -> bool:
-    return seen.heard is not None and seen.progress.moved is not None and seen.heard - seen.progress.moved >= patience.stale
+    return (seen.heard is not None and seen.progress.moved is not None
+            and seen.heard - seen.progress.moved >= patience.stale)
 
 
 def _state(seen: RankState, patience: Patience) -> tuple[str, str]:
@@ -296,13 +343,15 @@ def _state(seen: RankState, patience: Patience) -> tuple[str, str]:
     if state in ("Z", "X"):
         return faults.DEAD, f"its process is dead (state {state})"
     if _age(seen) >= patience.stale:
-        return faults.STOPPED, f"its process does not answer for {_age(seen):.1f} s (state {state or 'unknown'})"
+        return (faults.STOPPED,
+                f"its process does not answer for {_age(seen):.1f} s (state {state or 'unknown'})")
     return faults.HUNG, f"its process is alive{' and sleeps in the kernel (state D)' if state == 'D' else ''}"
 
 
 def _where(seen: RankState) -> str:
     phase = seen.progress.phase or "start"
-    return f"in {phase} of iteration {seen.progress.iteration}" if seen.progress.iteration >= 0 else f"in {phase}"
+    return (f"in {phase} of iteration {seen.progress.iteration}"
+            if seen.progress.iteration >= 0 else f"in {phase}")
 
 
 def _accused(task: Task, named: Mapping[int, tuple[str, str]]) -> tuple[Accusation, ...]:
@@ -317,9 +366,11 @@ def _accused(task: Task, named: Mapping[int, tuple[str, str]]) -> tuple[Accusati
                       for fault, why in (named[rank] for rank in mine)]
             continue
         if len(mine) == len(own) > 1 and len(kinds) == 1 and len(task.nodes) > 1:
-            found.append(Accusation(Object.NODE, node, kinds.pop(), f"all its {len(own)} ranks: {named[mine[0]][1]}", tests_for=(task.id,)))
+            found.append(Accusation(Object.NODE, node, kinds.pop(),
+                                    f"all its {len(own)} ranks: {named[mine[0]][1]}", tests_for=(task.id,)))
         else:
-            found += [Accusation(Object.GPU, str(task.seats[rank]), named[rank][0], named[rank][1], tests_for=(task.id,)) for rank in mine]
+            found += [Accusation(Object.GPU, str(task.seats[rank]), named[rank][0], named[rank][1],
+                                 tests_for=(task.id,)) for rank in mine]
     return tuple(found)
 
 
@@ -328,7 +379,8 @@ def _lost(task: Task, node: str, why: str) -> Accusation:
 
 
 def _unexplained(task: Task, fault: str, why: str) -> Accusation:
-    return Accusation(Object.UNEXPLAINED, task.id, fault, f"{task.part}: {why}" if task.part else why, tests_for=(task.id,))
+    return Accusation(Object.UNEXPLAINED, task.id, fault, f"{task.part}: {why}" if task.part else why,
+                      tests_for=(task.id,))
 
 
 def _signal(number: int) -> str:

@@ -1,7 +1,7 @@
 """The evidence of pairs: tests, what each depends on, and which of them speak for or against a cause.
 
-A cause is a node, its way out, one pair's path, a whole leaf, what leads out of it, or the path between two leaves. `explain` weighs sets
-of them.
+A cause is a node, its way out, one pair's path, a whole leaf, what leads out of it, or the path between two
+leaves. `explain` weighs sets of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _SOFT = (faults.SLOW, faults.SLOW_LINK, faults.SLOW_COMPUTE, faults.JITTER, faul
 
 
 class PairOutcome(Enum):
-    """What a test of a pair came to. `UNKNOWN` is neither: it was not run, not whole, or could not be judged; it never clears anybody."""
+    """What a test of a pair came to.
+
+    `UNKNOWN` is neither: it was not run, not whole, or could not be judged; it never clears anybody.
+    """
 
     PASS = "pass"  # noqa: S105
     FAIL = "fail"
@@ -47,8 +50,8 @@ class Tested:
 
 
 class CandidateCause(NamedTuple):
-    """What may be guilty: a node, or what leads "out" of it beyond its neighbours; a path between two nodes ("pair") or groups ("between");
-    a group's "uplinks", or all of it ("inside").
+    """What may be guilty: a node, or what leads "out" of it beyond its neighbours; a path between two nodes
+    ("pair") or groups ("between"); a group's "uplinks", or all of it ("inside").
     """
 
     kind: str
@@ -67,7 +70,8 @@ def causes_of(each: NodePair, sites: Sites) -> tuple[CandidateCause, ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _on_the_way(near: NodeGroup, other_near: NodeGroup, leaf: NodeGroup, other_leaf: NodeGroup) -> tuple[CandidateCause, ...]:
+def _on_the_way(near: NodeGroup, other_near: NodeGroup, leaf: NodeGroup,
+                other_leaf: NodeGroup) -> tuple[CandidateCause, ...]:
     """What of groups lies between two nodes: their nearest ones, and their leaves."""
     if near == other_near:
         return (_group("inside", near),)
@@ -97,7 +101,8 @@ class PairEvidence:
         self.tests: list[Tested] = []
         self.causes: list[tuple[CandidateCause, ...]] = []
         self.of: dict[CandidateCause, list[int]] = {}
-        self.measured: set[str] = set()     # nodes that came to the end of a test, though nothing could judge it
+        # nodes that came to the end of a test, though nothing could judge it
+        self.measured: set[str] = set()
 
     def add(self, tests: Iterable[Tested]) -> None:
         """These too."""

@@ -1,9 +1,11 @@
-"""What the head's key server and a node's agent and ranks say to each other, and how: frames, proofs, and the node's end of a connection.
+"""What the head's key server and a node's agent and ranks say to each other, and how: frames, proofs, and the
+node's end of a connection.
 
-Pure standard library and Python 3.8: `healthcheck.burnin.program` joins it into the text that runs on nodes. A frame is four bytes of
-length, big-endian, and that many bytes of JSON. The server opens with {"challenge"}; the client answers who it is, with a proof that it
-knows the token of its node, and a challenge of its own; the server's {"welcome": proof} ends the greeting. What is said is authenticated
-at its beginning and not encrypted: the token keeps out whoever else can reach the port, not somebody who sits on the path between.
+Pure standard library and Python 3.8: `healthcheck.burnin.program` joins it into the text that runs on nodes.
+A frame is four bytes of length, big-endian, and that many bytes of JSON. The server opens with {"challenge"};
+the client answers who it is, with a proof that it knows the token of its node, and a challenge of its own;
+the server's {"welcome": proof} ends the greeting. What is said is authenticated at its beginning and not
+encrypted: the token keeps out whoever else can reach the port, not somebody who sits on the path between.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ BEAT_S = 1.0        # an agent says something at least this often
 RANKS_S = 0.5       # and this often, while a task runs, where its ranks are
 # The word on the agent's command line that tells it its name in the inventory: "node=gpu003".
 NODE_WORD = "node="
-# And these, one for each word of the command that starts a Python with PyTorch there: "python=docker", "python=exec" ...
+# And these, one for each word of the command that starts a Python with PyTorch there: "python=docker",
+# "python=exec" ...
 PYTHON_WORD = "python="
 # The extra that an agent asks its transport for.
 TOKEN = "token"  # noqa: S105  (a name, and no token)
@@ -61,14 +64,20 @@ def packed(message: dict[str, Any]) -> bytes:
 
 
 class Frames:
-    """Takes what arrives, in pieces of any size, and gives whole messages. `most` bounds a frame, and may be changed on the way."""
+    """Takes what arrives, in pieces of any size, and gives whole messages.
+
+    `most` bounds a frame, and may be changed on the way.
+    """
 
     def __init__(self, most: int = MOST_FRAME) -> None:
         self.most = most
         self._have = bytearray()
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """The messages that are whole now. Raises Garbled at the first that is none; those before it are lost with it."""
+        """The messages that are whole now.
+
+        Raises Garbled at the first that is none; those before it are lost with it.
+        """
         self._have += data
         found = []
         at = 0
@@ -97,11 +106,14 @@ def _message(body: bytes) -> dict[str, Any]:
 
 def token_of(secret: str, node: str) -> str:
     """The token of one node of a run: it tells nothing of the secret, nor of another node's."""
-    return hmac.new(secret.encode(), b"node\0" + node.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    return hmac.new(secret.encode(), b"node\0" + node.encode("utf-8", "surrogatepass"),
+                    hashlib.sha256).hexdigest()
 
 
 def proof(token: str, challenge: str, role: str, node: str) -> str:
-    """That who says so knows the token: HMAC-SHA256 over the other side's challenge, its own role, and the node, in hex."""
+    """That who says so knows the token: HMAC-SHA256 over the other side's challenge, its own role, and the
+    node, in hex.
+    """
     said = "\0".join((challenge, role, node)).encode("utf-8", "surrogatepass")
     return hmac.new(token.encode(), said, hashlib.sha256).hexdigest()
 
@@ -120,7 +132,9 @@ def decoded(text: Any) -> bytes:
 
 
 class HeadConnection:
-    """A node's end of a connection. One thread may `receive` while others `send`; `ask` is for connections on which nobody receives.
+    """A node's end of a connection.
+
+    One thread may `receive` while others `send`; `ask` is for connections on which nobody receives.
 
     After OSError (EOFError is for an orderly end) or Garbled it is of no more use.
     """
@@ -139,7 +153,10 @@ class HeadConnection:
             self._sock.sendall(data)
 
     def receive(self, seconds: float | None = None) -> dict[str, Any]:
-        """The next message. Raises TimeoutError when none has come after `seconds`, EOFError when the other side has hung up."""
+        """The next message.
+
+        Raises TimeoutError when none has come after `seconds`, EOFError when the other side has hung up.
+        """
         end = None if seconds is None else time.monotonic() + seconds
         while not self._found:
             # Not the socket's own time-out: that would cut short what another thread sends, too.
@@ -152,7 +169,10 @@ class HeadConnection:
         return self._found.pop(0)
 
     def ask(self, message: dict[str, Any], seconds: float = 0.0) -> dict[str, Any]:
-        """Says it and returns the answer, which may take `seconds` and a little. Raises Refused with the other side's word."""
+        """Says it and returns the answer, which may take `seconds` and a little.
+
+        Raises Refused with the other side's word.
+        """
         with self._asking:
             self.send(message)
             answer = self.receive(seconds + _SPARE_S)
@@ -178,7 +198,10 @@ def _readable(sock: socket.socket, seconds: float) -> bool:
 
 
 def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.socket:
-    """A connection to the first of these hosts that takes one, each asked for at most its share of `seconds`. Raises OSError."""
+    """A connection to the first of these hosts that takes one, each asked for at most its share of `seconds`.
+
+    Raises OSError.
+    """
     client = os.environ.get("SSH_CONNECTION", "").partition(" ")[0]
     hosts = [host for host in (client if host == SSH_CLIENT else host for host in hosts) if host]
     if not hosts:
@@ -198,14 +221,19 @@ def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.sock
     raise OSError("cannot reach the head on port %d (%s)" % (port, "; ".join(reasons)))
 
 
-def greeted(sock: socket.socket, role: str, node: str, run: str, token: str, seconds: float = 10.0) -> HeadConnection:
-    """The connection after both sides have proved that they know the token. Raises OSError, EOFError, Garbled, Refused."""
+def greeted(sock: socket.socket, role: str, node: str, run: str, token: str,
+            seconds: float = 10.0) -> HeadConnection:
+    """The connection after both sides have proved that they know the token.
+
+    Raises OSError, EOFError, Garbled, Refused.
+    """
     link = HeadConnection(sock)
     challenge = link.receive(seconds).get("challenge")
     if not isinstance(challenge, str):
         raise Garbled("the head did not greet")
     own = secrets.token_hex(16)
-    link.send({"as": role, "node": node, "run": run, "proof": proof(token, challenge, role, node), "challenge": own})
+    link.send({"as": role, "node": node, "run": run, "proof": proof(token, challenge, role, node),
+               "challenge": own})
     answer = link.receive(seconds)
     if "error" in answer:
         raise RequestRefused(str(answer["error"]))
@@ -215,7 +243,9 @@ def greeted(sock: socket.socket, role: str, node: str, run: str, token: str, sec
 
 
 class TaskKeys:
-    """The keys of one task, as its ranks see them: what torch.distributed.Store asks of a store, and nothing of torch."""
+    """The keys of one task, as its ranks see them: what torch.distributed.Store asks of a store, and nothing
+    of torch.
+    """
 
     def __init__(self, link: HeadConnection, task: str) -> None:
         self._link = link
@@ -227,7 +257,8 @@ class TaskKeys:
 
     def get(self, key: str, seconds: float) -> bytes:
         """The key's value, as soon as it has one. Raises Refused("timeout")."""
-        return decoded(self._link.ask({"op": "get", "key": self._task + key, "seconds": seconds}, seconds).get("value"))
+        return decoded(
+            self._link.ask({"op": "get", "key": self._task + key, "seconds": seconds}, seconds).get("value"))
 
     def add(self, key: str, amount: int) -> int:
         """Adds to a number (0 where there is none yet); the sum. As a value it is decimal text."""
@@ -239,7 +270,8 @@ class TaskKeys:
 
     def wait(self, keys: list[str], seconds: float) -> None:
         """Returns when all of them have a value. Raises Refused("timeout")."""
-        self._link.ask({"op": "wait", "keys": [self._task + key for key in keys], "seconds": seconds}, seconds)
+        self._link.ask({"op": "wait", "keys": [self._task + key for key in keys], "seconds": seconds},
+                       seconds)
 
     def delete(self, key: str) -> bool:
         """Whether there was such a key; there is none afterwards."""

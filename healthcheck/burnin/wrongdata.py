@@ -21,7 +21,8 @@ two who exchange, one is named that failed with three or more, two of whom faile
 
 What is left may be explained as well by one who is named (`_explained`). Where not, it has several
 explanations: where all of them lie in one node it is that node, else it is unexplained, with the candidates.
-A task whose ranks work each for itself accuses who was wrong; of a training `training` says whose fault it is.
+A task whose ranks work each for itself accuses who was wrong; of a training `training` says whose fault it
+is.
 """
 
 from __future__ import annotations

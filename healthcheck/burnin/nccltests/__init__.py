@@ -1,1 +1,3 @@
-"""nccl-tests as another engine of a burn-in: how it is started, what it printed, and whether its figures can be right."""
+"""nccl-tests as another engine of a burn-in: how it is started, what it printed, and whether its figures can
+be right.
+"""

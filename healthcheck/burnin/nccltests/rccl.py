@@ -1,6 +1,8 @@
-"""Reads what RCCL-tests writes with -x, as JSON or CSV: a line for each half of a row, and nothing at its end.
+"""Reads what RCCL-tests writes with -x, as JSON or CSV: a line for each half of a row, and nothing at its
+end.
 
-github.com/ROCm/rccl-tests, src/common.cu, class Reporter. Its CSV has a column more (nodes) than its heading names.
+github.com/ROCm/rccl-tests, src/common.cu, class Reporter. Its CSV has a column more (nodes) than its heading
+names.
 """
 
 from __future__ import annotations
@@ -22,12 +24,16 @@ _FROM_RIGHT = ("size", "type", "redop", "inPlace", "time", "algBw", "busBw", "wr
 
 
 def read(text: str) -> NcclRun | None:
-    """The run that such a file tells of. As it has no end, it is never complete. None where it is of another form."""
+    """The run that such a file tells of. As it has no end, it is never complete.
+
+    None where it is of another form.
+    """
     if len(text) > MOST_BYTES:
         return None
     document = load(text)
     objects = document if isinstance(document, list) else list(_each(text))
-    return _run([said for said in objects[:_MOST_HALVES] if isinstance(said, Mapping) and "busBw" in said] or list(_of_csv(text)))
+    return _run([said for said in objects[:_MOST_HALVES] if isinstance(said, Mapping) and "busBw" in said]
+                or list(_of_csv(text)))
 
 
 def is_csv(text: str) -> bool:
@@ -57,17 +63,21 @@ def _run(said: Sequence[Mapping[str, Any]]) -> NcclRun | None:
         if name in rows.get((*key, cycle), {}):
             cycle += 1          # the same size again, of the next cycle
         latest[key] = cycle
-        found = half_of({**half, "alg_bw": half.get("algBw"), "bus_bw": half.get("busBw"), "nwrong": half.get("wrong")}, {})
+        found = half_of({**half, "alg_bw": half.get("algBw"), "bus_bw": half.get("busBw"),
+                         "nwrong": half.get("wrong")}, {})
         # A stream writes six digits, wherever the point is; some builds two behind it.
         rows.setdefault((*key, cycle), {})[name] = found and replace(
-            found, blur=(max(0.005, 5e-6 * found.time_us), max(0.005, 5e-6 * found.algbw), max(0.005, 5e-6 * found.busbw)))
+            found, blur=(max(0.005, 5e-6 * found.time_us), max(0.005, 5e-6 * found.algbw),
+                         max(0.005, 5e-6 * found.busbw)))
     if not rows:
         return None
     first = said[0]
     ranks = count_of(first.get("ranks")) or 0
     each = count_of(first.get("gpusPerRank")) or 1
-    return NcclRun(clean(first.get("name", ""), 60), ranks=ranks * each or count_of(first.get("gpus")) or 0, endless=True, rows=tuple(
-        NcclRow(0, size, 0, kind, redop, None, halves.get("out"), halves.get("into")) for (size, kind, redop, _), halves in rows.items()))
+    return NcclRun(clean(first.get("name", ""), 60), ranks=ranks * each or count_of(first.get("gpus")) or 0,
+                   endless=True,
+                   rows=tuple(NcclRow(0, size, 0, kind, redop, None, halves.get("out"), halves.get("into"))
+                              for (size, kind, redop, _), halves in rows.items()))
 
 
 def _of_csv(text: str) -> Iterator[Mapping[str, Any]]:
@@ -82,4 +92,5 @@ def _of_csv(text: str) -> Iterator[Mapping[str, Any]]:
         words = [word.strip() for word in next(csv.reader([line[:1000]], skipinitialspace=True), [])]
         if len(words) in (len(head), len(head) + 1):
             before = dict(zip(places, reversed(words[1:-len(_FROM_RIGHT)]), strict=False))
-            yield {"name": words[0], **before, **dict(zip(_FROM_RIGHT, words[-len(_FROM_RIGHT):], strict=True))}
+            yield {"name": words[0], **before,
+                   **dict(zip(_FROM_RIGHT, words[-len(_FROM_RIGHT):], strict=True))}

@@ -1,6 +1,8 @@
-"""Stands between the head and the ranks of this node: starts the nursery, passes messages both ways, leaves when nobody waits.
+"""Stands between the head and the ranks of this node: starts the nursery, passes messages both ways, leaves
+when nobody waits.
 
-Python 3.8. Three ends each end everything: standard input (the transport's lifeline), the connection to the head, and the nursery.
+Python 3.8. Three ends each end everything: standard input (the transport's lifeline), the connection to the
+head, and the nursery.
 """
 
 from __future__ import annotations
@@ -18,7 +20,18 @@ import time
 import zlib
 from typing import Any, BinaryIO, NoReturn
 
-from healthcheck.burnin.wire import AGENT, BEAT_S, NODE_WORD, PYTHON_WORD, TOKEN, Frames, HeadConnection, connected, greeted, packed
+from healthcheck.burnin.wire import (
+    AGENT,
+    BEAT_S,
+    NODE_WORD,
+    PYTHON_WORD,
+    TOKEN,
+    Frames,
+    HeadConnection,
+    connected,
+    greeted,
+    packed,
+)
 
 # It reads the text of the nursery from standard input, and leaves the rest of that to it.
 BOOT = ('import sys;i=sys.stdin.buffer;g={"__name__":"muster"};'
@@ -51,19 +64,26 @@ class BurnInAgent:
         self.link: HeadConnection = greeted(sock, AGENT, node, document["run"], document["token"])
 
     def finish(self, why: str) -> None:
-        """From now on it is over; the first reason counts. Waits for nobody: whoever holds a lock may be what hangs."""
+        """From now on it is over; the first reason counts.
+
+        Waits for nobody: whoever holds a lock may be what hangs.
+        """
         self.why = self.why or why
         self.over.set()
         os.write(self.telling, b"x")
 
     def hatch(self) -> None:
-        """Starts the nursery and tells the head what is here. Runs in a thread, and then passes on what the nursery says."""
+        """Starts the nursery and tells the head what is here.
+
+        Runs in a thread, and then passes on what the nursery says.
+        """
         words = [*self.document["python"], "-I", "-c", BOOT]
-        here: dict[str, Any] = {"node": self.node, "python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename, "gpus": 0,
-                                "torch": None, "facts": {}}
+        here: dict[str, Any] = {"node": self.node, "python": "%d.%d.%d" % sys.version_info[:3],
+                                "host": os.uname().nodename, "gpus": 0, "torch": None, "facts": {}}
         said = os.memfd_create("nursery")
         try:
-            process = self.process = subprocess.Popen(words, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
+            process = self.process = subprocess.Popen(words, bufsize=0, stdin=subprocess.PIPE,
+                                                      stdout=subprocess.PIPE, stderr=said,
                                                       start_new_session=True)
         except OSError as error:
             self.link.send({"here": {**here, "why": "%s: %s" % (words[0], error.strerror)}})
@@ -100,8 +120,8 @@ class BurnInAgent:
         process = self.process
         if process is None or process.poll() is not None:
             for rank, _ in message.get("task", {}).get("seats", ()):
-                self.link.send({"ended": {"task": message["task"]["id"], "rank": rank, "code": 127, "signal": None,
-                                          "said": "there is no PyTorch on this node"}})
+                self.link.send({"ended": {"task": message["task"]["id"], "rank": rank, "code": 127,
+                                          "signal": None, "said": "there is no PyTorch on this node"}})
             return
         self.write(packed(message))
 
@@ -149,7 +169,10 @@ class BurnInAgent:
         return True
 
     def end(self) -> None:
-        """Ends the nursery and all ranks. A container's are out of reach of a signal: they see their input end."""
+        """Ends the nursery and all ranks.
+
+        A container's are out of reach of a signal: they see their input end.
+        """
         process = self.process
         if process is None:
             return
@@ -169,14 +192,17 @@ class BurnInAgent:
 
 
 def main(nonce: str, document: bytes, stdin: BinaryIO) -> NoReturn:
-    """The whole life of the agent: `document` is JSON (see `healthcheck.burnin.program`), `stdin` is open for as long as it is wanted."""
+    """The whole life of the agent: `document` is JSON (see `healthcheck.burnin.program`), `stdin` is open for
+    as long as it is wanted.
+    """
     told = json.loads(document.decode())
     names = [word[len(NODE_WORD):] for word in sys.argv[2:] if word.startswith(NODE_WORD)]
     node = names[0] if names else ""
     sys.stdout.buffer.write(("muster:%s:want %s\n" % (nonce, TOKEN)).encode())
     sys.stdout.buffer.flush()
     told["token"] = stdin.read(int(stdin.readline() or os._exit(1))).decode()
-    told["python"] = [word[len(PYTHON_WORD):] for word in sys.argv[2:] if word.startswith(PYTHON_WORD)] or told["python"]
+    told["python"] = ([word[len(PYTHON_WORD):] for word in sys.argv[2:] if word.startswith(PYTHON_WORD)]
+                      or told["python"])
     for name in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(name, signal.SIG_IGN)
     os.chdir("/")
@@ -192,6 +218,7 @@ def main(nonce: str, document: bytes, stdin: BinaryIO) -> NoReturn:
             os._exit(1)
         why = agent.why
     body = zlib.compress(json.dumps({"node": node, "left": why}).encode())
-    sys.stdout.buffer.write(("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body)
+    sys.stdout.buffer.write(
+        ("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body)
     sys.stdout.buffer.flush()
     os._exit(0)

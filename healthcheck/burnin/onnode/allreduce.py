@@ -50,14 +50,16 @@ def grouped(rank: Any, device: Any) -> TaskKeys:
     """The task's process group is set up; its keys at the head."""
     import torch.distributed as dist
     keys = TaskKeys(rank.link(), rank.task["id"])
-    dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds), rank=rank.number,
-                            world_size=rank.world, timeout=datetime.timedelta(seconds=rank.seconds))
+    dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds),
+                            rank=rank.number, world_size=rank.world,
+                            timeout=datetime.timedelta(seconds=rank.seconds))
     rank.at("warm")
     return keys
 
 
 def arithmetic(rank: Any, device: Any, iteration: int) -> None:
-    """Every collective of the table in each manner, `checks` times; reports what was tested and what was not."""
+    """Every collective of the table in each manner, `checks` times; reports what was tested and what was not.
+    """
     params, first = rank.params, iteration
     if not params["checks"]:
         rank.facts["arithmetic_not"] = "only the timed all-reduce was verified: checks is 0"
@@ -211,8 +213,8 @@ class Rounds:
         count, where = self.tiles.differs(self.buffer, whole, turn)
         # In which of several in a row it was is not known, nor so whose it is.
         places = list(owned(data, where, turn)) if length == 1 else [[place, -1] for place in where]
-        said = "all-reduce %s %s in place%s%s" % (str(self.tiles.dtype).partition(".")[2], data.form, self.named,
-                                                  ", %d in a row" % length if length > 1 else "")
+        said = "all-reduce %s %s in place%s%s" % (str(self.tiles.dtype).partition(".")[2], data.form,
+                                                  self.named, ", %d in a row" % length if length > 1 else "")
         remember(self.rank, iteration, said, inputs, (count, places))
         if length > 1 and self.agreed(float(bool(count or inputs[0]))) >= 1:
             self.in_a_row(1)
@@ -222,7 +224,8 @@ class Rounds:
         self.run(max(1, int(seconds * duty / pace)), timed=False, idle_s=pace * (1 / duty - 1))
 
     def agreed(self, number: float) -> float:
-        """The largest of all ranks' numbers, the same on all of them; before the iteration that comes next."""
+        """The largest of all ranks' numbers, the same on all of them; before the iteration that comes next.
+        """
         self.rank.at("send", self.iteration)
         shared = self.torch.tensor([number], dtype=self.torch.float64, device=self.device.at)
         self.torch.distributed.all_reduce(shared, op=self.torch.distributed.ReduceOp.MAX)
@@ -234,10 +237,14 @@ class Rounds:
             return {}
         median, world = self.collectives.at(0.5), self.rank.world
         return {
-            "size_bytes": float(self.bytes), "iterations": float(self.verified), "verified": float(self.verified),
-            "seconds_p50": median, "seconds_p99": self.collectives.at(0.99), "seconds_max": self.collectives.longest,
+            "size_bytes": float(self.bytes), "iterations": float(self.verified),
+            "verified": float(self.verified),
+            "seconds_p50": median, "seconds_p99": self.collectives.at(0.99),
+            "seconds_max": self.collectives.longest,
             "seconds_often": self.collectives.often(),
-            "compute_p50": self.computes.at(0.5), "compute_p10": self.computes.at(0.1), "algbw_gb_s": self.bytes / median / 1e9,
-            "busbw_gb_s": self.bytes / median / 1e9 * 2 * (world - 1) / world, "overhead_share": self.own_s / self.whole_s,
+            "compute_p50": self.computes.at(0.5), "compute_p10": self.computes.at(0.1),
+            "algbw_gb_s": self.bytes / median / 1e9,
+            "busbw_gb_s": self.bytes / median / 1e9 * 2 * (world - 1) / world,
+            "overhead_share": self.own_s / self.whole_s,
             "check_share": self.check_s / self.whole_s,
         }

@@ -1,4 +1,7 @@
-"""Copies between host and device, from pinned memory, verified. Python 3.8. Without a GPU they are copies within the host's memory."""
+"""Copies between host and device, from pinned memory, verified. Python 3.8.
+
+Without a GPU they are copies within the host's memory.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-DTYPES = {"fp64": "float64", "fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn"}
+DTYPES = {"fp64": "float64", "fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16",
+          "fp8": "float8_e4m3fn"}
 ON_CPU = ("fp64", "fp32", "bf16")
 
 
@@ -41,24 +42,30 @@ class ComputeDevice:
         properties = self.torch.cuda.get_device_properties(self.at)
         if not all(hasattr(properties, "pci_%s_id" % part) for part in ("domain", "bus", "device")):
             return ""
-        return "%04x:%02x:%02x.0" % (properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id)
+        return "%04x:%02x:%02x.0" % (properties.pci_domain_id, properties.pci_bus_id,
+                                     properties.pci_device_id)
 
     def free_bytes(self) -> Any:
-        """Bytes of memory that are free, and all of them; (0, 0) for the CPU, whose memory is not under test."""
+        """Bytes of memory that are free, and all of them; (0, 0) for the CPU, whose memory is not under test.
+        """
         return self.torch.cuda.mem_get_info() if self.cuda else (0, 0)
 
     def precisions(self, asked: str) -> tuple[list[str], dict[str, str]]:
-        """Which of the asked precisions ("all", or "fp32,bf16") this device has, in DTYPES' order, and why not the others."""
+        """Which of the asked precisions ("all", or "fp32,bf16") this device has, in DTYPES' order, and why
+        not the others.
+        """
         names = list(DTYPES) if asked == "all" else [name.strip() for name in asked.split(",")]
         have, without = [], {}
         for name in names:
             if name not in DTYPES:
-                raise ValueError("precision %s, expected all or some of %s" % (ascii(name), ", ".join(DTYPES)))
+                raise ValueError("precision %s, expected all or some of "
+                                 "%s" % (ascii(name), ", ".join(DTYPES)))
             if not self.cuda and name not in ON_CPU:
                 without[name] = "not on a CPU"
             elif not hasattr(self.torch, DTYPES[name]):
                 without[name] = "PyTorch %s has no such type" % self.torch.__version__
-            elif self.cuda and self.capability() < {"fp8": (8, 9), "tf32": (8, 0), "bf16": (8, 0)}.get(name, (0, 0)):
+            elif self.cuda and self.capability() < {"fp8": (8, 9), "tf32": (8, 0),
+                                                    "bf16": (8, 0)}.get(name, (0, 0)):
                 without[name] = "the device has none"
             else:
                 have.append(name)

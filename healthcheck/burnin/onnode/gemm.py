@@ -1,9 +1,10 @@
-"""Matrix products: of whole numbers, with a known result; of random floats, equal bit by bit; and as fast as they go. Python 3.8.
+"""Matrix products: of whole numbers, with a known result; of random floats, equal bit by bit; and as fast as
+they go. Python 3.8.
 
-The known matrices are blocks of a small one, A = s x a and B = b, repeated over the whole: C is then (the sum of the signs s) times
-a.b, which the CPU computes in whole numbers, so that nothing of the device takes part in its own judgement. Entries are -2..2 and
-|a.b| <= 256, so each element is exact with fp64, fp32, TF32, fp16, bf16 and fp8 (e4m3) factors and in fp32, fp16 and bf16 results,
-however the sum is split.
+The known matrices are blocks of a small one, A = s x a and B = b, repeated over the whole: C is then (the sum
+of the signs s) times a.b, which the CPU computes in whole numbers, so that nothing of the device takes part
+in its own judgement. Entries are -2..2 and |a.b| <= 256, so each element is exact with fp64, fp32, TF32,
+fp16, bf16 and fp8 (e4m3) factors and in fp32, fp16 and bf16 results, however the sum is split.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Gemm:
 
 
 def checksum(torch: Any, result: Any) -> tuple[int, int]:
-    """Two sums over the bits of a result: of all, and weighted by place, so that changes that cancel in one show in the other."""
+    """Two sums over the bits of a result: of all, and weighted by place, so that changes that cancel in one
+    show in the other.
+    """
     bits = result.view(getattr(torch, WHOLE[result.element_size()]))
     total = weighted = 0
     # An element's weight is its row + 65537 x its column: none is another's up to that many rows.
@@ -65,17 +68,22 @@ def as_text(sums: tuple[int, int]) -> str:
 
 
 def known_blocks(torch: Any, times: int, seed: int) -> tuple[Any, Any, Any, Any]:
-    """Signs of the blocks of A, the blocks of A and B (int8), and the block that C = A.B repeats (int64); `times` blocks in a row."""
+    """Signs of the blocks of A, the blocks of A and B (int8), and the block that C = A.B repeats (int64);
+    `times` blocks in a row.
+    """
     maker = torch.Generator().manual_seed(seed)
     a, b = (torch.randint(-2, 3, (BLOCK, BLOCK), generator=maker, dtype=torch.int64) for _ in range(2))
-    # One more plus than minus for an odd number of blocks, two more for an even one: what remains is exact in bf16, too.
+    # One more plus than minus for an odd number of blocks, two more for an even one: what remains is exact in
+    # bf16, too.
     signs = torch.ones(times, dtype=torch.int64)
     signs[torch.randperm(times, generator=maker)[:(times - 1) // 2]] = -1
     return signs.to(torch.int8), a.to(torch.int8), b.to(torch.int8), int(signs.sum()) * (a @ b)
 
 
 def known_factors(signs: Any, a: Any, b: Any, device: str) -> tuple[Any, Any]:
-    """A and B (int8), spread out where they are needed: the CPU would take longer for that than a GPU for their product."""
+    """A and B (int8), spread out where they are needed: the CPU would take longer for that than a GPU for
+    their product.
+    """
     times = len(signs)
     signs, a, b = (part.to(device) for part in (signs, a, b))
     return signs.repeat_interleave(BLOCK).unsqueeze(0) * a.repeat(times, times), b.repeat(times, times)
@@ -130,7 +138,9 @@ def gemm_known(rank: Any, device: Any) -> None:
 
 
 def gemm_random(rank: Any, device: Any) -> None:
-    """Products of random floats, again and again: all bits must be the same each time, and their sums the same among equals."""
+    """Products of random floats, again and again: all bits must be the same each time, and their sums the
+    same among equals.
+    """
     torch, n = device.torch, rank.params["n"]
     maker = torch.Generator().manual_seed(int(rank.params["seed"]))
     factors = [torch.randn((n, n), generator=maker, dtype=torch.float32) for _ in range(2)]
@@ -185,7 +195,10 @@ def gemm_rate(rank: Any, device: Any) -> None:
 
 
 def timed_products(rank: Any, gemm: Gemm, left: Any, right: Any, out: Any, count: int) -> float:
-    """Seconds that one product took, over so many. The device is let run ahead, and waited for some times a second."""
+    """Seconds that one product took, over so many.
+
+    The device is let run ahead, and waited for some times a second.
+    """
     batch = 1
     done = 0
     began = time.perf_counter()

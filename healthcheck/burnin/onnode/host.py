@@ -1,8 +1,9 @@
-"""Bandwidth of the host's memory: all ranks of a node copy at once, each near its GPU, and no word may change on the way. Python 3.8.
+"""Bandwidth of the host's memory: all ranks of a node copy at once, each near its GPU, and no word may change
+on the way. Python 3.8.
 
-As STREAM's copy it counts what is read and what is written; what the processor reads to write it is not counted (STREAM's documentation,
-www.cs.virginia.edu/stream/ref.html). Buffers are several times as large as the last-level cache. It was not run on a machine of several
-NUMA nodes.
+As STREAM's copy it counts what is read and what is written; what the processor reads to write it is not
+counted (STREAM's documentation, www.cs.virginia.edu/stream/ref.html). Buffers are several times as large as
+the last-level cache. It was not run on a machine of several NUMA nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def host_memory(rank: Any, device: Any, root: str = "/") -> None:
     rank.facts["host_memory"] = "%d threads, %d bytes" % (threads, size)
     share = max(1, size // 16 // threads)       # words of one thread's buffer, of which it has two
     # PyTorch's own threads would come on top, for each of ours.
-    with concurrent.futures.ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with concurrent.futures.ThreadPoolExecutor(threads, initializer=torch.set_num_threads,
+                                               initargs=(1,)) as pool:
         # Whoever touches memory first has it in its own NUMA node.
         copiers = list(pool.map(lambda number: Copier(rank, torch, number * share, share), range(threads)))
         begin = max(time.monotonic(), begun + params["ramp_s"]) + SETTLE_S
@@ -53,7 +55,8 @@ def host_memory(rank: Any, device: Any, root: str = "/") -> None:
         if wrong:
             rank.found_wrong(rank.iteration, wrong, [rank.number], False)
             rank.facts.setdefault("wrong_in", copier.first)
-    rank.figures.update({"verified": float(sum(copier.copies for copier in copiers)), "check_share": spent.share})
+    rank.figures.update({"verified": float(sum(copier.copies for copier in copiers)),
+                         "check_share": spent.share})
 
 
 class Copier:
@@ -69,9 +72,12 @@ class Copier:
         self.first = ""
 
     def run(self, begin: float, end: float) -> tuple[int, float]:
-        """Copies from now on; how many words from `begin` to `end`, and in how many seconds, whole slices alone."""
+        """Copies from now on; how many words from `begin` to `end`, and in how many seconds, whole slices
+        alone.
+        """
         moved, since, now = 0, 0.0, time.monotonic()
-        while now < end or not moved:   # a thread that had to wait for a core is slow, and not without a figure
+        # a thread that had to wait for a core is slow, and not without a figure
+        while now < end or not moved:
             for at in range(0, self.words, SLICE_WORDS):
                 self.target[at:at + SLICE_WORDS].copy_(self.source[at:at + SLICE_WORDS])
                 now = time.monotonic()
@@ -100,24 +106,29 @@ class Copier:
 
 
 def host_bytes(rank: Any, root: str = "/") -> tuple[int, str]:
-    """How much this rank takes: what was asked for, or as many last-level caches as were, and no more than its share of what is free; why
-    it cannot be measured, or ""."""
+    """How much this rank takes: what was asked for, or as many last-level caches as were, and no more than
+    its share of what is free; why it cannot be measured, or "".
+    """
     params = rank.params
     least = int(params["caches"] * cache_bytes(root)) // rank.world
     free = free_bytes(root, rank.facts.get("numa", ""))
     most = int(params["share"] * free) // rank.world
     size = min(max(params["bytes"], least), most)
     if size < max(least, 1 << 16):
-        return 0, ("%d bytes of memory are free, and a rank may take %d: %g caches of the processor are wanted, %d"
-                   % (free, most, params["caches"], least))
+        return 0, ("%d bytes of memory are free, and a rank may take %d: %g caches of the processor are "
+                   "wanted, %d" % (free, most, params["caches"], least))
     return size, ""
 
 
 def host_threads(rank: Any, root: str = "/") -> int:
-    """As many as this rank's share of the processor's cores: of all that it may use, or of those of its NUMA node."""
+    """As many as this rank's share of the processor's cores: of all that it may use, or of those of its NUMA
+    node.
+    """
     asked: int = rank.params["threads"]
-    nodes = len([path for path in glob.glob(root + "sys/devices/system/node/node[0-9]*") if cpus_of(first_line(path + "/cpulist"))])
-    beside = -(-rank.world // nodes) if nodes > 1 and rank.facts.get("numa", "").startswith("node ") else rank.world
+    nodes = len([path for path in glob.glob(root + "sys/devices/system/node/node[0-9]*")
+                 if cpus_of(first_line(path + "/cpulist"))])
+    beside = (-(-rank.world // nodes) if nodes > 1
+              and rank.facts.get("numa", "").startswith("node ") else rank.world)
     return max(1, min(MOST_THREADS, asked or len(os.sched_getaffinity(0)) // beside))
 
 
@@ -132,21 +143,27 @@ def cpu_name(root: str = "/") -> str:
 
 
 def cache_bytes(root: str = "/") -> int:
-    """Of all last-level caches of the machine together (Documentation/ABI/testing/sysfs-devices-system-cpu: cache/index*)."""
+    """Of all last-level caches of the machine together (Documentation/ABI/testing/sysfs-devices-system-cpu:
+    cache/index*).
+    """
     levels: dict[int, dict[str, int]] = {}
     for path in glob.glob(root + "sys/devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
         level, said = first_line(path + "/level"), first_line(path + "/size")
         if level.isdecimal() and said[:-1].isdecimal() and said[-1:] in SIZE_UNITS:
-            levels.setdefault(int(level), {})[first_line(path + "/shared_cpu_list")] = int(said[:-1]) * SIZE_UNITS[said[-1]]
+            levels.setdefault(int(level), {})[
+                first_line(path + "/shared_cpu_list")] = int(said[:-1]) * SIZE_UNITS[said[-1]]
     return sum(levels[max(levels)].values()) if levels else 0
 
 
 def free_bytes(root: str, bound: str) -> int:
-    """Of memory that can be had without pushing anybody out, in the NUMA node to which a rank is bound or in all; the lesser counts."""
+    """Of memory that can be had without pushing anybody out, in the NUMA node to which a rank is bound or in
+    all; the lesser counts.
+    """
     found = meminfo(root + "proc/meminfo").get("MemAvailable", 0)
     if bound.startswith("node "):
         own = meminfo("%ssys/devices/system/node/node%d/meminfo" % (root, int(bound[5:].partition(",")[0])))
-        # Every rank takes its share of the whole machine's count of ranks, so a node's memory counts once for each node.
+        # Every rank takes its share of the whole machine's count of ranks, so a node's memory counts once for
+        # each node.
         nodes = max(1, len(glob.glob(root + "sys/devices/system/node/node[0-9]*")))
         found = min(found, nodes * (own.get("MemFree", 0) + own.get("Inactive(file)", 0)))
     return found

@@ -22,8 +22,8 @@ def look() -> dict[str, Any]:
     scrubbed_names = scrubbed(os.environ)
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     os.environ.setdefault("OMP_NUM_THREADS", "1")   # a thread pool would not survive the fork
-    found: dict[str, Any] = {"python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename, "gpus": 0, "torch": None,
-                             "facts": {}, "scrubbed": scrubbed_names}
+    found: dict[str, Any] = {"python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename,
+                             "gpus": 0, "torch": None, "facts": {}, "scrubbed": scrubbed_names}
     warnings.simplefilter("ignore")     # PyTorch's, of what it could not find
     try:
         import torch
@@ -48,13 +48,15 @@ def look() -> dict[str, Any]:
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0 if told else os.WNOHANG)      # what hangs in a driver does not even die
     found["gpus"] = int(told or 0)
-    found["facts"] = {"torch": str(torch.__version__), "cuda": str(torch.version.cuda or ""), "devices": devices}
+    found["facts"] = {"torch": str(torch.__version__), "cuda": str(torch.version.cuda or ""),
+                      "devices": devices}
     there = len(glob.glob(DRIVERS_GPUS))
     if not told or there > found["gpus"]:
         # On the CPU instead it would measure something, and say that all is well.
         found["torch"] = None
-        found["why"] = ("PyTorch %s sees %d of this node's %d NVIDIA GPUs" % (torch.__version__, found["gpus"], there) if told else
-                        "CUDA did not say which GPUs there are")
+        found["why"] = ("PyTorch %s sees %d of this node's %d NVIDIA "
+                        "GPUs" % (torch.__version__, found["gpus"], there)
+                        if told else "CUDA did not say which GPUs there are")
     return found
 
 

@@ -1,7 +1,7 @@
 """Patterns over most of the device's memory: written, held, read back. Python 3.8.
 
-Words are 64 bits, so that each of them can hold its own address. The patterns: 0x55.. and 0xAA.., the address and its complement, random by
-seed, and a single one that walks through the word.
+Words are 64 bits, so that each of them can hold its own address. The patterns: 0x55.. and 0xAA.., the address
+and its complement, random by seed, and a single one that walks through the word.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 from healthcheck.burnin.onnode.times import Spent
 
-CHUNK = 1 << 25         # words (256 MiB): what making and comparing a pattern needs beside the memory under test is some of these
+# words (256 MiB): what making and comparing a pattern needs beside the memory under test is some of these
+CHUNK = 1 << 25
 LEAST = 1 << 17         # words (1 MiB): less at the end is left out
 ALTERNATING = 0x5555555555555555
 WORD_MASK = (1 << 64) - 1
@@ -36,7 +37,9 @@ class Same:
 
 
 class Address:
-    """Each word's own number, or its complement: what is written to one place and found in another, too, is wrong."""
+    """Each word's own number, or its complement: what is written to one place and found in another, too, is
+    wrong.
+    """
 
     def __init__(self, torch: Any, complement: bool) -> None:
         self.torch, self.complement = torch, complement
@@ -82,11 +85,15 @@ class Chance:
 
 
 class Walking:
-    """A single one in each word, a bit further in the next; `turn` says where it begins. Chunks are multiples of 64 words."""
+    """A single one in each word, a bit further in the next; `turn` says where it begins.
+
+    Chunks are multiples of 64 words.
+    """
 
     def __init__(self, torch: Any, device: str, turn: int) -> None:
         bits = [(bit + turn) % 64 for bit in range(64)]
-        self.ones = torch.tensor([1 << bit if bit < 63 else -(1 << 63) for bit in bits], dtype=torch.int64, device=device)
+        self.ones = torch.tensor([1 << bit if bit < 63 else -(1 << 63) for bit in bits], dtype=torch.int64,
+                                 device=device)
 
     def write(self, chunk: Any, at: int) -> None:
         """See Same."""
@@ -103,17 +110,21 @@ class Walking:
 
 def patterns(torch: Any, device: str, seed: int, walks: int, turn: int) -> dict[str, Any]:
     """The patterns of one pass, by name; those with a seed or a turn differ from pass to pass."""
-    made: dict[str, Any] = {"0x55": Same(ALTERNATING), "0xaa": Same(~ALTERNATING), "address": Address(torch, False),
-                            "~address": Address(torch, True), "random": Chance(torch, seed + (turn << 20))}
+    made: dict[str, Any] = {"0x55": Same(ALTERNATING), "0xaa": Same(~ALTERNATING),
+                            "address": Address(torch, False), "~address": Address(torch, True),
+                            "random": Chance(torch, seed + (turn << 20))}
     for walk in range(min(walks, 64)):
-        # 37 and 64 have no common divisor: with 64 walks each bit of each word is once the one, and with fewer they are far apart.
+        # 37 and 64 have no common divisor: with 64 walks each bit of each word is once the one, and with
+        # fewer they are far apart.
         step = (walk * 37 + turn) % 64
         made["walking+%d" % step] = Walking(torch, device, step)
     return made
 
 
 def chunks_of(rank: Any, device: Any) -> list[Any]:
-    """The memory under test, in pieces, as much as was asked for and can be had; says what share of the device it is."""
+    """The memory under test, in pieces, as much as was asked for and can be had; says what share of the
+    device it is.
+    """
     torch, params = device.torch, rank.params
     free, whole = device.free_bytes()
     if not params["bytes"] and not whole:
@@ -138,7 +149,9 @@ def chunks_of(rank: Any, device: Any) -> list[Any]:
 
 
 def memory_patterns(rank: Any, device: Any) -> None:
-    """All patterns over the memory, so often; each word that is not what was written counts, and the first one is told."""
+    """All patterns over the memory, so often; each word that is not what was written counts, and the first
+    one is told.
+    """
     params = rank.params
     rank.pause(params["ramp_s"] * rank.number / rank.world)
     chunks = chunks_of(rank, device)
@@ -160,14 +173,17 @@ def memory_patterns(rank: Any, device: Any) -> None:
                 wrong = int(differs.sum())
                 if wrong:
                     rank.found_wrong(rank.iteration, wrong, [rank.number], False)
-                    rank.facts.setdefault("wrong_in", "%s, %s" % (name, first_wrong(pattern, chunk, start, differs)))
+                    rank.facts.setdefault("wrong_in",
+                                          "%s, %s" % (name, first_wrong(pattern, chunk, start, differs)))
             spent.checked()
             verified += 1
-    rank.figures.update({"memory_gb_s": 16.0 * verified * sum(map(len, chunks)) / (spent.work_s + spent.check_s) / 1e9,
-                         "verified": float(verified), "check_share": spent.share})
+    rank.figures.update(
+        {"memory_gb_s": 16.0 * verified * sum(map(len, chunks)) / (spent.work_s + spent.check_s) / 1e9,
+         "verified": float(verified), "check_share": spent.share})
 
 
 def first_wrong(pattern: Any, chunk: Any, start: int, differs: Any) -> str:
     """The first wrong word, and which bits of it are."""
     first = int(differs.nonzero()[0])
-    return "word %d, bits %#x" % (start + first, (int(chunk[first]) ^ pattern.word(chunk, start, first)) & WORD_MASK)
+    return "word %d, bits %#x" % (start + first,
+                                  (int(chunk[first]) ^ pattern.word(chunk, start, first)) & WORD_MASK)

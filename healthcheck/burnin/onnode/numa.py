@@ -1,7 +1,8 @@
-"""Binds a rank to the cores and the memory of its GPU's NUMA node: pinned memory of the far socket copies slowly. Python 3.8.
+"""Binds a rank to the cores and the memory of its GPU's NUMA node: pinned memory of the far socket copies
+slowly. Python 3.8.
 
-Documentation/ABI: /sys/bus/pci/devices/*/numa_node, /sys/devices/system/node/node*/cpulist; set_mempolicy(2). It was not run with a GPU on
-a machine of several NUMA nodes.
+Documentation/ABI: /sys/bus/pci/devices/*/numa_node, /sys/devices/system/node/node*/cpulist; set_mempolicy(2).
+It was not run with a GPU on a machine of several NUMA nodes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ NOT_BOUND = "not bound: "
 
 
 def numa_bound(address: str, root: str = "/sys") -> str:
-    """Binds the calling thread, and all that it starts, to the node of the PCI device; what came of it, for the report.
+    """Binds the calling thread, and all that it starts, to the node of the PCI device; what came of it, for
+    the report.
 
-    Where the policy of memory may not be set (a container without CAP_SYS_NICE), memory is that of the cores which touch it first.
+    Where the policy of memory may not be set (a container without CAP_SYS_NICE), memory is that of the cores
+    which touch it first.
     """
     cores = {int(path.rpartition("node")[2]): cpus_of(first_line(path + "/cpulist"))
              for path in glob.glob(root + "/devices/system/node/node[0-9]*")}
@@ -46,7 +49,8 @@ def memory_bound(node: int) -> str:
     words = (ctypes.c_ulong * (node // 64 + 1))()
     words[node // 64] = 1 << node % 64
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(ctypes.c_long(number), ctypes.c_int(MPOL_BIND), words, ctypes.c_ulong(64 * len(words) + 1)):
+    if libc.syscall(ctypes.c_long(number), ctypes.c_int(MPOL_BIND), words,
+                    ctypes.c_ulong(64 * len(words) + 1)):
         return os.strerror(ctypes.get_errno())
     return ""
 

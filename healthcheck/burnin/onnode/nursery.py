@@ -1,7 +1,8 @@
-"""The process that has imported PyTorch once and forks a rank for each GPU of a task; it tells what becomes of them. Python 3.8.
+"""The process that has imported PyTorch once and forks a rank for each GPU of a task; it tells what becomes
+of them. Python 3.8.
 
-It never calls CUDA itself, because a process that has cannot fork ranks that do. Frames come in on standard input and go out on
-what was standard output. When its input ends it ends its ranks and leaves.
+It never calls CUDA itself, because a process that has cannot fork ranks that do. Frames come in on standard
+input and go out on what was standard output. When its input ends it ends its ranks and leaves.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ MOST_SAID = 1 << 20     # bytes of a rank's standard error that are kept
 class RankProcess:
     """One rank, as its parent sees it."""
 
-    def __init__(self, pid: int, task: str, rank: int, index: int, slot: Slot, channel: socket.socket, said: int) -> None:
-        self.pid, self.task, self.rank, self.index, self.slot, self.channel, self.said = pid, task, rank, index, slot, channel, said
+    def __init__(self, pid: int, task: str, rank: int, index: int, slot: Slot, channel: socket.socket,
+                 said: int) -> None:
+        self.pid, self.task, self.rank, self.index, self.slot, self.channel, self.said = (
+            pid, task, rank, index, slot, channel, said)
         self.frames = Frames()
         self.kill_at: float | None = None
 
@@ -162,7 +165,9 @@ class Nursery:
         self.selector.register(ours, selectors.EVENT_READ, child)
 
     def let_go(self, ours: socket.socket, said: int) -> None:
-        """In a new rank: nothing of the nursery's stays open, and what it prints goes where its end is looked for."""
+        """In a new rank: nothing of the nursery's stays open, and what it prints goes where its end is looked
+        for.
+        """
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.selector.close()
@@ -177,7 +182,9 @@ class Nursery:
         os.close(said)
 
     def hear(self, child: RankProcess) -> None:
-        """Passes on what a rank says; what is no frame ends the conversation with it, and its process will be reaped."""
+        """Passes on what a rank says; what is no frame ends the conversation with it, and its process will be
+        reaped.
+        """
         try:
             data = child.channel.recv(1 << 16)
             messages = child.frames.feed(data)
@@ -201,11 +208,13 @@ class Nursery:
             self.live.remove(child)
             self.free.append(child.index)
             size = os.fstat(child.said).st_size
-            said = one_line(b"\n".join(reversed(os.pread(child.said, 4096, max(0, size - 4096)).split(b"\n"))).decode("utf-8", "replace"))
+            said = one_line(b"\n".join(reversed(os.pread(child.said, 4096, max(0, size - 4096)).split(
+                                                    b"\n"))).decode("utf-8", "replace"))
             os.close(child.said)
             signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
             # Where it was when it ended tells its own error from one that it shares with all others.
-            self.tell({"ranks": [{"task": child.task, "rank": child.rank, **child.slot.told(), "state": "X"}]})
+            self.tell(
+                {"ranks": [{"task": child.task, "rank": child.rank, **child.slot.told(), "state": "X"}]})
             self.ended(child.task, child.rank, 0 if signalled else os.WEXITSTATUS(status), signalled, said)
 
     def ended(self, task: str, rank: int, code: int, signalled: int | None, said: str) -> None:
@@ -216,14 +225,18 @@ class Nursery:
         """Where the ranks are."""
         rows = []
         for child in self.live:
-            rows.append({"task": child.task, "rank": child.rank, **child.slot.told(), "state": process_state(child.pid)})
+            rows.append({"task": child.task, "rank": child.rank, **child.slot.told(),
+                         "state": process_state(child.pid)})
             if os.fstat(child.said).st_size > MOST_SAID:
                 os.ftruncate(child.said, 0)
         self.tell({"ranks": rows})
 
 
 def nursery(source: BinaryIO) -> NoReturn:
-    """The whole life of the nursery's process. `source` is where its text came from, and what it is told next."""
+    """The whole life of the nursery's process.
+
+    `source` is where its text came from, and what it is told next.
+    """
     die_with_parent(os.getppid())
     incoming, outgoing = os.dup(source.fileno()), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -241,7 +254,8 @@ def nursery(source: BinaryIO) -> NoReturn:
         messages = frames.feed(data)
     gc.collect()
     gc.freeze()     # a fork that touches no object copies no page
-    ready = Nursery(incoming, outgoing, {**messages[0]["settings"], "gpus": found["gpus"], "scrubbed": found["scrubbed"]})
+    ready = Nursery(incoming, outgoing,
+                    {**messages[0]["settings"], "gpus": found["gpus"], "scrubbed": found["scrubbed"]})
     # A task may have come close behind.
     ready.frames = frames
     for message in messages[1:]:

@@ -1,7 +1,9 @@
-"""One rank of one task: it says that it is there, waits for the others, does its part and reports. Python 3.8.
+"""One rank of one task: it says that it is there, waits for the others, does its part and reports.
 
-It is forked by the nursery and lives for one task. A helper thread shows that the process is alive, ends it when the nursery is gone or
-its time is over, and reports for it when it is called off.
+Python 3.8.
+
+It is forked by the nursery and lives for one task. A helper thread shows that the process is alive, ends it
+when the nursery is gone or its time is over, and reports for it when it is called off.
 """
 
 from __future__ import annotations
@@ -54,8 +56,10 @@ def one_line(text: Any, most: int = MOST_TEXT) -> str:
 class Rank:
     """What the work of a task is done with, and what is to be reported of it."""
 
-    def __init__(self, task: dict[str, Any], number: int, gpu: int, slot: Slot, channel: socket.socket, settings: dict[str, Any]) -> None:
-        self.task, self.number, self.gpu, self.slot, self.channel, self.settings = task, number, gpu, slot, channel, settings
+    def __init__(self, task: dict[str, Any], number: int, gpu: int, slot: Slot, channel: socket.socket,
+                 settings: dict[str, Any]) -> None:
+        self.task, self.number, self.gpu, self.slot, self.channel, self.settings = (
+            task, number, gpu, slot, channel, settings)
         self.world: int = task["world"]
         self.seconds = float(task["seconds"])
         self.overtime = float(task["overtime"])     # past those seconds: the head ends it long before
@@ -90,11 +94,14 @@ class Rank:
 
     def found_wrong(self, iteration: int, count: int, owners: list[int], own_input: bool, said: str = "",
                     places: list[list[int]] | None = None, inputs: list[int] | None = None) -> None:
-        """Remembers that so many elements were wrong: in what, where (with their owners), and where in what it sent itself."""
+        """Remembers that so many elements were wrong: in what, where (with their owners), and where in what
+        it sent itself.
+        """
         self.wrong_total += count
         if len(self.wrong) < MOST_WRONG:
-            self.wrong.append({"iteration": iteration, "count": count, "owners": owners, "own_input": own_input, "check": said,
-                               "places": places or [], "inputs": inputs or []})
+            self.wrong.append({"iteration": iteration, "count": count, "owners": owners,
+                               "own_input": own_input, "check": said, "places": places or [],
+                               "inputs": inputs or []})
 
     def say(self, message: dict[str, Any]) -> None:
         """Tells the nursery, which passes it on."""
@@ -108,9 +115,11 @@ class Rank:
                 return
             self._reported = True
         facts = {name: one_line(value, MOST_FACT_TEXT) for name, value in self.facts.items() if value}
-        self.say({"report": {"task": self.task["id"], "rank": self.number, "report": {
-            "end": end, "figures": self.figures, "checksums": self.checksums, "wrong": self.wrong, "wrong_total": self.wrong_total,
-            "facts": facts, "code": None, "error": error, "last": {"iteration": self.iteration, "phase": PHASES[self.phase]}}}})
+        self.say({"report": {"task": self.task["id"], "rank": self.number,
+                             "report": {"end": end, "figures": self.figures, "checksums": self.checksums,
+                                        "wrong": self.wrong, "wrong_total": self.wrong_total, "facts": facts,
+                                        "code": None, "error": error,
+                                        "last": {"iteration": self.iteration, "phase": PHASES[self.phase]}}}})
 
     def help(self, parent: int) -> None:
         """The helper thread: ticks, and minds what ends the rank."""
@@ -127,7 +136,8 @@ class Rank:
                 self.facts["flight"] = flight()
                 if self.facts.get("backend") == "nccl" and self.task["seats"][0][0] == self.number:
                     self.facts["ras"] = ras()
-                self.report("called off", "" if called else "not done after %g s" % (self.seconds + self.overtime))
+                self.report("called off",
+                            "" if called else "not done after %g s" % (self.seconds + self.overtime))
                 os._exit(128 + signal.SIGTERM)
 
     def wait_for_go(self) -> None:
@@ -150,9 +160,10 @@ class Rank:
         """Everything from the start to the report."""
         self.at("start")
         settings = self.settings
-        made = set_for(os.environ, self.task["environment"], settings["gpus"] > 0, interface_of(settings["address"]))
-        os.environ.update({"RANK": str(self.number), "WORLD_SIZE": str(self.world), "LOCAL_RANK": str(self.gpu),
-                           "MUSTER_NODE": settings["node"]})
+        made = set_for(os.environ, self.task["environment"], settings["gpus"] > 0,
+                       interface_of(settings["address"]))
+        os.environ.update({"RANK": str(self.number), "WORLD_SIZE": str(self.world),
+                           "LOCAL_RANK": str(self.gpu), "MUSTER_NODE": settings["node"]})
         self.facts["environment"] = " ".join("%s=%s" % pair for pair in sorted(made.items()))
         self.facts["scrubbed"] = " ".join(settings["scrubbed"])
         self.facts["nccl_conf"] = "; ".join(conf_files())

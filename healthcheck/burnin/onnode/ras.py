@@ -1,8 +1,9 @@
-"""What NCCL's own RAS threads know of ranks that are missing or do not answer, asked of a process of this node. Python 3.8.
+"""What NCCL's own RAS threads know of ranks that are missing or do not answer, asked of a process of this
+node. Python 3.8.
 
-The service is NCCL's since 2.24, on localhost:28028 unless NCCL_RAS_ADDR says otherwise; commands are lines (NCCL's src/ras/client.cc
-and its user guide, "RAS"). What is told is text for people and differs from version to version: it is kept, and decides nothing. It was
-not run against NCCL.
+The service is NCCL's since 2.24, on localhost:28028 unless NCCL_RAS_ADDR says otherwise; commands are lines
+(NCCL's src/ras/client.cc and its user guide, "RAS"). What is told is text for people and differs from version
+to version: it is kept, and decides nothing. It was not run against NCCL.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ TELLING = ("error", "warning", "missing", "dead", "unresponsive", "incomplete", 
 
 
 def ras(seconds: float = RAS_S) -> str:
-    """The lines that tell something, in one; "" where nobody answers. Never raises: this is told in trouble."""
+    """The lines that tell something, in one; "" where nobody answers.
+
+    Never raises: this is told in trouble.
+    """
     host, _, port = os.environ.get("NCCL_RAS_ADDR", "").rpartition(":")
     end = time.monotonic() + seconds
     text = b""
     try:
-        with socket.create_connection((host.strip("[]") or "127.0.0.1", int(port or RAS_PORT)), timeout=seconds) as sock:
+        with socket.create_connection((host.strip("[]") or "127.0.0.1", int(port or RAS_PORT)),
+                                      timeout=seconds) as sock:
             # How long it waits for other processes, in whole seconds; it says "OK".
             sock.sendall(b"TIMEOUT 1\n")
             sock.recv(64)

@@ -1,4 +1,6 @@
-"""Where each rank is, in memory shared with the nursery: the rank writes whole machine words and waits for nobody. Python 3.8."""
+"""Where each rank is, in memory shared with the nursery: the rank writes whole machine words and waits for
+nobody. Python 3.8.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ MOST_SLOTS = 1024
 
 
 class Slot:
-    """One rank's place, written by it alone. The words: progress, when that changed, when its helper thread last ran (ns), spare."""
+    """One rank's place, written by it alone.
+
+    The words: progress, when that changed, when its helper thread last ran (ns), spare.
+    """
 
     def __init__(self, words: Any, index: int) -> None:
         self.words = words
@@ -27,7 +32,8 @@ class Slot:
         self.words[self.base + 2] = now
 
     def at(self, iteration: int, phase: int) -> None:
-        """From now on the rank is in this phase (a place in PHASES) of this iteration, -1 before the first."""
+        """From now on the rank is in this phase (a place in PHASES) of this iteration, -1 before the first.
+        """
         self.words[self.base] = (iteration + 1) * 16 + phase
         self.words[self.base + 1] = time.monotonic_ns()
 
@@ -40,7 +46,8 @@ class Slot:
         place = self.words[self.base]
         now = time.monotonic_ns()
         return {"iteration": place // 16 - 1, "phase": PHASES[min(place % 16, len(PHASES) - 1)],
-                "moved": round((now - self.words[self.base + 1]) / 1e9, 3), "tick": round((now - self.words[self.base + 2]) / 1e9, 3)}
+                "moved": round((now - self.words[self.base + 1]) / 1e9, 3),
+                "tick": round((now - self.words[self.base + 2]) / 1e9, 3)}
 
 
 def shared_words() -> Any:

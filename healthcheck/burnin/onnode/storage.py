@@ -1,9 +1,10 @@
 """Writes a file of its own to one mount and reads it back, both timed, every word verified. Python 3.8.
 
-The file is made in a folder of ours and unlinked at once, so that nothing is left of a rank that is killed but, at worst, an empty folder
-(open(2), unlink(2); on NFS a .nfs file that the client removes); the next run removes what a dead one of this machine left. Transfers go
-past the page cache where the file system lets them (O_DIRECT), and where pages are in it all the same (mincore(2)) a read is not measured.
-Caches behind the page cache (a server's, a controller's, ZFS' own) are not seen.
+The file is made in a folder of ours and unlinked at once, so that nothing is left of a rank that is killed
+but, at worst, an empty folder (open(2), unlink(2); on NFS a .nfs file that the client removes); the next run
+removes what a dead one of this machine left. Transfers go past the page cache where the file system lets them
+(O_DIRECT), and where pages are in it all the same (mincore(2)) a read is not measured. Caches behind the page
+cache (a server's, a controller's, ZFS' own) are not seen.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from healthcheck.burnin.onnode.times import Spent
 
 MOUNTS = "/proc/self/mountinfo"
 # Types of file systems that each node has for itself (/proc/filesystems); any other may be shared.
-LOCAL_TYPES = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "bcachefs", "overlay", "tmpfs", "ramfs")
+LOCAL_TYPES = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "bcachefs", "overlay", "tmpfs",
+               "ramfs")
 OWN_FOLDER = ".muster-burnin-"      # one for each user, in the mount's own
 OWN_FILE = "data"
 BLOCK_BYTES = 4 << 20
@@ -40,7 +42,9 @@ class MountNotMeasured(Exception):
 
 
 def storage_speed(rank: Any, device: Any, mounts: str = MOUNTS) -> None:
-    """Write, then read, each at most so many bytes and seconds; words that differ from what was written are told with their place."""
+    """Write, then read, each at most so many bytes and seconds; words that differ from what was written are
+    told with their place.
+    """
     params = rank.params
     rank.pause(params["ramp_s"] * rank.number / rank.world)
     folder = opened_mount(params["path"])
@@ -71,8 +75,11 @@ def opened_mount(path: str) -> int:
 
 
 def below(mount: int, path: str) -> int:
-    """A descriptor of the folder below a mount, which is closed then; the mount's own where `path` is empty. Raises ValueError where there
-    is none in that file system, or only through a symbolic link; then the mount stays open."""
+    """A descriptor of the folder below a mount, which is closed then; the mount's own where `path` is empty.
+
+    Raises ValueError where there is none in that file system, or only through a symbolic link; then the mount
+    stays open.
+    """
     folder = mount
     for name in path.split("/") if path else ():
         try:
@@ -80,7 +87,8 @@ def below(mount: int, path: str) -> int:
         except OSError as error:
             if folder != mount:
                 os.close(folder)
-            raise ValueError("the folder %s below the mount: %s" % (path, os.strerror(error.errno or 0))) from None
+            raise ValueError("the folder %s below the mount: "
+                             "%s" % (path, os.strerror(error.errno or 0))) from None
         if folder != mount:
             os.close(folder)
         folder = inner
@@ -93,7 +101,10 @@ def below(mount: int, path: str) -> int:
 
 
 def mounted_at(path: str, mounts: str = MOUNTS) -> tuple[str, str]:
-    """The type and source of the file system that is mounted there. Raises ValueError where none is: it would be another's space."""
+    """The type and source of the file system that is mounted there.
+
+    Raises ValueError where none is: it would be another's space.
+    """
     found = ("", "")
     with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -115,7 +126,10 @@ def unescaped(text: str) -> str:
 
 
 def with_own_file(rank: Any, device: Any, folder: int) -> None:
-    """Everything with the file, of which nothing is left afterwards. Raises NotMeasured where it may not or cannot be made."""
+    """Everything with the file, of which nothing is left afterwards.
+
+    Raises NotMeasured where it may not or cannot be made.
+    """
     params = rank.params
     together = 1 if rank.facts["mount_type"] in LOCAL_TYPES else max(1, params["nodes"])
     enough_left(rank, folder, params["bytes"] * together)
@@ -148,16 +162,23 @@ def with_own_file(rank: Any, device: Any, folder: int) -> None:
 
 
 def enough_left(rank: Any, folder: int, wanted: int) -> None:
-    """Raises NotMeasured where the file system would have less free than its stated share, after so many bytes more."""
+    """Raises NotMeasured where the file system would have less free than its stated share, after so many
+    bytes more.
+    """
     room = os.fstatvfs(folder)
-    free, keep = room.f_bavail * room.f_frsize, int(rank.params["leave_share"] * room.f_blocks * room.f_frsize)
+    free, keep = (room.f_bavail * room.f_frsize,
+                  int(rank.params["leave_share"] * room.f_blocks * room.f_frsize))
     if free - wanted < keep:
-        raise MountNotMeasured("%.3g GB are free and %.3g GB would be written: less than %.3g GB (%.0f %%) would be left"
-                               % (free / 1e9, wanted / 1e9, keep / 1e9, 100 * rank.params["leave_share"]))
+        raise MountNotMeasured("%.3g GB are free and %.3g GB would be written: less than %.3g GB (%.0f %%) "
+                               "would be left" % (free / 1e9, wanted / 1e9, keep / 1e9,
+                                                  100 * rank.params["leave_share"]))
 
 
 def own_folder(folder: int) -> int:
-    """The folder in which each run of this user has one of its own. Raises NotMeasured where it cannot be had safely."""
+    """The folder in which each run of this user has one of its own.
+
+    Raises NotMeasured where it cannot be had safely.
+    """
     name = OWN_FOLDER + str(os.geteuid())
     try:
         try:
@@ -180,8 +201,9 @@ def own_folder(folder: int) -> int:
 
 
 def made_as(folder: int) -> int:
-    """As whose the file system keeps what this user makes there: a server may take root for nobody (exports(5), root_squash). -1 where
-    nothing can be made."""
+    """As whose the file system keeps what this user makes there: a server may take root for nobody
+    (exports(5), root_squash). -1 where nothing can be made.
+    """
     name = OWN_FOLDER + own_name()
     try:
         os.mkdir(name, 0o700, dir_fd=folder)
@@ -196,8 +218,8 @@ def made_as(folder: int) -> int:
 def own_name() -> str:
     """A name that says whose it is: host, boot, PID namespace, process and when that began; and chance."""
     space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
-    return "%s.%s.%s.%d.%s.%s" % (os.uname().nodename.replace(".", "-"), boot_id(), space, os.getpid(), began(os.getpid()),
-                                  os.urandom(4).hex())
+    return "%s.%s.%s.%d.%s.%s" % (os.uname().nodename.replace(".", "-"), boot_id(), space, os.getpid(),
+                                  began(os.getpid()), os.urandom(4).hex())
 
 
 def boot_id() -> str:
@@ -261,7 +283,9 @@ def own_file(inner: int) -> tuple[int, str]:
 
 
 class Transfer:
-    """One file, written and read by several threads in rounds: what is written is made beforehand, and only transfers are timed."""
+    """One file, written and read by several threads in rounds: what is written is made beforehand, and only
+    transfers are timed.
+    """
 
     def __init__(self, rank: Any, device: Any, folder: int, file: int, how: str) -> None:
         self.rank, self.torch, self.folder, self.file, self.how = rank, device.torch, folder, file, how
@@ -276,7 +300,8 @@ class Transfer:
         self.base = self.torch.empty(self.words, dtype=self.torch.int64)
         self.base.random_(-(1 << 63), (1 << 63) - 1, generator=self.torch.Generator().manual_seed(seed))
         count = min(self.threads * BLOCKS_A_THREAD, -(-self.size // self.block))
-        self.memory = [mmap.mmap(-1, self.block) for _ in range(count)]     # page by page, as O_DIRECT wants it
+        # page by page, as O_DIRECT wants it
+        self.memory = [mmap.mmap(-1, self.block) for _ in range(count)]
         self.tensors = [self.torch.frombuffer(each, dtype=self.torch.int64) for each in self.memory]
 
     def run(self) -> None:
@@ -292,14 +317,16 @@ class Transfer:
             rank.at("verify")
             done, seconds = self.rounds(pool, "verify", written, self.read)
             if cached is not None and cached > MOST_CACHED:
-                raise MountNotMeasured("%.0f %% of what was written stayed in the page cache, so reading it says nothing of storage"
-                                       % (100 * cached))
+                raise MountNotMeasured("%.0f %% of what was written stayed in the page cache, so reading it "
+                                       "says nothing of storage" % (100 * cached))
             if cached is None and self.how != "O_DIRECT":
                 raise MountNotMeasured("whether what was written stayed in the page cache cannot be told")
             rank.figures.update({"storage_read_gb_s": done / seconds / 1e9, "check_share": self.spent.share})
 
-    def rounds(self, pool: Any, phase: str, size: int, transfer: Callable[[Any, int, int], float]) -> tuple[int, float]:
-        """Goes through the file until its end or the time is over; how many bytes, and in how many seconds."""
+    def rounds(self, pool: Any, phase: str, size: int,
+               transfer: Callable[[Any, int, int], float]) -> tuple[int, float]:
+        """Goes through the file until its end or the time is over; how many bytes, and in how many seconds.
+        """
         most_s, at, spent = self.rank.params["run_s"], 0, 0.0
         while at < size and (not most_s or spent < most_s):
             self.rank.at(phase, self.rank.iteration + 1)
@@ -350,12 +377,15 @@ class Transfer:
                 first = int(differs.nonzero()[0])
                 bits = (int(self.tensors[number][first]) ^ int(expected[first])) & ((1 << 64) - 1)
                 self.rank.found_wrong(self.rank.iteration, wrong, [self.rank.number], False)
-                self.rank.facts.setdefault("wrong_in", "byte %d of %s, bits %#x" % (offset + 8 * first, self.rank.params["path"], bits))
+                self.rank.facts.setdefault("wrong_in", "byte %d of %s, bits %#x" % (
+                                               offset + 8 * first, self.rank.params["path"], bits))
         self.spent.checked()
         return took
 
     def moved(self, move: Callable[..., int], number: int, offset: int, size: int) -> None:
-        """All bytes of one block; what ends early is gone on with, and at the file's end the rest stays as it was."""
+        """All bytes of one block; what ends early is gone on with, and at the file's end the rest stays as it
+        was.
+        """
         done = 0
         view = memoryview(self.memory[number])
         while done < size:
@@ -374,7 +404,8 @@ class Transfer:
         pages = -(-size // mmap.PAGESIZE)
         found = (ctypes.c_ubyte * pages)()
         first = ctypes.c_char.from_buffer(mapped)
-        failed = ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), found)
+        failed = ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size),
+                                           found)
         del first
         mapped.close()
         return None if failed else bytes(found).count(1) / pages

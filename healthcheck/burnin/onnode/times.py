@@ -6,13 +6,16 @@ import array
 import time
 
 MOST_TIMES = 1 << 16
-# So many iterations at least, and such a share of them, have to be long before that says anything: one or two are noise.
+# So many iterations at least, and such a share of them, have to be long before that says anything: one or two
+# are noise.
 OFTEN = 5
 OFTEN_SHARE = 0.05
 
 
 class Durations:
-    """Keeps every duration until there are many, then every second one, and so on: quantiles stay those of the whole run."""
+    """Keeps every duration until there are many, then every second one, and so on: quantiles stay those of
+    the whole run.
+    """
 
     def __init__(self) -> None:
         self.kept = array.array("d")
@@ -37,7 +40,9 @@ class Durations:
         return ordered[max(0, -int(-len(ordered) * share // 1) - 1)]
 
     def often(self) -> float:
-        """The duration that at least OFTEN of those kept, and OFTEN_SHARE of them, reach: the k-th longest. 0 where there are too few."""
+        """The duration that at least OFTEN of those kept, and OFTEN_SHARE of them, reach: the k-th longest. 0
+        where there are too few.
+        """
         k = max(OFTEN, -int(-len(self.kept) * OFTEN_SHARE // 1))
         return sorted(self.kept)[-k] if len(self.kept) >= 2 * k else 0.0
 

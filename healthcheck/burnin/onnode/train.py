@@ -1,10 +1,12 @@
-"""A short training: forward, backward, all-reduce and optimizer of a small transformer, equal bit by bit on equals. Python 3.8.
+"""A short training: forward, backward, all-reduce and optimizer of a small transformer, equal bit by bit on
+equals. Python 3.8.
 
-Every `same_every` steps all ranks compute one same batch, else each its own. Before the all-reduce the weights,
-the loss and the gradients of the same batch are checksummed: with equal weights, equal GPUs have equal gradients.
-Gradients are rounded to whole numbers whose sum is exact in every order of addition (`Training.grid`), so that
-the sum of the same batch is known, and all weights are the same bits on every node whatever algorithm NCCL takes:
-ring and tree add in other orders, and NVLS need not repeat itself (NVIDIA/nccl issues 855 and 1497).
+Every `same_every` steps all ranks compute one same batch, else each its own. Before the all-reduce the
+weights, the loss and the gradients of the same batch are checksummed: with equal weights, equal GPUs have
+equal gradients. Gradients are rounded to whole numbers whose sum is exact in every order of addition
+(`Training.grid`), so that the sum of the same batch is known, and all weights are the same bits on every node
+whatever algorithm NCCL takes: ring and tree add in other orders, and NVLS need not repeat itself (NVIDIA/nccl
+issues 855 and 1497).
 
 Only operations without atomic additions are used: rows are chosen by products, and not by index.
 """
@@ -24,7 +26,8 @@ WINDOWS = 12        # parts of the steps, of each of which checksums are reporte
 COLUMNS = 4096      # the flat buffers as a matrix, for a checksum
 MOST_GRADIENT = 1 / 16       # a gradient's element beyond that is cut
 EXACT_BITS = 24     # whole numbers up to 2^24 are exact in fp32
-ADAM_RATE, KEPT, KEPT_SQUARE, LEAST_ROOT = 0.03, 0.9, 0.99, 1e-6     # of Adam; its rate falls with the root of the width
+# of Adam; its rate falls with the root of the width
+ADAM_RATE, KEPT, KEPT_SQUARE, LEAST_ROOT = 0.03, 0.9, 0.99, 1e-6
 TRAINED_IN = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16"}
 NO_NUMBER = "a loss or gradients that are no numbers"
 DUTIES = 8          # steps of a ramp
@@ -49,8 +52,10 @@ class Transformer:
         self.vocab, self.heads, self.width = params["vocab"], params["heads"], params["width"]
         self.length, self.precision = params["length"], getattr(torch, TRAINED_IN[params["precision"]])
         width = self.width
-        layer = [(width,), (width, 3 * width), (width, width), (width,), (width, 4 * width), (4 * width, width)]
-        shapes = [(self.vocab, width), (self.length, width), *(layer * params["layers"]), (width,), (width, self.vocab)]
+        layer = [(width,), (width, 3 * width), (width, width), (width,), (width, 4 * width),
+                 (4 * width, width)]
+        shapes = [(self.vocab, width), (self.length, width), *(layer * params["layers"]), (width,),
+                  (width, self.vocab)]
         count = -(-sum(math.prod(shape) for shape in shapes) // COLUMNS) * COLUMNS
         self.weights, self.grads = (torch.zeros(count, device=device.at) for _ in range(2))
         maker = torch.Generator().manual_seed(int(params["seed"]))
@@ -59,8 +64,9 @@ class Transformer:
             end = at + math.prod(shape)
             view = self.weights[at:end].view(shape)
             # Whole numbers times a power of two are the same on every kind of CPU.
-            view.copy_(torch.ones(shape) if len(shape) == 1 else
-                       torch.randint(-1024, 1025, shape, generator=maker).float() * 2.0 ** -(10 + width.bit_length() // 2))
+            view.copy_(torch.ones(shape) if len(shape) == 1
+                       else torch.randint(-1024, 1025, shape,
+                                          generator=maker).float() * 2.0 ** -(10 + width.bit_length() // 2))
             view.requires_grad_()
             view.grad = self.grads[at:end].view(shape)
             self.parameters.append(view)
@@ -72,7 +78,8 @@ class Transformer:
         """The mean loss of each token's successor; `batch` is sequences x (length + 1)."""
         torch = self.torch
         found = iter(self.parameters)
-        given, wanted = ((part.unsqueeze(-1) == self.tokens).float() for part in (batch[:, :-1], batch[:, 1:]))
+        given, wanted = ((part.unsqueeze(-1) == self.tokens).float()
+                         for part in (batch[:, :-1], batch[:, 1:]))
         x = self.product(given, next(found)) + next(found)
         for _ in range((len(self.parameters) - 4) // 6):
             x = x + self.attention(self.normed(x, next(found)), next(found), next(found))
@@ -123,7 +130,8 @@ class Training:
         self.rate = ADAM_RATE / math.sqrt(params["width"])
         self.same = self.batch(params["seed"])
         self.ends = sorted({-(-self.steps * (part + 1) // WINDOWS) for part in range(WINDOWS)})
-        self.computes, self.collectives, self.whole, self.losses = Durations(), Durations(), Durations(), []    # type: Any, Any, Any, Any
+        self.computes, self.collectives, self.whole = Durations(), Durations(), Durations()
+        self.losses: list[float] = []
         self.check_s = self.step_s = 0.0
         self.began = 0.0
         self.begin()
@@ -184,7 +192,8 @@ class Training:
         seventh = clock()
         if step + 1 in self.ends:
             self.end(step + 1)
-        own, check = (second - first) + (fourth - third) + (seventh - sixth), (third - second) + (sixth - fifth) + clock() - seventh
+        own, check = ((second - first) + (fourth - third) + (seventh - sixth),
+                      (third - second) + (sixth - fifth) + clock() - seventh)
         if step >= min(self.params["warmup"], self.steps - 1) and not pause:
             self.computes.add(own)
             self.collectives.add(fifth - fourth)
@@ -195,7 +204,9 @@ class Training:
             rank.pause(min(pause * (own + fifth - fourth + check), self.params["ramp_s"] / DUTIES))
 
     def pause(self, step: int) -> float:
-        """How many times its own time a step is followed by a pause, for load that rises and falls; 0 between."""
+        """How many times its own time a step is followed by a pause, for load that rises and falls; 0
+        between.
+        """
         ramp, left = self.params["ramp_s"], self.steps - step
         passed = time.perf_counter() - self.began
         if not ramp or min(step, left) * 4 > self.steps:
@@ -226,25 +237,31 @@ class Training:
 
     def figures(self) -> dict[str, float]:
         """What is reported."""
-        found = {"verified": float(len(self.losses)), "iterations": float(self.computes.count), "size_bytes": 4.0 * self.grads.numel()}
+        found = {"verified": float(len(self.losses)), "iterations": float(self.computes.count),
+                 "size_bytes": 4.0 * self.grads.numel()}
         if all(map(math.isfinite, self.losses)):
             found.update({"train_loss_first": self.losses[0], "train_loss": self.losses[-1]})
         if self.computes.count:
             own, sums, whole = self.computes, self.collectives, self.whole
             found.update({
-                "train_steps_s": 1 / max(1e-9, own.at(0.5)), "compute_p50": own.at(0.5), "compute_p10": own.at(0.1),
+                "train_steps_s": 1 / max(1e-9, own.at(0.5)), "compute_p50": own.at(0.5),
+                "compute_p10": own.at(0.1),
                 "seconds_p50": sums.at(0.5), "seconds_p99": sums.at(0.99), "seconds_max": sums.longest,
-                "step_p50": whole.at(0.5), "step_p99": whole.at(0.99), "step_max": whole.longest, "step_often": whole.often(),
+                "step_p50": whole.at(0.5), "step_p99": whole.at(0.99), "step_max": whole.longest,
+                "step_often": whole.often(),
                 "check_share": self.check_s / max(1e-9, self.step_s)})
         return found
 
 
 def possible(params: dict[str, Any]) -> None:
     """Raises ValueError for what no training can be made of."""
-    least = [name for name in ("steps", "same_every", "layers", "width", "heads", "length", "batch", "vocab") if params[name] < 1]
+    least = [name for name in ("steps", "same_every", "layers", "width", "heads", "length", "batch", "vocab")
+             if params[name] < 1]
     if least:
         raise ValueError("%s of train is 0, expected at least 1" % least[0])
     if params["width"] % params["heads"]:
-        raise ValueError("width of train is %d, expected a multiple of its %d heads" % (params["width"], params["heads"]))
+        raise ValueError("width of train is %d, expected a multiple of its %d "
+                         "heads" % (params["width"], params["heads"]))
     if params["precision"] not in TRAINED_IN:
-        raise ValueError("precision %s, expected one of %s" % (ascii(params["precision"]), ", ".join(TRAINED_IN)))
+        raise ValueError("precision %s, expected one of "
+                         "%s" % (ascii(params["precision"]), ", ".join(TRAINED_IN)))

@@ -1,4 +1,6 @@
-"""An oracle for small burn-ins: tries every explanation of at most three causes on every measurement, with the solver's priors and no search."""
+"""An oracle for small burn-ins: tries every explanation of at most three causes on every measurement, with
+the solver's priors and no search.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def asked(evidence: PairEvidence) -> Verdict:
 
 
 def _all(evidence: PairEvidence, noise: float) -> Iterator[tuple[float, frozenset[CandidateCause]]]:
-    """Every explanation beside this noise, with the logarithm of its prior and of what it makes of every test."""
+    """Every explanation beside this noise, with the logarithm of its prior and of what it makes of every
+    test.
+    """
     failed = [at for at, test in enumerate(evidence.tests) if test.outcome is PairOutcome.FAIL]
     passes = sum(test.outcome is PairOutcome.PASS for test in evidence.tests)
     alone = math.log(priors.NOISE[noise]) + passes * math.log(1 - noise)
@@ -56,7 +60,8 @@ def _all(evidence: PairEvidence, noise: float) -> Iterator[tuple[float, frozense
     for lots in itertools.chain.from_iterable(itertools.combinations(leaves, count) for count in (0, 1)):
         members = sum(leaf in lots for leaf in evidence.sites.leaf.values())
         start = alone + len(lots) * math.log(priors.LOT) + members * math.log(priors.LOT_NODE)
-        # Beside others a cause explains no more than alone: one that gains nothing by itself is in no best explanation.
+        # Beside others a cause explains no more than alone: one that gains nothing by itself is in no best
+        # explanation.
         ways = [way for way in _ways(evidence, failed, lots)
                 if len(way.failed) * math.log((1 - way.good * (1 - noise)) / noise) > way.price]
         for count in range(MOST + 1):

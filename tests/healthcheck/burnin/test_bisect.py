@@ -1,4 +1,6 @@
-"""Bisection by leaf: what only scale shows is narrowed down at the size of half the cluster, and never said of one sample."""
+"""Bisection by leaf: what only scale shows is narrowed down at the size of half the cluster, and never said
+of one sample.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ Answer = Callable[[BisectGroup], PairOutcome]
 
 
 def leaves(count: int, size: int = 4) -> SuspectUnits:
-    return units(Participant(f"l{leaf:02d}n{at}", 8, leaf=f"leaf{leaf:02d}") for leaf in range(count) for at in range(size))
+    return units(Participant(f"l{leaf:02d}n{at}", 8, leaf=f"leaf{leaf:02d}") for leaf in range(count)
+                 for at in range(size))
 
 
 def played(bisection: Bisection, answer: Answer, most: int = 60) -> list[tuple[BisectGroup, ...]]:
@@ -32,7 +35,8 @@ def played(bisection: Bisection, answer: Answer, most: int = 60) -> list[tuple[B
 
 
 def holds(*bad: int) -> Answer:
-    return lambda part: FAIL if any(node.startswith(f"l{leaf:02d}") for node in part.nodes for leaf in bad) else PASS
+    return (lambda part: FAIL
+            if any(node.startswith(f"l{leaf:02d}") for node in part.nodes for leaf in bad) else PASS)
 
 
 def named(found: tuple[Accusation, ...]) -> set[tuple[Object, str]]:
@@ -52,7 +56,8 @@ def test_one_leaf_of_sixteen_takes_four_rounds_and_one_to_confirm(bad: int) -> N
 def test_halves_are_filled_up_with_proven_nodes_to_half_the_size() -> None:
     rounds = played(Bisection(leaves(16), "all-1"), holds(3))
     assert [len(part.nodes) for parts in rounds[:4] for part in parts] == [32] * 8
-    assert all(set(part.padding) <= set(part.nodes) and part.padding != () for parts in rounds[1:4] for part in parts)
+    assert all(set(part.padding) <= set(part.nodes) and part.padding != () for parts in rounds[1:4]
+               for part in parts)
     assert [len(part.padding) for part in rounds[3]] == [28, 28]
 
 
@@ -84,7 +89,8 @@ def test_a_leaf_that_fails_once_and_passes_when_it_is_tried_again_is_unexplained
     bisection = Bisection(leaves(8), "all-1")
     played(bisection, answer)
     (accused,) = bisection.accusations()
-    assert accused.object is Object.UNEXPLAINED and "leaf03 failed and passed" in accused.why and accused.tests_against
+    assert (accused.object is Object.UNEXPLAINED and "leaf03 failed and passed" in accused.why
+            and accused.tests_against)
 
 
 def test_where_proven_nodes_fail_in_its_place_as_well_it_is_not_the_leaf() -> None:
@@ -151,7 +157,8 @@ def test_units_are_leaves_else_nvlink_domains_else_nodes() -> None:
     assert set(leaves(3).nodes) == {"leaf00", "leaf01", "leaf02"} and leaves(3).object is Object.LEAF
     domains = units([place(at, "leaf1", f"d{at // 2}") for at in range(6)])
     assert set(domains.nodes) == {"NVLink domain d0", "NVLink domain d1", "NVLink domain d2"}
-    for unknown in (units([place(at, None, None) for at in range(4)]), units([place(at, f"l{at}" if at else None, None) for at in range(4)])):
+    for unknown in (units([place(at, None, None) for at in range(4)]),
+                    units([place(at, f"l{at}" if at else None, None) for at in range(4)])):
         assert unknown.object is Object.NODE and unknown.nodes == {f"n{at}": (f"n{at}",) for at in range(4)}
 
 

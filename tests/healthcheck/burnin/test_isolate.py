@@ -1,4 +1,6 @@
-"""Isolation by pairs: whoever is guilty is named with the tests for and against, nobody innocent is, and what is unknown stays so."""
+"""Isolation by pairs: whoever is guilty is named with the tests for and against, nobody innocent is, and what
+is unknown stays so.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +72,18 @@ def leaf_of(places: Iterable[Participant]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("guilty", [(5,), (0, 1), (3, 17, 40), (0, 2, 5, 9, 33, 34, 62, 63)])
-def test_nodes_that_fail_always_are_named_after_three_rounds_and_confirmed_with_a_proven_one(guilty: tuple[int, ...]) -> None:
+def test_nodes_that_fail_always_are_named_after_three_rounds_and_confirmed_with_a_proven_one(
+    guilty: tuple[int, ...],
+) -> None:
     isolation = PairSearch(cluster(4, 16), across=0)
     rounds = played(isolation, bad(*guilty))
-    assert [the.stage for the in rounds] == [BurnInStage.LEAF_PAIRS, BurnInStage.LEAF_PAIRS, BurnInStage.LEAF_CONFIRM]
+    assert [the.stage for the in rounds] == [BurnInStage.LEAF_PAIRS, BurnInStage.LEAF_PAIRS,
+                                             BurnInStage.LEAF_CONFIRM]
     found = isolation.accusations()
     assert named(found) == {(Object.NODE, node(at)) for at in guilty}
     for accused in found:
-        assert accused.confirmed and accused.fault == faults.SLOW and len(accused.tests_for) >= 2 and accused.tests_against == ()
+        assert (accused.confirmed and accused.fault == faults.SLOW and len(accused.tests_for) >= 2
+                and accused.tests_against == ())
         assert all(accused.name in line and "slow" in line for line in accused.tests_for)
     assert set(isolation.proven()) == {place.node for place in cluster(4, 16)} - {node(at) for at in guilty}
 
@@ -114,9 +120,11 @@ def test_one_failure_that_does_not_come_again_accuses_nobody_and_is_told_as_a_do
 
 def test_wrong_data_once_is_never_a_mere_doubt() -> None:
     isolation = PairSearch(cluster(4, 8))
-    played(isolation, lambda each, the: FAIL if the.number == 1 and node(3) in each else PASS, fault=faults.WRONG_DATA)
+    played(isolation, lambda each, the: FAIL if the.number == 1 and node(3) in each else PASS,
+           fault=faults.WRONG_DATA)
     (accused,) = isolation.accusations()
-    assert accused.object is Object.UNEXPLAINED and accused.fault == faults.WRONG_DATA and node(3) in accused.name
+    assert (accused.object is Object.UNEXPLAINED and accused.fault == faults.WRONG_DATA
+            and node(3) in accused.name)
 
 
 def test_a_path_between_two_nodes_is_named_where_both_pass_with_others() -> None:
@@ -134,7 +142,8 @@ def test_a_path_between_two_nodes_is_named_where_both_pass_with_others() -> None
 def test_a_path_across_two_leaves_is_named_though_there_is_no_third_to_try_them_with() -> None:
     places = cluster(2, 16)
     plan = PairSearch(places)
-    across = [each for the in played(plan, lambda *_: PASS) if the.stage is BurnInStage.CROSS_PAIRS for each in the.pairs]
+    across = [each for the in played(plan, lambda *_: PASS) if the.stage is BurnInStage.CROSS_PAIRS
+              for each in the.pairs]
     isolation = PairSearch(places)
     played(isolation, lambda each, _: FAIL if each == across[5] else PASS)
     assert named(isolation.accusations()) == {(Object.PAIR, str(across[5]))}
@@ -148,7 +157,9 @@ def uplinks(places: list[Participant], share: float, guilty: set[str], seed: int
 
 @pytest.mark.parametrize("guilty", [{"leaf03"}, {"leaf00", "leaf07"}, {"leaf01", "leaf02", "leaf03"}])
 @pytest.mark.parametrize("share", [0.25, 1.0])
-def test_leaves_whose_uplinks_are_bad_are_named_and_no_node_or_other_leaf_is(guilty: set[str], share: float) -> None:
+def test_leaves_whose_uplinks_are_bad_are_named_and_no_node_or_other_leaf_is(
+    guilty: set[str], share: float,
+) -> None:
     places = cluster(8, 32)
     isolation = PairSearch(places)
     rounds = played(isolation, uplinks(places, share, guilty))
@@ -193,15 +204,19 @@ def test_with_two_leaves_the_path_between_them_is_named_because_no_third_tells_w
     assert named(isolation.accusations()) == {(Object.PAIR, "leaf00 - leaf01")}
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(0, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)])
-def test_where_all_leaves_have_bad_uplinks_each_is_named_or_unexplained_and_none_is_acquitted(seed: int) -> None:
+@pytest.mark.parametrize("seed", [3, pytest.param(0, marks=pytest.mark.slow),
+                                  pytest.param(11, marks=pytest.mark.slow)])
+def test_where_all_leaves_have_bad_uplinks_each_is_named_or_unexplained_and_none_is_acquitted(
+    seed: int,
+) -> None:
     places = cluster(4, 6)
     isolation = PairSearch(places, seed=seed)
     leaves = set(leaf_of(places).values())
     played(isolation, uplinks(places, 0.25, leaves, seed), most=60)
     found = isolation.accusations()
     open_ = " ".join(line for each in found if each.object is not Object.LEAF for line in each.tests_for)
-    assert {each.name for each in found if each.object is Object.LEAF} | {leaf for name, leaf in leaf_of(places).items() if name in open_} == leaves
+    assert ({each.name for each in found if each.object is Object.LEAF}
+            | {leaf for name, leaf in leaf_of(places).items() if name in open_} == leaves)
 
 
 def test_bad_nodes_and_bad_uplinks_at_once_are_told_apart() -> None:
@@ -218,10 +233,12 @@ def test_a_node_that_fails_only_across_leaves_is_named_with_its_passes_against()
     places = cluster(6, 16)
     leaf = leaf_of(places)
     isolation = PairSearch(places)
-    played(isolation, lambda each, _: FAIL if node(20) in each and leaf[each.first] != leaf[each.second] else PASS)
+    played(isolation,
+           lambda each, _: FAIL if node(20) in each and leaf[each.first] != leaf[each.second] else PASS)
     (accused,) = isolation.accusations()
     assert (accused.object, accused.name) == (Object.NODE, node(20))
-    assert len(accused.tests_for) >= 4 and len(accused.tests_against) >= 2 and "outside its leaf" in accused.why
+    assert (len(accused.tests_for) >= 4 and len(accused.tests_against) >= 2
+            and "outside its leaf" in accused.why)
 
 
 def test_nvlink_domains_are_measured_inside_and_then_with_each_other_before_other_leaves() -> None:
@@ -271,7 +288,8 @@ def test_a_node_without_any_result_is_unmeasured_and_never_proven() -> None:
     assert isolation.unmeasured() == (node(9),) and node(9) not in isolation.proven()
     assert isolation.accusations() == ()
     assert sum(node(9) in each for the in rounds for each in the.pairs) >= 3
-    assert not any(node(9) in each for the in rounds if the.stage is BurnInStage.CROSS_PAIRS for each in the.pairs)
+    assert not any(node(9) in each for the in rounds if the.stage is BurnInStage.CROSS_PAIRS
+                   for each in the.pairs)
 
 
 def test_what_is_not_told_is_unknown_and_passes_nobody() -> None:
@@ -304,9 +322,11 @@ def shapes(largest: int, leaves: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(1, largest), min_size=1, max_size=leaves)
 
 
-# Where every answer is by chance, each round weighs all causes of all nodes: that takes up to a second with 24 nodes, of up to 100 rounds.
+# Where every answer is by chance, each round weighs all causes of all nodes: that takes up to a second with
+# 24 nodes, of up to 100 rounds.
 @settings(max_examples=25, deadline=None)
-@given(shapes(3, 3), st.integers(0, 2), st.booleans(), st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 0.5))
+@given(shapes(3, 3), st.integers(0, 2), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
+       st.floats(0, 0.5))
 def test_whatever_is_answered_it_ends_and_everything_adds_up(
     sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float, silent: float,
 ) -> None:
@@ -315,8 +335,10 @@ def test_whatever_is_answered_it_ends_and_everything_adds_up(
 
 @pytest.mark.slow
 @settings(max_examples=8, deadline=None)
-@given(shapes(6, 4), st.integers(0, 3), st.booleans(), st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 0.5))
-def test_so_it_does_with_more_nodes(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float, silent: float) -> None:
+@given(shapes(6, 4), st.integers(0, 3), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
+       st.floats(0, 0.5))
+def test_so_it_does_with_more_nodes(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float,
+                                    silent: float) -> None:
     adds_up(sizes, domain, named_leaf, seed, fails, silent)
 
 
@@ -338,14 +360,17 @@ def adds_up(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: f
     assert set(isolation.unmeasured()) == {place.node for place in places} - heard
     accusations = isolation.accusations()
     accused = {each.name for each in accusations if each.object is Object.NODE}
-    assert not accused & set(isolation.proven()) and not set(isolation.unmeasured()) & (accused | set(isolation.proven()))
+    assert (not accused & set(isolation.proven())
+            and not set(isolation.unmeasured()) & (accused | set(isolation.proven())))
     assert all(each.tests_for and each.why for each in accusations)
     assert len(named(accusations)) == len(accusations)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 6), st.integers(6, 16), st.data())
-def test_of_a_few_nodes_that_fail_always_each_is_named_and_nobody_else_whatever_the_shape(leaves: int, size: int, data: st.DataObject) -> None:
+def test_of_a_few_nodes_that_fail_always_each_is_named_and_nobody_else_whatever_the_shape(
+    leaves: int, size: int, data: st.DataObject,
+) -> None:
     guilty = data.draw(st.sets(st.integers(0, leaves * size - 1), max_size=2))
     isolation = PairSearch(cluster(leaves, size), seed=data.draw(st.integers(0, 5)))
     played(isolation, bad(*guilty))
@@ -369,7 +394,7 @@ def test_a_task_is_a_test_whose_outcome_is_unknown_unless_it_is_whole_and_judged
         assert as_test(broken, False).outcome is UNKNOWN and not as_test(broken, None).whole
 
 
-def test_nodes_whose_pairs_were_measured_and_could_not_be_judged_go_on_and_none_is_tried_again_for_it() -> None:
+def test_nodes_whose_measured_pairs_could_not_be_judged_go_on_and_are_not_tried_again() -> None:
     isolation = PairSearch(cluster(4, 2))
     stages = []
     while (the := isolation.next()) is not None:
@@ -382,7 +407,8 @@ def test_nodes_whose_pairs_were_measured_and_could_not_be_judged_go_on_and_none_
 def test_wrong_data_or_a_blamed_rank_is_a_failure_of_that_fault() -> None:
     wrong = as_test(result(RankEnd.DONE, RankEnd.DONE, wrong=3), False)
     assert (wrong.outcome, wrong.fault, wrong.hard) == (FAIL, faults.WRONG_DATA, True)
-    blamed = as_test(result(RankEnd.DONE, RankEnd.SIGNAL, accused=(Accusation(Object.GPU, "b:0", faults.DEAD, "died"),)), None)
+    blamed = as_test(result(RankEnd.DONE, RankEnd.SIGNAL,
+                            accused=(Accusation(Object.GPU, "b:0", faults.DEAD, "died"),)), None)
     assert (blamed.outcome, blamed.fault) == (FAIL, faults.DEAD)
 
 
@@ -400,7 +426,8 @@ def test_4096_nodes_are_planned_and_weighed_in_well_under_a_second_a_round(answe
 def wrong_in(sizes: tuple[int, ...], guilty: set[int]) -> set[tuple[Object, str]]:
     """Whom isolation names in leaves of these sizes with these nodes bad for good."""
     numbers = iter(range(sum(sizes)))
-    places = [Participant(node(next(numbers)), 8, leaf=f"leaf{leaf:02d}") for leaf, size in enumerate(sizes) for _ in range(size)]
+    places = [Participant(node(next(numbers)), 8, leaf=f"leaf{leaf:02d}") for leaf, size in enumerate(sizes)
+              for _ in range(size)]
     isolation = PairSearch(places)
     played(isolation, bad(*guilty), most=60)
     return named(isolation.accusations())
@@ -410,7 +437,9 @@ def wrong_in(sizes: tuple[int, ...], guilty: set[int]) -> set[tuple[Object, str]
     *(((size,), 2) for size in (5, 6, 8)), ((16,), 4), *(((size,) * 4, 2) for size in (5, 6)),
     *(((8,) * 4, count) for count in (2, 4, 5, 6, 7)), ((5, 7, 3), 2),
 ])
-def test_several_bad_nodes_of_one_leaf_are_those_nodes_and_not_their_leaf(sizes: tuple[int, ...], count: int) -> None:
+def test_several_bad_nodes_of_one_leaf_are_those_nodes_and_not_their_leaf(
+    sizes: tuple[int, ...], count: int,
+) -> None:
     for seed in range(5):
         guilty = set(random.Random(seed).sample(range(sizes[0]), count))
         assert wrong_in(sizes, guilty) == {(Object.NODE, node(at)) for at in guilty}, seed
@@ -430,12 +459,15 @@ def test_a_leaf_named_for_all_its_nodes_says_how_likely_they_are_instead_and_tha
     isolation = PairSearch(cluster(3, 8))
     played(isolation, bad(*range(8)))
     (accused,) = isolation.accusations()
-    assert all(node(at) in accused.why for at in range(8)) and "no test of two nodes tells them apart" in accused.why
+    assert (all(node(at) in accused.why for at in range(8))
+            and "no test of two nodes tells them apart" in accused.why)
     assert 400 < float(accused.why.partition(" instead is ")[2].partition(" ")[0].replace(",", "")) < 5000
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_where_all_of_a_few_nodes_of_a_leaf_fail_it_may_be_the_leaf_or_they_and_no_one_is_named(size: int) -> None:
+def test_where_all_of_a_few_nodes_of_a_leaf_fail_it_may_be_the_leaf_or_they_and_no_one_is_named(
+    size: int,
+) -> None:
     assert {accused[0] for accused in wrong_in((size,) * 4, set(range(size)))} == {Object.UNEXPLAINED}
 
 

@@ -1,4 +1,6 @@
-"""Pairs judged as tests: beside their equals of all planned rounds so far, against a floor, and not at all where neither is there."""
+"""Pairs judged as tests: beside their equals of all planned rounds so far, against a floor, and not at all
+where neither is there.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,15 @@ from healthcheck.burnin.weigh import PairOutcome
 from tests.healthcheck.burnin.made import FLOORS, collective, pair, place, result
 
 # Of these nothing is published: two makes of node, the last half of them with fewer ports.
-PLACES = {f"n{at:02}": place(f"n{at:02}", gpus=2, leaf="leaf01", sku=None, rails=8 if at < 24 else 4) for at in range(48)}
+PLACES = {f"n{at:02}": place(f"n{at:02}", gpus=2, leaf="leaf01", sku=None, rails=8 if at < 24 else 4)
+          for at in range(48)}
 PASS, FAIL, UNKNOWN = PairOutcome.PASS, PairOutcome.FAIL, PairOutcome.UNKNOWN
 
 
-def ran(number: int, one: int, two: int, busbw: float, *, size: int = 2**30, stage: BurnInStage = BurnInStage.LEAF_PAIRS,
-        end: RankEnd = RankEnd.DONE) -> TaskResult:
-    done = result(pair(f"t{number}", f"n{one:02}", f"n{two:02}", 2, stage), collective(busbw, ranks=4, size=size))
+def ran(number: int, one: int, two: int, busbw: float, *, size: int = 2**30,
+        stage: BurnInStage = BurnInStage.LEAF_PAIRS, end: RankEnd = RankEnd.DONE) -> TaskResult:
+    done = result(pair(f"t{number}", f"n{one:02}", f"n{two:02}", 2, stage),
+                  collective(busbw, ranks=4, size=size))
     return replace(done, reports=(replace(done.reports[0], end=end), *done.reports[1:]))
 
 
@@ -29,7 +33,8 @@ def neighbours(speed: float = 100.0, slow: int | None = None) -> list[TaskResult
 
 def judge(floor: float | None = None) -> PairJudge:
     setting = setting_of(neighbours()[0], PLACES, {}).learned_from
-    learned = () if floor is None else (LearnedFloor(setting, (2, 2), 100.0, 1.0, 10, floor, by="ops", at="2026-11-01"),)
+    learned = (() if floor is None
+               else (LearnedFloor(setting, (2, 2), 100.0, 1.0, 10, floor, by="ops", at="2026-11-01"),))
     return PairJudge(PLACES, Floors(FLOORS.rules, learned), {})
 
 

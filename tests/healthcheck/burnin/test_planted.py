@@ -176,7 +176,8 @@ def weighed(bed: Bed, planted: list[Planted], checks: int) -> list[str]:
             assert guilty <= set().union(*map(candidates, accusations)), said
             if know == {EITHER}:
                 # Where it was its own part there is no other.
-                assert all(len(candidates(each)) == 1 + (each.object is not Object.GPU) for each in accusations), said
+                assert all(len(candidates(each)) == 1 + (each.object is not Object.GPU)
+                           for each in accusations), said
         found.append(f"{check.partition(' ')[0]} {'/'.join(sorted(know))}")
     return found
 
@@ -278,7 +279,8 @@ def test_twenty_wrong_adders_of_chance_are_found_and_no_gpu_is_named(bed: Bed) -
     for _ in range(20):
         row = {"fault": "adder", "adder": chance.choice(badgpu.ADDERS), "rank": chance.randrange(WORLD)}
         [accusation] = accused(bed.run([row], 1))
-        assert accusation.object is Object.UNEXPLAINED and str(SEATS[row["rank"]]) in candidates(accusation), row
+        assert (accusation.object is Object.UNEXPLAINED
+                and str(SEATS[row["rank"]]) in candidates(accusation)), row
 
 
 @pytest.mark.slow
@@ -287,8 +289,9 @@ def test_twenty_faults_of_chance_that_stay_are_named_and_no_one_else(bed: Bed) -
     chance = random.Random(18)
     for _ in range(20):
         rank = chance.randrange(WORLD)
-        row = {"fault": "alters", "iteration": chance.randrange(10), "when": chance.choice(["made", "entry", "exit"]),
-               "what": chance.choice(["own", "foreign"]), "at": chance.random(), "every": True, "rank": rank}
+        row = {"fault": "alters", "iteration": chance.randrange(10),
+               "when": chance.choice(["made", "entry", "exit"]), "what": chance.choice(["own", "foreign"]),
+               "at": chance.random(), "every": True, "rank": rank}
         found = accused(bed.run([row], 2, iterations=20))
         assert [one.name for one in found] == [str(SEATS[rank])], (row, found)
 

@@ -1,4 +1,6 @@
-"""Whose an error is, by its words: foreign text of any kind, of which only what is plainly a rank's own accuses it."""
+"""Whose an error is, by its words: foreign text of any kind, of which only what is plainly a rank's own
+accuses it.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,18 @@ from healthcheck.burnin.whose import of_a_connection, of_its_own
 
 
 @pytest.mark.parametrize("text", [
-    "Connection reset by peer", "[Errno 111] Connection refused", "Broken pipe", "No route to host", "Network is unreachable", "Timed out waiting",
-    "Socket Timeout", "cannot reach the head on port 4711 (10.0.0.1: timed out)", "the head has hung up", "NCCL error: remote process exited or there was",
+    "Connection reset by peer", "[Errno 111] Connection refused", "Broken pipe", "No route to host",
+    "Network is unreachable", "Timed out waiting",
+    "Socket Timeout", "cannot reach the head on port 4711 (10.0.0.1: timed out)", "the head has hung up",
+    "NCCL error: remote process exited or there was",
 ])
 def test_what_speaks_of_a_connection_is_not_the_ranks_own(text: str) -> None:
     assert of_a_connection(text) and not of_its_own(text)
 
 
 @pytest.mark.parametrize("text", [
-    "CUDA out of memory", "CUDA error: an illegal memory access was encountered", "CUBLAS_STATUS_EXECUTION_FAILED", "MemoryError: ",
+    "CUDA out of memory", "CUDA error: an illegal memory access was encountered",
+    "CUBLAS_STATUS_EXECUTION_FAILED", "MemoryError: ",
     "ModuleNotFoundError: No module named 'numpy'", "Cuda failure 'uncorrectable ECC error encountered'",
 ])
 def test_what_speaks_of_its_own_device_memory_or_program_is(text: str) -> None:

@@ -1,4 +1,6 @@
-"""Whose fault wrong data is: each row of the table, what follows an owner and what does not, and what lies between the rows."""
+"""Whose fault wrong data is: each row of the table, what follows an owner and what does not, and what lies
+between the rows.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,26 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin.faults import WRONG_DATA
 from healthcheck.burnin.merged import merged
-from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, RankEnd, RankReport, Seat, Task, TaskKind, WrongData
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    Participant,
+    RankEnd,
+    RankReport,
+    Seat,
+    Task,
+    TaskKind,
+    WrongData,
+)
 from healthcheck.burnin.wrongdata import wrong_data
 
 SEATS = tuple(Seat(f"n{rank // 2}", rank % 2) for rank in range(6))
 TASK = Task("t", BurnInStage.ALL, TaskKind.ALLREDUCE, SEATS, 60)
 ALL = range(6)
 OWNED, SUMMED = "all-reduce float32 owner-coded in place", "all-reduce float32 summed in place"
-SCATTERED, SCATTERED_HERE = "reduce-scatter float32 summed out of place", "reduce-scatter float32 summed in place"
+SCATTERED, SCATTERED_HERE = ("reduce-scatter float32 summed out of place",
+                             "reduce-scatter float32 summed in place")
 GATHERED, SPREAD = "all-gather int32 moved out of place", "broadcast int32 moved in place"
 SWAPPED, SENT = "all-to-all int32 moved out of place", "send-receive int32 moved out of place"
 
@@ -27,13 +41,15 @@ SWAPPED, SENT = "all-to-all int32 moved out of place", "send-receive int32 moved
 def at(iteration: int, *places: tuple[int, int], check: str = OWNED, inputs: Sequence[int] = ()) -> WrongData:
     """What a rank saw: these elements, each with its owner."""
     owners = sorted({owner for _, owner in places if owner >= 0})
-    return WrongData(iteration, len(places) or len(inputs), tuple(owners), bool(inputs), check, tuple(places), tuple(inputs))
+    return WrongData(iteration, len(places) or len(inputs), tuple(owners), bool(inputs), check, tuple(places),
+                     tuple(inputs))
 
 
 def reports(wrong: dict[int, list[WrongData]], *, ends: dict[int, RankEnd] | None = None) -> list[RankReport]:
     """What six ranks say, with what each found wrong."""
     return [RankReport(seat, (ends or {}).get(rank, RankEnd.DONE), wrong=tuple(wrong.get(rank, ())),
-                       wrong_total=sum(each.count for each in wrong.get(rank, ()))) for rank, seat in enumerate(SEATS)]
+                       wrong_total=sum(each.count for each in wrong.get(rank, ())))
+            for rank, seat in enumerate(SEATS)]
 
 
 def everywhere(wrongs: Iterable[WrongData]) -> dict[int, list[WrongData]]:
@@ -83,7 +99,8 @@ def test_two_faults_in_one_iteration_are_two() -> None:
     found[5] = [at(15, (7, 4), (9, 1))]
     assert blamed(wrong_data(TASK, reports(found))) == ["n1:0", "n2:1"]
     found[1] = [at(15, (7, 4), (30, 2), inputs=[30])]
-    assert blamed(wrong_data(TASK, reports({**found, 0: [at(15, (7, 4), (30, 2))]}))) == ["n0:1", "n1:0", "n2:1"]
+    assert blamed(wrong_data(TASK,
+                             reports({**found, 0: [at(15, (7, 4), (30, 2))]}))) == ["n0:1", "n1:0", "n2:1"]
 
 
 def test_beside_somebody_who_is_named_what_is_left_stays_open_whoever_is_accused_for_the_task() -> None:
@@ -96,14 +113,17 @@ def test_beside_somebody_who_is_named_what_is_left_stays_open_whoever_is_accused
 
 
 def test_elements_of_one_owner_wrong_on_some_ranks_were_spoilt_on_the_way() -> None:
-    assert blamed(wrong_data(TASK, reports({rank: [at(15, (7, 4))] for rank in (0, 1, 2)}))) == ["unexplained"]
+    assert blamed(wrong_data(TASK,
+                             reports({rank: [at(15, (7, 4))] for rank in (0, 1, 2)}))) == ["unexplained"]
 
 
 def test_ranks_that_could_not_list_all_that_they_saw_are_not_taken_for_ranks_that_saw_it_right() -> None:
     many = tuple((place, -1) for place in range(32))
     seen = {rank: [WrongData(15, 1000, (), False, SUMMED, many)] for rank in ALL}
-    seen[3] = [WrongData(15, 1001, (), False, SUMMED, ((0, -1), *((place, -1) for place in range(1, 31)), (40, -1)))]
-    assert blamed(wrong_data(TASK, reports(seen))) == ["n1:1", "unexplained"] or blamed(wrong_data(TASK, reports(seen))) == ["unexplained"]
+    seen[3] = [WrongData(15, 1001, (), False, SUMMED,
+                         ((0, -1), *((place, -1) for place in range(1, 31)), (40, -1)))]
+    assert (blamed(wrong_data(TASK, reports(seen))) == ["n1:1", "unexplained"]
+            or blamed(wrong_data(TASK, reports(seen))) == ["unexplained"])
 
 
 # What follows an owner
@@ -119,7 +139,8 @@ def test_failures_that_follow_an_owner_are_the_owners() -> None:
 
 
 def test_too_few_failures_of_an_owner_are_still_chance() -> None:
-    assert blamed(wrong_data(TASK, reports(everywhere(rotated(dict.fromkeys((3, 5, 8, 11), 4)))))) == ["unexplained"]
+    assert blamed(wrong_data(TASK, reports(everywhere(rotated(dict.fromkeys((3, 5, 8, 11), 4)))))) == [
+        "unexplained"]
 
 
 def test_a_place_that_is_wrong_whoever_owns_it_is_no_owners() -> None:
@@ -155,7 +176,8 @@ def test_one_wrong_part_of_a_scattered_sum_is_nobodys() -> None:
 
 def test_parts_that_are_wrong_at_one_rank_again_and_again_are_that_ranks() -> None:
     wrongs = [at(iteration, (70, -1), check=SCATTERED) for iteration in range(6)]
-    assert blamed(wrong_data(TASK, reports({4: [*wrongs, at(9, (71, -1), check=SCATTERED_HERE)]}))) == ["n2:0"]
+    assert blamed(wrong_data(TASK,
+                             reports({4: [*wrongs, at(9, (71, -1), check=SCATTERED_HERE)]}))) == ["n2:0"]
     # In place nobody could look at what was sent afterwards.
     here = [at(iteration, (70, -1), check=SCATTERED_HERE) for iteration in range(6)]
     assert blamed(wrong_data(TASK, reports({4: here}))) == ["unexplained"]
@@ -184,7 +206,8 @@ def test_a_sender_that_finds_its_own_input_wrong_is_named_and_no_receiver(check:
 @pytest.mark.parametrize("check", [GATHERED, SPREAD])
 def test_who_alone_got_a_shared_part_wrong_is_named(check: str) -> None:
     assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 2), check=check)]}))) == ["n2:0"]
-    assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 2), check=check)], 5: [at(9, (3, 2), check=check)]}))) == ["unexplained"]
+    assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 2), check=check)],
+                                            5: [at(9, (3, 2), check=check)]}))) == ["unexplained"]
 
 
 def test_an_own_part_that_came_back_wrong_is_the_ranks_own_fault() -> None:
@@ -202,7 +225,8 @@ def test_of_those_who_exchange_the_one_is_named_with_whom_several_others_failed(
     assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 1), (4, 2), (5, 3), check=SWAPPED)]}))) == ["n2:0"]
     found = {rank: [at(9 + rank, (3, 1), check=SENT)] for rank in (0, 3, 4)}
     assert blamed(wrong_data(TASK, reports(found))) == ["n0:1"]
-    two = {4: [at(9, (3, 0), (4, 1), (5, 2), check=SWAPPED)], 5: [at(10, (3, 0), check=SENT), at(11, (3, 3), check=SENT)]}
+    two = {4: [at(9, (3, 0), (4, 1), (5, 2), check=SWAPPED)],
+           5: [at(10, (3, 0), check=SENT), at(11, (3, 3), check=SENT)]}
     assert blamed(wrong_data(TASK, reports(two))) == ["n2:0", "unexplained", "unexplained"]
 
 
@@ -240,29 +264,36 @@ def test_a_count_without_particulars_is_wrong_all_the_same() -> None:
 def test_reports_without_places_are_read_as_they_were_meant() -> None:
     mixed = {rank: [WrongData(15, 8, (0, 1, 2, 3), own_input=rank == 4)] for rank in ALL}
     assert blamed(wrong_data(TASK, reports(mixed))) == ["n2:0"]
-    assert blamed(wrong_data(TASK, reports({rank: [WrongData(15, 8, (0, 1, 2, 3))] for rank in ALL}))) == ["unexplained"]
+    assert blamed(wrong_data(TASK, reports({rank: [WrongData(15, 8, (0, 1, 2, 3))] for rank in ALL}))) == [
+        "unexplained"]
     assert blamed(wrong_data(TASK, reports({4: [WrongData(15, 8, (0, 1, 2))]}))) == ["n2:0"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TaskKind if not (kind.together or kind.of_node)])
 def test_who_works_alone_and_is_wrong_is_guilty(kind: TaskKind) -> None:
-    assert blamed(wrong_data(replace(TASK, kind=kind), reports({1: [WrongData(0, 3)], 4: [WrongData(2, 1)]}))) == ["n0:1", "n2:0"]
+    assert blamed(wrong_data(replace(TASK, kind=kind),
+                             reports({1: [WrongData(0, 3)], 4: [WrongData(2, 1)]}))) == ["n0:1", "n2:0"]
 
 
 def test_a_rank_all_by_itself_is_guilty_of_what_it_finds() -> None:
     alone = replace(TASK, seats=SEATS[:1])
-    assert blamed(wrong_data(alone, [RankReport(SEATS[0], RankEnd.DONE, wrong=(WrongData(3, 1, (0,)),), wrong_total=1)])) == ["n0:0"]
+    assert blamed(wrong_data(alone, [RankReport(SEATS[0], RankEnd.DONE, wrong=(WrongData(3, 1, (0,)),),
+                                                wrong_total=1)])) == ["n0:0"]
 
 
 PLACES = st.lists(st.tuples(st.integers(0, 40), st.integers(-1, 9)), max_size=4).map(tuple)
 
 
 @given(st.dictionaries(st.sampled_from(ALL), st.lists(st.builds(
-    WrongData, st.integers(-1, 5), st.integers(0, 9), st.lists(st.integers(0, 9), max_size=4).map(tuple), st.booleans(),
-    st.sampled_from(["", OWNED, SUMMED, SCATTERED, SCATTERED_HERE, GATHERED, SPREAD, SWAPPED, SENT, "new x"]), PLACES,
+    WrongData, st.integers(-1, 5), st.integers(0, 9), st.lists(st.integers(0, 9), max_size=4).map(tuple),
+    st.booleans(),
+    st.sampled_from(["", OWNED, SUMMED, SCATTERED, SCATTERED_HERE, GATHERED, SPREAD, SWAPPED, SENT, "new x"]),
+    PLACES,
     st.lists(st.integers(0, 40), max_size=3).map(tuple)), min_size=1, max_size=4)),
     st.dictionaries(st.sampled_from(ALL), st.sampled_from(RankEnd)))
-def test_wrong_data_is_never_passed_over_and_no_gpu_is_named_twice(wrong: dict[int, list[WrongData]], ends: dict[int, RankEnd]) -> None:
+def test_wrong_data_is_never_passed_over_and_no_gpu_is_named_twice(
+    wrong: dict[int, list[WrongData]], ends: dict[int, RankEnd],
+) -> None:
     found = wrong_data(TASK, reports(wrong, ends=ends))
     assert bool(found) == bool(wrong)
     named = [one.name for one in found if one.object is Object.GPU]
