@@ -1,16 +1,15 @@
-"""Compares two burn-ins of the same nodes, before and after a change: what got slower or faster by more than
-noise, and on which nodes.
+"""Compares two burn-ins of the same nodes: what a change made slower or faster, and on which nodes.
 
-Each GPU, node, rail or pair is compared with itself. The change of a figure is the median of what nodes (or
-pairs) changed by; the GPUs of a node are no samples of their own, for they share its air and its power. It is
-larger than noise when a 99 % confidence interval of that median leaves out "no change", and when it is at
-least `least`: a room that is two degrees warmer moves all nodes together, and no number of them averages that
-away. The interval is of order statistics (Conover, Practical Nonparametric Statistics, section 3.2), which
-assume no distribution; with fewer than eight nodes there is none at 99 %, and nothing is called a change. The
-sizes of one sweep share the remaining 1 %, so that it is wrong about any of them no more often than about one
-figure, and asks for some nodes more: eleven for eleven sizes. A
-single one is named where it lost more than the others did, by the rule that equals are judged by
-(`healthcheck.burnin.stats`).
+Each GPU, node, rail or pair is compared with itself. The change of a figure is the median change of nodes (or
+pairs). GPUs of a node are no separate samples, as they share its air and its power. A change is larger than
+noise when a 99 % confidence interval of that median excludes "no change", and when it is at least `least`: a
+room that is two degrees warmer moves all nodes together, which no number of them averages away.
+
+The interval is of order statistics (Conover, Practical Nonparametric Statistics, section 3.2), which assume
+no distribution. Fewer than eight nodes have none at 99 %, so nothing is called a change. The sizes of one
+sweep share the remaining 1 %, so that a sweep is wrong no more often than one figure, and needs some more
+nodes: eleven for eleven sizes. One subject is named where it lost more than the others, by the rule for
+equals (`healthcheck.burnin.stats`).
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ from healthcheck.burnin.stats import median, slow
 
 CONFIDENCE = 0.99
 LEAST = 0.01
-# Facts of ranks that tell what was changed; others (serial numbers, covered bytes) differ without meaning
-# anything here.
+# Facts of ranks that a change may alter; others (serial numbers, covered bytes) differ without meaning.
 VERSIONS = ("device", "capability", "driver", "kernel", "cuda", "nccl", "torch", "backend", "power_limit_w",
             "environment", "nccl_conf")
 
@@ -43,8 +41,8 @@ class FigureChange(Enum):
 
     SLOWER = "slower"
     FASTER = "faster"
-    SAME = "same"           # no change that is larger than noise
-    TOO_FEW = "too few"     # not enough nodes or pairs to tell a change from noise
+    SAME = "same"           # no change larger than noise
+    TOO_FEW = "too few"     # too few nodes or pairs to tell a change from noise
 
 
 class _Subject(NamedTuple):
@@ -56,10 +54,13 @@ class _Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """One figure under one setting. `share` is the change of the median node or pair (-0.05: five per cent
-    less), of `n`; `low` and `high` are its interval, None where they are too few. `before` and `after` are
-    medians over the same subjects, in the figure's unit; `fell` are subjects (a GPU, a node, a rail, a pair)
-    that lost more than the others did, with their own change."""
+    """One figure under one setting, before and after.
+
+    `share` is the change of the median node or pair (-0.05: five per cent less), of `n`; `low` and `high` are
+    its interval, None where they are too few. `before` and `after` are medians over the same subjects, in the
+    figure's unit; `fell` are subjects (a GPU, a node, a rail, a pair) that lost more than the others did,
+    with their own change.
+    """
 
     setting: Setting
     change: FigureChange
@@ -74,8 +75,7 @@ class ComparedFigure:
 
 @dataclass(frozen=True)
 class Difference:
-    """What the runs themselves differ in: a version, an option, a variable. `nodes` are those on which it
-    differs, none for a whole run."""
+    """A version, option or variable in which the runs differ, and on which `nodes` (none: the whole run)."""
 
     name: str
     before: str
@@ -94,8 +94,10 @@ class OutcomeChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs beside each other. `only` are settings that but one of them measured (of the same subjects),
-    with that run's id."""
+    """Two runs beside each other.
+
+    `only` are settings that one of them alone measured (of the same subjects), with that run's id.
+    """
 
     before: str
     after: str
@@ -106,19 +108,18 @@ class Comparison:
 
     @property
     def slower(self) -> bool:
-        """Whether anything got slower by more than noise, as a whole or on one subject, or a node that passed
-        fails now."""
+        """Whether a figure or a subject got slower by more than noise, or a node that passed fails now."""
         return any(one.change is FigureChange.SLOWER or one.fell for one in self.figures) or any(
             one.after is BurnInOutcome.FAIL and one.before is BurnInOutcome.PASS for one in self.verdicts)
 
     @property
-    def told_apart(self) -> bool:
+    def comparable(self) -> bool:
         """Whether any figure could be compared at all."""
         return any(one.change is not FigureChange.TOO_FEW for one in self.figures)
 
 
 def compare(before: Burnin, after: Burnin, least: float = LEAST) -> Comparison:
-    """Both runs beside each other; `least` is the smallest change that is called one, as a share."""
+    """Both runs beside each other; `least` is the smallest change that counts, as a share."""
     first, second = _by_subject(before), _by_subject(after)
     figures, only = [], []
     swept = Counter(_sweep(setting) for setting in first.keys() & second.keys() if setting.figure == BY_SIZE)
@@ -136,11 +137,11 @@ def compare(before: Burnin, after: Burnin, least: float = LEAST) -> Comparison:
 
 
 def interval(values: Iterable[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-    """An interval that holds the median of what these are samples of, with at least this confidence; None
-    where they are too few.
+    """An interval that holds the median with at least this confidence; None where values are too few.
 
     From the k-th smallest to the k-th largest, with the largest k for which a fair coin shows fewer than k
-    heads among n in at most half of the remaining cases. """
+    heads among n in at most half of the remaining cases.
+    """
     known = sorted(values)
     n = len(known)
     below, k = 0.0, 0
@@ -178,8 +179,11 @@ def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], 
 
 
 def _by_subject(burnin: Burnin) -> dict[Setting, dict[_Subject, float]]:
-    """By setting and subject the median figure. What power limit held is a difference between the runs, and
-    splits no figure; ring orders of a stage of all are samples of the same nodes."""
+    """By setting and subject the median figure.
+
+    The power limit is a difference between the runs and splits no figure. Ring orders of a stage of all nodes
+    are samples of the same nodes.
+    """
     places = {place.node: place for place in burnin.burnt.places}
     found: dict[Setting, dict[_Subject, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in measures(burnin.burnt.results, places, burnin.burnt.hardware):
@@ -226,7 +230,7 @@ def _chosen(burnin: Burnin) -> dict[tuple[str, str, int], str]:
 
 
 def _versions(burnin: Burnin) -> dict[tuple[str, str], str]:
-    """By node and name what its ranks said of versions; several values of one node's ranks in one text."""
+    """By node and name the versions that its ranks reported; several values in one text."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for result in burnin.burnt.results:
         for report in result.reports:

@@ -1,9 +1,8 @@
-"""The muster.burnin/1 document: all that a burn-in was, did and found, for programs and for later runs to
-learn from.
+"""The muster.burnin/1 document: all that a burn-in did and found, for programs and later runs.
 
-What ranks report stands in columns, a list in the order of the task's seats, or one value where it is the
-same for all: figures, not raw samples. Of a rank that did not end well the rest is told by itself, under
-`odd`. `healthcheck.burnin.documentread` reads it back.
+Reports of ranks are stored in columns: a list in the order of the task's seats, or one value where all are
+equal. They hold figures, not raw samples. `odd` adds the rest for ranks that did not end well.
+`healthcheck.burnin.documentread` reads the document.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.burnin.judge import Burnt
+from healthcheck.burnin.judge import BurnInResults
 from healthcheck.burnin.judgement import JudgedFigure, Judgement, NodeOutcome
 from healthcheck.burnin.model import (
     Accusation,
@@ -37,10 +36,10 @@ from inventory.text import clean
 SCHEMA = "muster.burnin/1"
 FOLDER = "burnin"       # in the state folder
 SUFFIX = ".burnin.json"
-SCREENING = "-screen"   # how the ids of screenings end, so that whoever looks for burn-ins need not read them
+SCREENING = "-screen"   # suffix of screenings' ids: readers of burn-ins can skip them
 NOT_KEPT = "(not kept)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
-# What decides how ranks talk is kept; everything else of an environment may be anybody's secret.
+# Variables of communication are stored; any other variable may hold a secret.
 _KEPT = re.compile(r"(NCCL|GLOO|CUDA|CUBLAS|TORCH|UCX|FI|OFI|OMP|RANK|WORLD_SIZE|LOCAL_RANK)(_[A-Z0-9_]+)?")
 _SECRET = re.compile("secret|token|password|passwd|credential|private|apikey|api_key|auth", re.IGNORECASE)
 
@@ -49,8 +48,7 @@ Option = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Burnin:
-    """One burn-in: its id, length (screen, quick, standard, soak), when it began and ended (epoch seconds),
-    by which muster, and all of it.
+    """One burn-in: its id, length, times (epoch seconds), the muster that ran it, and all results.
 
     `floors` is the digest of the files that it was judged by; `options` are the head's, `environment` is what
     was set for ranks.
@@ -61,7 +59,7 @@ class Burnin:
     began: float
     ended: float
     muster: str
-    burnt: Burnt
+    burnt: BurnInResults
     judgement: Judgement
     floors: str = ""
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
@@ -115,9 +113,7 @@ def write(state: Path, burnin: Burnin) -> Path:
 
 
 def kept(state: Path, *, screenings: bool = True) -> list[Path]:
-    """The documents in a state folder, the newest first; without those of screenings where they are not
-    wanted.
-    """
+    """The documents in a state folder, the newest first, with or without screenings."""
     found = []
     try:
         for path in (state / FOLDER).iterdir():
@@ -136,7 +132,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def iso(seconds: float) -> str:
-    """A time as documents say it: UTC, to the millisecond."""
+    """A time in the format of documents: UTC, to the millisecond."""
     return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace(
         "+00:00", "Z")
 
@@ -204,14 +200,14 @@ def _reports(task: Task, reports: Sequence[RankReport]) -> dict[str, Any]:
     rank_of = {seat: rank for rank, seat in enumerate(task.seats)}
     ranks = [rank_of[report.seat] for report in reports if report.seat in rank_of]
     own = [report for report in reports if report.seat in rank_of]
-    told: dict[str, Any] = {} if ranks == list(range(len(task.seats))) else {"ranks": ranks}
-    told["end"] = _column([report.end.value for report in own])
-    told["figures"] = _columns(own, lambda report: report.figures, _number)
-    told["checksums"] = _columns(own, lambda report: report.checksums, lambda value: clean(value, 200))
-    told["facts"] = _columns(own, lambda report: report.facts, clean)
-    told["odd"] = [_odd(at, report) for at, report in enumerate(own)
+    columns: dict[str, Any] = {} if ranks == list(range(len(task.seats))) else {"ranks": ranks}
+    columns["end"] = _column([report.end.value for report in own])
+    columns["figures"] = _columns(own, lambda report: report.figures, _number)
+    columns["checksums"] = _columns(own, lambda report: report.checksums, lambda value: clean(value, 200))
+    columns["facts"] = _columns(own, lambda report: report.facts, clean)
+    columns["odd"] = [_odd(at, report) for at, report in enumerate(own)
                    if report.end is not RankEnd.DONE or report.wrong_total or report.wrong or report.error]
-    return told
+    return columns
 
 
 def _columns(reports: Sequence[RankReport], of: Callable[[RankReport], Mapping[str, Any]],
@@ -236,9 +232,7 @@ def _odd(at: int, report: RankReport) -> dict[str, Any]:
 
 
 def _where(report: RankReport) -> dict[str, Any]:
-    """In what each of `wrong` was, which elements and which of its inputs: beside them, so that what reads
-    them alone still can.
-    """
+    """Check, elements and inputs of each entry of `wrong`: beside them, so that older readers still work."""
     if not any(one.check or one.places or one.inputs for one in report.wrong):
         return {}
     return {"where": [[clean(one.check, 120), [list(pair) for pair in one.places], list(one.inputs)]
@@ -246,7 +240,7 @@ def _where(report: RankReport) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | int | None:
-    """Six significant digits, whole numbers whole; None for what JSON cannot say."""
+    """Six significant digits, whole numbers whole; None for what JSON cannot hold."""
     if not math.isfinite(value):
         return None
     if float(value).is_integer() and abs(value) < 2**53:

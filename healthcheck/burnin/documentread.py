@@ -1,6 +1,6 @@
-"""Reads a muster.burnin/1 document back.
+"""Reads a muster.burnin/1 document.
 
-It may come from anywhere: bounded, and what is wrong with it is one line that names the place.
+It may come from anywhere: its size is bounded, and a mistake is one line with its place.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.burnin import fields
+from healthcheck.burnin import fields, limits
 from healthcheck.burnin.counters import CounterGrowth
 from healthcheck.burnin.document import SCHEMA, Burnin
 from healthcheck.burnin.fields import Fields
 from healthcheck.burnin.floors import Floor
-from healthcheck.burnin.judge import Burnt
+from healthcheck.burnin.judge import BurnInResults
 from healthcheck.burnin.judgement import BurnInOutcome, JudgedFigure, Judgement, NodeOutcome, StageDone
 from healthcheck.burnin.model import (
     Accusation,
@@ -40,30 +40,26 @@ from healthcheck.burnin.stagecounters import StageCounters
 from inventory.errors import ConfigError
 from inventory.text import clean
 
-MOST_BYTES = 256 * 1024 * 1024
-
 
 def load(path: Path) -> Burnin:
     """The burn-in of a file; raises ConfigError."""
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(limits.DOCUMENT_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     return read(data, str(path))
 
 
 def read(data: bytes, name: str) -> Burnin:
-    """The burn-in that a document holds; raises ConfigError, one line that begins with `name` and says where
-    what is wrong.
-    """
-    if len(data) > MOST_BYTES:
-        raise ConfigError(f"{name}: is over the size limit of {MOST_BYTES} bytes")
+    """The burn-in of a document; raises ConfigError, one line with `name` and the place of the mistake."""
+    if len(data) > limits.DOCUMENT_BYTES:
+        raise ConfigError(f"{name}: is over the size limit of {limits.DOCUMENT_BYTES} bytes")
     try:
         whole = json.loads(data, parse_constant=fields.no_constant)
     except (ValueError, RecursionError) as error:
-        said = "nested too deeply" if isinstance(error, RecursionError) else clean(error, 120)
-        raise ConfigError(f"{name}: not a JSON document: {said}") from None
+        message = "nested too deeply" if isinstance(error, RecursionError) else clean(error, 120)
+        raise ConfigError(f"{name}: not a JSON document: {message}") from None
     try:
         return _burnin(Fields(whole, ""))
     except fields.WrongField as error:
@@ -80,12 +76,12 @@ def _burnin(top: Fields) -> Burnin:
         asked.append((fields.word(stage, BurnInStage, at), fields.word(kind, TaskKind, at)))
     missing = {fields.word(stage, BurnInStage, "missing"): why
                for stage, why in top.plain("missing", fields.text).items()}
-    burnt = Burnt(
+    burnt = BurnInResults(
         places, tuple(_result(Fields(item, at)) for item, at in top.items("tasks")), tuple(asked),
         tuple(_accusation(Fields(item, at)) for item, at in top.items("found")),
         tuple(_counter(item, at) for item, at in top.items("counters")), MappingProxyType(missing),
         top.plain("hardware", _hardware),
-        # Older burn-ins looked at counters before the first stage and after the last alone.
+        # Older burn-ins read counters only before the first stage and after the last.
         tuple(_stage_counters(Fields(item, at)) for item, at in top.items("stage_counters"))
         if "stage_counters" in top.held else ())
     judgement = Judgement(
@@ -93,8 +89,8 @@ def _burnin(top: Fields) -> Burnin:
         tuple(_accusation(Fields(item, at)) for item, at in top.items("accusations")),
         tuple(_held(Fields(item, at)) for item, at in top.items("held")), top.texts("remarks"))
     if top.word("verdict", BurnInOutcome) is not judgement.verdict:
-        said = f"{judgement.verdict.value}, which is what follows from its nodes and accusations"
-        raise fields.fail("verdict", said, top.held["verdict"])
+        message = f"{judgement.verdict.value}, as follows from its nodes and accusations"
+        raise fields.fail("verdict", message, top.held["verdict"])
     began, ended = (fields.time_of(top.text(key), key) for key in ("began", "ended"))
     return Burnin(
         top.text("run"), top.text("length"), began, ended, top.text("muster"), burnt, judgement,
@@ -159,8 +155,8 @@ def _held(of: Fields) -> JudgedFigure:
         at.text("mount") if "mount" in at.held else "")
     floor = None
     if of.held.get("floor") is not None:
-        told = of.map("floor")
-        floor = Floor(told.number("least"), told.text("origin"), told.text("why"))
+        floor_fields = of.map("floor")
+        floor = Floor(floor_fields.number("least"), floor_fields.text("origin"), floor_fields.text("why"))
     return JudgedFigure(setting, of.whole("n"), of.number("median"), of.number("least"), floor,
                         of.get("equals", bool))
 

@@ -1,12 +1,10 @@
-"""Names and units of what a burn-in measures; each is a figure of a rank's report unless its text says
-otherwise.
-"""
+"""Names and units of what a burn-in measures, by rank unless the text says otherwise."""
 
 from __future__ import annotations
 
 import re
 
-LATENCY = "latency_us_"     # of a sweep over sizes: and a size in bytes
+LATENCY = "latency_us_"     # of a sweep, followed by a size in bytes
 _LATENCY = re.compile(rf"{LATENCY}[1-9]\d{{0,14}}")
 
 FIGURES = {
@@ -62,7 +60,8 @@ FIGURES = {
 
 
 def known(name: str) -> bool:
-    """Whether a rank may report a figure of this name: one of these, or `latency_us_SIZE`, the median time in
-    microseconds of an all-reduce of so many bytes, launched and waited for.
+    """Whether a rank may report a figure of this name: one of FIGURES, or `latency_us_SIZE`.
+
+    The latter is the median time in microseconds of an all-reduce of so many bytes, launched and waited for.
     """
     return name in FIGURES or _LATENCY.fullmatch(name) is not None

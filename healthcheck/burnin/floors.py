@@ -1,8 +1,7 @@
-"""What a figure must at least be: floors that a site learned and a person approved, and where there is none,
-a share of what is published.
+"""What a figure must reach: floors that a site learned and approved, else a share of what is published.
 
-`muster.floors/1` is YAML that a person reads before approving it; approved, it stands as `burnin-floors.yaml`
-in a rules folder. Of several folders the later one's floor counts.
+A person reads the YAML of `muster.floors/1` before approving it. The approved file is `burnin-floors.yaml` in
+a rules folder; the floors of later folders win.
 """
 
 from __future__ import annotations
@@ -47,9 +46,7 @@ _NEEDED = tuple(key for key in _FORMS if key not in ("mount", "warning", "approv
 
 @dataclass(frozen=True)
 class LearnedFloor:
-    """One learned floor: under which setting (`nodes` may be a range), what was seen, and who approved it
-    ("": nobody yet).
-    """
+    """One learned floor: its setting (`nodes` may be a range), what was measured, and who approved it."""
 
     setting: Setting
     nodes: tuple[int, int]
@@ -62,8 +59,7 @@ class LearnedFloor:
     at: str = ""
 
     def holds(self, setting: Setting) -> bool:
-        """Whether it is for what was measured so: all must be alike, but the number of nodes may be a range.
-        """
+        """Whether it holds for this setting: all must be equal, but the number of nodes may be a range."""
         return (self.nodes[0] <= setting.nodes <= self.nodes[1]
                 and replace(self.setting, nodes=setting.nodes) == setting.learned_from)
 
@@ -79,9 +75,7 @@ class FloorProposal:
 
 @dataclass(frozen=True)
 class Floor:
-    """The least that a figure may be, where that is from ("learned" or "published"), and in words how it came
-    about.
-    """
+    """The least that a figure may be, where that comes from ("learned" or "published"), and how in words."""
 
     least: float
     origin: str
@@ -97,9 +91,7 @@ class Floors:
     digest: str = ""
 
     def of(self, setting: Setting) -> Floor | None:
-        """The floor for a setting; None where nothing was learned or published, or the buffers are too small
-        for what is published.
-        """
+        """The floor for a setting; None without one, or for buffers too small for what is published."""
         for one in reversed(self.learned):
             if one.holds(setting):
                 return Floor(one.floor, LEARNED,
@@ -113,8 +105,9 @@ class Floors:
 
 
 def load_floors(folders: Iterable[Path]) -> Floors:
-    """`burnin.yaml` and the approved floors of all folders; raises RulesError, also for a floor that no one
-    approved or that asks for nothing (`refused`).
+    """`burnin.yaml` and the approved floors of all folders.
+
+    Raises RulesError, also for a floor that no one approved or that asks for too little (`refused`).
     """
     folders = tuple(folders)
     rules, digest = load_burnin(folders), hashlib.sha256()
@@ -128,10 +121,10 @@ def load_floors(folders: Iterable[Path]) -> Floors:
 
 
 def refused(one: LearnedFloor, rules: BurninRules) -> str:
-    """Why a floor asks for too little to judge by; "" where it does not."""
+    """Why a floor requires too little; "" where it does not."""
     least = rules.least_share
     if one.floor <= 0:
-        return "a floor of 0 asks for nothing"
+        return "a floor of 0 requires nothing"
     if one.floor < least * one.median:
         of = f"{one.floor / one.median:.1%} of its median {one.median:g}"
         return f"a floor of {one.floor:g} is {of}, below {least:.0%}: the figures scatter too much"
@@ -146,7 +139,7 @@ def refused(one: LearnedFloor, rules: BurninRules) -> str:
 def read(path: Path, *, approved: bool = False, rules: BurninRules | None = None) -> FloorProposal:
     """A floors file; raises RulesError with file, line and column.
 
-    With `approved` every floor must say by whom and when, with `rules` none may be `refused`.
+    With `approved` each floor needs who approved it and when; with `rules` none may be `refused`.
     """
     return _proposal(load_yaml(path, error=RulesError), str(path), approved, rules)
 
@@ -188,7 +181,7 @@ def _learned(item: Any, where: str, mark: Mark, approved: bool) -> LearnedFloor:
     held = {key: value(f"{where}: {key}", item[key], item.value_marks[key], _FORMS[key]) for key in item}
     by, at = _approval(item, where)
     if approved and not by:
-        raise RulesError(f"{where}: nobody has approved it: type `muster burnin approve FILE --by NAME`",
+        raise RulesError(f"{where}: it is not approved: type `muster burnin approve FILE --by NAME`",
                          item.mark)
     setting = Setting(
         held["figure"], held["stage"], held["gpu"], held["gpus"], held["nodes"][0], held["nics"],
@@ -213,12 +206,11 @@ def as_yaml(proposal: FloorProposal) -> str:
     """The file that `read` reads, for people."""
     approved = all(one.by for one in proposal.floors) and bool(proposal.floors)
     lines = [
-        "# What this site's own machines reach in a burn-in, and the least that muster then asks of them."
+        "# Burn-in figures of this site's machines, and the least that muster requires of them."
         + ("" if approved else " Proposed, not approved:"),
-        "# floor is what sound ones reach: at most 0.97 medians, and 6 deviations below the median; n is how "
-        "many measured it.",
-        "# It holds for what is measured under the very same setting; nodes may be made a range, such as "
-        "60-64.",
+        "# floor is what sound machines reach: at most 0.97 medians, and 6 deviations below the median; n: "
+        "measures.",
+        "# It holds for the same setting only; nodes may be a range, such as 60-64.",
         f"schema: {SCHEMA}", f"learned: {_quoted(proposal.learned)}",
         *([f"runs: [{', '.join(map(_quoted, proposal.runs))}]"] if proposal.runs else []),
         "floors:" if proposal.floors else "floors: []",
@@ -245,11 +237,10 @@ def as_yaml(proposal: FloorProposal) -> str:
 
 
 def approve(proposed: Path, folder: Path, by: str, at: str, rules: BurninRules) -> Path:
-    """Afterwards the folder's floors are those it had and, over them, the proposed ones, each with who
-    approved it and when (ISO time).
+    """Adds the proposed floors to those of the folder, each with who approved it and when (ISO time).
 
-    Gives the file; raises RulesError where a file cannot be read as such or a floor is `refused`, UsageError
-    where no one is named or it cannot be written.
+    Returns the file. Raises RulesError for a file that cannot be read or a floor that is `refused`,
+    UsageError without a name or where it cannot be written.
     """
     by = clean(" ".join(by.split()), 120)
     if not by:
@@ -267,7 +258,7 @@ def approve(proposed: Path, folder: Path, by: str, at: str, rules: BurninRules) 
 
 
 def write(path: Path, proposal: FloorProposal) -> None:
-    """Writes the file whole, after having seen that it can be read again; raises UsageError."""
+    """Writes the file whole, after a check that it can be read again; raises UsageError."""
     text = as_yaml(proposal)
     _proposal(parse_yaml(text, str(path), error=RulesError), str(path), approved=False)
     data = text.encode()

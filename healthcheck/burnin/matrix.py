@@ -1,8 +1,7 @@
-"""The matrix of pairs: which two nodes were measured together and how they did beside their equals; as a
-value, and in a terminal.
+"""The matrix of pairs: which two nodes were measured together, and how fast beside their equals.
 
-`healthcheck.burnin.svg` draws it as a picture. Where there are more nodes than columns, it is folded by leaf,
-and a cell is the worst of its pairs.
+`healthcheck.burnin.svg` draws it as a picture. With more nodes than columns it is folded by leaf, and a cell
+is the worst of its pairs.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from healthcheck.burnin.model import BurnInStage, Participant, TaskKind, TaskResult
-from healthcheck.burnin.published import BUSBW, alike
+from healthcheck.burnin.published import BUSBW, learning_stage
 from inventory.nodeset import natural
 from inventory.text import clean
 
@@ -27,7 +26,7 @@ SLOWER, SLOW = 0.97, 0.9        # of the median of equals
 
 
 class PairState(Enum):
-    """How a pair did, worst first; the letter that stands for it where there is no colour."""
+    """How a pair did, worst first, as the letter that is printed without colour."""
 
     FAILED = "X"
     SLOW = "S"
@@ -42,7 +41,7 @@ MEANING = {
     PairState.SLOWER: f"below {SLOWER:.0%}", PairState.GOOD: f"{SLOWER:.0%} or more",
     PairState.UNTESTED: "not measured together",
 }
-# Told apart by people who do not see red and green as others do, too.
+# Distinguishable with red-green colour blindness.
 COLOURS = {PairState.FAILED: "#a50026", PairState.SLOW: "#f46d43", PairState.SLOWER: "#fee090",
            PairState.GOOD: "#4575b4", PairState.UNTESTED: "#e4e4e4"}
 _WORST = tuple(PairState)
@@ -50,9 +49,7 @@ _WORST = tuple(PairState)
 
 @dataclass(frozen=True)
 class Cell:
-    """One pair: its state, the bandwidth of its worst task in GB/s (None: none was measured), and its tasks'
-    ids.
-    """
+    """One pair: its state, the bandwidth of its worst task in GB/s (None: not measured), and task ids."""
 
     state: PairState
     busbw: float | None = None
@@ -62,12 +59,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """`names` are rows and columns alike, in the order of their leaves; `leaves` beside them.
+    """`names` are both rows and columns, in the order of their `leaves`; `cells` are by (lower, higher)
+    number.
 
-    `cells` are by both numbers, lower first.
-
-    `medians` are by stage what equals reached, in GB/s. `folded`: rows are leaves, and the diagonal is what
-    is within one.
+    `medians` are by stage those of equals, in GB/s. `folded`: rows are leaves, and the diagonal is within one
+    leaf.
     """
 
     names: tuple[str, ...]
@@ -100,7 +96,7 @@ def matrix(places: Iterable[Participant], results: Iterable[TaskResult]) -> Matr
     rates: dict[str, list[float]] = defaultdict(list)
     for result in pairs:
         if (busbw := _busbw(result)) is not None:
-            rates[alike(result.task.stage).value].append(busbw)
+            rates[learning_stage(result.task.stage).value].append(busbw)
     medians = {stage: statistics.median(values) for stage, values in rates.items()}
     cells: dict[tuple[int, int], Cell] = {}
     for result in pairs:
@@ -132,7 +128,7 @@ def _cell(result: TaskResult, medians: Mapping[str, float]) -> Cell:
     busbw, id_ = _busbw(result), (result.task.id,)
     if busbw is None or any(report.wrong_total for report in result.reports):
         return Cell(PairState.FAILED, busbw, None, id_)
-    share = busbw / medians[alike(result.task.stage).value]
+    share = busbw / medians[learning_stage(result.task.stage).value]
     return Cell(PairState.SLOW if share < SLOW else PairState.SLOWER if share < SLOWER else PairState.GOOD,
                 busbw, share, id_)
 
@@ -157,7 +153,7 @@ def draw(console: Console, whole: Matrix) -> None:
     label = max(len(clean(name, 24)) for name in shown.names)
     coloured = console.color_system is not None and not console.no_color
     if label + 1 + len(shown.names) > console.width:
-        console.print(f"{len(shown.names)} leaves are more than {console.width} columns show: see the SVG",
+        console.print(f"{len(shown.names)} leaves do not fit in {console.width} columns: see the SVG",
                       soft_wrap=True, highlight=False)
     else:
         for text in _coloured(shown, label) if coloured else _plain(shown, label):
@@ -190,7 +186,8 @@ def _coloured(of: Matrix, label: int) -> Iterator[list[Piece]]:
 
 
 def _legend(of: Matrix, *, coloured: bool) -> Iterator[list[Piece]]:
-    yield [f"rows and columns: {'leaves, the worst pair of each' if of.folded else 'nodes'}, in one order"]
+    yield [f"rows and columns: {'leaves, the worst pair of each' if of.folded else 'nodes'}, in the same "
+           "order"]
     counts = of.counts
     for state, meaning in MEANING.items():
         sign: Piece = ("█", COLOURS[state]) if coloured else state.value

@@ -11,27 +11,19 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from healthcheck.burnin import limits
 from healthcheck.burnin.figures import known
 from healthcheck.burnin.model import RankEnd, RankProgress, RankReport, Seat, WrongData
 from healthcheck.burnin.wire import PHASES
 from inventory.text import clean
 
-MOST_ENTRIES = 64
-MOST_RANKS = 1024
-MOST_ITERATIONS = 64
-MOST_OWNERS = 16
-MOST_PLACES = 32
-MOST_TEXT = 400
-MOST_FACT = 2000
 _ENDS = {"done": RankEnd.DONE, "raised": RankEnd.RAISED, "called off": RankEnd.CALLED_OFF}
 _DAY = 86400.0
 
 
 @dataclass(frozen=True)
 class AgentReady:
-    """What an agent reports of its node once ranks can be started there: versions, GPUs, and why PyTorch
-    cannot be had (torch None).
-    """
+    """An agent's report before ranks start: versions, GPUs, and why PyTorch is missing (torch None)."""
 
     node: str
     python: str
@@ -70,14 +62,14 @@ def ready(node: str, message: Mapping[str, Any]) -> AgentReady | None:
     torch = value.get("torch")
     return AgentReady(node, _text(value.get("python")), _text(value.get("host")),
                       _whole(value.get("gpus"), 1024) or 0, None if torch is None else _text(torch),
-                      _text(value.get("why")), _texts(value.get("facts"), MOST_FACT))
+                      _text(value.get("why")), _texts(value.get("facts"), limits.REPORT_FACT))
 
 
 def tasks(message: Mapping[str, Any]) -> set[str]:
     """The names of the tasks that a message speaks of."""
     rows = message.get("ranks")
     parts = [message.get("joined"), message.get("report"), message.get("ended"),
-             *(rows[:MOST_RANKS] if isinstance(rows, list) else ())]
+             *(rows[:limits.REPORT_RANKS] if isinstance(rows, list) else ())]
     return {each["task"] for each in parts if isinstance(each, dict) and isinstance(each.get("task"), str)}
 
 
@@ -90,7 +82,7 @@ def positions(message: Mapping[str, Any], at: float) -> list[Position]:
     """Where ranks are, of {"ranks": [...]} that came at `at`."""
     value = message.get("ranks")
     found = []
-    for each in value[:MOST_RANKS] if isinstance(value, list) else ():
+    for each in value[:limits.REPORT_RANKS] if isinstance(value, list) else ():
         place = _place(each)
         if place is None:
             continue
@@ -114,7 +106,7 @@ def ended(message: Mapping[str, Any]) -> RankEnded | None:
 
 
 def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, int, RankReport] | None:
-    """The task, the rank and the report of {"report": ...}; `seat` is its seat where it is known already."""
+    """Task, rank and report of {"report": ...}; `seat` is the rank's seat if it is known."""
     whole = message.get("report")
     place = _place(whole)
     if place is None or not isinstance(whole, dict) or not isinstance(whole.get("report"), dict):
@@ -129,22 +121,20 @@ def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, i
         phase, iteration = last.get("phase"), _whole(last.get("iteration"), 1 << 40, least=-1)
         progress = RankProgress(-1 if iteration is None else iteration, phase if phase in PHASES else "")
     end = body.get("end")
-    return (*place,
-            RankReport(seat or Seat("", 0), _ENDS.get(end, RankEnd.RAISED)
-                       if isinstance(end, str) else RankEnd.RAISED, MappingProxyType(figures),
-                       _texts(body.get("checksums"), 128), _wrongs(body.get("wrong")),
-                       _whole(body.get("wrong_total"), 1 << 62) or 0, _texts(body.get("facts"), MOST_FACT),
-                       _whole(body.get("code"), 1 << 31, least=-(1 << 31)), _text(body.get("error")),
-                       progress))
+    return (*place, RankReport(
+        seat or Seat("", 0), _ENDS.get(end, RankEnd.RAISED) if isinstance(end, str) else RankEnd.RAISED,
+        MappingProxyType(figures), _texts(body.get("checksums"), 128), _wrongs(body.get("wrong")),
+        _whole(body.get("wrong_total"), 1 << 62) or 0, _texts(body.get("facts"), limits.REPORT_FACT),
+        _whole(body.get("code"), 1 << 31, least=-(1 << 31)), _text(body.get("error")), progress))
 
 
 def _wrongs(value: Any) -> tuple[WrongData, ...]:
     found = []
-    for each in value[:MOST_ITERATIONS] if isinstance(value, list) else ():
+    for each in value[:limits.REPORT_ITERATIONS] if isinstance(value, list) else ():
         if not isinstance(each, dict):
             continue
         owners = each.get("owners")
-        whole = ({_whole(owner, 1 << 24) for owner in owners[:MOST_OWNERS]}
+        whole = ({_whole(owner, 1 << 24) for owner in owners[:limits.REPORT_OWNERS]}
                  if isinstance(owners, list) else set())
         iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
         found.append(WrongData(-1 if iteration is None else iteration, _whole(each.get("count"), 1 << 62)
@@ -155,14 +145,15 @@ def _wrongs(value: Any) -> tuple[WrongData, ...]:
 
 
 def _places(value: Any) -> tuple[tuple[int, int], ...]:
-    pairs = ([each for each in value[:MOST_PLACES] if isinstance(each, list) and len(each) == 2]
+    pairs = ([each for each in value[:limits.REPORT_PLACES] if isinstance(each, list) and len(each) == 2]
              if isinstance(value, list) else [])
     found = [(_whole(place, 1 << 62), _whole(owner, 1 << 24, least=-1)) for place, owner in pairs]
     return tuple((place, owner) for place, owner in found if place is not None and owner is not None)
 
 
 def _inputs(value: Any) -> tuple[int, ...]:
-    found = [_whole(place, 1 << 62) for place in value[:MOST_PLACES]] if isinstance(value, list) else []
+    found = ([_whole(place, 1 << 62) for place in value[:limits.REPORT_PLACES]]
+             if isinstance(value, list) else [])
     return tuple(place for place in found if place is not None)
 
 
@@ -186,7 +177,7 @@ def _whole(value: Any, most: int, least: int = 0) -> int | None:
 
 
 def _items(value: Any) -> list[tuple[str, Any]]:
-    return list(value.items())[:MOST_ENTRIES] if isinstance(value, dict) else []
+    return list(value.items())[:limits.REPORT_ENTRIES] if isinstance(value, dict) else []
 
 
 def _texts(values: Any, most: int) -> Mapping[str, str]:
@@ -195,4 +186,4 @@ def _texts(values: Any, most: int) -> Mapping[str, str]:
 
 
 def _text(value: Any) -> str:
-    return clean(value, MOST_TEXT) if isinstance(value, (str, int, float)) else ""
+    return clean(value, limits.REPORT_TEXT) if isinstance(value, (str, int, float)) else ""

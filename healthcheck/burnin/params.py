@@ -1,5 +1,4 @@
-"""What each kind of task can be told, what it does when it is not told, and how much of it each length of
-burn-in asks for.
+"""Parameters of each kind of task: names, defaults, and values for each length of burn-in.
 
 Pure data, and Python 3.8: the nodes are sent it, too, and fill in what a task leaves open, by whether they
 have GPUs or work on the CPU.
@@ -9,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-ROW = 16384     # bytes of a row of 4,096 elements: larger buffers are whole rows
+ROW = 16384     # bytes of a row of 4,096 elements: larger buffers consist of whole rows
 
-# kind: {name: (value on a GPU, value on the CPU, what it means)}; a task's value must be of the same type (a
-# whole number does for both).
+# kind: {name: (value on a GPU, value on the CPU, meaning)}; a task's value must have the same type, or be a
+# whole number for either.
 PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
     "known": {
         "precisions": ("all", "all", "all, or some of fp64,fp32,tf32,fp16,bf16,fp8; those that the device "
-                       "lacks are told, not failed"),
+                       "lacks are reported, not failed"),
         "n": (8192, 256, "rows and columns of the matrices; a multiple of 64"),
         "run_s": (40.0, 0.0, "for how long in all, shared among the precisions"),
         "repeats": (3, 3, "products at least, in each precision"),
@@ -124,10 +123,10 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
     },
 }
 
-# length: {kind: what it changes}. quick: about ten minutes for a node, standard 45, soak hours (at the end,
-# on all nodes). screen, of nodes in service, two to three minutes: it has only the kinds that it names here,
-# those of wrong arithmetic and wrong data. Memory patterns, rates and copies take longer to say anything; the
-# checks of every sweep see ECC errors and throttling as they happen.
+# length: {kind: changes}. quick: about ten minutes for a node, standard 45, soak hours (at the end, on all
+# nodes). screen, for nodes in service, takes two to three minutes and has only the kinds named here, those
+# that find wrong arithmetic and wrong data. Memory patterns, rates and copies need longer; the checks of
+# every sweep see ECC errors and throttling.
 LENGTHS: dict[str, dict[str, dict[str, Any]]] = {
     "screen": {"known": {"run_s": 20.0}, "random": {"run_s": 15.0},
                "allreduce": {"iterations": 20, "checks": 1}},
@@ -155,25 +154,22 @@ LENGTHS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def params_for(kind: str, length: str, **given: Any) -> dict[str, Any]:
-    """What a task of this kind is told for this length, with `given` over it.
+    """The parameters of a task of this kind and length, with `given` over them.
 
-    Raises ValueError for what is not known.
+    Raises ValueError for an unknown one.
     """
     if length not in LENGTHS:
         raise ValueError(f"length {length!a}, expected one of {', '.join(LENGTHS)}")
-    told = {**LENGTHS[length].get(kind, {}), **given}
-    completed(kind, told, gpu=True)
-    return told
+    given = {**LENGTHS[length].get(kind, {}), **given}
+    completed(kind, given, gpu=True)
+    return given
 
 
-def completed(kind: str, told: Any, gpu: bool) -> dict[str, Any]:
-    """All of a kind's parameters: what was told, else what holds for GPUs or for the CPU.
-
-    Raises ValueError.
-    """
+def completed(kind: str, given: Any, gpu: bool) -> dict[str, Any]:
+    """All parameters of a kind: the given ones, else the defaults for GPUs or the CPU. Raises ValueError."""
     known = PARAMS[kind]
     whole: dict[str, Any] = {name: row[0 if gpu else 1] for name, row in known.items()}
-    for name, value in told.items():
+    for name, value in given.items():
         if name not in known:
             raise ValueError(f"{name!a} is no parameter of {kind}, expected one of {', '.join(known)}")
         wanted = type(known[name][0])
@@ -185,15 +181,15 @@ def completed(kind: str, told: Any, gpu: bool) -> dict[str, Any]:
             raise ValueError(f"{name} of {kind} is {ascii(value)[:80]}, expected {expected}")
         whole[name] = value
     if kind == "sizes" and (whole["factor"] < 2 or whole["bytes"] < 8):
-        told = f"from 8 to {whole['bytes']} bytes by a factor of {whole['factor']}"
-        raise ValueError(f"sizes {told}: expected at least 8 bytes and a factor of at least 2")
+        given = f"from 8 to {whole['bytes']} bytes by a factor of {whole['factor']}"
+        raise ValueError(f"sizes {given}: expected at least 8 bytes and a factor of at least 2")
     return whole
 
 
 def ladder(most: int, factor: int) -> list[int]:
-    """The sizes of a sweep in bytes, ascending: 8, times the factor again and again, and the largest at last.
+    """The sizes of a sweep in bytes, ascending: 8, times the factor repeatedly, and at last the largest.
 
-    Each is a buffer of 4-byte elements to the byte, of whole rows where it is larger than one.
+    Each is a buffer of whole 4-byte elements, of whole rows where it is larger than one.
     """
     most = most // ROW * ROW if most > ROW else most // 4 * 4
     found = []

@@ -1,10 +1,9 @@
-"""Which ports the ranks of a node use, as environment for NCCL: from the inventory's port map and a look at
-the node.
+"""Which ports a node's ranks use, as NCCL's environment: from the port map and the node's snapshot.
 
 NCCL's documentation, "Environment Variables": a NCCL_IB_HCA that begins with = names devices exactly,
-device:port where one has several; NCCL_NET=IB makes it fail where it would fall back to TCP unseen, and is
-set unless the site says otherwise. Ports of storage and management are never named. Where no RDMA port is
-found, nothing is forced, and that is said.
+device:port where one has several. NCCL_NET=IB makes NCCL fail where it would silently use TCP; it is set
+unless the site sets another one. Ports of storage and management are never named. Without an RDMA port
+nothing is forced, and a note says so.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
 
 @dataclass(frozen=True)
 class Ports:
-    """The environment of a node's ranks, that of each rail alone by its number, and what a person should know
-    of it.
-    """
+    """The environment of a node's ranks, that of each rail alone by number, and notes for people."""
 
     values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     rails: Mapping[int, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
@@ -35,7 +32,7 @@ class Ports:
 
 
 def presumed(places: Iterable[Participant]) -> dict[str, Ports]:
-    """Before a look every planned rail is presumed to be there."""
+    """Before a node's snapshot: every planned rail is presumed to be there."""
     return {place.node: Ports(rails={rail.number: {} for rail in place.rails}) for place in places}
 
 
@@ -46,8 +43,8 @@ def ports(
 ) -> Ports:
     """The environment for a node with these compute rails.
 
-    `plans` say by PCI address what every port is for, `gids` which GID of a device's port is of RoCE v2 and
-    can be routed. What the site sets (`env`) goes before what is found; but a rail alone has its device.
+    `plans` say by PCI address what a port is for, `gids` which GID of a device's port is RoCE v2 and
+    routable. The site's settings (`env`) override what is found, but a single rail keeps its device.
     """
     seen = [port for port in seen if isinstance(reading(port, "pci"), str)
             and isinstance(reading(port, "device"), str)]
@@ -58,10 +55,10 @@ def ports(
     usable = [port for port in found if reading(port, "link_layer") in (INFINIBAND, ETHERNET)]
     missing = [rail for rail in rails if rail.address not in {port.pci for port in usable}]
     if missing:
-        notes.append(f"no RDMA device was seen for rail {', '.join(str(rail.number) for rail in missing)}: "
+        notes.append(f"no RDMA device was found for rail {', '.join(str(rail.number) for rail in missing)}: "
                      f"{', '.join(rail.address for rail in missing)}")
     if not usable:
-        notes.append("no RDMA port was found, so NCCL takes the network that it finds (NCCL_NET is not set)")
+        notes.append("no RDMA port was found, so NCCL chooses the network (NCCL_NET is not set)")
         return Ports(given({**base, **env}), notes=tuple(notes))
     states = [(port.name, reading(port, "state")) for port in usable]
     notes += [f"{name} is {state}" for name, state in states if isinstance(state, str) and state != "ACTIVE"]
@@ -75,7 +72,7 @@ def ports(
 
 
 def given(values: Mapping[str, str]) -> Mapping[str, str]:
-    """What of these is set: an empty one is how a site says that it is not to be."""
+    """The variables that are set: an empty value means that the site unsets one."""
     return MappingProxyType({name: value for name, value in values.items() if value})
 
 
@@ -94,9 +91,7 @@ def _fabric(own: Sequence[Port], many: set[str], gids: Mapping[tuple[str, int], 
 
 
 def _interface(plans: Mapping[str, PortPlan], netdevs: Iterable[NetDev]) -> dict[str, str]:
-    """The management port's interface, or the bond that it is in, where the port map names one; else the
-    ranks take the one that leads to the head.
-    """
+    """The interface (or bond) of the management port that the port map names; else none is set."""
     known = [(reading(netdev, "pci"), reading(netdev, "interface"), reading(netdev, "bond"))
              for netdev in netdevs if reading(netdev, "link") is True]
     names = {bond or interface for pci, interface, bond in known
@@ -105,5 +100,5 @@ def _interface(plans: Mapping[str, PortPlan], netdevs: Iterable[NetDev]) -> dict
     if len(names) != 1:
         return {}
     name = names.pop()
-    # NCCL's = is for an exact match; gloo takes a plain list.
+    # In NCCL = means an exact match; gloo takes a plain list.
     return {"NCCL_SOCKET_IFNAME": f"={name}", "GLOO_SOCKET_IFNAME": name}

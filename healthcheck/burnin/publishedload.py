@@ -1,9 +1,7 @@
-"""Reads `burnin.yaml` of the rules folders into one value; every mistake is one line with file, line, column
-and key.
+"""Reads `burnin.yaml` of the rules folders; a mistake is one line with file, line, column and key.
 
-A later folder's file is laid over the earlier ones: published figures and counters by id and key by key,
-where `enabled: false` takes one out; the other sections key by key. It is data: nothing in it is ever
-executed.
+A later folder's file overrides earlier ones: published figures and counters by id and key (`enabled: false`
+removes one), other sections by key. It is data: nothing in it is ever executed.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from healthcheck.burnin.published import (
     CounterLimit,
     PublishedFigure,
     ScreenPolicy,
-    alike,
+    learning_stage,
 )
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
 from healthcheck.config.forms import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
@@ -37,7 +35,7 @@ from inventory.located import LocatedList, LocatedMap, load_yaml
 from inventory.ncclenv import checked
 
 _MOST = 1e9
-_STAGES = tuple(dict.fromkeys(alike(stage).value for stage in BurnInStage))
+_STAGES = tuple(dict.fromkeys(learning_stage(stage).value for stage in BurnInStage))
 _RANGE = re.compile(r"([1-9]\d{0,5})(?:-([1-9]\d{0,5}))?")
 
 
@@ -107,14 +105,14 @@ class _Draft:
 
 
 def load_burnin(folders: Iterable[Path]) -> BurninRules:
-    """What the files of all folders say together; raises RulesError."""
-    draft, looked = _Draft(), []
+    """The merged rules of all folders; raises RulesError."""
+    draft, searched = _Draft(), []
     for folder in folders:
-        looked.append(str(folder))
+        searched.append(str(folder))
         if (path := folder / FILE).is_file():
             _read(draft, path)
     if not draft.files:
-        raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(looked)}")
+        raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(searched)}")
     end = Mark(draft.files[-1], 1, 1)
     held = {name: _section(draft, name, end) for name in _SECTIONS}
     published = tuple(_published(one, draft.sources) for one in _there(draft, "published"))
@@ -199,12 +197,12 @@ def _published(entry: Entry, sources: Mapping[str, str]) -> PublishedFigure:
                          f"sources{nearest(held['source'], sources)}", entry.marks["source"])
     for key in _OF_BUFFERS:
         if (key in held) != (held["figure"] == BUSBW):
-            said = (f"{key} is missing: expected {_PUBLISHED[key].phrase}"
+            problem = (f"{key} is missing: expected {_PUBLISHED[key].phrase}"
                     if key not in held else f"{key}: is for {BUSBW} only")
-            raise RulesError(f"{where}: {said}", entry.marks.get(key, entry.mark))
+            raise RulesError(f"{where}: {problem}", entry.marks.get(key, entry.mark))
     if "gpu" not in held and "gbps" not in held:
         raise RulesError(f"{where}: gpu is missing: expected a gpu, or the gbps of NICs that bound any of "
-                         f"them", entry.mark)
+                         "them", entry.mark)
     plain = {key: held[key] for key in ("figure", "gpu", "but", "gpus", "nodes", "nics", "gbps", "nvlink",
                                         "algo", "watts", "value", "share", "peak") if key in held}
     return PublishedFigure(id=entry.name, source=sources[held["source"]],

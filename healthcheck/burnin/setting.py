@@ -1,6 +1,4 @@
-"""What tasks measured, each figure with the conditions under which that was, so that like is compared with
-like.
-"""
+"""The figures of tasks, each with the setting under which it was measured, to compare like with like."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ from healthcheck.burnin.onnode.numa import NOT_BOUND
 from healthcheck.burnin.onnode.storage import LOCAL_TYPES
 from healthcheck.burnin.published import BUSBW, BY_SIZE, GLOO, NCCL, Setting
 
-# Figures of a rank by itself that are judged: more is better.
+# Judged figures of a single rank: more is better.
 OF_RANK = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8",
            "memory_gb_s", "copy_to_gb_s", "copy_from_gb_s", "train_steps_s")
-# Those that hang on which socket's memory they use, too.
+# Figures that depend on which socket's memory is used.
 OF_HOST = ("copy_to_gb_s", "copy_from_gb_s")
 OF_HOST_MEMORY = ("host_gb_s", "host_numa_gb_s")
 OF_STORAGE = ("storage_write_gb_s", "storage_read_gb_s")
-# Names of facts that ranks tell.
+# Names of ranks' facts.
 DEVICE, BACKEND, WATTS = "device", "backend", "power_limit_w"
 NUMA = "numa"
 CPU = "cpu"
@@ -31,9 +29,7 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class SkuHardware:
-    """What a SKU says: its GPU's model ("" where it has none or does not say), and the rate of its compute
-    ports.
-    """
+    """What a SKU says: its GPU's model ("" where it has none), and the rate of its compute ports."""
 
     gpu: str = ""
     gbps: float = 0
@@ -41,10 +37,7 @@ class SkuHardware:
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure: whose (an object that can be accused for it), under which setting, in which task.
-
-    `nodes` are all that took part.
-    """
+    """One figure: the object that it may accuse, its setting and task, and all `nodes` that took part."""
 
     object: Object
     name: str
@@ -55,13 +48,13 @@ class Measure:
 
 
 def rail_of(task: Task) -> int | None:
-    """Which rail alone carries the task, where it is one: a parameter says so."""
+    """The single rail that carries the task, if a parameter names one."""
     rail = task.params.get("rail")
     return rail if type(rail) is int and rail >= 0 else None
 
 
 def size_of(size: float) -> int:
-    """Bytes; a buffer that is a power of two but for what its ranks could not share is that power."""
+    """Bytes; a buffer close to a power of two (less what ranks cannot share evenly) counts as that power."""
     if size < 1:
         return 0
     power = 2 ** round(math.log2(size))
@@ -106,9 +99,7 @@ def _of_ranks(result: TaskResult, places: Mapping[str, Participant],
 
 def _of_host(result: TaskResult, places: Mapping[str, Participant],
              hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
-    """What all ranks of a node copied in its memory at once, and those of the NUMA node that copied least,
-    where there are several.
-    """
+    """What a node's ranks copied in its memory together, and the least of several NUMA nodes."""
     reports = result.reports
     if any(report.figures.get("host_gb_s", 0) <= 0 or unbound(report) for report in reports):
         return
@@ -183,7 +174,7 @@ def setting_of(result: TaskResult, places: Mapping[str, Participant],
 
 
 def subject(task: Task) -> tuple[Object, str]:
-    """What is to blame where a collective as a whole is too slow: as much as can be said from it alone."""
+    """The object to accuse where a collective is too slow: as precise as the task allows."""
     nodes, rail = task.nodes, rail_of(task)
     if len(nodes) == 1:
         return (Object.NODE, nodes[0]) if rail is None else (Object.RAIL, f"{nodes[0]}/rail{rail}")
@@ -206,9 +197,9 @@ def backend_of(report: RankReport) -> str:
 
 
 def _gpu(report: RankReport, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> str:
-    told = report.facts.get(DEVICE, "")
-    if told:
-        return "" if told == CPU else told
+    device = report.facts.get(DEVICE, "")
+    if device:
+        return "" if device == CPU else device
     place = places.get(report.seat.node)
     return hardware.get(place.sku or "", SkuHardware()).gpu if place is not None else ""
 

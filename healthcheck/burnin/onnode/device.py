@@ -26,17 +26,17 @@ class ComputeDevice:
             torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
             torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
         else:
-            # There are as many ranks as there would be GPUs: each is one thread.
+            # One thread a rank, as there are as many ranks as GPUs.
             torch.set_num_threads(1)
             self.at = "cpu"
 
     def wait(self) -> None:
-        """Returns when all that was asked of the device is done."""
+        """Returns when the device has done all queued work."""
         if self.cuda:
             self.torch.cuda.synchronize()
 
     def address(self) -> str:
-        """The GPU's PCI address in full form; "" for the CPU, and where this PyTorch does not say."""
+        """The GPU's PCI address in full form; "" for the CPU, or where PyTorch does not report it."""
         if not self.cuda:
             return ""
         properties = self.torch.cuda.get_device_properties(self.at)
@@ -46,14 +46,11 @@ class ComputeDevice:
                                      properties.pci_device_id)
 
     def free_bytes(self) -> Any:
-        """Bytes of memory that are free, and all of them; (0, 0) for the CPU, whose memory is not under test.
-        """
+        """Free bytes of memory, and all of them; (0, 0) for the CPU, whose memory is not under test."""
         return self.torch.cuda.mem_get_info() if self.cuda else (0, 0)
 
     def precisions(self, asked: str) -> tuple[list[str], dict[str, str]]:
-        """Which of the asked precisions ("all", or "fp32,bf16") this device has, in DTYPES' order, and why
-        not the others.
-        """
+        """Which requested precisions ("all", or "fp32,bf16") this device has, and why not the others."""
         names = list(DTYPES) if asked == "all" else [name.strip() for name in asked.split(",")]
         have, without = [], {}
         for name in names:
@@ -81,7 +78,7 @@ class ComputeDevice:
         system = os.uname()
         found = {"torch": str(torch.__version__), "host": system.nodename, "kernel": system.release}
         if not self.cuda:
-            # Kernels are chosen by it, and add in other orders.
+            # It decides which kernels run, and so the order of additions.
             return {**found, "backend": "gloo", "device": "cpu", "capability": str(getattr(
                 torch.backends.cpu, "get_cpu_capability", str)())}
         properties = torch.cuda.get_device_properties(self.at)

@@ -18,10 +18,7 @@ NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
 
 
 class Sampler:
-    """Samples one GPU, found by its UUID ("GPU-..."), until `figures` is asked for.
-
-    Where it cannot, `facts` says why.
-    """
+    """Samples one GPU, by its UUID ("GPU-..."), until `figures` is called; `facts` says why it cannot."""
 
     def __init__(self, uuid: str, library: str = NVML) -> None:
         self.uuid, self.library = uuid, library
@@ -33,17 +30,15 @@ class Sampler:
         self.thread = threading.Thread(target=self.run, daemon=True)
 
     def start(self) -> None:
-        """From now on it samples."""
+        """Starts sampling."""
         self.thread.start()
 
     def figures(self) -> dict[str, float]:
-        """Medians of clock and power, the highest temperature, all throttle reasons; what could not be
-        sampled is not there.
-        """
+        """Median clock and power, highest temperature, all throttle reasons, as far as sampled."""
         self.over.set()
         self.thread.join(2.0)
         if self.thread.is_alive():
-            self.facts["sampling"] = "a call of NVML does not return"
+            self.facts["sampling"] = "an NVML call does not return"
         found = {name: statistics.median(values) for name, values in self.seen.items() if values}
         if self.seen["temperature_c"]:
             found["temperature_c"] = max(self.seen["temperature_c"])
@@ -76,7 +71,7 @@ class Sampler:
             self.sample(nvml, handle)
 
     def sample(self, nvml: Any, handle: Any) -> None:
-        """One look."""
+        """Takes one sample."""
         number, bits = ctypes.c_uint(), ctypes.c_ulonglong()
         reads = (("clock_mhz", 1.0, nvml.nvmlDeviceGetClockInfo, (NVML_CLOCK_SM,)),
                  ("power_w", 1000.0, nvml.nvmlDeviceGetPowerUsage, ()),

@@ -1,4 +1,4 @@
-"""One made-up burn-in with a fault of every sort, for what is shown of it."""
+"""A made-up burn-in with a fault of every kind, for tests of its pages and documents."""
 
 from __future__ import annotations
 

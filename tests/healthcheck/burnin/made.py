@@ -9,7 +9,7 @@ from typing import Any
 
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.floors import Floors
-from healthcheck.burnin.judge import Burnt, judge
+from healthcheck.burnin.judge import BurnInResults, judge
 from healthcheck.burnin.model import (
     BurnInStage,
     Participant,
@@ -180,8 +180,8 @@ def changed(results: Iterable[TaskResult], id_: str, seat: str, **changes: Any) 
 
 
 def burnt(places_: Sequence[Participant], results: Iterable[TaskResult], *, asked: Any = PAIRED,
-          **more: Any) -> Burnt:
-    return Burnt(tuple(places_), tuple(results), asked, hardware=HARDWARE, **more)
+          **more: Any) -> BurnInResults:
+    return BurnInResults(tuple(places_), tuple(results), asked, hardware=HARDWARE, **more)
 
 
 def burnin(places_: Sequence[Participant] | None = None, results: Iterable[TaskResult] | None = None, *,

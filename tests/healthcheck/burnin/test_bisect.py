@@ -1,6 +1,4 @@
-"""Bisection by leaf: what only scale shows is narrowed down at the size of half the cluster, and never said
-of one sample.
-"""
+"""Bisection by leaf: narrows down what only scale shows, at half the cluster's size, never by one sample."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ def played(bisection: Bisection, answer: Answer, most: int = 60) -> list[tuple[B
         assert len(set(nodes)) == len(nodes), "parts of one round run at the same time"
         rounds.append(parts)
         assert len(rounds) <= most
-        bisection.told([(f"bisect-{len(rounds)}-{at}", answer(part)) for at, part in enumerate(parts)])
+        bisection.add_results([(f"bisect-{len(rounds)}-{at}", answer(part)) for at, part in enumerate(parts)])
     return rounds
 
 
@@ -102,15 +100,15 @@ def test_where_proven_nodes_fail_in_its_place_as_well_it_is_not_the_leaf() -> No
 
 def test_where_both_halves_pass_parts_are_left_out_of_all_nodes_instead() -> None:
     of = leaves(16)
-    everybody = sum(map(len, of.nodes.values()))
+    all_nodes = sum(map(len, of.nodes.values()))
     bisection = Bisection(of, "all-1")
 
     def answer(part: BisectGroup) -> PairOutcome:
-        return FAIL if len(part.nodes) > everybody / 2 and "leaf06" not in part.without else PASS
+        return FAIL if len(part.nodes) > all_nodes / 2 and "leaf06" not in part.without else PASS
 
     rounds = played(bisection, answer)
     assert named(bisection.accusations()) == {(Object.LEAF, "leaf06")}
-    assert all(len(part.nodes) >= everybody * 3 / 4 for parts in rounds[1:] for part in parts)
+    assert all(len(part.nodes) >= all_nodes * 3 / 4 for parts in rounds[1:] for part in parts)
     assert len(rounds) <= 1 + 4 + 2 + 2
 
 
@@ -162,18 +160,18 @@ def test_units_are_leaves_else_nvlink_domains_else_nodes() -> None:
         assert unknown.object is Object.NODE and unknown.nodes == {f"n{at}": (f"n{at}",) for at in range(4)}
 
 
-def test_a_single_unit_cannot_be_parted_and_that_is_said() -> None:
+def test_a_single_unit_cannot_be_parted_and_that_is_reported() -> None:
     bisection = Bisection(SuspectUnits(Object.NODE, {"n0": ("n0",)}), "all-1")
     assert bisection.next() is None and bisection.next() is None
     assert bisection.accusations()[0].object is Object.UNEXPLAINED
 
 
-def test_a_round_is_the_same_until_one_outcome_for_each_part_was_told() -> None:
+def test_a_round_is_the_same_until_one_outcome_for_each_part_was_reported() -> None:
     bisection = Bisection(leaves(4), "all-1")
     parts = bisection.next()
     assert parts is not None and bisection.next() is parts
     with pytest.raises(ValueError, match="one outcome for each part"):
-        bisection.told([("t", PASS)])
+        bisection.add_results([("t", PASS)])
     assert bisection.next() is parts
 
 

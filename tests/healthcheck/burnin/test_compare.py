@@ -1,6 +1,4 @@
-"""Two burn-ins beside each other: a change is one when it is larger than noise, whoever fell behind is named,
-and so is what was changed.
-"""
+"""Comparison of two burn-ins: changes larger than noise, what fell behind, and what was changed."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ def by_figure(before: Burnin, after: Burnin) -> dict[tuple[str, str], FigureChan
 
 def test_two_runs_of_the_same_machines_differ_in_nothing() -> None:
     found = compare(run("a"), run("b"))
-    assert (not found.slower and found.told_apart and not found.differences and not found.verdicts
+    assert (not found.slower and found.comparable and not found.differences and not found.verdicts
             and not found.only)
     assert {one.change for one in found.figures} <= {FigureChange.SAME, FigureChange.TOO_FEW}
 
@@ -86,11 +84,11 @@ def test_one_gpu_that_fell_behind_is_named_though_the_whole_is_as_it_was() -> No
     (fell,) = [one for one in found.figures if one.fell]
     assert (found.slower and fell.change is FigureChange.SAME
             and [name for name, _ in fell.fell] == ["gpu003:5"])
-    said = list(lines(found, fold))
+    shown = list(lines(found, fold))
     assert any(line.startswith("  gpu003:5: -16") and "where the others changed by +0.0%" in line
-               for line in said), said
+               for line in shown), shown
     # and its outcome differs
-    assert any("before" in line and "gpu003" in line and "fail" in line for line in said)
+    assert any("before" in line and "gpu003" in line and "fail" in line for line in shown)
 
 
 def test_fewer_than_eight_show_no_change_and_what_only_one_run_measured_is_listed() -> None:
@@ -140,9 +138,9 @@ def test_the_command_prints_both_forms_and_its_exit_code_says_whether_anything_g
             and "memory_gb_s, node, " in done.stdout), done
     assert (muster("burnin", "compare", "b", "a", home=tmp_path).returncode
             == muster("burnin", "compare", "a", "a", home=tmp_path).returncode == 0)
-    told = json.loads(muster("burnin", "compare", "a", "b", "--format", "json", home=tmp_path).stdout)
-    jsonschema.validate(told, json.loads((GOLDEN / "burnin-compare.schema.json").read_text()))
-    assert told["slower"] and told["schema"] == "muster.burnin-compare/1"
+    document = json.loads(muster("burnin", "compare", "a", "b", "--format", "json", home=tmp_path).stdout)
+    jsonschema.validate(document, json.loads((GOLDEN / "burnin-compare.schema.json").read_text()))
+    assert document["slower"] and document["schema"] == "muster.burnin-compare/1"
     assert muster("burnin", "compare", "a", "c",
                   home=tmp_path).stderr.endswith("no such burn-in is kept; see: muster burnin show --list\n")
 

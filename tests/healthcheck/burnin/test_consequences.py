@@ -1,4 +1,4 @@
-"""What a finished burn-in accuses its nodes of, how surely, and what it takes to be believed well again."""
+"""What a finished burn-in accuses its nodes of, how surely, and what ends an accusation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from healthcheck.burnin import faults
 from healthcheck.burnin.consequences import consequences
 from healthcheck.burnin.document import Burnin
-from healthcheck.burnin.judge import Burnt
+from healthcheck.burnin.judge import BurnInResults
 from healthcheck.burnin.judgement import BurnInOutcome, Judgement, NodeOutcome, StageDone
 from healthcheck.burnin.model import (
     Accusation,
@@ -65,7 +65,7 @@ def burnin(*accusations: Accusation, results: tuple[TaskResult, ...] = RESULTS,
     failing = {one.name.partition(":")[0].partition("/")[0] for one in accusations}
     found = tuple(NodeOutcome(node, outcomes.get(node, BurnInOutcome.FAIL if node in failing
                                                  else BurnInOutcome.PASS), (), stages) for node in NODES)
-    return Burnin("run1", "standard", 1000.0, 2000.0, "0", Burnt(PLACES, results, ASKED),
+    return Burnin("run1", "standard", 1000.0, 2000.0, "0", BurnInResults(PLACES, results, ASKED),
                   Judgement(found, accusations))
 
 
@@ -145,7 +145,7 @@ def test_what_is_shared_is_a_warning_on_each_of_those_that_share_it() -> None:
     assert accused(one(Object.UNEXPLAINED, "all-1", faults.WRONG_DATA, "all-1")) == []
 
 
-def test_of_who_is_doubted_or_did_not_fail_nothing_is_said_and_who_did_not_pass_ends_nothing() -> None:
+def test_of_who_is_doubted_or_did_not_fail_nothing_is_reported_and_who_did_not_pass_ends_nothing() -> None:
     wrong = one(Object.GPU, "n1:3", faults.WRONG_DATA, "known-n1")
     assert accused(wrong, doubted=("n1",)) == [] and accused(wrong, n1=BurnInOutcome.UNKNOWN) == []
     assert accused(one(Object.PAIR, "n1 - n2", faults.SLOW_LINK, "pair-1"), doubted=("n2",)) == []

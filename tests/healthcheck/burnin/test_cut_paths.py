@@ -1,4 +1,4 @@
-"""A path between two nodes that is cut: whoever notices first is not convicted, and no one else is.
+"""A cut path between two nodes: neither the rank that notices first nor any other is accused.
 
 Real gloo, in network namespaces.
 """

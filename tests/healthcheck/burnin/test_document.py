@@ -1,6 +1,4 @@
-"""muster.burnin/1: whole, back as it was, bounded, without secrets; what is hostile is refused in one line
-that names the place.
-"""
+"""muster.burnin/1: a round trip, bounded, without secrets; a mistake is one line with its place."""
 
 from __future__ import annotations
 
@@ -16,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.document import NOT_KEPT, as_bytes, document, kept, write
-from healthcheck.burnin.documentread import MOST_BYTES, load, read
+from healthcheck.burnin.documentread import load, read
 from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import BurnInOutcome
+from healthcheck.burnin.limits import DOCUMENT_BYTES
 from healthcheck.burnin.model import RankEnd, WrongData
 from inventory.errors import ConfigError, UsageError
 from tests.healthcheck.burnin.faulty import faulty
@@ -100,7 +99,7 @@ def test_sizes_are_exact_and_figures_have_six_digits() -> None:
     assert figures["size_bytes"] == 8 * GIB and figures["seconds_p50"] == 0.0320083
 
 
-def test_a_report_takes_a_hundred_bytes_for_what_is_alike_is_written_once() -> None:
+def test_a_report_takes_a_hundred_bytes_for_what_is_equal_is_written_once() -> None:
     reports = sum(len(one.reports) for one in burnin().burnt.results)
     assert len(SOUND) / reports < 120
 
@@ -126,7 +125,7 @@ def test_it_is_kept_whole_in_the_state_folder_and_the_newest_comes_first(tmp_pat
     assert first.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_id_that_is_no_file_name_and_a_folder_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+def test_an_id_that_is_no_file_name_and_a_folder_that_cannot_be_written_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a run's id"):
         write(tmp_path, burnin(run="../x"))
     (tmp_path / "burnin").write_text("")
@@ -147,7 +146,7 @@ def test_an_id_that_is_no_file_name_and_a_folder_that_cannot_be_written_are_told
     (lambda d: d["tasks"][3]["reports"].update(ranks=[99]), "tasks[3].reports.ranks: expected ranks below 8"),
     (lambda d: d["nodes"][0].update(outcome="good"),
      "nodes[0].outcome: expected one of pass, fail, unknown, got 'good'"),
-    (lambda d: d.update(verdict="pass"), "verdict: expected fail, which is what follows"),
+    (lambda d: d.update(verdict="pass"), "verdict: expected fail, as follows"),
     (lambda d: d.update(began="yesterday"), "began: expected a time such as"),
     (lambda d: d["accusations"][0].update(why="x" * 5000),
      "accusations[0].why: expected text of at most 2000 characters"),
@@ -172,12 +171,12 @@ def test_what_is_no_document_is_refused_in_one_line(data: bytes) -> None:
             and len(str(error.value)) < 300)
 
 
-def test_a_file_that_is_too_large_or_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_or_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load(tmp_path / "none.json")
     large = tmp_path / "large.json"
     with large.open("wb") as file:
-        file.truncate(MOST_BYTES + 2)
+        file.truncate(DOCUMENT_BYTES + 2)
     with pytest.raises(ConfigError, match="over the size limit"):
         load(large)
 

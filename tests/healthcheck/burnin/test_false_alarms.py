@@ -1,6 +1,4 @@
-"""The rate at which the rules of noise accuse an innocent: what scripts/bench/falsealarms finds of sound
-nodes, and that it would find worse.
-"""
+"""The rate of false accusations by noise: what scripts/bench/falsealarms finds, and that it finds worse."""
 
 from __future__ import annotations
 

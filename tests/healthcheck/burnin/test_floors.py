@@ -1,6 +1,4 @@
-"""Floors: what was learned and approved outranks what is published; the file is read back as it was written,
-and mistakes are one line.
-"""
+"""Floors: learned and approved ones outrank published ones; a round trip; mistakes are one line."""
 
 from __future__ import annotations
 
@@ -95,11 +93,11 @@ def test_approving_writes_who_and_when_beside_every_floor_and_keeps_the_others(t
     assert load_ruleset([packaged(), folder]).rules      # it is no file of rules
 
 
-def test_a_floor_that_nobody_approved_is_not_taken_from_a_rules_folder(tmp_path: Path) -> None:
+def test_a_floor_that_no_one_approved_is_not_taken_from_a_rules_folder(tmp_path: Path) -> None:
     proposed(tmp_path).rename(tmp_path / NAME)
     with pytest.raises(
         RulesError,
-        match=r"burnin-floors.yaml:\d+:\d+: floors: 1: nobody has approved it: type `muster burnin approve"):
+        match=r"burnin-floors.yaml:\d+:\d+: floors: 1: it is not approved: type `muster burnin approve"):
         load_floors([packaged(), tmp_path])
 
 
@@ -113,7 +111,7 @@ def test_approving_wants_a_name_and_something_to_approve(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("floor", "median", "said"), [
-    (0.0, 471.0, "a floor of 0 asks for nothing"),
+    (0.0, 471.0, "a floor of 0 requires nothing"),
     (1.6, 471.0, "a floor of 1.6 is 0.3% of its median 471, below 50%"),
     (150.0, 160.0, "a floor of 150 is 31.5% of the 476 of h100-node, below 50%"),
 ])

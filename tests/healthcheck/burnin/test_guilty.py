@@ -1,6 +1,4 @@
-"""Eight real gloo ranks on two nodes, conducted as a burn-in is: of every fault the guilty is named, nobody
-innocent is, and in what time.
-"""
+"""Eight real gloo ranks on two nodes: of every fault only the guilty is named, and in time."""
 
 from __future__ import annotations
 
@@ -97,7 +95,7 @@ def named(result: TaskResult) -> tuple[str, str]:
     return only(result).name, only(result).fault
 
 
-def test_without_a_fault_nobody_is_accused_and_every_rank_has_verified_every_iteration(bed: Bed) -> None:
+def test_without_a_fault_no_one_is_accused_and_every_rank_has_verified_every_iteration(bed: Bed) -> None:
     result = bed.reduced()
     assert result.whole and not result.accusations and result.named_after is None
     assert {report.figures["verified"] for report in result.reports} == {20}
@@ -153,9 +151,9 @@ def test_ranks_in_step_that_are_merely_slow_are_slow_and_none_is_hung(bed: Bed) 
 
 
 @pytest.mark.parametrize(("fault", "every", "words"), [
-    ("flip", True, "elements were wrong where they were its own"),
+    ("flip", True, "its own elements were wrong"),
     ("receive", False, "it alone found wrong elements"),
-    ("buffer", False, "wrong in its own memory"),
+    ("buffer", False, "its own input was wrong"),
 ])
 def test_wrong_data_names_the_gpu_that_made_it(bed: Bed, fault: str, every: bool, words: str) -> None:
     result = bed.reduced(fault, row={"every": every})

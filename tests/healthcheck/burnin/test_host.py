@@ -1,6 +1,4 @@
-"""Host memory: copied to and fro by all ranks at once, every word looked at; as much as caches ask for, and
-no more than may be taken.
-"""
+"""Host memory: copies of all ranks at once, every word checked, in buffers of the right size."""
 
 from __future__ import annotations
 
@@ -61,8 +59,8 @@ def machine(tmp_path: Path) -> str:
         files[f"sys/devices/system/node/node{node}/cpulist"] = cpus
         files[f"sys/devices/system/node/node{node}/meminfo"] = (
             f"Node {node} MemTotal: 99 kB\nNode {node} MemFree: {free << 20} kB\n")
-    files["proc/meminfo"] = (f"MemTotal:  99999999 kB\nMemAvailable:   {64 << 20} kB\nHugePages_Total:       "
-                             f"0\n")
+    files["proc/meminfo"] = (f"MemTotal:  99999999 kB\nMemAvailable:   {64 << 20} kB\n"
+                             "HugePages_Total:       0\n")
     files["proc/cpuinfo"] = "processor : 0\nmodel name\t: Xeon 8480+\n"
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

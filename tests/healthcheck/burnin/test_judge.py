@@ -1,6 +1,4 @@
-"""Judging: of made-up burn-ins the guilty is named, nothing innocent is, and what was not measured is never a
-pass.
-"""
+"""Judging made-up burn-ins: only the guilty is named, and what was not measured is never a pass."""
 
 from __future__ import annotations
 
@@ -70,7 +68,7 @@ def counted(of: Judgement) -> dict[BurnInOutcome, int]:
             if any(one.outcome is kind for one in of.outcomes)}
 
 
-def test_sound_machines_pass_and_nobody_is_accused() -> None:
+def test_sound_machines_pass_and_no_one_is_accused() -> None:
     of = judged(sound(EIGHT))
     assert of.verdict is BurnInOutcome.PASS and not of.accusations and counted(of) == {BurnInOutcome.PASS: 8}
     assert all(stage.done for one in of.outcomes for stage in one.stages)
@@ -114,7 +112,7 @@ def test_a_rank_that_is_done_without_a_figure_has_measured_nothing() -> None:
 def test_a_rank_that_verified_nothing_among_all_nodes_keeps_its_node_from_passing() -> None:
     of = judged(changed(sound(EIGHT), "all-1", "gpu003:2", figures={"verified": 0}))
     assert (counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.UNKNOWN: 1}
-            and "all: allreduce told no figure" in why(of, "gpu003"))
+            and "all: allreduce reported no figure" in why(of, "gpu003"))
 
 
 @pytest.mark.parametrize(("kind", "figure"),
@@ -168,7 +166,7 @@ def test_eight_per_cent_in_a_node_of_eight_gpus_are_seen_where_three_sigma_canno
     assert accused(of) == {"gpu001:5": faults.SLOW}
 
 
-def test_less_than_three_per_cent_are_nobodys_fault() -> None:
+def test_less_than_three_per_cent_are_no_ones_fault() -> None:
     assert not judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:5",
                               figures={"tflops_bf16": 701.0})).accusations
 
@@ -190,7 +188,7 @@ def test_a_learned_floor_is_what_counts() -> None:
                                   for one in of.accusations)
 
 
-def test_without_a_floor_it_is_said_that_equals_alone_judged() -> None:
+def test_without_a_floor_it_is_reported_that_equals_alone_judged() -> None:
     other = {"device": "NVIDIA L40S"}
     results = [replace(one, reports=tuple(replace(report, facts={**report.facts, **other})
                                           for report in one.reports)) for one in sound(EIGHT)]
@@ -203,7 +201,7 @@ def test_without_a_floor_it_is_said_that_equals_alone_judged() -> None:
             == {"gpu003:5": faults.SLOW})
 
 
-def test_where_equals_are_not_compared_nobody_says_that_they_were() -> None:
+def test_where_equals_are_not_compared_no_one_says_that_they_were() -> None:
     alone = Floors(replace(RULES, relative={"nccl": None}))
     of = judged(changed(sound(EIGHT), "node-copy-gpu003", "*", figures={"copy_to_gb_s": 1.0}), floors=alone)
     assert not of.accusations and not any(one.equals for one in of.held)
@@ -238,7 +236,7 @@ def test_a_pair_below_the_floor_keeps_both_nodes_from_passing_and_accuses_neithe
     (one,) = of.accusations
     assert (one.object, one.name) == (Object.PAIR, "gpu003 - gpu004")
     assert (counted(of) == {BurnInOutcome.PASS: 6, BurnInOutcome.UNKNOWN: 2}
-            and "which of them is not known" in why(of, "gpu003"))
+            and "which of them is unknown" in why(of, "gpu003"))
     assert of.verdict is BurnInOutcome.FAIL
 
 
@@ -261,7 +259,7 @@ def test_a_node_that_isolation_named_answers_for_its_pairs() -> None:
             and counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.FAIL: 1})
 
 
-def test_all_together_below_the_floor_is_unexplained_and_nobody_passes() -> None:
+def test_all_together_below_the_floor_is_unexplained_and_no_one_passes() -> None:
     of = judged(changed(sound(EIGHT), "all-1", "*", figures={BUSBW: 300.0}))
     (one,) = of.accusations
     assert (one.object is Object.UNEXPLAINED and counted(of) == {BurnInOutcome.UNKNOWN: 8}
@@ -302,7 +300,7 @@ def test_a_pair_with_a_proven_node_stands_in_for_a_pair_across_leaves_only_where
     assert {stage.stage for stage in of.outcomes[0].stages if stage.done} == done
 
 
-def test_a_task_that_was_not_whole_and_for_which_nobody_is_named_is_unexplained() -> None:
+def test_a_task_that_was_not_whole_and_for_which_no_one_is_named_is_unexplained() -> None:
     of = judged(changed(sound(EIGHT), "leaf1-gpu003-gpu004", "gpu003:1", end=RankEnd.RAISED))
     (one,) = of.accusations
     assert (one.object, one.name) == (Object.UNEXPLAINED, "leaf1-gpu003-gpu004")
@@ -316,7 +314,7 @@ def test_a_gpu_that_is_wrong_by_itself_is_accused_whatever_it_does() -> None:
             and "memory: 3 wrong elements" in of.accusations[0].why)
 
 
-def test_wrong_data_that_nobody_is_named_for_is_unexplained_and_not_forgotten() -> None:
+def test_wrong_data_that_no_one_is_named_for_is_unexplained_and_not_forgotten() -> None:
     of = judged(changed(sound(EIGHT), "all-1", "gpu003:5", wrong_total=3))
     (one,) = of.accusations
     assert ((one.object, one.fault) == (Object.UNEXPLAINED, faults.WRONG_DATA)
@@ -327,7 +325,7 @@ def test_the_odd_one_among_equal_gpus_is_wrong() -> None:
     of = judged(changed(sound(EIGHT), "node-random-gpu003", "gpu003:5",
                         checksums={"random_bf16_4096": "ee:ff"}))
     assert (accused(of) == {"gpu003:5": faults.WRONG_DATA}
-            and "differs from what 63 equals have" in of.accusations[0].why)
+            and "differs from that of 63 equals" in of.accusations[0].why)
 
 
 def test_another_driver_makes_another_product_and_is_no_fault() -> None:
@@ -372,11 +370,11 @@ def test_a_tie_leaves_in_doubt_only_those_that_are_of_it() -> None:
             and "unexplained" in why(of, "old1"))
 
 
-def test_one_gpu_alone_has_nothing_to_be_compared_with_and_that_is_said() -> None:
+def test_one_gpu_alone_has_nothing_to_be_compared_with_and_that_is_reported() -> None:
     there = (place("gpu001", gpus=1),)
     of = judged(sound(there, pairs=False), there,
                 asked=[each for each in ASKED if each[1] is not TaskKind.ALLREDUCE])
-    assert of.verdict is BurnInOutcome.UNKNOWN and any("had no equal to be compared with" in one
+    assert of.verdict is BurnInOutcome.UNKNOWN and any("had no equal to compare with" in one
                                                        for one in of.remarks)
     assert any("it was not compared with equals: not judged" in one for one in of.remarks)
     assert "a training had no equal" in why(of, "gpu001")
@@ -435,13 +433,13 @@ def test_one_long_iteration_of_fifty_is_no_one_s_jitter(id_: str) -> None:
     assert of.verdict is BurnInOutcome.PASS and not of.accusations
 
 
-def test_on_cpus_jitter_is_not_judged_and_that_is_said() -> None:
+def test_on_cpus_jitter_is_not_judged_and_that_is_reported() -> None:
     of = judged(changed(sound(EIGHT, facts=GLOO), "node-allreduce-gpu003", "*",
                         figures={"seconds_often": 1.0}))
     assert not of.accusations and "jitter of gloo is not judged" in of.remarks
 
 
-def test_what_cpus_do_within_a_node_is_not_compared_and_that_is_said() -> None:
+def test_what_cpus_do_within_a_node_is_not_compared_and_that_is_reported() -> None:
     of = judged(changed(sound(EIGHT, facts=GLOO), "node-rate-gpu003", "*", figures={"tflops_bf16": 1.0}))
     assert not of.accusations and "not compared with equals" in next(one for one in of.remarks
                                                                      if one.startswith("tflops_bf16 in node"))
@@ -472,7 +470,7 @@ def test_symbol_errors_count_on_links_that_have_none_by_nature() -> None:
 
 @pytest.mark.parametrize(("before", "after", "said"),
                          [(None, 3, "not read before"), (3, None, "not read after"),
-                          (9, 3, "went back from 9 to 3"), (255, 255, "the most that it can hold")])
+                          (9, 3, "went back from 9 to 3"), (255, 255, "its maximum")])
 def test_a_counter_that_says_nothing_is_unknown(before: int | None, after: int | None, said: str) -> None:
     of = judged(sound(EIGHT), counters=(CounterGrowth("gpu003", "rail5", "link_downed", before, after),))
     assert not of.accusations and outcome(of, "gpu003") is BurnInOutcome.UNKNOWN and said in why(of, "gpu003")
@@ -485,7 +483,7 @@ def test_every_counter_of_a_port_whose_growth_is_a_fault_has_a_limit() -> None:
                 and RULES.limit(one.name) is None]
 
 
-def test_a_counter_that_nobody_has_a_limit_for_is_told_of() -> None:
+def test_a_counter_that_no_one_has_a_limit_for_is_reported_of() -> None:
     of = judged(sound(EIGHT), counters=(CounterGrowth("gpu003", "gpu5", "bananas", 0, 9),))
     assert of.verdict is BurnInOutcome.PASS and any("bananas" in one for one in of.remarks)
 
@@ -508,22 +506,22 @@ def test_where_only_the_timed_all_reduce_was_verified_is_remarked_with_the_reaso
     results = changed(results, "all-1", "*", figures={"checks": 0.0})
     found = [remark for remark in judged(results).remarks if "other collectives" in remark]
     assert found == ["sums and paths of other collectives were not tested in node: checks is 0",
-                     "sums and paths of other collectives were not tested in all: the timed all-reduce alone "
+                     "sums and paths of other collectives were not tested in all: only the timed all-reduce "
                      "was verified"]
 
 
 def test_host_copies_of_ranks_that_are_not_bound_to_their_socket_accuse_no_gpu() -> None:
-    far = {"numa": "not bound: the kernel says no NUMA node of 0000:41:00.0 (-1)"}
+    far = {"numa": "not bound: the kernel reports no NUMA node of 0000:41:00.0 (-1)"}
     slow = changed(sound(EIGHT), "node-copy-gpu003", "gpu003:2", figures={"copy_to_gb_s": 20.0})
     assert accused(judged(slow)) == {"gpu003:2": faults.SLOW}
     of = judged(changed(slow, "node-copy-gpu003", "*", facts=far))
     assert not of.accusations and counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.UNKNOWN: 1}
-    assert ("host copies of gpu003:0 were not judged: not bound: the kernel says no NUMA "
+    assert ("host copies of gpu003:0 were not judged: not bound: the kernel reports no NUMA "
             "node" in why(of, "gpu003"))
     accepts = Floors(replace(RULES, accept={"nccl": ("copy_to_gb_s in node", "copy_from_gb_s in node",
                                                      "busbw_by_size_gb_s in node")}))
     assert judged(changed(slow, "node-copy-gpu003", "*",
                           facts=far), floors=accepts).verdict is BurnInOutcome.PASS
     bound = judged(changed(slow, "node-copy-gpu003", "*",
-                           facts={"numa": "node 1, by its cores alone: Operation not permitted"}))
+                           facts={"numa": "node 1, by its cores only: Operation not permitted"}))
     assert accused(bound) == {"gpu003:2": faults.SLOW}

@@ -1,5 +1,4 @@
-"""Learning floors: from sound machines only, from enough of them, and no floor accuses whom equals would not.
-"""
+"""Learning floors: from enough sound machines only, and stricter than equals for no one."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def test_a_floor_is_proposed_for_each_setting_that_enough_nodes_have_shown() -> 
             and learning.proposal.learned == "2026-11-22T03:00:00.000Z")
 
 
-def test_what_too_few_have_shown_is_left_out_and_said() -> None:
+def test_what_too_few_have_shown_is_left_out_and_reported() -> None:
     learning = learn([burnin()], RULES, 0)
     assert [line for line in learning.left_out if "all" in line and "1 run of all nodes, wanted 3" in line]
     three = learn([burnin(run=f"r{number}") for number in range(3)], RULES, 0)
@@ -79,7 +78,7 @@ def test_a_floor_far_below_what_is_published_warns() -> None:
                           figures={BUSBW: 438.0 + 6 * number})
     learning = learn([burnin(EIGHT, results)], RULES, 0)
     (warning,) = learning.warnings
-    assert "of the 476 that h100-node gives" in warning and "is this site well?" in warning
+    assert "of the 476 that h100-node gives" in warning and "check this site's machines" in warning
     assert not learn([burnin()], RULES, 0).warnings
 
 
@@ -117,7 +116,7 @@ def test_no_floor_is_proposed_that_asks_for_nothing() -> None:
     assert not any(one.setting.figure == BUSBW and one.setting.stage == "node"
                    for one in learning.proposal.floors)
     assert all(one.floor >= 0.5 * one.median for one in learning.proposal.floors)
-    assert any("a floor of 0 asks for nothing" in line and "busbw_gb_s, node" in line
+    assert any("a floor of 0 requires nothing" in line and "busbw_gb_s, node" in line
                for line in learning.left_out)
 
 

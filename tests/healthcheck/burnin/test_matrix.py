@@ -1,6 +1,4 @@
-"""The matrix of pairs: each pair beside its equals, folded by leaf where it is large, in letters, in colour,
-and as an SVG.
-"""
+"""The matrix of pairs: beside equals, folded by leaf when large, in letters, colour and SVG."""
 
 from __future__ import annotations
 
@@ -80,7 +78,7 @@ def test_where_it_is_too_wide_it_is_folded_by_leaf_and_shows_the_worst() -> None
     of = matrix(TWELVE, RESULTS)
     assert drawn(of, width=16).splitlines()[:3] == ["leaf01 SXo", "leaf02 Xoo", "leaf03 oos"]
     assert by_leaf(of).at(0, 1).state is PairState.FAILED and by_leaf(of).folded
-    assert "are more than 8 columns show: see the SVG" in drawn(of, width=8)
+    assert "do not fit in 8 columns: see the SVG" in drawn(of, width=8)
 
 
 def test_without_pairs_it_says_so() -> None:

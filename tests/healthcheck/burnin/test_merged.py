@@ -1,4 +1,4 @@
-"""Accusations as one list: each object once, parts before the whole, and nobody for what another one did."""
+"""Accusations as one list: each object once, parts before the whole, and no one for another's fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_same_object_is_accused_once_with_all_tests_and_the_graver_fault() -
     assert one.why == "why gpu001:0 wrong data; why gpu001:0 slow"
 
 
-def test_a_test_is_a_task_whatever_is_said_of_what_it_showed() -> None:
+def test_a_test_is_a_task_whatever_is_reported_of_what_it_showed() -> None:
     (one,) = merged([of(Object.GPU, "gpu001:0", tests=("a", "b")),
                      of(Object.NODE, "gpu001", tests=("a: gpu001 - gpu002 slow",), against=("b: well",))],
                     PLACES)
@@ -42,7 +42,7 @@ def test_a_gpu_or_rail_outranks_its_node_and_takes_its_tests() -> None:
     assert next(one for one in found if one.name == "gpu001:3").tests_for == ("t", "n")
 
 
-def test_a_node_that_went_away_is_told_beside_its_gpu() -> None:
+def test_a_node_that_went_away_is_reported_beside_its_gpu() -> None:
     assert len(merged([of(Object.NODE, "gpu001", faults.LOST), of(Object.GPU, "gpu001:3")], PLACES)) == 2
 
 
@@ -68,7 +68,7 @@ def test_a_leaf_outranks_pairs_that_reach_behind_it() -> None:
     assert {one.name for one in found} == {"leaf02", "gpu001 - gpu002"}
 
 
-def test_a_task_is_no_longer_unexplained_when_somebody_is_named_for_it() -> None:
+def test_a_task_is_no_longer_unexplained_when_someone_is_named_for_it() -> None:
     open_ = of(Object.UNEXPLAINED, "all-1", tests=("all-1",))
     assert merged([open_], PLACES) == (open_,)
     assert [one.name for one in merged([open_, of(Object.GPU, "gpu001:0", tests=("all-1",))],
@@ -86,7 +86,7 @@ def test_what_weighs_most_comes_first_and_the_unexplained_last() -> None:
 @given(st.lists(st.builds(of, st.sampled_from(Object), st.sampled_from(
                               ["gpu001", "gpu001:1", "gpu001/rail2", "leaf01", "gpu001 - gpu002", "t"]),
                           st.sampled_from(sorted(faults.MEANING)), st.tuples(st.sampled_from("abt")))))
-def test_merging_twice_changes_nothing_and_loses_not_everybody(given_: list[Accusation]) -> None:
+def test_merging_twice_changes_nothing_and_loses_not_all(given_: list[Accusation]) -> None:
     once = merged(given_, PLACES)
     assert {one.name for one in merged(once, PLACES)} == {one.name for one in once}
     assert bool(once) == bool(given_)

@@ -1,6 +1,4 @@
-"""Prometheus: of each node its newest burn-in, in base units, on the exporter's own page; what cannot be read
-is counted.
-"""
+"""Metrics: each node's newest burn-in, in base units; unreadable files are counted."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from healthcheck.burnin.document import kept, write
-from healthcheck.burnin.metrics import FAMILIES, Burnins, here, samples, told
+from healthcheck.burnin.metrics import FAMILIES, Burnins, here, samples, summary
 from healthcheck.exporter.page import Page, text_of
 from healthcheck.exporter.stored import Nodes, StoreSource
 from healthcheck.store.file import opened
@@ -29,7 +27,7 @@ def series(text: str) -> dict[tuple[str, ...], float]:
 
 
 def test_each_node_says_how_its_burn_in_ended_and_what_it_reached_in_base_units() -> None:
-    found = series(text_of(samples([told(burnin())], DAYS)))
+    found = series(text_of(samples([summary(burnin())], DAYS)))
     assert found["muster_burnin_outcome", "gpu003", "pass"] == 1
     assert found["muster_burnin_busbw_bytes_per_second", "gpu003", "node"] == pytest.approx(472e9, rel=0.01)
     assert found["muster_burnin_busbw_bytes_per_second", "gpu003",
@@ -41,8 +39,8 @@ def test_each_node_says_how_its_burn_in_ended_and_what_it_reached_in_base_units(
             and found["muster_burnin_stale_after_seconds",] == 30 * 86400)
 
 
-def test_who_is_accused_of_what_is_told_by_node() -> None:
-    found = series(text_of(samples([told(faulty())], None)))
+def test_who_is_accused_of_what_is_reported_by_node() -> None:
+    found = series(text_of(samples([summary(faulty())], None)))
     assert (found["muster_burnin_accusations", "wrong data", "gpu002"] == 1
             and found["muster_burnin_outcome", "gpu002", "fail"] == 1)
     assert found["muster_burnin_accusations", "counted errors", "gpu008"] == 1
@@ -55,7 +53,7 @@ def test_who_is_accused_of_what_is_told_by_node() -> None:
 def test_a_node_keeps_its_own_newest_burn_in_when_others_are_run_again() -> None:
     one = places(1)
     again = burnin(one, sound(one, pairs=False), run="again", began=1795400000.0)
-    found = series(text_of(samples([told(again), told(faulty())], DAYS)))
+    found = series(text_of(samples([summary(again), summary(faulty())], DAYS)))
     assert found["muster_burnin_finished_timestamp_seconds", "gpu001"] == 1795400600
     assert (found["muster_burnin_outcome", "gpu002", "fail"] == 1
             and found["muster_burnin_finished_timestamp_seconds", "gpu002"] == 1795317000)

@@ -1,6 +1,4 @@
-"""The solver beside an oracle that tries every explanation on every measurement: it names whom the oracle
-names, and no one else.
-"""
+"""The solver against an oracle that tries every explanation: both name the same causes."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.model import Participant
 from healthcheck.burnin.rounds import NodePair
 from healthcheck.burnin.weigh import PairOutcome
-from healthcheck.burnin.weigh import Tested as Sample
+from healthcheck.burnin.weigh import PairTest as Sample
 from tests.healthcheck.burnin.oracle import MOST, asked
 
 PLACES = [Participant(f"n{leaf}{at}", 8, leaf=f"leaf{leaf}") for leaf in range(3) for at in range(4)]
@@ -36,9 +34,9 @@ def fails(each: NodePair, wrong: str, chance: random.Random) -> bool:
 def test_the_solver_finds_the_best_explanation_and_names_what_every_other_lacks_by_far(wrong: str) -> None:
     chance = random.Random(wrong)
     isolation = PairSearch(PLACES, seed=1)
-    while (the := isolation.next()) is not None:
-        isolation.told(Sample(each, "t", PairOutcome.FAIL if fails(each, wrong, chance) else PairOutcome.PASS)
-                       for each in the.pairs)
+    while (round_ := isolation.next()) is not None:
+        isolation.add_results(Sample(each, "t", PairOutcome.FAIL if fails(each, wrong, chance)
+                                     else PairOutcome.PASS) for each in round_.pairs)
     weighed = isolation.weighed
     oracle = asked(isolation.evidence)
     assert set(weighed.best) == oracle.best

@@ -1,6 +1,4 @@
-"""The page of a burn-in: verdict first, who is accused and what to type, what was not measured; golden, plain
-in a log, never markup.
-"""
+"""The page of a burn-in: verdict, accusations, what to type, and what was not measured; golden."""
 
 from __future__ import annotations
 
@@ -98,11 +96,11 @@ def test_a_thousand_accusations_still_make_one_page() -> None:
             and "and 494 more" in text)
 
 
-def test_a_failure_that_no_node_is_named_for_is_said_in_the_first_line() -> None:
+def test_a_failure_that_no_node_is_named_for_is_reported_in_the_first_line() -> None:
     open_ = Accusation(Object.UNEXPLAINED, "all-1", faults.SLOW, "all are slow", ("all-1",))
     of = replace(burnin(),
                  judgement=Judgement((NodeOutcome("gpu001", BurnInOutcome.UNKNOWN, ("all-1",)),), (open_,)))
-    assert verdict_line(of).endswith("1 unknown; something failed, and no node is named for it")
+    assert verdict_line(of).endswith("1 unknown; something failed, but no node is named for it")
 
 
 def test_reasons_that_differ_by_the_node_s_name_alone_are_one_line() -> None:

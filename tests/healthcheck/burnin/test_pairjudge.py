@@ -1,6 +1,4 @@
-"""Pairs judged as tests: beside their equals of all planned rounds so far, against a floor, and not at all
-where neither is there.
-"""
+"""Pairs judged as tests: beside equals of all planned rounds, by a floor, or not at all."""
 
 from __future__ import annotations
 
@@ -82,6 +80,6 @@ def test_a_floor_judges_where_there_are_no_equals_and_binds_where_there_are() ->
     assert planned(judge(50.0), neighbours(slow=7))[7] is FAIL
 
 
-def test_what_is_not_whole_or_has_no_figure_is_unknown_and_nobodys_equal() -> None:
+def test_what_is_not_whole_or_has_no_figure_is_unknown_and_no_ones_equal() -> None:
     broken = [ran(1, 0, 1, 100.0, end=RankEnd.CALLED_OFF), result(pair("t2", "n02", "n03", 2), {})]
     assert planned(judge(), [*broken, *neighbours()[3:7]]) == [UNKNOWN] * 6

@@ -1,7 +1,7 @@
 """Faults of arithmetic planted at random in every collective of eight real gloo ranks.
 
-The guilty is named, or is among the candidates that explain it as well, and no one else is named. Many are
-planted in one process group, and each is weighed by itself.
+The guilty rank is named or among the candidates, and no one else is named. Many faults are planted in one
+process group, and each is judged by itself.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def test_an_owner_whose_elements_are_wrong_again_and_again_is_named_alone(bed: B
            "rank": rank}
     result = bed.run([row], 1, iterations=30)
     [accusation] = accused(result)
-    assert accusation.name == str(SEATS[rank]) and "where they were its own" in accusation.why
+    assert accusation.name == str(SEATS[rank]) and "its own elements were wrong" in accusation.why
 
 
 @pytest.mark.parametrize("rank", [2, 5])
@@ -261,7 +261,7 @@ def test_sums_of_whole_numbers_and_of_floats_are_tested_each_by_themselves(bed: 
     assert {report.figures["checks"] for report in result.reports} == {float(sum(CALLS.values()))}
     assert {report.facts["arithmetic"] for report in result.reports} == {
         "all-reduce, reduce-scatter, all-gather, all-to-all, broadcast, send-receive"}
-    assert all("no test of another adder" in report.facts["arithmetic_not"] for report in result.reports)
+    assert all("tests no other adder" in report.facts["arithmetic_not"] for report in result.reports)
 
 
 def made(chance: random.Random, count: int, checks: int) -> list[Planted]:

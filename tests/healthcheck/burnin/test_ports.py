@@ -1,6 +1,4 @@
-"""Which ports the ranks use: from the inventory's port map and a look, for InfiniBand and RoCE, and never
-those of storage.
-"""
+"""Which ports the ranks use: from port map and snapshot, for InfiniBand and RoCE, never storage ports."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import pytest
 
 from healthcheck.burnin.model import Rail
 from healthcheck.burnin.ports import Ports, ports
+from healthcheck.facts.values import changed as fact_changed
 from healthcheck.facts.values import reading
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.sku import Sku
@@ -78,27 +77,27 @@ def test_ports_that_name_no_rail_are_numbered_after_those_that_do() -> None:
                                                                            (2, COMPUTE[2])]
 
 
-def test_nothing_found_is_said_and_no_network_is_forced() -> None:
+def test_nothing_found_is_reported_and_no_network_is_forced() -> None:
     found = ports((), {}, ())
     assert found.values == {} and found.rails == {} and found.notes == (
-        "no RDMA port was found, so NCCL takes the network that it finds (NCCL_NET is not set)",)
+        "no RDMA port was found, so NCCL chooses the network (NCCL_NET is not set)",)
     planned_only = ports((Rail(0, "0000:aa:00.0"),), {}, look().ports)
     assert (planned_only.values == {}
-            and "no RDMA device was seen for rail 0: 0000:aa:00.0" in planned_only.notes)
+            and "no RDMA device was found for rail 0: 0000:aa:00.0" in planned_only.notes)
 
 
-def test_a_rail_without_its_device_is_said_and_the_others_are_used() -> None:
+def test_a_rail_without_its_device_is_reported_and_the_others_are_used() -> None:
     found = of(Node("gpu001", ports={COMPUTE[0]: PortPlan(rail=0), "0000:aa:00.0": PortPlan(rail=1)}), look())
     assert (found.values["NCCL_IB_HCA"] == "=mlx5_0" and list(found.rails) == [0]
-            and found.notes == ("no RDMA device was seen for rail 1: 0000:aa:00.0",))
+            and found.notes == ("no RDMA device was found for rail 1: 0000:aa:00.0",))
 
 
-def test_a_port_that_is_down_is_named_all_the_same_and_said_so() -> None:
+def test_a_port_that_is_down_is_named_all_the_same_and_reported() -> None:
     found = of(Node("gpu001"), changed(mlx5_3__state="1: DOWN\n"))
     assert "mlx5_3" in found.values["NCCL_IB_HCA"] and found.notes == ("mlx5_3/1 (0000:43:00.0) is DOWN",)
 
 
-def test_roce_ports_are_told_the_gid_that_can_be_routed_where_all_have_it_at_one_index() -> None:
+def test_roce_ports_are_reported_the_gid_that_can_be_routed_where_all_have_it_at_one_index() -> None:
     texts = {f"mlx5_{at}__link_layer": "Ethernet\n" for at in range(8)}
     at = changed(**texts)
     alike = ports(rails(Node("gpu001"), H100, at.ports), {}, at.ports, (),
@@ -122,7 +121,7 @@ def test_the_first_gid_of_roce_v2_that_leads_beyond_its_link_is_found_in_a_look(
 
 def test_a_device_with_several_ports_is_named_with_the_port() -> None:
     at = look()
-    second = replace(at.ports[0], number=2, name="mlx5_0/2 (0000:40:00.0)", pci="0000:40:00.1")
+    second = fact_changed(at.ports[0], number=2, name="mlx5_0/2 (0000:40:00.0)", pci="0000:40:00.1")
     found = ports((Rail(0, COMPUTE[0]),), {}, (*at.ports, second))
     assert found.values["NCCL_IB_HCA"] == "=mlx5_0:1"
 

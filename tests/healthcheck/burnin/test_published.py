@@ -1,6 +1,4 @@
-"""rules/burnin.yaml: what it holds is found by like conditions only, and mistakes in it are one line with
-file, line, column and key.
-"""
+"""rules/burnin.yaml: figures hold for like conditions only; a mistake is one line with its place and key."""
 
 from __future__ import annotations
 

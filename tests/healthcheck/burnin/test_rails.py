@@ -1,6 +1,4 @@
-"""Rails: an accused node or leaf is put down to the rails that are bad alone, and to none where all of them
-are, or no one can say.
-"""
+"""Rails: an accused node or leaf is narrowed to its bad rails, unless all are bad or it is unknown."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ import pytest
 from healthcheck.burnin import faults
 from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, Rail
-from healthcheck.burnin.rails import Rails
+from healthcheck.burnin.rails import RailSearch
 from healthcheck.burnin.rounds import NodePair
 from healthcheck.burnin.weigh import PairOutcome
-from healthcheck.burnin.weigh import Tested as Sample
+from healthcheck.burnin.weigh import PairTest as Sample
 
 RAILS = 4
 
@@ -63,7 +61,7 @@ class Fabric:
                 or (ends[0] != ends[1] and not self.uplinks.isdisjoint(ends))
                 or not self.switches.isdisjoint(ends))
 
-    def tested(self, each: NodePair, test: str, rails: Iterable[int], fault: str) -> Sample:
+    def pair_test(self, each: NodePair, test: str, rails: Iterable[int], fault: str) -> Sample:
         bad = any(self.bad(each, rail) for rail in rails)
         failed = self.chance.random() < (self.share if bad else self.noise)
         return Sample(each, test, PairOutcome.FAIL if failed else PairOutcome.PASS, fault)
@@ -72,20 +70,20 @@ class Fabric:
               usable: Mapping[str, Iterable[int]] | None = None) -> tuple[Accusation, ...]:
         """Whom pairs of all rails accuse, and then each rail alone."""
         isolation = PairSearch(self.places)
-        while (the := isolation.next()) is not None:
-            isolation.told([self.tested(each, f"{the.number}-{at}", range(RAILS), fault)
-                            for at, each in enumerate(the.pairs)])
+        while (round_ := isolation.next()) is not None:
+            isolation.add_results([self.pair_test(each, f"{round_.number}-{at}", range(RAILS), fault)
+                            for at, each in enumerate(round_.pairs)])
         can = {node: list(range(RAILS) if usable is None else usable.get(node, ())) for node in self.of}
-        by_rail = Rails(isolation.accusations(), isolation.proven(), self.of, can)
+        by_rail = RailSearch(isolation.accusations(), isolation.proven(), self.of, can)
         while (these := by_rail.next()) is not None:
             assert len(self.rounds) < 40
             self.rounds.append(tuple(these))
-            told = {}
-            for rail, the in these.items():
+            results = {}
+            for rail, round_ in these.items():
                 name = f"{BurnInStage.RAIL_CONFIRM.value}-{len(self.rounds)}-{rail}"
-                told[rail] = [self.tested(each, f"{name}-{at}", [rail], fault)
-                              for at, each in enumerate(the.pairs) if rail not in self.silent]
-            by_rail.told(told)
+                results[rail] = [self.pair_test(each, f"{name}-{at}", [rail], fault)
+                              for at, each in enumerate(round_.pairs) if rail not in self.silent]
+            by_rail.add_results(results)
         return by_rail.accusations()
 
 

@@ -43,7 +43,7 @@ def check_once(pairs: list[NodePair]) -> None:
 
 
 @pytest.mark.parametrize("count", range(13))
-def test_the_circle_lets_everybody_meet_everybody_exactly_once(count: int) -> None:
+def test_the_circle_lets_all_meet_all_exactly_once(count: int) -> None:
     met = Counter(frozenset(each) for turn in range(turns(count)) for each in circle(count, turn))
     assert met == Counter(map(frozenset, itertools.combinations(range(count), 2)))
 
@@ -202,7 +202,7 @@ def test_a_suspect_is_tried_with_a_proven_neighbour_whom_it_has_not_met() -> Non
 
 
 @given(st.sets(st.integers(0, 31)), st.sets(st.integers(0, 31)))
-def test_a_proven_node_serves_one_suspect_and_who_has_none_is_told(
+def test_a_proven_node_serves_one_suspect_and_who_has_none_is_reported(
     suspects: set[int], proven: set[int],
 ) -> None:
     sites = Sites(placed([16, 16]))
@@ -218,7 +218,7 @@ def test_another_seed_pairs_others_and_the_same_seed_the_same() -> None:
     assert orders[1] == orders[2] and len(set(orders)) == 3
 
 
-def test_nobody_is_its_own_partner() -> None:
+def test_no_one_is_its_own_partner() -> None:
     with pytest.raises(ValueError, match="own partner"):
         pair("a", "a")
 

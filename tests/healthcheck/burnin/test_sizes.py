@@ -1,4 +1,4 @@
-"""Sweeps over sizes: what ranks report of each size, what is made of it, and against what it is held."""
+"""Sweeps over sizes: what ranks report, how it is shown, and which floors judge it."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_a_sweep_that_reports_no_size_leaves_its_stage_undone() -> None:
     none = {name: 0.0 for name in made.swept() if name.startswith("latency")}
     [one] = [one for one in judged(made.changed(made.sound(EIGHT), "node-sizes-gpu002", "*",
                                                 figures=none)).outcomes if one.node == "gpu002"]
-    assert one.outcome is BurnInOutcome.UNKNOWN and one.why == ("node: sizes told no figure",)
+    assert one.outcome is BurnInOutcome.UNKNOWN and one.why == ("node: sizes reported no figure",)
 
 
 @pytest.mark.parametrize(("without", "done"),
@@ -240,13 +240,13 @@ def test_a_test_with_nvls_in_which_nccl_did_not_use_it_says_so() -> None:
                swept("gpu007", "2"), swept("gpu008", "2", "8:RING/LL 1048576:NVLS/SIMPLE"),
                swept("gpu001", "0", "8:RING/LL")]
     said = [remark for remark in judged(results).remarks if "NVLS" in remark]
-    assert said == [
-        "NCCL did not use NVLS at any size, though it may and the SKU has it: it chose RING, TREE (gpu001, "
-        "gpu002, gpu003, gpu004 and 2 more)",
-        "whether NCCL used NVLS is not known: its log says nothing of algorithms (gpu007)"]
+    assert said == ["NCCL used NVLS at no size, though the SKU has it and the settings allow it: it chose "
+                    "RING, TREE (gpu001, "
+                    "gpu002, gpu003, gpu004 and 2 more)",
+                    "whether NCCL used NVLS is unknown: its log names no algorithm (gpu007)"]
 
 
-def test_a_size_at_which_nccl_chooses_otherwise_after_a_change_is_said() -> None:
+def test_a_size_at_which_nccl_chooses_otherwise_after_a_change_is_reported() -> None:
     before, after = (made.burnin(EIGHT, [swept(chose=chose)], run=chose[-2:])
                      for chose in ("8:RING/LL 512:RING/LL", "8:RING/LL 512:TREE/LL"))
     assert "  NCCL's choice at 512 B in node, auto: RING/LL -> TREE/LL" in lines(compare(before, after), fold)
@@ -275,4 +275,4 @@ def test_two_runs_are_compared_size_by_size_and_the_sizes_share_the_chance_of_be
     assert any(line.startswith("  -10.0% (-10.0% to -10.0%)")
                and line.endswith(f"{BY_SIZE}, node, {made.H100}, 1 x 8, 8 B, auto") for line in said)
     assert (f"  +0.0% to +0.0%  3 sizes from 512 B to 1 MiB, 11 compared: {BY_SIZE}, node, {made.H100}, 1 x "
-            f"8, auto" in said)
+            "8, auto" in said)

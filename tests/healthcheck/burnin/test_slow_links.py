@@ -1,4 +1,4 @@
-"""A slow NIC and a bad path, shaped in network namespaces: no rank's times name them, and the pairs do.
+"""A slow NIC and a bad path in network namespaces: pairs name them, and no rank's times do.
 
 Real gloo, real TCP.
 """
@@ -75,7 +75,7 @@ class Bed:
                 print(f"{round_.stage.value} {result.task.nodes}: "
                       f"{result.reports[0].figures.get('busbw_gb_s', 0) / LINK:.0%} of a link")
             judge = judge or self.judge(results)
-            isolation.told(judge.tests(results))
+            isolation.add_results(judge.tests(results))
             rounds += 1
         print(f"{rounds} rounds in {time.monotonic() - began:.1f} s: {isolation.accusations()}")
         return isolation.accusations()
@@ -102,7 +102,7 @@ def six(tmp_path: Path) -> Iterator[Bed]:
 @pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_slow_nic_makes_everyone_alike_slow_and_pairs_name_its_node(small: Bed) -> None:
+def test_a_slow_nic_makes_all_equally_slow_and_pairs_name_its_node(small: Bed) -> None:
     small.net.nic("n2", MBIT // 4)
     result = small.all()
     assert not result.accusations

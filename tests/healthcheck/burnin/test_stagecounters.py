@@ -1,6 +1,4 @@
-"""Counters stage by stage: what grew on the very component that is accused is named with it, and what was not
-read is not zero.
-"""
+"""Counters by stage: growth on the accused component is named with it, and unread counters are not zero."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ def slow(object_: Object, name: str, *tests: str, fault: str = faults.SLOW) -> A
     return Accusation(object_, name, fault, "slow", tests or ("node-rate-gpu003",))
 
 
-def test_what_grew_is_told_stood_still_is_counted_and_what_was_not_read_or_was_reset_is_not_known() -> None:
+def test_what_grew_is_reported_and_what_was_not_read_or_was_reset_is_unknown() -> None:
     before = {("gpu0", "pcie_replays"): 3, ("gpu0", "ecc_corrected"): 5, ("gpu1", "pcie_replays"): None,
               ("rail0", "symbol_error"): 9, ("rail1", "link_downed"): 255, ("rail2", "link_downed"): 0}
     after = {("gpu0", "pcie_replays"): 415, ("gpu0", "ecc_corrected"): 5, ("gpu1", "pcie_replays"): 0,
@@ -32,12 +30,12 @@ def test_what_grew_is_told_stood_still_is_counted_and_what_was_not_read_or_was_r
     found = between(BurnInStage.NODE, "gpu003", before, after)
     assert found.read == {"gpu0": 2} and found.grew == (("gpu0", "pcie_replays", 412),)
     assert {(subject, name): why for subject, name, why in found.unknown} == {
-        ("gpu1", "pcie_replays"): "not read before", ("rail0", "symbol_error"): "was reset meanwhile",
-        ("rail1", "link_downed"): "stood at 255, the most that it can hold",
+        ("gpu1", "pcie_replays"): "not read before", ("rail0", "symbol_error"): "was reset",
+        ("rail1", "link_downed"): "stood at 255, its maximum",
         ("rail2", "link_downed"): "not read after"}
 
 
-def test_a_slow_gpu_is_told_what_its_own_counters_did_in_the_stage_of_the_test_and_no_others() -> None:
+def test_a_slow_gpu_is_reported_what_its_own_counters_did_in_the_stage_of_the_test_and_no_others() -> None:
     own = StageCounters(BurnInStage.NODE, "gpu003", {"gpu5": 11, "gpu4": 11},
                         (("gpu4", "pcie_replays", 7), ("gpu5", "pcie_replays", 412)))
     elsewhere = (StageCounters(BurnInStage.ALL, "gpu003", {"gpu5": 11}, (("gpu5", "ecc_corrected", 9),)),
@@ -63,7 +61,7 @@ def test_a_slow_gpu_is_told_what_its_own_counters_did_in_the_stage_of_the_test_a
     (slow(Object.GPU, "gpu005:1", "leaf1-gpu005-gpu006"), ()),
     (slow(Object.UNEXPLAINED, "all-1", "all-1"), ()),
 ])
-def test_each_object_is_told_of_what_it_consists_of(one: Accusation, said: tuple[str, ...]) -> None:
+def test_each_object_is_reported_for_what_it_consists_of(one: Accusation, said: tuple[str, ...]) -> None:
     looks = (StageCounters(BurnInStage.LEAF_PAIRS, "gpu003", {"gpu0": 11, "gpu1": 11, "rail2": 9},
                            (("gpu0", "slowdown_power_ns", 2_500_000_000), ("rail2", "symbol_error", 8)),
                            (("gpu2", "pcie_replays", "not read after"),)),
@@ -71,13 +69,13 @@ def test_each_object_is_told_of_what_it_consists_of(one: Accusation, said: tuple
     assert causes(one, *looks)[:len(said) or None] == said
 
 
-def test_a_node_s_gpus_that_a_look_did_not_see_are_not_told_to_stand_still() -> None:
+def test_a_node_s_gpus_that_a_look_did_not_see_are_not_reported_to_stand_still() -> None:
     look = StageCounters(BurnInStage.NODE, "gpu003", {}, (), (("GPUs", "ecc_uncorrected", "not read after"),))
     [line] = causes(slow(Object.GPU, "gpu003:5"), look)
     assert line == "not known in the stage node: its uncorrected ECC errors (not read after)"
 
 
-def test_a_stage_that_was_gone_through_twice_is_told_as_one_and_many_counters_in_few_lines() -> None:
+def test_a_stage_that_was_gone_through_twice_is_reported_as_one_and_many_counters_in_few_lines() -> None:
     many = tuple(("gpu5", f"counter_{at}", 1) for at in range(9))
     looks = [StageCounters(BurnInStage.NODE, "gpu003", {"gpu5": 12}, (("gpu5", "a_pcie", 2), *many))
              for _ in range(2)]

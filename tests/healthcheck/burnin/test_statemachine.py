@@ -1,6 +1,4 @@
-"""The state machine of a burn-in on a made-up cluster: who leaves when, who goes on, and what becomes of what
-could not be run.
-"""
+"""The burn-in's state machine on a made-up cluster: who leaves, who goes on, and what was not run."""
 
 from __future__ import annotations
 
@@ -254,7 +252,7 @@ def test_when_all_are_accused_the_later_stages_say_why_they_were_not_run() -> No
     found = burnt_in(Cluster(wrong=lambda task: f"{task.nodes[0]}:0"
                              if task.kind is TaskKind.KNOWN else None), 4)
     assert (found.missing[BurnInStage.ALL] == "fewer than two nodes were left"
-            and found.missing[BurnInStage.NODE] == "all nodes had left before it")
+            and found.missing[BurnInStage.NODE] == "all nodes had left before this stage")
     assert outcomes(found) == {BurnInOutcome.FAIL: 4}
 
 
@@ -348,7 +346,7 @@ def test_of_a_node_whose_lease_was_lost_nothing_is_believed() -> None:
     assert found.accusations == () and found.verdict is BurnInOutcome.UNKNOWN
 
 
-def test_what_is_nobody_s_is_believed_where_a_task_without_those_nodes_shows_it() -> None:
+def test_what_is_no_one_s_is_believed_where_a_task_without_those_nodes_shows_it() -> None:
     there = judge(burnt_in(Cluster(), 4).burnt, FLOORS)
     whole = replace(there, accusations=(Accusation(Object.UNEXPLAINED, "known_fp32", "wrong data", "why",
                                                    ("node-known-gpu001", "node-known-gpu002")),
@@ -404,5 +402,5 @@ def test_a_rail_that_a_look_did_not_see_keeps_its_node_from_a_pass_and_is_remark
     made.end()
     judgement = made.judged()[1]
     [unknown] = [one for one in judgement.outcomes if one.outcome is BurnInOutcome.UNKNOWN]
-    assert unknown.why[0] == "rail 1, 2, 3, 4, 5, 6, 7 was not measured: no RDMA device was seen for it"
+    assert unknown.why[0] == "rail 1, 2, 3, 4, 5, 6, 7 was not measured: it has no RDMA device"
     assert judgement.remarks[-1] == "no RDMA device was seen (gpu002)"

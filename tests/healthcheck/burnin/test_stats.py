@@ -1,6 +1,4 @@
-"""The statistics of burn-in: who is slow among equals, who cannot be judged, and that nobody passes
-unmeasured.
-"""
+"""The statistics of burn-in: who is slow among equals, and that no unmeasured value passes."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def test_what_is_below_97_per_cent_but_within_the_scatter_is_not_slow() -> None:
     assert found.ratio is not None and found.ratio < 0.97 and found.off is False
 
 
-def test_a_hundred_slow_nodes_of_five_hundred_are_all_named_and_nobody_else() -> None:
+def test_a_hundred_slow_nodes_of_five_hundred_are_all_named_and_no_other() -> None:
     chance = random.Random(1)
     values = {f"n{at}": chance.gauss(92 if at < 100 else 100, 0.5) for at in range(512)}
     assert off(values) == {f"n{at}" for at in range(100)}
@@ -57,7 +55,7 @@ def test_where_values_do_not_scatter_the_ratio_decides() -> None:
             and found["n0"].off is False)
 
 
-def test_too_few_equals_are_not_judged_and_it_is_said() -> None:
+def test_too_few_equals_are_not_judged_and_it_is_reported() -> None:
     values = {"a": 100.0, "b": 100.0, "c": 100.0, "d": 10.0}
     assert len(values) < LEAST_EQUALS
     found = slow(values)
@@ -66,19 +64,19 @@ def test_too_few_equals_are_not_judged_and_it_is_said() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 0.0, -3.0])
-def test_what_is_no_figure_is_neither_slow_nor_fine_and_moves_nobodys_median(bad: float) -> None:
+def test_what_is_no_figure_is_neither_slow_nor_fine_and_moves_no_ones_median(bad: float) -> None:
     found = slow({**eight(), "broken": bad})
     assert found["broken"].off is None and found["broken"].why and found["broken"].median is None
     assert {name: each for name, each in found.items() if name != "broken"} == slow(eight())
 
 
-def test_of_nothing_nobody_is_judged() -> None:
+def test_of_nothing_no_one_is_judged() -> None:
     assert slow({}) == {}
     assert [each.off for each in slow({"a": math.nan, "b": 0.0}).values()] == [None, None]
 
 
 @given(RATES)
-def test_everybody_is_answered_and_at_most_half_are_slow(values: dict[str, float]) -> None:
+def test_all_are_answered_and_at_most_half_are_slow(values: dict[str, float]) -> None:
     found = slow(values)
     assert list(found) == list(values)
     assert all((each.off is None) == (len(values) < LEAST_EQUALS) for each in found.values())

@@ -1,6 +1,4 @@
-"""Storage: what is written to a mount is read back past the page cache, word by word; nothing is left,
-filled, followed or claimed.
-"""
+"""Storage: data is read back past the page cache and verified; nothing is left, filled or followed."""
 
 from __future__ import annotations
 
@@ -112,7 +110,7 @@ def test_what_stayed_in_the_page_cache_is_no_measurement_of_storage() -> None:
     assert "storage_read_gb_s" not in part.figures and part.wrong == 0
 
 
-def test_a_flipped_bit_is_told_with_its_place(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flipped_bit_is_reported_with_its_place(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def flips(real: Callable[..., int], fd: int, views: Any, offset: int) -> int:
         count = real(fd, views, offset)
         if offset == 4 * MIB:
@@ -180,15 +178,15 @@ def test_it_ends_when_its_time_is_over(mount: Path) -> None:
 def test_a_mount_that_is_not_there_is_an_error_of_its_node(tmp_path: Path, make: Callable[[Path], None],
                                                            said: str) -> None:
     make(tmp_path / "scratch")
-    (tmp_path / "mountinfo").write_text("30 1 8:1 / /raid rw - ext4 /dev/x rw\n31 1 0:9 / "
-                                        + str(tmp_path / "scratch") + " rw - autofs systemd-1 rw\n")
+    (tmp_path / "mountinfo").write_text("30 1 8:1 / /raid rw - ext4 /dev/x rw\n"
+                                        f"31 1 0:9 / {tmp_path / 'scratch'} rw - autofs systemd-1 rw\n")
     with pytest.raises(ValueError, match=said):
         run(Part(tmp_path / "scratch"))
 
 
 def test_a_path_through_a_link_and_a_folder_that_is_not_ours_are_refused(mount: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(ValueError, match="leads through a symbolic link"):
+    with pytest.raises(ValueError, match="contains a symbolic link"):
         run(Part(tmp_path / "link" / "scratch"))
     own = mount / f"{storage.OWN_FOLDER}{os.geteuid()}"
     own.symlink_to(tmp_path)
@@ -196,7 +194,7 @@ def test_a_path_through_a_link_and_a_folder_that_is_not_ours_are_refused(mount: 
     own.unlink()
     own.mkdir()
     own.chmod(0o777)
-    assert "not this user's alone" in run(Part(mount)).facts["not_measured"]
+    assert "not private to this user" in run(Part(mount)).facts["not_measured"]
 
 
 def test_a_folder_below_the_mount_is_written_in_and_nothing_of_it_is_followed_or_left(
@@ -229,7 +227,7 @@ def test_what_a_server_keeps_as_another_s_that_this_user_makes_is_this_user_s(
     own = mount / f"{storage.OWN_FOLDER}0"
     own.mkdir(0o700)
     os.chown(own, 65534, 65534)
-    assert "not this user's alone" in run(Part(mount)).facts["not_measured"]
+    assert "not private to this user" in run(Part(mount)).facts["not_measured"]
     monkeypatch.setattr(os, "mkdir", squashed)
     part = run(Part(mount))
     assert part.figures["verified"] == 1.0 and not any(mount.iterdir()), part.facts
@@ -254,8 +252,9 @@ def test_what_a_dead_run_left_is_removed_and_no_one_else_s(mount: Path) -> None:
 
 
 def test_mountinfo_s_octal_names_and_the_last_of_several_mounts_count(tmp_path: Path) -> None:
-    (tmp_path / "mountinfo").write_text("1 0 0:1 / /a\\040b rw - autofs systemd-1 rw\nbroken\n2 1 0:2 / "
-                                        "/a\\040b rw shared:2 master:1 - nfs4 files:/x\\040y rw\n")
+    (tmp_path / "mountinfo").write_text(
+        "1 0 0:1 / /a\\040b rw - autofs systemd-1 rw\nbroken\n"
+        "2 1 0:2 / /a\\040b rw shared:2 master:1 - nfs4 files:/x\\040y rw\n")
     assert storage.mounted_at("/a b", str(tmp_path / "mountinfo")) == ("nfs4", "files:/x y")
 
 

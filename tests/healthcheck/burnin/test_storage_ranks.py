@@ -1,6 +1,4 @@
-"""Storage by real ranks: a mount that hangs is named and holds up no one, one that is missing fails its node,
-and a kill leaves nothing.
-"""
+"""Storage by real ranks: a hung mount is named, a missing one fails its node, a kill leaves nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Storage, judged: by floors learned for each mount, as a whole where nodes share it, and never as a pass
-where it was not measured.
-"""
+"""Judging storage: by floors of each mount, as a whole for shared faults; unmeasured is never a pass."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Whose fault it is that a training's ranks do not agree: of made-up reports the guilty is named, and no one
-where two may be.
-"""
+"""Ranks of a training that disagree: made-up reports name the guilty, and no one where two may be."""
 
 from __future__ import annotations
 
@@ -137,7 +135,7 @@ def test_a_node_whose_gpus_agree_and_equal_nodes_do_not_is_named() -> None:
             and set().union(*tied.doubtful.values()) == {"a", "b"})
 
 
-def test_of_a_node_in_which_a_gpu_was_named_nothing_more_is_said() -> None:
+def test_of_a_node_in_which_a_gpu_was_named_nothing_more_is_reported() -> None:
     named = Accusation(Object.GPU, "b:1", faults.WRONG_DATA, "", ("t-b",))
     a, b, c = alone({"a": {}, "b": LATER, "c": {}})
     assert not odd_nodes([a, replace(b, accusations=(named,)), c]).accusations

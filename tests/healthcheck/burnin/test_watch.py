@@ -1,6 +1,4 @@
-"""Who is guilty by watching alone: each fault among healthy ranks, what follows from it, and what proves
-nothing.
-"""
+"""Who is guilty by watching alone: each fault among healthy ranks, and what proves nothing."""
 
 from __future__ import annotations
 
@@ -112,24 +110,25 @@ def test_of_errors_at_their_own_work_the_first_is_the_cause() -> None:
     assert named(look(seen)) == {"n1:2": faults.RAISED}
 
 
-def test_errors_that_all_have_in_the_collective_accuse_nobody() -> None:
+def test_errors_that_all_have_in_the_collective_accuse_no_one() -> None:
     found = look(ranks(reported=dict.fromkeys(range(8), NOW - 0.6),
                        raised=dict.fromkeys(range(8), "timed out")))
     assert named(found) == {"?": faults.RAISED}
-    assert found is not None and "pairs tell; first, n0:0 said: timed out" in found.accusations[0].why
+    assert (found is not None
+            and "pair tests can tell; first, n0:0 said: timed out" in found.accusations[0].why)
 
 
-def test_errors_that_several_have_while_connections_are_made_accuse_nobody_and_one_alone_is_its_own() -> None:
+def test_errors_that_several_have_while_connections_are_made_accuse_no_one_and_one_alone_is_its_own() -> None:
     lost = ranks(reported={1: NOW - 0.8, 6: NOW - 0.7}, raised={1: "closed by peer", 6: "closed by peer"},
                  progress=dict.fromkeys((1, 6), at(0, "setup")))
     found = look(lost)
     assert named(found) == {"?": faults.RAISED}
-    assert found is not None and "2 of 8 ranks failed as the group was set up" in found.accusations[0].why
+    assert found is not None and "2 of 8 ranks failed while setting up the group" in found.accusations[0].why
     alone = ranks(reported={1: NOW - 0.8}, raised={1: "out of memory"}, progress={1: at(0, "setup")})
     assert named(look(alone)) == {"n0:1": faults.RAISED}
 
 
-def test_an_end_without_a_report_is_told_with_its_exit_code_and_last_words() -> None:
+def test_an_end_without_a_report_is_reported_with_its_exit_code_and_last_words() -> None:
     found = look(ranks(ended={4: NOW - 0.6}, code={4: 3}, last_line={4: "out of memory"},
                        progress={4: at(0, "setup")}))
     assert named(found) == {"n1:0": faults.DEAD}
@@ -203,7 +202,7 @@ def test_a_rank_that_lives_and_stands_still_is_the_one_furthest_behind(kind: Tas
     assert named(found) == {"n1:0": faults.HUNG}
     assert found is not None and found.since == NOW - 5.3
     assert ("alive" in found.accusations[0].why
-            and "the others are further: in send of iteration 20" in found.accusations[0].why)
+            and "the others are ahead: in send of iteration 20" in found.accusations[0].why)
     assert look(waiting(4.5, progress={4: at(20, "compute", moved=4.6)})) is None
 
 
@@ -242,7 +241,7 @@ def test_who_is_behind_and_waits_for_others_itself_is_not_accused(phase: str) ->
                  went=NOW - 200)
     assert named(found) == {"?": faults.HUNG}
     assert (found is not None and "n0:1, n1:2" in found.accusations[0].why
-            and "pairs tell" in found.accusations[0].why)
+            and "pair tests can tell" in found.accusations[0].why)
 
 
 def test_who_is_behind_in_the_collective_because_it_is_stopped_is_accused() -> None:
@@ -286,10 +285,10 @@ def test_an_error_in_setup_that_is_plainly_its_own_is_named_though_others_fail_a
     assert named(look(seen)) == {"n1:2": faults.RAISED}
 
 
-def test_a_collective_in_which_all_wait_accuses_nobody() -> None:
+def test_a_collective_in_which_all_wait_accuses_no_one() -> None:
     found = look(waiting(6))
     assert named(found) == {"?": faults.HUNG}
-    assert found is not None and "pairs tell" in found.accusations[0].why
+    assert found is not None and "pair tests can tell" in found.accusations[0].why
 
 
 def test_a_node_that_fell_silent_while_the_others_wait_is_lost() -> None:
@@ -419,7 +418,7 @@ def test_two_late_ranks_are_both_named() -> None:
     # what a busy scheduler does
     ([0.1] * 4 + [0.4] + [0.1] * 3, [0.4] * 4 + [0.1] + [0.4] * 3),
 ])
-def test_nobody_is_late_where_nobody_waits(own: list[float], waited: list[float]) -> None:
+def test_no_one_is_late_where_no_one_waits(own: list[float], waited: list[float]) -> None:
     assert late(TASK, figures(ms(own), ms(waited))) == ()
 
 
@@ -449,7 +448,7 @@ def test_times_that_are_missing_say_nothing() -> None:
 def test_a_slow_collective_without_a_late_rank_is_left_to_pairs() -> None:
     (found,) = slow(TASK, figures(ms([2.0] * 8), ms([300.0, 310] * 4)))
     assert (found.object, found.fault) == (Object.UNEXPLAINED, faults.SLOW_LINK)
-    assert "300 ms to 310 ms" in found.why and "pairs tell whose" in found.why
+    assert "300 ms to 310 ms" in found.why and "pair tests can tell whose" in found.why
 
 
 def test_times_of_4096_ranks_are_weighed_at_once() -> None:

@@ -1,6 +1,4 @@
-"""How tests are weighed: what a pair depends on, what one guilty partner explains, and how much it takes to
-accuse.
-"""
+"""Weighing tests: what a pair depends on, what a guilty partner explains, and what it takes to accuse."""
 
 from __future__ import annotations
 
@@ -14,23 +12,23 @@ from hypothesis import strategies as st
 from healthcheck.burnin import accuse, faults
 from healthcheck.burnin.accuse import accusations, doubts
 from healthcheck.burnin.model import Object, Participant
-from healthcheck.burnin.posterior import Weighed
+from healthcheck.burnin.posterior import WeighedEvidence
 from healthcheck.burnin.priors import ENOUGH
 from healthcheck.burnin.rounds import Sites, pair
 from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome, causes_of
-from healthcheck.burnin.weigh import Tested as Sample
+from healthcheck.burnin.weigh import PairTest as Sample
 
 SITES = Sites([Participant(f"{leaf}{domain}{at}", 8, leaf=leaf, domain=f"{leaf}{domain}" if leaf != "c"
                            else None) for leaf in "abcd" for domain in "xy" for at in range(4)])
 
 
-def weighed(*tests: tuple[str, str, str], fault: str = faults.SLOW, sites: Sites = SITES) -> Weighed:
+def weighed(*tests: tuple[str, str, str], fault: str = faults.SLOW, sites: Sites = SITES) -> WeighedEvidence:
     """Of tests as (one, two, "F" or "P" each time)."""
     evidence = PairEvidence(sites)
     evidence.add(Sample(pair(one, two), f"t{at}", {"F": PairOutcome.FAIL, "P": PairOutcome.PASS,
                                                    "?": PairOutcome.UNKNOWN}[letter], fault)
                  for at, (one, two, letters) in enumerate(tests) for letter in letters)
-    return Weighed(evidence)
+    return WeighedEvidence(evidence)
 
 
 def kinds(one: str, two: str) -> list[tuple[str, str, str]]:
@@ -57,7 +55,7 @@ def test_a_node_and_its_pair_are_always_among_them() -> None:
                 CandidateCause("pair", *pair(one, two))} <= set(found)
 
 
-def test_one_failure_accuses_nobody_however_often_others_pass() -> None:
+def test_one_failure_accuses_no_one_however_often_others_pass() -> None:
     found = weighed(("cx0", "cx1", "F"), *(("cx2", name, "PPP") for name in ("cx3", "cy0", "cy1")))
     assert found.accused == {} and len(found.unexplained()) == 1
 
@@ -72,7 +70,7 @@ def test_what_leads_out_of_a_node_is_a_cause_of_pairs_that_are_no_neighbours() -
     assert CandidateCause("out", "ax0") not in causes_of(pair("ax0", "ax1"), SITES)
 
 
-def test_what_a_guilty_partner_explains_accuses_nobody_else() -> None:
+def test_what_a_guilty_partner_explains_accuses_no_other() -> None:
     found = weighed(("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "F"), ("cx1", "cx2", "P" * 10),
                     ("cx3", "cy0", "P" * 20))
     assert set(found.accused) == {CandidateCause("node", "cx0")} and found.unexplained() == []
@@ -122,7 +120,7 @@ def test_whoever_is_accused_gains_enough_beside_the_others_and_was_seen_failing(
     for cause, odds in found.accused.items():
         assert (odds >= ENOUGH and len(found.evidence.failed(cause)) > 1
                 and cause not in found.rivals[cause].causes)
-    again = Weighed(found.evidence)
+    again = WeighedEvidence(found.evidence)
     assert again.accused == found.accused and again.unexplained() == found.unexplained()
 
 
@@ -134,7 +132,7 @@ def test_what_failed_has_a_name_or_is_unexplained_or_a_doubt(seed: int, fails: f
     tests = [(*chance.sample(names, 2), "F" if chance.random() < fails else "P")
              for _ in range(chance.randrange(1, 50))]
     found = weighed(*tests)
-    with patch.object(accuse, "_MOST_TESTS", len(tests)):
+    with patch.object(accuse.limits, "TESTS", len(tests)):
         said = [line for each in accusations(found, frozenset()) for line in each.tests_for]
     of = {line.partition(":")[0] for line in (*said, *doubts(found))}
     assert [test.test for at, test in enumerate(found.evidence.tests) if test.outcome is PairOutcome.FAIL
@@ -158,7 +156,7 @@ def test_one_node_of_a_leaf_does_not_make_its_leaf_guilty() -> None:
     assert weighed(*out, ("ax0", "ax1", "P" * 8)).accused == {}
 
 
-def test_a_path_whose_node_passed_with_nobody_else_is_unexplained() -> None:
+def test_a_path_whose_node_passed_with_no_other_is_unexplained() -> None:
     (accused,) = accusations(weighed(("cx0", "cx1", "FFF"), ("cx0", "cx2", "P")), frozenset())
     assert (accused.object is Object.UNEXPLAINED and "cx1 or the path" in accused.why
             and "a test of cx1 - cx2 would decide" in accused.why)
@@ -167,7 +165,7 @@ def test_a_path_whose_node_passed_with_nobody_else_is_unexplained() -> None:
     assert accused.object is Object.PAIR and accused.name == "cx0 - cx1"
 
 
-def test_what_much_noise_explains_as_well_accuses_nobody_though_little_noise_would() -> None:
+def test_what_much_noise_explains_as_well_accuses_no_one_though_little_noise_would() -> None:
     few = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "F"), ("cx1", "cx2", "P"),
            ("cx3", "cy0", "P"))
     assert weighed(*few).accused == {}

@@ -1,6 +1,4 @@
-"""Frames and proofs between head and nodes: whatever arrives, in whatever pieces, is a whole message or an
-error that is expected.
-"""
+"""Frames and proofs between head and nodes: any pieces make whole messages or an expected error."""
 
 from __future__ import annotations
 
@@ -111,7 +109,7 @@ def test_a_head_that_does_not_know_the_token_is_no_head() -> None:
             greeted(ours, "agent", "n1", "run", TOKEN)
 
 
-def test_silence_is_waited_for_as_long_as_was_said_and_an_end_is_told_from_it() -> None:
+def test_silence_is_waited_for_as_long_as_was_promised_and_an_end_is_reported_from_it() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         link = HeadConnection(ours)

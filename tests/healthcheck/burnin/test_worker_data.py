@@ -1,6 +1,4 @@
-"""Owner-coded data and known products, checked in a Python that has PyTorch; and the sampler of clocks, on
-the demo's NVML library.
-"""
+"""Owner-coded data and known products in a Python with PyTorch; the sampler with the demo's NVML."""
 
 from __future__ import annotations
 
@@ -159,8 +157,8 @@ for world in (2, 3, 6, 8, 24, 48):
                 total, exact = torch.zeros_like(value), [Fraction(float(each)) for each in value[:8]]
                 for number in range(1, world + 1):
                     total = total + value
-                    found = [Fraction(float(each)) for each in total[:8]]
-                    assert found == [number * each for each in exact], (world, dtype, length)
+                    sums = [Fraction(float(each)) for each in total[:8]]
+                    assert sums == [number * each for each in exact], (world, dtype, length)
                 value = total
             assert bool(torch.isfinite(value).all())
 assert chain_bits(Tiles(torch, 8, 1024, "cpu", torch.float32), 10) == 21
@@ -292,13 +290,13 @@ def test_what_a_gpu_does_not_tell_is_not_made_up(tmp_path: Path) -> None:
     assert "power_limit_w" not in facts
 
 
-def test_a_gpu_that_nvml_does_not_know_is_not_sampled_and_that_is_told(tmp_path: Path) -> None:
+def test_a_gpu_that_nvml_does_not_know_is_not_sampled_and_that_is_reported(tmp_path: Path) -> None:
     figures, facts = sampled(tmp_path, "GPU-none")
     assert figures == {}
     assert facts["sampling"].startswith("not sampled: NVML error")
 
 
-def test_without_nvml_nothing_is_sampled_and_that_is_told() -> None:
+def test_without_nvml_nothing_is_sampled_and_that_is_reported() -> None:
     figures, facts = ran(sys.executable, SAMPLES, UUID, "libnvidia-ml-missing.so.1")
     assert figures == {}
     assert facts["sampling"].startswith("not sampled: ")
@@ -308,7 +306,7 @@ def test_without_nvml_nothing_is_sampled_and_that_is_told() -> None:
     ([], ""), ([{"collective_seq_id": 7, "profiling_name": "nccl:all_reduce", "state": "started"}],
                "7 nccl:all_reduce started"),
 ])
-def test_the_flight_recorder_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, entries: list[Any],
+def test_the_flight_recorder_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, entries: list[Any],
                                                  said: str) -> None:
     from types import SimpleNamespace
 
@@ -342,7 +340,7 @@ def test_nccl_is_asked_which_ranks_are_missing_and_only_what_tells_something_is_
         assert asked == [b"TIMEOUT 1\n", b"STATUS\n"]
 
 
-def test_where_nccl_does_not_answer_nothing_is_said_and_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nccl_does_not_answer_nothing_is_reported_and_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_RAS_ADDR", "127.0.0.1:no-port")
     assert ras() == ""
     with socket.create_server(("127.0.0.1", 0)) as server:

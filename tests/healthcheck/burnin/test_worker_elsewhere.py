@@ -1,6 +1,4 @@
-"""Where the agent's Python and PyTorch's are not the same, or not in one container; and where there is no
-PyTorch at all.
-"""
+"""An agent and a PyTorch in different Pythons or containers, and a node without PyTorch."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def old_python() -> str | None:
 
 
 @pytest.mark.root
-def test_ranks_with_process_numbers_of_their_own_as_in_a_container_are_watched_alike() -> None:
+def test_ranks_with_process_numbers_of_their_own_as_in_a_container_are_watched_equally() -> None:
     require(os.geteuid() == 0 and shutil.which("unshare"), "needs root, and unshare(1) of util-linux")
     python = ["unshare", "--pid", "--mount", "--fork", "--mount-proc", torches.python()]
     with Nodes(["x"], python) as nodes:
@@ -68,8 +66,8 @@ def test_without_pytorch_the_node_says_why_and_a_task_ends_at_once(python: list[
 
 @pytest.mark.parametrize(("child", "why"), [
     ("None", "PyTorch 9.9 sees 0 of this node's 8 NVIDIA GPUs"),
-    ("os.kill(os.getpid(), 9)", "CUDA did not say which GPUs there are"),
-    ("time.sleep(60)", "CUDA did not say which GPUs there are"),
+    ("os.kill(os.getpid(), 9)", "CUDA did not list the GPUs"),
+    ("time.sleep(60)", "CUDA did not list the GPUs"),
 ])
 def test_a_node_whose_gpus_pytorch_does_not_see_is_not_measured_on_its_cpu_instead(
     tmp_path: Path, child: str, why: str,
@@ -77,21 +75,25 @@ def test_a_node_whose_gpus_pytorch_does_not_see_is_not_measured_on_its_cpu_inste
     for gpu in range(8):
         (tmp_path / str(gpu)).touch()
     (tmp_path / "torch").mkdir()
-    (tmp_path / "torch" / "__init__.py").write_text("import os, time, types\n__version__ = '9.9'\nversion = "
-                                                    "types.SimpleNamespace(cuda='13.0')\n"
-                                                    f"def available():\n    {child}\n    return False\ncuda "
-                                                    f"= types.SimpleNamespace(is_available=available)\n")
+    (tmp_path / "torch" / "__init__.py").write_text(
+        "import os, time, types\n"
+        "__version__ = '9.9'\n"
+        "version = types.SimpleNamespace(cuda='13.0')\n"
+        f"def available():\n    {child}\n    return False\n"
+        "cuda = types.SimpleNamespace(is_available=available)\n")
     (tmp_path / "torch" / "distributed.py").touch()
-    script = ("import json\nfrom healthcheck.burnin.onnode import look\n"
-              f"look.DRIVERS_GPUS = {str(tmp_path / '[0-9]')!r}\nlook.CUDA_S = "
-              f"1\nprint(json.dumps(look.look()))")
+    script = ("import json\n"
+              "from healthcheck.burnin.onnode import snapshot\n"
+              f"snapshot.DRIVERS_GPUS = {str(tmp_path / '[0-9]')!r}\n"
+              "snapshot.CUDA_S = 1\n"
+              "print(json.dumps(snapshot.snapshot()))")
     done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": f"{tmp_path}:{ROOT}"},
                           capture_output=True, text=True, check=False, timeout=60)
     found = json.loads(done.stdout)
     assert (found["torch"], found["why"]) == (None, why)
 
 
-def test_what_was_inherited_is_scrubbed_and_told_and_a_wrong_task_is_one_line(
+def test_what_was_inherited_is_scrubbed_and_reported_and_a_wrong_task_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("NCCL_P2P_DISABLE", "1")

@@ -1,6 +1,4 @@
-"""What ranks report of each fault of a device: real gloo ranks on this machine, faults planted by
-tests.testbed.badgpu.
-"""
+"""What ranks report of each device fault: real gloo ranks, faults planted by tests.testbed.badgpu."""
 
 from __future__ import annotations
 
@@ -98,7 +96,7 @@ def test_what_goes_wrong_between_two_checks_is_wrong_at_the_next_and_from_then_o
     assert {report["wrong"][0]["places"][0][1] for report in came.reports.values()} == {-1}
 
 
-def test_a_killed_rank_is_told_at_once_with_its_signal_and_the_others_report_what_they_saw(bed: Bed) -> None:
+def test_a_killed_rank_is_reported_at_once_with_its_signal_and_the_others_report(bed: Bed) -> None:
     came = bed.reduced("killed")
     assert came.ended[BAD]["signal"] == 9
     assert BAD not in came.reports
@@ -110,7 +108,7 @@ def test_a_killed_rank_is_told_at_once_with_its_signal_and_the_others_report_wha
     assert [(row["iteration"], row["phase"]) for row in came.rows if row["rank"] == BAD][-1] == (3, "compute")
 
 
-def test_a_rank_that_ends_by_itself_is_told_with_its_code(bed: Bed) -> None:
+def test_a_rank_that_ends_by_itself_is_reported_with_its_code(bed: Bed) -> None:
     came = bed.reduced("exits")
     assert (came.ended[BAD]["code"], came.ended[BAD]["signal"]) == (3, None)
 
@@ -148,7 +146,7 @@ def test_a_stopped_rank_and_a_hung_one_differ_in_what_still_ticks(bed: Bed, faul
     assert time.monotonic() - began < 15
 
 
-def test_who_never_joins_is_missing_from_the_roll_call_and_nobody_begins(bed: Bed) -> None:
+def test_who_never_joins_is_missing_from_the_roll_call_and_no_one_begins(bed: Bed) -> None:
     bed.plant("never", iteration=0)
     task = bed.nodes.begin("allreduce", SEATS)
     came = bed.nodes.follow(task, 4, until=lambda came: came.joined == {0, 1, 3}
@@ -177,7 +175,7 @@ def test_a_wrong_product_is_found_alone_by_whole_numbers_and_by_repeating(bed: B
         assert came.reports[BAD]["facts"]["wrong_in"] == "fp32"
 
 
-def test_a_stuck_bit_of_memory_is_found_and_its_place_is_told(bed: Bed) -> None:
+def test_a_stuck_bit_of_memory_is_found_and_its_place_is_reported(bed: Bed) -> None:
     bed.plant("stuck")
     came = bed.nodes.task("memory", SEATS, bytes=1 << 20)
     assert {rank for rank, report in came.reports.items() if report["wrong_total"]} == {BAD}

@@ -1,6 +1,4 @@
-"""No process of a burn-in outlives those who wait for it: the head, the transport's lifeline, the agent, the
-nursery.
-"""
+"""No process of a burn-in outlives the head, the transport's lifeline, the agent or the nursery."""
 
 from __future__ import annotations
 

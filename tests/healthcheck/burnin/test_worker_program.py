@@ -1,4 +1,4 @@
-"""The texts that are sent to nodes, and what tasks may say to them."""
+"""The programs that are sent to nodes, and what tasks may set in them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_what_was_inherited_for_nccl_and_gloo_is_scrubbed_and_named() -> None:
     assert found == {"PATH": "/bin", "LANG": "C"}
 
 
-def test_what_a_task_asks_for_is_set_over_the_defaults_and_told() -> None:
+def test_what_a_task_asks_for_is_set_over_the_defaults_and_reported() -> None:
     found: dict[str, str] = {}
     told = environment.set_for(found, {"NCCL_ALGO": "Ring", "NCCL_SOCKET_IFNAME": "=eth9"}, nccl=True,
                                interface="eth0")

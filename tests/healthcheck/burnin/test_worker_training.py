@@ -1,6 +1,4 @@
-"""A short training by real gloo ranks: equal bit by bit, and of each planted fault the guilty is named or no
-one is.
-"""
+"""A short training by real gloo ranks: equal bit by bit; planted faults name the guilty or no one."""
 
 from __future__ import annotations
 

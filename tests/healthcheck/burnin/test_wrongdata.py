@@ -1,6 +1,4 @@
-"""Whose fault wrong data is: each row of the table, what follows an owner and what does not, and what lies
-between the rows.
-"""
+"""Who is at fault for wrong data: each row of the table, what follows an owner, and the cases between."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ def blamed(found: tuple[Accusation, ...]) -> list[str]:
     return [each.object.value if each.object is Object.UNEXPLAINED else each.name for each in found]
 
 
-def test_right_data_accuses_nobody() -> None:
+def test_right_data_accuses_no_one() -> None:
     assert wrong_data(TASK, reports({})) == ()
 
 
@@ -70,7 +68,7 @@ def test_right_data_accuses_nobody() -> None:
 def test_elements_of_one_owner_wrong_on_all_ranks_once_have_many_explanations() -> None:
     [found] = wrong_data(TASK, reports(everywhere([at(15, (7, 4))])))
     assert (found.object, found.name) == (Object.UNEXPLAINED, "t")
-    assert "candidates: n0:0, n0:1, n1:0, n1:1, n2:0, n2:1; pairs tell" in found.why
+    assert "candidates: n0:0, n0:1, n1:0, n1:1, n2:0, n2:1; pair tests can tell" in found.why
 
 
 def test_of_ranks_of_one_node_it_is_that_node_that_has_the_fault() -> None:
@@ -103,7 +101,7 @@ def test_two_faults_in_one_iteration_are_two() -> None:
                              reports({**found, 0: [at(15, (7, 4), (30, 2))]}))) == ["n0:1", "n1:0", "n2:1"]
 
 
-def test_beside_somebody_who_is_named_what_is_left_stays_open_whoever_is_accused_for_the_task() -> None:
+def test_beside_someone_who_is_named_what_is_left_stays_open_whoever_is_accused_for_the_task() -> None:
     found = everywhere([at(15, (7, 4), (8, 2))])
     found[2] = [at(15, (7, 4), (8, 2), inputs=[7])]
     accusations = wrong_data(TASK, reports(found))
@@ -163,14 +161,14 @@ def test_an_owner_explains_what_is_wrong_in_sums_and_not_far_more_than_that() ->
     assert blamed(wrong_data(TASK, reports(everywhere([*own, *many])))) == ["n2:0", "unexplained"]
 
 
-def test_of_several_in_a_row_nobody_knows_whose_they_were() -> None:
+def test_of_several_in_a_row_no_one_knows_whose_they_were() -> None:
     rows = rotated(dict.fromkeys(range(9), -1), OWNED + ", 8 in a row")
     assert blamed(wrong_data(TASK, reports(everywhere(rows)))) == ["unexplained"]
 
 
 # Reduce-scatter: each rank has a part of its own
 
-def test_one_wrong_part_of_a_scattered_sum_is_nobodys() -> None:
+def test_one_wrong_part_of_a_scattered_sum_is_no_ones() -> None:
     assert blamed(wrong_data(TASK, reports({4: [at(9, (70, -1), check=SCATTERED)]}))) == ["unexplained"]
 
 
@@ -190,7 +188,7 @@ def test_where_all_reduces_are_wrong_too_who_gets_the_wrong_part_is_not_thereby_
     assert blamed(wrong_data(TASK, reports(found))) == ["unexplained"]
 
 
-def test_where_every_part_is_wrong_nobody_is_named() -> None:
+def test_where_every_part_is_wrong_no_one_is_named() -> None:
     parts = {rank: [at(each, (10 * rank, -1), check=SCATTERED) for each in range(9)] for rank in ALL}
     assert blamed(wrong_data(TASK, reports(parts))) == ["unexplained"]
 
@@ -216,7 +214,7 @@ def test_an_own_part_that_came_back_wrong_is_the_ranks_own_fault() -> None:
 
 def test_once_wrong_between_two_is_either_of_them() -> None:
     [found] = wrong_data(TASK, reports({4: [at(9, (3, 1), check=SENT)]}))
-    assert found.object is Object.UNEXPLAINED and "candidates: n0:1, n2:0; pairs" in found.why
+    assert found.object is Object.UNEXPLAINED and "candidates: n0:1, n2:0; pair tests" in found.why
     [found] = wrong_data(TASK, reports({4: [at(9, (3, 5), check=SENT)]}))
     assert (found.object, found.name) == (Object.NODE, "n2")
 
@@ -247,7 +245,7 @@ def test_ranks_that_ended_early_have_not_verified_and_prove_nothing() -> None:
     assert blamed(wrong_data(TASK, reports({4: [at(15, (7, 4))]}, ends=gone))) == ["unexplained"]
 
 
-def test_a_list_of_iterations_that_was_cut_short_hides_nobody() -> None:
+def test_a_list_of_iterations_that_was_cut_short_hides_no_one() -> None:
     # Rank 5 had more to report than there was room for: it may have seen the later ones, too.
     later = rotated(dict.fromkeys((20, 21, 22, 23, 24), 1))
     found = reports(dict.fromkeys(range(5), later) | {5: [at(each, (3, 2)) for each in range(4)]})

@@ -1,6 +1,4 @@
-"""Nodes for tests of what runs on them: the real program in processes of this machine, and the head's key
-server to talk to.
-"""
+"""Nodes for tests of what runs on them: the real program in local processes, and a key server."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Prints a run as nccl-tests' own versions do (src/common.cu of 2.0 and 2.13, src/util.cu of 2.19), from
-values that are known.
-"""
+"""Prints a run as nccl-tests does (src/common.cu of 2.0 and 2.13, src/util.cu of 2.19), from known values."""
 
 from __future__ import annotations
 
@@ -67,12 +65,12 @@ def devices(ranks: int, old: bool = False, each: int = 8) -> str:
 def output(shape: Shape, rows: Sequence[str], ranks: int, wrong: int = 0) -> str:
     """The whole, from its first line to its footer."""
     config = "# nThread 1 nGpus 1 minBytes 8 maxBytes 1024 step: 2(factor) warmup iters: 5 iters: 20 "
-    starts = ("" if shape.old else "# nccl-tests version 2.19.6 nccl-headers=23203 nccl-library=23203\n# "
-              "Collective test starting: all_reduce_perf\n")
+    starts = ("" if shape.old else "# nccl-tests version 2.19.6 nccl-headers=23203 nccl-library=23203\n"
+              "# Collective test starting: all_reduce_perf\n")
     return "".join([
         starts, config, "" if shape.old else "agg iters: 1 ",
         f"validation: {int(shape.checked)} \n#\n# Using devices\n",
         devices(ranks, shape.old), "#\n", heading(shape), *rows,
-        f"# {'Out of bounds values':<20} : {wrong} {'FAILED' if wrong else 'OK'}\n# "
-        f"{'Avg bus bandwidth':<20} : 368.652 \n#\n",
+        f"# {'Out of bounds values':<20} : {wrong} {'FAILED' if wrong else 'OK'}\n"
+        f"# {'Avg bus bandwidth':<20} : 368.652 \n#\n",
     ])

@@ -1,6 +1,4 @@
-"""Whether a run counts: the ranks that its figures are of, its arithmetic, wrong values, and a floor at one
-named size.
-"""
+"""Whether a run counts: the ranks its figures fit, its arithmetic, wrong values, and a floor at one size."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.nccltests import check
-from healthcheck.burnin.nccltests.forms import read
+from healthcheck.burnin.nccltests.formats import read
 from healthcheck.burnin.nccltests.model import Half, NcclRow, NcclRun
 from healthcheck.burnin.nccltests.parse import parse
 from tests.healthcheck.burnin.nccltests.printer import RECORDINGS, Shape, heading, output, row
@@ -114,14 +112,14 @@ def test_times_of_the_processor_are_not_compared_with_rates_of_the_device() -> N
 
 @pytest.mark.parametrize(("name", "said"), [
     ("2.19-wrong-8.txt", "data came out wrong: 16777216 elements"),
-    ("2.19-killed-16.txt", "it has no end: its table stops behind size 536870912"),
+    ("2.19-killed-16.txt", "it has no footer: its table stops after size 536870912"),
     ("2.19-cuda-failed-16.txt",
      "it failed: 5438.3worker-1: Test CUDA failure common.cu:501 'an illegal memory access was encountered'"),
     ("2.19-timeout-16.txt", "it failed: 5438.3worker-0: Test timeout (300s) common.cu:523"),
     ("2.19-without-mpi.txt",
-     "rank 0 is listed 4 times: runs of their own, not one (nccl-tests without MPI, started by a launcher)"),
-    ("2.19-json-no-gpu.json", "it has no end: its table stops before its first size"),
-    ("rccl-16.json", "this form has no end: whether the run came to its own cannot be told"),
+     "rank 0 is listed 4 times: several runs, not one (nccl-tests without MPI under a launcher)"),
+    ("2.19-json-no-gpu.json", "it has no footer: its table stops before its first size"),
+    ("rccl-16.json", "this format has no footer, so whether the run completed is unknown"),
 ])
 def test_why_a_run_does_not_count(name: str, said: str) -> None:
     assert check.problems(recorded(name))[0] == said
@@ -173,4 +171,4 @@ def test_figures_that_disagree_with_each_other_are_of_no_number_of_ranks() -> No
     text = heading(Shape()) + row(Shape(), LARGE, 380.0, 16) + row(Shape(), LARGE, 380.0, 8)
     (run,) = parse(text)
     said = check.ranks(run)
-    assert said is not None and check.ranks_said(said) == "no number of ranks"
+    assert said is not None and check.ranks_text(said) == "no number of ranks"

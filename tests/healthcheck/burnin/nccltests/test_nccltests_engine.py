@@ -1,4 +1,4 @@
-"""How nccl-tests is started, and what a run of it says as reports and accusations of a burn-in."""
+"""How nccl-tests is started, and how a run becomes reports and accusations."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from healthcheck.burnin.model import (
     TaskResult,
 )
 from healthcheck.burnin.nccltests import engine
-from healthcheck.burnin.nccltests.forms import read
+from healthcheck.burnin.nccltests.formats import read
 from healthcheck.burnin.nccltests.result import jitter, result
 from inventory.errors import UsageError
 from tests.healthcheck.burnin.nccltests.printer import RECORDINGS
 
-USAGE = ("USAGE: all_reduce_perf \n\t[-b,--minbytes <min size in bytes>] \n\t[-N,--run_cycles <cycle count>] "
-         "\n\t")
-NEW = engine.options(USAGE + "[-T,--timeout <s>] \n\t[-I,--per_iter_timing <0/1>] \n\t[-J,--output_file "
-                     "<file>] \n\t[-h,--help]\n")
+USAGE = ("USAGE: all_reduce_perf \n\t[-b,--minbytes <min size in bytes>] \n\t"
+         "[-N,--run_cycles <cycle count>] \n\t")
+NEW = engine.options(USAGE + "[-T,--timeout <s>] \n\t[-I,--per_iter_timing <0/1>] \n\t"
+                     "[-J,--output_file <file>] \n\t[-h,--help]\n")
 OLD = engine.options(USAGE)
 TEST = engine.Test("/opt/nccl-tests/build/all_reduce_perf", 1 << 33, seconds=120)
 
@@ -108,8 +108,8 @@ def test_names_that_a_launcher_would_take_for_more_are_refused(nodes: list[str])
 
 def test_a_program_started_so_gets_these_words_and_this_environment_and_nothing_else(tmp_path: Path) -> None:
     program = tmp_path / "all reduce; perf"
-    program.write_text(f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps([sys.argv[1:], "
-                       f"dict(os.environ)]))\n")
+    program.write_text(f"#!{sys.executable}\nimport json, os, sys\n"
+                       "print(json.dumps([sys.argv[1:], dict(os.environ)]))\n")
     program.chmod(0o755)
     made = engine.environment({**os.environ, "SECRET": "x", "NCCL_P2P_DISABLE": "1"},
                               {"NCCL_IB_HCA": "=mlx5_0:1 $(id)"})
@@ -159,7 +159,7 @@ def test_nothing_that_could_be_read_is_no_run() -> None:
     (("a",), 1, Object.GPU, "a:0"), (("a",), 8, Object.UNEXPLAINED, "t1"),
     (("a", "b"), 4, Object.UNEXPLAINED, "t1"),
 ], ids=["gpu", "node", "pair"])
-def test_wrong_data_of_several_ranks_is_laid_on_nobody_for_whose_they_are_is_not_said(
+def test_wrong_data_of_several_ranks_is_laid_on_no_one_for_whose_they_are_is_unknown(
     nodes: tuple[str, ...], gpus: int, object: Object, name: str,
 ) -> None:
     came_of = came("2.19-wrong-8.txt", task(*nodes, gpus=gpus), 7)
@@ -176,7 +176,7 @@ def test_one_that_had_to_be_ended_hung_on_no_less_than_what_it_ran_on(
 ) -> None:
     came_of = result(task(*nodes), None, None, 0.0, 1.0)
     assert [(one.object, one.fault) for one in came_of.accusations] == [(object, HUNG)]
-    assert {report.error for report in came_of.reports} == {"it did not end in its time"}
+    assert {report.error for report in came_of.reports} == {"it did not end within its time limit"}
 
 
 def test_a_timeout_that_every_host_prints_accuses_none_of_them() -> None:

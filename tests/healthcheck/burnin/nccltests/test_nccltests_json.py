@@ -1,6 +1,4 @@
-"""What -J and RCCL-tests' -x write: their traps, files that were cut off, and an environment that never comes
-through.
-"""
+"""The files of -J and RCCL-tests' -x: their traps, cut-off files, and no environment that gets through."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.nccltests import jsonread, rccl
-from healthcheck.burnin.nccltests.forms import looks_like, read
+from healthcheck.burnin.nccltests.formats import looks_like, read
 from healthcheck.burnin.nccltests.model import NcclRun
 from tests.healthcheck.burnin.nccltests.printer import RECORDINGS
 

@@ -1,6 +1,4 @@
-"""What nccl-tests prints: every version's table is read, whatever stands between, and a cut never makes a row
-or an end.
-"""
+"""The output of nccl-tests: every version's table, lines in between, and cuts that make no row or footer."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.burnin.nccltests.forms import looks_like, read
+from healthcheck.burnin.nccltests.formats import looks_like, read
 from healthcheck.burnin.nccltests.model import NcclRow, NcclRun
 from healthcheck.burnin.nccltests.parse import parse
 from tests.healthcheck.burnin.nccltests.printer import (
@@ -153,14 +151,14 @@ def test_a_half_that_was_not_run_is_not_taken_for_the_other() -> None:
     assert [(size.out, size.into is not None) for size in run.rows] == [(None, True), (None, True)]
 
 
-def test_runs_in_one_file_are_told_apart() -> None:
+def test_runs_in_one_file_are_distinguished() -> None:
     first, second = recorded("2.13-h100-16.txt"), recorded("2.19-killed-16.txt")
     runs = parse(first + second + first)
     assert [(run.complete, len(run.rows), run.ranks) for run in runs] == [(True, 4, 16), (False, 1, 16),
                                                                           (True, 4, 16)]
 
 
-def test_tables_without_their_first_lines_are_told_apart_by_devices_and_headings() -> None:
+def test_tables_without_their_first_lines_are_distinguished_by_devices_and_headings() -> None:
     table = heading(Shape()) + row(Shape(), 1 << 30, 365.9, 16) + "# Avg bus bandwidth    : 365.9 \n"
     last = "#  Rank 71 Group  0 Pid  14840 on node-17 device  3 [0x01] NVIDIA GB200\n"
     runs = parse(last + table + table + last + table)
@@ -188,7 +186,7 @@ def test_a_failure_is_found_with_its_line(said: str) -> None:
     assert [(failure.line, failure.text) for failure in run.failures] == [(2, said.strip())]
 
 
-def test_a_row_that_another_program_broke_is_told_and_not_taken() -> None:
+def test_a_row_that_another_program_broke_is_reported_and_not_taken() -> None:
     run = only(recorded("2.19-cuda-failed-16.txt"))
     assert [said.line for said in run.broken] == [27]
     assert len(run.rows) == 1

@@ -1,6 +1,4 @@
-"""Whose an error is, by its words: foreign text of any kind, of which only what is plainly a rank's own
-accuses it.
-"""
+"""Whether an error is a rank's own, by its words: only unmistakable ones accuse it."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.burnin.whose import of_a_connection, of_its_own
+from healthcheck.burnin.errororigin import is_connection_error, is_own_error
 
 
 @pytest.mark.parametrize("text", [
@@ -18,7 +16,7 @@ from healthcheck.burnin.whose import of_a_connection, of_its_own
     "NCCL error: remote process exited or there was",
 ])
 def test_what_speaks_of_a_connection_is_not_the_ranks_own(text: str) -> None:
-    assert of_a_connection(text) and not of_its_own(text)
+    assert is_connection_error(text) and not is_own_error(text)
 
 
 @pytest.mark.parametrize("text", [
@@ -27,13 +25,13 @@ def test_what_speaks_of_a_connection_is_not_the_ranks_own(text: str) -> None:
     "ModuleNotFoundError: No module named 'numpy'", "Cuda failure 'uncorrectable ECC error encountered'",
 ])
 def test_what_speaks_of_its_own_device_memory_or_program_is(text: str) -> None:
-    assert of_its_own(text) and not of_a_connection(text)
+    assert is_own_error(text) and not is_connection_error(text)
 
 
 def test_a_connection_that_is_named_beside_a_device_is_a_connection() -> None:
-    assert not of_its_own("CUDA error: unspecified launch failure; Connection closed by peer")
+    assert not is_own_error("CUDA error: unspecified launch failure; Connection closed by peer")
 
 
 @given(st.text())
 def test_no_text_is_both(text: str) -> None:
-    assert not (of_its_own(text) and of_a_connection(text))
+    assert not (is_own_error(text) and is_connection_error(text))

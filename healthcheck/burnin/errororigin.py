@@ -1,7 +1,7 @@
-"""Whose an error is, by its words: a rank's own, or that of a connection that it shares with another. Pure.
+"""Whether an error is a rank's own or that of a connection, by its words. Pure.
 
 Words of gloo (third_party/gloo/transport/tcp), of NCCL (src/include/debug.h and ncclGetErrorString), of libc
-(strerror) and of CUDA (cudaGetErrorString). Both ends of a path fail alike: who raises first says nothing of
+(strerror) and of CUDA (cudaGetErrorString). Both ends of a path fail alike: the first to raise does not show
 which end, or what between them, is at fault.
 """
 
@@ -23,11 +23,11 @@ _OWN = re.compile(
     r"valueerror|typeerror|attributeerror|importerror", re.IGNORECASE)
 
 
-def of_a_connection(text: str) -> bool:
-    """Whether an error speaks of a connection, or of whoever is at its other end."""
+def is_connection_error(text: str) -> bool:
+    """Whether an error is about a connection, or about its other end."""
     return _SHARED.search(text) is not None
 
 
-def of_its_own(text: str) -> bool:
-    """Whether an error speaks of the rank's own memory, device, files or program, and of no connection."""
-    return _OWN.search(text) is not None and not of_a_connection(text)
+def is_own_error(text: str) -> bool:
+    """Whether an error is about the rank's own memory, device, files or program, and no connection."""
+    return _OWN.search(text) is not None and not is_connection_error(text)
