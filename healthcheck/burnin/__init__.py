@@ -1,1 +1,1 @@
-"""Burn-in: the last gate before training. It measures GPUs, nodes and the paths between them, and names who is guilty."""
+"""Burn-in: the last test before training. It measures GPUs, nodes and paths, and names what is faulty."""

@@ -1,8 +1,9 @@
-"""Finds the leaf behind a failure that only scale shows: all nodes fail together, though every pair of them passed.
+"""Finds the leaf behind a failure that only scale shows: all nodes fail together, and every pair passed.
 
-Halves of what is suspected run at the same time, each filled up with nodes of leaves that have passed, so that the size stays that of
-half the cluster: 16 leaves take four rounds and one to confirm. Where both halves pass the failure needs more nodes than that; then all
-nodes run without one part of the suspects after the other: the part without which they pass is guilty, unless they pass without any.
+Halves of the suspects run at the same time, each filled up with nodes of leaves that passed, to half the size
+of the cluster: 16 leaves take four rounds and one to confirm. Where both halves pass, the failure needs more
+nodes. Then all nodes run without one part of the suspects after the other: the part without which they pass
+is guilty, unless they pass without any part.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from healthcheck.burnin import faults
+from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, Object, Participant
 from healthcheck.burnin.rounds import Sites
 from healthcheck.burnin.weigh import PairOutcome
 
-_PARTS = 4          # so many parts are left out in turn at first, then two of what is left
+_PARTS = 4          # parts that are left out in turn at first, then two of what is left
 
 
 @dataclass(frozen=True)
 class SuspectUnits:
-    """What is accused as a whole: leaves, or NVLink domains where all nodes share a leaf, or nodes. Their nodes by name."""
+    """What is accused as a whole: leaves, NVLink domains of one leaf, or nodes; with their nodes by name."""
 
     object: Object
     nodes: Mapping[str, tuple[str, ...]]
@@ -28,7 +30,10 @@ class SuspectUnits:
 
 @dataclass(frozen=True)
 class BisectGroup:
-    """Nodes that run together: the suspected units, and `padding` of proven nodes. `without` are the units left out of all, else ()."""
+    """Nodes that run together: the suspected units, and `padding` of proven nodes.
+
+    `without` are the units left out of all, else ().
+    """
 
     suspects: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -51,16 +56,17 @@ def units(places: Iterable[Participant]) -> SuspectUnits:
 
 
 class Bisection:
-    """Run what `next` says, all its parts at the same time, and tell their outcomes in that order, until `next` is None.
+    """Run the parts that `next` gives, all at the same time, and add their outcomes, until `next` is None.
 
     `failed` is the id of the test of all nodes that failed, `proven` are more nodes that may fill up.
     """
 
-    def __init__(self, of: SuspectUnits, failed: str, proven: Iterable[str] = (), fault: str = faults.SLOW) -> None:
+    def __init__(self, of: SuspectUnits, failed: str, proven: Iterable[str] = (),
+                 fault: str = faults.SLOW) -> None:
         self._of, self._failed, self._fault = of, failed, fault
-        self._everybody = tuple(node for nodes in of.nodes.values() for node in nodes)
-        self._size = (len(self._everybody) + 1) // 2
-        self._extra = tuple(node for node in proven if node not in set(self._everybody))
+        self._all_nodes = tuple(node for nodes in of.nodes.values() for node in nodes)
+        self._size = (len(self._all_nodes) + 1) // 2
+        self._extra = tuple(node for node in proven if node not in set(self._all_nodes))
         self._clean: list[str] = []
         self._found: list[Accusation] = []
         self._log: list[tuple[BisectGroup, str, PairOutcome]] = []
@@ -70,49 +76,58 @@ class Bisection:
         self._over = False
 
     def next(self) -> Parts | None:
-        """The parts to run now, the same until they have been told; None when nothing is left to find out."""
+        """The parts to run now, the same until their results are added; None when nothing is left to test."""
         if self._current is None and not self._over:
             try:
-                self._current = next(self._steps) if self._outcomes is None else self._steps.send(self._outcomes)
+                self._current = (next(self._steps) if self._outcomes is None
+                                 else self._steps.send(self._outcomes))
             except StopIteration:
                 self._over = True
         return self._current
 
-    def told(self, outcomes: Sequence[tuple[str, PairOutcome]]) -> None:
-        """What came of the parts, in their order: the test's id and its outcome. Raises ValueError unless there is one for each."""
+    def add_results(self, outcomes: Sequence[tuple[str, PairOutcome]]) -> None:
+        """Adds the outcomes of the current parts, in their order: the test's id and its outcome.
+
+        Raises ValueError unless there is one for each.
+        """
         if self._current is None or len(outcomes) != len(self._current):
-            raise ValueError("one outcome for each part of the round under way")
-        self._log += [(part, test, outcome) for part, (test, outcome) in zip(self._current, outcomes, strict=True)]
+            raise ValueError("expected one outcome for each part of the current round")
+        self._log += [(part, test, outcome)
+                      for part, (test, outcome) in zip(self._current, outcomes, strict=True)]
         self._outcomes = [outcome for _, outcome in outcomes]
         self._current = None
 
     def accusations(self) -> tuple[Accusation, ...]:
-        """Who is accused by what was told so far."""
+        """The accusations by the results so far."""
         return tuple(self._found)
 
     def _plan(self) -> _Steps:
         suspected: list[tuple[str, ...]] = [tuple(self._of.nodes)]
         if len(suspected[0]) < 2:
-            self._unexplained("there is only one, so nothing to part")
+            self._unexplained("there is only one, so nothing to divide")
             return
         while suspected:
             whole = [group for group in suspected if len(group) == 1]
             for group in whole:
                 yield from self._confirm(group[0])
-            parted = [half for group in suspected if len(group) > 1 for half in (group[:len(group) // 2], group[len(group) // 2:])]
+            parted = [half for group in suspected if len(group) > 1
+                      for half in (group[:len(group) // 2], group[len(group) // 2:])]
             if not parted:
                 return
-            outcomes = yield from self._sure([self._part(half, at, len(parted)) for at, half in enumerate(parted)])
+            outcomes = yield from self._sure([self._part(half, at, len(parted))
+                                              for at, half in enumerate(parted)])
             suspected = []
             for at in range(0, len(parted), 2):
                 pair = list(zip(parted[at:at + 2], outcomes[at:at + 2], strict=True))
-                self._clean += [unit for half, outcome in pair if outcome is PairOutcome.PASS for unit in half]
+                self._clean += [unit for half, outcome in pair if outcome is PairOutcome.PASS
+                                for unit in half]
                 bad = [half for half, outcome in pair if outcome is PairOutcome.FAIL]
                 suspected += bad
                 if not bad and all(outcome is PairOutcome.PASS for _, outcome in pair):
                     yield from self._leave_out(tuple(unit for half, _ in pair for unit in half), _PARTS)
                 elif not bad:
-                    self._unexplained(f"whether {_named(parted[at] + parted[at + 1])} fail could not be measured")
+                    self._unexplained(f"whether {listed(parted[at] + parted[at + 1], 6)} fail could not be "
+                                      "measured")
 
     def _sure(self, parts: list[BisectGroup]) -> Generator[Parts, Sequence[PairOutcome], list[PairOutcome]]:
         """The outcomes of these parts; what is unknown is run once more."""
@@ -132,16 +147,18 @@ class Bisection:
         return BisectGroup(suspects, (*own, *padding), padding)
 
     def _confirm(self, unit: str) -> _Steps:
-        """Once more with other proven nodes, beside a control of proven ones in its place: nobody is guilty by one sample."""
+        """Runs it again with other proven nodes, beside a control: one sample proves no guilt."""
         part = self._part((unit,), 0, 1, len(self._of.nodes[unit]))
         left = [node for node in (*self._nodes(self._clean), *self._extra) if node not in set(part.padding)]
         control = [BisectGroup((), tuple(left[:len(part.nodes)]))] if len(left) > 1 else []
         outcomes = yield from self._sure([part, *control])
         if outcomes[0] is PairOutcome.FAIL and PairOutcome.FAIL not in outcomes[1:]:
-            self._accuse(unit, "fails among proven nodes each time, at the size of half the cluster", bool(part.padding))
+            self._accuse(unit, "fails among proven nodes each time, at the size of half the cluster",
+                         bool(part.padding))
         else:
-            why = "failed and passed" if outcomes[0] is PairOutcome.PASS else "failed, as did proven nodes without it" if control and (
-                outcomes[1] is PairOutcome.FAIL) else "failed once, and could not be measured again"
+            why = ("failed and passed" if outcomes[0] is PairOutcome.PASS
+                   else "failed, as did proven nodes without it" if outcomes[1:] == [PairOutcome.FAIL]
+                   else "failed once, and could not be measured again")
             self._unexplained(f"{unit} {why}")
 
     def _leave_out(self, group: tuple[str, ...], parts: int) -> _Steps:
@@ -151,14 +168,13 @@ class Bisection:
         needed = []
         for piece in pieces:
             left = set(self._nodes(piece))
-            nodes = tuple(node for node in self._everybody if node not in left)
+            nodes = tuple(node for node in self._all_nodes if node not in left)
             outcomes = yield from self._sure([BisectGroup((), nodes, (), piece)])
             needed += [piece] if outcomes[0] is PairOutcome.PASS else []
         if not needed or len(needed) == len(pieces):
-            most = len(self._everybody) - len(self._nodes(pieces[0]))
-            most = len(self._everybody) - len(self._nodes(pieces[0]))
+            most = len(self._all_nodes) - len(self._nodes(pieces[0]))
             how = f"only with more than {most} nodes" if needed else "whichever part is left out"
-            self._unexplained(f"all nodes fail {how}, so it is no part of {_named(group)}")
+            self._unexplained(f"all nodes fail {how}, so the cause is no part of {listed(group, 6)}")
             return
         for piece in needed:
             if len(piece) == 1:
@@ -170,17 +186,16 @@ class Bisection:
         return [node for name in names for node in self._of.nodes[name]]
 
     def _accuse(self, unit: str, why: str, confirmed: bool) -> None:
-        speaks_for = [self._failed, *(test for part, test, outcome in self._log if (outcome is PairOutcome.FAIL and unit in part.suspects)
+        speaks_for = [self._failed, *(test for part, test, outcome in self._log
+                                      if (outcome is PairOutcome.FAIL and unit in part.suspects)
                                       or (outcome is PairOutcome.PASS and unit in part.without))]
-        against = [test for part, test, outcome in self._log if (outcome is PairOutcome.PASS and unit in part.suspects)
+        against = [test for part, test, outcome in self._log
+                   if (outcome is PairOutcome.PASS and unit in part.suspects)
                    or (outcome is PairOutcome.FAIL and part.without and unit in part.without)]
-        self._found.append(Accusation(self._of.object, unit, self._fault, why, tuple(speaks_for), tuple(against), confirmed))
+        self._found.append(Accusation(self._of.object, unit, self._fault, why, tuple(speaks_for),
+                                      tuple(against), confirmed))
 
     def _unexplained(self, why: str) -> None:
         tests = (self._failed, *(test for _, test, outcome in self._log if outcome is PairOutcome.FAIL))
         passed = tuple(test for _, test, outcome in self._log if outcome is PairOutcome.PASS)
         self._found.append(Accusation(Object.UNEXPLAINED, self._failed, self._fault, why, tests, passed))
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

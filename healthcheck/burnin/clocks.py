@@ -1,4 +1,4 @@
-"""Why a GPU is slow, where its own clock, power and throttle reasons tell."""
+"""Why a GPU is slow, by its own clock, power and throttle reasons."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from healthcheck.burnin.model import TaskKind, TaskResult
 
-# NVML's bits (nvml.h, nvmlClocksEventReason*), worst first: which are a fault by themselves, and which only tell.
+# NVML's bits (nvml.h, nvmlClocksEventReason*), worst first: which are faults, and which are only reported.
 REASONS = {
-    0x80: "hardware power brake", 0x40: "hardware thermal slowdown", 0x08: "hardware slowdown", 0x20: "software thermal slowdown",
+    0x80: "hardware power brake", 0x40: "hardware thermal slowdown", 0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
     0x04: "power cap", 0x10: "sync boost", 0x02: "application clocks", 0x100: "display clocks", 0x01: "idle",
 }
-# 0x08 alone is told by drivers together with 0x40 or 0x80, or for the power connector itself.
+# Drivers report 0x08 with 0x40 or 0x80, or for the power connector itself.
 NAMED = 0x80 | 0x40 | 0x08
 _LOW = 0.97     # of the median of equals
 
@@ -40,13 +41,14 @@ def clocks(results: Iterable[TaskResult]) -> dict[str, ClockSample]:
             old = found.get(str(report.seat))
             seen = (old.reasons if old is not None else None, int(bits) if bits is not None else None)
             known = [each for each in seen if each is not None]
-            found[str(report.seat)] = ClockSample(figures.get("clock_mhz"), figures.get("power_w"), figures.get("temperature_c"),
+            found[str(report.seat)] = ClockSample(figures.get("clock_mhz"), figures.get("power_w"),
+                                                  figures.get("temperature_c"),
                                                   known[0] | known[-1] if known else None)
     return found
 
 
-def said(seat: str, all_: Mapping[str, ClockSample], equals: Iterable[str]) -> str:
-    """What its clocks say of a GPU that is slow, beside its equals; "" where nothing was sampled."""
+def clock_reason(seat: str, all_: Mapping[str, ClockSample], equals: Iterable[str]) -> str:
+    """What a slow GPU's clocks show beside those of its equals; "" where nothing was sampled."""
     own = all_.get(seat)
     if own is None or own == ClockSample(None, None, None, None):
         return ""
@@ -55,7 +57,8 @@ def said(seat: str, all_: Mapping[str, ClockSample], equals: Iterable[str]) -> s
     if own.mhz is not None:
         median = statistics.median(usual) if len(usual) > 1 else None
         low = median is not None and own.mhz < _LOW * median
-        parts.append(f"SM clock {own.mhz:.0f} MHz" + (f", equals {median:.0f}" if median is not None and low else ""))
+        parts.append(f"SM clock {own.mhz:.0f} MHz"
+                     + (f", equals {median:.0f}" if median is not None and low else ""))
     if own.watts is not None:
         parts.append(f"{own.watts:.0f} W")
     if own.celsius is not None:

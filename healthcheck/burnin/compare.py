@@ -1,16 +1,15 @@
-"""Compares two burn-ins of the same nodes, before and after a change: what got slower or faster by more than
-noise, and on which nodes.
+"""Compares two burn-ins of the same nodes: what a change made slower or faster, and on which nodes.
 
-Each GPU, node, rail or pair is compared with itself. The change of a figure is the median of what nodes (or
-pairs) changed by; the GPUs of a node are no samples of their own, for they share its air and its power. It is
-larger than noise when a 99 % confidence interval of that median leaves out "no change", and when it is at
-least `least`: a room that is two degrees warmer moves all nodes together, and no number of them averages that
-away. The interval is of order statistics (Conover, Practical Nonparametric Statistics, section 3.2), which
-assume no distribution; with fewer than eight nodes there is none at 99 %, and nothing is called a change. The
-sizes of one sweep share the remaining 1 %, so that it is wrong about any of them no more often than about one
-figure, and asks for some nodes more: eleven for eleven sizes. A
-single one is named where it lost more than the others did, by the rule that equals are judged by
-(`healthcheck.burnin.stats`).
+Each GPU, node, rail or pair is compared with itself. The change of a figure is the median change of nodes (or
+pairs). GPUs of a node are no separate samples, as they share its air and its power. A change is larger than
+noise when a 99 % confidence interval of that median excludes "no change", and when it is at least `least`: a
+room that is two degrees warmer moves all nodes together, which no number of them averages away.
+
+The interval is of order statistics (Conover, Practical Nonparametric Statistics, section 3.2), which assume
+no distribution. Fewer than eight nodes have none at 99 %, so nothing is called a change. The sizes of one
+sweep share the remaining 1 %, so that a sweep is wrong no more often than one figure, and needs some more
+nodes: eleven for eleven sizes. One subject is named where it lost more than the others, by the rule for
+equals (`healthcheck.burnin.stats`).
 """
 
 from __future__ import annotations
@@ -32,8 +31,9 @@ from healthcheck.burnin.stats import median, slow
 
 CONFIDENCE = 0.99
 LEAST = 0.01
-# Facts of ranks that tell what was changed; others (serial numbers, covered bytes) differ without meaning anything here.
-VERSIONS = ("device", "capability", "driver", "kernel", "cuda", "nccl", "torch", "backend", "power_limit_w", "environment", "nccl_conf")
+# Facts of ranks that a change may alter; others (serial numbers, covered bytes) differ without meaning.
+VERSIONS = ("device", "capability", "driver", "kernel", "cuda", "nccl", "torch", "backend", "power_limit_w",
+            "environment", "nccl_conf")
 
 
 class FigureChange(Enum):
@@ -41,8 +41,8 @@ class FigureChange(Enum):
 
     SLOWER = "slower"
     FASTER = "faster"
-    SAME = "same"           # no change that is larger than noise
-    TOO_FEW = "too few"     # not enough nodes or pairs to tell a change from noise
+    SAME = "same"           # no change larger than noise
+    TOO_FEW = "too few"     # too few nodes or pairs to tell a change from noise
 
 
 class _Subject(NamedTuple):
@@ -54,10 +54,13 @@ class _Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """One figure under one setting. `share` is the change of the median node or pair (-0.05: five per cent
-    less), of `n`; `low` and `high` are its interval, None where they are too few. `before` and `after` are
-    medians over the same subjects, in the figure's unit; `fell` are subjects (a GPU, a node, a rail, a pair)
-    that lost more than the others did, with their own change."""
+    """One figure under one setting, before and after.
+
+    `share` is the change of the median node or pair (-0.05: five per cent less), of `n`; `low` and `high` are
+    its interval, None where they are too few. `before` and `after` are medians over the same subjects, in the
+    figure's unit; `fell` are subjects (a GPU, a node, a rail, a pair) that lost more than the others did,
+    with their own change.
+    """
 
     setting: Setting
     change: FigureChange
@@ -72,8 +75,7 @@ class ComparedFigure:
 
 @dataclass(frozen=True)
 class Difference:
-    """What the runs themselves differ in: a version, an option, a variable. `nodes` are those on which it
-    differs, none for a whole run."""
+    """A version, option or variable in which the runs differ, and on which `nodes` (none: the whole run)."""
 
     name: str
     before: str
@@ -92,8 +94,10 @@ class OutcomeChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs beside each other. `only` are settings that but one of them measured (of the same subjects),
-    with that run's id."""
+    """Two runs beside each other.
+
+    `only` are settings that one of them alone measured (of the same subjects), with that run's id.
+    """
 
     before: str
     after: str
@@ -104,19 +108,18 @@ class Comparison:
 
     @property
     def slower(self) -> bool:
-        """Whether anything got slower by more than noise, as a whole or on one subject, or a node that passed
-        fails now."""
+        """Whether a figure or a subject got slower by more than noise, or a node that passed fails now."""
         return any(one.change is FigureChange.SLOWER or one.fell for one in self.figures) or any(
             one.after is BurnInOutcome.FAIL and one.before is BurnInOutcome.PASS for one in self.verdicts)
 
     @property
-    def told_apart(self) -> bool:
+    def comparable(self) -> bool:
         """Whether any figure could be compared at all."""
         return any(one.change is not FigureChange.TOO_FEW for one in self.figures)
 
 
 def compare(before: Burnin, after: Burnin, least: float = LEAST) -> Comparison:
-    """Both runs beside each other; `least` is the smallest change that is called one, as a share."""
+    """Both runs beside each other; `least` is the smallest change that counts, as a share."""
     first, second = _by_subject(before), _by_subject(after)
     figures, only = [], []
     swept = Counter(_sweep(setting) for setting in first.keys() & second.keys() if setting.figure == BY_SIZE)
@@ -125,19 +128,20 @@ def compare(before: Burnin, after: Burnin, least: float = LEAST) -> Comparison:
         both = here.keys() & there.keys()
         if both:
             confidence = 1 - (1 - CONFIDENCE) / max(1, swept[_sweep(setting)])
-            figures.append(_compared(setting, {one: (here[one], there[one]) for one in sorted(both)}, least, confidence))
+            figures.append(_compared(setting, {one: (here[one], there[one]) for one in sorted(both)}, least,
+                                     confidence))
         else:
             only.append((before.run if here else after.run, setting))
-    return Comparison(before.run, after.run, tuple(figures), tuple(_differences(before, after)), tuple(_verdicts(before, after)),
-                      tuple(only))
+    return Comparison(before.run, after.run, tuple(figures), tuple(_differences(before, after)),
+                      tuple(_verdicts(before, after)), tuple(only))
 
 
 def interval(values: Iterable[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-    """An interval that holds the median of what these are samples of, with at least this confidence; None
-    where they are too few.
+    """An interval that holds the median with at least this confidence; None where values are too few.
 
     From the k-th smallest to the k-th largest, with the largest k for which a fair coin shows fewer than k
-    heads among n in at most half of the remaining cases. """
+    heads among n in at most half of the remaining cases.
+    """
     known = sorted(values)
     n = len(known)
     below, k = 0.0, 0
@@ -152,7 +156,8 @@ def _sweep(setting: Setting) -> Setting:
     return replace(setting, size=0)
 
 
-def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], least: float, confidence: float) -> ComparedFigure:
+def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], least: float,
+              confidence: float) -> ComparedFigure:
     ratios = {subject: after / before for subject, (before, after) in values.items()}
     units: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for subject, ratio in ratios.items():
@@ -166,30 +171,37 @@ def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], 
     else:
         change = FigureChange.SLOWER if middle < 1 else FigureChange.FASTER
     named = {subject.name: ratio for subject, ratio in ratios.items()}
-    fell = tuple((name, named[name] - 1) for name, one in slow(named).items() if one.off and named[name] < 1 - least)
+    fell = tuple((name, named[name] - 1) for name, one in slow(named).items() if one.off
+                 and named[name] < 1 - least)
     low, high = (None, None) if bounds is None else (bounds[0] - 1, bounds[1] - 1)
     return ComparedFigure(setting, change, len(samples), median(before for before, _ in values.values()),
                           median(after for _, after in values.values()), middle - 1, low, high, fell)
 
 
 def _by_subject(burnin: Burnin) -> dict[Setting, dict[_Subject, float]]:
-    """By setting and subject the median figure. What power limit held is a difference between the runs, and
-    splits no figure; ring orders of a stage of all are samples of the same nodes."""
+    """By setting and subject the median figure.
+
+    The power limit is a difference between the runs and splits no figure. Ring orders of a stage of all nodes
+    are samples of the same nodes.
+    """
     places = {place.node: place for place in burnin.burnt.places}
     found: dict[Setting, dict[_Subject, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in measures(burnin.burnt.results, places, burnin.burnt.hardware):
         nodes = tuple(sorted(one.nodes))
         name = f"{len(nodes)} nodes" if one.object is Object.UNEXPLAINED else one.name
         found[replace(one.setting.learned_from, watts=0)][_Subject(name, nodes)].append(one.value)
-    return {setting: {subject: median(values) for subject, values in subjects.items()} for setting, subjects in found.items()}
+    return {setting: {subject: median(values) for subject, values in subjects.items()}
+            for setting, subjects in found.items()}
 
 
 def _differences(before: Burnin, after: Burnin) -> Iterable[Difference]:
-    whole = (("muster", before.muster, after.muster), ("length", before.length, after.length), ("floors", before.floors, after.floors))
+    whole = (("muster", before.muster, after.muster), ("length", before.length, after.length),
+             ("floors", before.floors, after.floors))
     for name, one, other in whole:
         if one != other:
             yield Difference(name, one, other)
-    for name, one_of, other_of in (("option", before.options, after.options), ("environment", before.environment, after.environment)):
+    for name, one_of, other_of in (("option", before.options, after.options),
+                                   ("environment", before.environment, after.environment)):
         for key in sorted(one_of.keys() | other_of.keys()):
             values = [str(of.get(key, "not set")) for of in (one_of, other_of)]
             if values[0] != values[1]:
@@ -218,7 +230,7 @@ def _chosen(burnin: Burnin) -> dict[tuple[str, str, int], str]:
 
 
 def _versions(burnin: Burnin) -> dict[tuple[str, str], str]:
-    """By node and name what its ranks said of versions; several values of one node's ranks in one text."""
+    """By node and name the versions that its ranks reported; several values in one text."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for result in burnin.burnt.results:
         for report in result.reports:

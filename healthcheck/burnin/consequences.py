@@ -1,16 +1,18 @@
-"""What a finished burn-in means for the nodes that it was of: whom it accuses, how surely, and who has passed. Pure.
+"""What a finished burn-in means for its nodes: whom it accuses, how surely, and who passed. Pure.
 
 An accusation is certain, and so critical, where nothing else explains the failure as well:
 
     wrong data of a GPU      always: what is explained as well by another is not put down to it
     tried with a proven one  always (`confirmed`)
-    its own work, alone      where it failed in tasks without any other node, and most others did the same work well
+    its own work, alone      in tasks without any other node, where most others did the same work well
     counted errors           of a GPU or a node
 
-A screening accuses as a burn-in does. It is short, so that it ends nothing: what it found ends as what the quick length found does.
+A screening accuses as a burn-in does. It is short, so that it ends nothing: what it found ends as what the
+quick length found does.
 
-Everything else is likely, and a warning: late, lost and absent ranks, for the network and the head may be why; a rail, for its cable and
-its switch may be; and whatever is of a pair, of a leaf or of nobody, which accuses no node by itself.
+Everything else is likely, and a warning: late, lost and absent ranks, for the network and the head may be
+why; a rail, for its cable and its switch may be; and whatever is of a pair, of a leaf or of nobody, which
+accuses no node by itself.
 """
 
 from __future__ import annotations
@@ -29,26 +31,31 @@ from healthcheck.store.accused import BurnInAccusation, FinishedBurnIn
 from inventory.text import clean
 
 _RULE = {
-    faults.WRONG_DATA: accused.WRONG_DATA, faults.SLOW: accused.SLOW, faults.SLOW_COMPUTE: accused.SLOW, faults.JITTER: accused.SLOW,
-    faults.SLOW_STORAGE: accused.SLOW, faults.LATE: accused.SLOW, faults.SLOW_LINK: accused.LINK, faults.COUNTED: accused.ERRORS,
-}       # everything else is a rank that did not go on
+    faults.WRONG_DATA: accused.WRONG_DATA, faults.SLOW: accused.SLOW, faults.SLOW_COMPUTE: accused.SLOW,
+    faults.JITTER: accused.SLOW,
+    faults.SLOW_STORAGE: accused.SLOW, faults.LATE: accused.SLOW, faults.SLOW_LINK: accused.LINK,
+    faults.COUNTED: accused.ERRORS,
+}       # all others: a rank that stopped
 _EXPECTED = {
-    accused.WRONG_DATA: "what arithmetic says", accused.SLOW: "as fast as its equals", accused.LINK: "as fast as its equals",
-    accused.DEAD: "work to its end", accused.ERRORS: "no more than the rules allow", accused.SHARED: "no failure",
+    accused.WRONG_DATA: "the exact result", accused.SLOW: "as fast as its equals",
+    accused.LINK: "as fast as its equals",
+    accused.DEAD: "work completed", accused.ERRORS: "no more than the rules allow",
+    accused.SHARED: "no failure",
 }
 _NEVER_SURE = (faults.LATE, faults.LOST, faults.ABSENT, faults.JITTER)
-# What must be passed instead of a stage that only suspects go through.
+# The stage to pass in place of one that only suspects run.
 _AS = {BurnInStage.LEAF_CONFIRM: BurnInStage.LEAF_PAIRS, BurnInStage.RAIL_CONFIRM: BurnInStage.LEAF_PAIRS,
        BurnInStage.BISECT: BurnInStage.ALL}
-# More nodes than a pair has say nothing of any of them.
+# An accusation of more nodes than a pair says nothing about any of them.
 _MOST_SHARING = 2
 
 
 def consequences(burnin: Burnin, doubted: Collection[str] = ()) -> FinishedBurnIn:
-    """What it says of its nodes; of those that are `doubted` nothing that it says is believed. Only for one that was finished."""
+    """What a finished burn-in means for its nodes; for `doubted` nodes it means nothing."""
     passed = {} if burnin.length not in accused.LENGTHS else {
         one.node: tuple(stage.stage.value for stage in one.stages) for one in burnin.judgement.outcomes
-        if one.outcome is BurnInOutcome.PASS and one.node not in doubted and one.stages and all(stage.done for stage in one.stages)}
+        if one.outcome is BurnInOutcome.PASS and one.node not in doubted and one.stages
+        and all(stage.done for stage in one.stages)}
     return FinishedBurnIn(burnin.run, _length(burnin), burnin.ended, tuple(_accused(burnin, doubted)), passed)
 
 
@@ -72,37 +79,43 @@ def _accused(burnin: Burnin, doubted: Collection[str]) -> Iterator[BurnInAccusat
         sharing = _sharing(one, places, tasks) & took_part
         if not sharing & frozenset(doubted):
             for name in sorted(sharing):
-                yield BurnInAccusation(name, accused.SHARED, clean(one.name, 120), Severity.WARNING, Owner.NETWORK, _said(one),
-                                       _EXPECTED[accused.SHARED], f"muster burnin show {burnin.run}", _stages(burnin, one, tasks), None, 0,
-                                       (),
-                                       one.tests_for, one.tests_against)
+                yield BurnInAccusation(name, accused.SHARED, clean(one.name, 120), Severity.WARNING,
+                                       Owner.NETWORK, _observed(one), _EXPECTED[accused.SHARED],
+                                       f"muster burnin show {burnin.run}", _stages(burnin, one, tasks), None,
+                                       0, (), one.tests_for, one.tests_against)
 
 
-def _of_one(burnin: Burnin, one: Accusation, place: Participant, tasks: Mapping[str, Task], sick: Mapping[str, float]) -> BurnInAccusation:
+def _of_one(burnin: Burnin, one: Accusation, place: Participant, tasks: Mapping[str, Task],
+            sick: Mapping[str, float]) -> BurnInAccusation:
     rule = accused.LINK if one.object is Object.RAIL else _RULE.get(one.fault, accused.DEAD)
     gpu = int(one.name.rpartition(":")[2]) if one.object is Object.GPU else None
     severity = Severity.CRITICAL if _certain(one, place, tasks, sick) else Severity.WARNING
-    owner = Owner.NETWORK if rule == accused.LINK else Owner.VENDOR if rule == accused.WRONG_DATA else Owner.OPERATOR
+    owner = (Owner.NETWORK if rule == accused.LINK
+             else Owner.VENDOR if rule == accused.WRONG_DATA else Owner.OPERATOR)
     subject = f"GPU {gpu}" if gpu is not None else _port(one.name, place) if one.object is Object.RAIL else ""
-    again = f"muster burnin show {burnin.run}; mend it, then burn it in again: muster burnin run {place.node} --length {_length(burnin)}"
+    again = (f"muster burnin show {burnin.run}; repair it, then run: muster burnin run "
+             f"{place.node} --length {_length(burnin)}")
     return BurnInAccusation(
-        place.node, rule, subject, severity, owner, _said(one), _EXPECTED[rule], again, _stages(burnin, one, tasks), gpu, place.gpus,
+        place.node, rule, subject, severity, owner, _observed(one), _EXPECTED[rule], again,
+        _stages(burnin, one, tasks), gpu, place.gpus,
         _serials(burnin, one.name) if gpu is not None else (), one.tests_for, one.tests_against)
 
 
-def _certain(one: Accusation, place: Participant, tasks: Mapping[str, Task], sick: Mapping[str, float]) -> bool:
+def _certain(one: Accusation, place: Participant, tasks: Mapping[str, Task],
+             sick: Mapping[str, float]) -> bool:
     if one.object not in (Object.GPU, Object.NODE):
         return False
-    if one.confirmed or one.fault == faults.COUNTED or (one.fault == faults.WRONG_DATA and one.object is Object.GPU):
+    if (one.confirmed or one.fault == faults.COUNTED
+            or (one.fault == faults.WRONG_DATA and one.object is Object.GPU)):
         return True
     own = [tasks[name] for name in map(task_of, one.tests_for) if name in tasks]
     alone = bool(own) and all(task.nodes == (place.node,) for task in own)
-    # What most of them have is of what they share: their software, a floor that is wrong, the room.
+    # What most nodes have is common to them: software, a wrong floor, the room.
     return alone and one.fault not in _NEVER_SURE and sick[one.fault] <= 0.5
 
 
 def _counts(burnin: Burnin, places: Mapping[str, Participant]) -> Mapping[str, float]:
-    """By fault the share of all GPUs that are accused of it, by themselves or with their node."""
+    """By fault the share of all GPUs that are accused of it, themselves or with their node."""
     whole = sum(place.gpus for place in places.values())
     seats: dict[str, set[str]] = defaultdict(set)
     for one in burnin.judgement.accusations:
@@ -114,31 +127,34 @@ def _counts(burnin: Burnin, places: Mapping[str, Participant]) -> Mapping[str, f
 
 
 def _sharing(one: Accusation, places: Mapping[str, Participant], tasks: Mapping[str, Task]) -> frozenset[str]:
-    """The nodes of a pair, or behind leaves that are accused; of what is unexplained those of a pair, and else nobody."""
+    """The nodes of an accused pair or behind an accused leaf; of unexplained failures those of a pair."""
     found = sharing(one.name, places)
     if one.object is Object.UNEXPLAINED and not found:
-        found = frozenset(node for test in (one.name, *map(task_of, one.tests_for)) if test in tasks for node in tasks[test].nodes)
-    return found if one.object is Object.LEAF or one.object is Object.PAIR or len(found) <= _MOST_SHARING else frozenset()
+        found = frozenset(node for test in (one.name, *map(task_of, one.tests_for)) if test in tasks
+                          for node in tasks[test].nodes)
+    return (found if one.object is Object.LEAF or one.object is Object.PAIR
+            or len(found) <= _MOST_SHARING else frozenset())
 
 
 def _stages(burnin: Burnin, one: Accusation, tasks: Mapping[str, Task]) -> tuple[str, ...]:
-    """The stages in which it failed; all that were asked for where no task's name tells."""
-    found = {tasks[name].stage for name in map(task_of, one.tests_for) if name in tasks} or {stage for stage, _ in burnin.burnt.asked}
+    """The stages in which it failed; all planned ones where no task's name is given."""
+    found = ({tasks[name].stage for name in map(task_of, one.tests_for) if name in tasks}
+             or {stage for stage, _ in burnin.burnt.asked})
     return tuple(dict.fromkeys(_AS.get(stage, stage).value for stage in BurnInStage if stage in found))
 
 
 def _serials(burnin: Burnin, seat: str) -> tuple[str, ...]:
-    """What the rank on a GPU said that it is."""
-    return tuple(dict.fromkeys(
-        clean(value, 64) for result in burnin.burnt.results for report in result.reports if str(report.seat) == seat
-        for key in ("serial", "uuid") if (value := report.facts.get(key))))
+    """The serial numbers and UUIDs that the GPU's rank reported."""
+    return tuple(dict.fromkeys(clean(value, 64) for result in burnin.burnt.results
+                               for report in result.reports if str(report.seat) == seat
+                               for key in ("serial", "uuid") if (value := report.facts.get(key))))
 
 
 def _port(name: str, place: Participant) -> str:
     number = name.rpartition("/rail")[2]
-    return next((f"port at PCI {clean(rail.address, 20)}, rail {rail.number}" for rail in place.rails if str(rail.number) == number),
-                clean(name.rpartition("/")[2], 40))
+    return next((f"port at PCI {clean(rail.address, 20)}, rail {rail.number}" for rail in place.rails
+                 if str(rail.number) == number), clean(name.rpartition("/")[2], 40))
 
 
-def _said(one: Accusation) -> str:
+def _observed(one: Accusation) -> str:
     return clean(f"{one.fault}: {one.why}", 300)

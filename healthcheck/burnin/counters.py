@@ -1,4 +1,4 @@
-"""Error counters of links and GPUs, read before and after: what rose by more than is allowed, and what cannot be told."""
+"""Compares error counters of links and GPUs before and after: which rose by more than the limit allows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from healthcheck.facts.counter import BY_NAME
 from inventory.text import clean
 
 _PART = re.compile(r"(gpu|rail)(\d{1,4})")
-# A port's counters are narrow, and stay at their largest value: from there on they say nothing.
+# A port's counters are narrow and stay at their maximum, where they show nothing more.
 FULL = {name: counter.full for name, counter in BY_NAME.items() if counter.bits} | {"link_downed": 255}
-TEST = "counters"       # what stands among the tests of an accusation
+TEST = "counters"       # the test's name in an accusation
 
 
 @dataclass(frozen=True)
 class CounterGrowth:
-    """One counter of one part of a node before the first stage and after the last; None where it could not be read.
+    """One counter of one part of a node, before the first stage and after the last; None: could not be read.
 
-    `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0, rail1 ... by number, or any other word for the node as a whole.
-    `seconds` is how long was between the two.
+    `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0, rail1 ... by number, or any other word
+    for the node as a whole. `seconds` is how long was between the two.
     """
 
     node: str
@@ -36,16 +36,17 @@ class CounterGrowth:
 
     @property
     def accused(self) -> tuple[Object, str]:
-        """Who is accused where it rises."""
+        """The object to accuse where this counter rises."""
         part = _PART.fullmatch(self.subject)
         if part is None:
             return Object.NODE, self.node
-        return (Object.GPU, f"{self.node}:{int(part[2])}") if part[1] == "gpu" else (Object.RAIL, f"{self.node}/rail{int(part[2])}")
+        return ((Object.GPU, f"{self.node}:{int(part[2])}")
+                if part[1] == "gpu" else (Object.RAIL, f"{self.node}/rail{int(part[2])}"))
 
 
 @dataclass(frozen=True)
 class CounterJudgement:
-    """Who is accused by counters, by node what could not be told, and remarks."""
+    """Accusations by counters, by node what is unknown, and remarks."""
 
     accusations: tuple[Accusation, ...]
     unknown: Mapping[str, tuple[str, ...]]
@@ -53,9 +54,10 @@ class CounterJudgement:
 
 
 def counted(
-    counters: Iterable[CounterGrowth], rules: BurninRules, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware],
+    counters: Iterable[CounterGrowth], rules: BurninRules, places: Mapping[str, Participant],
+    hardware: Mapping[str, SkuHardware],
 ) -> CounterJudgement:
-    """Judges them all. One that was not read, went down, or was full before, says nothing, and that is unknown."""
+    """Judges all counters. One that was not read, fell, or was full before is unknown."""
     accusations, unknown, unjudged = [], dict[str, list[str]](), set[str]()
     for one in counters:
         limit = rules.limit(one.name)
@@ -65,16 +67,21 @@ def counted(
         place = places.get(one.node)
         gbps = hardware.get(place.sku or "", SkuHardware()).gbps if place is not None else 0
         if limit.below_gbps is not None and not 0 < gbps < limit.below_gbps:
-            continue        # such links have them by nature, and an unknown one may be such
-        said = f"{clean(one.subject, 40)}: {limit.id}"
+            continue        # normal on such links, and an unknown link may be one
+        reasons = f"{clean(one.subject, 40)}: {limit.id}"
         if one.before is None or one.after is None:
-            unknown.setdefault(one.node, []).append(f"{said}: not read {'before' if one.before is None else 'after'}")
+            unknown.setdefault(one.node, []).append(f"{reasons}: not read "
+                                                    f"{'before' if one.before is None else 'after'}")
         elif one.after < one.before:
-            unknown.setdefault(one.node, []).append(f"{said}: went back from {one.before} to {one.after}: it was reset meanwhile")
+            unknown.setdefault(one.node, []).append(f"{reasons}: went back from {one.before} to {one.after}: "
+                                                    "it was reset")
         elif one.before == FULL.get(one.name):
-            unknown.setdefault(one.node, []).append(f"{said}: stands at {one.before}, the most that it can hold: reset it")
+            unknown.setdefault(one.node, []).append(f"{reasons}: stands at {one.before}, its maximum: reset "
+                                                    "it")
         elif (rise := one.after - one.before) > (allowed := limit.allowed(one.seconds)):
             why = f"{limit.why}: {clean(one.name, 60)} rose by {rise}, allowed {allowed:g}"
             accusations.append(Accusation(*one.accused, faults.COUNTED, why, (TEST,)))
-    remarks = (f"counters without a limit in the rules are not judged: {', '.join(sorted(unjudged)[:8])}",) if unjudged else ()
-    return CounterJudgement(tuple(accusations), {node: tuple(said) for node, said in unknown.items()}, remarks)
+    remarks = ((f"counters without a limit in the rules are not judged: {', '.join(sorted(unjudged)[:8])}",)
+               if unjudged else ())
+    return CounterJudgement(tuple(accusations), {node: tuple(reasons) for node, reasons in unknown.items()},
+                            remarks)

@@ -1,7 +1,8 @@
-"""The muster.burnin/1 document: all that a burn-in was, did and found, for programs and for later runs to learn from.
+"""The muster.burnin/1 document: all that a burn-in did and found, for programs and later runs.
 
-What ranks report stands in columns, a list in the order of the task's seats, or one value where it is the same for all: figures, not raw
-samples. Of a rank that did not end well the rest is told by itself, under `odd`. `healthcheck.burnin.documentread` reads it back.
+Reports of ranks are stored in columns: a list in the order of the task's seats, or one value where all are
+equal. They hold figures, not raw samples. `odd` adds the rest for ranks that did not end well.
+`healthcheck.burnin.documentread` reads the document.
 """
 
 from __future__ import annotations
@@ -16,9 +17,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.burnin.judge import Burnt
+from healthcheck.burnin.judge import BurnInResults
 from healthcheck.burnin.judgement import JudgedFigure, Judgement, NodeOutcome
-from healthcheck.burnin.model import Accusation, Participant, RankEnd, RankProgress, RankReport, Task, TaskResult
+from healthcheck.burnin.model import (
+    Accusation,
+    Participant,
+    RankEnd,
+    RankProgress,
+    RankReport,
+    Task,
+    TaskResult,
+)
 from healthcheck.burnin.stagecounters import StageCounters
 from healthcheck.config.files import make_folder, write_whole
 from inventory.errors import UsageError
@@ -27,10 +36,10 @@ from inventory.text import clean
 SCHEMA = "muster.burnin/1"
 FOLDER = "burnin"       # in the state folder
 SUFFIX = ".burnin.json"
-SCREENING = "-screen"   # how the ids of screenings end, so that whoever looks for burn-ins need not read them
+SCREENING = "-screen"   # suffix of screenings' ids: readers of burn-ins can skip them
 NOT_KEPT = "(not kept)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
-# What decides how ranks talk is kept; everything else of an environment may be anybody's secret.
+# Variables of communication are stored; any other variable may hold a secret.
 _KEPT = re.compile(r"(NCCL|GLOO|CUDA|CUBLAS|TORCH|UCX|FI|OFI|OMP|RANK|WORLD_SIZE|LOCAL_RANK)(_[A-Z0-9_]+)?")
 _SECRET = re.compile("secret|token|password|passwd|credential|private|apikey|api_key|auth", re.IGNORECASE)
 
@@ -39,9 +48,10 @@ Option = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Burnin:
-    """One burn-in: its id, length (screen, quick, standard, soak), when it began and ended (epoch seconds), by which muster, and all of it.
+    """One burn-in: its id, length, times (epoch seconds), the muster that ran it, and all results.
 
-    `floors` is the digest of the files that it was judged by; `options` are the head's, `environment` is what was set for ranks.
+    `floors` is the digest of the files that it was judged by; `options` are the head's, `environment` is what
+    was set for ranks.
     """
 
     run: str
@@ -49,7 +59,7 @@ class Burnin:
     began: float
     ended: float
     muster: str
-    burnt: Burnt
+    burnt: BurnInResults
     judgement: Judgement
     floors: str = ""
     options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
@@ -60,20 +70,23 @@ def document(burnin: Burnin) -> dict[str, Any]:
     """The whole document."""
     burnt, judgement = burnin.burnt, burnin.judgement
     return {
-        "schema": SCHEMA, "run": burnin.run, "length": burnin.length, "began": iso(burnin.began), "ended": iso(burnin.ended),
+        "schema": SCHEMA, "run": burnin.run, "length": burnin.length, "began": iso(burnin.began),
+        "ended": iso(burnin.ended),
         "muster": burnin.muster, "verdict": judgement.verdict.value, "floors": burnin.floors,
         "options": {clean(name, 80): _option(name, value) for name, value in burnin.options.items()},
         "environment": environment(burnin.environment),
         "asked": [[stage.value, kind.value] for stage, kind in burnt.asked],
         "missing": {stage.value: clean(why) for stage, why in burnt.missing.items()},
-        "hardware": {sku: {"gpu": hardware.gpu, "gbps": _number(hardware.gbps)} for sku, hardware in burnt.hardware.items()},
+        "hardware": {sku: {"gpu": hardware.gpu, "gbps": _number(hardware.gbps)}
+                     for sku, hardware in burnt.hardware.items()},
         "places": [_place(place) for place in burnt.places],
         "nodes": [_outcome(one) for one in judgement.outcomes],
         "accusations": [accusation(one) for one in judgement.accusations],
         "found": [accusation(one) for one in burnt.found],
         "remarks": [clean(remark, 600) for remark in judgement.remarks],
         "held": [_held(one) for one in judgement.held],
-        "counters": [[one.node, one.subject, one.name, one.before, one.after, _number(one.seconds)] for one in burnt.counters],
+        "counters": [[one.node, one.subject, one.name, one.before, one.after, _number(one.seconds)]
+                     for one in burnt.counters],
         "stage_counters": [_stage_counters(one) for one in burnt.stage_counters],
         "tasks": [_result(result) for result in burnt.results],
     }
@@ -81,7 +94,8 @@ def document(burnin: Burnin) -> dict[str, Any]:
 
 def as_bytes(burnin: Burnin) -> bytes:
     """The document as JSON, on one line."""
-    return json.dumps(document(burnin), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    return json.dumps(document(burnin), ensure_ascii=False, allow_nan=False,
+                      separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
 def write(state: Path, burnin: Burnin) -> Path:
@@ -99,7 +113,7 @@ def write(state: Path, burnin: Burnin) -> Path:
 
 
 def kept(state: Path, *, screenings: bool = True) -> list[Path]:
-    """The documents in a state folder, the newest first; without those of screenings where they are not wanted."""
+    """The documents in a state folder, the newest first, with or without screenings."""
     found = []
     try:
         for path in (state / FOLDER).iterdir():
@@ -118,14 +132,15 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def iso(seconds: float) -> str:
-    """A time as documents say it: UTC, to the millisecond."""
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A time in the format of documents: UTC, to the millisecond."""
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace(
+        "+00:00", "Z")
 
 
 def accusation(one: Accusation) -> dict[str, Any]:
     """One accusation."""
-    return {"object": one.object.value, "name": one.name, "fault": one.fault, "why": clean(one.why, 800), "for": list(one.tests_for),
-            "against": list(one.tests_against), "confirmed": one.confirmed,
+    return {"object": one.object.value, "name": one.name, "fault": one.fault, "why": clean(one.why, 800),
+            "for": list(one.tests_for), "against": list(one.tests_against), "confirmed": one.confirmed,
             **({"counted": [clean(line, 600) for line in one.counted]} if one.counted else {})}
 
 
@@ -141,8 +156,9 @@ def _place(place: Participant) -> dict[str, Any]:
 
 
 def _stage_counters(one: StageCounters) -> dict[str, Any]:
-    return {"stage": one.stage.value, "node": one.node, "read": dict(one.read), "grew": [list(row) for row in one.grew],
-            "unknown": [list(row) for row in one.unknown], "why": clean(one.why, 400)}
+    return {"stage": one.stage.value, "node": one.node, "read": dict(one.read),
+            "grew": [list(row) for row in one.grew], "unknown": [list(row) for row in one.unknown],
+            "why": clean(one.why, 400)}
 
 
 def _outcome(one: NodeOutcome) -> dict[str, Any]:
@@ -154,12 +170,13 @@ def _outcome(one: NodeOutcome) -> dict[str, Any]:
 
 
 def _held(one: JudgedFigure) -> dict[str, Any]:
-    floor = None if one.floor is None else {"least": _number(one.floor.least), "origin": one.floor.origin, "why": clean(one.floor.why)}
+    floor = None if one.floor is None else {"least": _number(one.floor.least), "origin": one.floor.origin,
+                                            "why": clean(one.floor.why)}
     setting = {**vars(one.setting), "gbps": _number(one.setting.gbps)}
     if not one.setting.mount:
         del setting["mount"]
-    return {"setting": setting, "n": one.n, "median": _number(one.median), "least": _number(one.least), "floor": floor,
-            "equals": one.equals}
+    return {"setting": setting, "n": one.n, "median": _number(one.median), "least": _number(one.least),
+            "floor": floor, "equals": one.equals}
 
 
 def _result(result: TaskResult) -> dict[str, Any]:
@@ -172,8 +189,9 @@ def _result(result: TaskResult) -> dict[str, Any]:
 
 
 def _task(task: Task) -> dict[str, Any]:
-    return {"id": task.id, "stage": task.stage.value, "kind": task.kind.value, "seats": list(map(str, task.seats)),
-            "seconds": _number(task.seconds), "params": dict(task.params), "environment": environment(task.environment),
+    return {"id": task.id, "stage": task.stage.value, "kind": task.kind.value,
+            "seats": list(map(str, task.seats)), "seconds": _number(task.seconds),
+            "params": dict(task.params), "environment": environment(task.environment),
             **({"local": {node: environment(own) for node, own in task.local.items()}} if task.local else {})}
 
 
@@ -182,20 +200,21 @@ def _reports(task: Task, reports: Sequence[RankReport]) -> dict[str, Any]:
     rank_of = {seat: rank for rank, seat in enumerate(task.seats)}
     ranks = [rank_of[report.seat] for report in reports if report.seat in rank_of]
     own = [report for report in reports if report.seat in rank_of]
-    told: dict[str, Any] = {} if ranks == list(range(len(task.seats))) else {"ranks": ranks}
-    told["end"] = _column([report.end.value for report in own])
-    told["figures"] = _columns(own, lambda report: report.figures, _number)
-    told["checksums"] = _columns(own, lambda report: report.checksums, lambda value: clean(value, 200))
-    told["facts"] = _columns(own, lambda report: report.facts, clean)
-    told["odd"] = [_odd(at, report) for at, report in enumerate(own)
+    columns: dict[str, Any] = {} if ranks == list(range(len(task.seats))) else {"ranks": ranks}
+    columns["end"] = _column([report.end.value for report in own])
+    columns["figures"] = _columns(own, lambda report: report.figures, _number)
+    columns["checksums"] = _columns(own, lambda report: report.checksums, lambda value: clean(value, 200))
+    columns["facts"] = _columns(own, lambda report: report.facts, clean)
+    columns["odd"] = [_odd(at, report) for at, report in enumerate(own)
                    if report.end is not RankEnd.DONE or report.wrong_total or report.wrong or report.error]
-    return told
+    return columns
 
 
-def _columns(reports: Sequence[RankReport], of: Callable[[RankReport], Mapping[str, Any]], written: Callable[[Any], Any]) -> dict[str, Any]:
+def _columns(reports: Sequence[RankReport], of: Callable[[RankReport], Mapping[str, Any]],
+             written: Callable[[Any], Any]) -> dict[str, Any]:
     names = dict.fromkeys(name for report in reports for name in of(report))
-    return {clean(name, 120): _column([written(held[name]) if name in (held := of(report)) else None for report in reports])
-            for name in names}
+    return {clean(name, 120): _column([written(held[name]) if name in (held := of(report)) else None
+                                       for report in reports]) for name in names}
 
 
 def _column(values: list[Any]) -> Any:
@@ -208,18 +227,20 @@ def _odd(at: int, report: RankReport) -> dict[str, Any]:
         entry.name: _number(value) if isinstance(value := getattr(report.last, entry.name), float) else value
         for entry in fields(RankProgress)}}
     return {"at": at, "code": report.code, "error": clean(report.error), "wrong_total": report.wrong_total,
-            "wrong": [[one.iteration, one.count, list(one.owners), one.own_input] for one in report.wrong], **_where(report), **last}
+            "wrong": [[one.iteration, one.count, list(one.owners), one.own_input] for one in report.wrong],
+            **_where(report), **last}
 
 
 def _where(report: RankReport) -> dict[str, Any]:
-    """In what each of `wrong` was, which elements and which of its inputs: beside them, so that what reads them alone still can."""
+    """Check, elements and inputs of each entry of `wrong`: beside them, so that older readers still work."""
     if not any(one.check or one.places or one.inputs for one in report.wrong):
         return {}
-    return {"where": [[clean(one.check, 120), [list(pair) for pair in one.places], list(one.inputs)] for one in report.wrong]}
+    return {"where": [[clean(one.check, 120), [list(pair) for pair in one.places], list(one.inputs)]
+                      for one in report.wrong]}
 
 
 def _number(value: float) -> float | int | None:
-    """Six significant digits, whole numbers whole; None for what JSON cannot say."""
+    """Six significant digits, whole numbers whole; None for what JSON cannot hold."""
     if not math.isfinite(value):
         return None
     if float(value).is_integer() and abs(value) < 2**53:

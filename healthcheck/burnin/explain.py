@@ -1,10 +1,12 @@
-"""Finds the set of causes that explains failed tests best, as a whole: its prior and what it makes of every test. Pure, of numbers.
+"""Finds the set of causes that best explains all failed tests, by its prior and every test. Pure.
 
-Each accused cause makes a test that it touches fail with some chance, besides the others and noise (a "noisy or"). A passed test takes a
-fixed sum from each cause that it touches; what a failed test adds grows less with every further cause that explains it. So the gain of a
-cause only falls as others are accused (the score is submodular). Two things follow. What gains nothing by itself is in no best
-explanation, and is left out beforehand. And a branch in which all that is left gains less than the best known lacks is closed, so that
-small problems are solved exactly; large ones by adding, dropping and exchanging causes until no such step is better.
+Each accused cause makes a test that it touches fail with some chance, besides the others and noise (a "noisy
+or"). A passed test takes a fixed sum from each cause that it touches; what a failed test adds grows less with
+every further cause that explains it. So the gain of a cause only falls as others are accused (the score is
+submodular). Two things follow. What gains nothing by itself is in no best explanation, and is left out
+beforehand. And a branch in which all that is left gains less than the best known lacks is closed, so that
+small problems are solved exactly; large ones by adding, dropping and exchanging causes until no such step is
+better.
 """
 
 from __future__ import annotations
@@ -16,19 +18,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-SMALL = 16          # so many parts are solved exactly
-# Moves of the bounded search, at most: for the best explanation, for the best one without some cause, and for all of those of one problem.
-# Whom it does not get through with is not named.
+SMALL = 16          # problems up to this many parts are solved exactly
+# Limits of moves of the bounded search: for the best explanation, for one without some cause, and for all of
+# the latter of one problem. Causes beyond that are not named.
 _MOVES, _OF_RIVAL, _OF_RIVALS = 800, 800, 8000
-_LEAST = 1e-9       # a smaller difference is the computer's
-_FAR = -15.0        # a part, or an exchange, that costs more is not followed further
-_STEPS = 4000       # of the exact search, at most; what it has found by then counts
+_LEAST = 1e-9       # smaller differences are rounding
+_FAR = -15.0        # parts and exchanges that cost more are not followed
+_STEPS = 4000       # limit of steps of the exact search; the best so far counts
 
 
 class CauseMode(NamedTuple):
-    """A cause that is bad in one way. `owner` is the cause's number, `price` what accusing it takes beside `hits`, the failed tests that it
-    touches; `lot` a lot of nodes in which it is bad for `lot_price` instead, where that lot is bad. Parts of one `start` are all accused at
-    once where a search begins: one by one none of them may be the best.
+    """A cause that is bad in one way.
+
+    `owner` is the cause's number, `price` the cost of accusing it, `hits` the failed tests that it touches.
+    In a bad `lot` of nodes it costs `lot_price` instead. Parts of one `start` are all accused together at the
+    start of a search, as none of them may be the best one alone.
     """
 
     owner: int
@@ -41,7 +45,7 @@ class CauseMode(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Parts and lots, by number, and the logarithm of how much likelier they make all tests than noise alone does, prior included."""
+    """Parts and lots, by number, and the log of how much likelier than noise they make all tests."""
 
     score: float
     parts: frozenset[int]
@@ -51,8 +55,8 @@ class Explanation(NamedTuple):
 @dataclass
 class _State:
     score: float
-    total: list[float]      # of each failed test, the strengths of noise and of all accused that touch it
-    worth: list[float]      # and the logarithm of its chance to fail by them, as many times as it stands for
+    total: list[float]      # by failed test: strengths of noise and of all accused that touch it
+    worth: list[float]      # and the log of its chance to fail by them, times its count
     parts: set[int]
     lots: set[int]
 
@@ -65,16 +69,19 @@ class _State:
 
 @lru_cache(maxsize=1 << 16)
 def fails(total: float) -> float:
-    """The logarithm of the chance that a test fails whose strengths add up to this."""
+    """The log of the chance that a test fails, for this sum of strengths."""
     return math.log(-math.expm1(-total))
 
 
 class CauseSearch:
-    """Failed tests that share causes. `base` is the strength of noise in each, `times` how many tests it stands for, which the same parts
-    touch; `lots` is what each lot costs.
+    """Failed tests that share causes.
+
+    `base` is the strength of noise in each, `times` how many tests it stands for, which the same parts touch;
+    `lots` is what each lot costs.
     """
 
-    def __init__(self, parts: Sequence[CauseMode], base: Sequence[float], times: Sequence[int], lots: Mapping[int, float]) -> None:
+    def __init__(self, parts: Sequence[CauseMode], base: Sequence[float], times: Sequence[int],
+                 lots: Mapping[int, float]) -> None:
         self.parts, self.base, self.times, self.lots = parts, base, times, lots
         self._of_test: dict[int, list[int]] = {}
         self._of_owner: dict[int, list[int]] = {}
@@ -97,8 +104,9 @@ class CauseSearch:
         return self._searched(state, range(len(self.parts)), frozenset()).explanation()
 
     def rivals(self, best: Explanation) -> tuple[Explanation, dict[int, Explanation]]:
-        """By owner of each cause in the best explanation the best one in which that cause is innocent; and the best one, should one of
-        those be better than what was taken for it.
+        """For each accused owner the best explanation in which it is innocent, and the best of all.
+
+        Should a rival be better than what was taken for the best, the rival takes its place.
         """
         rivals: dict[int, Explanation] = {}
         waiting = self._owners(best)
@@ -114,8 +122,9 @@ class CauseSearch:
         return list(dict.fromkeys(self.parts[at].owner for at in sorted(of.parts)))
 
     def without(self, best: Explanation, owners: Iterable[int]) -> Explanation:
-        """The best explanation in which the causes of these numbers are innocent, searched from the best one; that itself, and so one that
-        is as good, where the search had to end before.
+        """The best explanation in which these owners are innocent, searched from the best one.
+
+        Where the search had to end early it is the best one itself, which is as good.
         """
         self._moves = most = min(_OF_RIVAL, self._left)
         if most <= 0:
@@ -139,23 +148,22 @@ class CauseSearch:
         return state
 
     def _searched(self, state: _State, near: Iterable[int], banned: frozenset[int]) -> _State:
-        """The best found from this state by exchanges of these parts, or from where all of some parts are accused, unless that is too far
-        behind; of a small problem the best there is.
-        """
+        """The best state by exchanges from this one or a common start; of a small problem the best of all."""
         found = self._improved(state, near, banned)
         started = self._started(banned, found.score + _FAR if banned else -math.inf)
         if started is not None and started.parts != found.parts:
-            found = max(found, self._improved(started, range(len(self.parts)), banned), key=lambda each: each.score)
+            found = max(found, self._improved(started, range(len(self.parts)), banned),
+                        key=lambda each: each.score)
         return self._exact(found, banned)
 
     def _started(self, banned: frozenset[int], least: float) -> _State | None:
-        """The best state from which parts of one start were all accused, those dropped that gain nothing; None where none is as good as
-        that.
-        """
+        """The best state from a start where all parts of one kind are accused; None below `least`."""
         if self._starts is None:
-            self._starts = [self._all_of(start) for start in sorted({part.start for part in self.parts if part.start >= 0})]
+            self._starts = [self._all_of(start)
+                            for start in sorted({part.start for part in self.parts if part.start >= 0})]
         found = [self._freed(state.copy(), banned) for state in self._starts if state.score > least]
-        return max((state for state in found if state.score > least), key=lambda each: each.score, default=None)
+        return max((state for state in found if state.score > least), key=lambda each: each.score,
+                   default=None)
 
     def _all_of(self, start: int) -> _State:
         state = self._state()
@@ -181,7 +189,7 @@ class CauseSearch:
         return part.lot_price if part.lot in state.lots else part.price
 
     def gain(self, state: _State, at: int) -> float:
-        """What accusing it gains beside the accused ones."""
+        """The gain of accusing it beside the accused ones."""
         part, more = self.parts[at], 0.0
         strength, times, total, worth = part.strength, self.times, state.total, state.worth
         for test in part.hits:
@@ -193,7 +201,7 @@ class CauseSearch:
         return -sum(map(state.worth.__getitem__, self.parts[at].hits)) - self._price(state, at)
 
     def _lost(self, state: _State, at: int) -> float:
-        """What it gains beside the other accused ones."""
+        """Its gain beside the other accused ones."""
         part, own = self.parts[at], 0.0
         strength, base, times, total, worth = part.strength, self.base, self.times, state.total, state.worth
         for test in part.hits:
@@ -234,7 +242,7 @@ class CauseSearch:
         return sum(part.price - part.lot_price for part in accused) - self.lots[lot]
 
     def _neighbours(self, at: int) -> frozenset[int]:
-        """The parts whose gain changes with this one."""
+        """The parts whose gain depends on this one."""
         if at not in self._near:
             self._near[at] = frozenset(each for test in self.parts[at].hits for each in self._of_test[test])
         return self._near[at]
@@ -242,7 +250,7 @@ class CauseSearch:
     # ---- bounded search
 
     def _settle(self, state: _State, changed: Iterable[int], banned: Collection[int]) -> None:
-        """Adds what gains most and drops what gains nothing, among these parts and all whose gain changes by that."""
+        """Adds what gains most and drops what gains nothing, among these parts and all that this affects."""
         changed = set(changed)
         while changed:
             dropped = [at for at in sorted(changed & state.parts) if self._drops(state, at)]
@@ -257,11 +265,12 @@ class CauseSearch:
         return True
 
     def _filled(self, state: _State, parts: Iterable[int], banned: Collection[int]) -> set[int]:
-        """Adds the best of these parts again and again; the accused ones whose gain has changed by that. Gains only fall as others are
-        added, so an old one is an upper bound.
+        """Adds the best of these parts repeatedly; returns the accused ones whose gain that changed.
+
+        Gains only fall as others are added, so an old gain is an upper bound.
         """
-        heap = [(-gain, at) for at in parts if at not in state.parts and at not in banned and self._most(state, at) > _LEAST
-                and (gain := self.gain(state, at)) > _LEAST]
+        heap = [(-gain, at) for at in parts if at not in state.parts and at not in banned
+                and self._most(state, at) > _LEAST and (gain := self.gain(state, at)) > _LEAST]
         heapq.heapify(heap)
         changed: set[int] = set()
         while heap:
@@ -276,7 +285,7 @@ class CauseSearch:
         return changed
 
     def _improved(self, state: _State, parts: Iterable[int], banned: Collection[int]) -> _State:
-        """The state after all exchanges that better it: one of these parts in, or out, or a lot in or out, and what follows from that."""
+        """The state after all exchanges that improve it: a part or a lot in or out, with what follows."""
         order = [at for at in parts if at not in banned]
         better = True
         while better and self._moves > 0:
@@ -304,7 +313,7 @@ class CauseSearch:
         return state
 
     def lost(self, state: _State) -> dict[int, float]:
-        """What each accused part gains beside the others."""
+        """The gain of each accused part beside the others."""
         return {at: self._lost(state, at) for at in state.parts}
 
     # ---- exact search
@@ -325,7 +334,8 @@ class CauseSearch:
                 state, left = waiting.pop()
                 if state.score > best.score + _LEAST:
                     best = state
-                gains = sorted(((gain, at) for at in left if (gain := self.gain(state, at)) > 0), reverse=True)
+                gains = sorted(((gain, at) for at in left if (gain := self.gain(state, at)) > 0),
+                               reverse=True)
                 if state.score + sum(gain for gain, _ in gains) <= best.score + _LEAST:
                     continue
                 rest = [at for _, at in gains[1:]]
@@ -348,8 +358,9 @@ class _Beside:
                 self._of_test.setdefault(test, []).append(at)
 
     def exchanged(self, new: int) -> float:
-        """What accusing this part comes to without those that would gain nothing any more beside it; where there are none, as little as can
-        be. It has to touch two accused ones: one for one is found by taking that one out.
+        """The score with this part, without those that then gain nothing; very low where there are none.
+
+        The part must touch two accused ones: an exchange of one for one is found by removing that one.
         """
         problem, total = self._problem, self._state.total
         part = problem.parts[new]
@@ -358,7 +369,8 @@ class _Beside:
             for at in self._of_test.get(test, ()):
                 strength = problem.parts[at].strength
                 without = max(problem.base[test], total[test] - strength)
-                less = fails(total[test]) - fails(without) - fails(total[test] + part.strength) + fails(without + part.strength)
+                less = (fails(total[test]) - fails(without) - fails(total[test] + part.strength)
+                        + fails(without + part.strength))
                 left[at] = left.get(at, self._lost[at]) - problem.times[test] * less
         if len(left) < 2 or min(left.values()) >= 0:
             return -math.inf

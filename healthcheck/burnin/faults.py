@@ -1,4 +1,4 @@
-"""The faults that an accusation can name: a word each, and what it means to whoever reads the page."""
+"""The faults that an accusation can name, a word each, and what each means."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ RAISED = "raised"
 COUNTED = "counted errors"
 
 MEANING = {
-    WRONG_DATA: "a result was not what arithmetic says",
+    WRONG_DATA: "a result differs from the exact one",
     SLOW: "slower than its equals, or than the floor",
-    SLOW_STORAGE: "a mount is slower there than the floor",
-    WRONG_STORAGE: "what was read from a mount is not what was written",
+    SLOW_STORAGE: "a mount is slower than its floor",
+    WRONG_STORAGE: "data read from a mount differs from what was written",
     SLOW_COMPUTE: "its own work takes longer, and the others wait for it",
-    SLOW_LINK: "what it sends or receives takes longer",
+    SLOW_LINK: "its transfers take longer",
     JITTER: "some iterations take far longer than most",
-    HUNG: "its process lives and does not go on",
-    STOPPED: "its process is stopped, or does not answer at all",
+    HUNG: "its process is alive but makes no progress",
+    STOPPED: "its process is stopped or does not respond",
     DEAD: "its process ended",
-    LATE: "it came long after the others",
-    ABSENT: "it never came",
-    LOST: "its node went away",
+    LATE: "it arrived long after the others",
+    ABSENT: "it never joined",
+    LOST: "its node disconnected",
     RAISED: "it failed with an error of its own",
-    COUNTED: "its hardware counted more errors than are allowed",
+    COUNTED: "its hardware counted more errors than allowed",
 }

@@ -1,4 +1,4 @@
-"""Fields of a JSON document asked for by type: bounded and cleaned, and what is wrong with one is a line that names its place."""
+"""Reads fields of a JSON document by type, bounded and cleaned; a mistake is one line with its place."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from healthcheck.burnin import limits
 from inventory.text import clean, short
 
-MOST_TEXT = 2000
-MOST_ITEMS = 1_000_000
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
-_PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a map"}
+_PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list",
+          dict: "a map"}
 
 
 class WrongField(Exception):
@@ -28,7 +28,8 @@ def no_constant(word: str) -> Any:
 
 
 def _what(value: Any) -> str:
-    return "nothing" if value is None else "a list" if isinstance(value, list) else "a map" if isinstance(value, dict) else short(value)
+    return ("nothing" if value is None else "a list" if isinstance(value, list)
+            else "a map" if isinstance(value, dict) else short(value))
 
 
 def fail(at: str, expected: str, value: Any) -> WrongField:
@@ -37,7 +38,7 @@ def fail(at: str, expected: str, value: Any) -> WrongField:
 
 
 class Fields:
-    """A map of the document, whose keys are asked for by type."""
+    """A map of the document, with typed access to its keys."""
 
     def __init__(self, value: Any, at: str) -> None:
         if not isinstance(value, dict):
@@ -45,7 +46,7 @@ class Fields:
         self.held, self.at = value, at
 
     def place(self, key: str) -> str:
-        """Where a key's value stands, as errors say it."""
+        """The path of a key's value, as errors print it."""
         return f"{self.at}.{key}" if self.at else key
 
     def get(self, key: str, kind: type[T]) -> T:
@@ -65,7 +66,7 @@ class Fields:
         return whole(self.held.get(key), self.place(key))
 
     def maybe(self, key: str, read: Callable[[Any, str], T]) -> T | None:
-        """The value as `read` gives it, None where it is null or not there."""
+        """The value as `read` returns it; None where it is null or missing."""
         value = self.held.get(key)
         return None if value is None else read(value, self.place(key))
 
@@ -95,12 +96,12 @@ class Fields:
 
 def typed(value: Any, kind: type[T], at: str) -> T:
     """A value of exactly that type, within the bounds; text is cleaned."""
-    if type(value) is not kind or (isinstance(value, str) and len(value) > MOST_TEXT) or (
-            isinstance(value, (list, dict)) and len(value) > MOST_ITEMS):
-        bound = f" of at most {MOST_TEXT} characters" if kind is str else ""
+    if type(value) is not kind or (isinstance(value, str) and len(value) > limits.FIELD_TEXT) or (
+            isinstance(value, (list, dict)) and len(value) > limits.FIELD_ITEMS):
+        bound = f" of at most {limits.FIELD_TEXT} characters" if kind is str else ""
         raise fail(at, _PLAIN[kind] + bound, value)
-    # What was written is clean; what was edited, or comes from elsewhere, need not be.
-    return clean(value, MOST_TEXT) if isinstance(value, str) else value  # type: ignore[return-value]
+    # Muster writes clean text, but others may have edited it.
+    return clean(value, limits.FIELD_TEXT) if isinstance(value, str) else value  # type: ignore[return-value]
 
 
 def text(value: Any, at: str) -> str:
@@ -110,7 +111,8 @@ def text(value: Any, at: str) -> str:
 
 def texts(value: Any, at: str) -> Mapping[str, str]:
     """A map from text to text."""
-    return MappingProxyType({text(name, at): text(each, f"{at}.{clean(name, 60)}") for name, each in typed(value, dict, at).items()})
+    return MappingProxyType({text(name, at): text(each, f"{at}.{clean(name, 60)}")
+                             for name, each in typed(value, dict, at).items()})
 
 
 def whole(value: Any, at: str) -> int:
@@ -154,7 +156,8 @@ def option(value: Any, at: str) -> str | int | float | bool | None:
     """Text, a number, true, false or null."""
     if value is None or isinstance(value, bool):
         return value
-    return text(value, at) if isinstance(value, str) else whole(value, at) if isinstance(value, int) else number(value, at)
+    return (text(value, at) if isinstance(value, str)
+            else whole(value, at) if isinstance(value, int) else number(value, at))
 
 
 def param(value: Any, at: str) -> str | int | float:

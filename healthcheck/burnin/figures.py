@@ -1,10 +1,10 @@
-"""Names and units of what a burn-in measures; each is a figure of a rank's report unless its text says otherwise."""
+"""Names and units of what a burn-in measures, by rank unless the text says otherwise."""
 
 from __future__ import annotations
 
 import re
 
-LATENCY = "latency_us_"     # of a sweep over sizes: and a size in bytes
+LATENCY = "latency_us_"     # of a sweep, followed by a size in bytes
 _LATENCY = re.compile(rf"{LATENCY}[1-9]\d{{0,14}}")
 
 FIGURES = {
@@ -18,7 +18,8 @@ FIGURES = {
     "memory_share": "how much of the device's memory was covered, 0 to 1",
     "copy_to_gb_s": "host to device, pinned, 1e9 bytes a second",
     "copy_from_gb_s": "device to host, pinned",
-    "host_gb_s": "read and written in the host's memory by copies of all ranks at once, 1e9 bytes a second; of a node their sum",
+    "host_gb_s": "read and written in the host's memory by copies of all ranks at once, 1e9 bytes a second; "
+    "of a node their sum",
     "host_numa_gb_s": "of a node: the same, of the least of its NUMA nodes",
     "storage_write_gb_s": "written to a mount, past the page cache or synced, 1e9 bytes a second",
     "storage_read_gb_s": "read back from there, past the page cache",
@@ -26,32 +27,41 @@ FIGURES = {
     "power_w": "power while at work, median",
     "temperature_c": "temperature while at work, highest",
     "throttle_bits": "NVML's throttle reasons seen, or-ed, as a number",
-    "train_steps_s": "steps of the training a second by the median of its own work: forward, backward, optimizer, without the all-reduce",
+    "train_steps_s": "steps of the training a second by the median of its own work: forward, backward, "
+    "optimizer, without the all-reduce",
     "train_loss_first": "loss of the batch that all ranks share, in the first step",
     "train_loss": "the same, when it was last computed",
     "step_p50": "time of one step of the training: own work and all-reduce, without checks, median",
     "step_p99": "the same, 99th percentile",
     "step_max": "the same, the longest",
-    "step_often": "the same, that at least 5 steps and 5 % of them reach: what jitter is judged by; 0 for fewer than 10 steps",
-    "size_bytes": "of an all-reduce: bytes of the buffer of each rank; of storage: those that were to be written",
+    "step_often": "the same, that at least 5 steps and 5 % of them reach: what jitter is judged by; 0 for "
+    "fewer than 10 steps",
+    "size_bytes": "of an all-reduce: bytes of the buffer of each rank; of storage: those that were to be "
+    "written",
     "iterations": "how many were timed",
     "seconds_p50": "time of one collective as this rank saw it, median over its iterations",
     "seconds_p99": "the same, 99th percentile",
     "seconds_max": "the same, the longest",
-    "seconds_often": "the same, that at least 5 iterations and 5 % of them reach: what jitter is judged by; 0 for fewer than 10 iterations",
+    "seconds_often": "the same, that at least 5 iterations and 5 % of them reach: what jitter is judged by; "
+    "0 for fewer than 10 iterations",
     "compute_p50": "time of its own work between two collectives, median",
-    "compute_p10": "the same, that 9 of 10 iterations or steps reach: who is late with nearly all, and not by a busy CPU",
+    "compute_p10": "the same, that 9 of 10 iterations or steps reach: who is late with nearly all, and not "
+    "by a busy CPU",
     "busbw_gb_s": "2 (n-1)/n x bytes / seconds_p50, in 1e9 (nccl-tests, PERFORMANCE.md); 0 for one rank",
     "algbw_gb_s": "bytes / seconds_p50",
-    "busbw_by_size_gb_s": "of a sweep over sizes, made by the head of latency_us_SIZE: a floor of it is a ceiling of that latency",
+    "busbw_by_size_gb_s": "of a sweep over sizes, made by the head of latency_us_SIZE: a floor of it is a "
+    "ceiling of that latency",
     "verified": "iterations whose every element was verified",
     "checks": "collectives that were run and verified for their arithmetic alone, after the timed ones",
-    "check_share": "of the timed work's time: making data known beforehand, and looking at it before and after",
+    "check_share": "of the timed work's time: making data known beforehand, and looking at it before and "
+    "after",
     "overhead_share": "own bookkeeping as a share of an iteration",
 }
 
 
 def known(name: str) -> bool:
-    """Whether a rank may report a figure of this name: one of these, or `latency_us_SIZE`, the median time in microseconds of an all-reduce
-    of so many bytes, launched and waited for."""
+    """Whether a rank may report a figure of this name: one of FIGURES, or `latency_us_SIZE`.
+
+    The latter is the median time in microseconds of an all-reduce of so many bytes, launched and waited for.
+    """
     return name in FIGURES or _LATENCY.fullmatch(name) is not None

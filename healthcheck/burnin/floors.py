@@ -1,7 +1,7 @@
-"""What a figure must at least be: floors that a site learned and a person approved, and where there is none, a share of what is published.
+"""What a figure must reach: floors that a site learned and approved, else a share of what is published.
 
-`muster.floors/1` is YAML that a person reads before approving it; approved, it stands as `burnin-floors.yaml` in a rules folder. Of
-several folders the later one's floor counts.
+A person reads the YAML of `muster.floors/1` before approving it. The approved file is `burnin-floors.yaml` in
+a rules folder; the floors of later folders win.
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ LEARNED, PUBLISHED = "learned", "published"
 _MOST = 1e12
 _FIGURE = real(0, _MOST)
 _FORMS: Mapping[str, Form] = {
-    "figure": chosen(FIGURES), "stage": chosen(stage.value for stage in BurnInStage), "gpu": Form("text", lambda given: _text(given)),
-    "gpus": whole(1, 1024), "nodes": NODES, "nics": whole(0, 64), "gbps": _FIGURE, "size_bytes": whole(0, 2**50),
+    "figure": chosen(FIGURES), "stage": chosen(stage.value for stage in BurnInStage),
+    "gpu": Form("text", lambda given: _text(given)),
+    "gpus": whole(1, 1024), "nodes": NODES, "nics": whole(0, 64), "gbps": _FIGURE,
+    "size_bytes": whole(0, 2**50),
     "algo": chosen((*ALGOS, "")), "watts": whole(0, 100_000), "nvlink": FLAG, "backend": chosen((NCCL, GLOO)),
     "mount": Form("text", lambda given: _text(given)), "median": _FIGURE,
-    "mad": _FIGURE, "n": whole(1, 10**9), "floor": _FIGURE, "warning": TEXT, "approved": Form("a map of by and at", lambda given: given),
+    "mad": _FIGURE, "n": whole(1, 10**9), "floor": _FIGURE, "warning": TEXT,
+    "approved": Form("a map of by and at", lambda given: given),
 }
 _TOP = ("schema", "learned", "runs", "floors")
 _NEEDED = tuple(key for key in _FORMS if key not in ("mount", "warning", "approved"))
@@ -43,7 +46,7 @@ _NEEDED = tuple(key for key in _FORMS if key not in ("mount", "warning", "approv
 
 @dataclass(frozen=True)
 class LearnedFloor:
-    """One learned floor: under which setting (`nodes` may be a range), what was seen, and who approved it ("": nobody yet)."""
+    """One learned floor: its setting (`nodes` may be a range), what was measured, and who approved it."""
 
     setting: Setting
     nodes: tuple[int, int]
@@ -56,7 +59,7 @@ class LearnedFloor:
     at: str = ""
 
     def holds(self, setting: Setting) -> bool:
-        """Whether it is for what was measured so: all must be alike, but the number of nodes may be a range."""
+        """Whether it holds for this setting: all must be equal, but the number of nodes may be a range."""
         return (self.nodes[0] <= setting.nodes <= self.nodes[1]
                 and replace(self.setting, nodes=setting.nodes) == setting.learned_from)
 
@@ -72,7 +75,7 @@ class FloorProposal:
 
 @dataclass(frozen=True)
 class Floor:
-    """The least that a figure may be, where that is from ("learned" or "published"), and in words how it came about."""
+    """The least that a figure may be, where that comes from ("learned" or "published"), and how in words."""
 
     least: float
     origin: str
@@ -88,10 +91,11 @@ class Floors:
     digest: str = ""
 
     def of(self, setting: Setting) -> Floor | None:
-        """The floor for a setting; None where nothing was learned or published, or the buffers are too small for what is published."""
+        """The floor for a setting; None without one, or for buffers too small for what is published."""
         for one in reversed(self.learned):
             if one.holds(setting):
-                return Floor(one.floor, LEARNED, f"learned from {one.n}, median {one.median:g}, approved by {clean(one.by, 60)}")
+                return Floor(one.floor, LEARNED,
+                             f"learned from {one.n}, median {one.median:g}, approved by {clean(one.by, 60)}")
         found = self.rules.value(setting)
         if found is None or (setting.figure == BUSBW and setting.size < self.rules.least_bytes):
             return None
@@ -101,8 +105,10 @@ class Floors:
 
 
 def load_floors(folders: Iterable[Path]) -> Floors:
-    """`burnin.yaml` and the approved floors of all folders; raises RulesError, also for a floor that no one approved or that asks for
-    nothing (`refused`)."""
+    """`burnin.yaml` and the approved floors of all folders.
+
+    Raises RulesError, also for a floor that no one approved or that asks for too little (`refused`).
+    """
     folders = tuple(folders)
     rules, digest = load_burnin(folders), hashlib.sha256()
     learned: list[LearnedFloor] = []
@@ -115,23 +121,26 @@ def load_floors(folders: Iterable[Path]) -> Floors:
 
 
 def refused(one: LearnedFloor, rules: BurninRules) -> str:
-    """Why a floor asks for too little to judge by; "" where it does not."""
+    """Why a floor requires too little; "" where it does not."""
     least = rules.least_share
     if one.floor <= 0:
-        return "a floor of 0 asks for nothing"
+        return "a floor of 0 requires nothing"
     if one.floor < least * one.median:
         of = f"{one.floor / one.median:.1%} of its median {one.median:g}"
         return f"a floor of {one.floor:g} is {of}, below {least:.0%}: the figures scatter too much"
     for nodes in one.nodes:
         found = rules.value(replace(one.setting, nodes=nodes))
         if found is not None and one.floor < least * found[0]:
-            return f"a floor of {one.floor:g} is {one.floor / found[0]:.1%} of the {found[0]:g} of {found[1].id}, below {least:.0%}"
+            return (f"a floor of {one.floor:g} is {one.floor / found[0]:.1%} of the {found[0]:g} of "
+                    f"{found[1].id}, below {least:.0%}")
     return ""
 
 
 def read(path: Path, *, approved: bool = False, rules: BurninRules | None = None) -> FloorProposal:
-    """A floors file; raises RulesError with file, line and column. With `approved` every floor must say by whom and when, with `rules` none
-    may be `refused`."""
+    """A floors file; raises RulesError with file, line and column.
+
+    With `approved` each floor needs who approved it and when; with `rules` none may be `refused`.
+    """
     return _proposal(load_yaml(path, error=RulesError), str(path), approved, rules)
 
 
@@ -140,18 +149,23 @@ def _proposal(top: Any, name: str, approved: bool, rules: BurninRules | None = N
         raise RulesError(f"expected a map of {', '.join(_TOP)}; got {kind_of(top)}", Mark(name, 1, 1))
     known_keys(top, _TOP, "")
     if top.get("schema") != SCHEMA:
-        raise RulesError(f"schema: expected {SCHEMA}, got {kind_of(top.get('schema'))}", top.value_marks.get("schema", top.mark))
+        raise RulesError(f"schema: expected {SCHEMA}, got {kind_of(top.get('schema'))}",
+                         top.value_marks.get("schema", top.mark))
     learned = value("learned", top.get("learned"), top.value_marks.get("learned", top.mark), TEXT)
-    runs = value("runs", top.get("runs"), top.value_marks.get("runs", top.mark), several("ids of runs", TEXT)) if "runs" in top else ()
+    runs = value("runs", top.get("runs"), top.value_marks.get("runs", top.mark),
+                 several("ids of runs", TEXT)) if "runs" in top else ()
     given = top.get("floors")
     if not isinstance(given, LocatedList):
-        raise RulesError(f"floors: expected a list, got {kind_of(given)}", top.value_marks.get("floors", top.mark))
-    floors = tuple(_learned(item, f"floors: {at + 1}", given.value_marks[at], approved) for at, item in enumerate(given))
+        raise RulesError(f"floors: expected a list, got {kind_of(given)}",
+                         top.value_marks.get("floors", top.mark))
+    floors = tuple(_learned(item, f"floors: {at + 1}", given.value_marks[at], approved)
+                   for at, item in enumerate(given))
     seen: dict[object, int] = {}
     for at, one in enumerate(floors):
         first = seen.setdefault((one.setting, one.nodes), at)
         if first != at:
-            raise RulesError(f"floors: {at + 1}: is for what {first + 1} is for already ({one.setting})", given.value_marks[at])
+            raise RulesError(f"floors: {at + 1}: is for what {first + 1} is for already ({one.setting})",
+                             given.value_marks[at])
         if rules is not None and (why := refused(one, rules)):
             raise RulesError(f"floors: {at + 1}: {why} ({one.setting})", given.value_marks[at])
     return FloorProposal(learned, runs, floors)
@@ -167,11 +181,14 @@ def _learned(item: Any, where: str, mark: Mark, approved: bool) -> LearnedFloor:
     held = {key: value(f"{where}: {key}", item[key], item.value_marks[key], _FORMS[key]) for key in item}
     by, at = _approval(item, where)
     if approved and not by:
-        raise RulesError(f"{where}: nobody has approved it: type `muster burnin approve FILE --by NAME`", item.mark)
+        raise RulesError(f"{where}: it is not approved: type `muster burnin approve FILE --by NAME`",
+                         item.mark)
     setting = Setting(
-        held["figure"], held["stage"], held["gpu"], held["gpus"], held["nodes"][0], held["nics"], held["gbps"], held["size_bytes"],
+        held["figure"], held["stage"], held["gpu"], held["gpus"], held["nodes"][0], held["nics"],
+        held["gbps"], held["size_bytes"],
         held["algo"], held["watts"], held["nvlink"], held["backend"], held.get("mount", ""))
-    return LearnedFloor(setting, held["nodes"], held["median"], held["mad"], held["n"], held["floor"], held.get("warning", ""), by, at)
+    return LearnedFloor(setting, held["nodes"], held["median"], held["mad"], held["n"], held["floor"],
+                        held.get("warning", ""), by, at)
 
 
 def _approval(item: LocatedMap, where: str) -> tuple[str, str]:
@@ -180,7 +197,8 @@ def _approval(item: LocatedMap, where: str) -> tuple[str, str]:
     given, mark = item["approved"], item.value_marks["approved"]
     if not isinstance(given, LocatedMap) or set(given) != {"by", "at"}:
         raise RulesError(f"{where}: approved: expected a map of by and at, got {kind_of(given)}", mark)
-    by, at = (value(f"{where}: approved: {key}", given[key], given.value_marks[key], TEXT) for key in ("by", "at"))
+    by, at = (value(f"{where}: approved: {key}", given[key], given.value_marks[key], TEXT)
+              for key in ("by", "at"))
     return str(by), str(at)
 
 
@@ -188,10 +206,11 @@ def as_yaml(proposal: FloorProposal) -> str:
     """The file that `read` reads, for people."""
     approved = all(one.by for one in proposal.floors) and bool(proposal.floors)
     lines = [
-        "# What this site's own machines reach in a burn-in, and the least that muster then asks of them."
+        "# Burn-in figures of this site's machines, and the least that muster requires of them."
         + ("" if approved else " Proposed, not approved:"),
-        "# floor is what sound ones reach: at most 0.97 medians, and 6 deviations below the median; n is how many measured it.",
-        "# It holds for what is measured under the very same setting; nodes may be made a range, such as 60-64.",
+        "# floor is what sound machines reach: at most 0.97 medians, and 6 deviations below the median; n: "
+        "measures.",
+        "# It holds for the same setting only; nodes may be a range, such as 60-64.",
         f"schema: {SCHEMA}", f"learned: {_quoted(proposal.learned)}",
         *([f"runs: [{', '.join(map(_quoted, proposal.runs))}]"] if proposal.runs else []),
         "floors:" if proposal.floors else "floors: []",
@@ -201,9 +220,12 @@ def as_yaml(proposal: FloorProposal) -> str:
         nodes = f"{one.nodes[0]}-{one.nodes[1]}" if one.nodes[0] < one.nodes[1] else f"{one.nodes[0]}"
         lines += [
             f"- figure: {at.figure}    # {FIGURES[at.figure]}",
-            f"  stage: {at.stage}", f"  gpu: {_quoted(at.gpu)}", f"  gpus: {at.gpus}", f"  nodes: {nodes}", f"  nics: {at.nics}",
-            f"  gbps: {at.gbps:g}", f"  size_bytes: {at.size}", f"  algo: {_quoted(at.algo)}", f"  watts: {at.watts}",
-            f"  nvlink: {str(at.nvlink).lower()}", f"  backend: {at.backend}", *([f"  mount: {_quoted(at.mount)}"] if at.mount else []),
+            f"  stage: {at.stage}", f"  gpu: {_quoted(at.gpu)}", f"  gpus: {at.gpus}", f"  nodes: {nodes}",
+            f"  nics: {at.nics}",
+            f"  gbps: {at.gbps:g}", f"  size_bytes: {at.size}", f"  algo: {_quoted(at.algo)}",
+            f"  watts: {at.watts}",
+            f"  nvlink: {str(at.nvlink).lower()}", f"  backend: {at.backend}",
+            *([f"  mount: {_quoted(at.mount)}"] if at.mount else []),
             f"  median: {one.median:g}", f"  mad: {one.mad:g}",
             f"  n: {one.n}", f"  floor: {one.floor:g}",
         ]
@@ -215,10 +237,10 @@ def as_yaml(proposal: FloorProposal) -> str:
 
 
 def approve(proposed: Path, folder: Path, by: str, at: str, rules: BurninRules) -> Path:
-    """Afterwards the folder's floors are those it had and, over them, the proposed ones, each with who approved it and when (ISO time).
+    """Adds the proposed floors to those of the folder, each with who approved it and when (ISO time).
 
-    Gives the file; raises RulesError where a file cannot be read as such or a floor is `refused`, UsageError where no one is named or it
-    cannot be written.
+    Returns the file. Raises RulesError for a file that cannot be read or a floor that is `refused`,
+    UsageError without a name or where it cannot be written.
     """
     by = clean(" ".join(by.split()), 120)
     if not by:
@@ -229,13 +251,14 @@ def approve(proposed: Path, folder: Path, by: str, at: str, rules: BurninRules) 
     make_folder(folder, "--into")
     target = folder / NAME
     old = read(target, approved=True).floors if target.is_file() else ()
-    held = {(one.setting, one.nodes): one for one in (*old, *(replace(one, by=by, at=at) for one in new.floors))}
+    held = {(one.setting, one.nodes): one
+            for one in (*old, *(replace(one, by=by, at=at) for one in new.floors))}
     write(target, FloorProposal(new.learned, new.runs, tuple(held[key] for key in sorted(held))))
     return target
 
 
 def write(path: Path, proposal: FloorProposal) -> None:
-    """Writes the file whole, after having seen that it can be read again; raises UsageError."""
+    """Writes the file whole, after a check that it can be read again; raises UsageError."""
     text = as_yaml(proposal)
     _proposal(parse_yaml(text, str(path), error=RulesError), str(path), approved=False)
     data = text.encode()

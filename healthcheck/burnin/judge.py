@@ -1,7 +1,7 @@
-"""Judges a burn-in: figures against floors and equals, products against those of equals, counters against limits; then node by node.
+"""Judges a burn-in by floors, equals, checksums and counters, then node by node.
 
-Pure: results in, a judgement out. Who is dead, late or hung, whose data was wrong and which link is slow was found out while it ran, and
-comes as accusations.
+Pure: results in, a judgement out. Dead, late and hung ranks, wrong data and slow links were found during the
+run, and arrive as accusations.
 """
 
 from __future__ import annotations
@@ -15,16 +15,33 @@ from types import MappingProxyType
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.checksums import odd_ones
-from healthcheck.burnin.clocks import clocks, said
+from healthcheck.burnin.clocks import clock_reason, clocks
 from healthcheck.burnin.counters import CounterGrowth, counted
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.judgement import JudgedFigure, Judgement
 from healthcheck.burnin.merged import merged, task_of
-from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, RankEnd, TaskKind, TaskResult
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    Participant,
+    RankEnd,
+    TaskKind,
+    TaskResult,
+)
 from healthcheck.burnin.nodejudge import outcomes
 from healthcheck.burnin.onnode.times import OFTEN, OFTEN_SHARE
 from healthcheck.burnin.published import BY_SIZE, CHECKSUMS, GLOO, BurninRules, Setting, bytes_of, unjudged
-from healthcheck.burnin.setting import OF_HOST, OF_HOST_MEMORY, Measure, SkuHardware, backend_of, measures, subject, unbound
+from healthcheck.burnin.setting import (
+    OF_HOST,
+    OF_HOST_MEMORY,
+    Measure,
+    SkuHardware,
+    backend_of,
+    measures,
+    subject,
+    unbound,
+)
 from healthcheck.burnin.sizes import busbw, without_nvls
 from healthcheck.burnin.stagecounters import StageCounters, with_causes
 from healthcheck.burnin.stats import LEAST_EQUALS, slow
@@ -32,17 +49,18 @@ from healthcheck.burnin.storagejudge import not_measured, without_shared
 from healthcheck.burnin.training import odd_nodes
 from inventory.text import clean
 
-# Pairs are judged against each other by whoever isolates, and few runs of all nodes are no equals.
+# PairJudge compares pairs, and few runs of all nodes are no equals.
 _BY_EQUALS = (BurnInStage.NODE.value, BurnInStage.RAIL.value, BurnInStage.TRAIN.value)
 _ALONE = (BurnInStage.ALL.value, BurnInStage.BISECT.value, BurnInStage.SOAK.value)
 
 
 @dataclass(frozen=True)
-class Burnt:
-    """All that a burn-in brought to light. `asked` is what each node was to do; `missing` says why a stage was not run, by stage.
+class BurnInResults:
+    """All that a burn-in measured.
 
-    `found` are the accusations of isolation and bisection, beside those in the results. `hardware` is by SKU. `counters` were read before
-    and after all of it, `stage_counters` between the stages.
+    `asked` is the work of each node; `missing` says by stage why it was not run. `found` are the accusations
+    of isolation and bisection, beside those in the results. `hardware` is by SKU. `counters` were read before
+    and after the run, `stage_counters` between the stages.
     """
 
     places: tuple[Participant, ...]
@@ -55,29 +73,31 @@ class Burnt:
     stage_counters: tuple[StageCounters, ...] = ()
 
 
-def judge(burnt: Burnt, floors: Floors) -> Judgement:
+def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
     """The judgement."""
     places = {place.node: place for place in burnt.places}
     rules = floors.rules
     groups: dict[Setting, list[Measure]] = defaultdict(list)
     for one in measures(burnt.results, places, burnt.hardware):
         groups[one.setting].append(one)
-    alike = Counted(setting.learned_from for setting in groups for _ in groups[setting])
-    held = tuple(_held(setting, groups[setting], floors, alike[setting.learned_from]) for setting in sorted(groups))
+    comparable = Counted(setting.learned_from for setting in groups for _ in groups[setting])
+    held = tuple(_held(setting, groups[setting], floors, comparable[setting.learned_from])
+                 for setting in sorted(groups))
     sampled, odd, apart = clocks(burnt.results), odd_ones(burnt.results), odd_nodes(burnt.results)
     errors = counted(burnt.counters, rules, places, burnt.hardware)
     slows: list[Accusation] = []
-    doubts: dict[str, list[str]] = {node: list(said_) for node, said_ in errors.unknown.items()}
+    doubts: dict[str, list[str]] = {node: list(reasons) for node, reasons in errors.unknown.items()}
     for of in held:
         group = groups[of.setting]
         equals = [one.name for one in group]
         found = [*_below(of, group), *_behind(of, group, rules.relative.get(of.setting.backend))]
         for name in dict.fromkeys(one.name for one in found if one.object is Object.GPU):
-            if why := said(name, sampled, equals):
+            if why := clock_reason(name, sampled, equals):
                 found.append(Accusation(Object.GPU, name, faults.SLOW, why))
         slows += found
-        # Rails alone are asked of no one: they only make an accusation narrower.
-        if not _judged(of) and not rules.accepts(of.setting) and of.setting.stage != BurnInStage.RAIL_CONFIRM.value:
+        # Single rails are not required: they only narrow an accusation.
+        if (not _judged(of) and not rules.accepts(of.setting)
+                and of.setting.stage != BurnInStage.RAIL_CONFIRM.value):
             what = unjudged(of.setting.figure, of.setting.learned_from.stage)
             why = f"{what} was not judged: there is no floor, and it was not compared with equals"
             for node in dict.fromkeys(node for one in group for node in one.nodes):
@@ -89,13 +109,14 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
             for node in one.nodes:
                 doubts.setdefault(node, []).append(why)
     jitter, jitter_unjudged = _jitter(burnt.results, rules.jitter)
-    named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations, *apart.accusations,
-             *errors.accusations, *_wrong(burnt.results), *slows, *jitter]
+    named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations,
+             *apart.accusations, *errors.accusations, *_wrong(burnt.results), *slows, *jitter]
     for node, why in not_measured(burnt.results):
         doubts.setdefault(node, []).append(why)
     blamed = {task_of(test) for one in named for test in one.tests_for}
     named += (one for one in _unexplained(burnt.results) if one.name not in blamed)
-    accusations = with_causes(merged(without_shared(named, burnt.results), places), burnt.stage_counters, burnt.results)
+    accusations = with_causes(merged(without_shared(named, burnt.results), places), burnt.stage_counters,
+                              burnt.results)
     _uncovered(burnt.results, rules.coverage, doubts)
     _on_cpus(burnt, doubts)
     _far(burnt.results, rules, doubts)
@@ -103,28 +124,30 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
     for what, alone in (("a random product", odd.alone), ("a training", apart.alone)):
         for node, backend in alone.items():
             if unjudged(CHECKSUMS, BurnInStage.NODE.value) not in rules.accept.get(backend, ()):
-                doubts.setdefault(node, []).append(f"{what} had no equal to be compared with, so whether it is right was not judged")
-    return Judgement(
-        outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts, {**odd.doubtful, **apart.doubtful}),
-        accusations, held, (*_remarks(held, rules), *without_nvls(burnt.results), *jitter_unjudged, *_untested(burnt.results),
-                            *odd.remarks, *errors.remarks))
+                doubts.setdefault(node, []).append(f"{what} had no equal to compare with, so it was not "
+                                                   "judged")
+    return Judgement(outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts,
+                              {**odd.doubtful, **apart.doubtful}), accusations, held,
+                     (*_remarks(held, rules), *without_nvls(burnt.results), *jitter_unjudged,
+                      *_untested(burnt.results), *odd.remarks, *errors.remarks))
 
 
-def _held(setting: Setting, group: Sequence[Measure], floors: Floors, alike: int) -> JudgedFigure:
-    """`alike` is how many there are in all stages whose figures are alike: those of a confirmation are compared with all pairs."""
+def _held(setting: Setting, group: Sequence[Measure], floors: Floors, comparable: int) -> JudgedFigure:
+    """Judges one group; `comparable` counts its measures in all stages with comparable figures."""
     values = [one.value for one in group]
-    few = alike < LEAST_EQUALS or setting.stage in _ALONE
+    few = comparable < LEAST_EQUALS or setting.stage in _ALONE
     equals = not few and _comparable(setting) and floors.rules.relative.get(setting.backend) is not None
-    return JudgedFigure(setting, len(values), statistics.median(values), min(values), floors.of(setting), equals)
+    return JudgedFigure(setting, len(values), statistics.median(values), min(values), floors.of(setting),
+                        equals)
 
 
 def _judged(of: JudgedFigure) -> bool:
-    """Whether anything said how good the figure is."""
+    """Whether a floor or equals judged the figure."""
     return of.floor is not None or of.equals
 
 
 def _below(of: JudgedFigure, group: Iterable[Measure]) -> Iterator[Accusation]:
-    """Who does not reach the floor: in half of its tests, where there are several, for once may be chance."""
+    """Accuses what misses the floor, in at least half of its tests: a single one may be chance."""
     if of.floor is None:
         return
     each: dict[str, list[Measure]] = defaultdict(list)
@@ -142,7 +165,7 @@ def _below(of: JudgedFigure, group: Iterable[Measure]) -> Iterator[Accusation]:
 
 
 def _behind(of: JudgedFigure, group: Sequence[Measure], least: float | None) -> Iterator[Accusation]:
-    """Who is behind its equals by both rules, of several measures by their median."""
+    """Accuses what is slower than its equals by both rules, by the median of its measures."""
     if of.setting.stage not in _BY_EQUALS or not _comparable(of.setting) or least is None:
         return
     each: dict[str, list[Measure]] = defaultdict(list)
@@ -153,34 +176,40 @@ def _behind(of: JudgedFigure, group: Sequence[Measure], least: float | None) -> 
         if beside.off:
             own = each[name]
             far = f", z {beside.z:.1f}" if beside.z is not None else ""
-            why = (f"{_figure(replace(own[0], value=beside.value))}, {beside.ratio or 0:.0%} of the median of {beside.equals} equals "
+            why = (f"{_figure(replace(own[0], value=beside.value))}, {beside.ratio or 0:.0%} of the median "
+                   f"of {beside.equals} equals "
                    f"({beside.median or 0:.4g}{far})")
-            yield Accusation(own[0].object, name, _slow(own[0].object), why, tuple(dict.fromkeys(one.task for one in own)))
+            yield Accusation(own[0].object, name, _slow(own[0].object), why,
+                             tuple(dict.fromkeys(one.task for one in own)))
 
 
 def _comparable(setting: Setting) -> bool:
     """Whether equals may accuse by it.
 
-    What CPUs do within a node is not what is burnt in, and they do other work, too; paths between nodes are. At
-    small sizes the times of a sweep scatter by more than the noise that the rule allows for. Whose file system is
-    full, or whose disk is of another make, reads at another rate.
+    Not by what CPUs do within a node: it is not the subject of burn-in, and they do other work too. Not by
+    small sizes of a sweep, whose times scatter by more than the rule allows for. Not by storage: a full file
+    system or a disk of another make has another rate.
     """
-    return setting.figure != BY_SIZE and not setting.mount and not (setting.backend == GLOO and setting.stage in _BY_EQUALS)
+    return (setting.figure != BY_SIZE and not setting.mount
+            and not (setting.backend == GLOO and setting.stage in _BY_EQUALS))
 
 
 def _figure(one: Measure) -> str:
     figure = one.setting.figure
     if one.setting.mount:
-        return f"{figure.removesuffix('_gb_s').replace('_', ' ')} of {clean(one.setting.mount, 120)} {one.value:.4g} GB/s"
+        return (f"{figure.removesuffix('_gb_s').replace('_', ' ')} of {clean(one.setting.mount, 120)} "
+                f"{one.value:.4g} GB/s")
     if figure in OF_HOST_MEMORY:
-        return f"host memory{' of its slowest NUMA node' * (figure != OF_HOST_MEMORY[0])} {one.value:.4g} GB/s"
+        return (f"host memory{' of its slowest NUMA node' * (figure != OF_HOST_MEMORY[0])} {one.value:.4g} "
+                "GB/s")
     if figure.startswith("tflops_"):
         return f"{figure.removeprefix('tflops_')} product {one.value:.4g} TFLOPS"
     if figure == BY_SIZE:
         ranks = one.setting.nodes * one.setting.gpus
-        # The definition of the bandwidth has the same form when it is solved for the time.
+        # Solved for the time, the definition of the bandwidth has the same form.
         took = f"{busbw(one.setting.size, one.value, ranks) * 1e6:.4g} us"
-        return f"an all-reduce of {bytes_of(one.setting.size)} took {took} ({one.setting.algo}), busbw {one.value:.4g} GB/s"
+        return (f"an all-reduce of {bytes_of(one.setting.size)} took {took} ({one.setting.algo}), busbw "
+                f"{one.value:.4g} GB/s")
     return f"{figure.removesuffix('_gb_s')} {one.value:.4g} GB/s"
 
 
@@ -189,42 +218,44 @@ def _slow(object_: Object) -> str:
 
 
 def _wrong(results: Iterable[TaskResult]) -> Iterator[Accusation]:
-    """Who was wrong all by itself. Of data that ranks exchange, and of what is a node's, others have decided."""
+    """Accuses GPUs of wrong results of their own; other modules judge exchanged data and nodes."""
     for result in results:
         if result.task.kind.together or result.task.kind.of_node:
             continue
         named = {one.name for one in result.accusations if one.object is Object.GPU}
         for report in result.reports:
             if report.wrong_total and str(report.seat) not in named:
-                why = f"{result.task.kind.value}: {report.wrong_total} wrong element{'s' * (report.wrong_total != 1)}"
+                why = (f"{result.task.kind.value}: {report.wrong_total} wrong "
+                       f"element{'s' * (report.wrong_total != 1)}")
                 yield Accusation(Object.GPU, str(report.seat), faults.WRONG_DATA, why, (result.task.id,))
 
 
 def _unexplained(results: Iterable[TaskResult]) -> Iterator[Accusation]:
-    """Tasks that were not whole, or had wrong data, and for which nobody may have been named."""
+    """Tasks that were not whole, or had wrong data, and may have no one accused."""
     for result in results:
         task = result.task
         wrong = sum(report.wrong_total for report in result.reports)
         if wrong:
-            yield Accusation(Object.UNEXPLAINED, task.id, faults.WRONG_DATA, f"{wrong} wrong elements, and nobody whose they are",
-                             (task.id,))
-        # A rail's own test that was not finished says nothing of the proven node that it was tried with.
+            yield Accusation(Object.UNEXPLAINED, task.id, faults.WRONG_DATA,
+                             f"{wrong} wrong elements of unknown origin", (task.id,))
+        # An unfinished test of a rail says nothing about the proven node in it.
         elif not result.whole and task.stage is not BurnInStage.RAIL_CONFIRM:
             ends = sorted({report.end.value for report in result.reports} - {"done"}) or ["no report"]
-            why = f"{task.stage.value} {task.kind.value} was not finished ({', '.join(ends)}), and nobody was named"
+            why = (f"{task.stage.value} {task.kind.value} was not finished ({', '.join(ends)}), and no one "
+                   "was named")
             yield Accusation(Object.UNEXPLAINED, task.id, faults.RAISED, why, (task.id,))
 
 
-def _jitter(results: Iterable[TaskResult], limits: Mapping[str, float | None]) -> tuple[list[Accusation], list[str]]:
-    """Collectives, and steps of a training, of which not one but several are far longer than most, as every rank sees; and what is not
-    judged so."""
+def _jitter(results: Iterable[TaskResult],
+            limits: Mapping[str, float | None]) -> tuple[list[Accusation], list[str]]:
+    """Collectives and training steps of which several are far longer than most, and what is not judged so."""
     found, unjudged = [], set[str]()
     for result in results:
         if result.task.kind not in (TaskKind.ALLREDUCE, TaskKind.TRAIN) or not result.whole:
             continue
         backend = backend_of(result.reports[0])
         limit = limits.get(backend)
-        # The all-reduce of a step waits for others' own work.
+        # The all-reduce of a step includes waiting for others' work.
         of = "step" if result.task.kind is TaskKind.TRAIN else "seconds"
         ratios = [report.figures[f"{of}_often"] / report.figures[f"{of}_p50"] for report in result.reports
                   if report.figures.get(f"{of}_p50", 0) > 0 and report.figures.get(f"{of}_often", 0) > 0]
@@ -232,74 +263,81 @@ def _jitter(results: Iterable[TaskResult], limits: Mapping[str, float | None]) -
             unjudged.add(backend)
         elif ratios and (ratio := statistics.median(ratios)) > limit:
             object_, name = subject(result.task)
-            why = f"at least {OFTEN} iterations, and {OFTEN_SHARE:.0%} of them, took {ratio:.3g} times the median, allowed {limit:g}"
+            why = (f"at least {OFTEN} iterations, and {OFTEN_SHARE:.0%} of them, took {ratio:.3g} times the "
+                   f"median, allowed {limit:g}")
             found.append(Accusation(object_, name, faults.JITTER, why, (result.task.id,)))
     return found, [f"jitter of {backend} is not judged" for backend in sorted(unjudged)]
 
 
-def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None], doubts: dict[str, list[str]]) -> None:
-    """Adds whose memory was not tested over enough of it: the rest was not measured."""
+def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None],
+               doubts: dict[str, list[str]]) -> None:
+    """Adds ranks that tested too small a share of their memory."""
     for result in results:
         for report in result.reports if result.task.kind is TaskKind.MEMORY else ():
             share, wanted = report.figures.get("memory_share"), least.get(backend_of(report))
             if wanted is not None and report.end is RankEnd.DONE and (share is None or not share >= wanted):
                 how = "an unknown part" if share is None else f"{share:.0%}"
-                doubts.setdefault(report.seat.node, []).append(f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
+                doubts.setdefault(report.seat.node, []).append(
+                    f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
 
 
 def _not_learned(results: Iterable[TaskResult], doubts: dict[str, list[str]]) -> None:
-    """Adds whose training did not make the loss fall: it was none."""
+    """Adds nodes whose training did not reduce the loss: it was no training."""
     for result in results:
         for report in result.reports if result.task.kind is TaskKind.TRAIN and result.whole else ():
             first, last = report.figures.get("train_loss_first"), report.figures.get("train_loss")
             if first is None or last is None or not last < first:
-                how = "is not known" if first is None or last is None else f"did not fall ({first:.3g} to {last:.3g})"
+                how = ("is not known" if first is None
+                       or last is None else f"did not fall ({first:.3g} to {last:.3g})")
                 why = f"the loss of the {result.task.stage.value} training {how}"
                 if why not in doubts.setdefault(report.seat.node, []):
                     doubts[report.seat.node].append(why)
 
 
 def _far(results: Iterable[TaskResult], rules: BurninRules, doubts: dict[str, list[str]]) -> None:
-    """Adds whose copies to, from and in the host's memory cannot be judged, because that may have been on the far socket."""
-    kinds = {TaskKind.COPY: (OF_HOST, "host copies", "were"), TaskKind.HOST: (OF_HOST_MEMORY[:1], "host memory", "was")}
+    """Adds host copies and host memory that are not judged, as the rank may have used the far socket."""
+    kinds = {TaskKind.COPY: (OF_HOST, "host copies", "were"),
+             TaskKind.HOST: (OF_HOST_MEMORY[:1], "host memory", "was")}
     for result in results:
         figures, what, were = kinds.get(result.task.kind, ((), "", ""))
         names = {unjudged(figure, BurnInStage.NODE.value) for figure in figures}
         for report in result.reports if figures else ():
             if (why := unbound(report)) and not names <= set(rules.accept.get(backend_of(report), ())):
-                doubts.setdefault(report.seat.node, []).append(f"{what} of {report.seat} {were} not judged: {why}")
+                doubts.setdefault(report.seat.node,
+                                  []).append(f"{what} of {report.seat} {were} not judged: {why}")
 
 
-def _on_cpus(burnt: Burnt, doubts: dict[str, list[str]]) -> None:
-    """Adds whose ranks worked on CPUs though the node has GPUs, by its SKU: those were not measured."""
+def _on_cpus(burnt: BurnInResults, doubts: dict[str, list[str]]) -> None:
+    """Adds nodes with GPUs (by SKU) whose ranks worked on CPUs: their GPUs were not measured."""
     skus = {name for name, hardware in burnt.hardware.items() if hardware.gpu}
     with_gpus = {place.node for place in burnt.places if place.sku in skus}
     seats = {report.seat.node: str(report.seat) for result in burnt.results for report in result.reports
              if report.end is RankEnd.DONE and report.seat.node in with_gpus and backend_of(report) == GLOO}
     for node, seat in seats.items():
-        doubts.setdefault(node, []).append(f"the rank of {seat} worked on a CPU, and not on its GPU")
+        doubts.setdefault(node, []).append(f"the rank of {seat} worked on a CPU instead of its GPU")
 
 
 def _untested(results: Iterable[TaskResult]) -> Iterator[str]:
-    """In which stages only the timed all-reduce was verified, and why."""
+    """Stages in which only the timed all-reduce was verified, and why."""
     whys: dict[str, set[str]] = {}
     for result in results:
         tested = any(report.figures.get("checks") for report in result.reports)
         if result.task.kind is TaskKind.ALLREDUCE and result.whole and not tested:
             reasons = {report.facts.get("arithmetic_not", "") for report in result.reports}
             whys.setdefault(result.task.stage.value, set()).update(reasons)
-    for stage, said_ in whys.items():
-        why = "; ".join(sorted(filter(None, said_))) or "the timed all-reduce alone was verified"
+    for stage, reasons in whys.items():
+        why = "; ".join(sorted(filter(None, reasons))) or "only the timed all-reduce was verified"
         yield f"sums and paths of other collectives were not tested in {stage}: {clean(why, 200)}"
 
 
 def _remarks(held: Iterable[JudgedFigure], rules: BurninRules) -> Iterator[str]:
-    """What had no floor, once for each figure and way to be judged without."""
+    """Figures without a floor, one line for each figure and way of judging it."""
     stages: dict[tuple[str, str], list[str]] = {}
     for of in held:
         if of.floor is None:
-            how = "judged by equals alone" if of.equals else "and it was not compared with equals: not judged" + (
-                ", which the site's policy accepts" if rules.accepts(of.setting) else "")
+            how = ("judged by equals alone" if of.equals else "and it was not compared with equals: not "
+                   "judged" + (", which the site's policy accepts" if rules.accepts(of.setting) else ""))
             stages.setdefault((of.setting.figure, how), []).append(of.setting.stage)
     for (figure, how), where in stages.items():
-        yield f"{figure} in {', '.join(dict.fromkeys(where))}: no floor was learned or published for it, {how}"
+        yield (f"{figure} in {', '.join(dict.fromkeys(where))}: no floor was learned or published for it, "
+               f"{how}")

@@ -1,4 +1,4 @@
-"""What comes of a burn-in: an outcome for each node with the stages that it did, who is accused, and what figures were held against."""
+"""The outcome of a burn-in: nodes with their stages, accusations, and the judged figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from healthcheck.burnin.published import Setting
 
 
 class BurnInOutcome(Enum):
-    """Of a node, or of a burn-in as a whole. What was not measured is never a pass."""
+    """The outcome of a node or of a whole burn-in. What was not measured is never a pass."""
 
     PASS = "pass"  # noqa: S105  (no password)
     FAIL = "fail"
@@ -23,7 +23,7 @@ class BurnInOutcome(Enum):
 
 @dataclass(frozen=True)
 class StageDone:
-    """One stage of one node: whether all of it was measured, and if not, why."""
+    """One stage of one node: whether it was measured completely, and if not, why."""
 
     stage: BurnInStage
     done: bool
@@ -32,7 +32,7 @@ class StageDone:
 
 @dataclass(frozen=True)
 class NodeOutcome:
-    """One node: its outcome, why it is not a pass, its stages in order, and its figures (the least of its GPUs, the median of tasks)."""
+    """One node: outcome, why it is no pass, stages in order, and figures (least of GPUs, median of tasks)."""
 
     node: str
     outcome: BurnInOutcome
@@ -43,9 +43,7 @@ class NodeOutcome:
 
 @dataclass(frozen=True)
 class JudgedFigure:
-    """A group of equal measures: how many, their median and least, the floor that they were held against (None: there is none), and
-    whether they were held against each other.
-    """
+    """A group of equal measures: n, median, least, floor (None: none), and whether equals judged it."""
 
     setting: Setting
     n: int
@@ -57,7 +55,7 @@ class JudgedFigure:
 
 @dataclass(frozen=True)
 class Judgement:
-    """All of it; accusations with what weighs most first."""
+    """Outcomes, accusations (the gravest first), judged figures and remarks."""
 
     outcomes: tuple[NodeOutcome, ...]
     accusations: tuple[Accusation, ...] = ()
@@ -66,20 +64,22 @@ class Judgement:
 
     @property
     def verdict(self) -> BurnInOutcome:
-        """Fail where anything is accused, though it be unexplained; pass where every node passes, and there is one."""
+        """Fail where anything is accused, even unexplained; pass where all nodes pass, and there is one."""
         if self.accusations or any(one.outcome is BurnInOutcome.FAIL for one in self.outcomes):
             return BurnInOutcome.FAIL
-        return BurnInOutcome.PASS if self.outcomes and all(one.outcome is BurnInOutcome.PASS
-                                                           for one in self.outcomes) else BurnInOutcome.UNKNOWN
+        return (BurnInOutcome.PASS if self.outcomes
+                and all(one.outcome is BurnInOutcome.PASS for one in self.outcomes)
+                else BurnInOutcome.UNKNOWN)
 
 
 def doubted(
-    judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str], tasks: Mapping[str, Sequence[str]],
+    judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str],
+    tasks: Mapping[str, Sequence[str]],
 ) -> Judgement:
-    """The judgement in which no node passes of which there is a doubt.
+    """The judgement in which no node with a doubt passes.
 
-    Of nodes that are `withheld` nothing is believed, no fault either; what is nobody's is believed if a task without them shows it, by
-    the nodes of each task.
+    Nothing about `withheld` nodes counts, faults included. What accuses no single node counts if a task
+    without them shows it; `tasks` are the nodes of each task.
     """
     outcomes = []
     for one in judgement.outcomes:
@@ -92,6 +92,8 @@ def doubted(
     def stands(one: Accusation) -> bool:
         node = node_of(one)
         shown = [tasks[name] for name in (one.name, *map(task_of, one.tests_for)) if name in tasks] or [every]
-        return node not in withheld if node is not None else any(withheld.keys().isdisjoint(nodes) for nodes in shown)
+        return (node not in withheld if node is not None
+                else any(withheld.keys().isdisjoint(nodes) for nodes in shown))
 
-    return replace(judgement, outcomes=tuple(outcomes), accusations=tuple(filter(stands, judgement.accusations)))
+    return replace(judgement, outcomes=tuple(outcomes),
+                   accusations=tuple(filter(stands, judgement.accusations)))

@@ -1,7 +1,8 @@
-"""Who keeps the others waiting, by the times of an all-reduce alone: no clocks need agree. Pure.
+"""Who keeps the others waiting, by the times of an all-reduce alone, without a common clock. Pure.
 
-A rank that is late with its own work has the largest compute time and the smallest collective time, because it finds all others waiting;
-a slow link makes the collective of all ranks take alike long, and then no rank's times tell whose it is. Both are the notes' measurement.
+A rank that is late with its own work has the largest compute time and the smallest collective time, as it
+finds all others waiting. A slow link makes the collective equally long on all ranks, so no rank's times show
+whose link it is.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from statistics import median
 from healthcheck.burnin.faults import SLOW_COMPUTE, SLOW_LINK
 from healthcheck.burnin.model import Accusation, Object, RankReport, Task, TaskKind
 
-SHARE = 0.05        # of an iteration: less is not worth a name
-LEAST_S = 0.001     # what a busy scheduler makes of nothing
-SHARE_OF_FEW = 0.15     # where there are too few ranks for a median of them to say much
+SHARE = 0.05        # of an iteration: less does not matter
+LEAST_S = 0.001     # noise of a busy scheduler
+SHARE_OF_FEW = 0.15     # where ranks are too few for a median
 FEW = 4
 Z = 3.5
 RATIO = 1 / 0.97
-AGREES = 0.5        # of what it was late by, that the others must have waited longer than it did
+AGREES = 0.5        # share of its delay by which others must have waited longer
 
 
 def late(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
-    """The GPUs that were late with their own work in a whole all-reduce or training; () where there is none, or where times are missing."""
+    """The GPUs that were late with their own work in a whole all-reduce or training; () without times."""
     computes, collectives = _times(task, reports)
-    # Who is late with nearly every step is so by itself; who shares a busy CPU has some in which it is not.
+    # A late rank is late in nearly every step; one on a busy CPU is not.
     least = [report.figures.get("compute_p10", own) for report, own in zip(reports, computes, strict=False)]
     few = len(computes) < FEW
     share = SHARE_OF_FEW if few else SHARE
@@ -38,31 +39,33 @@ def late(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
         enough = max(LEAST_S, share * (usual + others_waited))
         if min(extra, least[rank] - usual) < enough or least[rank] < RATIO * usual or spared < AGREES * extra:
             continue
-        # Where more than half are equal there is no MAD, and the ratio decides; of a few no median says much.
+        # If more than half are equal, the MAD is 0 and the ratio decides; of few ranks a median shows little.
         if not few and spread > 0 and (own - middle) / spread <= Z:
             continue
-        why = (f"its own work took {_ms(own)} an iteration, that of the others {_ms(usual)} (median), and its collective {_ms(waited)}, "
+        why = (f"its own work took {_ms(own)} an iteration, that of the others {_ms(usual)} (median), and "
+               f"its collective {_ms(waited)}, "
                f"theirs {_ms(others_waited)}: they waited for it")
         found.append(Accusation(Object.GPU, str(task.seats[rank]), SLOW_COMPUTE, why, tests_for=(task.id,)))
     return tuple(found)
 
 
 def slow(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
-    """Why an all-reduce that is known to be too slow is so: those who were late, or, where nobody was, that nobody can be named by it."""
+    """Why an all-reduce that is too slow is so: the late GPUs, else that these times name no one."""
     found = late(task, reports)
     times = [report.figures["seconds_p50"] for report in reports if "seconds_p50" in report.figures]
     if found or not times:
         return found
-    why = (f"the collective took every rank alike long ({_ms(min(times))} to {_ms(max(times))}), as a slow link or NIC "
-           "makes it; pairs tell whose")
+    why = (f"the collective took all ranks equally long ({_ms(min(times))} to {_ms(max(times))}), as with a "
+           "slow link or NIC; pair tests can tell whose")
     return (Accusation(Object.UNEXPLAINED, task.id, SLOW_LINK, why, tests_for=(task.id,)),)
 
 
 def _times(task: Task, reports: Sequence[RankReport]) -> tuple[list[float], list[float]]:
-    """Of every rank, its own work and its collective; nothing unless all said both."""
+    """The compute and collective times of every rank; empty lists unless all ranks report both."""
     times = [(report.figures.get("compute_p50"), report.figures.get("seconds_p50")) for report in reports]
     whole = [(own, waited) for own, waited in times if own is not None and waited is not None]
-    if task.kind not in (TaskKind.ALLREDUCE, TaskKind.TRAIN) or len(whole) != len(task.seats) or len(whole) < 2:
+    if (task.kind not in (TaskKind.ALLREDUCE, TaskKind.TRAIN) or len(whole) != len(task.seats)
+            or len(whole) < 2):
         return [], []
     return [own for own, _ in whole], [waited for _, waited in whole]
 

@@ -1,6 +1,7 @@
-"""Learns floors from stored burn-ins: what sound machines of a site reach, and the least that is then asked of them; a proposal only.
+"""Learns floors from stored burn-ins: what sound machines of a site reach. A proposal only.
 
-What is sick must not become the norm: nothing is learned from tasks that were not whole, nor of nodes that a burn-in accused.
+What is sick must not become the norm: tasks that were not whole, and nodes that a burn-in accused, are left
+out.
 """
 
 from __future__ import annotations
@@ -18,19 +19,18 @@ from healthcheck.burnin.setting import Measure, measures
 from healthcheck.burnin.stats import mad, median, normal, sound
 from inventory.errors import UsageError
 
-MOST_JUDGED = 8 * 4096      # by one floor, in one burn-in
-# The standard deviation that a sweep's figures are taken to have at least, as a share of the median: at small
-# sizes they are launches and round trips, which differ from day to day by more than `stats.NOISE`. Presumed, and
-# not measured on GPUs. It puts the floor at two thirds of the median or below.
+MOST_JUDGED = 8 * 4096      # figures judged by one floor in one burn-in
+# The least standard deviation of a sweep's figures, as a share of the median: at small sizes launches and
+# round trips vary from day to day by more than `stats.NOISE`. Presumed, not measured on GPUs. It puts the
+# floor at two thirds of the median or below.
 NOISE_BY_SIZE = 0.05
-# One run gives one such figure (or a few, by ring order), whatever the number of nodes.
+# One run gives one such figure (or one a ring order), for any number of nodes.
 _BY_RUN = (BurnInStage.ALL.value,)
 
 
 @dataclass(frozen=True)
 class Learning:
-    """The proposal, with a line for each figure that too few have shown or that scatters too much, and for each floor that is low beside
-    what is published."""
+    """The proposal, what was left out (and why), and floors that are low beside published figures."""
 
     proposal: FloorProposal
     left_out: tuple[str, ...]
@@ -38,9 +38,9 @@ class Learning:
 
 
 def learn(runs: Sequence[Burnin], rules: BurninRules, now: float) -> Learning:
-    """Proposes a floor for each setting that enough nodes (or pairs), or runs, have shown; raises UsageError where there is none at all."""
+    """Proposes a floor for each setting that enough nodes or runs measured; raises UsageError without any."""
     if not runs:
-        raise UsageError("no burn-in is stored to learn from: type `muster burnin run NODES` first")
+        raise UsageError("no burn-in is stored: type `muster burnin run NODES` first")
     seen: dict[Setting, list[tuple[str, Measure]]] = defaultdict(list)
     for burnin in runs:
         sick = {one.node for one in burnin.judgement.outcomes if one.outcome is BurnInOutcome.FAIL}
@@ -57,40 +57,46 @@ def learn(runs: Sequence[Burnin], rules: BurninRules, now: float) -> Learning:
         else:
             floors.append(made)
     if not floors:
-        said = left_out[0] if left_out else "no task of them was whole"
-        raise UsageError(f"nothing can be learned from {_count(len(runs), 'burn-in')} yet: {said}")
+        first = left_out[0] if left_out else "none of their tasks was whole"
+        raise UsageError(f"nothing can be learned from {_count(len(runs), 'burn-in')} yet: {first}")
     warnings = tuple(f"{one.setting}: {one.warning}" for one in floors if one.warning)
-    return Learning(FloorProposal(iso(now), tuple(dict.fromkeys(one.run for one in runs)), tuple(floors)), tuple(left_out), warnings)
+    return Learning(FloorProposal(iso(now), tuple(dict.fromkeys(one.run for one in runs)), tuple(floors)),
+                    tuple(left_out), warnings)
 
 
 def least(figure: str, values: Iterable[float]) -> float:
-    """What all reach that will ever be judged by it, at the rate of wrong accusations of `stats`, where sound ones showed these values."""
+    """The floor that all sound ones reach, at the rate of wrong accusations of `stats`."""
     known = list(values)
     floor = sound(known, MOST_JUDGED)
-    return min(floor, median(known) * (1 - normal(MOST_JUDGED) * NOISE_BY_SIZE)) if figure == BY_SIZE else floor
+    return (min(floor, median(known) * (1 - normal(MOST_JUDGED) * NOISE_BY_SIZE))
+            if figure == BY_SIZE else floor)
 
 
 def _too_few(setting: Setting, seen: Sequence[tuple[str, Measure]], rules: BurninRules) -> str:
     """Why nothing can be learned of a setting yet; "" where enough have shown it."""
     if setting.stage in _BY_RUN:
         runs = len({run for run, _ in seen})
-        return f"{_count(runs, 'run')} of all nodes, wanted {rules.learn_runs}" if runs < rules.learn_runs else ""
+        return (f"{_count(runs, 'run')} of all nodes, wanted {rules.learn_runs}"
+                if runs < rules.learn_runs else "")
     nodes = len({node for _, one in seen for node in one.nodes})
-    return f"shown by {_count(nodes, 'node')}, wanted {rules.learn_nodes}" if nodes < rules.learn_nodes else ""
+    return (f"shown by {_count(nodes, 'node')}, wanted {rules.learn_nodes}"
+            if nodes < rules.learn_nodes else "")
 
 
 def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> LearnedFloor:
     known = list(values)
     middle, deviation, floor = median(known), mad(known), rounded(least(setting.figure, known))
-    made = LearnedFloor(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation), len(known), floor)
+    made = LearnedFloor(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation),
+                        len(known), floor)
     found = rules.value(setting)
     if found is None:
         return made
     published, entry = found
-    # Where even sound machines are not expected to hold what is published, that is no reason to warn.
+    # No warning where even sound machines need not reach the published figure.
     if floor >= min(rules.warn_share, entry.share or 1) * published:
         return made
-    return replace(made, warning=f"{floor / published:.0%} of the {published:g} that {entry.id} gives ({entry.source}): is this site well?")
+    return replace(made, warning=f"{floor / published:.0%} of the {published:g} that {entry.id} gives "
+                   f"({entry.source}): check this site's machines")
 
 
 def _count(number: int, what: str) -> str:

@@ -1,7 +1,7 @@
-"""The matrix of pairs: which two nodes were measured together and how they did beside their equals; as a value, and in a terminal.
+"""The matrix of pairs: which two nodes were measured together, and how fast beside their equals.
 
-`healthcheck.burnin.svg` draws it as a picture. Where there are more nodes than columns, it is folded by leaf, and a cell is the worst
-of its pairs.
+`healthcheck.burnin.svg` draws it as a picture. With more nodes than columns it is folded by leaf, and a cell
+is the worst of its pairs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from healthcheck.burnin.model import BurnInStage, Participant, TaskKind, TaskResult
-from healthcheck.burnin.published import BUSBW, alike
+from healthcheck.burnin.published import BUSBW, learning_stage
 from inventory.nodeset import natural
 from inventory.text import clean
 
@@ -26,7 +26,7 @@ SLOWER, SLOW = 0.97, 0.9        # of the median of equals
 
 
 class PairState(Enum):
-    """How a pair did, worst first; the letter that stands for it where there is no colour."""
+    """How a pair did, worst first, as the letter that is printed without colour."""
 
     FAILED = "X"
     SLOW = "S"
@@ -36,18 +36,20 @@ class PairState(Enum):
 
 
 MEANING = {
-    PairState.FAILED: "failed: not finished, or wrong data", PairState.SLOW: f"below {SLOW:.0%} of the median of its equals",
-    PairState.SLOWER: f"below {SLOWER:.0%}", PairState.GOOD: f"{SLOWER:.0%} or more", PairState.UNTESTED: "not measured together",
+    PairState.FAILED: "failed: not finished, or wrong data",
+    PairState.SLOW: f"below {SLOW:.0%} of the median of its equals",
+    PairState.SLOWER: f"below {SLOWER:.0%}", PairState.GOOD: f"{SLOWER:.0%} or more",
+    PairState.UNTESTED: "not measured together",
 }
-# Told apart by people who do not see red and green as others do, too.
-COLOURS = {PairState.FAILED: "#a50026", PairState.SLOW: "#f46d43", PairState.SLOWER: "#fee090", PairState.GOOD: "#4575b4",
-           PairState.UNTESTED: "#e4e4e4"}
+# Distinguishable with red-green colour blindness.
+COLOURS = {PairState.FAILED: "#a50026", PairState.SLOW: "#f46d43", PairState.SLOWER: "#fee090",
+           PairState.GOOD: "#4575b4", PairState.UNTESTED: "#e4e4e4"}
 _WORST = tuple(PairState)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One pair: its state, the bandwidth of its worst task in GB/s (None: none was measured), and its tasks' ids."""
+    """One pair: its state, the bandwidth of its worst task in GB/s (None: not measured), and task ids."""
 
     state: PairState
     busbw: float | None = None
@@ -57,9 +59,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """`names` are rows and columns alike, in the order of their leaves; `leaves` beside them. `cells` are by both numbers, lower first.
+    """`names` are both rows and columns, in the order of their `leaves`; `cells` are by (lower, higher)
+    number.
 
-    `medians` are by stage what equals reached, in GB/s. `folded`: rows are leaves, and the diagonal is what is within one.
+    `medians` are by stage those of equals, in GB/s. `folded`: rows are leaves, and the diagonal is within one
+    leaf.
     """
 
     names: tuple[str, ...]
@@ -86,19 +90,21 @@ def matrix(places: Iterable[Participant], results: Iterable[TaskResult]) -> Matr
     """The pairs of a burn-in."""
     order = sorted(places, key=lambda place: (natural(place.leaf or ""), natural(place.node)))
     at = {place.node: number for number, place in enumerate(order)}
-    pairs = [result for result in results if result.task.kind is TaskKind.ALLREDUCE and result.task.stage in _STAGES
-             and len(result.task.nodes) == 2 and all(node in at for node in result.task.nodes)]
+    pairs = [result for result in results if result.task.kind is TaskKind.ALLREDUCE
+             and result.task.stage in _STAGES and len(result.task.nodes) == 2
+             and all(node in at for node in result.task.nodes)]
     rates: dict[str, list[float]] = defaultdict(list)
     for result in pairs:
         if (busbw := _busbw(result)) is not None:
-            rates[alike(result.task.stage).value].append(busbw)
+            rates[learning_stage(result.task.stage).value].append(busbw)
     medians = {stage: statistics.median(values) for stage, values in rates.items()}
     cells: dict[tuple[int, int], Cell] = {}
     for result in pairs:
         one, other = sorted(at[node] for node in result.task.nodes)
         cell = _cell(result, medians)
         cells[one, other] = _worse(cells[one, other], cell) if (one, other) in cells else cell
-    return Matrix(tuple(place.node for place in order), tuple(place.leaf or "" for place in order), cells, medians)
+    return Matrix(tuple(place.node for place in order), tuple(place.leaf or "" for place in order), cells,
+                  medians)
 
 
 def by_leaf(whole: Matrix) -> Matrix:
@@ -109,7 +115,8 @@ def by_leaf(whole: Matrix) -> Matrix:
     for (row, column), cell in whole.cells.items():
         one, other = sorted((at[whole.leaves[row]], at[whole.leaves[column]]))
         cells[one, other] = _worse(cells[one, other], cell) if (one, other) in cells else cell
-    return Matrix(tuple(leaf or "no leaf" for leaf in leaves), tuple(leaves), cells, whole.medians, folded=True)
+    return Matrix(tuple(leaf or "no leaf" for leaf in leaves), tuple(leaves), cells, whole.medians,
+                  folded=True)
 
 
 def _busbw(result: TaskResult) -> float | None:
@@ -121,8 +128,9 @@ def _cell(result: TaskResult, medians: Mapping[str, float]) -> Cell:
     busbw, id_ = _busbw(result), (result.task.id,)
     if busbw is None or any(report.wrong_total for report in result.reports):
         return Cell(PairState.FAILED, busbw, None, id_)
-    share = busbw / medians[alike(result.task.stage).value]
-    return Cell(PairState.SLOW if share < SLOW else PairState.SLOWER if share < SLOWER else PairState.GOOD, busbw, share, id_)
+    share = busbw / medians[learning_stage(result.task.stage).value]
+    return Cell(PairState.SLOW if share < SLOW else PairState.SLOWER if share < SLOWER else PairState.GOOD,
+                busbw, share, id_)
 
 
 def _worse(one: Cell, other: Cell) -> Cell:
@@ -131,7 +139,10 @@ def _worse(one: Cell, other: Cell) -> Cell:
 
 
 def draw(console: Console, whole: Matrix) -> None:
-    """Prints it: in colour two rows to a line, without colour a letter for each cell. Folded by leaf where it would be too wide."""
+    """Prints it: in colour two rows to a line, without colour a letter for each cell.
+
+    Folded by leaf where it would be too wide.
+    """
     from rich.text import Text
 
     if not whole.cells:
@@ -142,7 +153,8 @@ def draw(console: Console, whole: Matrix) -> None:
     label = max(len(clean(name, 24)) for name in shown.names)
     coloured = console.color_system is not None and not console.no_color
     if label + 1 + len(shown.names) > console.width:
-        console.print(f"{len(shown.names)} leaves are more than {console.width} columns show: see the SVG", soft_wrap=True, highlight=False)
+        console.print(f"{len(shown.names)} leaves do not fit in {console.width} columns: see the SVG",
+                      soft_wrap=True, highlight=False)
     else:
         for text in _coloured(shown, label) if coloured else _plain(shown, label):
             console.print(Text.assemble(*text), soft_wrap=True, highlight=False)
@@ -155,7 +167,8 @@ Piece = str | tuple[str, str]
 
 def _plain(of: Matrix, label: int) -> Iterator[list[Piece]]:
     for row, name in enumerate(of.names):
-        yield [f"{clean(name, 24):<{label}} " + "".join(_letter(of, row, column) for column in range(len(of.names)))]
+        yield [f"{clean(name, 24):<{label}} "
+               + "".join(_letter(of, row, column) for column in range(len(of.names)))]
 
 
 def _letter(of: Matrix, row: int, column: int) -> str:
@@ -173,10 +186,12 @@ def _coloured(of: Matrix, label: int) -> Iterator[list[Piece]]:
 
 
 def _legend(of: Matrix, *, coloured: bool) -> Iterator[list[Piece]]:
-    yield [f"rows and columns: {'leaves, the worst pair of each' if of.folded else 'nodes'}, in one order"]
+    yield [f"rows and columns: {'leaves, the worst pair of each' if of.folded else 'nodes'}, in the same "
+           "order"]
     counts = of.counts
     for state, meaning in MEANING.items():
         sign: Piece = ("█", COLOURS[state]) if coloured else state.value
-        yield [" ", sign, f" {meaning}" + (f": {counts.get(state, 0)}" if state is not PairState.UNTESTED else "")]
+        yield [" ", sign,
+               f" {meaning}" + (f": {counts.get(state, 0)}" if state is not PairState.UNTESTED else "")]
     for stage, median in of.medians.items():
         yield [f"median of {stage}: {median:.4g} GB/s"]

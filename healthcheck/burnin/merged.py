@@ -1,31 +1,30 @@
-"""Makes one list of all accusations: the same object once, and nobody accused for what another one is guilty of."""
+"""Merges all accusations: each object once, and no one accused of what another one is guilty of."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from healthcheck.burnin import faults
+from healthcheck.burnin import faults, limits
 from healthcheck.burnin.model import Accusation, Object, Participant
 from healthcheck.burnin.rounds import NodeGroup
 from inventory.nodeset import natural
 
-# What weighs most comes first: an object that is accused of several things is shown with the first of them.
-_WORST = (faults.WRONG_DATA, faults.WRONG_STORAGE, faults.DEAD, faults.LOST, faults.ABSENT, faults.STOPPED, faults.HUNG, faults.RAISED,
-          faults.COUNTED,
-          faults.SLOW_COMPUTE, faults.SLOW_LINK, faults.SLOW, faults.SLOW_STORAGE, faults.LATE, faults.JITTER)
+# The gravest first: an object with several accusations shows the first of them.
+_WORST = (faults.WRONG_DATA, faults.WRONG_STORAGE, faults.DEAD, faults.LOST, faults.ABSENT, faults.STOPPED,
+          faults.HUNG, faults.RAISED, faults.COUNTED, faults.SLOW_COMPUTE, faults.SLOW_LINK, faults.SLOW,
+          faults.SLOW_STORAGE, faults.LATE, faults.JITTER)
 _ORDER = tuple(Object)
-# Only a whole node can do that; no part of it explains it.
+# Only a whole node can cause these; no part of it explains them.
 _OF_NODES = (faults.LOST, faults.ABSENT)
-# What a NIC, its cable or its switch can do to a node. Of ranks that never came, or died, no rail is the cause. Nor of wrong data: a rail's
-# test is of the GPU beside it as well, and what changes on a link is found by its checksums.
+# Faults that a NIC, its cable or its switch can cause. Dead and missing ranks are not; nor is wrong data: a
+# rail's test also tests the GPU beside it, and links find changed data by checksums.
 OF_RAILS = (faults.SLOW, faults.SLOW_LINK, faults.JITTER, faults.LATE, faults.RAISED, faults.HUNG)
 _WRONG = (faults.WRONG_DATA, faults.WRONG_STORAGE)
-_MOST_WHY = 600
 
 
 def task_of(test: str) -> str:
-    """The id of the task that a test of an accusation names, before what it showed ("leaf-1-0: gpu1 - gpu2 slow")."""
+    """The task's id in a test of an accusation, before what it showed ("leaf-1-0: gpu1 - gpu2 slow")."""
     return test.partition(": ")[0]
 
 
@@ -39,31 +38,34 @@ def node_of(accusation: Accusation) -> str | None:
 
 
 def behind(leaf: str, places: Mapping[str, Participant]) -> frozenset[str]:
-    """The nodes that hang on a leaf, with all rails or one, or that are of an NVLink domain, as an accusation names it."""
+    """The nodes behind a leaf (all rails or one), or in an NVLink domain, by the name in an accusation."""
     group = leaf.partition(", rail ")[0]
-    return frozenset(
-        place.node for place in places.values()
-        if group == place.leaf or group in (place.leaf or "").split("+") or any(rail.leaf == group for rail in place.rails)
-        or (place.domain is not None and group == str(NodeGroup("domain", place.domain))))
+    return frozenset(place.node for place in places.values() if group == place.leaf
+                     or group in (place.leaf or "").split("+")
+                     or any(rail.leaf == group for rail in place.rails)
+                     or (place.domain is not None and group == str(NodeGroup("domain", place.domain))))
 
 
 def sharing(name: str, places: Mapping[str, Participant]) -> frozenset[str]:
-    """The nodes that the name of a pair or of a leaf stands for; of a path between two leaves all that are behind them."""
-    return frozenset[str]().union(*({part} if part in places else behind(part, places) for part in name.split(" - ")))
+    """The nodes of a pair or leaf by its name; of a path between two leaves all nodes behind them."""
+    return frozenset[str]().union(*({part} if part in places else behind(part, places)
+                                    for part in name.split(" - ")))
 
 
 def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant]) -> tuple[Accusation, ...]:
-    """Each object once, with all tests for and against; what weighs most first.
+    """Each object once, with all tests for and against; the gravest first.
 
-    A GPU or rail outranks its node, whose tests become its own; a node (or part of one) outranks the pairs with it, and a leaf the pairs
-    that cross it; whoever is named for a task outranks that this task is unexplained.
+    A GPU or rail replaces its node and gets its tests. A node (or part of one) replaces the pairs with it,
+    and a leaf the pairs that cross it. Anything named for a task replaces that task as unexplained.
     """
     one_each = _united(accusations)
     parts = [one for one in one_each if one.object in (Object.GPU, Object.RAIL)]
     kept = _into_parts(one_each, parts)
     guilty = {node for one in kept if (node := node_of(one)) is not None}
-    crossing = frozenset[str]().union(*(behind(one.name, places) for one in kept if one.object is Object.LEAF))
-    explained = {task_of(test) for one in kept if one.object is not Object.UNEXPLAINED for test in one.tests_for}
+    crossing = frozenset[str]().union(*(behind(one.name, places) for one in kept
+                                        if one.object is Object.LEAF))
+    explained = {task_of(test) for one in kept if one.object is not Object.UNEXPLAINED
+                 for test in one.tests_for}
     left = []
     for one in kept:
         if one.object is Object.PAIR and set(one.name.split(" - ")) & (guilty | crossing):
@@ -71,8 +73,9 @@ def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant])
         if one.object is Object.UNEXPLAINED and one.name in explained:
             continue
         left.append(one)
-    return tuple(sorted(left, key=lambda one: (_ORDER.index(one.object) == _ORDER.index(Object.UNEXPLAINED), _weight(one.fault),
-                                               _ORDER.index(one.object), natural(one.name))))
+    return tuple(sorted(left,
+                        key=lambda one: (_ORDER.index(one.object) == _ORDER.index(Object.UNEXPLAINED),
+                                         _weight(one.fault), _ORDER.index(one.object), natural(one.name))))
 
 
 def _united(accusations: Iterable[Accusation]) -> list[Accusation]:
@@ -84,16 +87,17 @@ def _united(accusations: Iterable[Accusation]) -> list[Accusation]:
 
 
 def unite(one: Accusation, other: Accusation) -> Accusation:
-    """Both as one: the graver fault, what is said of each, all tests. A test that both have for and against speaks for."""
+    """Both as one: the graver fault, both reasons, all tests; a test both for and against counts for."""
     first, second = sorted((one, other), key=lambda each: _weight(each.fault))
     why = first.why if second.why in first.why else f"{first.why}; {second.why}"
     in_favour = _tests((*first.tests_for, *second.tests_for))
     against = _tests((*first.tests_against, *second.tests_against), {task_of(test) for test in in_favour})
-    return replace(first, why=why[:_MOST_WHY], tests_for=in_favour, tests_against=against, confirmed=first.confirmed or second.confirmed)
+    return replace(first, why=why[:limits.WHY_TEXT], tests_for=in_favour, tests_against=against,
+                   confirmed=first.confirmed or second.confirmed)
 
 
 def _tests(tests: Iterable[str], but: Collection[str] = ()) -> tuple[str, ...]:
-    """Each task once, with what it showed where somebody says so."""
+    """Each task once, with what it showed where that is known."""
     found: dict[str, str] = {}
     for test in tests:
         id_ = task_of(test)
@@ -103,20 +107,22 @@ def _tests(tests: Iterable[str], but: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def _into_parts(all_: Sequence[Accusation], parts: Sequence[Accusation]) -> list[Accusation]:
-    """Without the nodes whose GPU or rail is named and may be why: their tests and words go to the part, where there is but one."""
+    """Removes accusations of nodes whose accused GPU or rail explains them, and adds their tests to it."""
     of_node: dict[str, list[Accusation]] = {}
     for part in parts:
         of_node.setdefault(node_of(part) or "", []).append(part)
     kept = []
     grown: dict[Accusation, Accusation] = {}
     for one in all_:
-        named = [part for part in of_node.get(one.name, []) if _explains(part, one)] if one.object is Object.NODE else []
+        named = ([part for part in of_node.get(one.name, []) if _explains(part, one)]
+                 if one.object is Object.NODE else [])
         if not named:
             kept.append(one)
         for part in named:
-            said = f"{part.why}; its node: {one.why}" if len(named) == 1 else part.why
+            why = f"{part.why}; its node: {one.why}" if len(named) == 1 else part.why
             tests = unite(part, one)
-            grown[part] = replace(part, why=said[:_MOST_WHY], tests_for=tests.tests_for, tests_against=tests.tests_against)
+            grown[part] = replace(part, why=why[:limits.WHY_TEXT], tests_for=tests.tests_for,
+                                  tests_against=tests.tests_against)
     return [grown.get(one, one) for one in kept]
 
 

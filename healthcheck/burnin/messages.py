@@ -1,4 +1,7 @@
-"""The messages of agents, read: their JSON as values, bounded and clean. What is not understood is None, and never an error. Pure."""
+"""The messages of agents, read: their JSON as values, bounded and clean.
+
+What is not understood is None, and never an error. Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,19 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from healthcheck.burnin import limits
 from healthcheck.burnin.figures import known
 from healthcheck.burnin.model import RankEnd, RankProgress, RankReport, Seat, WrongData
 from healthcheck.burnin.wire import PHASES
 from inventory.text import clean
 
-MOST_ENTRIES = 64
-MOST_RANKS = 1024
-MOST_ITERATIONS = 64
-MOST_OWNERS = 16
-MOST_PLACES = 32
-MOST_TEXT = 400
-MOST_FACT = 2000
 _ENDS = {"done": RankEnd.DONE, "raised": RankEnd.RAISED, "called off": RankEnd.CALLED_OFF}
 _DAY = 86400.0
 
 
 @dataclass(frozen=True)
 class AgentReady:
-    """What an agent reports of its node once ranks can be started there: versions, GPUs, and why PyTorch cannot be had (torch None)."""
+    """An agent's report before ranks start: versions, GPUs, and why PyTorch is missing (torch None)."""
 
     node: str
     python: str
@@ -63,14 +60,16 @@ def ready(node: str, message: Mapping[str, Any]) -> AgentReady | None:
     if not isinstance(value, dict):
         return None
     torch = value.get("torch")
-    return AgentReady(node, _text(value.get("python")), _text(value.get("host")), _whole(value.get("gpus"), 1024) or 0,
-                      None if torch is None else _text(torch), _text(value.get("why")), _texts(value.get("facts"), MOST_FACT))
+    return AgentReady(node, _text(value.get("python")), _text(value.get("host")),
+                      _whole(value.get("gpus"), 1024) or 0, None if torch is None else _text(torch),
+                      _text(value.get("why")), _texts(value.get("facts"), limits.REPORT_FACT))
 
 
 def tasks(message: Mapping[str, Any]) -> set[str]:
     """The names of the tasks that a message speaks of."""
     rows = message.get("ranks")
-    parts = [message.get("joined"), message.get("report"), message.get("ended"), *(rows[:MOST_RANKS] if isinstance(rows, list) else ())]
+    parts = [message.get("joined"), message.get("report"), message.get("ended"),
+             *(rows[:limits.REPORT_RANKS] if isinstance(rows, list) else ())]
     return {each["task"] for each in parts if isinstance(each, dict) and isinstance(each.get("task"), str)}
 
 
@@ -83,14 +82,15 @@ def positions(message: Mapping[str, Any], at: float) -> list[Position]:
     """Where ranks are, of {"ranks": [...]} that came at `at`."""
     value = message.get("ranks")
     found = []
-    for each in value[:MOST_RANKS] if isinstance(value, list) else ():
+    for each in value[:limits.REPORT_RANKS] if isinstance(value, list) else ():
         place = _place(each)
         if place is None:
             continue
         moved, tick, phase, state = (each.get(word) for word in ("moved", "tick", "phase", "state"))
         iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
         found.append(Position(*place, RankProgress(
-            -1 if iteration is None else iteration, phase if phase in PHASES else "", _before(at, moved), _before(at, tick),
+            -1 if iteration is None else iteration, phase if phase in PHASES else "", _before(at, moved),
+            _before(at, tick),
             state if isinstance(state, str) and len(state) == 1 and state.isalpha() else "")))
     return found
 
@@ -101,19 +101,19 @@ def ended(message: Mapping[str, Any]) -> RankEnded | None:
     place = _place(value)
     if place is None or not isinstance(value, dict):
         return None
-    return RankEnded(*place, _whole(value.get("code"), 1 << 31, least=-(1 << 31)), _whole(value.get("signal"), 256),
-                     _text(value.get("said")))
+    return RankEnded(*place, _whole(value.get("code"), 1 << 31, least=-(1 << 31)),
+                     _whole(value.get("signal"), 256), _text(value.get("said")))
 
 
 def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, int, RankReport] | None:
-    """The task, the rank and the report of {"report": ...}; `seat` is its seat where it is known already."""
+    """Task, rank and report of {"report": ...}; `seat` is the rank's seat if it is known."""
     whole = message.get("report")
     place = _place(whole)
     if place is None or not isinstance(whole, dict) or not isinstance(whole.get("report"), dict):
         return None
     body = whole["report"]
-    figures = {name: float(value) for name, value in _items(body.get("figures"))
-               if known(name) and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+    figures = {name: float(value) for name, value in _items(body.get("figures")) if known(name)
+               and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
                and math.isfinite(value)}
     last = body.get("last")
     progress = RankProgress()
@@ -122,33 +122,38 @@ def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, i
         progress = RankProgress(-1 if iteration is None else iteration, phase if phase in PHASES else "")
     end = body.get("end")
     return (*place, RankReport(
-        seat or Seat("", 0), _ENDS.get(end, RankEnd.RAISED) if isinstance(end, str) else RankEnd.RAISED, MappingProxyType(figures),
-        _texts(body.get("checksums"), 128), _wrongs(body.get("wrong")), _whole(body.get("wrong_total"), 1 << 62) or 0,
-        _texts(body.get("facts"), MOST_FACT), _whole(body.get("code"), 1 << 31, least=-(1 << 31)), _text(body.get("error")), progress))
+        seat or Seat("", 0), _ENDS.get(end, RankEnd.RAISED) if isinstance(end, str) else RankEnd.RAISED,
+        MappingProxyType(figures), _texts(body.get("checksums"), 128), _wrongs(body.get("wrong")),
+        _whole(body.get("wrong_total"), 1 << 62) or 0, _texts(body.get("facts"), limits.REPORT_FACT),
+        _whole(body.get("code"), 1 << 31, least=-(1 << 31)), _text(body.get("error")), progress))
 
 
 def _wrongs(value: Any) -> tuple[WrongData, ...]:
     found = []
-    for each in value[:MOST_ITERATIONS] if isinstance(value, list) else ():
+    for each in value[:limits.REPORT_ITERATIONS] if isinstance(value, list) else ():
         if not isinstance(each, dict):
             continue
         owners = each.get("owners")
-        whole = {_whole(owner, 1 << 24) for owner in owners[:MOST_OWNERS]} if isinstance(owners, list) else set()
+        whole = ({_whole(owner, 1 << 24) for owner in owners[:limits.REPORT_OWNERS]}
+                 if isinstance(owners, list) else set())
         iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
-        found.append(WrongData(-1 if iteration is None else iteration, _whole(each.get("count"), 1 << 62) or 0,
-                               tuple(sorted(owner for owner in whole if owner is not None)), each.get("own_input") is True,
-                               _text(each.get("check")), _places(each.get("places")), _inputs(each.get("inputs"))))
+        found.append(WrongData(-1 if iteration is None else iteration, _whole(each.get("count"), 1 << 62)
+                               or 0, tuple(sorted(owner for owner in whole if owner is not None)),
+                               each.get("own_input") is True, _text(each.get("check")),
+                               _places(each.get("places")), _inputs(each.get("inputs"))))
     return tuple(found)
 
 
 def _places(value: Any) -> tuple[tuple[int, int], ...]:
-    pairs = [each for each in value[:MOST_PLACES] if isinstance(each, list) and len(each) == 2] if isinstance(value, list) else []
+    pairs = ([each for each in value[:limits.REPORT_PLACES] if isinstance(each, list) and len(each) == 2]
+             if isinstance(value, list) else [])
     found = [(_whole(place, 1 << 62), _whole(owner, 1 << 24, least=-1)) for place, owner in pairs]
     return tuple((place, owner) for place, owner in found if place is not None and owner is not None)
 
 
 def _inputs(value: Any) -> tuple[int, ...]:
-    found = [_whole(place, 1 << 62) for place in value[:MOST_PLACES]] if isinstance(value, list) else []
+    found = ([_whole(place, 1 << 62) for place in value[:limits.REPORT_PLACES]]
+             if isinstance(value, list) else [])
     return tuple(place for place in found if place is not None)
 
 
@@ -167,16 +172,18 @@ def _before(at: float, age: Any) -> float | None:
 
 
 def _whole(value: Any, most: int, least: int = 0) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most else None
+    return (value if isinstance(value, int) and not isinstance(value, bool)
+            and least <= value <= most else None)
 
 
 def _items(value: Any) -> list[tuple[str, Any]]:
-    return list(value.items())[:MOST_ENTRIES] if isinstance(value, dict) else []
+    return list(value.items())[:limits.REPORT_ENTRIES] if isinstance(value, dict) else []
 
 
 def _texts(values: Any, most: int) -> Mapping[str, str]:
-    return MappingProxyType({clean(name, 64): clean(value, most) for name, value in _items(values) if isinstance(value, (str, int, float))})
+    return MappingProxyType({clean(name, 64): clean(value, most) for name, value in _items(values)
+                             if isinstance(value, (str, int, float))})
 
 
 def _text(value: Any) -> str:
-    return clean(value, MOST_TEXT) if isinstance(value, (str, int, float)) else ""
+    return clean(value, limits.REPORT_TEXT) if isinstance(value, (str, int, float)) else ""

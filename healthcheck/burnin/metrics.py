@@ -1,4 +1,4 @@
-"""What Prometheus is told of burn-ins: of each node its newest one, out of the documents in the state folder."""
+"""Prometheus metrics of burn-ins: the newest one of each node, from the documents in the state folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from healthcheck.burnin import documentread
+from healthcheck.burnin import documentread, limits
 from healthcheck.burnin.document import Burnin, kept
 from healthcheck.burnin.judgement import NodeOutcome
 from healthcheck.burnin.merged import node_of
@@ -18,31 +18,34 @@ from healthcheck.config.rulesfolder import folders
 from healthcheck.model.exposition import GAUGE, MetricFamily
 from inventory.errors import MusterError
 
-OUTCOME = MetricFamily("muster_burnin_outcome", GAUGE, "What the newest burn-in of a node said of it (pass, fail, unknown); always 1.",
-                       ("node", "outcome"))
-STAGE = MetricFamily("muster_burnin_stage_done", GAUGE, "Whether the newest burn-in of a node measured all of a stage.", ("node", "stage"))
+OUTCOME = MetricFamily("muster_burnin_outcome", GAUGE, "Outcome of the newest burn-in of a node (pass, fail, "
+                       "unknown); always 1.", ("node", "outcome"))
+STAGE = MetricFamily("muster_burnin_stage_done", GAUGE,
+                     "Whether the newest burn-in of a node measured all of a stage.", ("node", "stage"))
 BANDWIDTH = MetricFamily("muster_burnin_busbw_bytes_per_second", GAUGE,
                          "Bus bandwidth of all-reduces with this node, median of a stage's tasks.",
                          ("node", "stage"))
-GEMM = MetricFamily("muster_burnin_gemm_flops_per_second", GAUGE, "Rate of matrix products, of the slowest GPU of a node.",
-                    ("node", "precision"))
-TRAINING = MetricFamily("muster_burnin_train_steps_per_second", GAUGE,
-                        "Steps of a short training a second, all-reduce not counted, of the slowest GPU of a node.", ("node",))
-ACCUSED = MetricFamily("muster_burnin_accusations", GAUGE, "What a node, its GPUs and rails are accused of by its newest burn-in.",
-                       ("fault", "node"))
-FINISHED = MetricFamily("muster_burnin_finished_timestamp_seconds", GAUGE, "When the newest burn-in of a node ended.", ("node",))
-WRONG = MetricFamily("muster_burnin_wrong_elements", GAUGE, "Elements that the newest burn-in found wrong, by whoever's fault.")
+GEMM = MetricFamily("muster_burnin_gemm_flops_per_second", GAUGE,
+                    "Rate of matrix products, of the slowest GPU of a node.", ("node", "precision"))
+TRAINING = MetricFamily("muster_burnin_train_steps_per_second", GAUGE, "Steps of a short training a second, "
+                        "all-reduce not counted, of the slowest GPU of a node.", ("node",))
+ACCUSED = MetricFamily("muster_burnin_accusations", GAUGE,
+                       "Accusations of a node, its GPUs and rails by its newest burn-in.", ("fault", "node"))
+FINISHED = MetricFamily("muster_burnin_finished_timestamp_seconds", GAUGE,
+                        "When the newest burn-in of a node ended.", ("node",))
+WRONG = MetricFamily("muster_burnin_wrong_elements", GAUGE,
+                     "Wrong elements that the newest burn-in found, of any origin.")
 UNEXPLAINED = MetricFamily("muster_burnin_unexplained", GAUGE,
                            "Failures of the newest burn-in for which no GPU, node, rail or leaf is named.")
 STALE_AFTER = MetricFamily("muster_burnin_stale_after_seconds", GAUGE,
-                           "The age from which on a burn-in says nothing any more, by burnin.yaml.")
-UNREADABLE = MetricFamily("muster_burnin_unreadable_documents", GAUGE, "Documents of burn-ins in the state folder that cannot be read.")
-FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, TRAINING, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER, UNREADABLE)
+                           "The age from which a burn-in no longer counts, by burnin.yaml.")
+UNREADABLE = MetricFamily("muster_burnin_unreadable_documents", GAUGE,
+                          "Documents of burn-ins in the state folder that cannot be read.")
+FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, TRAINING, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER,
+            UNREADABLE)
 
 Sample = tuple[MetricFamily, str]
-# So many documents are looked through for a node's newest one.
-_MOST = 16
-# No text of a document can hold that: its quotes would be escaped.
+# No text in a document can match: its quotes would be escaped.
 _UNFINISHED = re.compile(rb'"finished": ?false')
 _BEGINNING = 65536
 _GEMM, _TRAINING, _PAIRS_OF = "tflops_", "train_steps_s", f"{BUSBW} "
@@ -50,7 +53,7 @@ _GEMM, _TRAINING, _PAIRS_OF = "tflops_", "train_steps_s", f"{BUSBW} "
 
 @dataclass(frozen=True)
 class BurnInSummary:
-    """What is kept of one burn-in: its nodes, by node what it is accused of, when it ended, and what nobody is named for."""
+    """What metrics keep of one burn-in: its nodes, their faults, its end, and its unexplained failures."""
 
     ended: float
     nodes: tuple[NodeOutcome, ...]
@@ -59,8 +62,8 @@ class BurnInSummary:
     unexplained: int
 
 
-def told(burnin: Burnin) -> BurnInSummary:
-    """That of a burn-in."""
+def summary(burnin: Burnin) -> BurnInSummary:
+    """The summary of a burn-in."""
     accused: dict[str, tuple[str, ...]] = {}
     unnamed = 0
     for one in burnin.judgement.accusations:
@@ -83,27 +86,28 @@ class Burnins:
         self.samples: tuple[Sample, ...] = ()
 
     def again(self) -> bool:
-        """Looks for new ones; whether there is anything new to say."""
+        """Reads new documents; whether the samples may have changed."""
         stamps = []
-        # A screening is less than a burn-in, and would stand before it as the newest of its nodes.
-        for path in kept(self._state, screenings=False)[:_MOST]:
+        # A screening is less than a burn-in, and would hide it as a node's newest one.
+        for path in kept(self._state, screenings=False)[:limits.METRIC_DOCUMENTS]:
             try:
                 found = path.stat()
             except OSError:
-                continue        # taken away meanwhile
+                continue        # removed
             stamp = (str(path), found.st_mtime_ns, found.st_size)
             if stamp in self._held or not _under_way(path):
                 stamps.append(stamp)
         if self._seen and list(self._held) == stamps:
             return False
-        self._held = {stamp: self._held[stamp] if stamp in self._held else _read(Path(stamp[0])) for stamp in stamps}
+        self._held = {stamp: self._held[stamp] if stamp in self._held else _read(Path(stamp[0]))
+                      for stamp in stamps}
         self._seen = True
         self.samples = tuple(samples(self._held.values(), self._days)) if stamps else ()
         return True
 
 
 def here(state: Path) -> Burnins:
-    """Those of a state folder; where the rules cannot be read, nobody says when a burn-in is too old."""
+    """The burn-ins of a state folder; without readable rules the age at which they are stale is unknown."""
     try:
         days: float | None = load_burnin(folders(None)).days
     except MusterError:
@@ -112,7 +116,7 @@ def here(state: Path) -> Burnins:
 
 
 def _under_way(path: Path) -> bool:
-    """Whether it says at its beginning that its burn-in is not finished: it changes every few seconds, and says nothing of nodes yet."""
+    """Whether its burn-in is not finished: the file changes every few seconds and holds no outcome yet."""
     try:
         with path.open("rb") as file:
             return _UNFINISHED.search(file.read(_BEGINNING)) is not None
@@ -122,13 +126,13 @@ def _under_way(path: Path) -> bool:
 
 def _read(path: Path) -> BurnInSummary | None:
     try:
-        return told(documentread.load(path))
+        return summary(documentread.load(path))
     except MusterError:
         return None
 
 
 def samples(burnins: Iterable[BurnInSummary | None], days: float | None) -> Iterator[Sample]:
-    """All of it; burn-ins with the newest first, None for one that cannot be read."""
+    """All samples; `burnins` have the newest first, None for one that cannot be read."""
     burnins = list(burnins)
     known = sorted((one for one in burnins if one is not None), key=lambda one: -one.ended)
     seen: set[str] = set()

@@ -1,6 +1,7 @@
-"""What a burn-in speaks of: who takes part, what is run, what came back, who is accused. Frozen values, JSON in and out elsewhere.
+"""The values of a burn-in: participants, tasks, reports, results and accusations. All frozen.
 
-A task is one piece of work that ranks do together (or each alone), on seats; a stage is a round of tasks that run at the same time.
+A task is one piece of work on seats that ranks do together, or each alone. A stage is a round of tasks that
+run at the same time.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from types import MappingProxyType
 class TaskKind(Enum):
     """What the ranks of a task do: each for itself, or all of them `together`."""
 
-    KNOWN = "known"             # integer GEMM whose answer is known, exact in every precision
-    RANDOM = "random"           # random-float GEMM: equal to itself again and again, and to its equals by checksum
+    KNOWN = "known"             # integer GEMM with a known result, exact in every precision
+    # random-float GEMM: equal in every repeat, and to its equals by checksum
+    RANDOM = "random"
     MEMORY = "memory"           # patterns written over most of the memory, held, and read back
-    RATE = "rate"               # GEMM rate, with clock, power, temperature and throttle reasons sampled meanwhile
+    # GEMM rate, with samples of clock, power, temperature and throttle reasons
+    RATE = "rate"
     COPY = "copy"               # host to device and back
     HOST = "host"               # all ranks of a node copy in its host memory at once
     STORAGE = "storage"         # one rank of a node writes to a mount and reads it back
-    ALLREDUCE = "allreduce"     # owner-coded all-reduce among all seats of the task, verified exactly, each iteration
-    SIZES = "sizes"             # the same at sizes from 8 bytes on: how long each takes
-    TRAIN = "train"             # steps of a small transformer; gradients, sums and weights equal bit by bit among equals
+    # owner-coded all-reduce among all seats of the task, verified exactly, each iteration
+    ALLREDUCE = "allreduce"
+    SIZES = "sizes"             # the all-reduce at sizes from 8 bytes on: latencies
+    # steps of a small transformer; gradients, sums and weights equal bit by bit among equals
+    TRAIN = "train"
 
     @property
     def together(self) -> bool:
@@ -32,19 +37,19 @@ class TaskKind(Enum):
 
     @property
     def of_node(self) -> bool:
-        """Whether what it tests is the node's, and not of the GPU on whose seat a rank sits."""
+        """Whether it tests its node, and not the GPU of a rank's seat."""
         return self in (TaskKind.HOST, TaskKind.STORAGE)
 
 
 class BurnInStage(Enum):
     """The stages, in the order in which they run."""
 
-    NODE = "node"                   # each node alone, all kinds but those between nodes
+    NODE = "node"                   # each node alone, all kinds of work within a node
     RAIL = "rail"                   # each node alone, each rail through its own NIC
     LEAF_PAIRS = "leaf-pairs"       # pairs in a leaf (or NVLink domain): two rounds
-    LEAF_CONFIRM = "leaf-confirm"   # suspects once more, each with a proven node
+    LEAF_CONFIRM = "leaf-confirm"   # suspects again, each with a proven node
     CROSS_PAIRS = "cross-pairs"     # pairs across leaves: four rounds
-    RAIL_CONFIRM = "rail-confirm"   # the accused once more, each rail alone, with proven nodes
+    RAIL_CONFIRM = "rail-confirm"   # the accused again, by single rails, with proven nodes
     ALL = "all"                     # all nodes, several ring orders
     BISECT = "bisect"               # parts of them, by leaf, where only scale shows a failure
     TRAIN = "train"                 # all nodes, a short training
@@ -53,7 +58,7 @@ class BurnInStage(Enum):
 
 @dataclass(frozen=True)
 class Rail:
-    """One NIC that takes part: its number, PCI address in full form, and its leaf (None: not said)."""
+    """One NIC that takes part: its number, PCI address in full form, and its leaf (None: not given)."""
 
     number: int
     address: str
@@ -62,10 +67,11 @@ class Rail:
 
 @dataclass(frozen=True)
 class Participant:
-    """One node that takes part, as the inventory and its SKU describe it. `gpus` is how many it has to have.
+    """One node that takes part, by the inventory and its SKU. `gpus` is how many it must have.
 
-    `leaf` is the switch, or the set of switches joined by "+", that its rails hang on; nodes with equal leaves are neighbours.
-    `domain` is its NVLink domain, `power` its power domain, `watts` what it draws at most (None: not known).
+    `leaf` is the switch of its rails, or their switches joined by "+"; nodes with equal leaves are
+    neighbours. `domain` is its NVLink domain, `power` its power domain, `watts` its largest power draw (None:
+    unknown).
     """
 
     node: str
@@ -91,10 +97,10 @@ class Seat:
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work. Rank r sits on seats[r]; `seconds` is after when it is given up, whatever happens.
+    """One piece of work. Rank r sits on seats[r]; after `seconds` it is given up in any case.
 
-    `params` are what its kind needs (see `healthcheck.burnin.params`); `environment` is set for its ranks, over what is scrubbed; `local`
-    is, over that, for the ranks of single nodes: devices are not called alike everywhere.
+    `params` are those of its kind (see `healthcheck.burnin.params`). `environment` is set for its ranks after
+    scrubbing; `local` overrides it for the ranks of single nodes, as device names differ between nodes.
     """
 
     id: str
@@ -112,8 +118,9 @@ class Task:
 
     @property
     def part(self) -> str:
-        """What of a node it tests, where that is no GPU: "host memory" or "storage /scratch"; "" for all else."""
-        return {TaskKind.HOST: "host memory", TaskKind.STORAGE: f"storage {self.params.get('path', '')}"}.get(self.kind, "")
+        """The part of a node that it tests, if no GPU: "host memory" or "storage /scratch"; else ""."""
+        return {TaskKind.HOST: "host memory",
+                TaskKind.STORAGE: f"storage {self.params.get('path', '')}"}.get(self.kind, "")
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -127,18 +134,19 @@ class RankEnd(Enum):
     DONE = "done"           # it reported
     EXIT = "exit"           # its process ended by itself, without a report
     SIGNAL = "signal"       # its process was ended by a signal that muster did not send
-    RAISED = "raised"       # it reported an exception: of its own, or because others went away
-    CALLED_OFF = "called off"   # muster ended it, because the task had failed elsewhere or its time was over
-    NEVER = "never"         # it never said that it was there
-    LOST = "lost"           # its node's agent went away
+    RAISED = "raised"       # it reported an exception of its own, or because others left
+    CALLED_OFF = "called off"   # muster ended it: the task failed elsewhere or its time was over
+    NEVER = "never"         # it never joined
+    LOST = "lost"           # its node's agent disconnected
 
 
 @dataclass(frozen=True)
 class RankProgress:
-    """Where a rank was when last heard of: main loop's iteration and phase, and what the kernel says of its process.
+    """A rank's last known position in its main loop, and the state of its process.
 
-    `moved` is when (iteration, phase) last changed, `alive` when its helper thread last ticked, in seconds of the head's clock, None
-    for never. `state` is the letter of /proc/PID/stat (R S D T Z), "" where it could not be read.
+    `moved` is when (iteration, phase) last changed, `alive` when its helper thread last ticked, in seconds of
+    the head's clock, None for never. `state` is the letter of /proc/PID/stat (R S D T Z), "" where it could
+    not be read.
     """
 
     iteration: int = -1
@@ -150,11 +158,12 @@ class RankProgress:
 
 @dataclass(frozen=True)
 class WrongData:
-    """Wrong data as one rank saw it in one iteration: how many elements, and whose they are by their owner's code.
+    """Wrong data as one rank saw it in one iteration: how many elements, and who owns them.
 
-    `owners` are ranks, sorted, at most 16 of them; `own_input` is whether what the rank itself was about to send, looked at right before
-    or right after, was wrong. `check` says in which collective, in what manner; `places` are the first wrong elements of the result, each
-    (place in the whole, owner's rank or -1), and `inputs` the places of those that were about to be sent.
+    `owners` are ranks, sorted, at most 16 of them. `own_input` is whether the rank's own input was wrong,
+    right before or right after. `check` names the collective and its manner. `places` are the first wrong
+    elements of the result, each (place in the whole, owner's rank or -1); `inputs` are the wrong places of
+    the input.
     """
 
     iteration: int
@@ -168,10 +177,10 @@ class WrongData:
 
 @dataclass(frozen=True)
 class RankReport:
-    """What one rank says of its part: how it ended, its figures by name (see `healthcheck.burnin.figures`), and wrong data.
+    """What one rank reports: how it ended, its figures (see `healthcheck.burnin.figures`), and wrong data.
 
-    `checksums` are exact results that equals must share, by name. `facts` are versions, device and serial, and what proves RDMA.
-    `code` is the exit code or the signal's number; `error` one line, foreign text already cleaned.
+    `checksums` are exact results that equals must share, by name. `facts` are versions, device and serial,
+    and the proof of RDMA. `code` is the exit code or signal number; `error` is one cleaned line.
     """
 
     seat: Seat
@@ -199,10 +208,11 @@ class Object(Enum):
 
 @dataclass(frozen=True)
 class Accusation:
-    """Who is guilty of what, by which tests. `fault` is a word of the table in `healthcheck.burnin.faults`; `why` one line for people.
+    """Who is guilty of what, by which tests.
 
-    `tests_for` and `tests_against` are ids of tasks, with what each showed; `counted` is what the accused's own error counters did in the
-    stages of those tests, a line each.
+    `fault` is a word of `healthcheck.burnin.faults`; `why` is one line for people. `tests_for` and
+    `tests_against` are ids of tasks, with what each showed. `counted` is what the accused's own error
+    counters did in the stages of those tests, a line each.
     """
 
     object: Object
@@ -217,9 +227,10 @@ class Accusation:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What came of one task: a report of every seat, who is to blame by watching alone, and from when to when (head's clock).
+    """The result of one task: a report of every seat, whom the watch accuses, and its times (head's clock).
 
-    `named_after` is how many seconds after the trouble's first sign the culprit was named; None where nobody was.
+    `named_after` is how many seconds after the first sign of trouble the culprit was named; None where none
+    was.
     """
 
     task: Task
@@ -232,4 +243,5 @@ class TaskResult:
     @property
     def whole(self) -> bool:
         """Whether every seat reported: only then do its figures count."""
-        return len(self.reports) == len(self.task.seats) and all(report.end is RankEnd.DONE for report in self.reports)
+        return (len(self.reports) == len(self.task.seats)
+                and all(report.end is RankEnd.DONE for report in self.reports))

@@ -1,4 +1,4 @@
-"""Node by node what a burn-in says: a pass only where all that was asked was measured whole and nothing stands against the node."""
+"""Decides the outcome of each node: a pass only if all was measured and nothing stands against it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from healthcheck.burnin import limits
 from healthcheck.burnin.figures import LATENCY
 from healthcheck.burnin.judgement import BurnInOutcome, NodeOutcome, StageDone
 from healthcheck.burnin.merged import behind, node_of, sharing, task_of
-from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, RankReport, Task, TaskKind, TaskResult
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    Participant,
+    RankReport,
+    Task,
+    TaskKind,
+    TaskResult,
+)
 from healthcheck.burnin.published import BUSBW
 from healthcheck.burnin.setting import OF_RANK, OF_STORAGE
 from inventory.text import clean
 
 _STAGES = tuple(BurnInStage)
-_MOST_WHY = 12
-# Stages in which each GPU of a node has to have its turn.
+# Stages that must test each GPU of a node.
 _EACH_GPU = (BurnInStage.NODE,)
-# Who has nobody left to meet there is measured with a proven node instead.
+# A node without a new partner there is measured with a proven node instead.
 _PAIRS = (BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS)
 
 
@@ -34,11 +43,16 @@ class _Part:
 
 
 def outcomes(
-    places: Sequence[Participant], results: Sequence[TaskResult], asked: Sequence[tuple[BurnInStage, TaskKind]],
+    places: Sequence[Participant], results: Sequence[TaskResult],
+    asked: Sequence[tuple[BurnInStage, TaskKind]],
     missing: Mapping[BurnInStage, str],
-    accusations: Sequence[Accusation], doubts: Mapping[str, Sequence[str]], doubtful: Mapping[str, frozenset[str]],
+    accusations: Sequence[Accusation], doubts: Mapping[str, Sequence[str]],
+    doubtful: Mapping[str, frozenset[str]],
 ) -> tuple[NodeOutcome, ...]:
-    """One for each place. `doubts` are by node what was not measured, `doubtful` the nodes of accusations that no task's name tells."""
+    """The outcome of each place.
+
+    `doubts` are by node what was not measured, `doubtful` the nodes of accusations that no task's name shows.
+    """
     of_node = _parts(results)
     leaves = {place.node: place.leaf for place in places}
     guilty: dict[str, list[str]] = defaultdict(list)
@@ -48,22 +62,25 @@ def outcomes(
     found = []
     for place in places:
         own = of_node.get(place.node, [])
-        stages = tuple(_stage(stage, place, own, [kind for each, kind in asked if each is stage], missing, leaves)
-                       for stage in _STAGES if any(each is stage for each, _ in asked))
+        stages = tuple(_stage(stage, place, own, [kind for each, kind in asked if each is stage], missing,
+                              leaves) for stage in _STAGES if any(each is stage for each, _ in asked))
         not_done = [f"{one.stage.value}: {one.why}" for one in stages if not one.done]
         why = [*guilty[place.node], *open_[place.node], *doubts.get(place.node, ()), *not_done]
         if not asked:
-            why.append("nothing was asked of it")
-        outcome = BurnInOutcome.FAIL if guilty[place.node] else BurnInOutcome.UNKNOWN if why else BurnInOutcome.PASS
-        found.append(NodeOutcome(place.node, outcome, tuple(why[:_MOST_WHY]), stages, MappingProxyType(_figures(own))))
+            why.append("it had nothing to do")
+        outcome = (BurnInOutcome.FAIL if guilty[place.node]
+                   else BurnInOutcome.UNKNOWN if why else BurnInOutcome.PASS)
+        found.append(NodeOutcome(place.node, outcome, tuple(why[:limits.REASONS]), stages,
+                                 MappingProxyType(_figures(own))))
     return tuple(found)
 
 
 def _sort_in(
-    one: Accusation, places: Sequence[Participant], results: Sequence[TaskResult], doubtful: Mapping[str, frozenset[str]],
+    one: Accusation, places: Sequence[Participant], results: Sequence[TaskResult],
+    doubtful: Mapping[str, frozenset[str]],
     guilty: dict[str, list[str]], open_: dict[str, list[str]],
 ) -> None:
-    """Puts an accusation down to its node; where it is of no single one, it keeps all that it may be of from passing."""
+    """Adds an accusation to its node; one of no single node keeps all its candidates from passing."""
     node = node_of(one)
     if node is not None:
         guilty[node].append(f"{one.name}: {one.fault}" if one.object is not Object.NODE else one.fault)
@@ -72,18 +89,19 @@ def _sort_in(
     if one.object is Object.LEAF:
         nodes, why = behind(one.name, there), f"it is behind {clean(one.name, 60)}, which is accused"
     elif one.object is Object.PAIR:
-        nodes, why = sharing(one.name, there), f"{one.fault} between {clean(one.name, 120)}: which of them is not known"
+        nodes, why = sharing(one.name,
+                             there), f"{one.fault} between {clean(one.name, 120)}: which of them is unknown"
     else:
         tests = {one.name, *map(task_of, one.tests_for)}
-        nodes = doubtful.get(one.name) or frozenset(
-            name for result in results if result.task.id in tests for name in result.task.nodes) or frozenset(there)
+        nodes = doubtful.get(one.name) or frozenset(name for result in results if result.task.id in tests
+                                                    for name in result.task.nodes) or frozenset(there)
         why = f"{one.fault} in {clean(one.name, 120)} is unexplained"
     for name in nodes:
         open_[name].append(why)
 
 
 def _parts(results: Iterable[TaskResult]) -> Mapping[str, list[_Part]]:
-    """By node what it did. Each report is looked at once: a task of all nodes is not gone through for each of them."""
+    """By node its part in each task; each report is read once, not once for each node."""
     found: dict[str, list[_Part]] = defaultdict(list)
     for result in results:
         own: dict[str, list[RankReport]] = {node: [] for node in result.task.nodes}
@@ -96,62 +114,69 @@ def _parts(results: Iterable[TaskResult]) -> Mapping[str, list[_Part]]:
     return found
 
 
-def _stage(stage: BurnInStage, place: Participant, own: Sequence[_Part], kinds: Sequence[TaskKind], missing: Mapping[BurnInStage, str],
-           leaves: Mapping[str, str | None]) -> StageDone:
-    """Whether a node did what was asked of it there: each kind of work in a task that was whole, on each GPU where that is due.
+def _stage(stage: BurnInStage, place: Participant, own: Sequence[_Part], kinds: Sequence[TaskKind],
+           missing: Mapping[BurnInStage, str], leaves: Mapping[str, str | None]) -> StageDone:
+    """Whether a node did what a stage asks: each kind of work in a whole task, on each GPU if required.
 
-    One task of several is enough, for who had a partner that died in the first round is measured in the second; but not where each
-    is a test of its own (`_tests`).
+    One whole task is enough, as a node whose partner died in one round is measured in the next; but not where
+    each task is a test of its own (`_tests`).
     """
-    there = [part for part in own if part.task.stage is stage or (stage in _PAIRS and _stands_in(part.task, stage, leaves))]
+    there = [part for part in own if part.task.stage is stage
+             or (stage in _PAIRS and _stands_in(part.task, stage, leaves))]
     if not there:
-        return StageDone(stage, False, f"not run: {missing.get(stage, 'no task of it came to this node')}")
+        return StageDone(stage, False, f"not run: {missing.get(stage, 'it had no task for this node')}")
     for kind in kinds:
         tasks = [part for part in there if part.task.kind is kind]
         whole = [part for part in tasks if part.whole]
         if not tasks:
             return StageDone(stage, False, f"{kind.value} was not run")
         if not whole:
-            return StageDone(stage, False, f"{kind.value} was not finished in {', '.join(part.task.id for part in tasks[:3])}")
-        # Of a collective outside its node each of its GPUs is a part: one that tells nothing has not shown that it took part.
-        told = whole if stage in _EACH_GPU else [part for part in whole if all(_measured(one.figures, kind) for one in part.reports)]
-        measured = {report.seat.gpu for part in told for report in part.reports if _measured(report.figures, kind)}
+            return StageDone(stage, False, f"{kind.value} was not finished in "
+                             f"{', '.join(part.task.id for part in tasks[:3])}")
+        # In a collective across nodes each GPU of the node must have reported figures.
+        complete = whole if stage in _EACH_GPU else [part for part in whole
+                                                 if all(_measured(one.figures, kind) for one in part.reports)]
+        measured = {report.seat.gpu for part in complete for report in part.reports
+                    if _measured(report.figures, kind)}
         if not measured:
-            return StageDone(stage, False, f"{kind.value} told no figure")
+            return StageDone(stage, False, f"{kind.value} reported no figure")
         if stage in _EACH_GPU and not kind.of_node and len(measured & set(range(place.gpus))) < place.gpus:
-            return StageDone(stage, False, f"{kind.value} was measured on {len(measured)} of {place.gpus} GPUs")
+            return StageDone(stage, False,
+                             f"{kind.value} was measured on {len(measured)} of {place.gpus} GPUs")
         tests = max(_tests(part.task) for part in tasks)
-        done = sum(all(_measured(one.figures, kind) for one in part.reports) for part in told)
+        done = sum(all(_measured(one.figures, kind) for one in part.reports) for part in complete)
         if done < tests:
             return StageDone(stage, False, f"{kind.value} was measured in {done} of its {tests} tests")
     return StageDone(stage, True)
 
 
 def _tests(task: Task) -> int:
-    """How many tests of its kind the node was to do in that stage; where there is but one, another of the same may do instead."""
+    """How many tests of its kind the node had to do in that stage; 0 where one is enough."""
     tests = task.params.get("tests", 1)
     return tests if isinstance(tests, int) and tests > 1 else 0
 
 
 def _stands_in(task: Task, stage: BurnInStage, leaves: Mapping[str, str | None]) -> bool:
-    """Whether a pair with a proven node is as good as one of that stage: across leaves only where they hang on two."""
+    """Whether a pair with a proven node counts for that stage: across leaves only with two leaves."""
     return task.stage is BurnInStage.LEAF_CONFIRM and (stage is BurnInStage.LEAF_PAIRS
                                                        or len({leaves.get(node) for node in task.nodes}) > 1)
 
 
 def _measured(figures: Mapping[str, float], kind: TaskKind) -> bool:
     """Whether a report shows that the work was done at all."""
-    if kind is TaskKind.SIZES and not any(name.startswith(LATENCY) and value > 0 for name, value in figures.items()):
+    if kind is TaskKind.SIZES and not any(name.startswith(LATENCY) and value > 0
+                                          for name, value in figures.items()):
         return False
     if kind is TaskKind.RATE:
         return any(name.startswith("tflops_") and value > 0 for name, value in figures.items())
-    needs = {TaskKind.MEMORY: ("memory_gb_s",), TaskKind.COPY: ("copy_to_gb_s", "copy_from_gb_s"), TaskKind.STORAGE: OF_STORAGE,
-             TaskKind.HOST: ("host_gb_s",), TaskKind.TRAIN: ("train_steps_s",)}.get(kind, ())
+    needs = {TaskKind.MEMORY: ("memory_gb_s",), TaskKind.COPY: ("copy_to_gb_s", "copy_from_gb_s"),
+             TaskKind.STORAGE: OF_STORAGE, TaskKind.HOST: ("host_gb_s",),
+             TaskKind.TRAIN: ("train_steps_s",)}.get(kind, ())
     return all(figures.get(name, 0) > 0 for name in ("verified", *needs))
 
 
 def _figures(own: Iterable[_Part]) -> dict[str, float]:
-    """What stands for the node on the page: of its GPUs' figures the least, of collectives by stage the median of its tasks."""
+    """A node's figures on the page: the least of its GPUs, and the median of collectives by stage."""
     least: dict[str, float] = {}
     busbw: dict[str, list[float]] = defaultdict(list)
     host: dict[str, float] = defaultdict(float)

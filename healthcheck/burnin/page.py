@@ -1,4 +1,4 @@
-"""One page of a burn-in for people: the verdict, who is accused and why, what to type next, what was measured, and what was not."""
+"""The burn-in page: verdict, accusations, what to type next, what was measured, and what was not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from healthcheck.burnin import faults, sizes
+from healthcheck.burnin import faults, limits, sizes
 from healthcheck.burnin.document import Burnin, iso
 from healthcheck.burnin.judgement import BurnInOutcome, JudgedFigure, NodeOutcome
+from healthcheck.burnin.listing import listed
 from healthcheck.burnin.merged import behind, node_of, task_of
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
 from healthcheck.burnin.published import BY_SIZE, GLOO, Setting, bytes_of
@@ -24,17 +25,19 @@ if TYPE_CHECKING:
 
 Fold = Callable[[Iterable[str]], str]
 Line = Callable[..., None]
-_STYLE = {BurnInOutcome.PASS: "bold green", BurnInOutcome.FAIL: "bold red", BurnInOutcome.UNKNOWN: "bold magenta"}
+_STYLE = {BurnInOutcome.PASS: "bold green", BurnInOutcome.FAIL: "bold red",
+          BurnInOutcome.UNKNOWN: "bold magenta"}
 _WORDS = {BurnInOutcome.PASS: "pass", BurnInOutcome.FAIL: "fail", BurnInOutcome.UNKNOWN: "unknown"}
-_MOST, _MOST_TESTS, _MOST_REASONS = 20, 6, 12
 _KEY = 9
+_ORDER = [stage.value for stage in BurnInStage]
 _HEAD = ("STAGE", "WORK", "TASKS", "WHOLE", "TIME", "CHECKS")
 _FIGURES = ("STAGE", "FIGURE", "ON", "MEASURED", "MEDIAN", "LEAST", "FLOOR", "FROM")
-_SIZES = ("STAGE", "ALL-REDUCE", "SIZE", "MEASURED", "MEDIAN US", "LONGEST", "CEILING", "GB/S", "FLOOR", "NCCL CHOSE")
+_SIZES = ("STAGE", "ALL-REDUCE", "SIZE", "MEASURED", "MEDIAN US", "LONGEST", "CEILING", "GB/S", "FLOOR",
+          "NCCL CHOSE")
 
 
 def render(console: Console, burnin: Burnin, fold: Fold) -> None:
-    """Prints the page. Nothing a node said is taken as markup: every line is a Text object made of cleaned pieces."""
+    """Prints the page. Text of nodes is never markup: every line is a Text of cleaned pieces."""
     from rich.text import Text
 
     def line(*pieces: str | tuple[str, str]) -> None:
@@ -52,14 +55,15 @@ def render(console: Console, burnin: Burnin, fold: Fold) -> None:
 def verdict_line(burnin: Burnin) -> str:
     """The first line: the verdict, which burn-in, and how many nodes."""
     counts = {kind: sum(one.outcome is kind for one in burnin.judgement.outcomes) for kind in BurnInOutcome}
-    said = [f"{count} {_WORDS[kind]}" for kind, count in counts.items() if count]
+    lines = [f"{count} {_WORDS[kind]}" for kind, count in counts.items() if count]
     more = ""
     if burnin.judgement.accusations and not counts[BurnInOutcome.FAIL]:
-        more = "; something failed, and no node is named for it"
+        more = "; something failed, but no node is named for it"
     nodes = len(burnin.judgement.outcomes)
     span = _span(burnin.ended - burnin.began)
-    return (f"burn-in {clean(burnin.run, 80)} ({clean(burnin.length, 20)}), {nodes} node{'s' * (nodes != 1)}, {span} from "
-            f"{iso(burnin.began)[:16].replace('T', ' ')} UTC: {', '.join(said) or 'no node'}{more}")
+    return (f"burn-in {clean(burnin.run, 80)} ({clean(burnin.length, 20)}), {nodes} "
+            f"node{'s' * (nodes != 1)}, {span} from "
+            f"{iso(burnin.began)[:16].replace('T', ' ')} UTC: {', '.join(lines) or 'no node'}{more}")
 
 
 def next_step(one: Accusation, burnin: Burnin, fold: Fold) -> str:
@@ -68,14 +72,17 @@ def next_step(one: Accusation, burnin: Burnin, fold: Fold) -> str:
     if node is not None and one.fault in (faults.LOST, faults.ABSENT):
         return f"muster check {_word(node)}"
     if node is not None:
-        return f"muster cordon {_word(node)} --reason {_word(f'burn-in {burnin.run}: {one.name}: {one.fault}')}"
+        return (f"muster cordon {_word(node)} --reason "
+                f"{_word(f'burn-in {burnin.run}: {one.name}: {one.fault}')}")
     if one.object is Object.LEAF:
         nodes = behind(one.name, {place.node: place for place in burnin.burnt.places})
-        return f"muster check {_word(fold(nodes))} --only 'port-*'" if nodes else "muster check --only 'port-*'"
+        return (f"muster check {_word(fold(nodes))} --only 'port-*'"
+                if nodes else "muster check --only 'port-*'")
     if one.object is Object.PAIR:
         return f"muster burnin run {_word(fold(one.name.split(' - ')))}"
     tests = {one.name, *map(task_of, one.tests_for)}
-    nodes = frozenset(name for result in burnin.burnt.results if result.task.id in tests for name in result.task.nodes)
+    nodes = frozenset(name for result in burnin.burnt.results if result.task.id in tests
+                      for name in result.task.nodes)
     return f"muster burnin run {_word(fold(nodes))}" if nodes else "muster burnin run NODES"
 
 
@@ -90,23 +97,22 @@ def _verdict(line: Line, burnin: Burnin) -> None:
 
 def _accused(line: Line, burnin: Burnin, fold: Fold) -> None:
     accusations = burnin.judgement.accusations
-    for one in accusations[:_MOST]:
+    for one in accusations[:limits.PAGE_ENTRIES]:
         line("")
         meaning = faults.MEANING.get(one.fault, "")
         sure = ", confirmed" if one.confirmed else ""
-        line((f"{one.object.value} {clean(one.name, 200)}", "bold red" if one.object is not Object.UNEXPLAINED else "bold magenta"),
-             f": {clean(one.fault, 60)}{sure}", f" ({meaning})" if meaning else "")
+        line((f"{one.object.value} {clean(one.name, 200)}", "bold red" if one.object is not Object.UNEXPLAINED
+              else "bold magenta"), f": {clean(one.fault, 60)}{sure}", f" ({meaning})" if meaning else "")
         _row(line, "why", clean(one.why, 800))
         for number, counted in enumerate(one.counted):
             _row(line, "" if number else "counters", clean(counted, 600))
         for key, tests in (("for", one.tests_for), ("against", one.tests_against)):
             if tests:
-                more = f" and {len(tests) - _MOST_TESTS} more" if len(tests) > _MOST_TESTS else ""
-                _row(line, key, ", ".join(clean(test, 80) for test in tests[:_MOST_TESTS]) + more)
+                _row(line, key, listed([clean(test, 80) for test in tests], limits.PAGE_TESTS))
         _row(line, "type", next_step(one, burnin, fold))
-    if len(accusations) > _MOST:
+    if len(accusations) > limits.PAGE_ENTRIES:
         line("")
-        line(f"and {len(accusations) - _MOST} more accusations; --format json has all")
+        line(f"and {len(accusations) - limits.PAGE_ENTRIES} more accusations; --format json has all")
 
 
 def _row(line: Line, key: str, text: str) -> None:
@@ -122,36 +128,40 @@ def _nodes(line: Line, outcomes: Sequence[NodeOutcome], fold: Fold) -> None:
 
 
 def _stages(line: Line, results: Sequence[TaskResult]) -> None:
-    """How many tasks of each stage and kind were run, by which engine where that is not our own, how many were whole, and which share of
-    their ranks' time went into checks: the median of all ranks."""
+    """Tasks of each stage and kind: engine, number, how many whole, time, and the median share of checks."""
     of: dict[tuple[str, str], list[TaskResult]] = defaultdict(list)
     for result in results:
-        engine = next((clean(said, 60) for report in result.reports if (said := report.facts.get("engine"))), "")
-        of[result.task.stage.value, f"{result.task.kind.value} ({engine})" if engine else result.task.kind.value].append(result)
+        engine = next((clean(name, 60) for report in result.reports
+                       if (name := report.facts.get("engine"))), "")
+        of[result.task.stage.value,
+           f"{result.task.kind.value} ({engine})" if engine else result.task.kind.value].append(result)
     rows = []
-    order = [stage.value for stage in BurnInStage]
-    for (stage, kind), group in sorted(of.items(), key=lambda item: order.index(item[0][0])):
+    for (stage, kind), group in sorted(of.items(), key=lambda item: _ORDER.index(item[0][0])):
         seconds = max(one.ended for one in group) - min(one.began for one in group)
-        shares = [share for one in group for report in one.reports if (share := report.figures.get("check_share")) is not None]
+        shares = [share for one in group for report in one.reports
+                  if (share := report.figures.get("check_share")) is not None]
         rows.append((stage, kind, str(len(group)), str(sum(one.whole for one in group)), _span(seconds),
                      f"{median(shares):.1%}" if shares else "-"))
     _table(line, _HEAD, rows, left=2)
 
 
 def _span(seconds: float) -> str:
-    return f"{max(0.0, seconds):.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return (f"{max(0.0, seconds):.0f} s" if seconds < 120
+            else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h")
 
 
 def _figures(line: Line, held: Sequence[JudgedFigure]) -> None:
     rows = []
-    order = [stage.value for stage in BurnInStage]
     single = [one for one in held if one.setting.figure != BY_SIZE]
-    for one in sorted(single, key=lambda one: (order.index(one.setting.stage), one.setting)):
+    for one in sorted(single, key=lambda one: (_ORDER.index(one.setting.stage), one.setting)):
         at = one.setting
-        on = f"{at.nodes} x {at.gpus}" + (f", {bytes_of(at.size)} {clean(at.mount, 60) or at.algo}" if at.size else "")
+        on = f"{at.nodes} x {at.gpus}" + (f", {bytes_of(at.size)} {clean(at.mount, 60) or at.algo}"
+                                          if at.size else "")
         alone = "equals alone" if one.equals else "not judged"
-        floor, origin = (f"{one.floor.least:.4g}", one.floor.origin) if one.floor is not None else ("-", alone)
-        rows.append((at.stage, at.figure, on, str(one.n), f"{one.median:.4g}", f"{one.least:.4g}", floor, origin))
+        floor, origin = ((f"{one.floor.least:.4g}", one.floor.origin)
+                         if one.floor is not None else ("-", alone))
+        rows.append((at.stage, at.figure, on, str(one.n), f"{one.median:.4g}", f"{one.least:.4g}", floor,
+                     origin))
     _table(line, _FIGURES, rows, left=3)
 
 
@@ -163,10 +173,9 @@ def _sizes(line: Line, burnin: Burnin) -> None:
     for one in measures(burnin.burnt.results, places, burnin.burnt.hardware):
         if one.setting.figure == BY_SIZE:
             of[one.setting].append(tasks[one.task])
-    order = [stage.value for stage in BurnInStage]
 
     def place(one: JudgedFigure) -> tuple[int, Setting, int]:
-        return order.index(one.setting.stage), replace(one.setting, size=0), one.setting.size
+        return _ORDER.index(one.setting.stage), replace(one.setting, size=0), one.setting.size
 
     rows = []
     for held in sorted((one for one in burnin.judgement.held if one.setting in of), key=place):
@@ -174,9 +183,9 @@ def _sizes(line: Line, burnin: Burnin) -> None:
         row = next(row for row in sizes.rows(of[at]) if row.size == at.size)
         us, least = row.median * 1e6, held.floor.least if held.floor is not None else 0.0
         chose = "gloo" if at.backend == GLOO else clean(row.chose, 60) or "not known"
-        rows.append((at.stage, f"{at.nodes} x {at.gpus}, {at.algo}", bytes_of(at.size), str(held.n), _number(us),
-                     _number(row.longest * 1e6), _number(us * held.median / least) if least else "-", _number(held.median),
-                     _number(least) if least else "-", chose))
+        ceiling, floor = (_number(us * held.median / least), _number(least)) if least else ("-", "-")
+        rows.append((at.stage, f"{at.nodes} x {at.gpus}, {at.algo}", bytes_of(at.size), str(held.n),
+                     _number(us), _number(row.longest * 1e6), ceiling, _number(held.median), floor, chose))
     _table(line, _SIZES, rows, left=2)
 
 
@@ -185,14 +194,15 @@ def _number(value: float) -> str:
 
 
 def _table(line: Line, head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> None:
-    """Columns as wide as they need; text to the left, numbers to the right, the last one to the left where it is text."""
+    """Aligned columns: text to the left, numbers to the right."""
     if not rows:
         return
     line("")
     widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
     text = {*range(left), *([len(head) - 1] if not rows[0][-1].replace(".", "").isdigit() else [])}
     for number, row in enumerate((head, *rows)):
-        cells = [f"{cell:<{width}}" if at in text else f"{cell:>{width}}" for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        cells = [f"{cell:<{width}}" if at in text else f"{cell:>{width}}"
+                 for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
         line(("  ".join(cells).rstrip(), "bold" if not number else ""))
 
 
@@ -201,18 +211,19 @@ def _not_measured(line: Line, burnin: Burnin, fold: Fold) -> None:
     reasons: dict[str, dict[str, str]] = defaultdict(dict)
     for one in burnin.judgement.outcomes:
         for why in one.why if one.outcome is BurnInOutcome.UNKNOWN else ():
-            reasons[_alike(why, one.node)][one.node] = why
-    said = [f"{fold(of)}: {clean(why if len(of) > 1 else next(iter(of.values())), 300)}" for why, of in reasons.items()]
-    said += [clean(remark, 300) for remark in burnin.judgement.remarks]
-    if said:
+            reasons[_without_name(why, one.node)][one.node] = why
+    lines = [f"{fold(of)}: {clean(why if len(of) > 1 else next(iter(of.values())), 300)}"
+            for why, of in reasons.items()]
+    lines += [clean(remark, 300) for remark in burnin.judgement.remarks]
+    if lines:
         line("")
         line(("not measured, or not judged:", "bold"))
-    for one_line in said[:_MOST_REASONS]:
+    for one_line in lines[:limits.REASONS]:
         line(f"  {one_line}")
-    if len(said) > _MOST_REASONS:
-        line(f"  and {len(said) - _MOST_REASONS} more; --format json has all")
+    if len(lines) > limits.REASONS:
+        line(f"  and {len(lines) - limits.REASONS} more; --format json has all")
 
 
-def _alike(why: str, node: str) -> str:
+def _without_name(why: str, node: str) -> str:
     """A reason without the node's own name, so that equal ones are one line."""
     return re.sub(rf"(?<![\w.]){re.escape(node)}(?![\w.-])", "NODE", why)

@@ -1,4 +1,4 @@
-"""Judges pairs as tests: each one's bandwidth against its floor, or beside its equals of all planned rounds so far."""
+"""Judges pairs as tests: bandwidth against the floor, or against equals of all planned rounds so far."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from collections.abc import Iterable, Mapping
 
 from healthcheck.burnin import stats
 from healthcheck.burnin.floors import Floors
-from healthcheck.burnin.isolate import tested
+from healthcheck.burnin.isolate import pair_test
 from healthcheck.burnin.model import Participant, TaskResult
 from healthcheck.burnin.published import Setting
 from healthcheck.burnin.setting import Measure, SkuHardware, measures
-from healthcheck.burnin.weigh import Tested
+from healthcheck.burnin.weigh import PairTest
 
 
 class PairJudge:
-    """Keeps what the pairs of planned rounds reached, so that the few of a round of suspects have equals. Those that try a suspect again
-    and again are not to be kept: soon most of them would be as slow as it is.
+    """Keeps the figures of planned rounds, so that the few pairs of a round of suspects have equals.
+
+    Repeated tests of a suspect are not kept: soon most figures would be as slow as it is.
     """
 
-    def __init__(self, places: Mapping[str, Participant], floors: Floors, hardware: Mapping[str, SkuHardware]) -> None:
+    def __init__(self, places: Mapping[str, Participant], floors: Floors,
+                 hardware: Mapping[str, SkuHardware]) -> None:
         self._places, self._floors, self._hardware = places, floors, hardware
         self._figures: dict[Setting, dict[str, float]] = defaultdict(dict)
 
@@ -28,11 +30,11 @@ class PairJudge:
         for one in measures(results, self._places, self._hardware):
             self._figures[one.setting.learned_from][one.task] = one.value
 
-    def tests(self, results: Iterable[TaskResult]) -> list[Tested]:
-        """A round's results as `PairSearch.told` takes them."""
+    def tests(self, results: Iterable[TaskResult]) -> list[PairTest]:
+        """A round's results as PairSearch.add_results takes them."""
         results = list(results)
         found = {one.task: one for one in measures(results, self._places, self._hardware)}
-        return [tested(result, self._slow(found.get(result.task.id))) for result in results]
+        return [pair_test(result, self._slow(found.get(result.task.id))) for result in results]
 
     def _slow(self, one: Measure | None) -> bool | None:
         if one is None:
@@ -44,5 +46,6 @@ class PairJudge:
             return True
         equals = {**self._figures[of], name: one.value}
         beside = stats.slow(equals, ratio=ratio)[name].off if ratio is not None else None
-        # What nothing judged clears no one, unless the site's policy says that its speed need not be known.
-        return False if beside is None and (floor is not None or self._floors.rules.accepts(one.setting)) else beside
+        # An unjudged pair clears no one, unless the site's policy accepts an unknown speed.
+        return (False if beside is None
+                and (floor is not None or self._floors.rules.accepts(one.setting)) else beside)

@@ -1,4 +1,4 @@
-"""The program that burn-in sends to nodes: the agent's text, and within its document the nursery's, which a Python with PyTorch runs."""
+"""Builds the program that burn-in sends to nodes: the agent, and in its document the nursery."""
 
 from __future__ import annotations
 
@@ -16,22 +16,26 @@ from inventory.transport.base import Program
 _HERE = Path(__file__).parent
 _WIRE = (_HERE / "wire.py",)
 _AGENT = ("agent",)
-# Each after those that it needs.
-_NURSERY = ("slots", "environment", "store", "device", "numa", "times", "data", "flight", "ncclog", "ras", "sample", "gemm", "memory",
-            "copy", "host", "storage", "exchange", "allreduce", "sizes", "train", "work", "rank",
-            "look", "nursery")
+# In order of dependency.
+_NURSERY = ("slots", "environment", "store", "device", "numa", "times", "data", "flight", "ncclog", "ras",
+            "sample", "gemm", "memory", "copy", "host", "storage", "exchange", "allreduce", "sizes", "train",
+            "work", "rank", "snapshot", "nursery")
 
 
-def build(*, run: str, secret: str, nodes: Iterable[str], hosts: Sequence[str], port: int, python: Sequence[str]) -> Program:
-    """The program of one run, for these nodes; each is told its name by the word node=NAME (`wire.NODE_WORD`).
+def build(*, run: str, secret: str, nodes: Iterable[str], hosts: Sequence[str], port: int,
+          python: Sequence[str]) -> Program:
+    """The program of one run for these nodes; each learns its name by the word node=NAME (`wire.NODE_WORD`).
 
-    `hosts` are addresses by which nodes may reach the head's key server, the likeliest first. `python` are the words of a Python that has
-    PyTorch, on the node or in a container there; a node is told others by words python=WORD (`wire.PYTHON_WORD`). The token of a node
-    is given to it alone, when it asks (`wire.TOKEN`): it is not in the payload, among words or in an environment.
+    `hosts` are addresses of the head's key server, the likeliest first. `python` are the words of a Python
+    with PyTorch, on the node or in a container; words python=WORD (`wire.PYTHON_WORD`) override them for a
+    node. Each node gets its own token on request (`wire.TOKEN`): it is not in the payload, the words or an
+    environment.
     """
-    document = {"run": run, "hosts": list(hosts), "port": port, "python": list(python), "nursery": nursery_text()}
+    document = {"run": run, "hosts": list(hosts), "port": port, "python": list(python),
+                "nursery": nursery_text()}
     own = {node: {TOKEN: token_of(secret, node).encode()} for node in nodes}
-    return Program(secrets.token_hex(8), LOADER, payload(agent_text().encode(), json.dumps(document).encode()), own=own)
+    return Program(secrets.token_hex(8), LOADER,
+                   payload(agent_text().encode(), json.dumps(document).encode()), own=own)
 
 
 @functools.cache

@@ -1,7 +1,7 @@
-"""What sound machines reach, as published: figures by GPU, NICs, nodes, size and algorithm, and the limits of `rules/burnin.yaml`.
+"""Published figures of sound machines by GPU, NICs, nodes, size and algorithm; limits of `rules/burnin.yaml`.
 
-Like is compared with like: a published figure is looked up by the conditions under which something was measured, and there is none for
-most conditions. `healthcheck.burnin.publishedload` reads the file.
+A published figure holds for the conditions under which it was measured, and there is none for most
+conditions. `healthcheck.burnin.publishedload` reads the file.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ BUSBW = "busbw_gb_s"
 BY_SIZE = "busbw_by_size_gb_s"      # of a sweep, whose sizes are settings of their own
 CHECKSUMS = "checksums"     # of random products, which equals judge
 NCCL, GLOO = "nccl", "gloo"
-# What NCCL is asked for; of a sweep on and off is whether it may use NVLS, whatever it chooses.
+# The algorithm asked of NCCL; for a sweep whether it may use NVLS.
 ALGOS = ("auto", "ring", "tree", "nvls", "nvlstree", "collnet", "pat", "nvls-on", "nvls-off")
-# Stages whose figures are alike: what is learned in one holds in the other.
-_SAME = {BurnInStage.LEAF_CONFIRM: BurnInStage.LEAF_PAIRS, BurnInStage.BISECT: BurnInStage.ALL, BurnInStage.SOAK: BurnInStage.ALL,
-         BurnInStage.TRAIN: BurnInStage.NODE}
+# Stages with comparable figures: floors learned in one hold in the other.
+_LEARNED_IN = {BurnInStage.LEAF_CONFIRM: BurnInStage.LEAF_PAIRS, BurnInStage.BISECT: BurnInStage.ALL,
+         BurnInStage.SOAK: BurnInStage.ALL, BurnInStage.TRAIN: BurnInStage.NODE}
 
 
-def alike(stage: BurnInStage) -> BurnInStage:
+def learning_stage(stage: BurnInStage) -> BurnInStage:
     """The stage under whose name figures of this one are learned."""
-    return _SAME.get(stage, stage)
+    return _LEARNED_IN.get(stage, stage)
 
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """Under which conditions a figure was measured. `gpu` is the product's name ("" where there is none), of host memory the processor's.
+    """The conditions under which a figure was measured.
 
-    `gpus` are ranks a node, `nics` those a node uses for it, of `gbps` each (0: not known); `size` is in bytes, 0 for what has none;
-    `watts` is the power limit, 0 where it is not known; `nvlink` is whether all of it is in one node or one NVLink domain. `mount` is which
-    one was written and read; `nodes` is then how many did so at once, where it may be one file system for all of them.
+    `gpu` is the product's name ("": none), for host memory that of the processor. `gpus` are ranks a node,
+    `nics` the NICs of a node for it, of `gbps` each (0: unknown). `size` is in bytes, 0 where there is none;
+    `watts` is the power limit (0: unknown). `nvlink` is whether all of it is in one node or NVLink domain.
+    `mount` is the tested mount; `nodes` is then how many tested it at once, if they may share a file system.
     """
 
     figure: str
@@ -57,7 +58,7 @@ class Setting:
     @property
     def learned_from(self) -> Setting:
         """The same, named by the stage under which such figures are learned."""
-        return replace(self, stage=alike(BurnInStage(self.stage)).value)
+        return replace(self, stage=learning_stage(BurnInStage(self.stage)).value)
 
     def __str__(self) -> str:
         parts = [self.figure, self.stage, self.gpu or "no GPU", f"{self.nodes} x {self.gpus}"]
@@ -90,14 +91,16 @@ class PublishedFigure:
     file: str = ""
 
     def holds(self, setting: Setting) -> bool:
-        """Whether it says anything of what was measured so."""
+        """Whether it holds for this setting."""
         return (
             self.figure == setting.figure and setting.backend == NCCL
-            and (not self.gpu or (is_model(setting.gpu, self.gpu) and not any(is_model(setting.gpu, word) for word in self.but)))
+            and (not self.gpu or (is_model(setting.gpu, self.gpu)
+                                  and not any(is_model(setting.gpu, word) for word in self.but)))
             and self.gpus in (None, setting.gpus) and self.nodes[0] <= setting.nodes <= self.nodes[1]
-            and self.nics in (None, setting.nics) and self.gbps in (None, setting.gbps) and (not self.per_nic or setting.nics > 0)
-            and self.nvlink in (None, setting.nvlink) and self.size <= setting.size and (not self.algo or setting.algo in self.algo)
-            # A board whose limit is lower is slower, and no fault.
+            and self.nics in (None, setting.nics) and self.gbps in (None, setting.gbps)
+            and (not self.per_nic or setting.nics > 0) and self.nvlink in (None, setting.nvlink)
+            and self.size <= setting.size and (not self.algo or setting.algo in self.algo)
+            # A board with a lower power limit is slower without a fault.
             and (not self.watts or not setting.watts or setting.watts >= self.watts)
         )
 
@@ -121,7 +124,7 @@ class CounterLimit:
 
 @dataclass(frozen=True)
 class ScreenPolicy:
-    """When nodes in service are screened: who was proven within `days` is left out, at most `nodes` at a time, `node_hours` in 24 hours."""
+    """Screening: no node within `days` of a pass, at most `nodes` at a time, `node_hours` a day."""
 
     days: float
     nodes: int
@@ -132,8 +135,8 @@ class ScreenPolicy:
 class BurninRules:
     """All of `burnin.yaml`. Ratios are by backend, None where that is not judged.
 
-    `accept` names by backend what may pass unjudged, as "busbw_gb_s in all"; a learned floor below `least_share` is refused. `profiles` are
-    NCCL settings by name.
+    `accept` names by backend what may pass unjudged, as "busbw_gb_s in all"; a learned floor below
+    `least_share` is refused. `profiles` are NCCL settings by name.
     """
 
     published: tuple[PublishedFigure, ...]
@@ -156,7 +159,7 @@ class BurninRules:
     files: tuple[str, ...] = ()
 
     def value(self, setting: Setting) -> tuple[float, PublishedFigure] | None:
-        """What is published for such a setting: the entry that says most, of those the one for the largest buffers. None: nothing."""
+        """The published figure for a setting: the most specific entry, then the largest buffers."""
         fits = [one for one in self.published if one.value is not None and one.holds(setting)]
         if not fits:
             return None
@@ -164,16 +167,17 @@ class BurninRules:
         return (best.value or 0) * (setting.nics if best.per_nic else 1), best
 
     def peak(self, setting: Setting) -> float | None:
-        """More than that nobody believes; None where no data sheet says."""
-        bounds = [one.peak for one in self.published if one.peak is not None and replace(one, watts=0).holds(setting)]
+        """The largest credible figure; None without a data sheet."""
+        bounds = [one.peak for one in self.published if one.peak is not None
+                  and replace(one, watts=0).holds(setting)]
         return self.believed * max(bounds) if bounds else None
 
     def accepts(self, setting: Setting) -> bool:
-        """Whether the site takes such a figure for good though nothing judged it."""
+        """Whether the site accepts such a figure that nothing judged."""
         return unjudged(setting.figure, setting.learned_from.stage) in self.accept.get(setting.backend, ())
 
     def limit(self, counter: str) -> CounterLimit | None:
-        """How far that counter may rise; None for one that nobody judges."""
+        """The limit of that counter; None where it is not judged."""
         return next((one for one in self.counters if counter in one.counters), None)
 
 

@@ -1,7 +1,7 @@
-"""Reads `burnin.yaml` of the rules folders into one value; every mistake is one line with file, line, column and key.
+"""Reads `burnin.yaml` of the rules folders; a mistake is one line with file, line, column and key.
 
-A later folder's file is laid over the earlier ones: published figures and counters by id and key by key, where `enabled: false` takes one
-out; the other sections key by key. It is data: nothing in it is ever executed.
+A later folder's file overrides earlier ones: published figures and counters by id and key (`enabled: false`
+removes one), other sections by key. It is data: nothing in it is ever executed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from healthcheck.burnin.published import (
     CounterLimit,
     PublishedFigure,
     ScreenPolicy,
-    alike,
+    learning_stage,
 )
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
 from healthcheck.config.forms import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
@@ -35,7 +35,7 @@ from inventory.located import LocatedList, LocatedMap, load_yaml
 from inventory.ncclenv import checked
 
 _MOST = 1e9
-_STAGES = tuple(dict.fromkeys(alike(stage).value for stage in BurnInStage))
+_STAGES = tuple(dict.fromkeys(learning_stage(stage).value for stage in BurnInStage))
 _RANGE = re.compile(r"([1-9]\d{0,5})(?:-([1-9]\d{0,5}))?")
 
 
@@ -64,26 +64,33 @@ _WORD = Form("a word of letters, digits, _ and -", lambda given: _matched(given,
 _POSITIVE, _RATIO = real(1e-6, _MOST), real(0.01, 100)
 
 _PUBLISHED: Mapping[str, Form] = {
-    "figure": chosen(FIGURES), "source": _WORD, "gpu": _WORD, "but": several("words of a product's name", _WORD), "gpus": whole(1, 1024),
+    "figure": chosen(FIGURES), "source": _WORD, "gpu": _WORD,
+    "but": several("words of a product's name", _WORD), "gpus": whole(1, 1024),
     "nodes": NODES, "nics": whole(1, 64), "gbps": _POSITIVE, "nvlink": FLAG, "size_gib": _POSITIVE,
-    "algo": several("algorithms", chosen(ALGOS)), "watts": whole(1, 100_000), "value": _POSITIVE, "per": chosen(("nic",)),
+    "algo": several("algorithms", chosen(ALGOS)), "watts": whole(1, 100_000), "value": _POSITIVE,
+    "per": chosen(("nic",)),
     "share": real(0.01, 1), "peak": _POSITIVE, "enabled": FLAG,
 }
 _OF_BUFFERS = ("size_gib", "algo", "nvlink")
 _LIMIT: Mapping[str, Form] = {
-    "counters": several("names of counters", _WORD), "allow": real(0, _MOST), "allow_per_hour": real(0, _MOST), "below_gbps": _POSITIVE,
+    "counters": several("names of counters", _WORD), "allow": real(0, _MOST),
+    "allow_per_hour": real(0, _MOST), "below_gbps": _POSITIVE,
     "why": TEXT, "source": TEXT, "enabled": FLAG,
 }
-_ACCEPTED = Form("a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all", lambda given: _accepted(given))
+_ACCEPTED = Form("a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all",
+                 lambda given: _accepted(given))
 _BACKENDS = {NCCL: yet(_RATIO), GLOO: yet(_RATIO)}
 _SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "floors": {"share": real(0.01, 1), "least_gib": real(0, _MOST), "believed": real(1, 100)},
-    "learn": {"nodes": whole(2, 100_000), "runs": whole(1, 1000), "warn_share": real(0.01, 1), "least_share": real(0.1, 1)},
+    "learn": {"nodes": whole(2, 100_000), "runs": whole(1, 1000), "warn_share": real(0.01, 1),
+              "least_share": real(0.1, 1)},
     "accept": dict.fromkeys((NCCL, GLOO), _ACCEPTED),
-    "relative": _BACKENDS, "jitter": _BACKENDS, "coverage": {NCCL: yet(real(0, 1))}, "age": {"days": real(0.01, 3660)},
+    "relative": _BACKENDS, "jitter": _BACKENDS, "coverage": {NCCL: yet(real(0, 1))},
+    "age": {"days": real(0.01, 3660)},
     "screen": {"days": real(0.01, 3660), "nodes": whole(1, 100_000), "node_hours": real(0.01, _MOST)},
 }
-_PROFILE: Mapping[str, Form] = {"env": Form("a map of NCCL settings", lambda given: _settings(given)), "source": TEXT, "enabled": FLAG}
+_PROFILE: Mapping[str, Form] = {"env": Form("a map of NCCL settings", lambda given: _settings(given)),
+                                "source": TEXT, "enabled": FLAG}
 _TOP = ("sources", "published", "counters", "env_profiles", *_SECTIONS)
 
 
@@ -98,24 +105,27 @@ class _Draft:
 
 
 def load_burnin(folders: Iterable[Path]) -> BurninRules:
-    """What the files of all folders say together; raises RulesError."""
-    draft, looked = _Draft(), []
+    """The merged rules of all folders; raises RulesError."""
+    draft, searched = _Draft(), []
     for folder in folders:
-        looked.append(str(folder))
+        searched.append(str(folder))
         if (path := folder / FILE).is_file():
             _read(draft, path)
     if not draft.files:
-        raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(looked)}")
+        raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(searched)}")
     end = Mark(draft.files[-1], 1, 1)
     held = {name: _section(draft, name, end) for name in _SECTIONS}
     published = tuple(_published(one, draft.sources) for one in _there(draft, "published"))
     floors, learn = held["floors"], held["learn"]
     return BurninRules(
-        published, tuple(_limit(one) for one in _there(draft, "counters")), floors["share"], int(floors["least_gib"] * GIB),
+        published, tuple(_limit(one) for one in _there(draft, "counters")), floors["share"],
+        int(floors["least_gib"] * GIB),
         floors["believed"], learn["nodes"], learn["runs"], learn["warn_share"], learn["least_share"],
-        MappingProxyType(held["relative"]), MappingProxyType(held["jitter"]), MappingProxyType(held["coverage"]),
+        MappingProxyType(held["relative"]), MappingProxyType(held["jitter"]),
+        MappingProxyType(held["coverage"]),
         MappingProxyType(held["accept"]), held["age"]["days"], ScreenPolicy(**held["screen"]),
-        MappingProxyType({one.name: _profile(one) for one in _there(draft, "env_profiles")}), MappingProxyType(draft.sources),
+        MappingProxyType({one.name: _profile(one) for one in _there(draft, "env_profiles")}),
+        MappingProxyType(draft.sources),
         tuple(draft.files))
 
 
@@ -127,21 +137,24 @@ def _read(draft: _Draft, path: Path) -> None:
     draft.files.append(str(path))
     if "sources" in top:
         texts = _map(top, "sources")
-        draft.sources.update({key: value(f"sources: {key}", texts[key], texts.value_marks[key], TEXT) for key in texts})
+        draft.sources.update({key: value(f"sources: {key}", texts[key], texts.value_marks[key], TEXT)
+                              for key in texts})
     for section, forms in (("published", _PUBLISHED), ("counters", _LIMIT), ("env_profiles", _PROFILE)):
         for item, mark in _items(top, section):
             entry = entry_of(item, ("id", *forms), "id", mark)
             value("id", entry.name, entry.marks["id"], NAME)
             for key, form in forms.items():
                 if key in entry.values:
-                    entry.values[key] = value(f"{section}: {entry.name}: {key}", entry.values[key], entry.marks[key], form)
+                    entry.values[key] = value(f"{section}: {entry.name}: {key}", entry.values[key],
+                                              entry.marks[key], form)
             overlay(draft.entries[section], entry, "id")
     for name, forms in _SECTIONS.items():
         if name in top:
             given = _map(top, name)
             known_keys(given, list(forms), f"{name}: ")
             for key in given:
-                draft.sections[name][key] = value(f"{name}: {key}", given[key], given.value_marks[key], forms[key])
+                draft.sections[name][key] = value(f"{name}: {key}", given[key], given.value_marks[key],
+                                                  forms[key])
 
 
 def _map(top: LocatedMap, key: str) -> LocatedMap:
@@ -180,17 +193,20 @@ def _published(entry: Entry, sources: Mapping[str, str]) -> PublishedFigure:
     if "value" not in held and "peak" not in held:
         raise RulesError(f"{where}: value is missing: expected a value, a peak, or both", entry.mark)
     if held["source"] not in sources:
-        raise RulesError(f"{where}: source: there is no {held['source']!r} in sources{nearest(held['source'], sources)}",
-                         entry.marks["source"])
+        raise RulesError(f"{where}: source: there is no {held['source']!r} in "
+                         f"sources{nearest(held['source'], sources)}", entry.marks["source"])
     for key in _OF_BUFFERS:
         if (key in held) != (held["figure"] == BUSBW):
-            said = f"{key} is missing: expected {_PUBLISHED[key].phrase}" if key not in held else f"{key}: is for {BUSBW} only"
-            raise RulesError(f"{where}: {said}", entry.marks.get(key, entry.mark))
+            problem = (f"{key} is missing: expected {_PUBLISHED[key].phrase}"
+                    if key not in held else f"{key}: is for {BUSBW} only")
+            raise RulesError(f"{where}: {problem}", entry.marks.get(key, entry.mark))
     if "gpu" not in held and "gbps" not in held:
-        raise RulesError(f"{where}: gpu is missing: expected a gpu, or the gbps of NICs that bound any of them", entry.mark)
-    plain = {key: held[key] for key in (
-        "figure", "gpu", "but", "gpus", "nodes", "nics", "gbps", "nvlink", "algo", "watts", "value", "share", "peak") if key in held}
-    return PublishedFigure(id=entry.name, source=sources[held["source"]], size=int(held.get("size_gib", 0) * GIB), per_nic="per" in held,
+        raise RulesError(f"{where}: gpu is missing: expected a gpu, or the gbps of NICs that bound any of "
+                         "them", entry.mark)
+    plain = {key: held[key] for key in ("figure", "gpu", "but", "gpus", "nodes", "nics", "gbps", "nvlink",
+                                        "algo", "watts", "value", "share", "peak") if key in held}
+    return PublishedFigure(id=entry.name, source=sources[held["source"]],
+                           size=int(held.get("size_gib", 0) * GIB), per_nic="per" in held,
                            file=entry.mark.file, **plain)
 
 
@@ -200,15 +216,17 @@ def _limit(entry: Entry) -> CounterLimit:
         if key not in held:
             raise RulesError(f"{where}: {key} is missing: expected {_LIMIT[key].phrase}", entry.mark)
     if ("allow" in held) == ("allow_per_hour" in held):
-        raise RulesError(f"{where}: allow is missing: expected either allow or allow_per_hour", entry.marks.get("allow", entry.mark))
-    return CounterLimit(entry.name, held["counters"], held["why"], held["source"], held.get("allow"), held.get("allow_per_hour"),
-                        held.get("below_gbps"))
+        raise RulesError(f"{where}: allow is missing: expected either allow or allow_per_hour",
+                         entry.marks.get("allow", entry.mark))
+    return CounterLimit(entry.name, held["counters"], held["why"], held["source"], held.get("allow"),
+                        held.get("allow_per_hour"), held.get("below_gbps"))
 
 
 def _profile(entry: Entry) -> Mapping[str, str]:
     for key in ("env", "source"):
         if key not in entry.values:
-            raise RulesError(f"env_profiles: {entry.name}: {key} is missing: expected {_PROFILE[key].phrase}", entry.mark)
+            raise RulesError(f"env_profiles: {entry.name}: {key} is missing: expected {_PROFILE[key].phrase}",
+                             entry.mark)
     found: Mapping[str, str] = entry.values["env"]
     return found
 

@@ -1,9 +1,10 @@
-"""Finds of which rails an accused node, or a leaf of several switches, is bad: the accused and some proven nodes, with each rail alone.
+"""Finds which rails of an accused node or leaf are bad, by tests of each rail alone.
 
-Tests over all rails tell nothing about which: one bad rail spoils what all carry. So a rail is taken for a fabric of its own, with an
-isolation of its own, and the isolations of all rails go on at the same time. They only make an accusation narrower: whom the pairs of all
-rails have not accused, one rail alone does not either. A node that fails now and then fails on some rails and not on others by chance, and
-so does a leaf: only what that explains much worse is put down to rails, and nodes are tried on until it is, or for long enough.
+Tests over all rails do not show which one is bad: it spoils what all carry. So each rail is a fabric with a
+PairSearch of its own, and all of them run at the same time. They only narrow accusations: a node that the
+pairs of all rails did not accuse is not accused by one rail either. A node that fails now and then fails on
+some rails by chance, and so does a leaf. So rails are named only where the whole node or leaf explains the
+tests much worse; nodes are tested on until then, or long enough.
 """
 
 from __future__ import annotations
@@ -19,23 +20,27 @@ from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.merged import OF_RAILS, behind
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, Rail
 from healthcheck.burnin.rounds import NodePair, Round, Sites, pair
-from healthcheck.burnin.weigh import CandidateCause, PairOutcome, Tested, causes_of
+from healthcheck.burnin.weigh import CandidateCause, PairOutcome, PairTest, causes_of
 
-TRIES, ACROSS = 8, 2       # of one node and rail, and rounds across leaves: who is bad is known, and only what of it is asked
-MATES = 3           # proven neighbours for each accused node, so that two of three pairs are of proven nodes alone
-_LEAST_MATES = 5    # and never fewer of one leaf: what fails is then no leaf's, and one that is slow has equals
-_MORE = 8           # rounds at most in which nodes are tried on, each with all its rails
-_OF_LEAF = 8        # nodes of an accused leaf, and of two others: from seven on it is the leaf of which all fail
+# tries of a node on a rail, and rounds across leaves: few, as the bad nodes are known
+TRIES, ACROSS = 8, 2
+# proven neighbours of each accused node, so that two of three pairs are proven nodes only
+MATES = 3
+# at least so many of one leaf, so that no leaf is accused, and a slow node has equals
+_LEAST_MATES = 5
+_MORE = 8           # limit of further rounds, each with all rails of the accused nodes
+# nodes of an accused leaf, and of two others: from seven on a failing leaf is accused
+_OF_LEAF = 8
 
 Rounds = Mapping[int, Round]
 
 
-class _Found(NamedTuple):
+class _RailFindings(NamedTuple):
     """What is known of one rail."""
 
     accusations: Sequence[Accusation]
     proven: frozenset[str]
-    tests: Sequence[Tested]
+    tests: Sequence[PairTest]
     guilty: frozenset[CandidateCause]
     sites: Sites
 
@@ -44,47 +49,54 @@ class _Found(NamedTuple):
         return all(cause.name == node or cause not in self.guilty for cause in causes_of(each, self.sites))
 
 
-class Rails:
-    """Give it the accusations of all rails and who is proven; run what `next` says, tell what came of it, until that is None.
+class RailSearch:
+    """Run the rounds that `next` gives and add their results until `next` is None.
 
-    `usable` says by node which of its rails can be used alone. `accusations` are the given ones, made narrower where that could be.
+    `usable` are by node the rails that can be used alone. `accusations` narrows the given accusations where
+    possible.
     """
 
-    def __init__(self, accused: Iterable[Accusation], proven: Sequence[str], places: Mapping[str, Participant],
-                 usable: Mapping[str, Collection[int]], seed: int = 0) -> None:
+    def __init__(self, accused: Iterable[Accusation], proven: Sequence[str],
+                 places: Mapping[str, Participant], usable: Mapping[str, Collection[int]],
+                 seed: int = 0) -> None:
         self._accused = tuple(accused)
         self._places, self._usable = places, usable
-        nodes = [one.name for one in self._accused if one.object is Object.NODE and one.fault in OF_RAILS and self._several(one.name)]
-        # An NVLink domain is no leaf: of some of a leaf's nodes no test tells what their switch does.
+        nodes = [one.name for one in self._accused if one.object is Object.NODE and one.fault in OF_RAILS
+                 and self._several(one.name)]
+        # An NVLink domain is no leaf: tests of some nodes of a leaf do not show what their switch does.
         self._leaves = {place.leaf for place in places.values()}
         leaves = [one.name for one in self._accused if one.object is Object.LEAF and one.name in self._leaves]
-        team = self._team(nodes, leaves, [node for node in proven if node not in nodes and self._several(node)])
+        team = self._team(nodes, leaves,
+                          [node for node in proven if node not in nodes and self._several(node)])
         numbers = sorted({number for node in team for number in self._numbers(node)})
-        self._of = {number: PairSearch([self._alone(node, number) for node in team if number in self._numbers(node)],
-                                       tries=TRIES, across=ACROSS, seed=seed) for number in numbers}
-        self._more: dict[int, list[Tested]] = {number: [] for number in numbers}     # of nodes that were tried on
+        self._of = {
+            number: PairSearch([self._alone(node, number) for node in team if number in self._numbers(node)],
+                               tries=TRIES, across=ACROSS, seed=seed) for number in numbers}
+        # results of further rounds
+        self._more: dict[int, list[PairTest]] = {number: [] for number in numbers}
         self._current: Rounds | None = None
         self._rounds_more = 0
 
     def next(self) -> Rounds | None:
         """The rounds to run now, by rail; None when no rail has one left."""
-        found = {number: the for number, isolation in self._of.items() if (the := isolation.next()) is not None}
+        found = {number: round_ for number, isolation in self._of.items()
+                 if (round_ := isolation.next()) is not None}
         if not found and self._current is None and self._rounds_more < _MORE:
             self._rounds_more += 1
             self._current = self._on()
         return found or self._current or None
 
-    def told(self, tests: Mapping[int, Iterable[Tested]]) -> None:
-        """What came of each rail's round."""
-        for number, heard in tests.items():
+    def add_results(self, tests: Mapping[int, Iterable[PairTest]]) -> None:
+        """Adds the results of each rail's round."""
+        for number, results in tests.items():
             if self._current is None:
-                self._of[number].told(heard)
+                self._of[number].add_results(results)
             else:
-                self._more[number] += heard
+                self._more[number] += results
         self._current = None
 
     def accusations(self) -> tuple[Accusation, ...]:
-        """Those that were given; of a node or a leaf of which some rails are bad and others are not, each bad one in its stead."""
+        """The given accusations; a node or leaf with good and bad rails is replaced by its bad rails."""
         found = self._found()
         narrower: list[Accusation] = []
         for one in self._accused:
@@ -106,7 +118,7 @@ class Rails:
         return node in self._places and len(self._numbers(node)) > 1
 
     def _alone(self, node: str, number: int) -> Participant:
-        """The node as that rail's fabric has it: NVLink is no part of it."""
+        """The node in the fabric of one rail, without NVLink."""
         place, rail = self._places[node], self._rail(node, number)
         return replace(place, leaf=rail.leaf or place.leaf, domain=None, rails=(rail,))
 
@@ -114,11 +126,12 @@ class Rails:
         return next(rail for rail in self._places[node].rails if rail.number == number)
 
     def _team(self, nodes: Sequence[str], leaves: Sequence[str], proven: Sequence[str]) -> list[str]:
-        """The accused, some of each accused leaf and of two others, and proven nodes beside them, neighbours first; [] for nobody."""
+        """The accused, some nodes of each accused leaf and of two others, and proven nodes near them."""
         found = dict.fromkeys(nodes)
         for leaf in leaves:
             there = behind(leaf, self._places)
-            own = [node for node in self._places if node in there and node not in nodes and self._several(node)]
+            own = [node for node in self._places if node in there and node not in nodes
+                   and self._several(node)]
             found.update(dict.fromkeys(own[:_OF_LEAF]))
             others: dict[str | None, list[str]] = {}
             for node in proven:
@@ -127,12 +140,13 @@ class Rails:
             for some in list(others.values())[:2]:
                 found.update(dict.fromkeys(some[:_OF_LEAF]))
         for at, count in Counter(self._places[node].leaf for node in nodes).items():
-            mates = sorted((node for node in proven if node not in found), key=lambda node: self._places[node].leaf != at)
-            found.update(dict.fromkeys(mates[:max(_LEAST_MATES, MATES * count)]))
+            partners = sorted((node for node in proven if node not in found),
+                           key=lambda node: self._places[node].leaf != at)
+            found.update(dict.fromkeys(partners[:max(_LEAST_MATES, MATES * count)]))
         return list(found)
 
     def _on(self) -> Rounds:
-        """One more test of each rail of the nodes of which it is open whether they are bad or some of their rails, with proven nodes."""
+        """One more round with proven nodes for accused nodes whose rails may not all be bad."""
         found = self._found()
         pairs: dict[int, list[NodePair]] = {}
         for one in self._accused:
@@ -142,26 +156,31 @@ class Rails:
             for number in (*bad, *clear):
                 used = {node for each in pairs.get(number, ()) for node in each}
                 leaf = self._places[one.name].leaf
-                free = (node for node in found[number].proven - used - {one.name} if found[number].alone(one.name, pair(one.name, node)))
-                mates = sorted(free, key=lambda node: (self._places[node].leaf != leaf, node))
-                if mates:
-                    pairs.setdefault(number, []).append(pair(one.name, mates[self._rounds_more % min(MATES, len(mates))]))
-        return {number: Round(BurnInStage.LEAF_CONFIRM, self._rounds_more, tuple(some)) for number, some in pairs.items()}
+                free = (node for node in found[number].proven - used - {one.name}
+                        if found[number].alone(one.name, pair(one.name, node)))
+                partners = sorted(free, key=lambda node: (self._places[node].leaf != leaf, node))
+                if partners:
+                    pairs.setdefault(number, []).append(
+                        pair(one.name, partners[self._rounds_more % min(MATES, len(partners))]))
+        return {number: Round(BurnInStage.LEAF_CONFIRM, self._rounds_more, tuple(some))
+                for number, some in pairs.items()}
 
     # ---- what it comes to
 
-    def _found(self) -> Mapping[int, _Found]:
-        return {number: _Found(isolation.accusations(), frozenset(isolation.proven()), (*isolation.evidence.tests, *self._more[number]),
-                               frozenset(isolation.weighed.accused), isolation.sites)
+    def _found(self) -> Mapping[int, _RailFindings]:
+        return {number: _RailFindings(isolation.accusations(), frozenset(isolation.proven()),
+                               (*isolation.evidence.tests,
+                                *self._more[number]), frozenset(isolation.weighed.accused), isolation.sites)
                 for number, isolation in self._of.items()}
 
-    def _of_rails(self, one: Accusation, found: Mapping[int, _Found]) -> tuple[dict[int, Accusation], list[int]]:
+    def _of_rails(self, one: Accusation,
+                  found: Mapping[int, _RailFindings]) -> tuple[dict[int, Accusation], list[int]]:
         """Which rails of an accused node are bad by themselves, and which have passed."""
         bad = {number: each for number, of in found.items() for each in of.accusations
                if each.object is Object.NODE and each.name == one.name}
         return bad, [number for number, of in found.items() if one.name in of.proven]
 
-    def _of_node(self, one: Accusation, found: Mapping[int, _Found]) -> Iterator[Accusation]:
+    def _of_node(self, one: Accusation, found: Mapping[int, _RailFindings]) -> Iterator[Accusation]:
         bad, clear = self._of_rails(one, found)
         if not bad or not clear or any(each.fault not in OF_RAILS for each in bad.values()) \
                 or not self._surely(self._tests_of(one.name, found), bad, "node"):
@@ -169,60 +188,68 @@ class Rails:
             return
         for number, each in bad.items():
             name, fault = f"{one.name}/rail{number}", _of_link(each.fault)
-            yield self._narrowed(one, replace(each, object=Object.RAIL, name=name, fault=fault), number, clear)
+            yield self._narrowed(one, replace(each, object=Object.RAIL, name=name, fault=fault), number,
+                                 clear)
 
-    def _of_leaf(self, one: Accusation, found: Mapping[int, _Found]) -> Iterator[Accusation]:
+    def _of_leaf(self, one: Accusation, found: Mapping[int, _RailFindings]) -> Iterator[Accusation]:
         there = behind(one.name, self._places)
         switches = {number: self._switches(there, number) for number in found}
         bad = {number: each for number, of in found.items() for each in of.accusations
                if each.object is Object.LEAF and each.name in switches[number]}
-        # What is open on a rail has not passed.
+        # An open question on a rail is no pass.
         clear = [number for number, of in found.items() if number not in bad and there & of.proven
                  and not any(each.object is Object.UNEXPLAINED for each in of.accusations)]
-        tests = {number: [test for test in of.tests if len(there & set(test.pair)) == 1] for number, of in found.items()}
+        tests = {number: [test for test in of.tests if len(there & set(test.pair)) == 1]
+                 for number, of in found.items()}
         if not bad or not clear or not self._surely(tests, bad, "uplinks"):
             yield one
             return
         for number, each in bad.items():
-            own = each.name if not any(each.name in switches[other] for other in clear) else f"{each.name}, rail {number}"
+            own = (each.name if not any(each.name in switches[other] for other in clear)
+                   else f"{each.name}, rail {number}")
             yield self._narrowed(one, replace(each, name=own), number, clear)
 
-    def _tests_of(self, node: str, found: Mapping[int, _Found]) -> Mapping[int, list[Tested]]:
+    def _tests_of(self, node: str, found: Mapping[int, _RailFindings]) -> Mapping[int, list[PairTest]]:
         """By rail the tests of a node with others, where nothing else is known to be bad."""
         accused = {one.name for one in self._accused}
         return {number: [test for test in of.tests if node in test.pair
                          and test.pair.other(node) not in accused and of.alone(node, test.pair)]
                 for number, of in found.items()}
 
-    def _surely(self, tests: Mapping[int, Iterable[Tested]], bad: Collection[int], kind: str) -> bool:
-        """Whether all of it, bad on every rail alike, explains these much worse than these rails do, each bad in its own way."""
-        counts = {number: (_count(some, PairOutcome.FAIL), _count(some, PairOutcome.PASS)) for number, some in tests.items()}
+    def _surely(self, tests: Mapping[int, Iterable[PairTest]], bad: Collection[int], kind: str) -> bool:
+        """Whether a cause that affects every rail explains these tests much worse than these bad rails do."""
+        counts = {number: (_count(some, PairOutcome.FAIL), _count(some, PairOutcome.PASS))
+                  for number, some in tests.items()}
         failed, passed = (sum(some) for some in zip(*counts.values(), strict=True))
         share = (failed + 0.5) / (failed + passed + 1)
-        whole = _chance(failed, passed, share) - priors.cost(max(way.prior for way in priors.WAYS[kind]))
+        whole = (_chance(failed, passed, share)
+                 - priors.cost(max(mode.prior for mode in priors.FAILURE_MODES[kind])))
         noise = min(priors.NOISE)
-        parts = sum(max(_chance(*counts[number], way.rate) - priors.cost(way.prior) for way in priors.WAYS["out"]) if number in bad
-                    else _chance(*counts[number], noise) for number in counts)
+        parts = sum(max(_chance(*counts[number], mode.rate) - priors.cost(mode.prior)
+                        for mode in priors.FAILURE_MODES["out"])
+                    if number in bad else _chance(*counts[number], noise) for number in counts)
         return parts - whole >= priors.ENOUGH
 
     def _switches(self, nodes: Iterable[str], number: int) -> frozenset[str]:
         """The leaves that this rail of these nodes hangs on."""
-        return frozenset(self._alone(node, number).leaf or "" for node in nodes if number in self._numbers(node))
+        return frozenset(self._alone(node, number).leaf or "" for node in nodes
+                         if number in self._numbers(node))
 
     def _narrowed(self, one: Accusation, each: Accusation, number: int, clear: Sequence[int]) -> Accusation:
         passed = f"rail{'s' * (len(clear) != 1)} {', '.join(map(str, clear))} passed"
         why = f"with rail {number} alone, from the GPU beside it, {each.why}; {passed}"
-        return replace(each, why=why, tests_for=(*one.tests_for, *each.tests_for), tests_against=(*one.tests_against, *each.tests_against))
+        return replace(each, why=why, tests_for=(*one.tests_for, *each.tests_for),
+                       tests_against=(*one.tests_against, *each.tests_against))
 
 
 def _of_link(fault: str) -> str:
     return faults.SLOW_LINK if fault == faults.SLOW else fault
 
 
-def _count(tests: Iterable[Tested], outcome: PairOutcome) -> int:
+def _count(tests: Iterable[PairTest], outcome: PairOutcome) -> int:
     return sum(test.outcome is outcome for test in tests)
 
 
 def _chance(failed: int, passed: int, rate: float) -> float:
-    """The logarithm of the chance of so many, of tests that fail at this rate."""
+    """The log of the chance of so many failures and passes at this rate."""
     return failed * math.log(rate) + passed * math.log1p(-rate)

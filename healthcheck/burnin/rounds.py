@@ -1,8 +1,9 @@
-"""Which nodes are measured together: rounds of pairs in a leaf, across leaves and with a proven node, and ring orders for all of them.
+"""Which nodes are measured together: rounds of pairs, and ring orders of all nodes.
 
-Every node is in a round at most once, so that all pairs of a round run at the same time. Partners come by the circle method (the one of
-round-robin tournaments), so nobody meets the same partner twice before it has met all others. An NVLink domain is a unit: pairs inside it
-measure NVLink, two domains meet as wholes, node by node, which measures their NICs, and in a ring its nodes stay together.
+A node is in a round at most once, so that all pairs of a round run at the same time. Partners come by the
+circle method of round-robin tournaments, so no two nodes meet again before each has met all others. An NVLink
+domain is a unit: pairs inside it measure NVLink; two domains meet as wholes, node by node, which measures
+their NICs; in a ring its nodes stay together.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import NamedTuple
 
 from healthcheck.burnin.model import BurnInStage, Participant, Seat, Task, TaskKind
 
-# With 2 nodes NCCL would choose trees, whose figure may exceed what the NICs carry: a slow NIC hides (nccl-tests issues 196 and 290).
+# With 2 nodes NCCL would choose trees, whose figure may exceed the NICs' rate and hide a slow NIC (nccl-tests
+# issues 196 and 290).
 RING = MappingProxyType({"NCCL_ALGO": "RING"})
 
 
@@ -50,7 +52,7 @@ class Round:
 
 
 class NodeGroup(NamedTuple):
-    """Nodes that are neighbours: a leaf ("" where the inventory does not say which), or an NVLink domain."""
+    """Neighbouring nodes: a leaf ("" where the inventory has none), or an NVLink domain."""
 
     kind: str
     name: str
@@ -60,16 +62,17 @@ class NodeGroup(NamedTuple):
 
 
 class Sites:
-    """Where the nodes of a burn-in are: their leaf, and their nearest group, which is the NVLink domain where they have one."""
+    """Where the nodes are: their leaf, and their nearest group (the NVLink domain if they have one)."""
 
     def __init__(self, places: Iterable[Participant], seed: int = 0) -> None:
         ordered = sorted(places, key=lambda place: (place.leaf or "", place.domain or "", place.node))
         self.places = {place.node: place for place in ordered}
         self.leaf = {node: NodeGroup("leaf", place.leaf or "") for node, place in self.places.items()}
-        self.near = {node: NodeGroup("domain", place.domain) if place.domain else self.leaf[node] for node, place in self.places.items()}
+        self.near = {node: NodeGroup("domain", place.domain) if place.domain else self.leaf[node]
+                     for node, place in self.places.items()}
         order = list(self.places)
         if seed:
-            random.Random(seed).shuffle(order)  # noqa: S311 - another seed tries other paths, and is no secret
+            random.Random(seed).shuffle(order)  # noqa: S311  (another seed tries other paths: no secret)
         self.order = tuple(order)
         self._rank = {node: at for at, node in enumerate(order)}
 
@@ -82,7 +85,7 @@ class Sites:
 
 
 def circle(count: int, turn: int) -> list[tuple[int, int]]:
-    """Who meets whom in this turn, of 0 to `turns(count)` - 1, among `count`; of an odd count another one sits out each turn."""
+    """The pairs of one turn, 0 to `turns(count)` - 1; of an odd count another one sits out each turn."""
     if not 0 <= turn < turns(count):
         return []
     around = count - 1 if count % 2 == 0 else count
@@ -91,19 +94,20 @@ def circle(count: int, turn: int) -> list[tuple[int, int]]:
 
 
 def turns(count: int) -> int:
-    """How many turns there are until everybody has met everybody."""
+    """How many turns it takes until all have met."""
     return 0 if count < 2 else count - 1 if count % 2 == 0 else count
 
 
 def inside(groups: Iterable[Sequence[str]], turn: int) -> list[NodePair]:
-    """Pairs of neighbours, in all groups at once. A group whose nodes have all met takes no part: the same once more tells nothing new."""
+    """Pairs of neighbours, in all groups at once; a group whose nodes have all met takes no part."""
     return [pair(group[one], group[two]) for group in groups for one, two in circle(len(group), turn)]
 
 
 def between(groups: Sequence[Sequence[str]], turn: int, met: Iterable[NodePair] = ()) -> list[NodePair]:
-    """Pairs across groups: each group meets another as a whole, node by node; nobody meets whom it has met already.
+    """Pairs across groups: groups meet as wholes, node by node, and no pair meets twice.
 
-    Who is left over, where groups are of unequal size or odd in number, is paired with those left over elsewhere as far as that goes.
+    Nodes that are left over, as groups differ in size or are odd in number, are paired among themselves as
+    far as possible.
     """
     if len(groups) < 2:
         return []
@@ -120,12 +124,13 @@ def between(groups: Sequence[Sequence[str]], turn: int, met: Iterable[NodePair] 
 
 
 def _matched(one: Sequence[str], two: Sequence[str], turn: int, met: set[NodePair]) -> list[NodePair]:
-    """The nodes of the smaller group, each with one of the larger: who of those takes part changes with the turn."""
+    """Pairs each node of the smaller group with one of the larger, another choice in each turn."""
     few, many = sorted((one, two), key=len)
     best: list[NodePair] = []
     for step in range(len(many)):
         start = (turn * len(few) + step) % len(many)
-        found = [each for at, node in enumerate(few) if (each := pair(node, many[(start + at) % len(many)])) not in met]
+        found = [each for at, node in enumerate(few)
+                 if (each := pair(node, many[(start + at) % len(many)])) not in met]
         if len(found) > len(best):
             best = found
         if len(best) == len(few):
@@ -134,7 +139,7 @@ def _matched(one: Sequence[str], two: Sequence[str], turn: int, met: set[NodePai
 
 
 def _leftover(groups: list[list[str]], met: set[NodePair]) -> Iterator[NodePair]:
-    """Pairs of the largest group with the next largest, until one is left; a node without anybody new to meet sits out."""
+    """Pairs the largest group with the next largest until one is left; nodes without a new partner wait."""
     groups = [group for group in groups if group]
     while len(groups) > 1:
         groups.sort(key=len)
@@ -149,9 +154,9 @@ def _leftover(groups: list[list[str]], met: set[NodePair]) -> Iterator[NodePair]
         groups = [group for group in groups if group]
 
 
-def with_proven(suspects: Sequence[str], proven: Iterable[str], sites: Sites, met: Iterable[NodePair] = ()) -> tuple[list[NodePair],
-                                                                                                                     list[str]]:
-    """Each suspect with a proven node that it has not met, a neighbour where there is one; and the suspects for whom none was left."""
+def with_proven(suspects: Sequence[str], proven: Iterable[str], sites: Sites,
+                met: Iterable[NodePair] = ()) -> tuple[list[NodePair], list[str]]:
+    """Each suspect with a new proven partner, a neighbour if possible; and the suspects without any."""
     known = set(met)
     free = [node for node in proven if node not in set(suspects)]
     near, leaf = sites.grouped(free, sites.near), sites.grouped(free, sites.leaf)
@@ -159,7 +164,8 @@ def with_proven(suspects: Sequence[str], proven: Iterable[str], sites: Sites, me
     found, without = [], []
     for node in suspects:
         for some in (near.get(sites.near[node], []), leaf.get(sites.leaf[node], []), free):
-            partner = next((each for each in some if each not in used and pair(node, each) not in known), None)
+            partner = next((each for each in some if each not in used and pair(node, each) not in known),
+                           None)
             if partner is not None:
                 used.add(partner)
                 found.append(pair(node, partner))
@@ -170,10 +176,13 @@ def with_proven(suspects: Sequence[str], proven: Iterable[str], sites: Sites, me
 
 
 def rings(places: Iterable[Participant], count: int) -> tuple[tuple[str, ...], ...]:
-    """Orders of all nodes for a ring, at most `count`, the first by leaf. No two have a link between the same two units in common.
+    """Orders of all nodes for a ring, at most `count`, the first by leaf.
 
-    An all-reduce that passes proves the links of its ring and no others. These are Walecki's Hamiltonian cycles (Lucas, "Récréations
-    mathématiques" II, 1883): n units have (n - 1) // 2 of them without a common edge, so fewer come back where there are no more.
+    No two have a link between the same two units in common.
+
+    An all-reduce that passes proves the links of its ring and no others. These are Walecki's Hamiltonian
+    cycles (Lucas, "Récréations mathématiques" II, 1883): n units have (n - 1) // 2 of them without a common
+    edge, so fewer come back where there are no more.
     """
     sites = Sites(places)
     units: dict[tuple[NodeGroup, str], list[str]] = {}
@@ -187,17 +196,18 @@ def rings(places: Iterable[Participant], count: int) -> tuple[tuple[str, ...], .
         return (tuple(sites.order),) if count and members else ()
     first = _cycle(len(members), 0)
     at = {label: members[place] for place, label in enumerate(first)}
-    return tuple(tuple(node for label in _cycle(len(members), turn * most // count) for node in at[label]) for turn in range(count))
+    return tuple(tuple(node for label in _cycle(len(members), turn * most // count) for node in at[label])
+                 for turn in range(count))
 
 
 def _cycle(count: int, turn: int) -> list[int]:
-    """The hub (`count` - 1), then a zigzag over the others, who sit in a circle: turn, turn+1, turn-1, turn+2 ..."""
+    """The hub (`count` - 1), then a zigzag over the circle of the others: turn, turn+1, turn-1, turn+2 ..."""
     around = count - 1
     return [around, *((turn + (step + 1) // 2 * (1 if step % 2 else -1)) % around for step in range(around))]
 
 
 def seats(nodes: Iterable[str], places: Mapping[str, Participant]) -> tuple[Seat, ...]:
-    """All GPUs of these nodes, node by node, inside a node in the order of their rails: the n-th NIC by address is the n-th GPU's."""
+    """All GPUs of these nodes, by rail within a node: the n-th NIC by address is the n-th GPU's."""
     found = []
     for node in nodes:
         place = places[node]
@@ -210,10 +220,11 @@ def seats(nodes: Iterable[str], places: Mapping[str, Participant]) -> tuple[Seat
 
 
 def tasks(
-    the: Round, places: Mapping[str, Participant], seconds: float, params: Mapping[str, int | float | str] = MappingProxyType({}),
+    the: Round, places: Mapping[str, Participant], seconds: float,
+    params: Mapping[str, int | float | str] = MappingProxyType({}),
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Task, ...]:
-    """The round's all-reduces, one a pair over all GPUs of both nodes, in the order of its pairs: "leaf-pairs-1-0", "leaf-pairs-1-1" ..."""
+    """The round's all-reduces over all GPUs of each pair, in the order of pairs: "leaf-pairs-1-0" ..."""
     settings = MappingProxyType({**environment, **RING})
-    return tuple(Task(f"{the.stage.value}-{the.number}-{at}", the.stage, TaskKind.ALLREDUCE, seats(each, places), seconds, params, settings)
-                 for at, each in enumerate(the.pairs))
+    return tuple(Task(f"{the.stage.value}-{the.number}-{at}", the.stage, TaskKind.ALLREDUCE,
+                      seats(each, places), seconds, params, settings) for at, each in enumerate(the.pairs))

@@ -1,4 +1,4 @@
-"""What tasks measured, each figure with the conditions under which that was, so that like is compared with like."""
+"""The figures of tasks, each with the setting under which it was measured, to compare like with like."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from healthcheck.burnin.onnode.numa import NOT_BOUND
 from healthcheck.burnin.onnode.storage import LOCAL_TYPES
 from healthcheck.burnin.published import BUSBW, BY_SIZE, GLOO, NCCL, Setting
 
-# Figures of a rank by itself that are judged: more is better.
-OF_RANK = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8", "memory_gb_s", "copy_to_gb_s",
-           "copy_from_gb_s", "train_steps_s")
-# Those that hang on which socket's memory they use, too.
+# Judged figures of a single rank: more is better.
+OF_RANK = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8",
+           "memory_gb_s", "copy_to_gb_s", "copy_from_gb_s", "train_steps_s")
+# Figures that depend on which socket's memory is used.
 OF_HOST = ("copy_to_gb_s", "copy_from_gb_s")
 OF_HOST_MEMORY = ("host_gb_s", "host_numa_gb_s")
 OF_STORAGE = ("storage_write_gb_s", "storage_read_gb_s")
-# Names of facts that ranks tell.
+# Names of ranks' facts.
 DEVICE, BACKEND, WATTS = "device", "backend", "power_limit_w"
 NUMA = "numa"
 CPU = "cpu"
@@ -29,7 +29,7 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class SkuHardware:
-    """What a SKU says: its GPU's model ("" where it has none or does not say), and the rate of its compute ports."""
+    """What a SKU says: its GPU's model ("" where it has none), and the rate of its compute ports."""
 
     gpu: str = ""
     gbps: float = 0
@@ -37,7 +37,7 @@ class SkuHardware:
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure: whose (an object that can be accused for it), under which setting, in which task. `nodes` are all that took part."""
+    """One figure: the object that it may accuse, its setting and task, and all `nodes` that took part."""
 
     object: Object
     name: str
@@ -48,13 +48,13 @@ class Measure:
 
 
 def rail_of(task: Task) -> int | None:
-    """Which rail alone carries the task, where it is one: a parameter says so."""
+    """The single rail that carries the task, if a parameter names one."""
     rail = task.params.get("rail")
     return rail if type(rail) is int and rail >= 0 else None
 
 
 def size_of(size: float) -> int:
-    """Bytes; a buffer that is a power of two but for what its ranks could not share is that power."""
+    """Bytes; a buffer close to a power of two (less what ranks cannot share evenly) counts as that power."""
     if size < 1:
         return 0
     power = 2 ** round(math.log2(size))
@@ -62,7 +62,10 @@ def size_of(size: float) -> int:
 
 
 def algo_of(task: Task) -> str:
-    """The algorithm that the task's environment asks NCCL for; "auto" where it may choose. Of a sweep: whether it may use NVLS."""
+    """The algorithm that the task's environment asks NCCL for; "auto" where it may choose.
+
+    Of a sweep: whether it may use NVLS.
+    """
     if task.kind is TaskKind.SIZES:
         return sizes.asked_for(task)
     asked = task.environment.get("NCCL_ALGO", "").strip().lower()
@@ -77,23 +80,26 @@ def measures(
     """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU."""
     for result in results:
         if result.whole:
-            of = {TaskKind.ALLREDUCE: _of_task, TaskKind.SIZES: _of_sizes, TaskKind.STORAGE: _of_storage, TaskKind.HOST: _of_host}.get(
-                result.task.kind, _of_ranks)
+            of = {TaskKind.ALLREDUCE: _of_task, TaskKind.SIZES: _of_sizes, TaskKind.STORAGE: _of_storage,
+                  TaskKind.HOST: _of_host}.get(result.task.kind, _of_ranks)
             yield from of(result, places, hardware)
 
 
-def _of_ranks(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
+def _of_ranks(result: TaskResult, places: Mapping[str, Participant],
+              hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
     for report in result.reports:
         for figure in OF_RANK:
             value = report.figures.get(figure, 0)
             if value > 0 and not (figure in OF_HOST and unbound(report)):
-                setting = Setting(figure, result.task.stage.value, _gpu(report, places, hardware), watts=_watts(report),
-                                  backend=backend_of(report))
-                yield Measure(Object.GPU, str(report.seat), setting, value, result.task.id, (report.seat.node,))
+                setting = Setting(figure, result.task.stage.value, _gpu(report, places, hardware),
+                                  watts=_watts(report), backend=backend_of(report))
+                yield Measure(Object.GPU, str(report.seat), setting, value, result.task.id,
+                              (report.seat.node,))
 
 
-def _of_host(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
-    """What all ranks of a node copied in its memory at once, and those of the NUMA node that copied least, where there are several."""
+def _of_host(result: TaskResult, places: Mapping[str, Participant],
+             hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
+    """What a node's ranks copied in its memory together, and the least of several NUMA nodes."""
     reports = result.reports
     if any(report.figures.get("host_gb_s", 0) <= 0 or unbound(report) for report in reports):
         return
@@ -101,62 +107,74 @@ def _of_host(result: TaskResult, places: Mapping[str, Participant], hardware: Ma
     for report in reports:
         of_numa[report.facts.get(NUMA, "").partition(",")[0]] += report.figures["host_gb_s"]
     node = reports[0].seat.node
-    setting = Setting("host_gb_s", result.task.stage.value, reports[0].facts.get("cpu", ""), len(reports), backend=backend_of(reports[0]))
+    setting = Setting("host_gb_s", result.task.stage.value, reports[0].facts.get("cpu", ""), len(reports),
+                      backend=backend_of(reports[0]))
     yield Measure(Object.NODE, node, setting, sum(of_numa.values()), result.task.id, (node,))
     if len(of_numa) > 1:
         least = replace(setting, figure="host_numa_gb_s")
         yield Measure(Object.NODE, node, least, min(of_numa.values()), result.task.id, (node,))
 
 
-def _of_storage(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
+def _of_storage(result: TaskResult, places: Mapping[str, Participant],
+                hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
     """What a node's one rank wrote to a mount and read from there."""
     params = result.task.params
     for report in result.reports:
         together = 1 if report.facts.get("mount_type", "") in LOCAL_TYPES else int(params.get("nodes", 1))
         setting = Setting("", result.task.stage.value, _gpu(report, places, hardware), 1, together,
-                          size=size_of(report.figures.get("size_bytes", 0)), backend=backend_of(report), mount=str(params.get("path", "")))
+                          size=size_of(report.figures.get("size_bytes", 0)), backend=backend_of(report),
+                          mount=str(params.get("path", "")))
         for figure in OF_STORAGE:
             if (value := report.figures.get(figure, 0)) > 0:
-                yield Measure(Object.NODE, report.seat.node, replace(setting, figure=figure), value, result.task.id, (report.seat.node,))
+                yield Measure(Object.NODE, report.seat.node, replace(setting, figure=figure), value,
+                              result.task.id, (report.seat.node,))
 
 
-def _of_task(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
+def _of_task(result: TaskResult, places: Mapping[str, Participant],
+             hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
     """The bandwidth of a collective is one of all its ranks: their median."""
     busbw = [value for report in result.reports if (value := report.figures.get(BUSBW, 0)) > 0]
     if not busbw:
         return      # one rank has none
     object_, name = subject(result.task)
-    yield Measure(object_, name, setting_of(result, places, hardware), statistics.median(busbw), result.task.id, result.task.nodes)
+    yield Measure(object_, name, setting_of(result, places, hardware), statistics.median(busbw),
+                  result.task.id, result.task.nodes)
 
 
-def _of_sizes(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
+def _of_sizes(result: TaskResult, places: Mapping[str, Participant],
+              hardware: Mapping[str, SkuHardware]) -> Iterator[Measure]:
     """The bandwidth of each size of a sweep."""
     object_, name = subject(result.task)
     setting, ranks = setting_of(result, places, hardware), len(result.task.seats)
     for size, seconds in sizes.latencies(result).items() if ranks > 1 else ():
-        yield Measure(object_, name, replace(setting, figure=BY_SIZE, size=size), sizes.busbw(size, seconds, ranks), result.task.id,
-                      result.task.nodes)
+        yield Measure(object_, name, replace(setting, figure=BY_SIZE, size=size),
+                      sizes.busbw(size, seconds, ranks), result.task.id, result.task.nodes)
 
 
-def setting_of(result: TaskResult, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> Setting:
+def setting_of(result: TaskResult, places: Mapping[str, Participant],
+               hardware: Mapping[str, SkuHardware]) -> Setting:
     """The conditions of a collective. What nodes differ in is that of the lesser one."""
     task, first = result.task, result.reports[0]
     nodes = task.nodes
     there = [places[node] for node in nodes if node in places]
     alone = rail_of(task) is not None
     domains = {place.domain for place in there}
-    gpus = max(sum(seat.node == node for seat in task.seats) for node in nodes) if len(nodes) < 3 else round(len(task.seats) / len(nodes))
-    inside = task.stage is not BurnInStage.RAIL if len(nodes) == 1 else len(domains) == 1 and None not in domains
+    gpus = (max(sum(seat.node == node for seat in task.seats) for node in nodes)
+            if len(nodes) < 3 else round(len(task.seats) / len(nodes)))
+    inside = (task.stage is not BurnInStage.RAIL if len(nodes) == 1 else len(domains) == 1
+              and None not in domains)
     return Setting(
         BUSBW, task.stage.value, _gpu(first, places, hardware), gpus, len(nodes),
         0 if inside else 1 if alone else min((len(place.rails) for place in there), default=0),
-        0 if inside else min((hardware.get(place.sku or "", SkuHardware()).gbps for place in there), default=0),
-        size_of(first.figures.get("size_bytes", 0)), algo_of(task), min(_watts(report) for report in result.reports), inside,
+        0
+        if inside else min((hardware.get(place.sku or "", SkuHardware()).gbps for place in there), default=0),
+        size_of(first.figures.get("size_bytes", 0)), algo_of(task),
+        min(_watts(report) for report in result.reports), inside,
         backend_of(first))
 
 
 def subject(task: Task) -> tuple[Object, str]:
-    """What is to blame where a collective as a whole is too slow: as much as can be said from it alone."""
+    """The object to accuse where a collective is too slow: as precise as the task allows."""
     nodes, rail = task.nodes, rail_of(task)
     if len(nodes) == 1:
         return (Object.NODE, nodes[0]) if rail is None else (Object.RAIL, f"{nodes[0]}/rail{rail}")
@@ -179,9 +197,9 @@ def backend_of(report: RankReport) -> str:
 
 
 def _gpu(report: RankReport, places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware]) -> str:
-    told = report.facts.get(DEVICE, "")
-    if told:
-        return "" if told == CPU else told
+    device = report.facts.get(DEVICE, "")
+    if device:
+        return "" if device == CPU else device
     place = places.get(report.seat.node)
     return hardware.get(place.sku or "", SkuHardware()).gpu if place is not None else ""
 

@@ -1,7 +1,7 @@
-"""What sweeps over sizes showed: how long each size took, and what NCCL chose for it. Pure.
+"""Results of sweeps over sizes: how long each size took, and what NCCL chose. Pure.
 
-A site's learned floors are all that such a figure is held against: at small sizes it is the latency of launches,
-links and switches, of which nothing is published and which scatters more than equals are compared by.
+Only a site's learned floors judge such a figure. At small sizes it is the latency of launches, links and
+switches; nothing is published about it, and it scatters too much to compare equals.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from healthcheck.burnin import limits
 from healthcheck.burnin.figures import LATENCY
+from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Task, TaskKind, TaskResult
 from healthcheck.burnin.params import PARAMS, ladder
 
@@ -21,11 +23,10 @@ NVLS = "NCCL_NVLS_ENABLE"
 ON, OFF = "nvls-on", "nvls-off"
 _CHOICE = re.compile(r"([1-9]\d{0,14}):([A-Z0-9_]{1,24}/[A-Z0-9_]{1,12})")
 _LARGEST = 2**50
-_MOST = 4
 
 
 def latencies(result: TaskResult) -> dict[int, float]:
-    """By size in bytes the seconds that an all-reduce took, the median over the ranks; of planned sizes alone."""
+    """By size in bytes the seconds of an all-reduce, median over the ranks; planned sizes only."""
     found = {}
     for size in _planned(result):
         own = [value for report in result.reports if (value := report.figures.get(f"{LATENCY}{size}", 0)) > 0]
@@ -40,35 +41,36 @@ def busbw(size: int, seconds: float, ranks: int) -> float:
 
 
 def choices(result: TaskResult) -> dict[int, str]:
-    """By size the algorithm and protocol that NCCL said that it chose, as "RING/LL"; a size of which it said nothing is not there."""
-    said = next((text for report in result.reports if (text := report.facts.get(CHOSE))), "")
-    return {int(size): choice for size, choice in _CHOICE.findall(said)}
+    """By size the algorithm and protocol that NCCL logged, such as "RING/LL"; only sizes that it logged."""
+    text = next((text for report in result.reports if (text := report.facts.get(CHOSE))), "")
+    return {int(size): choice for size, choice in _CHOICE.findall(text)}
 
 
 def asked_for(task: Task) -> str:
-    """Whether a sweep's task may use NVLS, as `Setting.algo` has it: "auto" where nothing is said."""
+    """Whether a sweep's task may use NVLS, as in `Setting.algo`: "auto" where it is not set."""
     return {"": "auto", "0": OFF}.get(task.environment.get(NVLS, "").strip(), ON)
 
 
 def without_nvls(results: Iterable[TaskResult]) -> Iterator[str]:
-    """One line for all nodes whose test with NVLS did not use it, and one for those of which that is not known."""
+    """A line for the nodes whose NVLS test did not use NVLS, and one for those where that is unknown."""
     nodes: dict[str, list[str]] = defaultdict(list)
     for result in results:
         if result.task.kind is not TaskKind.SIZES or not result.whole or asked_for(result.task) != ON:
             continue
         chose = choices(result)
         if not chose:
-            nodes["whether NCCL used NVLS is not known: its log says nothing of algorithms"] += result.task.nodes
+            nodes["whether NCCL used NVLS is unknown: its log names no algorithm"] += result.task.nodes
         elif not any(choice.startswith("NVLS") for choice in chose.values()):
             used = ", ".join(sorted({choice.partition("/")[0] for choice in chose.values()}))
-            nodes[f"NCCL did not use NVLS at any size, though it may and the SKU has it: it chose {used}"] += result.task.nodes
+            nodes["NCCL used NVLS at no size, though the SKU has it and the settings allow it: it chose "
+                  f"{used}"] += result.task.nodes
     for why, of in nodes.items():
-        yield f"{why} ({', '.join(of[:_MOST])}{f' and {len(of) - _MOST} more' if len(of) > _MOST else ''})"
+        yield f"{why} ({listed(of, limits.NODES_NAMED)})"
 
 
 @dataclass(frozen=True)
 class SizeTiming:
-    """One size of the sweeps under one setting, in seconds: their median and the longest; what NCCL chose, "" where that is not known."""
+    """One size under one setting: median and longest seconds, and what NCCL chose ("": unknown)."""
 
     size: int
     median: float
@@ -85,13 +87,15 @@ def rows(results: Sequence[TaskResult]) -> tuple[SizeTiming, ...]:
             seconds[size].append(value)
         for size, choice in choices(result).items():
             chose[size][choice] += 1
-    return tuple(SizeTiming(size, median(of), max(of), ", ".join(sorted(chose[size]))) for size, of in sorted(seconds.items()))
+    return tuple(SizeTiming(size, median(of), max(of), ", ".join(sorted(chose[size])))
+                 for size, of in sorted(seconds.items()))
 
 
 def _planned(result: TaskResult) -> Sequence[int]:
     params: Mapping[str, int | float | str] = result.task.params
     top = params.get("bytes", result.reports[0].figures.get("size_bytes", 0) if result.reports else 0)
     factor = params.get("factor", PARAMS["sizes"]["factor"][0])
-    if not isinstance(top, (int, float)) or not isinstance(factor, int) or not 8 <= top <= _LARGEST or factor < 2:
+    if (not isinstance(top, (int, float)) or not isinstance(factor, int) or not 8 <= top <= _LARGEST
+            or factor < 2):
         return ()
     return ladder(int(top), factor)

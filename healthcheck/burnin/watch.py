@@ -1,10 +1,11 @@
-"""Who is guilty when a task does not end as it should: from joins, progress, ends and what the kernel says of processes. Pure.
+"""Who is guilty when a task fails: by joins, progress, ends, and the states of processes. Pure.
 
-What follows from a fault elsewhere is nobody's fault: once one rank is dead or stuck, every other fails or waits in the collective.
-So ends are left to settle, and judged by what they can tell: a node that went away before a signal, a signal before an error at a
-rank's own work, and an error in the collective or of a connection, which ranks share, tells nothing. Hung is who has not moved for a
-stated time, at work of its own, while others wait for it. Who waits in the collective as well is not known to be waited for, and what
-goes on past its time is slow. Times are the head's clock, in seconds.
+Consequences of a fault accuse no one: once one rank is dead or stuck, every other fails or waits in the
+collective. So the watch lets ends settle, and ranks them by what they prove: a node that disconnected before
+a signal, a signal before an error in a rank's own work. An error in the collective or of a connection is
+shared by ranks and proves nothing. A rank hangs if it has not moved for a stated time, in its own work, while
+others wait for it. A rank that waits in the collective may not be the one that is waited for, and a task that
+moves past its time is slow. Times are in seconds of the head's clock.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from healthcheck.burnin import faults
+from healthcheck.burnin.errororigin import is_connection_error, is_own_error
 from healthcheck.burnin.model import Accusation, Object, RankProgress, Seat, Task, TaskKind
-from healthcheck.burnin.whose import of_a_connection, of_its_own
 from healthcheck.burnin.wire import PHASES
 
-# What a process does to itself when it sees that others are gone: NCCL's watchdog aborts.
+# A process's own signals when others are gone: NCCL's watchdog aborts.
 _OF_ITSELF = (signal.SIGABRT, signal.SIGTRAP)
-# Sent from outside: each is a fault of its own, however many there are.
+# Signals from outside: each is a fault of its own, however many there are.
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU)
-_SHARED = ("send",)     # phases in which an error may be anybody's
+_SHARED = ("send",)     # phases in which an error may be any rank's
 _TOGETHER = ("setup", *_SHARED)     # in which a rank waits for others
 _STOPPED = ("T", "t")
 NOWHERE = RankProgress()
@@ -31,11 +32,14 @@ NOWHERE = RankProgress()
 
 @dataclass(frozen=True)
 class Patience:
-    """How long, in seconds, before something is trouble; a stall is `stall`, or `iterations` of the task's own, and `storage` where a mount
-    does not answer, which a file system that fails over may do for a while.
+    """How long, in seconds, until something is a failure.
 
-    `setup` is for a process group's start and first iteration, and `setup_each` is added to it for every rank, because each makes
-    connections to others through the one store at the head. An inventory sets `setup` with `burnin: {setup_s: 300}`.
+    A stall is `stall` seconds, or `iterations` of the task's own; of a mount `storage`, as a file system may
+    take that long to fail over.
+
+    `setup` is for a process group's start and first iteration, and `setup_each` is added to it for every
+    rank, because each makes connections to others through the one store at the head. An inventory sets
+    `setup` with `burnin: {setup_s: 300}`.
     """
 
     settle: float = 0.5
@@ -49,15 +53,17 @@ class Patience:
     storage: float = 30.0
 
     def start(self, ranks: int) -> float:
-        """For so many ranks to have set up their group and begun."""
+        """The seconds for so many ranks to set up their group and begin."""
         return self.setup + self.setup_each * ranks
 
 
 @dataclass(frozen=True)
 class RankState:
-    """One rank as the head knows it. `heard` is when its agent last told where it is, `ended` when its process was said to have ended,
-    with waitpid's `code` or `signal`, and the `last_line` that it printed; `raised` is the error it reported, `done` whether it reported
-    that all is well. `lost` is when its node's agent went away.
+    """One rank as the head knows it.
+
+    `heard` is its agent's last message about it; `ended` when its process ended, with waitpid's `code` or
+    `signal`, and the `last_line` that it printed; `raised` is the error it reported, `done` whether it
+    reported success. `lost` is when its node's agent disconnected.
     """
 
     seat: Seat
@@ -76,14 +82,14 @@ class RankState:
 
     @property
     def failed(self) -> float | None:
-        """When it was known to have ended otherwise than done; None where it has not."""
+        """When it ended otherwise than done; None where it has not."""
         if self.done:
             return None
         return min((at for at in (self.reported, self.ended, self.lost) if at is not None), default=None)
 
     @property
     def place(self) -> tuple[int, int]:
-        """How far it has come; whoever is done is ahead of all."""
+        """Its progress; a rank that is done is ahead of all."""
         if self.done:
             return (1 << 62, 0)
         phase = self.progress.phase
@@ -92,14 +98,15 @@ class RankState:
 
 @dataclass(frozen=True)
 class StopReason:
-    """Why the task is to be stopped, and who is accused; `since` is when the trouble itself began, as far as that can be told."""
+    """Why to stop the task, and who is accused; `since` is when the trouble began, as far as known."""
 
     accusations: tuple[Accusation, ...]
     since: float
 
 
-def trouble(task: Task, ranks: Sequence[RankState], sent: float, went: float | None, now: float, patience: Patience) -> StopReason | None:
-    """What is wrong with a task that was handed out at `sent` and told to go at `went` (None: not yet); None while all may be well."""
+def trouble(task: Task, ranks: Sequence[RankState], sent: float, went: float | None, now: float,
+            patience: Patience) -> StopReason | None:
+    """Why to stop a task that began at `sent` and was released at `went` (None: not yet); None: go on."""
     if all(seen.done for seen in ranks):
         return None
     failures = [seen.failed for seen in ranks if seen.failed is not None]
@@ -110,16 +117,18 @@ def trouble(task: Task, ranks: Sequence[RankState], sent: float, went: float | N
         if now - sent < patience.join:
             return None
         absent = [rank for rank, seen in enumerate(ranks) if seen.joined is None]
-        after = f"{patience.join:.3g} s after it was asked to"
-        return StopReason(_accused(task, dict.fromkeys(absent, (faults.ABSENT, f"did not report for duty, {after}"))), sent)
+        why = f"did not join within {patience.join:.3g} s"
+        return StopReason(_accused(task, dict.fromkeys(absent, (faults.ABSENT, why))), sent)
     stalled = _stalled if task.kind.together else _unanswered if task.kind is TaskKind.STORAGE else None
-    return _stopped(task, ranks, now, patience) or (stalled(task, ranks, went, now, patience) if stalled is not None else None)
+    found = _stopped(task, ranks, now, patience)
+    return found if found or stalled is None else stalled(task, ranks, went, now, patience)
 
 
-def overdue(task: Task, ranks: Sequence[RankState], over: float, went: float | None, now: float, patience: Patience) -> StopReason | None:
-    """The same for a task whose time was over at `over`; None while it is not known whether it is slow or hung.
+def overdue(task: Task, ranks: Sequence[RankState], over: float, went: float | None, now: float,
+            patience: Patience) -> StopReason | None:
+    """The same for a task whose time was over at `over`; None while it may be slow or hung.
 
-    A move after that shows that it goes on, and is slow; without one, `trouble` names who hangs.
+    A move after that time shows that it is slow; without one, `trouble` names who hangs.
     """
     why = f"not done after the task's {task.seconds:.3g} s"
     if went is None:
@@ -135,35 +144,43 @@ def overdue(task: Task, ranks: Sequence[RankState], over: float, went: float | N
     return StopReason((_unexplained(task, faults.HUNG, why),), over)
 
 
-def _overdue_alone(task: Task, ranks: Sequence[RankState], over: float, now: float, patience: Patience, why: str) -> StopReason:
-    """Ranks that work each for itself: who still moves is slow, if most others were done in that time."""
+def _overdue_alone(task: Task, ranks: Sequence[RankState], over: float, now: float, patience: Patience,
+                   why: str) -> StopReason:
+    """Ranks that work alone: one that still moves is slow, if most others were done in time."""
     late = {rank: seen for rank, seen in enumerate(ranks) if not seen.done}
     named = {}
     for rank, seen in late.items():
         fault, how = _state(seen, patience)
         still = now - (seen.progress.moved or 0.0)
         if still >= patience.stall or fault != faults.HUNG:
-            named[rank] = (fault, f"{why}: {how}, and has stood still for {min(still, now - over + task.seconds):.1f} s, {_where(seen)}")
+            named[rank] = (fault, f"{why}: {how}, and has made no progress for "
+                           f"{min(still, now - over + task.seconds):.1f} s, {_where(seen)}")
         elif 2 * len(late) <= len(ranks):
-            named[rank] = (faults.SLOW, f"{why}, as {len(ranks) - len(late)} of {len(ranks)} ranks were: {_where(seen)}")
+            named[rank] = (faults.SLOW,
+                           f"{why}, as {len(ranks) - len(late)} of {len(ranks)} ranks were: {_where(seen)}")
     if named:
         return StopReason(_accused(task, named), min(ranks[rank].progress.moved or over for rank in named))
-    # All of several equals too slow, or the only one: whoever said how long it may take was wrong, or they all are.
-    return StopReason((_unexplained(task, faults.SLOW, f"{len(late)} of {len(ranks)} ranks were {why}, and go on"),), over)
+    # All of several equals are too slow, or the only one is: its time limit may be wrong.
+    return StopReason(
+        (_unexplained(task, faults.SLOW, f"{len(late)} of {len(ranks)} ranks were {why}, and go on"),), over)
 
 
 def _ends(task: Task, ranks: Sequence[RankState], first: float) -> tuple[Accusation, ...]:
     failed = {rank: seen for rank, seen in enumerate(ranks) if seen.failed is not None}
-    lost = {rank: seen for rank, seen in failed.items() if seen.lost is not None and seen.ended is None and seen.reported is None}
+    lost = {rank: seen for rank, seen in failed.items() if seen.lost is not None and seen.ended is None
+            and seen.reported is None}
     if lost:
         nodes = {seen.seat.node for seen in lost.values()}
         if len(nodes) == len(task.nodes) > 1:
-            return (_unexplained(task, faults.LOST, "every node went away at once: it may be the head, or its network"),)
+            return (_unexplained(task, faults.LOST,
+                                 "every node disconnected at once: it may be the head, or its network"),)
         whys = {seen.seat.node: seen.lost_why for seen in lost.values()}
-        return tuple(_lost(task, node, f"its agent went away: {whys[node]}") for node in task.nodes if node in nodes)
+        return tuple(_lost(task, node, f"its agent disconnected: {whys[node]}") for node in task.nodes
+                     if node in nodes)
     several = task.kind.together and len(ranks) > 1
-    # Who ends without a word while others fail at their connections may have ended of that.
-    shared = _TOGETHER if several and sum(seen.progress.phase == "setup" for seen in failed.values()) > 1 else _SHARED
+    # A rank without a report may have ended of the same connection errors as the others.
+    shared = (_TOGETHER if several
+              and sum(seen.progress.phase == "setup" for seen in failed.values()) > 1 else _SHARED)
     tests: tuple[tuple[str, Callable[[RankState], bool], bool], ...] = (
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal in _FROM_OUTSIDE, True),
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal not in _OF_ITSELF, False),
@@ -173,25 +190,33 @@ def _ends(task: Task, ranks: Sequence[RankState], first: float) -> tuple[Accusat
     for fault, test, each in tests:
         if found := {rank: seen for rank, seen in failed.items() if test(seen)}:
             if not each:
-                # Errors follow one another at once, and the first is the cause; a node is known by its ranks' having it together.
+                # Errors follow one another at once, and the first is the cause; it is the node's if all its
+                # ranks have it.
                 earliest = min(found.values(), key=lambda seen: seen.failed or 0.0)
-                together = {rank: seen for rank, seen in found.items() if seen.seat.node == earliest.seat.node}
-                whole = len(together) == sum(seat.node == earliest.seat.node for seat in task.seats) < len(task.seats)
-                found = together if whole and len(together) > 1 else {rank: seen for rank, seen in found.items() if seen is earliest}
+                together = {rank: seen for rank, seen in found.items()
+                            if seen.seat.node == earliest.seat.node}
+                whole = len(together) == sum(seat.node == earliest.seat.node for seat in task.seats) < len(
+                    task.seats)
+                found = (together if whole and len(together) > 1
+                         else {rank: seen for rank, seen in found.items() if seen is earliest})
             return _accused(task, {rank: (fault, _end(seen)) for rank, seen in found.items()})
-    said = [f"{seen.seat} said: {seen.raised}" for seen in sorted(failed.values(), key=lambda seen: seen.failed or 0.0) if seen.raised]
+    messages = [f"{seen.seat} said: {seen.raised}"
+            for seen in sorted(failed.values(), key=lambda seen: seen.failed or 0.0) if seen.raised]
     in_setup = any(seen.progress.phase == "setup" for seen in failed.values())
-    where = "as the group was set up" if several and in_setup else "in the collective"
-    why = f"{len(failed)} of {len(ranks)} ranks failed {where}, which they share; pairs tell"
-    return (_unexplained(task, faults.RAISED, f"{why}; first, {said[0]}" if said else why),)
+    where = "while setting up the group" if several and in_setup else "in the collective"
+    why = f"{len(failed)} of {len(ranks)} ranks failed {where}, which they share; pair tests can tell"
+    return (_unexplained(task, faults.RAISED, f"{why}; first, {messages[0]}" if messages else why),)
 
 
 def _by_itself(seen: RankState, several: bool) -> bool:
-    """Whether the error that it reported is its own. Connections are made in setup: what fails there is shared unless it plainly is not."""
-    phase, said = seen.progress.phase, seen.raised or ""
-    if not several or (phase not in _TOGETHER and not of_a_connection(said)):
+    """Whether the error that it reported is its own.
+
+    Connections are made in setup: what fails there is shared unless it plainly is not.
+    """
+    phase, error = seen.progress.phase, seen.raised or ""
+    if not several or (phase not in _TOGETHER and not is_connection_error(error)):
         return phase not in _SHARED
-    return phase == "setup" and of_its_own(said)
+    return phase == "setup" and is_own_error(error)
 
 
 def _end(seen: RankState) -> str:
@@ -199,41 +224,48 @@ def _end(seen: RankState) -> str:
     if seen.signal is not None:
         return f"its process was ended by signal {_signal(seen.signal)}, {where}"
     if seen.raised is not None:
-        return f"it failed, {where}: {seen.raised or 'and did not say why'}"
-    return f"its process ended with exit {seen.code}, without a report, {where}{': ' if seen.last_line else ''}{seen.last_line}"
+        return f"it failed, {where}: {seen.raised or 'and gave no reason'}"
+    return (f"its process ended with exit {seen.code}, without a report, "
+            f"{where}{': ' if seen.last_line else ''}{seen.last_line}")
 
 
 def _stopped(task: Task, ranks: Sequence[RankState], now: float, patience: Patience) -> StopReason | None:
-    """Those whose processes are stopped, or whose helper threads do not run while those of the others do."""
+    """Ranks whose processes are stopped, or whose helper threads stand still unlike those of others."""
     waiting = [(rank, seen) for rank, seen in enumerate(ranks) if not seen.done and seen.heard is not None]
     ages = {rank: _age(seen) for rank, seen in waiting}
-    # On a machine that is out of breath every rank is late.
+    # On an overloaded machine all ranks are late.
     usual = median_low(ages.values()) if len(ages) > 1 else 0.0
     found = {}
     for rank, seen in waiting:
-        if ages[rank] >= patience.stale and (seen.progress.state in _STOPPED or (ages[rank] > 3 * usual and _still(seen, patience))):
+        if ages[rank] >= patience.stale and (seen.progress.state in _STOPPED
+                                             or (ages[rank] > 3 * usual and _still(seen, patience))):
             found[rank] = (faults.STOPPED, _state(seen, patience)[1] + f", {_where(seen)}")
-    if not found or (2 * len(found) > len(ranks) and not all(ranks[rank].progress.state in _STOPPED for rank in found)):
+    if not found or (2 * len(found) > len(ranks)
+                     and not all(ranks[rank].progress.state in _STOPPED for rank in found)):
         return None
     return StopReason(_accused(task, found), min(ranks[rank].progress.alive or now for rank in found))
 
 
-def _stalled(task: Task, ranks: Sequence[RankState], went: float, now: float, patience: Patience) -> StopReason | None:
-    """Those furthest behind, when nobody has gone on for too long and they do not wait for others themselves."""
+def _stalled(task: Task, ranks: Sequence[RankState], went: float, now: float,
+             patience: Patience) -> StopReason | None:
+    """Those furthest behind, where no rank has moved for too long and they do not wait for others."""
     moved = _moved(ranks, went)
     farthest = max(seen.progress.iteration for seen in ranks)
     begun = any(seen.done for seen in ranks) or farthest >= 1
-    limit = max(patience.stall, patience.iterations * (moved - went) / max(1, farthest + 1)) if begun else patience.start(len(ranks))
+    limit = (max(patience.stall, patience.iterations * (moved - went) / max(1, farthest + 1))
+             if begun else patience.start(len(ranks)))
     if now - moved <= limit:
         return None
     unheard = now - patience.silent
-    silent = {seen.seat.node for seen in ranks if not seen.done and (went if seen.heard is None else seen.heard) < unheard}
+    silent = {seen.seat.node for seen in ranks if not seen.done
+              and (went if seen.heard is None else seen.heard) < unheard}
     if silent and 2 * len(silent) <= len(task.nodes):
-        why = f"nothing was heard of it for {patience.silent:.3g} s while the others waited"
+        why = f"it sent nothing for {patience.silent:.3g} s while the others waited"
         return StopReason(tuple(_lost(task, node, why) for node in task.nodes if node in silent), moved)
     behind = _behind(ranks)
     if 2 * len(behind) > len(ranks):
-        why = f"{len(behind)} of {len(ranks)} ranks wait {_where(ranks[behind[0]])}, and nobody is behind them; pairs tell"
+        why = (f"{len(behind)} of {len(ranks)} ranks wait {_where(ranks[behind[0]])}, and no one is behind "
+               "them; pair tests can tell")
         return StopReason((_unexplained(task, faults.HUNG, why),), moved)
     since = min(ranks[rank].progress.moved or moved for rank in behind)
     named = {}
@@ -241,26 +273,30 @@ def _stalled(task: Task, ranks: Sequence[RankState], went: float, now: float, pa
         fault, how = _state(ranks[rank], patience)
         if fault == faults.HUNG and ranks[rank].progress.phase in _TOGETHER:
             continue
-        named[rank] = (fault, f"{how}, and has stood still for {now - (ranks[rank].progress.moved or since):.1f} s, {_where(ranks[rank])}; "
-                              f"{_ahead(ranks, behind)}")
+        named[rank] = (fault, f"{how}, and has made no progress for "
+                       f"{now - (ranks[rank].progress.moved or since):.1f} s, {_where(ranks[rank])}; "
+                       f"{_ahead(ranks, behind)}")
     if not named:
-        waiting = ", ".join(str(ranks[rank].seat) for rank in behind[:8]) + (" ..." if len(behind) > 8 else "")
-        why = f"{waiting}: waiting {_where(ranks[behind[0]])}, on whom is not known; {_ahead(ranks, behind)}; pairs tell"
+        waiting = (", ".join(str(ranks[rank].seat) for rank in behind[:8])
+                   + (" ..." if len(behind) > 8 else ""))
+        why = (f"{waiting}: waiting {_where(ranks[behind[0]])}, but for whom is unknown; "
+               f"{_ahead(ranks, behind)}; pair tests can tell")
         return StopReason((_unexplained(task, faults.HUNG, why),), since)
     return StopReason(_accused(task, named), since)
 
 
-def _unanswered(task: Task, ranks: Sequence[RankState], went: float, now: float, patience: Patience) -> StopReason | None:
-    """Those whose mount answers nothing: each transfer is a move."""
+def _unanswered(task: Task, ranks: Sequence[RankState], went: float, now: float,
+                patience: Patience) -> StopReason | None:
+    """Ranks whose mount does not answer: each transfer is a move."""
     since = {rank: max(went, seen.progress.moved or went) for rank, seen in enumerate(ranks) if not seen.done}
     stuck = {rank: at for rank, at in since.items() if now - at > patience.storage}
-    named = {rank: (faults.HUNG, f"it has not answered for {now - at:.1f} s, {_where(ranks[rank])}; {_state(ranks[rank], patience)[1]}")
-             for rank, at in stuck.items()}
+    named = {rank: (faults.HUNG, f"it has not answered for {now - at:.1f} s, {_where(ranks[rank])}; "
+                    f"{_state(ranks[rank], patience)[1]}") for rank, at in stuck.items()}
     return StopReason(_accused(task, named), min(stuck.values())) if stuck else None
 
 
 def _moved(ranks: Sequence[RankState], went: float) -> float:
-    """When anybody last moved or reported, not before the go."""
+    """When any rank last moved or reported, not before the go."""
     moves = (at for seen in ranks for at in (seen.progress.moved, seen.reported) if at is not None)
     return max((went, *moves))
 
@@ -274,39 +310,43 @@ def _ahead(ranks: Sequence[RankState], behind: Collection[int]) -> str:
     others = [seen for rank, seen in enumerate(ranks) if rank not in behind]
     if all(seen.done for seen in others):
         return "the others are done"
-    return "the others are further: " + _where(max((seen for seen in others if not seen.done), key=lambda seen: seen.place))
+    return ("the others are ahead: "
+            + _where(max((seen for seen in others if not seen.done), key=lambda seen: seen.place)))
 
 
 def _age(seen: RankState) -> float:
-    """How old its last sign of life was when its agent last spoke: what the agent or the network was late with does not count."""
+    """How old its last sign of life was at its agent's last message, so that network delays do not count."""
     if seen.heard is None or seen.progress.alive is None:
         return 0.0
     return seen.heard - seen.progress.alive
 
 
 def _still(seen: RankState, patience: Patience) -> bool:
-    return seen.heard is not None and seen.progress.moved is not None and seen.heard - seen.progress.moved >= patience.stale
+    return (seen.heard is not None and seen.progress.moved is not None
+            and seen.heard - seen.progress.moved >= patience.stale)
 
 
 def _state(seen: RankState, patience: Patience) -> tuple[str, str]:
-    """The fault that a process' own state shows, and its words."""
+    """The fault that the state of the process shows, and its description."""
     state = seen.progress.state
     if state in _STOPPED:
         return faults.STOPPED, f"its process is stopped (state {state})"
     if state in ("Z", "X"):
         return faults.DEAD, f"its process is dead (state {state})"
     if _age(seen) >= patience.stale:
-        return faults.STOPPED, f"its process does not answer for {_age(seen):.1f} s (state {state or 'unknown'})"
+        return (faults.STOPPED,
+                f"its process has not responded for {_age(seen):.1f} s (state {state or 'unknown'})")
     return faults.HUNG, f"its process is alive{' and sleeps in the kernel (state D)' if state == 'D' else ''}"
 
 
 def _where(seen: RankState) -> str:
     phase = seen.progress.phase or "start"
-    return f"in {phase} of iteration {seen.progress.iteration}" if seen.progress.iteration >= 0 else f"in {phase}"
+    return (f"in {phase} of iteration {seen.progress.iteration}"
+            if seen.progress.iteration >= 0 else f"in {phase}")
 
 
 def _accused(task: Task, named: Mapping[int, tuple[str, str]]) -> tuple[Accusation, ...]:
-    """A GPU for each rank, or its node where all its ranks have the same fault and other nodes' have not."""
+    """Accuses a GPU for each rank, or its node where the fault is common to all ranks of that node only."""
     found = []
     for node in task.nodes:
         own = [rank for rank, seat in enumerate(task.seats) if seat.node == node]
@@ -317,9 +357,11 @@ def _accused(task: Task, named: Mapping[int, tuple[str, str]]) -> tuple[Accusati
                       for fault, why in (named[rank] for rank in mine)]
             continue
         if len(mine) == len(own) > 1 and len(kinds) == 1 and len(task.nodes) > 1:
-            found.append(Accusation(Object.NODE, node, kinds.pop(), f"all its {len(own)} ranks: {named[mine[0]][1]}", tests_for=(task.id,)))
+            found.append(Accusation(Object.NODE, node, kinds.pop(),
+                                    f"all its {len(own)} ranks: {named[mine[0]][1]}", tests_for=(task.id,)))
         else:
-            found += [Accusation(Object.GPU, str(task.seats[rank]), named[rank][0], named[rank][1], tests_for=(task.id,)) for rank in mine]
+            found += [Accusation(Object.GPU, str(task.seats[rank]), named[rank][0], named[rank][1],
+                                 tests_for=(task.id,)) for rank in mine]
     return tuple(found)
 
 
@@ -328,7 +370,8 @@ def _lost(task: Task, node: str, why: str) -> Accusation:
 
 
 def _unexplained(task: Task, fault: str, why: str) -> Accusation:
-    return Accusation(Object.UNEXPLAINED, task.id, fault, f"{task.part}: {why}" if task.part else why, tests_for=(task.id,))
+    return Accusation(Object.UNEXPLAINED, task.id, fault, f"{task.part}: {why}" if task.part else why,
+                      tests_for=(task.id,))
 
 
 def _signal(number: int) -> str:

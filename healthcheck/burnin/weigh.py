@@ -1,7 +1,7 @@
-"""The evidence of pairs: tests, what each depends on, and which of them speak for or against a cause.
+"""The evidence of pairs: tests, what each depends on, and which tests speak for or against a cause.
 
-A cause is a node, its way out, one pair's path, a whole leaf, what leads out of it, or the path between two leaves. `explain` weighs sets
-of them.
+A cause is a node, its way out, one pair's path, a whole leaf, its uplinks, or the path between two leaves.
+`explain` weighs sets of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from typing import NamedTuple
 from healthcheck.burnin import faults
 from healthcheck.burnin.rounds import NodeGroup, NodePair, Sites
 
-# Wrong data, or a process that dies, does not come of noise; these do.
+# Faults that noise can cause.
 _SOFT = (faults.SLOW, faults.SLOW_LINK, faults.SLOW_COMPUTE, faults.JITTER, faults.LATE)
 
 
 class PairOutcome(Enum):
-    """What a test of a pair came to. `UNKNOWN` is neither: it was not run, not whole, or could not be judged; it never clears anybody."""
+    """The outcome of a pair's test.
+
+    UNKNOWN: it was not run, not whole, or could not be judged. It clears no one.
+    """
 
     PASS = "pass"  # noqa: S105
     FAIL = "fail"
@@ -28,10 +31,10 @@ class PairOutcome(Enum):
 
 
 @dataclass(frozen=True)
-class Tested:
-    """One test of a pair: the task's id, what it came to, and of which fault it failed.
+class PairTest:
+    """One test of a pair: the task's id, outcome and fault.
 
-    `whole` is whether it was measured though it could not be judged.
+    `whole` is whether it was measured, even if it could not be judged.
     """
 
     pair: NodePair
@@ -47,8 +50,10 @@ class Tested:
 
 
 class CandidateCause(NamedTuple):
-    """What may be guilty: a node, or what leads "out" of it beyond its neighbours; a path between two nodes ("pair") or groups ("between");
-    a group's "uplinks", or all of it ("inside").
+    """What may be guilty, by kind.
+
+    A "node", its way "out" beyond its neighbours, the path of a "pair" of nodes or "between" two groups, a
+    group's "uplinks", or all "inside" it.
     """
 
     kind: str
@@ -67,7 +72,8 @@ def causes_of(each: NodePair, sites: Sites) -> tuple[CandidateCause, ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _on_the_way(near: NodeGroup, other_near: NodeGroup, leaf: NodeGroup, other_leaf: NodeGroup) -> tuple[CandidateCause, ...]:
+def _on_the_way(near: NodeGroup, other_near: NodeGroup, leaf: NodeGroup,
+                other_leaf: NodeGroup) -> tuple[CandidateCause, ...]:
     """What of groups lies between two nodes: their nearest ones, and their leaves."""
     if near == other_near:
         return (_group("inside", near),)
@@ -94,12 +100,13 @@ class PairEvidence:
 
     def __init__(self, sites: Sites) -> None:
         self.sites = sites
-        self.tests: list[Tested] = []
+        self.tests: list[PairTest] = []
         self.causes: list[tuple[CandidateCause, ...]] = []
         self.of: dict[CandidateCause, list[int]] = {}
-        self.measured: set[str] = set()     # nodes that came to the end of a test, though nothing could judge it
+        # nodes that completed a test, even if it could not be judged
+        self.measured: set[str] = set()
 
-    def add(self, tests: Iterable[Tested]) -> None:
+    def add(self, tests: Iterable[PairTest]) -> None:
         """These too."""
         for test in tests:
             causes = causes_of(test.pair, self.sites) if test.outcome is not PairOutcome.UNKNOWN else ()

@@ -1,9 +1,10 @@
-"""What the head's key server and a node's agent and ranks say to each other, and how: frames, proofs, and the node's end of a connection.
+"""The protocol between the head's key server and a node's agent and ranks: frames, proofs, connection.
 
-Pure standard library and Python 3.8: `healthcheck.burnin.program` joins it into the text that runs on nodes. A frame is four bytes of
-length, big-endian, and that many bytes of JSON. The server opens with {"challenge"}; the client answers who it is, with a proof that it
-knows the token of its node, and a challenge of its own; the server's {"welcome": proof} ends the greeting. What is said is authenticated
-at its beginning and not encrypted: the token keeps out whoever else can reach the port, not somebody who sits on the path between.
+Standard library and Python 3.8 only: `healthcheck.burnin.program` joins it into the text that runs on nodes.
+A frame is four bytes of length, big-endian, and that many bytes of JSON. The server sends {"challenge"}. The
+client answers with its role and node, a proof that it knows the node's token, and a challenge of its own. The
+server's {"welcome": proof} ends the greeting. A connection is authenticated at its beginning and not
+encrypted: the token keeps out others who can reach the port, but not someone on the path.
 """
 
 from __future__ import annotations
@@ -25,35 +26,35 @@ MOST_FRAME = 8 * 1024 * 1024
 MOST_KEY = 512
 MOST_VALUE = 1024 * 1024
 MOST_VALUES = 64 * 1024 * 1024
-# In the order in which a rank goes through them; progress is (iteration, place in this list).
+# In a rank's order; progress is (iteration, index in this list).
 PHASES = ("start", "join", "wait", "setup", "warm", "compute", "send", "verify", "report")
 AGENT = "agent"
 RANK = "rank"
-BEAT_S = 1.0        # an agent says something at least this often
-RANKS_S = 0.5       # and this often, while a task runs, where its ranks are
-# The word on the agent's command line that tells it its name in the inventory: "node=gpu003".
+BEAT_S = 1.0        # interval of an agent's messages
+RANKS_S = 0.5       # interval of ranks' positions during a task
+# The agent's command line names its node: "node=gpu003".
 NODE_WORD = "node="
-# And these, one for each word of the command that starts a Python with PyTorch there: "python=docker", "python=exec" ...
+# And each word of the command that starts a Python with PyTorch: "python=docker", "python=exec" ...
 PYTHON_WORD = "python="
-# The extra that an agent asks its transport for.
+# What an agent asks its transport for.
 TOKEN = "token"  # noqa: S105  (a name, and no token)
-# Among the addresses of the head: the one from which sshd says that the node was reached.
+# Placeholder among the head's addresses: the one that the SSH connection came from.
 SSH_CLIENT = "ssh-client"
 
 _LENGTH = struct.Struct(">I")
-_SPARE_S = 10.0     # what an answer may take beyond the time that its question asked for
+_SPARE_S = 10.0     # margin of an answer beyond the time in its request
 
 
 class Garbled(Exception):
-    """What came is not what this side understands; the connection is of no more use."""
+    """A message that this side cannot read; the connection is of no further use."""
 
 
 class RequestRefused(Exception):
-    """The other side answered, and said no; the text is its word for why ("timeout", "too large" ...)."""
+    """The other side refused; the text is its reason ("timeout", "too large" ...)."""
 
 
 def packed(message: dict[str, Any]) -> bytes:
-    """One message as a frame. Raises Garbled where it is over the limit."""
+    """One message as a frame. Raises Garbled above the size limit."""
     body = json.dumps(message, separators=(",", ":")).encode()
     if len(body) > MOST_FRAME:
         raise Garbled("a frame of %d bytes, over the limit of %d" % (len(body), MOST_FRAME))
@@ -61,14 +62,20 @@ def packed(message: dict[str, Any]) -> bytes:
 
 
 class Frames:
-    """Takes what arrives, in pieces of any size, and gives whole messages. `most` bounds a frame, and may be changed on the way."""
+    """Takes what arrives, in pieces of any size, and gives whole messages.
+
+    `most` bounds a frame, and may be changed on the way.
+    """
 
     def __init__(self, most: int = MOST_FRAME) -> None:
         self.most = most
         self._have = bytearray()
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """The messages that are whole now. Raises Garbled at the first that is none; those before it are lost with it."""
+        """The messages that are whole now.
+
+        Raises Garbled at the first that is none; those before it are lost with it.
+        """
         self._have += data
         found = []
         at = 0
@@ -96,14 +103,15 @@ def _message(body: bytes) -> dict[str, Any]:
 
 
 def token_of(secret: str, node: str) -> str:
-    """The token of one node of a run: it tells nothing of the secret, nor of another node's."""
-    return hmac.new(secret.encode(), b"node\0" + node.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    """The token of one node of a run; it reveals neither the secret nor another node's token."""
+    return hmac.new(secret.encode(), b"node\0" + node.encode("utf-8", "surrogatepass"),
+                    hashlib.sha256).hexdigest()
 
 
 def proof(token: str, challenge: str, role: str, node: str) -> str:
-    """That who says so knows the token: HMAC-SHA256 over the other side's challenge, its own role, and the node, in hex."""
-    said = "\0".join((challenge, role, node)).encode("utf-8", "surrogatepass")
-    return hmac.new(token.encode(), said, hashlib.sha256).hexdigest()
+    """Proves knowledge of the token: HMAC-SHA256 over the other side's challenge, its role, and the node."""
+    text = "\0".join((challenge, role, node)).encode("utf-8", "surrogatepass")
+    return hmac.new(token.encode(), text, hashlib.sha256).hexdigest()
 
 
 def coded(value: bytes) -> str:
@@ -120,9 +128,10 @@ def decoded(text: Any) -> bytes:
 
 
 class HeadConnection:
-    """A node's end of a connection. One thread may `receive` while others `send`; `ask` is for connections on which nobody receives.
+    """A node's end of a connection.
 
-    After OSError (EOFError is for an orderly end) or Garbled it is of no more use.
+    One thread may `receive` while others `send`; `ask` is for connections without a receiving thread. After
+    OSError (EOFError: an orderly end) or Garbled it is of no further use.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -133,18 +142,21 @@ class HeadConnection:
         self._asking = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Says it; waits while the other side does not take it, at most the socket's time."""
+        """Sends a message; blocks while the other side does not read, at most for the socket's timeout."""
         data = packed(message)
         with self._sending:
             self._sock.sendall(data)
 
     def receive(self, seconds: float | None = None) -> dict[str, Any]:
-        """The next message. Raises TimeoutError when none has come after `seconds`, EOFError when the other side has hung up."""
+        """The next message. Raises TimeoutError after `seconds` without one, EOFError at the end.
+
+        Raises TimeoutError when none has come after `seconds`, EOFError when the other side has hung up.
+        """
         end = None if seconds is None else time.monotonic() + seconds
         while not self._found:
-            # Not the socket's own time-out: that would cut short what another thread sends, too.
+            # Not the socket's timeout: that would also interrupt what another thread sends.
             if end is not None and not _readable(self._sock, end - time.monotonic()):
-                raise TimeoutError("nothing was said for %.3g s" % (seconds or 0.0))
+                raise TimeoutError("no message for %.3g s" % (seconds or 0.0))
             data = self._sock.recv(256 * 1024)
             if not data:
                 raise EOFError("the head has hung up")
@@ -152,7 +164,10 @@ class HeadConnection:
         return self._found.pop(0)
 
     def ask(self, message: dict[str, Any], seconds: float = 0.0) -> dict[str, Any]:
-        """Says it and returns the answer, which may take `seconds` and a little. Raises Refused with the other side's word."""
+        """Sends a request and returns the answer, waiting at most `seconds` and a margin.
+
+        Raises RequestRefused with the other side's reason.
+        """
         with self._asking:
             self.send(message)
             answer = self.receive(seconds + _SPARE_S)
@@ -161,7 +176,7 @@ class HeadConnection:
         return answer
 
     def close(self) -> None:
-        """Hangs up; whoever waits in `receive` sees the end."""
+        """Closes the connection; a waiting `receive` sees its end."""
         try:
             self._sock.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -178,7 +193,10 @@ def _readable(sock: socket.socket, seconds: float) -> bool:
 
 
 def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.socket:
-    """A connection to the first of these hosts that takes one, each asked for at most its share of `seconds`. Raises OSError."""
+    """A connection to the first of these hosts that takes one, each asked for at most its share of `seconds`.
+
+    Raises OSError.
+    """
     client = os.environ.get("SSH_CONNECTION", "").partition(" ")[0]
     hosts = [host for host in (client if host == SSH_CLIENT else host for host in hosts) if host]
     if not hosts:
@@ -198,24 +216,29 @@ def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.sock
     raise OSError("cannot reach the head on port %d (%s)" % (port, "; ".join(reasons)))
 
 
-def greeted(sock: socket.socket, role: str, node: str, run: str, token: str, seconds: float = 10.0) -> HeadConnection:
-    """The connection after both sides have proved that they know the token. Raises OSError, EOFError, Garbled, Refused."""
+def greeted(sock: socket.socket, role: str, node: str, run: str, token: str,
+            seconds: float = 10.0) -> HeadConnection:
+    """The connection after both sides have proved that they know the token.
+
+    Raises OSError, EOFError, Garbled, Refused.
+    """
     link = HeadConnection(sock)
     challenge = link.receive(seconds).get("challenge")
     if not isinstance(challenge, str):
-        raise Garbled("the head did not greet")
+        raise Garbled("the head sent no greeting")
     own = secrets.token_hex(16)
-    link.send({"as": role, "node": node, "run": run, "proof": proof(token, challenge, role, node), "challenge": own})
+    link.send({"as": role, "node": node, "run": run, "proof": proof(token, challenge, role, node),
+               "challenge": own})
     answer = link.receive(seconds)
     if "error" in answer:
         raise RequestRefused(str(answer["error"]))
     if not hmac.compare_digest(str(answer.get("welcome")), proof(token, own, "head", node)):
-        raise Garbled("who answers on the head's port does not know the token")
+        raise Garbled("the server on the head's port does not know the token")
     return link
 
 
 class TaskKeys:
-    """The keys of one task, as its ranks see them: what torch.distributed.Store asks of a store, and nothing of torch."""
+    """The keys of one task as its ranks see them: what torch.distributed.Store needs, without torch."""
 
     def __init__(self, link: HeadConnection, task: str) -> None:
         self._link = link
@@ -227,10 +250,11 @@ class TaskKeys:
 
     def get(self, key: str, seconds: float) -> bytes:
         """The key's value, as soon as it has one. Raises Refused("timeout")."""
-        return decoded(self._link.ask({"op": "get", "key": self._task + key, "seconds": seconds}, seconds).get("value"))
+        return decoded(
+            self._link.ask({"op": "get", "key": self._task + key, "seconds": seconds}, seconds).get("value"))
 
     def add(self, key: str, amount: int) -> int:
-        """Adds to a number (0 where there is none yet); the sum. As a value it is decimal text."""
+        """Adds to a number (0 at first) and returns the sum; as a value it is decimal text."""
         return int(self._link.ask({"op": "add", "key": self._task + key, "amount": amount})["number"])
 
     def check(self, keys: list[str]) -> bool:
@@ -239,7 +263,8 @@ class TaskKeys:
 
     def wait(self, keys: list[str], seconds: float) -> None:
         """Returns when all of them have a value. Raises Refused("timeout")."""
-        self._link.ask({"op": "wait", "keys": [self._task + key for key in keys], "seconds": seconds}, seconds)
+        self._link.ask({"op": "wait", "keys": [self._task + key for key in keys], "seconds": seconds},
+                       seconds)
 
     def delete(self, key: str) -> bool:
         """Whether there was such a key; there is none afterwards."""

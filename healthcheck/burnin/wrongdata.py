@@ -1,27 +1,28 @@
-"""Whose fault wrong data is, by who saw it, where, and whose elements they were. Pure.
+"""Who is at fault for wrong data: by which ranks saw it, where, and who owns the elements. Pure.
 
-In one iteration of a collective, each wrong element by itself, so that two faults at once are two:
+Each wrong element of an iteration is judged by itself, so that two faults at once are two:
 
-    what a rank was about to send was wrong     that rank's GPU: it looked right before, or right after; that
+    wrong input of a rank                       that rank's GPU, by a check right before or right after; it
                                                 explains wrong results in the same places
-    all-reduce, one rank alone sees it          that rank's GPU: the sum was right everywhere else
-    all-reduce, all ranks see it                evidence against its owner (below), where it has one
-    reduce-scatter                              the same, and against who got it (below): no other has it
-    all-gather, broadcast, one of several does  that rank's GPU: the others had the same elements right
+    all-reduce, only one rank sees it           that rank's GPU: the sum was right everywhere else
+    all-reduce, all ranks see it                evidence against the element's owner (below), if it has one
+    reduce-scatter                              the same, and against its receiver (below): no other has it
+    all-gather, broadcast, one of several       that rank's GPU: the others had the same elements right
     all-to-all, send-receive, and two ranks     either of the two (below)
-    some ranks see it, and some do not          no one: on the way
+    several ranks see it, and others do not     no one: on the way
 
-An owner is named where failures follow it. Ownership of each place changes by chance with every iteration, so
-what does not hang on the owner meets all owners alike; that so many failures were in one owner's elements,
-and those places right as others', must have a chance of at most 1 in 1,000 (`_chance`): five iterations among
-eight ranks, eleven among two. Once is no evidence: a rank that alters what it does not own, and one that adds
-wrongly, look alike. Who got a part of a reduce-scatter out of place is named by the same rule, whosever the
-elements were, where all-reduces were right: what all ranks sent was looked at afterwards, and was right. Of
-two who exchange, one is named that failed with three or more, two of whom failed with no one else.
+An owner is accused where failures follow it. Each place changes its owner at random with every iteration, so
+failures that do not depend on the owner meet all owners equally. The chance of so many failures in one
+owner's elements, with the same places right for others, must be at most 1 in 1,000 (`_chance`): five
+iterations among eight ranks, eleven among two. Once proves nothing: a rank that alters the data of others and
+one that adds wrongly look the same. The receiver of a part of an out-of-place reduce-scatter is accused by
+the same rule, for elements of any owner, if all-reduces were right: all inputs were checked afterwards and
+were right. Of two ranks that exchange data, the one is accused that failed with three or more, if two of
+those failed with no one else.
 
-What is left may be explained as well by one who is named (`_explained`). Where not, it has several
-explanations: where all of them lie in one node it is that node, else it is unexplained, with the candidates.
-A task whose ranks work each for itself accuses who was wrong; of a training `training` says whose fault it is.
+An accused rank may explain other failures too (`_explained`). The rest has several explanations: a node if
+all of them are in one node, else it is unexplained, with the candidates. Where ranks work alone, each is
+accused of its own wrong results; `training` judges trainings.
 """
 
 from __future__ import annotations
@@ -31,42 +32,42 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import comb
 
+from healthcheck.burnin import limits
 from healthcheck.burnin.faults import WRONG_DATA
-from healthcheck.burnin.messages import MOST_PLACES
+from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Task, TaskKind, WrongData
 from healthcheck.burnin.storagejudge import wrong_of_nodes
 from healthcheck.burnin.training import unequal
 
 CHANCE = 1 / 1000
-# Iterations for which one is named, and how often as many it may explain besides.
+# Least iterations of an accusation, and how many times as many it may also explain.
 LEAST_TIMES, MOST_AS_WELL = 3, 3
-MOST_NAMED = 16
 _ALONE = "gave a wrong result by itself"
-_SENT = "what it was about to send was wrong in its own memory"
-_OWN = "its own part came to it wrong"
-_OWNED = "elements were wrong where they were its own, and right in the same places where they were others'"
-_RECEIVED = "it alone found wrong elements, and every other rank the right ones"
-_GOT = "its part of sums was wrong, whosever elements, and what was sent and the other parts were right"
-_EXCHANGED = "what it exchanged with several was wrong, and not what they exchanged with others"
+_SENT = "its own input was wrong before it was sent"
+_OWN = "it received its own part wrong"
+_OWNED = "its own elements were wrong, and those of others right in the same places"
+_RECEIVED = "it alone found wrong elements, and every other rank found the right ones"
+_GOT = "its part of sums was wrong whoever owned the elements, and all inputs and other parts were right"
+_EXCHANGED = "its exchanges with several were wrong, and theirs with others right"
 _Here = Mapping[int, WrongData]     # what each rank saw in one iteration
 _GATHERED = ("all-gather", "broadcast")
 _SWAPPED = ("all-to-all", "send-receive")
 _SCATTERED, _OUT_OF_PLACE = "reduce-scatter", "out of place"
-_ALL = -1           # who got a sum that all ranks get
-_ANYWHERE, _EVERYWHERE = -1, 1 << 62     # where no place was reported; beyond all places
+_ALL = -1           # the receiver of a sum that all ranks get
+_ANYWHERE, _EVERYWHERE = -1, 1 << 62     # no reported place; beyond all places
 
 
 @dataclass
 class _Evidence:
-    """What all iterations say: who is named for what and when, and what is left to be weighed.
+    """The evidence of all iterations: who is accused, why and when, and what is still to be weighed.
 
-    Who got a sum is _ALL, or one rank.
+    The receiver of a sum is _ALL, or one rank.
     """
 
     named: dict[tuple[int, str], set[int]] = field(default_factory=lambda: defaultdict(set))
-    owned: set[tuple[int, int, int]] = field(default_factory=set)       # iteration, owner, who got it
-    unowned: set[tuple[int, int]] = field(default_factory=set)          # iteration, who got it
-    got: set[tuple[int, int]] = field(default_factory=set)    # the same, of reduce-scatters out of place
+    owned: set[tuple[int, int, int]] = field(default_factory=set)       # iteration, owner, receiver
+    unowned: set[tuple[int, int]] = field(default_factory=set)          # iteration, receiver
+    got: set[tuple[int, int]] = field(default_factory=set)    # the same, for reduce-scatters out of place
     exchanged: set[tuple[int, int, int]] = field(default_factory=set)   # iteration, sender, receiver
 
     def name(self, ranks: Iterable[int], why: str, iteration: int) -> None:
@@ -88,7 +89,7 @@ class _Evidence:
 
 
 def wrong_data(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
-    """Who is accused of wrong data: GPUs first, then nodes and what is unexplained.
+    """Accusations of wrong data: GPUs first, then nodes and what is unexplained.
 
     `reports` are in the order of ranks, one of each.
     """
@@ -104,7 +105,7 @@ def wrong_data(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, .
         for rank, wrongs in seen.items():
             evidence.named[rank, _ALONE] = {each.iteration for each in wrongs}
         return tuple(_gpus(task, evidence))
-    # Ranks that ended early have not verified what the others have.
+    # Ranks that ended early have verified less than the others.
     verified = {rank for rank, report in enumerate(reports) if report.end is RankEnd.DONE} | seen.keys()
     for iteration in sorted({each.iteration for wrongs in seen.values() for each in wrongs}):
         here = {rank: each for rank, wrongs in seen.items() for each in wrongs if each.iteration == iteration}
@@ -117,7 +118,7 @@ def wrong_data(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, .
 
 
 def _weigh(evidence: _Evidence, iteration: int, here: _Here, verified: set[int], world: int) -> None:
-    """Adds what one iteration says."""
+    """Adds the evidence of one iteration."""
     check = next(iter(here.values())).check.partition(" ")[0]
     if world == 1:
         evidence.name(here, _ALONE, iteration)
@@ -134,15 +135,15 @@ def _weigh_added(
     evidence.name(senders, _SENT, iteration)
     out_of_place = next(iter(here.values())).check.endswith(_OUT_OF_PLACE)
     explained = {place for rank in senders for place in here[rank].inputs}
-    # Who could not list all its places explains the rest as well.
-    anything = any(len(here[rank].inputs) in (0, MOST_PLACES) for rank in senders)
+    # A rank that could not list all its places explains the rest too.
+    anything = any(len(here[rank].inputs) in (0, limits.REPORT_PLACES) for rank in senders)
     owner_of: dict[int, int] = {}
     saw: dict[int, set[int]] = defaultdict(set)
     for rank, each in here.items():
         for place, owner in each.places or (() if each.own_input else [(_ANYWHERE, _only(each.owners))]):
             owner_of[place] = owner if owner < world else -1
             saw[place].add(rank)
-    # Of a scattered sum each rank has a part of its own, which no other could have listed.
+    # Each rank has its own part of a scattered sum, which no other rank could list.
     known = _EVERYWHERE if scattered else _complete(here)
     beyond = max(explained, default=_ANYWHERE) if anything else _EVERYWHERE
     for place, ranks in saw.items():
@@ -176,11 +177,11 @@ def _weigh_moved(
             evidence.unowned.add((iteration, _ALL))
         for place, sender in places:
             inputs = here[sender].inputs if sender in senders else None
-            explained = inputs is not None and (place in inputs or len(inputs) in (0, MOST_PLACES))
+            explained = inputs is not None and (place in inputs or len(inputs) in (0, limits.REPORT_PLACES))
             if sender >= world:
                 evidence.unowned.add((iteration, _ALL))
             elif sender == rank and not explained:
-                # It comes to it from its own memory.
+                # It comes from its own memory.
                 evidence.name([rank], _OWN, iteration)
             elif not explained:
                 saw[place, sender].add(rank)
@@ -196,13 +197,13 @@ def _weigh_moved(
 
 
 def _followed(evidence: _Evidence, world: int) -> None:
-    """Names owners and receivers whom failures follow, the surest first; what is left belongs to no one."""
+    """Accuses owners and receivers that failures follow, the surest first; the rest has no owner."""
     for rank, why in tuple(evidence.named):
         if why == _RECEIVED:
             evidence.received(rank)
     while True:
         owned = {event[:2] for event in evidence.owned}
-        # Where all-reduces were wrong, too, sums are made wrongly, and who gets them is another matter.
+        # Where all-reduces were wrong too, sums are computed wrongly, and the receiver does not matter.
         elsewhere = any(event[-1] == _ALL for event in (*evidence.owned, *evidence.unowned))
         found = [(_chance(times, len(events), world), why, rank, {at for at, each in events if each == rank})
                  for why, events in ((_OWNED, owned), (_GOT, set() if elsewhere else evidence.got))
@@ -218,17 +219,16 @@ def _followed(evidence: _Evidence, world: int) -> None:
 
 
 def _chance(times: int, of: int, world: int) -> float:
-    """How likely so many of all failures fall under one rank, whichever, where they hang on none."""
+    """The chance that so many of all failures hit one rank, any rank, if they depend on none."""
     share = 1 / world
     return world * sum(comb(of, n) * share**n * (1 - share) ** (of - n) for n in range(times, of + 1))
 
 
 def _explained(evidence: _Evidence) -> None:
-    """Takes off what one that is named for several iterations explains as well: two are far less likely.
+    """Removes failures that a rank accused in several iterations explains: two faults are far less likely.
 
-    Of an owner that is what is wrong in sums, where an element has no owner; of who altered what it was about
-    to send, all. If it was another after all, it shows when the task is run again without the one that is
-    named.
+    For an owner these are wrong sums whose elements have no owner; for wrong input all failures. If another
+    rank caused them, it shows when the task runs again without the accused.
     """
     for reason, left in ((_SENT, (*evidence.owned, *evidence.unowned)), (_OWNED, tuple(evidence.unowned))):
         times = max((len(when) for (_, why), when in evidence.named.items() if why == reason), default=0)
@@ -238,16 +238,16 @@ def _explained(evidence: _Evidence) -> None:
 
 
 def _partners(evidence: _Evidence) -> None:
-    """Names of those who exchange whoever is in all that several others failed in.
+    """Accuses a rank of exchanges that takes part in all failures of several others.
 
-    What one took part in who is named for what it received, or for several iterations, is explained.
+    Failures are explained that involve a rank accused of what it received, or in several iterations.
     """
     partners: dict[int, set[int]] = defaultdict(set)
     for _, sender, receiver in evidence.exchanged:
         partners[sender].add(receiver)
         partners[receiver].add(sender)
     for rank, others in partners.items():
-        # Two at once may be the doing of both the others.
+        # Two failures at once may be caused by both the others.
         if len(others) > 2 and sum(partners[other] == {rank} for other in others) > 1:
             when = {event[0] for event in evidence.exchanged if rank in event[1:]}
             evidence.name_all(rank, _EXCHANGED, when)
@@ -257,7 +257,7 @@ def _partners(evidence: _Evidence) -> None:
 
 
 def _seen(report: RankReport) -> tuple[WrongData, ...]:
-    # What was too much to be reported one by one was wrong all the same.
+    # Errors beyond the reported ones were wrong as well.
     return report.wrong or (WrongData(iteration=-1, count=report.wrong_total),)
 
 
@@ -282,8 +282,8 @@ def _gpus(task: Task, evidence: _Evidence) -> Iterator[Accusation]:
     for rank in sorted(evidence.ranks):
         reasons = [(len(when), why, when) for (each, why), when in evidence.named.items() if each == rank]
         _, why, when = max(reasons, key=lambda reason: reason[:2])
-        said = f"{why}, in {_times(when)}"
-        yield Accusation(Object.GPU, str(task.seats[rank]), WRONG_DATA, said, tests_for=(task.id,))
+        reason_text = f"{why}, in {_times(when)}"
+        yield Accusation(Object.GPU, str(task.seats[rank]), WRONG_DATA, reason_text, tests_for=(task.id,))
 
 
 def _left(task: Task, evidence: _Evidence) -> Iterator[Accusation]:
@@ -296,22 +296,21 @@ def _left(task: Task, evidence: _Evidence) -> Iterator[Accusation]:
         sets[everyone] |= whole
     for candidates, iterations in sorted(sets.items(), key=lambda item: sorted(item[0])):
         nodes = {task.seats[rank].node for rank in candidates}
-        how = (f"wrong elements in {_times(iterations)}, and what each rank was about to send was right: "
-               "altered on the way or where sums are made")
+        how = (f"wrong elements in {_times(iterations)}, though the input of each rank was right: altered on "
+               "the way or in the addition")
         if len(nodes) == 1:
             why = f"{how}; one of its {_named(task, candidates)}"
             yield Accusation(Object.NODE, nodes.pop(), WRONG_DATA, why, tests_for=(task.id,))
         else:
-            why = f"{how}; candidates: {_named(task, candidates)}; pairs tell"
-            # Beside somebody who is named it is not theirs, and stays open whoever is named for the task.
+            why = f"{how}; candidates: {_named(task, candidates)}; pair tests can tell"
+            # Beside an accused rank it is another failure, and stays open.
             name = f"{task.id}, the rest" if evidence.ranks else task.id
             yield Accusation(Object.UNEXPLAINED, name, WRONG_DATA, why, tests_for=(task.id,))
 
 
 def _named(task: Task, candidates: Collection[int]) -> str:
     seats = [str(task.seats[rank]) for rank in sorted(candidates)]
-    more = f" and {len(seats) - MOST_NAMED} more" if len(seats) > MOST_NAMED else ""
-    return ", ".join(seats[:MOST_NAMED]) + more
+    return listed(seats, limits.CANDIDATES)
 
 
 def _times(iterations: set[int]) -> str:

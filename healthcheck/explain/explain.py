@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from healthcheck.burnin.nccltests import forms as nccltests
+from healthcheck.burnin.nccltests import formats as nccltests
 from healthcheck.explain import bugreport, joblogs, kernel, perfjudge, recording, smi
 from healthcheck.explain.model import Explained, FileKind, RawExplanation, ranked
 from healthcheck.explain.recognise import Opened, recognise

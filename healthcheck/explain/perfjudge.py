@@ -98,7 +98,7 @@ def _few_ranks(run: NcclRun, lines: LineIndex) -> Iterator[Cause]:
         yield _cause(_on(run), f"Its rank 0 is listed {run.copies} times: these are runs of their own, not one", Sure.CERTAIN,
                      Severity.WARNING, Owner.USER, remedy, "ranks", [])
     elif run.ranks and said is not None and not said[0] <= run.ranks <= said[1]:
-        yield _cause(_on(run), f"The figures are of {check.ranks_said(said)}, and {run.ranks} devices are listed", Sure.CERTAIN,
+        yield _cause(_on(run), f"The figures are of {check.ranks_text(said)}, and {run.ranks} devices are listed", Sure.CERTAIN,
                      Severity.WARNING, Owner.USER, remedy, "ranks", [_quote(max(run.rows, key=lambda row: row.size), lines)])
 
 

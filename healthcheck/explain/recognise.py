@@ -13,7 +13,7 @@ from typing import Any
 
 from healthcheck.baseline.forms import read
 from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
-from healthcheck.burnin.nccltests import forms as nccltests
+from healthcheck.burnin.nccltests import formats as nccltests
 from healthcheck.burnin.nccltests import jsonread
 from healthcheck.explain.model import FileKind
 from healthcheck.explain.quoting import LineIndex

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from healthcheck.burnin.faults import LOST
 from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Task, TaskKind, TaskResult
 from healthcheck.burnin.nccltests import engine
-from healthcheck.burnin.nccltests.forms import read
+from healthcheck.burnin.nccltests.formats import read
 from healthcheck.burnin.nccltests.result import result
 from healthcheck.burnin.params import PARAMS
 from healthcheck.collector import program, reply

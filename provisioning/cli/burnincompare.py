@@ -43,4 +43,4 @@ def compare(before: str, after: str, least: float, form: str, state: str | None)
     else:
         for line in lines(found, fold):
             click.echo(line)
-    return 1 if found.slower else 0 if found.told_apart else 3
+    return 1 if found.slower else 0 if found.comparable else 3

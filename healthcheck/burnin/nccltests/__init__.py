@@ -1,1 +1,1 @@
-"""nccl-tests as another engine of a burn-in: how it is started, what it printed, and whether its figures can be right."""
+"""nccl-tests as another engine of a burn-in: how to start it, read its output, and check its figures."""

@@ -1,7 +1,8 @@
-"""Whether what nccl-tests said can be right, and whether it is enough: the ranks it ran on, its arithmetic, wrong values, and the floor.
+"""Checks whether a run of nccl-tests counts: its ranks, arithmetic, wrong values, and the floor.
 
-algbw = S/t, and busbw = algbw times a factor of the number of ranks (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md). Its average over
-all sizes is never used, nor NCCL_TESTS_MIN_BW, which passes what reaches 0.9 of it.
+algbw = S/t, and busbw = algbw times a factor of the number of ranks (github.com/NVIDIA/nccl-tests,
+doc/PERFORMANCE.md). Neither the average over all sizes is used nor NCCL_TESTS_MIN_BW, which passes from 0.9
+of it on.
 """
 
 from __future__ import annotations
@@ -15,26 +16,27 @@ from types import MappingProxyType
 
 from healthcheck.burnin.nccltests.model import Half, NcclRow, NcclRun
 
-OFF = 0.005             # of algbw: more than that is no rounding
-_RATED = 1 << 20        # bytes from which a rate says something of how it was reckoned
+OFF = 0.005             # share of algbw beyond rounding
+_RATED = 1 << 20        # bytes from which rates are precise enough
 _MOST_RANKS = 1 << 20
 
 # busbw/algbw by the number of ranks, and back.
 _TWICE = (lambda n: 2 * (n - 1) / n, lambda ratio: 2 / (2 - ratio) if ratio < 2 else math.inf)
 _ONCE = (lambda n: (n - 1) / n, lambda ratio: 1 / (1 - ratio) if ratio < 1 else math.inf)
 _FACTORS: Mapping[str, tuple[Callable[[int], float], Callable[[float], float]]] = MappingProxyType({
-    "all_reduce": _TWICE, "all_gather": _ONCE, "reduce_scatter": _ONCE, "alltoall": _ONCE, "gather": _ONCE, "scatter": _ONCE,
+    "all_reduce": _TWICE, "all_gather": _ONCE, "reduce_scatter": _ONCE, "alltoall": _ONCE, "gather": _ONCE,
+    "scatter": _ONCE,
 })
 # Programs of nccl-tests; RCCL-tests write AllReduce. The longer names first.
-_NAMES = ("all_reduce", "all_gather", "reduce_scatter", "alltoallv", "alltoall", "broadcast", "reduce", "sendrecv", "gather", "scatter",
-          "hypercube")
-# What is moved is not what the column of sizes says.
+_NAMES = ("all_reduce", "all_gather", "reduce_scatter", "alltoallv", "alltoall", "broadcast", "reduce",
+          "sendrecv", "gather", "scatter", "hypercube")
+# Programs that move another size than the column shows.
 _OTHER_SIZE = ("hypercube", "alltoallv")
 
 
 @dataclass(frozen=True)
 class FloorCheck:
-    """What a run says of one size against a floor: `busbw` is the median of its halves there, None where it was not measured.
+    """One size of a run against a floor: `busbw` is the median of its halves, None where it was not measured.
 
     `reached` is None where that, or the run, cannot count; `why` says so, or how far it is.
     """
@@ -47,16 +49,20 @@ class FloorCheck:
 
 
 def collective(run: NcclRun) -> str:
-    """Which one it ran, by its program's name; where that is lost, an all-reduce shows in rates above algbw. Else empty."""
+    """The collective, by the program's name, else an all-reduce where rates exceed algbw, else ""."""
     letters = re.sub(r"[^a-z]", "", run.test.lower())
     named = next((name for name in _NAMES if letters.startswith(name.replace("_", ""))), None)
     if named is not None:
         return named
-    return "all_reduce" if any(half.busbw - half.blur[2] > half.algbw + half.blur[1] for half in _rated(run)) else ""
+    return ("all_reduce"
+            if any(half.busbw - half.blur[2] > half.algbw + half.blur[1] for half in _rated(run)) else "")
 
 
 def ranks(run: NcclRun) -> tuple[int, int] | None:
-    """Between which numbers of ranks its figures allow (least, most); None where they say nothing. Least above most: they disagree."""
+    """The numbers of ranks (least, most) that its figures allow; None where they show nothing.
+
+    Least above most: they disagree.
+    """
     factor = _FACTORS.get(collective(run))
     if factor is None:
         return None
@@ -72,8 +78,8 @@ def ranks(run: NcclRun) -> tuple[int, int] | None:
 
 
 def slips(run: NcclRun) -> tuple[NcclRow, ...]:
-    """Rows whose algbw is not size over time: a column was taken for another, by us or by whoever passed them on."""
-    # With -C the time shown is the processor's, and rates are of the device's.
+    """Rows whose algbw is not size over time: someone took one column for another."""
+    # With -C the time is the processor's, and rates are the device's.
     if run.cpu_time or collective(run) in _OTHER_SIZE:
         return ()
     return tuple(row for row in run.rows if any(_slips(row.size, half) for half in row.halves))
@@ -87,19 +93,20 @@ def _slips(size: int, half: Half) -> bool:
 
 
 def wrong(run: NcclRun) -> int:
-    """How many elements came out wrong; where only the footer says so, how many sizes."""
-    return sum(half.wrong or 0 for row in run.rows for half in row.halves) or (run.bounds.count if run.bounds is not None else 0)
+    """How many elements were wrong; where only the footer counts them, how many sizes."""
+    return (sum(half.wrong or 0 for row in run.rows for half in row.halves)
+            or (run.bounds.count if run.bounds is not None else 0))
 
 
 def verified(run: NcclRun) -> bool:
-    """Whether values were compared at all (-c), which the footer's OK does not say."""
+    """Whether values were compared at all (-c), which the footer's OK does not show."""
     if "validation" in run.config:
         return run.config["validation"] > 0
     return any(half.wrong is not None for row in run.rows for half in row.halves)
 
 
 def problems(run: NcclRun, launched: int | None = None) -> tuple[str, ...]:
-    """Why the run does not count, a line each; `launched` is how many ranks were started (None: as many as it lists)."""
+    """Why the run does not count, a line each; `launched` counts the started ranks (None: as listed)."""
     return tuple(_problems(run, launched or run.ranks))
 
 
@@ -107,29 +114,32 @@ def _problems(run: NcclRun, launched: int) -> Iterator[str]:
     if run.failures:
         yield f"it failed: {run.failures[0].text}"
     if run.endless:
-        yield "this form has no end: whether the run came to its own cannot be told"
+        yield "this format has no footer, so whether the run completed is unknown"
     elif not run.complete:
-        yield f"it has no end: its table stops {f'behind size {run.rows[-1].size}' if run.rows else 'before its first size'}"
+        yield ("it has no footer: its table stops "
+               f"{f'after size {run.rows[-1].size}' if run.rows else 'before its first size'}")
     if wrong(run) or (run.bounds is not None and not run.bounds.okay):
         yield f"data came out wrong: {wrong(run)} elements"
     if run.rows and not verified(run):
         yield "no value was verified (-c 0)"
     if run.copies > 1:
-        yield f"rank 0 is listed {run.copies} times: runs of their own, not one (nccl-tests without MPI, started by a launcher)"
+        yield (f"rank 0 is listed {run.copies} times: several runs, not one (nccl-tests without MPI under a "
+               "launcher)")
     if run.ranks and launched and run.ranks != launched:
         yield f"it lists {run.ranks} ranks, and {launched} were started"
-    said = ranks(run)
-    if said is not None and launched and not said[0] <= launched <= said[1]:
-        yield f"its figures are of {ranks_said(said)}, and {launched} were started"
+    allowed = ranks(run)
+    if allowed is not None and launched and not allowed[0] <= launched <= allowed[1]:
+        yield f"its figures are of {ranks_text(allowed)}, and {launched} were started"
     for row in slips(run)[:3]:
         yield f"at size {row.size} algbw is not size over time"
     if run.broken:
-        yield f"{len(run.broken)} lines of its table could not be read; the first is line {run.broken[0].line}"
+        yield (f"{len(run.broken)} lines of its table could not be read; the first is line "
+               f"{run.broken[0].line}")
 
 
-def ranks_said(said: tuple[int, int]) -> str:
+def ranks_text(allowed: tuple[int, int]) -> str:
     """Numbers of ranks for people."""
-    least, most = said
+    least, most = allowed
     if least > most:
         return "no number of ranks"
     if most >= _MOST_RANKS:
@@ -153,4 +163,5 @@ def gate(run: NcclRun, size: int, floor: float, launched: int | None = None) -> 
 
 
 def _rated(run: NcclRun) -> list[Half]:
-    return [half for row in run.rows if row.size >= _RATED for half in row.halves if half.algbw > 4 * half.blur[1] and half.algbw > 0.05]
+    return [half for row in run.rows if row.size >= _RATED for half in row.halves
+            if half.algbw > 4 * half.blur[1] and half.algbw > 0.05]

@@ -1,7 +1,8 @@
-"""How nccl-tests is started, as words and an environment that no shell ever reads, in a node or across nodes by srun or mpirun.
+"""How to start nccl-tests in a node, or across nodes by srun or mpirun: argv and environment, no shell.
 
-It gets only what it needs of the environment, for with -J it writes out all of it; NCCL_* and NCCL_TESTS_* are what muster sets, nothing
-else. Options that came later (-T, -J, -I) are used where its --help names them. Launchers: srun(1), mpirun(1) of Open MPI 4 and 5.
+The process gets only the variables that it needs, as -J writes out all of them. muster alone sets NCCL_* and
+NCCL_TESTS_*. Newer options (-T, -J, -I) are used where --help names them. Launchers: srun(1), mpirun(1) of
+Open MPI 4 and 5.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from types import MappingProxyType
 from inventory.errors import UsageError
 from inventory.text import short
 
-KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "OPAL_PREFIX", "SLURM_CONF")
-# UCX and hcoll of an MPI that knows GPUs would talk beside NCCL.
-ALWAYS: Mapping[str, str] = MappingProxyType({"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "OMPI_MCA_coll_hcoll_enable": "0"})
+KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME",
+        "OPAL_PREFIX", "SLURM_CONF")
+# UCX and hcoll of a GPU-aware MPI would communicate beside NCCL.
+ALWAYS: Mapping[str, str] = MappingProxyType({"CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+                                              "OMPI_MCA_coll_hcoll_enable": "0"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,120}")
 _OPTION = re.compile(r"\[-([A-Za-z]),--")
@@ -25,9 +28,9 @@ _TREES = 128        # ssh sessions that mpirun opens at a time
 
 @dataclass(frozen=True)
 class Test:
-    """What is run: one collective at one size, so that its average is of that size alone.
+    """One collective at one size, so that its average is of that size alone.
 
-    `checks` are verified iterations, which are not the timed ones. `seconds` is after when the test gives up by itself.
+    `checks` are verified iterations, beside the timed ones. After `seconds` the test gives up by itself.
     """
 
     program: str
@@ -50,7 +53,7 @@ class LaunchCommand:
 
 
 def help_of(program: str) -> tuple[str, ...]:
-    """What is run to learn which options a build knows; it needs no GPU."""
+    """The command that shows which options a build knows; it needs no GPU."""
     return (program, "--help")
 
 
@@ -60,7 +63,7 @@ def options(usage: str) -> frozenset[str]:
 
 
 def environment(inherited: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a run: of what is there only what is needed, then what always holds, then what this run sets."""
+    """The environment of a run: needed variables of the inherited one, constants, and this run's settings."""
     for name in settings:
         if not _VARIABLE.fullmatch(name):
             raise UsageError(f"{short(name)} is no name of an environment variable")
@@ -69,9 +72,10 @@ def environment(inherited: Mapping[str, str], settings: Mapping[str, str]) -> di
 
 
 def words(test: Test, known: frozenset[str], gpus: int, record: str = "") -> tuple[str, ...]:
-    """Program and options for so many GPUs a process; `record` is where -J writes, where it can."""
-    made = [test.program, "-b", str(test.size), "-e", str(test.size), "-g", str(gpus), "-n", str(test.iterations), "-w", str(test.warmup),
-            "-c", str(test.checks), "-d", test.type, "-o", "sum"]
+    """Program and options for so many GPUs a process; `record` is the file that -J writes, where it can."""
+    made = [test.program, "-b", str(test.size), "-e", str(test.size), "-g", str(gpus), "-n",
+            str(test.iterations), "-w", str(test.warmup), "-c", str(test.checks), "-d", test.type, "-o",
+            "sum"]
     if test.cycles > 1 and "N" in known:
         made += ["-N", str(test.cycles)]
     if "T" in known:
@@ -83,31 +87,41 @@ def words(test: Test, known: frozenset[str], gpus: int, record: str = "") -> tup
     return tuple(made)
 
 
-def in_node(test: Test, known: frozenset[str], gpus: int, variables: Mapping[str, str], record: str = "") -> LaunchCommand:
+def in_node(test: Test, known: frozenset[str], gpus: int, variables: Mapping[str, str],
+            record: str = "") -> LaunchCommand:
     """One process for all GPUs of the node it is started on; needs no MPI."""
     return LaunchCommand(words(test, known, gpus, record), variables, gpus)
 
 
-def by_srun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int, variables: Mapping[str, str], record: str = "",
-            extra: Sequence[str] = ()) -> LaunchCommand:
-    """One process a GPU, started by Slurm; a rank that ends ends all. `extra` are further words for srun (--partition, --reservation)."""
+def by_srun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int, variables: Mapping[str, str],
+            record: str = "", extra: Sequence[str] = ()) -> LaunchCommand:
+    """One process a GPU, started by Slurm; a rank that ends ends all.
+
+    `extra` are further words for srun (--partition, --reservation).
+    """
     _check(nodes, gpus)
     return LaunchCommand((
-        "srun", "--mpi=pmix", f"--nodes={len(nodes)}", f"--nodelist={','.join(nodes)}", f"--ntasks={len(nodes) * gpus}",
-        f"--ntasks-per-node={gpus}", f"--gpus-per-node={gpus}", "--distribution=block", "--kill-on-bad-exit=1", "--unbuffered",
-        "--input=none", "--export=ALL", "--job-name=muster-burnin", f"--time={test.seconds * max(1, test.cycles) // 60 + 2}", *extra,
+        "srun", "--mpi=pmix", f"--nodes={len(nodes)}", f"--nodelist={','.join(nodes)}",
+        f"--ntasks={len(nodes) * gpus}",
+        f"--ntasks-per-node={gpus}", f"--gpus-per-node={gpus}", "--distribution=block",
+        "--kill-on-bad-exit=1", "--unbuffered",
+        "--input=none", "--export=ALL", "--job-name=muster-burnin",
+        f"--time={test.seconds * max(1, test.cycles) // 60 + 2}", *extra,
         "--", *words(test, known, 1, record),
     ), variables, len(nodes) * gpus)
 
 
-def by_mpirun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int, variables: Mapping[str, str], record: str = "",
-              extra: Sequence[str] = ()) -> LaunchCommand:
+def by_mpirun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int,
+              variables: Mapping[str, str], record: str = "", extra: Sequence[str] = ()) -> LaunchCommand:
     """One process a GPU, started over ssh from where mpirun runs; no node needs to reach another by ssh."""
     _check(nodes, gpus)
-    passed = [word for name in sorted(variables) if name not in KEPT or name == "LD_LIBRARY_PATH" for word in ("-x", name)]
+    passed = [word for name in sorted(variables) if name not in KEPT or name == "LD_LIBRARY_PATH"
+              for word in ("-x", name)]
     return LaunchCommand((
-        "mpirun", "-np", str(len(nodes) * gpus), "--host", ",".join(f"{node}:{gpus}" for node in nodes), "--map-by", f"ppr:{gpus}:node",
-        "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "plm_rsh_num_concurrent", str(min(len(nodes), _TREES)), *passed, *extra,
+        "mpirun", "-np", str(len(nodes) * gpus), "--host", ",".join(f"{node}:{gpus}" for node in nodes),
+        "--map-by", f"ppr:{gpus}:node",
+        "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "plm_rsh_num_concurrent",
+        str(min(len(nodes), _TREES)), *passed, *extra,
         *words(test, known, 1, record),
     ), variables, len(nodes) * gpus)
 
@@ -115,9 +129,9 @@ def by_mpirun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int
 def _check(nodes: Sequence[str], gpus: int) -> None:
     if not nodes or gpus < 1:
         raise UsageError("nccl-tests needs at least one node and one GPU in it")
-    # A name goes into a list of srun or mpirun, where some characters mean more than a name.
+    # Some characters have a meaning in the lists of srun and mpirun.
     for node in nodes:
         if not _NAME.fullmatch(node):
-            raise UsageError(f"{short(node)} cannot be given to srun or mpirun: it is no host's name")
+            raise UsageError(f"{short(node)} cannot be passed to srun or mpirun: it is no host name")
     if len(set(nodes)) < len(nodes):
-        raise UsageError("nccl-tests was to be started twice on one node")
+        raise UsageError("nccl-tests was asked to run twice on one node")

@@ -1,7 +1,8 @@
-"""Reads what nccl-tests writes with -J, closed or cut off, and never lets the environment through that is in it.
+"""Reads the JSON of nccl-tests -J, whole or cut off, and drops the environment that it contains.
 
-Its traps (github.com/NVIDIA/nccl-tests, src/util.cu, JSON_FILE_VERSION 3): booleans are words, a root is a padded word, counts of wrong
-values are floats, nan is a word, and each process lists the first of its GPUs alone.
+Its traps (github.com/NVIDIA/nccl-tests, src/util.cu, JSON_FILE_VERSION 3): booleans are words, a root is a
+padded word, counts of wrong values are floats, nan is a word, and each process lists only the first of its
+GPUs.
 """
 
 from __future__ import annotations
@@ -12,33 +13,44 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from healthcheck.burnin.nccltests.model import Half, IterationSpread, NcclDevice, NcclRow, NcclRun, OutOfBounds, OutputLine
+from healthcheck.burnin import limits
+from healthcheck.burnin.nccltests.model import (
+    Half,
+    IterationSpread,
+    NcclDevice,
+    NcclRow,
+    NcclRun,
+    OutOfBounds,
+    OutputLine,
+)
 from inventory.text import clean
 
-MOST_BYTES = 64 * 1024 * 1024
-_MOST_ROWS = 10_000
-_MOST_TIMES = 100_000
 _SECRET = ("env",)
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],"]', re.DOTALL)
-_CONFIG = {"nthreads": "threads", "ngpus": "gpus", "minimum_bytes": "smallest", "maximum_bytes": "largest", "warmup_iters": "warmup",
-           "iterations": "iterations", "aggregated_iterations": "aggregated", "validation": "validation", "graph": "graph"}
+_CONFIG = {"nthreads": "threads", "ngpus": "gpus", "minimum_bytes": "smallest", "maximum_bytes": "largest",
+           "warmup_iters": "warmup", "iterations": "iterations", "aggregated_iterations": "aggregated",
+           "validation": "validation", "graph": "graph"}
 
 
 def read(text: str) -> NcclRun | None:
-    """The run that such a file tells of; None where -J did not write it."""
+    """The run in such a file; None where -J did not write it."""
     document = load(text)
     return of_document(document) if is_ours(document) else None
 
 
 def is_ours(document: Any) -> bool:
     """Whether -J wrote it; a run that failed before its first size has no results."""
-    return isinstance(document, Mapping) and ((isinstance(document.get("results"), list) and "out_of_bounds" in document)
-                                              or ("args" in document and "start_time" in document))
+    return isinstance(document, Mapping) and (
+        (isinstance(document.get("results"), list) and "out_of_bounds" in document)
+        or ("args" in document and "start_time" in document))
 
 
 def load(text: str) -> Any:
-    """The JSON of this text, without what may hold secrets. A file that was cut off is closed behind the last value that is whole."""
-    if len(text) > MOST_BYTES or not text[:64].lstrip().startswith(("{", "[")):
+    """The JSON of this text, without what may hold secrets.
+
+    A file that was cut off is closed behind the last value that is whole.
+    """
+    if len(text) > limits.NCCL_BYTES or not text[:64].lstrip().startswith(("{", "[")):
         return None
     for candidate in (text, _closed(text)):
         try:
@@ -52,7 +64,7 @@ def load(text: str) -> Any:
 
 
 def stripped(text: str) -> str | None:
-    """The same file as text that may be kept: its environment is left out. None where it cannot be read, and so not be cleaned."""
+    """The file as text without its environment; None where it cannot be read."""
     document = load(text)
     return json.dumps(document) if isinstance(document, dict) else None
 
@@ -79,54 +91,65 @@ def _closed(text: str) -> str:
 def of_document(document: Mapping[str, Any]) -> NcclRun:
     """What -J wrote; whatever is of another kind than it writes is left out."""
     config = mapping_of(document.get("config"))
-    listed = [device for device in items_of(config.get("devices")) or items_of(document.get("devices")) if isinstance(device, Mapping)]
-    devices = tuple(NcclDevice(count_of(said.get("rank")) or 0, count_of(said.get("group")) or 0, clean(said.get("hostname", ""), 253),
-                               count_of(said.get("device")) or 0, clean(said.get("device_hex", ""), 20),
-                               clean(said.get("device_info", ""), 80))
-                    for said in listed)
-    counts = {name: count for key, name in _CONFIG.items() if (count := count_of(config.get(key))) is not None}
-    # Each process lists the first of its GPUs alone.
+    listed = [device for device in items_of(config.get("devices")) or items_of(document.get("devices"))
+              if isinstance(device, Mapping)]
+    devices = tuple(NcclDevice(count_of(entry.get("rank")) or 0, count_of(entry.get("group")) or 0,
+                               clean(entry.get("hostname", ""), 253), count_of(entry.get("device")) or 0,
+                               clean(entry.get("device_hex", ""),
+                                     20), clean(entry.get("device_info", ""), 80)) for entry in listed)
+    counts = {name: count for key, name in _CONFIG.items()
+              if (count := count_of(config.get(key))) is not None}
+    # Each process lists only the first of its GPUs.
     of_first = sum(device.group == devices[0].group for device in devices)
-    ranks = of_first * counts["threads"] * counts["gpus"] if devices and "threads" in counts and "gpus" in counts else 0
-    results = [said for said in items_of(document.get("results"))[:_MOST_ROWS] if isinstance(said, Mapping)]
+    ranks = (of_first * counts["threads"] * counts["gpus"] if devices and "threads" in counts
+             and "gpus" in counts else 0)
+    results = [entry for entry in items_of(document.get("results"))[:limits.NCCL_ROWS]
+               if isinstance(entry, Mapping)]
     args = items_of(document.get("args"))
-    bounds, average = mapping_of(document.get("out_of_bounds")), mapping_of(document.get("average_bus_bandwidth"))
+    bounds, average = (mapping_of(document.get("out_of_bounds")),
+                       mapping_of(document.get("average_bus_bandwidth")))
     wrong = count_of(bounds.get("count"))
     okay = str(average.get("okay")).lower()
     return NcclRun(
-        clean(str(args[0]).rpartition("/")[2], 60) if args else "", "", count_of(document.get("nccl_version")), ranks, 1, devices, counts,
-        tuple(row for said in results if (row := _row(said)) is not None),
-        any("cpu_time" in mapping_of(said.get("out_of_place")) or "cpu_time" in mapping_of(said.get("in_place")) for said in results),
+        clean(str(args[0]).rpartition("/")[2], 60) if args else "", "",
+        count_of(document.get("nccl_version")), ranks, 1, devices, counts,
+        tuple(row for entry in results if (row := _row(entry)) is not None),
+        any("cpu_time" in mapping_of(entry.get("out_of_place"))
+            or "cpu_time" in mapping_of(entry.get("in_place")) for entry in results),
         OutOfBounds(wrong, str(bounds.get("okay")).lower() == "true") if wrong is not None else None,
         number_of(average.get("bandwidth")), okay == "true" if okay in ("true", "false") else None,
-        tuple(OutputLine(0, clean(error, 300)) for error in items_of(document.get("errors"))[:16] if str(error).strip()),
+        tuple(OutputLine(0, clean(error, 300)) for error in items_of(document.get("errors"))[:16]
+              if str(error).strip()),
     )
 
 
-def _row(said: Mapping[str, Any]) -> NcclRow | None:
-    size = count_of(said.get("size"))
+def _row(entry: Mapping[str, Any]) -> NcclRow | None:
+    size = count_of(entry.get("size"))
     if size is None:
         return None
-    root = str(said.get("root", "")).strip()
-    # What is written behind both halves is missing where the row was cut off, and with it the last of its iterations.
-    whole = "actual_iterations" in said
-    out, into = (half_of(mapping_of(said.get(name)), mapping_of(said.get(f"{name}_per_iter")) if whole else {})
-                 for name in ("out_of_place", "in_place"))
-    return NcclRow(0, size, count_of(said.get("count")) or 0, clean(said.get("type", ""), 20), clean(said.get("redop", ""), 20),
-                   int(root) if re.fullmatch(r"-?\d{1,7}", root) else None, out, into)
+    root = str(entry.get("root", "")).strip()
+    # A row that was cut off lacks what follows both halves, and its last iterations.
+    whole = "actual_iterations" in entry
+    out, into = (half_of(mapping_of(entry.get(name)), mapping_of(entry.get(f"{name}_per_iter"))
+                         if whole else {}) for name in ("out_of_place", "in_place"))
+    return NcclRow(0, size, count_of(entry.get("count")) or 0, clean(entry.get("type", ""), 20),
+                   clean(entry.get("redop", ""), 20), int(root) if re.fullmatch(r"-?\d{1,7}", root) else None,
+                   out, into)
 
 
-def half_of(said: Mapping[str, Any], each: Mapping[str, Any]) -> Half | None:
+def half_of(entry: Mapping[str, Any], each: Mapping[str, Any]) -> Half | None:
     """A half and how its iterations spread; None where it has no numbers."""
-    time, algbw, busbw = number_of(said.get("time", said.get("cpu_time"))), number_of(said.get("alg_bw")), number_of(said.get("bus_bw"))
+    time, algbw, busbw = (number_of(entry.get("time", entry.get("cpu_time"))), number_of(entry.get("alg_bw")),
+                          number_of(entry.get("bus_bw")))
     if time is None or algbw is None or busbw is None or not math.isfinite(time + algbw + busbw):
         return None
     spread = [number_of(each.get(name)) for name in ("min_us", "max_us", "p99_us", "cv_pct")]
     found = [value for value in spread if value is not None and math.isfinite(value)]
     skipped = count_of(each.get("skipped_iterations")) or 0
-    times = [number_of(value) for value in items_of(each.get("times_us"))[:_MOST_TIMES]]
+    times = [number_of(value) for value in items_of(each.get("times_us"))[:limits.NCCL_TIMES]]
     whole = [value for value in times if value is not None and math.isfinite(value)]
-    return Half(time, algbw, busbw, count_of(said.get("nwrong")), spread=IterationSpread(*found) if len(found) == 4 else None,
+    return Half(time, algbw, busbw, count_of(entry.get("nwrong")),
+                spread=IterationSpread(*found) if len(found) == 4 else None,
                 times_us=tuple(whole[skipped:]) if len(whole) == len(times) else ())
 
 

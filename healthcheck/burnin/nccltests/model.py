@@ -1,4 +1,4 @@
-"""What nccl-tests said, as values, whichever of its forms it said it in; bandwidths in GB/s of 1e9 bytes, times in microseconds."""
+"""A run of nccl-tests as values, whatever its format; bandwidths in GB/s (1e9 bytes), times in us."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class IterationSpread:
-    """How single iterations spread (-I): shortest, longest, 99th percentile, and deviation in percent of their mean."""
+    """How iterations spread (-I): shortest, longest, 99th percentile, deviation in percent of the mean."""
 
     min_us: float
     max_us: float
@@ -19,10 +19,12 @@ class IterationSpread:
 
 @dataclass(frozen=True)
 class Half:
-    """One half of a row, out of place or in place. `wrong` is None where nothing was verified, or the version does not count.
+    """One half of a row, out of place or in place.
 
-    `blur` is half of the last digit printed of time, algbw and busbw: what each may be off. `times_us` is every iteration, where it
-    was written (-I with -J).
+    `wrong` is None where nothing was verified, or the version does not count.
+
+    `blur` is half of the last digit printed of time, algbw and busbw: what each may be off. `times_us` is
+    every iteration, where it was written (-I with -J).
     """
 
     time_us: float
@@ -36,7 +38,7 @@ class Half:
 
 @dataclass(frozen=True)
 class NcclRow:
-    """One size. A half is None where it was not run, or is no number (nan); `line` is 0 where the form has no lines."""
+    """One size; a half is None where it was not run or is nan, `line` 0 where the format has no lines."""
 
     line: int
     size: int
@@ -67,7 +69,7 @@ class NcclDevice:
 
 @dataclass(frozen=True)
 class OutputLine:
-    """A line of the output, cleaned, with its number (0: the form has no lines)."""
+    """A line of the output, cleaned, with its number (0: the format has no lines)."""
 
     line: int
     text: str
@@ -84,12 +86,12 @@ class OutOfBounds:
 
 @dataclass(frozen=True)
 class NcclRun:
-    """One run of one test. `ranks` are those that shared one communicator, 0 where they are not listed.
+    """One run of one test. `ranks` are those of one communicator, 0 where they are not listed.
 
-    `copies` is how many times rank 0 is listed: more than one means runs of their own that look like one. `config` are counts by the
-    test's own words. `average` is the footer's mean over all sizes and both halves, which says little; `minimum` whether it reached
-    0.9 of NCCL_TESTS_MIN_BW (None: not asked). `broken` are lines that begin as rows do and are none.
-    `endless` marks a form that has no end, so that a run that was cut off looks like a whole one.
+    `copies` is how often rank 0 is listed: more than one means separate runs that look like one. `config` are
+    counts by the test's own words. `average` is the footer's mean over all sizes and both halves; `minimum`
+    is whether it reached 0.9 of NCCL_TESTS_MIN_BW (None: not asked). `broken` are unreadable table rows.
+    `endless` marks a format without a footer, in which a run that was cut off looks like a whole one.
     """
 
     test: str = ""

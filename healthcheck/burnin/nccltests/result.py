@@ -1,6 +1,7 @@
-"""Turns a run of nccl-tests into what burn-in speaks of: a report of every seat, and who is accused, which is seldom one GPU.
+"""Turns a run of nccl-tests into a burn-in's task result: a report of every seat, and accusations.
 
-The test sums wrong values over all ranks, and stops them all at a timeout: of a run on many GPUs it can only say that one of them failed.
+The test sums wrong values over all ranks, and stops them all at a timeout. So a run on many GPUs only shows
+that one of them failed.
 """
 
 from __future__ import annotations
@@ -18,26 +19,28 @@ _CUDA = "Test CUDA failure"
 
 
 def result(task: Task, run: NcclRun | None, code: int | None, began: float, ended: float) -> TaskResult:
-    """What came of the task; `run` is None where nothing could be read, `code` None where its time was over and muster ended it.
+    """The task's result; `run` None: unreadable output; `code` None: muster ended it at its time limit.
 
-    Its figures are there only for a run that counts; a rate that cannot be right is none.
+    Only a run that counts has figures; an impossible rate does not.
     """
     read = run if run is not None else NcclRun()
     untrue = problems(read, len(task.seats))
-    error = "it did not end in its time" if code is None else untrue[0] if untrue else f"it ended with exit code {code}" if code else ""
-    end = (RankEnd.CALLED_OFF if code is None else RankEnd.SIGNAL if code < 0 else RankEnd.RAISED if error and not wrong(read)
-           else RankEnd.DONE)
+    error = ("it did not end within its time limit" if code is None else untrue[0] if untrue
+             else f"it ended with exit code {code}" if code else "")
+    end = (RankEnd.CALLED_OFF if code is None else RankEnd.SIGNAL if code < 0
+           else RankEnd.RAISED if error and not wrong(read) else RankEnd.DONE)
     counts = not untrue and code == 0
     seen = wrong(read)
     reports = tuple(RankReport(
-        seat, end, figures(read, len(task.seats)) if counts else {}, {}, (WrongData(0, seen),) if seen else (), seen, _facts(read),
+        seat, end, figures(read, len(task.seats)) if counts else {}, {},
+        (WrongData(0, seen),) if seen else (), seen, _facts(read),
         -code if code is not None and code < 0 else code, error,
     ) for seat in task.seats)
     return TaskResult(task, reports, _accusations(task, read, code), began, ended)
 
 
 def figures(run: NcclRun, ranks: int) -> Mapping[str, float]:
-    """What it measured at its largest size, by the names of `healthcheck.burnin.figures`; what it did not is left out."""
+    """The figures of its largest size, by the names of `healthcheck.burnin.figures`, as far as measured."""
     size = max((row.size for row in run.rows), default=0)
     halves = [half for row in run.rows if row.size == size for half in row.halves]
     if not halves:
@@ -74,28 +77,33 @@ def _facts(run: NcclRun) -> dict[str, str]:
 
 def _accusations(task: Task, run: NcclRun, code: int | None) -> tuple[Accusation, ...]:
     made = []
-    timeouts = [said for said in run.failures if _TIMEOUT in said.text]
+    timeouts = [failure for failure in run.failures if _TIMEOUT in failure.text]
     if timeouts:
-        made.append((HUNG, f"nccl-tests gave up after its timeout; {len(timeouts)} hosts say so, and none says who was late"))
+        made.append((HUNG,
+                     f"nccl-tests timed out; {len(timeouts)} hosts report it, and none names the late rank"))
     elif code is None:
-        made.append((HUNG, "nccl-tests did not end in its time, and was ended"))
+        made.append((HUNG, "nccl-tests exceeded its time limit and was ended"))
     accusations = [*_wrong(task, wrong(run)), *(_of_all(task, fault, why) for fault, why in made)]
-    # A host whose CUDA failed says so itself; the others only lose their peer. Its name may stand behind half a row, with no space between.
-    for said in run.failures:
-        host = said.text.partition(f": {_CUDA}")[0] if _CUDA in said.text else ""
+    # A host whose CUDA failed reports it; the others only lose their peer. Its name may follow half a row
+    # without a space.
+    for failure in run.failures:
+        host = failure.text.partition(f": {_CUDA}")[0] if _CUDA in failure.text else ""
         named = max((node for node in task.nodes if host.endswith(node)), key=len, default=None)
         if named is not None:
-            accusations.append(Accusation(Object.NODE, named, RAISED, f"{named}{said.text[len(host):]}", (task.id,)))
+            accusations.append(Accusation(Object.NODE, named, RAISED, f"{named}{failure.text[len(host):]}",
+                                          (task.id,)))
     return tuple(dict.fromkeys(accusations))
 
 
 def _wrong(task: Task, seen: int) -> list[Accusation]:
-    """Whose the wrong values are is not said, for they are summed over all ranks: only one that ran alone is accused of them."""
+    """Only a rank that ran alone is accused of wrong values: the test sums them over all ranks."""
     if not seen:
         return []
     alone = len(task.seats) == 1
-    why = f"nccl-tests counted {seen} wrong elements, summed over all ranks{'' if alone else ', and cannot say whose they are: pairs tell'}"
-    return [Accusation(Object.GPU if alone else Object.UNEXPLAINED, str(task.seats[0]) if alone else task.id, WRONG_DATA, why, (task.id,))]
+    why = (f"nccl-tests counted {seen} wrong elements, summed over all "
+           f"ranks{'' if alone else ', so their origin is unknown: pair tests can tell'}")
+    return [Accusation(Object.GPU if alone else Object.UNEXPLAINED, str(task.seats[0]) if alone else task.id,
+                       WRONG_DATA, why, (task.id,))]
 
 
 def _of_all(task: Task, fault: str, why: str) -> Accusation:

@@ -1,1 +1,1 @@
-"""What runs on a node in a burn-in: an agent of the standard library, a nursery that has imported PyTorch, and a rank for each GPU."""
+"""What a burn-in runs on a node: an agent, a nursery that has imported PyTorch, and a rank for each GPU."""

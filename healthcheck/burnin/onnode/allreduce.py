@@ -16,13 +16,13 @@ from healthcheck.burnin.onnode.times import Durations
 from healthcheck.burnin.wire import RequestRefused, TaskKeys
 
 RAMP_STEPS = 8
-AGREE_S = 10.0      # of iterations between two agreements on how many more there will be
+AGREE_S = 10.0      # seconds of iterations between agreements on how many follow
 MOST_IN_A_ROW = 32
-LAST_S = 10.0       # for the others to be done, too: who hangs up early cuts off what they still read
+LAST_S = 10.0       # wait for the others: closing early would cut off what they still read
 
 
 def allreduce(rank: Any, device: Any) -> None:
-    """See the module's first line; leaves its figures with the rank."""
+    """Runs the all-reduces and leaves figures with the rank."""
     params = rank.params
     rounds = Rounds(rank, device, params)
     keys = grouped(rank, device)
@@ -35,7 +35,7 @@ def allreduce(rank: Any, device: Any) -> None:
         left = params["run_s"]
         while left > 0:
             pace = rounds.agreed(rounds.run(max(1, int(min(left, AGREE_S) / pace)), timed=True))
-            # By the slowest rank's clock, so that all agree on when it is over.
+            # By the slowest rank's clock, so that all agree on the end.
             left = params["run_s"] - rounds.agreed(time.perf_counter() - began)
     else:
         rounds.run(params["iterations"], timed=True)
@@ -43,29 +43,30 @@ def allreduce(rank: Any, device: Any) -> None:
         rounds.step(duty, params["ramp_s"] / RAMP_STEPS, pace)
     rank.figures.update(rounds.figures())
     arithmetic(rank, device, rounds.iteration)
-    rank.parting = lambda: part(keys, rank.world)
+    rank.after_report = lambda: part(keys, rank.world)
 
 
 def grouped(rank: Any, device: Any) -> TaskKeys:
     """The task's process group is set up; its keys at the head."""
     import torch.distributed as dist
     keys = TaskKeys(rank.link(), rank.task["id"])
-    dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds), rank=rank.number,
-                            world_size=rank.world, timeout=datetime.timedelta(seconds=rank.seconds))
+    dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds),
+                            rank=rank.number, world_size=rank.world,
+                            timeout=datetime.timedelta(seconds=rank.seconds))
     rank.at("warm")
     return keys
 
 
 def arithmetic(rank: Any, device: Any, iteration: int) -> None:
-    """Every collective of the table in each manner, `checks` times; reports what was tested and what was not."""
+    """Every collective of the table in each manner, `checks` times; reports what was tested and what not."""
     params, first = rank.params, iteration
     if not params["checks"]:
         rank.facts["arithmetic_not"] = "only the timed all-reduce was verified: checks is 0"
         return
-    for said, exchange in exchanges(rank, device, params["check_bytes"]):
+    for check, exchange in exchanges(rank, device, params["check_bytes"]):
         for _ in range(params["checks"]):
-            # The turn is the iteration: whose an element is, and who sends to whom, is another each time.
-            checked(rank, device, exchange, said, iteration, turn=iteration)
+            # The turn is the iteration, so that owners, senders and receivers change each time.
+            checked(rank, device, exchange, check, iteration, turn=iteration)
             iteration += 1
     rank.figures["checks"] = float(iteration - first)
     rank.facts["arithmetic"] = ", ".join(name for name in TABLE if not why_not(name, rank.world))
@@ -74,7 +75,7 @@ def arithmetic(rank: Any, device: Any, iteration: int) -> None:
 
 
 def part(keys: TaskKeys, world: int) -> None:
-    """Returns when all ranks are done, or will not be."""
+    """Waits until all ranks are done, or will not be."""
     try:
         if keys.add("done", 1) == world:
             keys.set("over", b"1")
@@ -86,12 +87,12 @@ def part(keys: TaskKeys, world: int) -> None:
 class Rounds:
     """Iterations of one rank, and their times.
 
-    A check takes one all-reduce, or several in a row: the sum of one is what each rank brings to the next, so
-    that what went wrong in any of them is still wrong after the last (`chain_bits` says why the right one is
-    exact). So all are verified, and at the size that a floor is for checking takes no more than its share of
-    the time. Once anything was wrong each is checked by itself, which tells more.
+    A check follows one all-reduce, or several in a row: the sum of one is each rank's input to the next, so
+    that an error in any of them is still visible after the last (`chain_bits` says why the right sum is
+    exact). So all are verified, and checks take no more than their share of the time. After the first error
+    each all-reduce is checked by itself, which shows more.
 
-    `exact`: of just so many bytes. `iteration` is the number of the first.
+    `exact`: of exactly so many bytes. `iteration` is the number of the first.
     """
 
     def __init__(
@@ -118,16 +119,17 @@ class Rounds:
         self.begin()
 
     def in_a_row(self, length: int) -> None:
-        """From now on so many all-reduces to a check, or fewer where sums would not be exact."""
+        """Sets how many all-reduces share a check; fewer where sums would not be exact."""
         while chain_bits(self.tiles, length) is None:
             length -= 1
         bits = chain_bits(self.tiles, length)
         self.length = length
-        self.forms = tuple(form(self.tiles, self.rank.number, bits) for form in (OwnerCoded, Summed))
+        self.encodings = tuple(encoding(self.tiles, self.rank.number, bits)
+                               for encoding in (OwnerCoded, Summed))
 
     def warm(self, count: int) -> float:
-        """So many iterations, at least two, by which to `settle`."""
-        self.run(1, timed=False)    # which opens connections, and says nothing of those that follow
+        """Runs at least two iterations, and calls `settle`."""
+        self.run(1, timed=False)    # opens connections, so its time is no measure
         self.run(max(1, count - 1), timed=True)
         return self.settle()
 
@@ -144,19 +146,19 @@ class Rounds:
         return pace
 
     def begin(self) -> None:
-        """Nothing has been counted yet."""
+        """Resets all counts."""
         self.computes, self.collectives, self.checks = Durations(), Durations(), Durations()
         self.verified = 0
         self.own_s = self.whole_s = self.check_s = 0.0
 
     def run(self, count: int, timed: bool, idle_s: float = 0.0) -> float:
-        """At least so many iterations, a pause after each; the average seconds of one, pauses not counted."""
+        """Runs at least `count` iterations, each with a pause; returns average seconds without pauses."""
         clock, rank, device = time.perf_counter, self.rank, self.device
         count = -(-count // self.length) * self.length
         busy = spent = 0.0
         began, helped = clock(), rank.helper_s
         inputs: tuple[int, list[int]] = (0, [])
-        data, turn, at, length = self.forms[0], self.iteration, 0, self.length
+        data, turn, at, length = self.encodings[0], self.iteration, 0, self.length
         for iteration in range(self.iteration, self.iteration + count):
             rank.at("compute", iteration)
             self.iteration = iteration + 1
@@ -167,7 +169,7 @@ class Rounds:
             prepared = clock()
             if at == 0:
                 turn, length = iteration, self.length
-                data = self.forms[self.checked % len(self.forms)]
+                data = self.encodings[self.checked % len(self.encodings)]
                 own = data.own(turn)
                 self.tiles.fill(self.buffer, own, turn)
                 inputs = self.tiles.differs(self.buffer, own, turn)
@@ -204,16 +206,17 @@ class Rounds:
     def verify(
         self, iteration: int, data: Any, turn: int, length: int, inputs: tuple[int, list[int]],
     ) -> None:
-        """Looks at the sum after so many in a row, and remembers what is wrong."""
+        """Checks the sum after so many all-reduces, and records what is wrong."""
         self.checked += 1
         grown = float(self.rank.world) ** (length - 1)
         whole = (data.whole(turn).to(self.torch.float64) * grown).to(self.tiles.dtype)
         count, where = self.tiles.differs(self.buffer, whole, turn)
-        # In which of several in a row it was is not known, nor so whose it is.
+        # Of several in a row the wrong one is unknown, and so is the owner.
         places = list(owned(data, where, turn)) if length == 1 else [[place, -1] for place in where]
-        said = "all-reduce %s %s in place%s%s" % (str(self.tiles.dtype).partition(".")[2], data.form, self.named,
-                                                  ", %d in a row" % length if length > 1 else "")
-        remember(self.rank, iteration, said, inputs, (count, places))
+        check = "all-reduce %s %s in place%s%s" % (str(self.tiles.dtype).partition(".")[2],
+                                                   data.encoding_name, self.named,
+                                                   ", %d in a row" % length if length > 1 else "")
+        remember(self.rank, iteration, check, inputs, (count, places))
         if length > 1 and self.agreed(float(bool(count or inputs[0]))) >= 1:
             self.in_a_row(1)
 
@@ -222,7 +225,7 @@ class Rounds:
         self.run(max(1, int(seconds * duty / pace)), timed=False, idle_s=pace * (1 / duty - 1))
 
     def agreed(self, number: float) -> float:
-        """The largest of all ranks' numbers, the same on all of them; before the iteration that comes next."""
+        """The largest of all ranks' numbers, the same on all of them; called between iterations."""
         self.rank.at("send", self.iteration)
         shared = self.torch.tensor([number], dtype=self.torch.float64, device=self.device.at)
         self.torch.distributed.all_reduce(shared, op=self.torch.distributed.ReduceOp.MAX)
@@ -234,10 +237,14 @@ class Rounds:
             return {}
         median, world = self.collectives.at(0.5), self.rank.world
         return {
-            "size_bytes": float(self.bytes), "iterations": float(self.verified), "verified": float(self.verified),
-            "seconds_p50": median, "seconds_p99": self.collectives.at(0.99), "seconds_max": self.collectives.longest,
+            "size_bytes": float(self.bytes), "iterations": float(self.verified),
+            "verified": float(self.verified),
+            "seconds_p50": median, "seconds_p99": self.collectives.at(0.99),
+            "seconds_max": self.collectives.longest,
             "seconds_often": self.collectives.often(),
-            "compute_p50": self.computes.at(0.5), "compute_p10": self.computes.at(0.1), "algbw_gb_s": self.bytes / median / 1e9,
-            "busbw_gb_s": self.bytes / median / 1e9 * 2 * (world - 1) / world, "overhead_share": self.own_s / self.whole_s,
+            "compute_p50": self.computes.at(0.5), "compute_p10": self.computes.at(0.1),
+            "algbw_gb_s": self.bytes / median / 1e9,
+            "busbw_gb_s": self.bytes / median / 1e9 * 2 * (world - 1) / world,
+            "overhead_share": self.own_s / self.whole_s,
             "check_share": self.check_s / self.whole_s,
         }

@@ -1,4 +1,7 @@
-"""Copies between host and device, from pinned memory, verified. Python 3.8. Without a GPU they are copies within the host's memory."""
+"""Copies between host and device, from pinned memory, verified. Python 3.8.
+
+Without a GPU they are copies within the host's memory.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from healthcheck.burnin.onnode.times import Spent
 
 
 def copy_both_ways(rank: Any, device: Any) -> None:
-    """So many copies each way, timed as a whole; what came back is compared with what went."""
+    """Times copies each way, and compares what came back with what was sent."""
     torch, params = device.torch, rank.params
     rank.pause(params["ramp_s"] * rank.number / rank.world)
     words = max(1, params["bytes"] // 8)

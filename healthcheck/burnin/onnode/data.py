@@ -29,23 +29,23 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 TILE = 4096     # elements of a tile, about: rows are long enough to be fast
-LEAST_ROWS = 2048       # of a large buffer: what does not fill a row is left out, less than a thousandth
-FACTORS = 13    # a prime: rows that a collective's chunk sizes keep apart differ
-EXPONENT = -8   # of the least of them
-STEP = 1 << 26  # elements that are compared at a time, which bounds what a comparison takes in memory
-PATTERNS = 8    # different sums; each is made once, which takes longer the more ranks there are
+LEAST_ROWS = 2048       # of a large buffer: the rest of a row is left out, less than a thousandth
+FACTORS = 13    # a prime, so that rows at a distance of a collective's chunk differ
+EXPONENT = -8   # exponent of the least factor
+STEP = 1 << 26  # elements compared at a time, to bound memory
+PATTERNS = 8    # different sums; each is made once, which takes longer with more ranks
 RANKS_AT_ONCE = 64
 MOST_OWNERS = 16
 MOST_PLACES = 32
 LEAST_BITS = 4  # fewer are too few to draw from
-# Powers of two by which a value may grow and be far from the largest one.
+# Powers of two by which a value may grow and stay far from the largest one.
 ROOM = {"torch.float32": 96, "torch.bfloat16": 96}
 BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 DRAWN = (1 << 31) - 1
 
 
 def drawn(column: Any, *keys: Any) -> Any:
-    """Numbers of 31 bits for these columns (int64, or one int), the same for the same keys, below 2^31."""
+    """Numbers of 31 bits for these columns (int64, or one int), equal for equal keys."""
     for key in keys:
         column = (column * 0x2545F491 + key * 0x3C6EF372 + 0x1B873593) & DRAWN
         for _ in range(2):
@@ -55,9 +55,9 @@ def drawn(column: Any, *keys: Any) -> Any:
 
 
 class Tiles:
-    """The form of buffers of about so many `elements`: `rows` (so many `parts`' multiple) of `tile`.
+    """Buffers of about `elements`: `rows` (a multiple of `parts`) of `tile` elements.
 
-    `exact`: of just so many, or so many whole rows; for collectives of which no rank has a part of its own.
+    `exact`: exactly so many, or whole rows; for collectives without parts of single ranks.
     """
 
     def __init__(self, torch: Any, world: int, elements: int, device: str, dtype: Any, parts: int = 1,
@@ -73,7 +73,7 @@ class Tiles:
         self.step = max(1, STEP // self.tile)
 
     def empty(self, parts: int = 1) -> Any:
-        """Room for one of so many parts of the whole."""
+        """Memory for one of `parts` parts of the whole."""
         return self.torch.zeros(self.count // parts, dtype=self.dtype, device=self.device)
 
     def factors(self, turn: int, first: int, rows: int) -> Any:
@@ -82,18 +82,18 @@ class Tiles:
         return self.powers[(row + turn) % FACTORS].unsqueeze(1)
 
     def fill(self, buffer: Any, tile: Any, turn: int, first: int = 0) -> None:
-        """Makes the buffer what this tile says, from row `first` on."""
+        """Fills the buffer with this tile, from row `first` on."""
         view = buffer.view(-1, self.tile)
         self.torch.mul(tile.unsqueeze(0), self.factors(turn, first, len(view)), out=view)
 
     def differs(self, buffer: Any, tile: Any, turn: int, first: int = 0) -> tuple[int, list[int]]:
-        """How many elements are not what the tile says, and the places of the first 32, ascending."""
+        """How many elements differ from the tile, and the first 32 places in order."""
         torch, view = self.torch, buffer.view(-1, self.tile)
         count = 0
         places: list[int] = []
         for at in range(0, len(view), self.step):
             part = view[at:at + self.step]
-            # Factors repeat: no second buffer of full size is made to compare with.
+            # Factors repeat, so no second buffer of full size is needed.
             block = tile.unsqueeze(0) * self.factors(turn, first + at, min(FACTORS, len(part)))
             bad = torch.empty(part.shape, dtype=torch.bool, device=self.device)
             whole = len(part) // FACTORS * FACTORS
@@ -127,7 +127,7 @@ class OwnerCoded:
     `bits`: of how many its values are, where not of all that the type has.
     """
 
-    form = "owner-coded"
+    encoding_name = "owner-coded"
 
     def __init__(self, tiles: Tiles, rank: int, bits: int | None = None) -> None:
         self.tiles, self.rank = tiles, rank
@@ -172,7 +172,7 @@ class Summed:
     `bits`: what all of them may come to, where not all that the type has.
     """
 
-    form = "summed"
+    encoding_name = "summed"
 
     def __init__(self, tiles: Tiles, rank: int, bits: int | None = None) -> None:
         self.tiles, self.rank = tiles, rank
@@ -236,12 +236,12 @@ def chain_bits(tiles: Tiles, length: int) -> int | None:
 
 
 def stamped(tiles: Tiles, sender: int, receiver: int, turn: int) -> Any:
-    """The tile of what one rank sends another (-1: all others alike), of a whole-number type."""
+    """The tile that one rank sends another (-1: all others), of a whole-number type."""
     return tiles.whole_numbers(drawn(tiles.column, turn, sender + 1, receiver + 2))
 
 
 def owners_of(places: list[list[int]]) -> list[int]:
-    """Whose elements these (place, owner) are, as far as they are anybody's: sorted, at most 16."""
+    """The owners of these (place, owner), sorted, at most 16."""
     return sorted({owner for _, owner in places if owner >= 0})[:MOST_OWNERS]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-DTYPES = {"fp64": "float64", "fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn"}
+DTYPES = {"fp64": "float64", "fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16",
+          "fp8": "float8_e4m3fn"}
 ON_CPU = ("fp64", "fp32", "bf16")
 
 
@@ -25,40 +26,43 @@ class ComputeDevice:
             torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
             torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
         else:
-            # There are as many ranks as there would be GPUs: each is one thread.
+            # One thread a rank, as there are as many ranks as GPUs.
             torch.set_num_threads(1)
             self.at = "cpu"
 
     def wait(self) -> None:
-        """Returns when all that was asked of the device is done."""
+        """Returns when the device has done all queued work."""
         if self.cuda:
             self.torch.cuda.synchronize()
 
     def address(self) -> str:
-        """The GPU's PCI address in full form; "" for the CPU, and where this PyTorch does not say."""
+        """The GPU's PCI address in full form; "" for the CPU, or where PyTorch does not report it."""
         if not self.cuda:
             return ""
         properties = self.torch.cuda.get_device_properties(self.at)
         if not all(hasattr(properties, "pci_%s_id" % part) for part in ("domain", "bus", "device")):
             return ""
-        return "%04x:%02x:%02x.0" % (properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id)
+        return "%04x:%02x:%02x.0" % (properties.pci_domain_id, properties.pci_bus_id,
+                                     properties.pci_device_id)
 
     def free_bytes(self) -> Any:
-        """Bytes of memory that are free, and all of them; (0, 0) for the CPU, whose memory is not under test."""
+        """Free bytes of memory, and all of them; (0, 0) for the CPU, whose memory is not under test."""
         return self.torch.cuda.mem_get_info() if self.cuda else (0, 0)
 
     def precisions(self, asked: str) -> tuple[list[str], dict[str, str]]:
-        """Which of the asked precisions ("all", or "fp32,bf16") this device has, in DTYPES' order, and why not the others."""
+        """Which requested precisions ("all", or "fp32,bf16") this device has, and why not the others."""
         names = list(DTYPES) if asked == "all" else [name.strip() for name in asked.split(",")]
         have, without = [], {}
         for name in names:
             if name not in DTYPES:
-                raise ValueError("precision %s, expected all or some of %s" % (ascii(name), ", ".join(DTYPES)))
+                raise ValueError("precision %s, expected all or some of "
+                                 "%s" % (ascii(name), ", ".join(DTYPES)))
             if not self.cuda and name not in ON_CPU:
                 without[name] = "not on a CPU"
             elif not hasattr(self.torch, DTYPES[name]):
                 without[name] = "PyTorch %s has no such type" % self.torch.__version__
-            elif self.cuda and self.capability() < {"fp8": (8, 9), "tf32": (8, 0), "bf16": (8, 0)}.get(name, (0, 0)):
+            elif self.cuda and self.capability() < {"fp8": (8, 9), "tf32": (8, 0),
+                                                    "bf16": (8, 0)}.get(name, (0, 0)):
                 without[name] = "the device has none"
             else:
                 have.append(name)
@@ -74,7 +78,7 @@ class ComputeDevice:
         system = os.uname()
         found = {"torch": str(torch.__version__), "host": system.nodename, "kernel": system.release}
         if not self.cuda:
-            # Kernels are chosen by it, and add in other orders.
+            # It decides which kernels run, and so the order of additions.
             return {**found, "backend": "gloo", "device": "cpu", "capability": str(getattr(
                 torch.backends.cpu, "get_cpu_capability", str)())}
         properties = torch.cuda.get_device_properties(self.at)

@@ -1,4 +1,4 @@
-"""The environment of a rank: what was inherited for NCCL and gloo is scrubbed, what the task asks for is set, and all is told."""
+"""The environment of a rank: inherited NCCL settings are removed, the task's set, and all reported."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import socket
 import struct
 from typing import Any
 
-# A stale NCCL_P2P_DISABLE of a login shell is a classic false fail: nothing of these is inherited.
+# A stale NCCL_P2P_DISABLE of a login shell is a classic false failure: none of these are inherited.
 SCRUBBED = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "TORCH_DISTRIBUTED_", "GLOO_", "UCX_", "FI_", "OFI_NCCL_",
             "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_")
-# What a task may set: nothing of what decides which code runs.
-SETTABLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_", "UCX_", "CUDA_DEVICE_", "CUDA_VISIBLE_", "CUBLAS_WORKSPACE_", "OMP_NUM_", "FI_",
-            "OFI_NCCL_")
-# These set any other variable. Which of the rest a site may set the head has decided (inventory.ncclenv).
+# What a task may set: nothing that decides which code runs.
+SETTABLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_", "UCX_", "CUDA_DEVICE_", "CUDA_VISIBLE_",
+            "CUBLAS_WORKSPACE_", "OMP_NUM_", "FI_", "OFI_NCCL_")
+# These could set any other variable. The head decides about the rest (inventory.ncclenv).
 NEVER = ("NCCL_ENV_PLUGIN", "NCCL_GIN_PLUGIN", "NCCL_CONF_FILE")
-NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")     # read by NCCL itself: they cannot be scrubbed, so they are told
+# NCCL reads these itself: they cannot be scrubbed, so they are reported.
+NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
 SIOCGIFADDR = 0x8915
 
 
@@ -29,13 +30,17 @@ def scrubbed(environment: Any) -> list[str]:
 
 
 def set_for(environment: Any, asked: Any, nccl: bool, interface: str) -> dict[str, str]:
-    """Sets what the task asks for, and what it leaves open to its default; everything that was set, by name. Raises ValueError."""
-    wanted = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TORCH_FR_BUFFER_SIZE": "256"}
+    """Sets what the task asks for, and what it leaves open to its default; everything that was set, by name.
+
+    Raises ValueError.
+    """
+    wanted = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+              "TORCH_FR_BUFFER_SIZE": "256"}
     if interface:
         wanted["GLOO_SOCKET_IFNAME"] = interface
     if nccl:
-        wanted.update({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-                       "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"})
+        wanted.update({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV",
+                       "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"})
         if interface:
             wanted["NCCL_SOCKET_IFNAME"] = "=" + interface
     for name, value in asked.items():
@@ -47,7 +52,7 @@ def set_for(environment: Any, asked: Any, nccl: bool, interface: str) -> dict[st
 
 
 def conf_files() -> list[str]:
-    """NCCL's own configuration files that are there, and what they set: it cannot be kept from reading them."""
+    """NCCL's own configuration files here, and what they set: nothing keeps NCCL from reading them."""
     found = []
     for path in NCCL_FILES:
         try:
@@ -72,7 +77,7 @@ def interface_of(address: str) -> str:
                 continue    # it has no IPv4 address
             if socket.inet_ntoa(found[20:24]) == address:
                 return name
-    # All of 127.0.0.0/8 is the loopback interface, whose own address is only the first.
+    # All of 127.0.0.0/8 is the loopback interface, which lists only its first address.
     return "lo" if address.startswith("127.") else ""
 
 

@@ -1,12 +1,11 @@
-"""The collectives that are tested: a table, each with what it takes and what must come of it. Python 3.8.
+"""The collectives under test: a table of inputs and right results. Python 3.8.
 
-Inputs are looked at right before, and right after where the collective leaves them as they were, so that what
-was wrong in a rank's own memory is its own word; results are compared element by element. Adding ones
-(all-reduce, reduce-scatter) are run on owner-coded data and on sums, in each float type and both whole-number
-types; the others move 32-bit words in which every bit is used. PyTorch has all-reduce and broadcast in place
-only, and all-to-all and send/receive out of place only; reduce-scatter and all-gather are run both ways.
-PyTorch's gloo makes reduce-scatter of its all-reduce: there it is run all the same, and is no test of another
-adder.
+Inputs are checked right before, and also right after where the collective keeps them, so that wrong data in a
+rank's own memory is reported as its own. Results are checked element by element. Collectives that add
+(all-reduce, reduce-scatter) run on owner-coded data and on sums, in each float type and both whole-number
+types; the others move 32-bit words that use every bit. PyTorch has all-reduce and broadcast in place only,
+and all-to-all and send/receive out of place only; reduce-scatter and all-gather run both ways. PyTorch's gloo
+implements reduce-scatter by its all-reduce; it runs all the same, and tests no other adder.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from healthcheck.burnin.onnode.data import MOST_PLACES, OwnerCoded, Summed, Tile
 
 ADDED = ("float32", "float16", "bfloat16", "int32", "int64")
 WORDS = "int32"
-MOST_SWAPPING = 512     # all-to-all connects each with each, which takes long among more ranks
-ROWS_OF_A_PART = 4      # at least: more, and tiles become too short to be different
-GLOO_SCATTERS = "reduce-scatter by gloo is made of its all-reduce, and is no test of another adder"
+MOST_SWAPPING = 512     # all-to-all connects every two ranks, which takes long with more
+ROWS_OF_A_PART = 4      # at least: with more, tiles are too short to differ
+GLOO_SCATTERS = "gloo implements reduce-scatter by its all-reduce, so it tests no other adder"
 
 
 class Exchange:
-    """One collective in one manner. `keeps`: whether its inputs are afterwards what they were before.
+    """One collective in one manner. `keeps`: whether it leaves its inputs unchanged.
 
-    A piece is part of a buffer, the tile that it must hold, its first row in the whole, and whose it is
-    (None: as the data's code says).
+    A piece is a part of a buffer, the tile that it must hold, its first row in the whole, and its owner
+    (None: by the data's code).
     """
 
     keeps = True
@@ -64,7 +63,7 @@ class Exchange:
         return count, places
 
     def wrong_results(self, turn: int) -> tuple[int, list[list[int]]]:
-        """How many elements that came are not what they must be; where, and whose."""
+        """How many received elements are wrong, where, and whose."""
         count = 0
         places: list[list[int]] = []
         for buffer, tile, first, sender in self.results(turn):
@@ -188,7 +187,7 @@ class SendReceive(Exchange):
         self.sent, self.got = self.tiles.empty(), self.tiles.empty()
 
     def partners(self, turn: int) -> tuple[int, int]:
-        """To whom, and from whom."""
+        """The rank to send to, and the rank to receive from."""
         own, world = self.rank.number, self.rank.world
         apart = 1 + turn % (world - 1)
         return (own + apart) % world, (own - apart) % world
@@ -209,7 +208,7 @@ class SendReceive(Exchange):
             work.wait()
 
 
-# name: (what it is, whether it adds, in which manners: in place or not)
+# name: (class, whether it adds, its manners: in place or not)
 TABLE: dict[str, tuple[type[Exchange], bool, tuple[bool, ...]]] = {
     "all-reduce": (AllReduce, True, (True,)),
     "reduce-scatter": (ReduceScatter, True, (False, True)),
@@ -235,20 +234,20 @@ def exchanges(rank: Any, device: Any, size: int) -> Iterator[tuple[str, Exchange
                     tiles = Tiles(torch, rank.world, elements, device.at, of, rank.world, rows)
                     data = form(tiles, rank.number)
                     manner = "in place" if in_place else "out of place"
-                    said = " ".join((name, dtype, data.form if adds else "moved", manner))
-                    yield said, kind(rank, tiles, data, in_place)
+                    check = " ".join((name, dtype, data.encoding_name if adds else "moved", manner))
+                    yield check, kind(rank, tiles, data, in_place)
 
 
 def why_not(name: str, world: int) -> str:
-    """Why a collective is not run among so many ranks, "" where it is."""
+    """Why a collective is not run with so many ranks; "" where it is."""
     if name == "send-receive" and world < 2:
         return "one rank has no one to send to"
     if name == "all-to-all" and world > MOST_SWAPPING:
-        return "among more than %d ranks its connections alone take too long" % MOST_SWAPPING
+        return "with more than %d ranks its connections take too long" % MOST_SWAPPING
     return ""
 
 
-def checked(rank: Any, device: Any, exchange: Exchange, said: str, iteration: int, turn: int) -> None:
+def checked(rank: Any, device: Any, exchange: Exchange, check: str, iteration: int, turn: int) -> None:
     """Runs it once, as one iteration, and remembers what was wrong."""
     rank.at("compute", iteration)
     exchange.make(turn)
@@ -259,14 +258,15 @@ def checked(rank: Any, device: Any, exchange: Exchange, said: str, iteration: in
     device.wait()
     rank.at("verify")
     after = exchange.wrong_inputs(turn) if exchange.keeps and not before[0] else (0, [])
-    remember(rank, iteration, said, before if before[0] else after, exchange.wrong_results(turn))
+    remember(rank, iteration, check, before if before[0] else after, exchange.wrong_results(turn))
 
 
 def remember(
-    rank: Any, iteration: int, said: str, inputs: tuple[int, list[int]], results: tuple[int, list[list[int]]],
+    rank: Any, iteration: int, check: str, inputs: tuple[int, list[int]],
+    results: tuple[int, list[list[int]]],
 ) -> None:
     """Has the rank report what was wrong, if anything: in what, how many of inputs and results, where."""
     if inputs[0] or results[0]:
         count, places = results
-        rank.found_wrong(iteration, count or inputs[0], owners_of(places), bool(inputs[0]), said,
+        rank.found_wrong(iteration, count or inputs[0], owners_of(places), bool(inputs[0]), check,
                          places[:MOST_PLACES], inputs[1][:MOST_PLACES])

@@ -1,7 +1,7 @@
-"""What PyTorch's flight recorder holds of the last collectives, in one bounded line. Python 3.8.
+"""Reads PyTorch's flight recorder: the last collectives in one bounded line. Python 3.8.
 
-The dump's form is PyTorch's own (torch/csrc/distributed/c10d/FlightRecorder.hpp: entries with collective_seq_id, profiling_name,
-state). It is recorded for gloo and NCCL alike where TORCH_FR_BUFFER_SIZE is set.
+The format is PyTorch's (torch/csrc/distributed/c10d/FlightRecorder.hpp: entries with collective_seq_id,
+profiling_name, state). It records gloo and NCCL where TORCH_FR_BUFFER_SIZE is set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FLIGHT_ENTRIES = 3
 
 
 def flight() -> str:
-    """The last collectives: number, name and state each; "" where nothing was recorded. Never raises: this is told in trouble."""
+    """The last collectives: number, name and state each; "" without any. Never raises."""
     try:
         c10d = sys.modules["torch"]._C._distributed_c10d
         for name in ("_dump_fr_trace_json", "_dump_nccl_trace_json"):
@@ -23,7 +23,7 @@ def flight() -> str:
                     break
         else:
             return ""
-        return ", ".join("%s %s %s" % (entry.get("collective_seq_id"), entry.get("profiling_name"), entry.get("state"))
-                         for entry in entries[-FLIGHT_ENTRIES:])[:300]
+        return ", ".join("%s %s %s" % (entry.get("collective_seq_id"), entry.get("profiling_name"),
+                                       entry.get("state")) for entry in entries[-FLIGHT_ENTRIES:])[:300]
     except Exception:
         return ""

@@ -1,9 +1,9 @@
-"""Matrix products: of whole numbers, with a known result; of random floats, equal bit by bit; and as fast as they go. Python 3.8.
+"""Matrix products: with a known result, equal bit by bit, and as fast as possible. Python 3.8.
 
-The known matrices are blocks of a small one, A = s x a and B = b, repeated over the whole: C is then (the sum of the signs s) times
-a.b, which the CPU computes in whole numbers, so that nothing of the device takes part in its own judgement. Entries are -2..2 and
-|a.b| <= 256, so each element is exact with fp64, fp32, TF32, fp16, bf16 and fp8 (e4m3) factors and in fp32, fp16 and bf16 results,
-however the sum is split.
+The known matrices are blocks of a small one, A = s x a and B = b, repeated over the whole: C is then (the sum
+of the signs s) times a.b, which the CPU computes in whole numbers, so that nothing of the device takes part
+in its own judgement. Entries are -2..2 and |a.b| <= 256, so each element is exact with fp64, fp32, TF32,
+fp16, bf16 and fp8 (e4m3) factors and in fp32, fp16 and bf16 results, however the sum is split.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WHOLE = {8: "int64", 4: "int32", 2: "int16"}
 
 
 class Gemm:
-    """Products in one precision. For fp8 through torch._scaled_mm, whose result is bf16."""
+    """Products in one precision; fp8 uses torch._scaled_mm, whose result is bf16."""
 
     def __init__(self, device: Any, precision: str) -> None:
         torch = self.torch = device.torch
@@ -48,10 +48,10 @@ class Gemm:
 
 
 def checksum(torch: Any, result: Any) -> tuple[int, int]:
-    """Two sums over the bits of a result: of all, and weighted by place, so that changes that cancel in one show in the other."""
+    """Two sums over a result's bits, one weighted by place: changes that cancel in one show in the other."""
     bits = result.view(getattr(torch, WHOLE[result.element_size()]))
     total = weighted = 0
-    # An element's weight is its row + 65537 x its column: none is another's up to that many rows.
+    # An element's weight is its row + 65537 x its column: unique for up to that many rows.
     for dim, step in ((1, 1), (0, 65537)):
         sums = bits.sum(dim=dim, dtype=torch.int64)
         weighted += step * int((sums * torch.arange(1, len(sums) + 1, device=sums.device)).sum())
@@ -60,41 +60,42 @@ def checksum(torch: Any, result: Any) -> tuple[int, int]:
 
 
 def as_text(sums: tuple[int, int]) -> str:
-    """A checksum as it is reported and compared."""
+    """A checksum as text for reports."""
     return "%016x:%016x" % sums
 
 
 def known_blocks(torch: Any, times: int, seed: int) -> tuple[Any, Any, Any, Any]:
-    """Signs of the blocks of A, the blocks of A and B (int8), and the block that C = A.B repeats (int64); `times` blocks in a row."""
+    """Signs of A's blocks, the blocks of A and B (int8), and the block that C = A.B repeats (int64)."""
     maker = torch.Generator().manual_seed(seed)
     a, b = (torch.randint(-2, 3, (BLOCK, BLOCK), generator=maker, dtype=torch.int64) for _ in range(2))
-    # One more plus than minus for an odd number of blocks, two more for an even one: what remains is exact in bf16, too.
+    # One more plus than minus for an odd number of blocks, two more for an even one: the rest is exact in
+    # bf16 too.
     signs = torch.ones(times, dtype=torch.int64)
     signs[torch.randperm(times, generator=maker)[:(times - 1) // 2]] = -1
     return signs.to(torch.int8), a.to(torch.int8), b.to(torch.int8), int(signs.sum()) * (a @ b)
 
 
 def known_factors(signs: Any, a: Any, b: Any, device: str) -> tuple[Any, Any]:
-    """A and B (int8), spread out where they are needed: the CPU would take longer for that than a GPU for their product."""
+    """A and B (int8), expanded on the device: the CPU would take longer than the GPU's product."""
     times = len(signs)
     signs, a, b = (part.to(device) for part in (signs, a, b))
     return signs.repeat_interleave(BLOCK).unsqueeze(0) * a.repeat(times, times), b.repeat(times, times)
 
 
 def each_precision(rank: Any, device: Any) -> Any:
-    """The precisions to go through; what is left out is told."""
+    """The precisions to run; reports those that are left out."""
     have, without = device.precisions(rank.params["precisions"])
     rank.facts["precisions"] = ",".join(have)
     rank.facts["without"] = "; ".join("%s: %s" % pair for pair in without.items())
     if not have:
-        raise ValueError("none of the precisions %s is there" % rank.params["precisions"])
-    # The ranks begin one after the other, and end so: power rises and falls in steps.
+        raise ValueError("none of the precisions %s is available" % rank.params["precisions"])
+    # The ranks begin and end one after the other: power rises and falls in steps.
     rank.pause(rank.params["ramp_s"] * rank.number / rank.world)
     return have
 
 
 def gemm_known(rank: Any, device: Any) -> None:
-    """Products whose every element is known, by bits and in each precision."""
+    """Products with a known result for every element, in each precision."""
     torch, n = device.torch, rank.params["n"]
     if n % BLOCK or not n:
         raise ValueError("n is %d, expected a multiple of %d" % (n, BLOCK))
@@ -115,7 +116,7 @@ def gemm_known(rank: Any, device: Any) -> None:
             device.wait()
             spent.worked()
             rank.at("verify")
-            # As a sum of what differs by place in the block: no second matrix of full size.
+            # Compares block by block, without a second matrix of full size.
             view = result.view(n // BLOCK, BLOCK, n // BLOCK, BLOCK)
             wrong = int((view != expected.view(1, BLOCK, 1, BLOCK)).sum())
             if wrong:
@@ -130,7 +131,7 @@ def gemm_known(rank: Any, device: Any) -> None:
 
 
 def gemm_random(rank: Any, device: Any) -> None:
-    """Products of random floats, again and again: all bits must be the same each time, and their sums the same among equals."""
+    """Products of random floats: the same bits every time, and the same checksums among equals."""
     torch, n = device.torch, rank.params["n"]
     maker = torch.Generator().manual_seed(int(rank.params["seed"]))
     factors = [torch.randn((n, n), generator=maker, dtype=torch.float32) for _ in range(2)]
@@ -161,7 +162,7 @@ def gemm_random(rank: Any, device: Any) -> None:
             spent.checked()
             done += 1
             verified += 1
-        # It has stayed there all the time: what holds it may have changed, too.
+        # It stayed in memory all the time, which may have changed it too.
         if checksum(torch, first) != sums:
             rank.found_wrong(rank.iteration, 1, [rank.number], False)
     rank.figures.update({"verified": float(verified), "check_share": spent.share})
@@ -185,7 +186,7 @@ def gemm_rate(rank: Any, device: Any) -> None:
 
 
 def timed_products(rank: Any, gemm: Gemm, left: Any, right: Any, out: Any, count: int) -> float:
-    """Seconds that one product took, over so many. The device is let run ahead, and waited for some times a second."""
+    """The average seconds of one product; the device runs ahead and is waited for some times a second."""
     batch = 1
     done = 0
     began = time.perf_counter()

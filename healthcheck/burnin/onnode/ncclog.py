@@ -1,10 +1,10 @@
-"""What NCCL logs of the network, the algorithm and the protocol that it chose, in a file of its own that has no name: the proof that RDMA
-was used, or was not.
+"""Reads NCCL's log (in an unnamed file): network, algorithm and protocol, and whether it used RDMA.
 
-Python 3.8. The lines are NCCL's ("NET/IB : Using [0]mlx5_0:1/IB", "via NET/IB/0/GDRDMA"), documented with NCCL_DEBUG; it was not run on
-a GPU. NCCL opens the path that NCCL_DEBUG_FILE names, which here leads to memory of this process. With the subsystem TUNING its first rank
-logs a line for each collective, "AllReduce: 64 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}" or, before 2.22, with numbers and
-without the collective's name, "64 Bytes -> Algo 1 proto 0 time 9.6" (src/enqueue.cc, src/include/nccl_common.h).
+Python 3.8. The lines are NCCL's ("NET/IB : Using [0]mlx5_0:1/IB", "via NET/IB/0/GDRDMA"), documented with
+NCCL_DEBUG; it was not run on a GPU. NCCL opens the path that NCCL_DEBUG_FILE names, which here leads to
+memory of this process. With the subsystem TUNING its first rank logs a line for each collective, "AllReduce:
+64 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}" or, before 2.22, with numbers and without the
+collective's name, "64 Bytes -> Algo 1 proto 0 time 9.6" (src/enqueue.cc, src/include/nccl_common.h).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections import Counter
 from typing import Any
 
 MOST_LOG = 4 << 20
-MOST_CHOICES = 256 << 10    # of what is logged while one size is timed
+MOST_CHOICES = 256 << 10    # bytes of log that are read for one size
 CHOICE = re.compile(rb"(?:AllReduce|NCCL INFO)[: ] *(\d{1,15}) Bytes -> Algo (\w{1,24}) proto (\w{1,12})")
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 PROTOCOLS = ("LL", "LL128", "SIMPLE")
 
 
 class NcclLog:
-    """Counts lines of NCCL's log. Without NCCL_DEBUG in the environment there is none, nor where the site has it written elsewhere."""
+    """Reads NCCL's log; without NCCL_DEBUG, or where the site writes it elsewhere, there is none."""
 
     def __init__(self, environment: Any) -> None:
         self.file = -1
@@ -31,7 +31,7 @@ class NcclLog:
             environment["NCCL_DEBUG_FILE"] = "/proc/self/fd/%d" % self.file
 
     def facts(self) -> dict[str, str]:
-        """How many lines speak of RDMA, of RDMA to the GPU's memory, and of plain sockets; none where nothing was logged."""
+        """How many lines show RDMA, RDMA to GPU memory, and plain sockets; {} where nothing was logged."""
         if self.file < 0:
             return {}
         lines = os.pread(self.file, MOST_LOG, 0).split(b"\n")
@@ -41,18 +41,21 @@ class NcclLog:
                 for word in (b"NET/IB", b"NET/OFI", b"NET/gIB", b"GDRDMA", b"NET/Socket", b"NVLS")}
 
     def length(self) -> int:
-        """How much was logged so far, in bytes."""
+        """The bytes logged so far."""
         return os.fstat(self.file).st_size if self.file >= 0 else 0
 
     def chosen(self, size: int, since: int) -> str:
-        """Algorithm and protocol of all-reduces of so many bytes, as logged from there on: "RING/LL"; "" where that is not known."""
+        """Algorithm and protocol of all-reduces of this size, logged since: "RING/LL"; "": unknown."""
         return choice(os.pread(self.file, MOST_CHOICES, since), size) if self.file >= 0 else ""
 
 
 def choice(log: bytes, size: int) -> str:
-    """The algorithm and protocol that these lines name most often for so many bytes; "" for none. Of 8 bytes are our own agreements, too,
-    fewer than what is timed."""
-    found = Counter((algorithm, protocol) for of, algorithm, protocol in CHOICE.findall(log) if int(of) == size)
+    """The algorithm and protocol that these lines name most often for a size; "" for none.
+
+    At 8 bytes they include our own agreements, which are fewer than the timed ones.
+    """
+    found = Counter((algorithm, protocol) for of, algorithm, protocol in CHOICE.findall(log)
+                    if int(of) == size)
     if not found:
         return ""
     ((algorithm, protocol), _), = found.most_common(1)
@@ -60,6 +63,6 @@ def choice(log: bytes, size: int) -> str:
 
 
 def named(word: bytes, names: Any) -> str:
-    """NCCL's name for it, in capitals; a number that has none stays what it is."""
+    """NCCL's name in capitals; an unknown number stays a number."""
     text = word.decode("ascii", "replace")
     return names[int(text)] if text.isdigit() and int(text) < len(names) else text.upper()

@@ -1,7 +1,7 @@
-"""The process that has imported PyTorch once and forks a rank for each GPU of a task; it tells what becomes of them. Python 3.8.
+"""The process that imports PyTorch once, forks a rank for each GPU and reports on them. Python 3.8.
 
-It never calls CUDA itself, because a process that has cannot fork ranks that do. Frames come in on standard input and go out on
-what was standard output. When its input ends it ends its ranks and leaves.
+It never calls CUDA itself, as no rank could then be forked. Frames arrive on standard input and leave on the
+former standard output. When its input ends, it ends its ranks and itself.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ import socket
 import time
 from typing import Any, BinaryIO, NoReturn
 
-from healthcheck.burnin.onnode.look import look
 from healthcheck.burnin.onnode.rank import Rank, die_with_parent, one_line, rank_process
 from healthcheck.burnin.onnode.slots import MOST_SLOTS, Slot, shared_words
+from healthcheck.burnin.onnode.snapshot import snapshot
 from healthcheck.burnin.wire import Frames, packed
 
-NEWS_S = 0.5
+POSITIONS_S = 0.5
 KILL_S = 2.0        # from TERM to KILL
-MOST_SAID = 1 << 20     # bytes of a rank's standard error that are kept
+MOST_OUTPUT = 1 << 20     # bytes of a rank's standard error that are kept
 
 
 class RankProcess:
     """One rank, as its parent sees it."""
 
-    def __init__(self, pid: int, task: str, rank: int, index: int, slot: Slot, channel: socket.socket, said: int) -> None:
-        self.pid, self.task, self.rank, self.index, self.slot, self.channel, self.said = pid, task, rank, index, slot, channel, said
+    def __init__(self, pid: int, task: str, rank: int, index: int, slot: Slot, channel: socket.socket,
+                 output: int) -> None:
+        self.pid, self.task, self.rank, self.index, self.slot, self.channel, self.output = (
+            pid, task, rank, index, slot, channel, output)
         self.frames = Frames()
         self.kill_at: float | None = None
 
@@ -44,7 +46,7 @@ def process_state(pid: int) -> str:
 
 
 class Nursery:
-    """Starts ranks, watches them and passes on what they say."""
+    """Starts ranks, watches them and forwards their messages."""
 
     def __init__(self, incoming: int, outgoing: int, settings: dict[str, Any]) -> None:
         self.incoming, self.outgoing, self.settings = incoming, outgoing, settings
@@ -62,8 +64,8 @@ class Nursery:
         for fd in (self.wake, incoming):
             self.selector.register(fd, selectors.EVENT_READ)
 
-    def tell(self, message: dict[str, Any]) -> None:
-        """To the agent. Leaves where nobody reads it any more."""
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends a message to the agent; ends this process where it is gone."""
         data = packed(message)
         try:
             while data:
@@ -81,7 +83,7 @@ class Nursery:
         os._exit(0)
 
     def run(self) -> NoReturn:
-        """Until the input ends."""
+        """Runs until the input ends."""
         news_at = time.monotonic()
         while True:
             due = min([news_at] + [child.kill_at for child in self.live if child.kill_at is not None])
@@ -91,11 +93,11 @@ class Nursery:
                     if not data:
                         self.leave()
                     for message in self.frames.feed(data):
-                        self.obey(message)
+                        self.handle(message)
                 elif key.fd == self.wake:
                     os.read(self.wake, 4096)
                 elif key.data in self.live:
-                    self.hear(key.data)
+                    self.forward(key.data)
             self.reap()
             now = time.monotonic()
             for child in self.live:
@@ -103,11 +105,11 @@ class Nursery:
                     os.kill(child.pid, signal.SIGKILL)
                     child.kill_at = now + KILL_S
             if now >= news_at:
-                self.news()
-                news_at = now + NEWS_S
+                self.report_positions()
+                news_at = now + POSITIONS_S
 
-    def obey(self, message: dict[str, Any]) -> None:
-        """Does what the head says."""
+    def handle(self, message: dict[str, Any]) -> None:
+        """Handles a message of the head."""
         if "task" in message:
             for rank, gpu in message["task"]["seats"]:
                 self.start(message["task"], rank, gpu)
@@ -134,35 +136,35 @@ class Nursery:
         index = self.free.pop(0)
         slot = Slot(self.words, index)
         slot.clear()
-        ours, its = socket.socketpair()
-        said = os.memfd_create("rank")
-        fcntl.fcntl(said, fcntl.F_SETFL, os.O_APPEND)
+        parent_end, child_end = socket.socketpair()
+        output = os.memfd_create("rank")
+        fcntl.fcntl(output, fcntl.F_SETFL, os.O_APPEND)
         parent = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
-            for thing in (ours, its):
+            for thing in (parent_end, child_end):
                 thing.close()
-            os.close(said)
+            os.close(output)
             self.free.append(index)
             self.ended(task["id"], number, 1, None, "no process could be started: %s" % error.strerror)
             return
         if pid == 0:
             code = 70
             try:
-                self.let_go(ours, said)
-                code = rank_process(Rank(task, number, gpu, slot, its, self.settings), parent)
+                self.close_inherited(parent_end, output)
+                code = rank_process(Rank(task, number, gpu, slot, child_end, self.settings), parent)
             except BaseException as error:
                 os.write(2, one_line(repr(error)).encode("utf-8", "replace") + b"\n")
             finally:
                 os._exit(code)
-        its.close()
-        child = RankProcess(pid, task["id"], number, index, slot, ours, said)
+        child_end.close()
+        child = RankProcess(pid, task["id"], number, index, slot, parent_end, output)
         self.live.append(child)
-        self.selector.register(ours, selectors.EVENT_READ, child)
+        self.selector.register(parent_end, selectors.EVENT_READ, child)
 
-    def let_go(self, ours: socket.socket, said: int) -> None:
-        """In a new rank: nothing of the nursery's stays open, and what it prints goes where its end is looked for."""
+    def close_inherited(self, parent_end: socket.socket, output: int) -> None:
+        """In a new rank: closes what is the nursery's, and redirects its output to its own file."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.selector.close()
@@ -170,68 +172,71 @@ class Nursery:
             os.close(fd)
         for child in self.live:
             child.channel.close()
-            os.close(child.said)
-        ours.close()
-        os.dup2(said, 1)
-        os.dup2(said, 2)
-        os.close(said)
+            os.close(child.output)
+        parent_end.close()
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
 
-    def hear(self, child: RankProcess) -> None:
-        """Passes on what a rank says; what is no frame ends the conversation with it, and its process will be reaped."""
+    def forward(self, child: RankProcess) -> None:
+        """Forwards a rank's messages; closes the connection at its end or at a broken frame."""
         try:
             data = child.channel.recv(1 << 16)
             messages = child.frames.feed(data)
         except Exception:
             data, messages = b"", []
         for message in messages:
-            self.tell(message)
+            self.send(message)
         if not data:
             self.selector.unregister(child.channel)
             child.channel.close()
 
     def reap(self) -> None:
-        """Tells of every rank that has ended, after everything that it said."""
+        """Reports every rank that has ended, after all of its messages."""
         for child in list(self.live):
             pid, status = os.waitpid(child.pid, os.WNOHANG)
             if not pid:
                 continue
             while child.channel.fileno() >= 0:
-                self.hear(child)
-            self.news()     # where all were when this one ended
+                self.forward(child)
+            self.report_positions()     # positions of all when this one ended
             self.live.remove(child)
             self.free.append(child.index)
-            size = os.fstat(child.said).st_size
-            said = one_line(b"\n".join(reversed(os.pread(child.said, 4096, max(0, size - 4096)).split(b"\n"))).decode("utf-8", "replace"))
-            os.close(child.said)
+            size = os.fstat(child.output).st_size
+            output = one_line(b"\n".join(reversed(os.pread(child.output, 4096, max(0, size - 4096)).split(
+                                                    b"\n"))).decode("utf-8", "replace"))
+            os.close(child.output)
             signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-            # Where it was when it ended tells its own error from one that it shares with all others.
-            self.tell({"ranks": [{"task": child.task, "rank": child.rank, **child.slot.told(), "state": "X"}]})
-            self.ended(child.task, child.rank, 0 if signalled else os.WEXITSTATUS(status), signalled, said)
+            # Its last position tells its own error from one shared with all others.
+            self.send(
+                {"ranks": [{"task": child.task, "rank": child.rank, **child.slot.position(), "state": "X"}]})
+            self.ended(child.task, child.rank, 0 if signalled else os.WEXITSTATUS(status), signalled, output)
 
-    def ended(self, task: str, rank: int, code: int, signalled: int | None, said: str) -> None:
-        """waitpid's word, and the last line of what the rank printed."""
-        self.tell({"ended": {"task": task, "rank": rank, "code": code, "signal": signalled, "said": said}})
+    def ended(self, task: str, rank: int, code: int, signalled: int | None, output: str) -> None:
+        """Reports waitpid's result and the last printed line."""
+        self.send({"ended": {"task": task, "rank": rank, "code": code, "signal": signalled, "said": output}})
 
-    def news(self) -> None:
-        """Where the ranks are."""
+    def report_positions(self) -> None:
+        """Reports where the ranks are."""
         rows = []
         for child in self.live:
-            rows.append({"task": child.task, "rank": child.rank, **child.slot.told(), "state": process_state(child.pid)})
-            if os.fstat(child.said).st_size > MOST_SAID:
-                os.ftruncate(child.said, 0)
-        self.tell({"ranks": rows})
+            rows.append({"task": child.task, "rank": child.rank, **child.slot.position(),
+                         "state": process_state(child.pid)})
+            if os.fstat(child.output).st_size > MOST_OUTPUT:
+                os.ftruncate(child.output, 0)
+        self.send({"ranks": rows})
 
 
 def nursery(source: BinaryIO) -> NoReturn:
-    """The whole life of the nursery's process. `source` is where its text came from, and what it is told next."""
+    """The process's main function; `source` is its input: its program, then messages."""
     die_with_parent(os.getppid())
     incoming, outgoing = os.dup(source.fileno()), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    found = look()
-    told = packed({"up": found})
-    while told:
-        told = told[os.write(outgoing, told):]
+    found = snapshot()
+    data = packed({"up": found})
+    while data:
+        data = data[os.write(outgoing, data):]
     frames = Frames()
     messages: list[dict[str, Any]] = []
     while not messages:
@@ -241,9 +246,10 @@ def nursery(source: BinaryIO) -> NoReturn:
         messages = frames.feed(data)
     gc.collect()
     gc.freeze()     # a fork that touches no object copies no page
-    ready = Nursery(incoming, outgoing, {**messages[0]["settings"], "gpus": found["gpus"], "scrubbed": found["scrubbed"]})
-    # A task may have come close behind.
+    ready = Nursery(incoming, outgoing,
+                    {**messages[0]["settings"], "gpus": found["gpus"], "scrubbed": found["scrubbed"]})
+    # A task may have arrived together with the settings.
     ready.frames = frames
     for message in messages[1:]:
-        ready.obey(message)
+        ready.handle(message)
     ready.run()

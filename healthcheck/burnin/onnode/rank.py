@@ -1,7 +1,7 @@
-"""One rank of one task: it says that it is there, waits for the others, does its part and reports. Python 3.8.
+"""One rank of one task: it joins, waits for the others, does its part and reports. Python 3.8.
 
-It is forked by the nursery and lives for one task. A helper thread shows that the process is alive, ends it when the nursery is gone or
-its time is over, and reports for it when it is called off.
+The nursery forks it for one task. A helper thread shows that the process is alive, ends it when the nursery
+is gone or the time is over, and reports for it when it is called off.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from healthcheck.burnin.params import completed
 from healthcheck.burnin.wire import PHASES, Frames, connected, greeted, packed
 
 TICK_S = 0.25
-MOST_WRONG = 64         # iterations that are reported one by one
+MOST_WRONG = 64         # iterations reported one by one
 MOST_TEXT = 400
 MOST_FACT_TEXT = 2000
 PR_SET_PDEATHSIG = 1
@@ -39,26 +39,29 @@ def die_with_parent(parent: int) -> None:
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     except (OSError, AttributeError):
-        pass    # the helper thread looks, too
+        pass    # the helper thread checks it too
     if os.getppid() != parent:
         os._exit(1)
 
 
 def one_line(text: Any, most: int = MOST_TEXT) -> str:
-    """Its first line that says something, bounded and printable: an exception's text is often a page."""
+    """The text's first line that is not empty, bounded and printable: exceptions often have many."""
     lines = [line.strip() for line in str(text).split("\n") if line.strip()]
     line = lines[0] if lines else ""
     return "".join(char if char.isprintable() else "\\x%02x" % ord(char) for char in line[:most])
 
 
 class Rank:
-    """What the work of a task is done with, and what is to be reported of it."""
+    """The state of a rank's work, and what it will report."""
 
-    def __init__(self, task: dict[str, Any], number: int, gpu: int, slot: Slot, channel: socket.socket, settings: dict[str, Any]) -> None:
-        self.task, self.number, self.gpu, self.slot, self.channel, self.settings = task, number, gpu, slot, channel, settings
+    def __init__(self, task: dict[str, Any], number: int, gpu: int, slot: Slot, channel: socket.socket,
+                 settings: dict[str, Any]) -> None:
+        self.task, self.number, self.gpu, self.slot, self.channel, self.settings = (
+            task, number, gpu, slot, channel, settings)
         self.world: int = task["world"]
         self.seconds = float(task["seconds"])
-        self.overtime = float(task["overtime"])     # past those seconds: the head ends it long before
+        # beyond those seconds; the head normally ends it long before
+        self.overtime = float(task["overtime"])
         self.params: dict[str, Any] = {}
         self.iteration = -1
         self.phase = 0
@@ -69,51 +72,54 @@ class Rank:
         self.facts: dict[str, str] = {}
         self.helper_s = 0.0     # CPU of the helper thread
         self.log: Any = None    # NCCL's, once the environment is set
-        self.parting: Callable[[], None] = lambda: None     # what is left to do once it has reported
-        self._saying = threading.Lock()
+        self.after_report: Callable[[], None] = lambda: None     # called after the report
+        self._send_lock = threading.Lock()
         self._reported = False
 
     def at(self, phase: str, iteration: int | None = None) -> None:
-        """From now on it is in this phase, of this iteration or of the same as before."""
+        """The rank is now in this phase, of this iteration or the same as before."""
         if iteration is not None:
             self.iteration = iteration
         self.phase = PHASES.index(phase)
         self.slot.at(self.iteration, self.phase)
 
     def pause(self, seconds: float) -> None:
-        """Sleeps, and shows meanwhile that it does so on purpose."""
+        """Sleeps, and shows that it does so on purpose."""
         end = time.monotonic() + seconds
         while seconds > 0:
             time.sleep(min(seconds, 0.5))
             self.slot.at(self.iteration, self.phase)
             seconds = end - time.monotonic()
 
-    def found_wrong(self, iteration: int, count: int, owners: list[int], own_input: bool, said: str = "",
+    def found_wrong(self, iteration: int, count: int, owners: list[int], own_input: bool, check: str = "",
                     places: list[list[int]] | None = None, inputs: list[int] | None = None) -> None:
-        """Remembers that so many elements were wrong: in what, where (with their owners), and where in what it sent itself."""
+        """Records wrong elements: how many, in which check, where, whose, and where in its own input."""
         self.wrong_total += count
         if len(self.wrong) < MOST_WRONG:
-            self.wrong.append({"iteration": iteration, "count": count, "owners": owners, "own_input": own_input, "check": said,
-                               "places": places or [], "inputs": inputs or []})
+            self.wrong.append({"iteration": iteration, "count": count, "owners": owners,
+                               "own_input": own_input, "check": check, "places": places or [],
+                               "inputs": inputs or []})
 
-    def say(self, message: dict[str, Any]) -> None:
-        """Tells the nursery, which passes it on."""
-        with self._saying:
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends a message to the nursery, which forwards it."""
+        with self._send_lock:
             self.channel.sendall(packed(message))
 
     def report(self, end: str, error: str = "") -> None:
-        """Tells how it ended, once: whoever comes second has nothing to add."""
-        with self._saying:
+        """Sends the report, once."""
+        with self._send_lock:
             if self._reported:
                 return
             self._reported = True
         facts = {name: one_line(value, MOST_FACT_TEXT) for name, value in self.facts.items() if value}
-        self.say({"report": {"task": self.task["id"], "rank": self.number, "report": {
-            "end": end, "figures": self.figures, "checksums": self.checksums, "wrong": self.wrong, "wrong_total": self.wrong_total,
-            "facts": facts, "code": None, "error": error, "last": {"iteration": self.iteration, "phase": PHASES[self.phase]}}}})
+        self.send({"report": {"task": self.task["id"], "rank": self.number,
+                             "report": {"end": end, "figures": self.figures, "checksums": self.checksums,
+                                        "wrong": self.wrong, "wrong_total": self.wrong_total, "facts": facts,
+                                        "code": None, "error": error,
+                                        "last": {"iteration": self.iteration, "phase": PHASES[self.phase]}}}})
 
-    def help(self, parent: int) -> None:
-        """The helper thread: ticks, and minds what ends the rank."""
+    def run_helper(self, parent: int) -> None:
+        """The helper thread: ticks, and watches for what ends the rank."""
         end = time.monotonic() + self.seconds + self.overtime
         while True:
             time.sleep(TICK_S)
@@ -127,7 +133,8 @@ class Rank:
                 self.facts["flight"] = flight()
                 if self.facts.get("backend") == "nccl" and self.task["seats"][0][0] == self.number:
                     self.facts["ras"] = ras()
-                self.report("called off", "" if called else "not done after %g s" % (self.seconds + self.overtime))
+                self.report("called off",
+                            "" if called else "not done after %g s" % (self.seconds + self.overtime))
                 os._exit(128 + signal.SIGTERM)
 
     def wait_for_go(self) -> None:
@@ -150,9 +157,10 @@ class Rank:
         """Everything from the start to the report."""
         self.at("start")
         settings = self.settings
-        made = set_for(os.environ, self.task["environment"], settings["gpus"] > 0, interface_of(settings["address"]))
-        os.environ.update({"RANK": str(self.number), "WORLD_SIZE": str(self.world), "LOCAL_RANK": str(self.gpu),
-                           "MUSTER_NODE": settings["node"]})
+        made = set_for(os.environ, self.task["environment"], settings["gpus"] > 0,
+                       interface_of(settings["address"]))
+        os.environ.update({"RANK": str(self.number), "WORLD_SIZE": str(self.world),
+                           "LOCAL_RANK": str(self.gpu), "MUSTER_NODE": settings["node"]})
         self.facts["environment"] = " ".join("%s=%s" % pair for pair in sorted(made.items()))
         self.facts["scrubbed"] = " ".join(settings["scrubbed"])
         self.facts["nccl_conf"] = "; ".join(conf_files())
@@ -164,7 +172,7 @@ class Rank:
         self.facts.update(device.facts())
         sampler = Sampler(self.facts.get("uuid", "")) if device.cuda else None
         self.at("join")
-        self.say({"joined": {"task": self.task["id"], "rank": self.number}})
+        self.send({"joined": {"task": self.task["id"], "rank": self.number}})
         self.at("wait")
         self.wait_for_go()
         self.at("setup")
@@ -181,12 +189,12 @@ class Rank:
 
 
 def rank_process(rank: Rank, parent: int) -> int:
-    """The whole life of a rank's process; its exit code."""
+    """The main function of a rank's process; returns its exit code."""
     die_with_parent(parent)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    # The helper thread takes it, so that one that waits in a collective can report.
+    # The helper thread handles it, so that a rank that waits in a collective can report.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    threading.Thread(target=rank.help, args=(parent,), daemon=True).start()
+    threading.Thread(target=rank.run_helper, args=(parent,), daemon=True).start()
     try:
         rank.work()
     except Exception as error:
@@ -194,5 +202,5 @@ def rank_process(rank: Rank, parent: int) -> int:
         rank.report("raised", one_line("%s: %s" % (type(error).__name__, error)))
         return 1
     rank.report("done")
-    rank.parting()
+    rank.after_report()
     return 0

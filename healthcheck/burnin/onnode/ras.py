@@ -1,8 +1,8 @@
-"""What NCCL's own RAS threads know of ranks that are missing or do not answer, asked of a process of this node. Python 3.8.
+"""Asks NCCL's RAS service on this node which ranks are missing or do not answer. Python 3.8.
 
-The service is NCCL's since 2.24, on localhost:28028 unless NCCL_RAS_ADDR says otherwise; commands are lines (NCCL's src/ras/client.cc
-and its user guide, "RAS"). What is told is text for people and differs from version to version: it is kept, and decides nothing. It was
-not run against NCCL.
+NCCL has the service since 2.24, on localhost:28028 or NCCL_RAS_ADDR; commands are lines (NCCL's
+src/ras/client.cc and its user guide, "RAS"). Its text is for people and changes between versions: it is
+stored, and decides nothing. It was not run against NCCL.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import socket
 import time
 
 RAS_PORT = 28028
-RAS_S = 1.2             # for all of it: a rank that is called off has two seconds
+RAS_S = 1.2             # in all: a rank that is called off has two seconds
 MOST_RAS = 1 << 16
-TELLING = ("error", "warning", "missing", "dead", "unresponsive", "incomplete", "mismatch", "rank")
+KEYWORDS = ("error", "warning", "missing", "dead", "unresponsive", "incomplete", "mismatch", "rank")
 
 
 def ras(seconds: float = RAS_S) -> str:
-    """The lines that tell something, in one; "" where nobody answers. Never raises: this is told in trouble."""
+    """The lines with a keyword, in one line; "" without an answer. Never raises."""
     host, _, port = os.environ.get("NCCL_RAS_ADDR", "").rpartition(":")
     end = time.monotonic() + seconds
     text = b""
     try:
-        with socket.create_connection((host.strip("[]") or "127.0.0.1", int(port or RAS_PORT)), timeout=seconds) as sock:
-            # How long it waits for other processes, in whole seconds; it says "OK".
+        with socket.create_connection((host.strip("[]") or "127.0.0.1", int(port or RAS_PORT)),
+                                      timeout=seconds) as sock:
+            # Its timeout for other processes, in whole seconds; the answer is "OK".
             sock.sendall(b"TIMEOUT 1\n")
             sock.recv(64)
             sock.sendall(b"STATUS\n")
@@ -37,4 +38,4 @@ def ras(seconds: float = RAS_S) -> str:
     except (OSError, ValueError):
         pass
     lines = (" ".join(line.split()) for line in text.decode("utf-8", "replace").split("\n"))
-    return "; ".join(line for line in lines if any(word in line.lower() for word in TELLING))[:1500]
+    return "; ".join(line for line in lines if any(word in line.lower() for word in KEYWORDS))[:1500]

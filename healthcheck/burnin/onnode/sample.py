@@ -1,6 +1,7 @@
 """Clock, power, temperature and throttle reasons of a GPU while it works, sampled through NVML. Python 3.8.
 
-The calls are those of NVIDIA's nvml.h, by ctypes, as the rank's Python may lack pynvml. A thread of its own: a call may hang in the driver.
+The calls are those of NVIDIA's nvml.h, by ctypes, as the rank's Python may lack pynvml. A thread of its own:
+a call may hang in the driver.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
 
 
 class Sampler:
-    """Samples one GPU, found by its UUID ("GPU-..."), until `figures` is asked for. Where it cannot, `facts` says why."""
+    """Samples one GPU, by its UUID ("GPU-..."), until `figures` is called; `facts` says why it cannot."""
 
     def __init__(self, uuid: str, library: str = NVML) -> None:
         self.uuid, self.library = uuid, library
@@ -29,15 +30,15 @@ class Sampler:
         self.thread = threading.Thread(target=self.run, daemon=True)
 
     def start(self) -> None:
-        """From now on it samples."""
+        """Starts sampling."""
         self.thread.start()
 
     def figures(self) -> dict[str, float]:
-        """Medians of clock and power, the highest temperature, all throttle reasons; what could not be sampled is not there."""
+        """Median clock and power, highest temperature, all throttle reasons, as far as sampled."""
         self.over.set()
         self.thread.join(2.0)
         if self.thread.is_alive():
-            self.facts["sampling"] = "a call of NVML does not return"
+            self.facts["sampling"] = "an NVML call does not return"
         found = {name: statistics.median(values) for name, values in self.seen.items() if values}
         if self.seen["temperature_c"]:
             found["temperature_c"] = max(self.seen["temperature_c"])
@@ -50,7 +51,8 @@ class Sampler:
         try:
             nvml: Any = ctypes.CDLL(self.library)
             handle = ctypes.c_void_p()
-            for code in (nvml.nvmlInit_v2(), nvml.nvmlDeviceGetHandleByUUID(self.uuid.encode(), ctypes.byref(handle))):
+            for code in (nvml.nvmlInit_v2(),
+                         nvml.nvmlDeviceGetHandleByUUID(self.uuid.encode(), ctypes.byref(handle))):
                 if code:
                     raise OSError("NVML error %d" % code)
         except (OSError, AttributeError) as error:
@@ -69,12 +71,14 @@ class Sampler:
             self.sample(nvml, handle)
 
     def sample(self, nvml: Any, handle: Any) -> None:
-        """One look."""
+        """Takes one sample."""
         number, bits = ctypes.c_uint(), ctypes.c_ulonglong()
-        reads = (("clock_mhz", 1.0, nvml.nvmlDeviceGetClockInfo, (NVML_CLOCK_SM,)), ("power_w", 1000.0, nvml.nvmlDeviceGetPowerUsage, ()),
+        reads = (("clock_mhz", 1.0, nvml.nvmlDeviceGetClockInfo, (NVML_CLOCK_SM,)),
+                 ("power_w", 1000.0, nvml.nvmlDeviceGetPowerUsage, ()),
                  ("temperature_c", 1.0, nvml.nvmlDeviceGetTemperature, (NVML_TEMPERATURE_GPU,)))
         for name, unit, call, words in reads:
-            if call(handle, *(ctypes.c_uint(word) for word in words), ctypes.byref(number)) == 0 and len(self.seen[name]) < MOST_SAMPLES:
+            if (call(handle, *(ctypes.c_uint(word) for word in words), ctypes.byref(number)) == 0
+                    and len(self.seen[name]) < MOST_SAMPLES):
                 self.seen[name].append(number.value / unit)
         if nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle, ctypes.byref(bits)) == 0:
             self.bits_seen = True

@@ -1,9 +1,8 @@
 """The all-reduce at sizes from 8 bytes on, timed and verified on every rank. Python 3.8.
 
-Times are those of a rank that launches one all-reduce and waits for it, so that at small sizes the launch is most
-of it, and on one rank the line that NCCL logs meanwhile; nccl-tests launches many and waits once, and reports
-less. The largest size comes first: an iteration that takes longer than all before it would look like one that
-hangs.
+A rank launches one all-reduce and waits for it. So at small sizes the launch takes most of the time, and on
+one rank the log line that NCCL writes; nccl-tests launches many and waits once, and reports less. The largest
+size comes first: an iteration that takes longer than all before it would look like a hang.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from typing import Any
 from healthcheck.burnin.onnode.allreduce import RAMP_STEPS, Rounds, grouped, part
 from healthcheck.burnin.params import ladder
 
-LEAST_TIMED = 5       # iterations of each size, however long they take
+LEAST_TIMED = 5       # least iterations of each size, however long they take
 
 
 def sizes(rank: Any, device: Any) -> None:
-    """See the module's first line; leaves the median time of each size with the rank, and what NCCL chose for it."""
+    """Measures the median time of each size, and records what NCCL chose for it."""
     params = rank.params
     keys = grouped(rank, device)
     chosen = []
@@ -37,7 +36,7 @@ def sizes(rank: Any, device: Any) -> None:
         rank.figures["latency_us_%d" % size] = rounds.collectives.at(0.5) * 1e6
         iteration, verified = rounds.iteration, verified + rounds.verified
         check_s, whole_s = check_s + rounds.check_s, whole_s + rounds.whole_s
-    rank.figures.update({"size_bytes": float(ladder_[-1]), "iterations": float(verified), "verified": float(verified),
-                         "check_share": check_s / whole_s})
+    rank.figures.update({"size_bytes": float(ladder_[-1]), "iterations": float(verified),
+                         "verified": float(verified), "check_share": check_s / whole_s})
     rank.facts["nccl_chose"] = " ".join("%d:%s" % pair for pair in reversed(chosen) if pair[1])
-    rank.parting = lambda: part(keys, rank.world)
+    rank.after_report = lambda: part(keys, rank.world)

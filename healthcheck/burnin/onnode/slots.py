@@ -1,4 +1,4 @@
-"""Where each rank is, in memory shared with the nursery: the rank writes whole machine words and waits for nobody. Python 3.8."""
+"""Each rank's position in memory shared with the nursery, written without locks. Python 3.8."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ MOST_SLOTS = 1024
 
 
 class Slot:
-    """One rank's place, written by it alone. The words: progress, when that changed, when its helper thread last ran (ns), spare."""
+    """One rank's place, written by it alone.
+
+    The words: progress, when that changed, when its helper thread last ran (ns), spare.
+    """
 
     def __init__(self, words: Any, index: int) -> None:
         self.words = words
         self.base = index * SLOT_WORDS
 
     def clear(self) -> None:
-        """As if nobody had been here yet."""
+        """Resets the slot."""
         now = time.monotonic_ns()
         self.words[self.base] = 0
         self.words[self.base + 1] = now
         self.words[self.base + 2] = now
 
     def at(self, iteration: int, phase: int) -> None:
-        """From now on the rank is in this phase (a place in PHASES) of this iteration, -1 before the first."""
+        """The rank is now in this phase (an index of PHASES) of this iteration, -1 before the first."""
         self.words[self.base] = (iteration + 1) * 16 + phase
         self.words[self.base + 1] = time.monotonic_ns()
 
@@ -35,12 +38,13 @@ class Slot:
         """The rank's helper thread is alive now."""
         self.words[self.base + 2] = time.monotonic_ns()
 
-    def told(self) -> dict[str, Any]:
-        """What is said of it: iteration, phase, and how many seconds ago it moved and ticked."""
+    def position(self) -> dict[str, Any]:
+        """Its iteration, its phase, and the seconds since it moved and ticked."""
         place = self.words[self.base]
         now = time.monotonic_ns()
         return {"iteration": place // 16 - 1, "phase": PHASES[min(place % 16, len(PHASES) - 1)],
-                "moved": round((now - self.words[self.base + 1]) / 1e9, 3), "tick": round((now - self.words[self.base + 2]) / 1e9, 3)}
+                "moved": round((now - self.words[self.base + 1]) / 1e9, 3),
+                "tick": round((now - self.words[self.base + 2]) / 1e9, 3)}
 
 
 def shared_words() -> Any:

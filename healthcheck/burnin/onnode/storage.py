@@ -1,9 +1,10 @@
-"""Writes a file of its own to one mount and reads it back, both timed, every word verified. Python 3.8.
+"""Writes a file of its own to one mount and reads it back, timed and verified. Python 3.8.
 
-The file is made in a folder of ours and unlinked at once, so that nothing is left of a rank that is killed but, at worst, an empty folder
-(open(2), unlink(2); on NFS a .nfs file that the client removes); the next run removes what a dead one of this machine left. Transfers go
-past the page cache where the file system lets them (O_DIRECT), and where pages are in it all the same (mincore(2)) a read is not measured.
-Caches behind the page cache (a server's, a controller's, ZFS' own) are not seen.
+The file is created in a folder of ours and unlinked at once. So a killed rank leaves at worst an empty folder
+(open(2), unlink(2); on NFS a .nfs file that the client removes), which the next run on this machine removes.
+Transfers bypass the page cache where the file system allows it (O_DIRECT). Where pages are cached all the
+same (mincore(2)), a read is not measured. Caches behind the page cache (of a server, a controller or ZFS) are
+not seen.
 """
 
 from __future__ import annotations
@@ -22,25 +23,26 @@ from healthcheck.burnin.onnode.numa import first_line
 from healthcheck.burnin.onnode.times import Spent
 
 MOUNTS = "/proc/self/mountinfo"
-# Types of file systems that each node has for itself (/proc/filesystems); any other may be shared.
-LOCAL_TYPES = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "bcachefs", "overlay", "tmpfs", "ramfs")
-OWN_FOLDER = ".muster-burnin-"      # one for each user, in the mount's own
+# File system types that are local to a node (/proc/filesystems); others may be shared.
+LOCAL_TYPES = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "bcachefs", "overlay", "tmpfs",
+               "ramfs")
+OWN_FOLDER = ".muster-burnin-"      # one for each user, in the mount's folder
 OWN_FILE = "data"
 BLOCK_BYTES = 4 << 20
 BLOCKS_A_THREAD = 4     # in each round of transfers
-LEAST_BYTES = 4096      # O_DIRECT asks for whole sectors or pages
-MOST_CACHED = 0.01      # of the file, beyond which a read is not storage's
+LEAST_BYTES = 4096      # O_DIRECT needs whole sectors or pages
+MOST_CACHED = 0.01      # share of the file beyond which a read does not measure storage
 MOST_LEFTOVERS = 10000
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 WORD_KEY = 0x9E3779B97F4A7C15
 
 
 class MountNotMeasured(Exception):
-    """Why a mount is not measured, though nothing is wrong with it."""
+    """A mount that cannot be measured, though nothing is wrong with it."""
 
 
 def storage_speed(rank: Any, device: Any, mounts: str = MOUNTS) -> None:
-    """Write, then read, each at most so many bytes and seconds; words that differ from what was written are told with their place."""
+    """Writes, then reads, each within a limit of bytes and seconds; reports words that differ."""
     params = rank.params
     rank.pause(params["ramp_s"] * rank.number / rank.world)
     folder = opened_mount(params["path"])
@@ -58,7 +60,7 @@ def storage_speed(rank: Any, device: Any, mounts: str = MOUNTS) -> None:
 
 
 def opened_mount(path: str) -> int:
-    """A descriptor of the folder. Raises ValueError where there is none under that very name."""
+    """A descriptor of the folder. Raises ValueError where it does not exist under exactly this path."""
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -66,13 +68,16 @@ def opened_mount(path: str) -> int:
     real = os.readlink("/proc/self/fd/%d" % folder)
     if real != path:
         os.close(folder)
-        raise ValueError("%s leads through a symbolic link to %s: name that" % (path, real))
+        raise ValueError("%s contains a symbolic link and is %s: use that path" % (path, real))
     return folder
 
 
 def below(mount: int, path: str) -> int:
-    """A descriptor of the folder below a mount, which is closed then; the mount's own where `path` is empty. Raises ValueError where there
-    is none in that file system, or only through a symbolic link; then the mount stays open."""
+    """A descriptor of the folder below a mount, which is then closed; the mount's own for an empty `path`.
+
+    Raises ValueError for a folder in another file system, missing, or behind a symbolic link; the mount then
+    stays open.
+    """
     folder = mount
     for name in path.split("/") if path else ():
         try:
@@ -80,7 +85,8 @@ def below(mount: int, path: str) -> int:
         except OSError as error:
             if folder != mount:
                 os.close(folder)
-            raise ValueError("the folder %s below the mount: %s" % (path, os.strerror(error.errno or 0))) from None
+            raise ValueError("the folder %s below the mount: "
+                             "%s" % (path, os.strerror(error.errno or 0))) from None
         if folder != mount:
             os.close(folder)
         folder = inner
@@ -93,7 +99,7 @@ def below(mount: int, path: str) -> int:
 
 
 def mounted_at(path: str, mounts: str = MOUNTS) -> tuple[str, str]:
-    """The type and source of the file system that is mounted there. Raises ValueError where none is: it would be another's space."""
+    """The type and source of the file system mounted there; raises ValueError where there is none."""
     found = ("", "")
     with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -115,7 +121,7 @@ def unescaped(text: str) -> str:
 
 
 def with_own_file(rank: Any, device: Any, folder: int) -> None:
-    """Everything with the file, of which nothing is left afterwards. Raises NotMeasured where it may not or cannot be made."""
+    """Does all transfers with a file that is gone afterwards; raises MountNotMeasured where it cannot."""
     params = rank.params
     together = 1 if rank.facts["mount_type"] in LOCAL_TYPES else max(1, params["nodes"])
     enough_left(rank, folder, params["bytes"] * together)
@@ -144,20 +150,22 @@ def with_own_file(rank: Any, device: Any, folder: int) -> None:
         try:
             os.rmdir(OWN_FOLDER + str(os.geteuid()), dir_fd=folder)
         except OSError:
-            pass    # another node has its own in it
+            pass    # another node still uses it
 
 
 def enough_left(rank: Any, folder: int, wanted: int) -> None:
-    """Raises NotMeasured where the file system would have less free than its stated share, after so many bytes more."""
+    """Raises MountNotMeasured where so many more bytes would leave less free than the stated share."""
     room = os.fstatvfs(folder)
-    free, keep = room.f_bavail * room.f_frsize, int(rank.params["leave_share"] * room.f_blocks * room.f_frsize)
+    free, keep = (room.f_bavail * room.f_frsize,
+                  int(rank.params["leave_share"] * room.f_blocks * room.f_frsize))
     if free - wanted < keep:
-        raise MountNotMeasured("%.3g GB are free and %.3g GB would be written: less than %.3g GB (%.0f %%) would be left"
-                               % (free / 1e9, wanted / 1e9, keep / 1e9, 100 * rank.params["leave_share"]))
+        raise MountNotMeasured("%.3g GB are free and %.3g GB would be written: less than %.3g GB (%.0f %%) "
+                               "would be left" % (free / 1e9, wanted / 1e9, keep / 1e9,
+                                                  100 * rank.params["leave_share"]))
 
 
 def own_folder(folder: int) -> int:
-    """The folder in which each run of this user has one of its own. Raises NotMeasured where it cannot be had safely."""
+    """The folder of this user's runs; raises MountNotMeasured where it cannot be created safely."""
     name = OWN_FOLDER + str(os.geteuid())
     try:
         try:
@@ -167,21 +175,21 @@ def own_folder(folder: int) -> int:
         found = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, *NO_SPACE):
-            raise MountNotMeasured("%s cannot be made there: %s" % (name, os.strerror(error.errno))) from None
+            raise MountNotMeasured("%s cannot be created there: "
+                                   "%s" % (name, os.strerror(error.errno))) from None
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise MountNotMeasured("%s is there and is no folder" % name) from None
+            raise MountNotMeasured("%s exists and is no folder" % name) from None
         raise
     held = os.fstat(found)
     mine = held.st_uid == os.geteuid() or held.st_uid == made_as(folder)
     if not mine or stat.S_IMODE(held.st_mode) & 0o022:
         os.close(found)
-        raise MountNotMeasured("%s is there, and not this user's alone" % name)
+        raise MountNotMeasured("%s exists, and is not private to this user" % name)
     return found
 
 
 def made_as(folder: int) -> int:
-    """As whose the file system keeps what this user makes there: a server may take root for nobody (exports(5), root_squash). -1 where
-    nothing can be made."""
+    """The owner of files that this user creates there, as a server may squash root; -1: impossible."""
     name = OWN_FOLDER + own_name()
     try:
         os.mkdir(name, 0o700, dir_fd=folder)
@@ -194,14 +202,14 @@ def made_as(folder: int) -> int:
 
 
 def own_name() -> str:
-    """A name that says whose it is: host, boot, PID namespace, process and when that began; and chance."""
+    """A unique name: host, boot, PID namespace, process, its start time, and a random part."""
     space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
-    return "%s.%s.%s.%d.%s.%s" % (os.uname().nodename.replace(".", "-"), boot_id(), space, os.getpid(), began(os.getpid()),
-                                  os.urandom(4).hex())
+    return "%s.%s.%s.%d.%s.%s" % (os.uname().nodename.replace(".", "-"), boot_id(), space, os.getpid(),
+                                  began(os.getpid()), os.urandom(4).hex())
 
 
 def boot_id() -> str:
-    """Of this boot of the machine."""
+    """The id of this boot of the machine."""
     return first_line("/proc/sys/kernel/random/boot_id").replace("-", "")
 
 
@@ -211,7 +219,7 @@ def began(pid: int) -> str:
 
 
 def is_dead(name: str) -> bool:
-    """Whether a folder was made on this machine by a process that is no more. Of what cannot be told, no."""
+    """Whether a process of this machine that no longer runs made the folder; if unknown, False."""
     parts, own = name.split("."), own_name().split(".")
     if len(parts) != len(own) or parts[0] != own[0] or not parts[3].isdecimal():
         return False
@@ -219,7 +227,7 @@ def is_dead(name: str) -> bool:
 
 
 def remove_leftovers(parent: int) -> None:
-    """Removes what dead runs of this machine left."""
+    """Removes what dead runs on this machine left."""
     with os.scandir(parent) as entries:
         names = [entry.name for entry in itertools.islice(entries, MOST_LEFTOVERS)]
     for name in names:
@@ -246,7 +254,7 @@ def remove_folder(parent: int, name: str) -> None:
 
 
 def own_file(inner: int) -> tuple[int, str]:
-    """A new file for this user alone, and how it is read and written."""
+    """A new file for this user only, and how it is read and written."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(OWN_FILE, flags | os.O_DIRECT, 0o600, dir_fd=inner), "O_DIRECT"
@@ -254,14 +262,14 @@ def own_file(inner: int) -> tuple[int, str]:
         if error.errno != errno.EINVAL:
             raise
     try:
-        os.unlink(OWN_FILE, dir_fd=inner)   # some file systems make it before they refuse
+        os.unlink(OWN_FILE, dir_fd=inner)   # some file systems create it before they refuse
     except FileNotFoundError:
         pass
     return os.open(OWN_FILE, flags, 0o600, dir_fd=inner), "page cache, synced and dropped"
 
 
 class Transfer:
-    """One file, written and read by several threads in rounds: what is written is made beforehand, and only transfers are timed."""
+    """One file, written and read by several threads in rounds; only the transfers are timed."""
 
     def __init__(self, rank: Any, device: Any, folder: int, file: int, how: str) -> None:
         self.rank, self.torch, self.folder, self.file, self.how = rank, device.torch, folder, file, how
@@ -271,16 +279,17 @@ class Transfer:
         self.size = max(1, params["bytes"] // LEAST_BYTES) * LEAST_BYTES
         self.block = min(BLOCK_BYTES, self.size)
         self.words = self.block // 8
-        # What is random in a block no file system makes smaller, and each block has another key.
+        # No file system compresses random blocks, and each block has another key.
         seed = int.from_bytes(os.urandom(7), "little")
         self.base = self.torch.empty(self.words, dtype=self.torch.int64)
         self.base.random_(-(1 << 63), (1 << 63) - 1, generator=self.torch.Generator().manual_seed(seed))
         count = min(self.threads * BLOCKS_A_THREAD, -(-self.size // self.block))
-        self.memory = [mmap.mmap(-1, self.block) for _ in range(count)]     # page by page, as O_DIRECT wants it
+        # page-aligned, as O_DIRECT requires
+        self.memory = [mmap.mmap(-1, self.block) for _ in range(count)]
         self.tensors = [self.torch.frombuffer(each, dtype=self.torch.int64) for each in self.memory]
 
     def run(self) -> None:
-        """Writes and reads. Raises NotMeasured where the file system is about to be full."""
+        """Writes and reads; raises MountNotMeasured where the file system is nearly full."""
         rank = self.rank
         rank.facts["storage"] = "%s, %d threads" % (self.how, self.threads)
         with concurrent.futures.ThreadPoolExecutor(self.threads) as pool:
@@ -292,14 +301,15 @@ class Transfer:
             rank.at("verify")
             done, seconds = self.rounds(pool, "verify", written, self.read)
             if cached is not None and cached > MOST_CACHED:
-                raise MountNotMeasured("%.0f %% of what was written stayed in the page cache, so reading it says nothing of storage"
-                                       % (100 * cached))
+                raise MountNotMeasured("%.0f %% of what was written stayed in the page cache, so reading it "
+                                       "does not measure the storage" % (100 * cached))
             if cached is None and self.how != "O_DIRECT":
-                raise MountNotMeasured("whether what was written stayed in the page cache cannot be told")
+                raise MountNotMeasured("whether the written data stayed in the page cache is unknown")
             rank.figures.update({"storage_read_gb_s": done / seconds / 1e9, "check_share": self.spent.share})
 
-    def rounds(self, pool: Any, phase: str, size: int, transfer: Callable[[Any, int, int], float]) -> tuple[int, float]:
-        """Goes through the file until its end or the time is over; how many bytes, and in how many seconds."""
+    def rounds(self, pool: Any, phase: str, size: int,
+               transfer: Callable[[Any, int, int], float]) -> tuple[int, float]:
+        """Goes through the file until its end or the time limit; bytes moved, and seconds."""
         most_s, at, spent = self.rank.params["run_s"], 0, 0.0
         while at < size and (not most_s or spent < most_s):
             self.rank.at(phase, self.rank.iteration + 1)
@@ -314,12 +324,12 @@ class Transfer:
                 for number in range(-(-length // self.block))]
 
     def key(self, offset: int) -> int:
-        """What all words of the block that begins there are exclusive-or-ed with."""
+        """The value that is XORed into all words of the block at this offset."""
         value: int = (offset // self.block + 1) * WORD_KEY % (1 << 64)
         return value - (1 << 64) if value >> 63 else value
 
     def write(self, pool: Any, at: int, length: int) -> float:
-        """One round: so many seconds."""
+        """Writes one round; returns its seconds."""
         enough_left(self.rank, self.folder, length)
         blocks = self.blocks(at, length)
         for number, offset, _ in blocks:
@@ -333,10 +343,10 @@ class Transfer:
         return time.perf_counter() - start
 
     def read(self, pool: Any, at: int, length: int) -> float:
-        """One round: so many seconds; and what is not what was written is told."""
+        """Reads one round and reports what differs from the written data; returns its seconds."""
         blocks = self.blocks(at, length)
         for number, _, _ in blocks:
-            self.tensors[number].zero_()    # nothing that was written may pass for what was read
+            self.tensors[number].zero_()    # written data must not pass for read data
         start = time.perf_counter()
         self.spent.begin()
         list(pool.map(lambda block: self.moved(os.preadv, *block), blocks))
@@ -350,12 +360,13 @@ class Transfer:
                 first = int(differs.nonzero()[0])
                 bits = (int(self.tensors[number][first]) ^ int(expected[first])) & ((1 << 64) - 1)
                 self.rank.found_wrong(self.rank.iteration, wrong, [self.rank.number], False)
-                self.rank.facts.setdefault("wrong_in", "byte %d of %s, bits %#x" % (offset + 8 * first, self.rank.params["path"], bits))
+                self.rank.facts.setdefault("wrong_in", "byte %d of %s, bits %#x" % (
+                                               offset + 8 * first, self.rank.params["path"], bits))
         self.spent.checked()
         return took
 
     def moved(self, move: Callable[..., int], number: int, offset: int, size: int) -> None:
-        """All bytes of one block; what ends early is gone on with, and at the file's end the rest stays as it was."""
+        """All bytes of one block: a short transfer is continued; at the file's end the rest is unchanged."""
         done = 0
         view = memoryview(self.memory[number])
         while done < size:
@@ -366,7 +377,7 @@ class Transfer:
             done += count
 
     def cached(self, size: int) -> Any:
-        """Which share of the file's pages is in the page cache; None where that cannot be told."""
+        """The share of the file's pages that is in the page cache; None: unknown."""
         try:
             mapped = mmap.mmap(self.file, size)
         except (OSError, ValueError):
@@ -374,7 +385,8 @@ class Transfer:
         pages = -(-size // mmap.PAGESIZE)
         found = (ctypes.c_ubyte * pages)()
         first = ctypes.c_char.from_buffer(mapped)
-        failed = ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), found)
+        failed = ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size),
+                                           found)
         del first
         mapped.close()
         return None if failed else bytes(found).count(1) / pages

@@ -9,7 +9,7 @@ from healthcheck.burnin.wire import RequestRefused, TaskKeys
 
 
 def torch_store(keys: TaskKeys, seconds: float) -> Any:
-    """A torch.distributed.Store whose keys live at the head, so that losing a rank loses no evidence. `seconds`: how long it waits."""
+    """A torch.distributed.Store with its keys at the head, where they survive a rank; waits `seconds`."""
     import torch.distributed
 
     class Store(torch.distributed.Store):   # type: ignore[misc]

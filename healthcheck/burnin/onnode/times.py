@@ -6,13 +6,13 @@ import array
 import time
 
 MOST_TIMES = 1 << 16
-# So many iterations at least, and such a share of them, have to be long before that says anything: one or two are noise.
+# At least so many iterations, and this share of them, must be long to count: one or two are noise.
 OFTEN = 5
 OFTEN_SHARE = 0.05
 
 
 class Durations:
-    """Keeps every duration until there are many, then every second one, and so on: quantiles stay those of the whole run."""
+    """Keeps every duration, beyond a limit every second one and so on, so that quantiles stay right."""
 
     def __init__(self) -> None:
         self.kept = array.array("d")
@@ -32,18 +32,18 @@ class Durations:
             self.longest = seconds
 
     def at(self, share: float) -> float:
-        """The quantile: the smallest duration that so many of them do not exceed. There must be one."""
+        """The quantile: the smallest duration that this share does not exceed. Needs at least one."""
         ordered = sorted(self.kept)
         return ordered[max(0, -int(-len(ordered) * share // 1) - 1)]
 
     def often(self) -> float:
-        """The duration that at least OFTEN of those kept, and OFTEN_SHARE of them, reach: the k-th longest. 0 where there are too few."""
+        """The duration that at least OFTEN, and a share of OFTEN_SHARE, reach; 0 where there are too few."""
         k = max(OFTEN, -int(-len(self.kept) * OFTEN_SHARE // 1))
         return sorted(self.kept)[-k] if len(self.kept) >= 2 * k else 0.0
 
 
 class Spent:
-    """Seconds of work, and of looking at what came of it."""
+    """Seconds of work, and of checks."""
 
     def __init__(self) -> None:
         self.work_s = self.check_s = 0.0
@@ -54,16 +54,16 @@ class Spent:
         self.since = time.perf_counter()
 
     def worked(self) -> None:
-        """It ends, and a check of it begins."""
+        """Work ends and a check begins."""
         now = time.perf_counter()
         self.work_s, self.since = self.work_s + now - self.since, now
 
     def checked(self) -> None:
-        """The check ends, and what comes next begins."""
+        """The check ends and the next part begins."""
         now = time.perf_counter()
         self.check_s, self.since = self.check_s + now - self.since, now
 
     @property
     def share(self) -> float:
-        """Of all this time, that of checks."""
+        """The share of checks in all this time."""
         return self.check_s / max(1e-9, self.work_s + self.check_s)

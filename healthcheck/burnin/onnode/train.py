@@ -1,12 +1,15 @@
-"""A short training: forward, backward, all-reduce and optimizer of a small transformer, equal bit by bit on equals. Python 3.8.
+"""Short training of a small transformer, equal bit by bit on equal GPUs. Python 3.8.
 
-Every `same_every` steps all ranks compute one same batch, else each its own. Before the all-reduce the weights,
-the loss and the gradients of the same batch are checksummed: with equal weights, equal GPUs have equal gradients.
-Gradients are rounded to whole numbers whose sum is exact in every order of addition (`Training.grid`), so that
-the sum of the same batch is known, and all weights are the same bits on every node whatever algorithm NCCL takes:
-ring and tree add in other orders, and NVLS need not repeat itself (NVIDIA/nccl issues 855 and 1497).
+Every `same_every` steps all ranks compute one same batch, else each its own. Before the all-reduce the
+weights, the loss and the gradients of the same batch are checksummed: with equal weights, equal GPUs have
+equal gradients.
 
-Only operations without atomic additions are used: rows are chosen by products, and not by index.
+Gradients are rounded to whole numbers whose sum is exact in every order of addition (`Training.grid`). So the
+sum of the same batch is known, and all weights have the same bits on every node with any of NCCL's
+algorithms: ring and tree add in other orders, and NVLS need not repeat itself (NVIDIA/nccl issues 855 and
+1497).
+
+Only operations without atomic additions are used: rows are chosen by products, not by index.
 """
 
 from __future__ import annotations
@@ -20,25 +23,26 @@ from healthcheck.burnin.onnode.allreduce import grouped, part
 from healthcheck.burnin.onnode.gemm import as_text, checksum
 from healthcheck.burnin.onnode.times import Durations
 
-WINDOWS = 12        # parts of the steps, of each of which checksums are reported
-COLUMNS = 4096      # the flat buffers as a matrix, for a checksum
-MOST_GRADIENT = 1 / 16       # a gradient's element beyond that is cut
+WINDOWS = 12        # parts of the steps, each with checksums
+COLUMNS = 4096      # columns of the flat buffers as a matrix, for checksums
+MOST_GRADIENT = 1 / 16       # limit of a gradient's elements
 EXACT_BITS = 24     # whole numbers up to 2^24 are exact in fp32
-ADAM_RATE, KEPT, KEPT_SQUARE, LEAST_ROOT = 0.03, 0.9, 0.99, 1e-6     # of Adam; its rate falls with the root of the width
+# Adam; its rate falls with the root of the width
+ADAM_RATE, KEPT, KEPT_SQUARE, LEAST_ROOT = 0.03, 0.9, 0.99, 1e-6
 TRAINED_IN = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16"}
 NO_NUMBER = "a loss or gradients that are no numbers"
 DUTIES = 8          # steps of a ramp
 
 
 def train(rank: Any, device: Any) -> None:
-    """See the module's first line; leaves its figures and checksums with the rank."""
+    """Runs the training; leaves figures and checksums with the rank."""
     training = Training(rank, device)
     keys = grouped(rank, device)
     rank.at("warm")
     for step in range(rank.params["steps"]):
         training.step(step)
     rank.figures.update(training.figures())
-    rank.parting = lambda: part(keys, rank.world)
+    rank.after_report = lambda: part(keys, rank.world)
 
 
 class Transformer:
@@ -49,8 +53,10 @@ class Transformer:
         self.vocab, self.heads, self.width = params["vocab"], params["heads"], params["width"]
         self.length, self.precision = params["length"], getattr(torch, TRAINED_IN[params["precision"]])
         width = self.width
-        layer = [(width,), (width, 3 * width), (width, width), (width,), (width, 4 * width), (4 * width, width)]
-        shapes = [(self.vocab, width), (self.length, width), *(layer * params["layers"]), (width,), (width, self.vocab)]
+        layer = [(width,), (width, 3 * width), (width, width), (width,), (width, 4 * width),
+                 (4 * width, width)]
+        shapes = [(self.vocab, width), (self.length, width), *(layer * params["layers"]), (width,),
+                  (width, self.vocab)]
         count = -(-sum(math.prod(shape) for shape in shapes) // COLUMNS) * COLUMNS
         self.weights, self.grads = (torch.zeros(count, device=device.at) for _ in range(2))
         maker = torch.Generator().manual_seed(int(params["seed"]))
@@ -58,9 +64,10 @@ class Transformer:
         for shape in shapes:
             end = at + math.prod(shape)
             view = self.weights[at:end].view(shape)
-            # Whole numbers times a power of two are the same on every kind of CPU.
-            view.copy_(torch.ones(shape) if len(shape) == 1 else
-                       torch.randint(-1024, 1025, shape, generator=maker).float() * 2.0 ** -(10 + width.bit_length() // 2))
+            # Whole numbers times a power of two are equal on every CPU.
+            view.copy_(torch.ones(shape) if len(shape) == 1
+                       else torch.randint(-1024, 1025, shape,
+                                          generator=maker).float() * 2.0 ** -(10 + width.bit_length() // 2))
             view.requires_grad_()
             view.grad = self.grads[at:end].view(shape)
             self.parameters.append(view)
@@ -72,7 +79,8 @@ class Transformer:
         """The mean loss of each token's successor; `batch` is sequences x (length + 1)."""
         torch = self.torch
         found = iter(self.parameters)
-        given, wanted = ((part.unsqueeze(-1) == self.tokens).float() for part in (batch[:, :-1], batch[:, 1:]))
+        given, wanted = ((part.unsqueeze(-1) == self.tokens).float()
+                         for part in (batch[:, :-1], batch[:, 1:]))
         x = self.product(given, next(found)) + next(found)
         for _ in range((len(self.parameters) - 4) // 6):
             x = x + self.attention(self.normed(x, next(found)), next(found), next(found))
@@ -118,18 +126,19 @@ class Training:
         self.model = Transformer(device, params)
         self.weights, self.grads = self.model.weights, self.model.grads
         self.mean, self.square = (torch.zeros_like(self.weights) for _ in range(2))
-        # So large that the sum of as many as there are ranks is a whole number that fp32 holds.
+        # Large, but the sum over all ranks is still a whole number that fp32 holds.
         self.grid = 2.0 ** (EXACT_BITS - (rank.world - 1).bit_length()) / MOST_GRADIENT
         self.rate = ADAM_RATE / math.sqrt(params["width"])
         self.same = self.batch(params["seed"])
         self.ends = sorted({-(-self.steps * (part + 1) // WINDOWS) for part in range(WINDOWS)})
-        self.computes, self.collectives, self.whole, self.losses = Durations(), Durations(), Durations(), []    # type: Any, Any, Any, Any
+        self.computes, self.collectives, self.whole = Durations(), Durations(), Durations()
+        self.losses: list[float] = []
         self.check_s = self.step_s = 0.0
         self.began = 0.0
         self.begin()
 
     def begin(self) -> None:
-        """A new part of the steps: nothing of it has been seen."""
+        """Starts a new part of the steps."""
         self.digests = {"weights": hashlib.sha256(), "grads": hashlib.sha256()}
         self.wrong_sums = 0
 
@@ -142,7 +151,7 @@ class Training:
         return (self.torch.cat((first, more), 1).cumsum(1) % params["vocab"]).to(self.device.at)
 
     def step(self, step: int) -> None:
-        """One step; what is seen in it is remembered."""
+        """Runs one step and records its times and checksums."""
         clock, rank, grads = time.perf_counter, self.rank, self.grads
         rank.at("compute", step)
         first = clock()
@@ -150,7 +159,7 @@ class Training:
             self.began = first
         pause = self.pause(step)
         same = step % self.params["same_every"] == 0
-        # Seeds of their own: the same batch's is the first one.
+        # Seeds of their own; the first is that of the same batch.
         batch = self.same if same else self.batch(self.params["seed"] + 1 + step * rank.world + rank.number)
         grads.zero_()
         loss = self.model.loss(batch)
@@ -162,10 +171,10 @@ class Training:
             self.losses.append(value)
             self.see("weights", self.weights)
             self.see("grads", grads, value.hex())
-        # One pass: where any is no number, so are both.
+        # One pass: if any element is no number, so are both.
         if not all(map(math.isfinite, (value, *map(float, grads.aminmax())))):
             rank.found_wrong(step, 1, [rank.number], False, NO_NUMBER)
-            grads.zero_()       # it is not to become the others'
+            grads.zero_()       # the others must not get it
         third = clock()
         grads.clamp_(-MOST_GRADIENT, MOST_GRADIENT).mul_(self.grid).round_()
         wanted = grads * rank.world if same else grads
@@ -184,7 +193,8 @@ class Training:
         seventh = clock()
         if step + 1 in self.ends:
             self.end(step + 1)
-        own, check = (second - first) + (fourth - third) + (seventh - sixth), (third - second) + (sixth - fifth) + clock() - seventh
+        own, check = ((second - first) + (fourth - third) + (seventh - sixth),
+                      (third - second) + (sixth - fifth) + clock() - seventh)
         if step >= min(self.params["warmup"], self.steps - 1) and not pause:
             self.computes.add(own)
             self.collectives.add(fifth - fourth)
@@ -195,7 +205,7 @@ class Training:
             rank.pause(min(pause * (own + fifth - fourth + check), self.params["ramp_s"] / DUTIES))
 
     def pause(self, step: int) -> float:
-        """How many times its own time a step is followed by a pause, for load that rises and falls; 0 between."""
+        """The pause after a step, as a multiple of its time, so that load changes in steps; else 0."""
         ramp, left = self.params["ramp_s"], self.steps - step
         passed = time.perf_counter() - self.began
         if not ramp or min(step, left) * 4 > self.steps:
@@ -226,25 +236,31 @@ class Training:
 
     def figures(self) -> dict[str, float]:
         """What is reported."""
-        found = {"verified": float(len(self.losses)), "iterations": float(self.computes.count), "size_bytes": 4.0 * self.grads.numel()}
+        found = {"verified": float(len(self.losses)), "iterations": float(self.computes.count),
+                 "size_bytes": 4.0 * self.grads.numel()}
         if all(map(math.isfinite, self.losses)):
             found.update({"train_loss_first": self.losses[0], "train_loss": self.losses[-1]})
         if self.computes.count:
             own, sums, whole = self.computes, self.collectives, self.whole
             found.update({
-                "train_steps_s": 1 / max(1e-9, own.at(0.5)), "compute_p50": own.at(0.5), "compute_p10": own.at(0.1),
+                "train_steps_s": 1 / max(1e-9, own.at(0.5)), "compute_p50": own.at(0.5),
+                "compute_p10": own.at(0.1),
                 "seconds_p50": sums.at(0.5), "seconds_p99": sums.at(0.99), "seconds_max": sums.longest,
-                "step_p50": whole.at(0.5), "step_p99": whole.at(0.99), "step_max": whole.longest, "step_often": whole.often(),
+                "step_p50": whole.at(0.5), "step_p99": whole.at(0.99), "step_max": whole.longest,
+                "step_often": whole.often(),
                 "check_share": self.check_s / max(1e-9, self.step_s)})
         return found
 
 
 def possible(params: dict[str, Any]) -> None:
     """Raises ValueError for what no training can be made of."""
-    least = [name for name in ("steps", "same_every", "layers", "width", "heads", "length", "batch", "vocab") if params[name] < 1]
+    least = [name for name in ("steps", "same_every", "layers", "width", "heads", "length", "batch", "vocab")
+             if params[name] < 1]
     if least:
         raise ValueError("%s of train is 0, expected at least 1" % least[0])
     if params["width"] % params["heads"]:
-        raise ValueError("width of train is %d, expected a multiple of its %d heads" % (params["width"], params["heads"]))
+        raise ValueError("width of train is %d, expected a multiple of its %d "
+                         "heads" % (params["width"], params["heads"]))
     if params["precision"] not in TRAINED_IN:
-        raise ValueError("precision %s, expected one of %s" % (ascii(params["precision"]), ", ".join(TRAINED_IN)))
+        raise ValueError("precision %s, expected one of "
+                         "%s" % (ascii(params["precision"]), ", ".join(TRAINED_IN)))

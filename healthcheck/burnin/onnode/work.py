@@ -14,7 +14,8 @@ from healthcheck.burnin.onnode.storage import storage_speed
 from healthcheck.burnin.onnode.train import train
 
 WORK: dict[str, Callable[[Any, Any], None]] = {
-    "known": gemm_known, "random": gemm_random, "rate": gemm_rate, "memory": memory_patterns, "copy": copy_both_ways,
+    "known": gemm_known, "random": gemm_random, "rate": gemm_rate, "memory": memory_patterns,
+    "copy": copy_both_ways,
     "host": host_memory, "storage": storage_speed, "allreduce": allreduce, "sizes": sizes,
     "train": train,
 }

@@ -9,7 +9,7 @@ from isolation.world import Tally, World, number
 
 from healthcheck.burnin.isolate import DEPTHS, PairSearch
 from healthcheck.burnin.model import Object
-from healthcheck.burnin.weigh import PairOutcome, Tested
+from healthcheck.burnin.weigh import PairOutcome, PairTest
 
 
 def ours(world: World, repeats: int = 1, tries: int = 12, across: int = 4, paths: int = 3) -> Tally:
@@ -17,14 +17,14 @@ def ours(world: World, repeats: int = 1, tries: int = 12, across: int = 4, paths
     tally = Tally()
     isolation = PairSearch(world.places(), repeats=repeats, tries=tries, paths=paths, across=across, seed=world.chance.randrange(1 << 30))
     while (the := isolation.next()) is not None:
-        heard = []
+        results = []
         for at, each in enumerate(the.pairs):
             one, two = number(each.first), number(each.second)
             failed = world.pair_fails(one, two)
             tally.exercised.add((min(one, two), max(one, two)))
-            heard.append(Tested(each, f"{the.stage.value}-{the.number}-{at}", PairOutcome.FAIL if failed else PairOutcome.PASS))
-        tally.round((2, test.outcome is PairOutcome.FAIL) for test in heard)
-        isolation.told(heard)
+            results.append(PairTest(each, f"{the.stage.value}-{the.number}-{at}", PairOutcome.FAIL if failed else PairOutcome.PASS))
+        tally.round((2, test.outcome is PairOutcome.FAIL) for test in results)
+        isolation.add_results(results)
     for accused in isolation.accusations():
         if accused.object is Object.NODE:
             tally.nodes.add(number(accused.name))

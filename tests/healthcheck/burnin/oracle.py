@@ -1,4 +1,4 @@
-"""An oracle for small burn-ins: tries every explanation of at most three causes on every measurement, with the solver's priors and no search."""
+"""An oracle for small burn-ins: tries every explanation of up to three causes, with the solver's priors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from healthcheck.burnin import priors
 from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome
 
 MOST = 3        # causes of an explanation
-_SAME = {"out": "node", "inside": "uplinks"}
+_OWNER_KIND = {"out": "node", "inside": "uplinks"}
 
 
 class _Way(NamedTuple):
@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
 
 def owner(cause: CandidateCause) -> tuple[str, str, str]:
     """What has one name: a node or its way out, the inside of a leaf or what leads out of it."""
-    return _SAME.get(cause.kind, cause.kind), cause.name, cause.other
+    return _OWNER_KIND.get(cause.kind, cause.kind), cause.name, cause.other
 
 
 def asked(evidence: PairEvidence) -> Verdict:
@@ -48,7 +48,9 @@ def asked(evidence: PairEvidence) -> Verdict:
 
 
 def _all(evidence: PairEvidence, noise: float) -> Iterator[tuple[float, frozenset[CandidateCause]]]:
-    """Every explanation beside this noise, with the logarithm of its prior and of what it makes of every test."""
+    """Every explanation beside this noise, with the logarithm of its prior and of what it makes of every
+    test.
+    """
     failed = [at for at, test in enumerate(evidence.tests) if test.outcome is PairOutcome.FAIL]
     passes = sum(test.outcome is PairOutcome.PASS for test in evidence.tests)
     alone = math.log(priors.NOISE[noise]) + passes * math.log(1 - noise)
@@ -56,24 +58,25 @@ def _all(evidence: PairEvidence, noise: float) -> Iterator[tuple[float, frozense
     for lots in itertools.chain.from_iterable(itertools.combinations(leaves, count) for count in (0, 1)):
         members = sum(leaf in lots for leaf in evidence.sites.leaf.values())
         start = alone + len(lots) * math.log(priors.LOT) + members * math.log(priors.LOT_NODE)
-        # Beside others a cause explains no more than alone: one that gains nothing by itself is in no best explanation.
-        ways = [way for way in _ways(evidence, failed, lots)
-                if len(way.failed) * math.log((1 - way.good * (1 - noise)) / noise) > way.price]
+        # Beside others a cause explains no more than alone: one that gains nothing by itself is in no best
+        # explanation.
+        modes = [mode for mode in _ways(evidence, failed, lots)
+                if len(mode.failed) * math.log((1 - mode.good * (1 - noise)) / noise) > mode.price]
         for count in range(MOST + 1):
-            for some in itertools.combinations(ways, count):
-                score = start - sum(way.price for way in some)
+            for some in itertools.combinations(modes, count):
+                score = start - sum(mode.price for mode in some)
                 for at in failed:
                     good = 1 - noise
-                    for way in some:
-                        good *= way.good if at in way.failed else 1
+                    for mode in some:
+                        good *= mode.good if at in mode.failed else 1
                     score += math.log(1 - good)
-                yield score, frozenset(way.cause for way in some)
+                yield score, frozenset(mode.cause for mode in some)
 
 
 def _ways(evidence: PairEvidence, failed: list[int], lots: tuple[object, ...]) -> Iterator[_Way]:
     for cause in dict.fromkeys(cause for at in failed for cause in evidence.causes[at]):
-        for number, way in enumerate(priors.WAYS[cause.kind]):
+        for number, mode in enumerate(priors.FAILURE_MODES[cause.kind]):
             in_lot = cause.kind == "node" and evidence.sites.leaf[cause.name] in lots
-            prior = priors.LOT_WAYS[number] if in_lot else way.prior
-            against = -len(evidence.passed(cause)) * math.log(1 - way.rate)
-            yield _Way(cause, 1 - way.rate, against - math.log(prior), frozenset(evidence.failed(cause)))
+            prior = priors.LOT_MODES[number] if in_lot else mode.prior
+            against = -len(evidence.passed(cause)) * math.log(1 - mode.rate)
+            yield _Way(cause, 1 - mode.rate, against - math.log(prior), frozenset(evidence.failed(cause)))

@@ -1,4 +1,4 @@
-"""Bisection by leaf: what only scale shows is narrowed down at the size of half the cluster, and never said of one sample."""
+"""Bisection by leaf: narrows down what only scale shows, at half the cluster's size, never by one sample."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Answer = Callable[[BisectGroup], PairOutcome]
 
 
 def leaves(count: int, size: int = 4) -> SuspectUnits:
-    return units(Participant(f"l{leaf:02d}n{at}", 8, leaf=f"leaf{leaf:02d}") for leaf in range(count) for at in range(size))
+    return units(Participant(f"l{leaf:02d}n{at}", 8, leaf=f"leaf{leaf:02d}") for leaf in range(count)
+                 for at in range(size))
 
 
 def played(bisection: Bisection, answer: Answer, most: int = 60) -> list[tuple[BisectGroup, ...]]:
@@ -27,12 +28,13 @@ def played(bisection: Bisection, answer: Answer, most: int = 60) -> list[tuple[B
         assert len(set(nodes)) == len(nodes), "parts of one round run at the same time"
         rounds.append(parts)
         assert len(rounds) <= most
-        bisection.told([(f"bisect-{len(rounds)}-{at}", answer(part)) for at, part in enumerate(parts)])
+        bisection.add_results([(f"bisect-{len(rounds)}-{at}", answer(part)) for at, part in enumerate(parts)])
     return rounds
 
 
 def holds(*bad: int) -> Answer:
-    return lambda part: FAIL if any(node.startswith(f"l{leaf:02d}") for node in part.nodes for leaf in bad) else PASS
+    return (lambda part: FAIL
+            if any(node.startswith(f"l{leaf:02d}") for node in part.nodes for leaf in bad) else PASS)
 
 
 def named(found: tuple[Accusation, ...]) -> set[tuple[Object, str]]:
@@ -52,7 +54,8 @@ def test_one_leaf_of_sixteen_takes_four_rounds_and_one_to_confirm(bad: int) -> N
 def test_halves_are_filled_up_with_proven_nodes_to_half_the_size() -> None:
     rounds = played(Bisection(leaves(16), "all-1"), holds(3))
     assert [len(part.nodes) for parts in rounds[:4] for part in parts] == [32] * 8
-    assert all(set(part.padding) <= set(part.nodes) and part.padding != () for parts in rounds[1:4] for part in parts)
+    assert all(set(part.padding) <= set(part.nodes) and part.padding != () for parts in rounds[1:4]
+               for part in parts)
     assert [len(part.padding) for part in rounds[3]] == [28, 28]
 
 
@@ -84,7 +87,8 @@ def test_a_leaf_that_fails_once_and_passes_when_it_is_tried_again_is_unexplained
     bisection = Bisection(leaves(8), "all-1")
     played(bisection, answer)
     (accused,) = bisection.accusations()
-    assert accused.object is Object.UNEXPLAINED and "leaf03 failed and passed" in accused.why and accused.tests_against
+    assert (accused.object is Object.UNEXPLAINED and "leaf03 failed and passed" in accused.why
+            and accused.tests_against)
 
 
 def test_where_proven_nodes_fail_in_its_place_as_well_it_is_not_the_leaf() -> None:
@@ -96,15 +100,15 @@ def test_where_proven_nodes_fail_in_its_place_as_well_it_is_not_the_leaf() -> No
 
 def test_where_both_halves_pass_parts_are_left_out_of_all_nodes_instead() -> None:
     of = leaves(16)
-    everybody = sum(map(len, of.nodes.values()))
+    all_nodes = sum(map(len, of.nodes.values()))
     bisection = Bisection(of, "all-1")
 
     def answer(part: BisectGroup) -> PairOutcome:
-        return FAIL if len(part.nodes) > everybody / 2 and "leaf06" not in part.without else PASS
+        return FAIL if len(part.nodes) > all_nodes / 2 and "leaf06" not in part.without else PASS
 
     rounds = played(bisection, answer)
     assert named(bisection.accusations()) == {(Object.LEAF, "leaf06")}
-    assert all(len(part.nodes) >= everybody * 3 / 4 for parts in rounds[1:] for part in parts)
+    assert all(len(part.nodes) >= all_nodes * 3 / 4 for parts in rounds[1:] for part in parts)
     assert len(rounds) <= 1 + 4 + 2 + 2
 
 
@@ -151,22 +155,23 @@ def test_units_are_leaves_else_nvlink_domains_else_nodes() -> None:
     assert set(leaves(3).nodes) == {"leaf00", "leaf01", "leaf02"} and leaves(3).object is Object.LEAF
     domains = units([place(at, "leaf1", f"d{at // 2}") for at in range(6)])
     assert set(domains.nodes) == {"NVLink domain d0", "NVLink domain d1", "NVLink domain d2"}
-    for unknown in (units([place(at, None, None) for at in range(4)]), units([place(at, f"l{at}" if at else None, None) for at in range(4)])):
+    for unknown in (units([place(at, None, None) for at in range(4)]),
+                    units([place(at, f"l{at}" if at else None, None) for at in range(4)])):
         assert unknown.object is Object.NODE and unknown.nodes == {f"n{at}": (f"n{at}",) for at in range(4)}
 
 
-def test_a_single_unit_cannot_be_parted_and_that_is_said() -> None:
+def test_a_single_unit_cannot_be_parted_and_that_is_reported() -> None:
     bisection = Bisection(SuspectUnits(Object.NODE, {"n0": ("n0",)}), "all-1")
     assert bisection.next() is None and bisection.next() is None
     assert bisection.accusations()[0].object is Object.UNEXPLAINED
 
 
-def test_a_round_is_the_same_until_one_outcome_for_each_part_was_told() -> None:
+def test_a_round_is_the_same_until_one_outcome_for_each_part_was_reported() -> None:
     bisection = Bisection(leaves(4), "all-1")
     parts = bisection.next()
     assert parts is not None and bisection.next() is parts
     with pytest.raises(ValueError, match="one outcome for each part"):
-        bisection.told([("t", PASS)])
+        bisection.add_results([("t", PASS)])
     assert bisection.next() is parts
 
 

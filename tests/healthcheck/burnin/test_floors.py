@@ -1,4 +1,4 @@
-"""Floors: what was learned and approved outranks what is published; the file is read back as it was written, and mistakes are one line."""
+"""Floors: learned and approved ones outrank published ones; a round trip; mistakes are one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.figures import FIGURES
-from healthcheck.burnin.floors import NAME, FloorProposal, Floors, LearnedFloor, approve, load_floors, read, write
+from healthcheck.burnin.floors import (
+    NAME,
+    FloorProposal,
+    Floors,
+    LearnedFloor,
+    approve,
+    load_floors,
+    read,
+    write,
+)
 from healthcheck.burnin.published import BUSBW, GIB, Setting
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
@@ -20,8 +29,9 @@ from tests.healthcheck.burnin.made import FLOORS, H100, RULES
 
 SETTING = Setting(BUSBW, "node", H100, 8, 1, 0, 0, 8 * GIB, "auto")
 OURS = LearnedFloor(SETTING, (1, 1), 471.0, 1.5, 64, 456.9)
-PROPOSAL = FloorProposal("2026-11-22T03:00:00.000Z", ("run-1", "run-2"), (OURS, LearnedFloor(
-    Setting("tflops_bf16", "node", H100, watts=700), (1, 1), 720.0, 3.0, 512, 698.4, warning="88% of the 794 that h100-bf16 gives")))
+PROPOSAL = FloorProposal("2026-11-22T03:00:00.000Z", ("run-1", "run-2"),
+                         (OURS, LearnedFloor(Setting("tflops_bf16", "node", H100, watts=700), (1, 1), 720.0,
+                                             3.0, 512, 698.4, warning="88% of the 794 that h100-bf16 gives")))
 
 
 def proposed(tmp_path: Path, proposal: FloorProposal = PROPOSAL) -> Path:
@@ -32,7 +42,8 @@ def proposed(tmp_path: Path, proposal: FloorProposal = PROPOSAL) -> Path:
 
 def test_without_learned_floors_a_share_of_what_is_published_is_asked() -> None:
     floor = FLOORS.of(SETTING)
-    assert floor is not None and floor.least == pytest.approx(0.92 * 476) and floor.origin == "published" and "h100-node" in floor.why
+    assert (floor is not None and floor.least == pytest.approx(0.92 * 476) and floor.origin == "published"
+            and "h100-node" in floor.why)
 
 
 def test_below_four_gib_or_where_nothing_is_published_there_is_no_floor() -> None:
@@ -43,7 +54,8 @@ def test_below_four_gib_or_where_nothing_is_published_there_is_no_floor() -> Non
 def test_what_was_learned_and_approved_outranks_what_is_published() -> None:
     floors = Floors(RULES, (replace(OURS, by="the operator", at="2026-11-22"),))
     floor = floors.of(SETTING)
-    assert floor is not None and (floor.least, floor.origin) == (456.9, "learned") and "the operator" in floor.why
+    assert (floor is not None and (floor.least, floor.origin) == (456.9, "learned")
+            and "the operator" in floor.why)
     # Under any other setting it says nothing.
     assert (floors.of(replace(SETTING, algo="ring")) or floor).origin == "published"
     assert (floors.of(replace(SETTING, watts=500)) or floor).origin == "published"
@@ -69,19 +81,23 @@ def test_approving_writes_who_and_when_beside_every_floor_and_keeps_the_others(t
     target = approve(proposed(tmp_path), folder, "  Jane\n Doe ", "2026-11-22T04:00:00Z", RULES)
     assert target == folder / NAME
     held = read(target, approved=True)
-    assert {(one.by, one.at) for one in held.floors} == {("Jane Doe", "2026-11-22T04:00:00Z")} and len(held.floors) == 2
+    assert ({(one.by, one.at) for one in held.floors} == {("Jane Doe", "2026-11-22T04:00:00Z")}
+            and len(held.floors) == 2)
     newer = replace(PROPOSAL, floors=(replace(OURS, floor=460.0),))
     approve(proposed(tmp_path, newer), folder, "R. Roe", "2026-12-01T00:00:00Z", RULES)
     after = {one.setting.figure: one for one in read(target, approved=True).floors}
-    assert (after[BUSBW].floor, after[BUSBW].by) == (460.0, "R. Roe") and after["tflops_bf16"].by == "Jane Doe"
+    assert ((after[BUSBW].floor, after[BUSBW].by) == (460.0, "R. Roe")
+            and after["tflops_bf16"].by == "Jane Doe")
     floor = load_floors([packaged(), folder]).of(SETTING)
     assert floor is not None and floor.least == 460.0
     assert load_ruleset([packaged(), folder]).rules      # it is no file of rules
 
 
-def test_a_floor_that_nobody_approved_is_not_taken_from_a_rules_folder(tmp_path: Path) -> None:
+def test_a_floor_that_no_one_approved_is_not_taken_from_a_rules_folder(tmp_path: Path) -> None:
     proposed(tmp_path).rename(tmp_path / NAME)
-    with pytest.raises(RulesError, match=r"burnin-floors.yaml:\d+:\d+: floors: 1: nobody has approved it: type `muster burnin approve"):
+    with pytest.raises(
+        RulesError,
+        match=r"burnin-floors.yaml:\d+:\d+: floors: 1: it is not approved: type `muster burnin approve"):
         load_floors([packaged(), tmp_path])
 
 
@@ -89,21 +105,26 @@ def test_approving_wants_a_name_and_something_to_approve(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="--by"):
         approve(proposed(tmp_path), tmp_path / "site", " \n ", "now", RULES)
     with pytest.raises(UsageError, match="holds no floor"):
-        approve(proposed(tmp_path, replace(PROPOSAL, floors=())), tmp_path / "site", "the operator", "now", RULES)
+        approve(proposed(tmp_path, replace(PROPOSAL, floors=())), tmp_path / "site", "the operator", "now",
+                RULES)
     assert not (tmp_path / "site").exists()
 
 
 @pytest.mark.parametrize(("floor", "median", "said"), [
-    (0.0, 471.0, "a floor of 0 asks for nothing"), (1.6, 471.0, "a floor of 1.6 is 0.3% of its median 471, below 50%"),
+    (0.0, 471.0, "a floor of 0 requires nothing"),
+    (1.6, 471.0, "a floor of 1.6 is 0.3% of its median 471, below 50%"),
     (150.0, 160.0, "a floor of 150 is 31.5% of the 476 of h100-node, below 50%"),
 ])
-def test_a_floor_that_asks_for_too_little_is_neither_approved_nor_loaded(tmp_path: Path, floor: float, median: float, said: str) -> None:
+def test_a_floor_that_asks_for_too_little_is_neither_approved_nor_loaded(
+    tmp_path: Path, floor: float, median: float, said: str,
+) -> None:
     low = replace(PROPOSAL, floors=(PROPOSAL.floors[1], replace(OURS, floor=floor, median=median)))
     with pytest.raises(RulesError, match=rf"proposed.yaml:\d+:\d+: floors: 2: {re.escape(said)}"):
         approve(proposed(tmp_path, low), tmp_path / "site", "the operator", "now", RULES)
     # One that stands there already, from before this was asked, or changed by hand.
     (tmp_path / "old").mkdir()
-    write(tmp_path / "old" / NAME, replace(low, floors=tuple(replace(one, by="x", at="y") for one in low.floors)))
+    write(tmp_path / "old" / NAME,
+          replace(low, floors=tuple(replace(one, by="x", at="y") for one in low.floors)))
     with pytest.raises(RulesError, match=rf"{NAME}:\d+:\d+: floors: 2: {re.escape(said)}"):
         load_floors([packaged(), tmp_path / "old"])
 
@@ -145,12 +166,14 @@ def test_the_same_setting_twice_is_a_mistake(tmp_path: Path) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.builds(
-    LearnedFloor, st.builds(Setting, st.sampled_from(sorted(FIGURES)), st.sampled_from(["node", "rail", "all"]), st.text(max_size=40),
-                            st.integers(1, 1024), st.just(3), st.integers(0, 64), st.integers(0, 800), st.integers(0, 2**40),
-                            st.sampled_from(["", "auto", "ring"]), st.integers(0, 2000), st.booleans()),
-    st.just((3, 7)), st.integers(0, 10**5), st.integers(0, 10**4), st.integers(1, 10**6), st.integers(0, 10**5), st.text(max_size=60)))
-def test_any_floor_survives_the_way_through_the_file(tmp_path_factory: pytest.TempPathFactory, floor: LearnedFloor) -> None:
+@given(st.builds(LearnedFloor, st.builds(
+                     Setting, st.sampled_from(sorted(FIGURES)), st.sampled_from(["node", "rail", "all"]),
+                     st.text(max_size=40), st.integers(1, 1024), st.just(3), st.integers(0, 64),
+                     st.integers(0, 800), st.integers(0, 2**40), st.sampled_from(["", "auto", "ring"]),
+                     st.integers(0, 2000), st.booleans()), st.just((3, 7)), st.integers(0, 10**5),
+                 st.integers(0, 10**4), st.integers(1, 10**6), st.integers(0, 10**5), st.text(max_size=60)))
+def test_any_floor_survives_the_way_through_the_file(tmp_path_factory: pytest.TempPathFactory,
+                                                     floor: LearnedFloor) -> None:
     path = tmp_path_factory.mktemp("floors") / "proposed.yaml"
     try:
         write(path, FloorProposal("now", ("r",), (floor,)))
@@ -158,6 +181,7 @@ def test_any_floor_survives_the_way_through_the_file(tmp_path_factory: pytest.Te
         assert not path.exists()    # what could not be read again is not written
         return
     (again,) = read(path).floors
-    assert (again.setting.figure, again.nodes, again.floor, again.n) == (floor.setting.figure, (3, 7), floor.floor, floor.n)
+    assert (again.setting.figure, again.nodes, again.floor, again.n) == (floor.setting.figure, (3, 7),
+                                                                         floor.floor, floor.n)
     write(path, read(path))
     assert read(path).floors == (again,)

@@ -1,4 +1,4 @@
-"""Eight real gloo ranks on two nodes, conducted as a burn-in is: of every fault the guilty is named, nobody innocent is, and in what time."""
+"""Eight real gloo ranks on two nodes: of every fault only the guilty is named, and in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import Accusation, BurnInStage, Object, RankEnd, Seat, Task, TaskKind, TaskResult
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    RankEnd,
+    Seat,
+    Task,
+    TaskKind,
+    TaskResult,
+)
 from healthcheck.burnin.watch import Patience
 from inventory.model import BurnInSettings, Node
 from inventory.transport.local import LocalTransport
@@ -42,8 +51,8 @@ class Bed:
         self.seats = tuple(Seat(f"n{node}", gpu) for node in range(nodes) for gpu in range(gpus))
         self.count = 0
 
-    def reduced(self, fault: str = "", *, seats: tuple[Seat, ...] = (), seconds: float = 60, iteration: int = 5, row: Any = None,
-                **params: Any) -> TaskResult:
+    def reduced(self, fault: str = "", *, seats: tuple[Seat, ...] = (), seconds: float = 60,
+                iteration: int = 5, row: Any = None, **params: Any) -> TaskResult:
         """What comes of an all-reduce in which one GPU has this fault."""
         node, _, gpu = BAD.partition(":")
         whole = {"fault": fault, "node": node, "gpu": int(gpu), "iteration": iteration, **(row or {})}
@@ -51,20 +60,24 @@ class Bed:
         self.plan.write_text(json.dumps(rows))
         self.count += 1
         small = {"bytes": 65536, "iterations": 20, "checks": 0, **params}
-        task = Task(f"t{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE, seats or self.seats, seconds, small)
+        task = Task(f"t{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE, seats or self.seats, seconds,
+                    small)
         (result,) = self.conductor.run([task])
-        print(f"{fault or 'sound'}: {result.ended - result.began:.1f} s, named after {result.named_after}: {result.accusations}")
+        print(f"{fault or 'sound'}: {result.ended - result.began:.1f} s, named after {result.named_after}: "
+              f"{result.accusations}")
         return result
 
 
 def nodes(count: int, *python: str) -> list[Node]:
-    return [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(count)]
+    return [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python))
+            for number in range(count)]
 
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     plan = tmp_path_factory.mktemp("guilty") / "plan.json"
-    with Conductor(LocalTransport(), nodes(2, torches.python(), badgpu.__file__, str(plan)), patience=PATIENCE) as conductor:
+    with Conductor(LocalTransport(), nodes(2, torches.python(), badgpu.__file__, str(plan)),
+                   patience=PATIENCE) as conductor:
         crew = conductor.ready(100)
         assert crew.whole, crew.missing
         yield Bed(conductor, 2, 4, plan)
@@ -82,7 +95,7 @@ def named(result: TaskResult) -> tuple[str, str]:
     return only(result).name, only(result).fault
 
 
-def test_without_a_fault_nobody_is_accused_and_every_rank_has_verified_every_iteration(bed: Bed) -> None:
+def test_without_a_fault_no_one_is_accused_and_every_rank_has_verified_every_iteration(bed: Bed) -> None:
     result = bed.reduced()
     assert result.whole and not result.accusations and result.named_after is None
     assert {report.figures["verified"] for report in result.reports} == {20}
@@ -138,8 +151,9 @@ def test_ranks_in_step_that_are_merely_slow_are_slow_and_none_is_hung(bed: Bed) 
 
 
 @pytest.mark.parametrize(("fault", "every", "words"), [
-    ("flip", True, "elements were wrong where they were its own"), ("receive", False, "it alone found wrong elements"),
-    ("buffer", False, "wrong in its own memory"),
+    ("flip", True, "its own elements were wrong"),
+    ("receive", False, "it alone found wrong elements"),
+    ("buffer", False, "its own input was wrong"),
 ])
 def test_wrong_data_names_the_gpu_that_made_it(bed: Bed, fault: str, every: bool, words: str) -> None:
     result = bed.reduced(fault, row={"every": every})
@@ -159,7 +173,9 @@ def test_what_was_wrong_once_as_it_was_sent_has_many_explanations_and_names_no_g
 @pytest.mark.parametrize(("fault", "blamed", "words"), [
     ("raises", faults.RAISED, "illegal memory access"), ("exits", faults.DEAD, "exit 3"),
 ])
-def test_a_rank_that_fails_by_itself_is_named_and_not_those_that_notice(bed: Bed, fault: str, blamed: str, words: str) -> None:
+def test_a_rank_that_fails_by_itself_is_named_and_not_those_that_notice(
+    bed: Bed, fault: str, blamed: str, words: str,
+) -> None:
     result = bed.reduced(fault)
     assert named(result) == (BAD, blamed)
     assert words in only(result).why
@@ -173,9 +189,12 @@ def test_ranks_of_a_node_that_all_die_are_that_node(bed: Bed) -> None:
     assert only(result).object is Object.NODE
 
 
-def test_tasks_on_disjoint_seats_run_at_the_same_time_and_a_fault_in_one_is_none_of_the_other(bed: Bed) -> None:
+def test_tasks_on_disjoint_seats_run_at_the_same_time_and_a_fault_in_one_is_none_of_the_other(
+    bed: Bed,
+) -> None:
     bed.plan.write_text(json.dumps([{"fault": "killed", "node": "n1", "gpu": 2, "iteration": 5}]))
-    pairs = [Task(f"pair{pair}", BurnInStage.LEAF_PAIRS, TaskKind.ALLREDUCE, tuple(Seat(f"n{node}", pair) for node in (0, 1)), 60,
+    pairs = [Task(f"pair{pair}", BurnInStage.LEAF_PAIRS, TaskKind.ALLREDUCE,
+                  tuple(Seat(f"n{node}", pair) for node in (0, 1)), 60,
                   {"bytes": 65536, "iterations": 20, "checks": 0}) for pair in range(4)]
     results = {result.task.id: result for result in bed.conductor.run(pairs)}
     assert [result.whole for _, result in sorted(results.items())] == [True, True, False, True]
@@ -190,7 +209,8 @@ def test_after_every_fault_the_next_task_finds_all_as_it_should_be(bed: Bed) -> 
 
 def test_work_of_single_ranks_names_the_gpu_that_multiplies_wrongly(bed: Bed) -> None:
     bed.plan.write_text(json.dumps([{"fault": "product", "node": "n1", "gpu": 2, "iteration": 1}]))
-    (result,) = bed.conductor.run([Task("known", BurnInStage.NODE, TaskKind.KNOWN, bed.seats, 60, {"n": 64, "repeats": 3})])
+    (result,) = bed.conductor.run(
+        [Task("known", BurnInStage.NODE, TaskKind.KNOWN, bed.seats, 60, {"n": 64, "repeats": 3})])
     assert named(result) == (BAD, faults.WRONG_DATA)
 
 
@@ -204,9 +224,12 @@ ALONE = """
     from inventory.transport.local import LocalTransport
 
     python, seconds = sys.argv[1:]
-    with Conductor(LocalTransport(), [Node("n0", python=sys.executable, burnin=BurnInSettings((python,)))]) as conductor:
+    node = Node("n0", python=sys.executable, burnin=BurnInSettings((python,)))
+    with Conductor(LocalTransport(), [node]) as conductor:
         assert conductor.ready(100).whole
-        task = Task("t", BurnInStage.SOAK, TaskKind.ALLREDUCE, tuple(Seat("n0", gpu) for gpu in range(4)), 300, {"bytes": 65536, "run_s": float(seconds)})
+        seats = tuple(Seat("n0", gpu) for gpu in range(4))
+        params = {"bytes": 65536, "run_s": float(seconds)}
+        task = Task("t", BurnInStage.SOAK, TaskKind.ALLREDUCE, seats, 300, params)
         (result,) = conductor.run([task])
         assert result.whole, result
 """
@@ -216,14 +239,16 @@ def conducts(seconds: float, mark: str) -> subprocess.Popen[bytes]:
     """A process that conducts a burn-in of four ranks."""
     words = [sys.executable, "-c", textwrap.dedent(ALONE), torches.python(), str(seconds)]
     root = Path(__file__).resolve().parents[3]
-    return subprocess.Popen(words, cwd=root, env={**os.environ, MARK: mark, "PYTHONPATH": str(root)}, stdin=subprocess.DEVNULL)
+    return subprocess.Popen(words, cwd=root, env={**os.environ, MARK: mark, "PYTHONPATH": str(root)},
+                            stdin=subprocess.DEVNULL)
 
 
 def test_when_the_head_is_killed_the_ranks_end_by_themselves_and_a_second_run_starts_clean() -> None:
     mark = secrets.token_hex(8)
     head = conducts(200, mark)
     try:
-        wait_until(lambda: len(processes_with(mark)) >= 7 or head.poll() is not None, 60, "head, agent, nursery and four ranks")
+        wait_until(lambda: len(processes_with(mark)) >= 7 or head.poll() is not None, 60,
+                   "head, agent, nursery and four ranks")
         assert head.poll() is None
     finally:
         head.kill()
@@ -251,14 +276,16 @@ def test_over_ssh_a_node_that_goes_away_is_named_and_nothing_is_left_on_either(t
 
     with sshd(tmp_path / "sshd") as server:
         transport = RemoteTransport()
-        pair = [server.node(name, python=str(python), burnin=BurnInSettings((torches.python(),))) for name in ("n0", "n1")]
+        pair = [server.node(name, python=str(python), burnin=BurnInSettings((torches.python(),)))
+                for name in ("n0", "n1")]
         with Conductor(transport, pair) as conductor:
             crew = conductor.ready(100)
             assert crew.whole, crew.missing
             killer = threading.Thread(target=kill_an_agent)
             killer.start()
             seats = tuple(Seat(node.name, gpu) for node in pair for gpu in range(2))
-            (result,) = conductor.run([Task("t", BurnInStage.ALL, TaskKind.ALLREDUCE, seats, 100, {"bytes": 65536, "run_s": 60.0})])
+            (result,) = conductor.run(
+                [Task("t", BurnInStage.ALL, TaskKind.ALLREDUCE, seats, 100, {"bytes": 65536, "run_s": 60.0})])
             killer.join()
             assert named(result) == ("n1", faults.LOST)
             assert {report.end for report in result.reports if report.seat.node == "n1"} == {RankEnd.LOST}
@@ -271,9 +298,12 @@ def test_over_ssh_a_node_that_goes_away_is_named_and_nothing_is_left_on_either(t
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("planting", range(20))
-def test_wherever_and_whenever_a_rank_is_stopped_and_continued_no_one_is_accused(bed: Bed, planting: int) -> None:
+def test_wherever_and_whenever_a_rank_is_stopped_and_continued_no_one_is_accused(
+    bed: Bed, planting: int,
+) -> None:
     chance = random.Random(planting)
-    where = {"node": f"n{chance.randrange(2)}", "gpu": chance.randrange(4), "seconds": chance.uniform(0.05, 1.2)}
+    where = {"node": f"n{chance.randrange(2)}", "gpu": chance.randrange(4),
+             "seconds": chance.uniform(0.05, 1.2)}
     result = bed.reduced("paused", row=where, iteration=chance.randrange(20))
     assert result.whole and not result.accusations
 
@@ -283,7 +313,8 @@ def test_wherever_and_whenever_a_rank_is_stopped_and_continued_no_one_is_accused
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     plan = tmp_path_factory.mktemp("large") / "plan.json"
-    with Conductor(LocalTransport(), nodes(8, torches.python(), badgpu.__file__, str(plan)), patience=Patience(join=60)) as conductor:
+    with Conductor(LocalTransport(), nodes(8, torches.python(), badgpu.__file__, str(plan)),
+                   patience=Patience(join=60)) as conductor:
         crew = conductor.ready(300)
         assert crew.whole, crew.missing
         yield Bed(conductor, 8, 8, plan)
@@ -292,9 +323,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("fault", "blamed"), [
-    ("", ""), ("killed", faults.DEAD), ("stopped", faults.STOPPED), ("hung", faults.HUNG), ("never", faults.ABSENT), ("slow", faults.SLOW_COMPUTE),
+    ("", ""), ("killed", faults.DEAD), ("stopped", faults.STOPPED), ("hung", faults.HUNG),
+    ("never", faults.ABSENT), ("slow", faults.SLOW_COMPUTE),
     ("receive", faults.WRONG_DATA), ("buffer", faults.WRONG_DATA),
 ])
 def test_of_64_ranks_the_guilty_is_named(large: Bed, fault: str, blamed: str) -> None:
-    result = large.reduced(fault, seconds=200, iteration=0 if fault in ("never", "slow") else 3, row={"seconds": 1.0}, iterations=8)
+    result = large.reduced(fault, seconds=200, iteration=0 if fault in ("never", "slow") else 3,
+                           row={"seconds": 1.0}, iterations=8)
     assert named(result) == (BAD, blamed) if fault else not result.accusations

@@ -1,4 +1,4 @@
-"""A rank is bound to the cores and the memory of its GPU's NUMA node, and where it cannot be, that is said."""
+"""A rank is bound to its GPU's NUMA node, or reports why not."""
 
 from __future__ import annotations
 
@@ -47,27 +47,32 @@ def test_it_runs_on_its_node_s_cores_and_takes_that_node_s_memory(tmp_path: Path
 
     def bound() -> object:
         said = numa_bound(GPU, root)
-        policy = next((line.split()[1] for line in Path("/proc/self/numa_maps").read_text().splitlines() if "stack" in line), "")
+        policy = next((line.split()[1] for line in Path("/proc/self/numa_maps").read_text().splitlines()
+                       if "stack" in line), "")
         return said, sorted(os.sched_getaffinity(0)), policy
 
     said, cores, policy = apart(bound)      # type: ignore[misc]
     assert said.startswith("node 0") and cores == [first]
-    assert policy == "bind:0" or "by its cores alone: " in said
+    assert policy == "bind:0" or "by its cores only: " in said
 
 
 @pytest.mark.parametrize(("nodes", "gpu", "said"), [
-    ({0: "0-3"}, "0", "one node"), ({}, None, "one node"), ({0: "0-3", 1: ""}, "0", "one node"),     # a superchip's GPU memory is a node, too
-    ({0: "0-3", 1: "4-7"}, "-1", "not bound: the kernel says no NUMA node of 0000:41:00.0 (-1)"),
-    ({0: "0-3", 1: "4-7"}, None, "not bound: the kernel says no NUMA node of 0000:41:00.0 (nothing)"),
+    # a superchip's GPU memory is a node, too
+    ({0: "0-3"}, "0", "one node"), ({}, None, "one node"), ({0: "0-3", 1: ""}, "0", "one node"),
+    ({0: "0-3", 1: "4-7"}, "-1", "not bound: the kernel reports no NUMA node of 0000:41:00.0 (-1)"),
+    ({0: "0-3", 1: "4-7"}, None, "not bound: the kernel reports no NUMA node of 0000:41:00.0 (nothing)"),
     ({0: "0-3", 1: "9000-9003"}, "1", "not bound: this process may use none of the cores of node 1"),
 ])
-def test_where_it_cannot_be_that_is_said_and_nothing_changes(tmp_path: Path, nodes: dict[int, str], gpu: str | None, said: str) -> None:
+def test_where_it_cannot_be_that_is_reported_and_nothing_changes(
+    tmp_path: Path, nodes: dict[int, str], gpu: str | None, said: str,
+) -> None:
     before = os.sched_getaffinity(0)
     assert numa_bound(GPU, machine(tmp_path, nodes, gpu)) == said and os.sched_getaffinity(0) == before
 
 
 def test_a_gpu_whose_address_is_not_known_is_not_bound(tmp_path: Path) -> None:
-    assert numa_bound("", machine(tmp_path, {0: "0", 1: "1"}, "0")) == "not bound: PyTorch does not say the PCI address of the GPU"
+    assert numa_bound("", machine(tmp_path, {0: "0", 1: "1"},
+                                  "0")) == "not bound: PyTorch does not report the GPU's PCI address"
 
 
 @given(st.text(max_size=40))

@@ -1,4 +1,4 @@
-"""The solver beside an oracle that tries every explanation on every measurement: it names whom the oracle names, and no one else."""
+"""The solver against an oracle that tries every explanation: both name the same causes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.model import Participant
 from healthcheck.burnin.rounds import NodePair
 from healthcheck.burnin.weigh import PairOutcome
-from healthcheck.burnin.weigh import Tested as Sample
+from healthcheck.burnin.weigh import PairTest as Sample
 from tests.healthcheck.burnin.oracle import MOST, asked
 
 PLACES = [Participant(f"n{leaf}{at}", 8, leaf=f"leaf{leaf}") for leaf in range(3) for at in range(4)]
@@ -24,16 +24,19 @@ def fails(each: NodePair, wrong: str, chance: random.Random) -> bool:
             "a node at times": "n00" in each and chance.random() < 0.5,
             "out of a node": "n00" in each and len(leaves) > 1,
             "uplinks": "1" in leaves and len(leaves) > 1 and chance.random() < 0.45,
-            "a node and uplinks": "n00" in each or ("1" in leaves and len(leaves) > 1 and chance.random() < 0.7),
+            "a node and uplinks": "n00" in each
+            or ("1" in leaves and len(leaves) > 1 and chance.random() < 0.7),
             "noise": chance.random() < 0.05}[wrong]
 
 
-@pytest.mark.parametrize("wrong", ["a node", "two nodes of a leaf", "a node at times", "out of a node", "uplinks", "a node and uplinks", "noise"])
+@pytest.mark.parametrize("wrong", ["a node", "two nodes of a leaf", "a node at times", "out of a node",
+                                   "uplinks", "a node and uplinks", "noise"])
 def test_the_solver_finds_the_best_explanation_and_names_what_every_other_lacks_by_far(wrong: str) -> None:
     chance = random.Random(wrong)
     isolation = PairSearch(PLACES, seed=1)
-    while (the := isolation.next()) is not None:
-        isolation.told(Sample(each, "t", PairOutcome.FAIL if fails(each, wrong, chance) else PairOutcome.PASS) for each in the.pairs)
+    while (round_ := isolation.next()) is not None:
+        isolation.add_results(Sample(each, "t", PairOutcome.FAIL if fails(each, wrong, chance)
+                                     else PairOutcome.PASS) for each in round_.pairs)
     weighed = isolation.weighed
     oracle = asked(isolation.evidence)
     assert set(weighed.best) == oracle.best

@@ -1,4 +1,4 @@
-"""Pairs judged as tests: beside their equals of all planned rounds so far, against a floor, and not at all where neither is there."""
+"""Pairs judged as tests: beside equals of all planned rounds, by a floor, or not at all."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from healthcheck.burnin.weigh import PairOutcome
 from tests.healthcheck.burnin.made import FLOORS, collective, pair, place, result
 
 # Of these nothing is published: two makes of node, the last half of them with fewer ports.
-PLACES = {f"n{at:02}": place(f"n{at:02}", gpus=2, leaf="leaf01", sku=None, rails=8 if at < 24 else 4) for at in range(48)}
+PLACES = {f"n{at:02}": place(f"n{at:02}", gpus=2, leaf="leaf01", sku=None, rails=8 if at < 24 else 4)
+          for at in range(48)}
 PASS, FAIL, UNKNOWN = PairOutcome.PASS, PairOutcome.FAIL, PairOutcome.UNKNOWN
 
 
-def ran(number: int, one: int, two: int, busbw: float, *, size: int = 2**30, stage: BurnInStage = BurnInStage.LEAF_PAIRS,
-        end: RankEnd = RankEnd.DONE) -> TaskResult:
-    done = result(pair(f"t{number}", f"n{one:02}", f"n{two:02}", 2, stage), collective(busbw, ranks=4, size=size))
+def ran(number: int, one: int, two: int, busbw: float, *, size: int = 2**30,
+        stage: BurnInStage = BurnInStage.LEAF_PAIRS, end: RankEnd = RankEnd.DONE) -> TaskResult:
+    done = result(pair(f"t{number}", f"n{one:02}", f"n{two:02}", 2, stage),
+                  collective(busbw, ranks=4, size=size))
     return replace(done, reports=(replace(done.reports[0], end=end), *done.reports[1:]))
 
 
@@ -29,7 +31,8 @@ def neighbours(speed: float = 100.0, slow: int | None = None) -> list[TaskResult
 
 def judge(floor: float | None = None) -> PairJudge:
     setting = setting_of(neighbours()[0], PLACES, {}).learned_from
-    learned = () if floor is None else (LearnedFloor(setting, (2, 2), 100.0, 1.0, 10, floor, by="ops", at="2026-11-01"),)
+    learned = (() if floor is None
+               else (LearnedFloor(setting, (2, 2), 100.0, 1.0, 10, floor, by="ops", at="2026-11-01"),))
     return PairJudge(PLACES, Floors(FLOORS.rules, learned), {})
 
 
@@ -77,6 +80,6 @@ def test_a_floor_judges_where_there_are_no_equals_and_binds_where_there_are() ->
     assert planned(judge(50.0), neighbours(slow=7))[7] is FAIL
 
 
-def test_what_is_not_whole_or_has_no_figure_is_unknown_and_nobodys_equal() -> None:
+def test_what_is_not_whole_or_has_no_figure_is_unknown_and_no_ones_equal() -> None:
     broken = [ran(1, 0, 1, 100.0, end=RankEnd.CALLED_OFF), result(pair("t2", "n02", "n03", 2), {})]
     assert planned(judge(), [*broken, *neighbours()[3:7]]) == [UNKNOWN] * 6

@@ -1,7 +1,7 @@
 """Faults of arithmetic planted at random in every collective of eight real gloo ranks.
 
-The guilty is named, or is among the candidates that explain it as well, and no one else is named. Many are
-planted in one process group, and each is weighed by itself.
+The guilty rank is named or among the candidates, and no one else is named. Many faults are planted in one
+process group, and each is judged by itself.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ def weighed(bed: Bed, planted: list[Planted], checks: int) -> list[str]:
             assert guilty <= set().union(*map(candidates, accusations)), said
             if know == {EITHER}:
                 # Where it was its own part there is no other.
-                assert all(len(candidates(each)) == 1 + (each.object is not Object.GPU) for each in accusations), said
+                assert all(len(candidates(each)) == 1 + (each.object is not Object.GPU)
+                           for each in accusations), said
         found.append(f"{check.partition(' ')[0]} {'/'.join(sorted(know))}")
     return found
 
@@ -231,7 +232,7 @@ def test_an_owner_whose_elements_are_wrong_again_and_again_is_named_alone(bed: B
            "rank": rank}
     result = bed.run([row], 1, iterations=30)
     [accusation] = accused(result)
-    assert accusation.name == str(SEATS[rank]) and "where they were its own" in accusation.why
+    assert accusation.name == str(SEATS[rank]) and "its own elements were wrong" in accusation.why
 
 
 @pytest.mark.parametrize("rank", [2, 5])
@@ -260,7 +261,7 @@ def test_sums_of_whole_numbers_and_of_floats_are_tested_each_by_themselves(bed: 
     assert {report.figures["checks"] for report in result.reports} == {float(sum(CALLS.values()))}
     assert {report.facts["arithmetic"] for report in result.reports} == {
         "all-reduce, reduce-scatter, all-gather, all-to-all, broadcast, send-receive"}
-    assert all("no test of another adder" in report.facts["arithmetic_not"] for report in result.reports)
+    assert all("tests no other adder" in report.facts["arithmetic_not"] for report in result.reports)
 
 
 def made(chance: random.Random, count: int, checks: int) -> list[Planted]:
@@ -278,7 +279,8 @@ def test_twenty_wrong_adders_of_chance_are_found_and_no_gpu_is_named(bed: Bed) -
     for _ in range(20):
         row = {"fault": "adder", "adder": chance.choice(badgpu.ADDERS), "rank": chance.randrange(WORLD)}
         [accusation] = accused(bed.run([row], 1))
-        assert accusation.object is Object.UNEXPLAINED and str(SEATS[row["rank"]]) in candidates(accusation), row
+        assert (accusation.object is Object.UNEXPLAINED
+                and str(SEATS[row["rank"]]) in candidates(accusation)), row
 
 
 @pytest.mark.slow
@@ -287,8 +289,9 @@ def test_twenty_faults_of_chance_that_stay_are_named_and_no_one_else(bed: Bed) -
     chance = random.Random(18)
     for _ in range(20):
         rank = chance.randrange(WORLD)
-        row = {"fault": "alters", "iteration": chance.randrange(10), "when": chance.choice(["made", "entry", "exit"]),
-               "what": chance.choice(["own", "foreign"]), "at": chance.random(), "every": True, "rank": rank}
+        row = {"fault": "alters", "iteration": chance.randrange(10),
+               "when": chance.choice(["made", "entry", "exit"]), "what": chance.choice(["own", "foreign"]),
+               "at": chance.random(), "every": True, "rank": rank}
         found = accused(bed.run([row], 2, iterations=20))
         assert [one.name for one in found] == [str(SEATS[rank])], (row, found)
 

@@ -1,4 +1,4 @@
-"""rules/burnin.yaml: what it holds is found by like conditions only, and mistakes in it are one line with file, line, column and key."""
+"""rules/burnin.yaml: figures hold for like conditions only; a mistake is one line with its place and key."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_what_is_published_for_a_nic_counts_for_each_nic_of_a_ring() -> None:
 
 
 @pytest.mark.parametrize("other", [
-    {"gpu": "NVIDIA H100 PCIe"}, {"gpu": "NVIDIA H100 NVL"}, {"gpu": "NVIDIA L40S"}, {"gpu": ""}, {"gpus": 4}, {"nodes": 2},
+    {"gpu": "NVIDIA H100 PCIe"}, {"gpu": "NVIDIA H100 NVL"}, {"gpu": "NVIDIA L40S"}, {"gpu": ""}, {"gpus": 4},
+    {"nodes": 2},
     {"nvlink": False}, {"size": 4 * GIB - 1}, {"algo": "tree"}, {"backend": "gloo"},
 ])
 def test_nothing_holds_for_other_conditions(other: dict[str, object]) -> None:
@@ -90,19 +91,25 @@ def test_a_site_changes_a_figure_takes_one_out_and_adds_its_own(tmp_path: Path) 
     ("publishd: []", "burnin.yaml:1:1: unknown key 'publishd'; did you mean 'published'?"),
     ("published: {}", "burnin.yaml:1:12: published: expected a list, got a map"),
     ("published: [{id: x, value: 3}]", "burnin.yaml:1:13: published: x: figure is missing"),
-    ("published: [{id: x, figure: tflops_bf16, gpu: H100, source: mamf}]", "value is missing: expected a value, a peak, or both"),
+    ("published: [{id: x, figure: tflops_bf16, gpu: H100, source: mamf}]",
+     "value is missing: expected a value, a peak, or both"),
     ("published: [{id: x, figure: tflops_bf16, value: 3, source: mamf}]", "gpu is missing"),
-    ("published: [{id: x, figure: tflops_bf16, gpu: H100, value: 3, source: mafm}]", "there is no 'mafm' in sources; did you mean 'mamf'?"),
-    ("published: [{id: h100-node, value: -3}]", "burnin.yaml:1:36: published: h100-node: value: expected a number from 1e-06"),
+    ("published: [{id: x, figure: tflops_bf16, gpu: H100, value: 3, source: mafm}]",
+     "there is no 'mafm' in sources; did you mean 'mamf'?"),
+    ("published: [{id: h100-node, value: -3}]",
+     "burnin.yaml:1:36: published: h100-node: value: expected a number from 1e-06"),
     ("published: [{id: h100-node, valeu: 3}]", "unknown key 'valeu'; did you mean 'value'?"),
-    ("published: [{id: h100-node, nodes: 8-2}]", "nodes: expected a number of nodes such as 2, or a range such as 2-8"),
+    ("published: [{id: h100-node, nodes: 8-2}]",
+     "nodes: expected a number of nodes such as 2, or a range such as 2-8"),
     ("published: [{id: h100-node, figure: tflops_bf61}]", "did you mean 'tflops_bf16'?"),
     ("published: [{id: h100-bf16, algo: [ring]}]", "algo: is for busbw_gb_s only"),
     ("published: [{id: x, value: 1}, {id: x, value: 2}]", "id x is defined twice; the first is at line 1"),
     ("counters: [{id: x, counters: [a], why: y, source: z}]", "expected either allow or allow_per_hour"),
     ("counters: [{id: symbols, allow: 3}]", "expected either allow or allow_per_hour"),
-    ("accept: {nccl: [busbw in all]}", "burnin.yaml:1:16: accept: nccl: expected a list of what may pass unjudged"),
-    ("accept: {nccl: [busbw_gb_s in everything]}", "expected a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all"),
+    ("accept: {nccl: [busbw in all]}",
+     "burnin.yaml:1:16: accept: nccl: expected a list of what may pass unjudged"),
+    ("accept: {nccl: [busbw_gb_s in everything]}",
+     "expected a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all"),
     ("accept: {nccl: all}", "accept: nccl: expected a list of what may pass unjudged"),
     ("accept: {mpi: []}", "unknown key 'mpi'"),
     ("learn: {least_share: 0}", "learn: least_share: expected a number from 0.1 to 1"),
@@ -122,9 +129,13 @@ def test_a_folder_without_it_is_fine_and_none_at_all_is_not(tmp_path: Path) -> N
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
-    st.sampled_from(["id", "value", "published", "counters", "floors", "share", "nodes"]), inner, max_size=4), max_leaves=20))
-def test_whatever_a_site_writes_is_read_or_refused_in_one_line(tmp_path_factory: pytest.TempPathFactory, thing: object) -> None:
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=8),
+                    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
+                        st.sampled_from(["id", "value", "published", "counters", "floors", "share", "nodes"]),
+                        inner, max_size=4), max_leaves=20))
+def test_whatever_a_site_writes_is_read_or_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, thing: object,
+) -> None:
     import yaml
 
     folder = tmp_path_factory.mktemp("site")

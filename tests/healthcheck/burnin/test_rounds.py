@@ -11,7 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.model import BurnInStage, Participant, Rail, Seat, TaskKind
-from healthcheck.burnin.rounds import NodePair, Round, Sites, between, circle, inside, pair, rings, seats, tasks, turns, with_proven
+from healthcheck.burnin.rounds import (
+    NodePair,
+    Round,
+    Sites,
+    between,
+    circle,
+    inside,
+    pair,
+    rings,
+    seats,
+    tasks,
+    turns,
+    with_proven,
+)
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 
@@ -30,13 +43,15 @@ def check_once(pairs: list[NodePair]) -> None:
 
 
 @pytest.mark.parametrize("count", range(13))
-def test_the_circle_lets_everybody_meet_everybody_exactly_once(count: int) -> None:
+def test_the_circle_lets_all_meet_all_exactly_once(count: int) -> None:
     met = Counter(frozenset(each) for turn in range(turns(count)) for each in circle(count, turn))
     assert met == Counter(map(frozenset, itertools.combinations(range(count), 2)))
 
 
 @given(SIZES)
-def test_in_every_leaf_all_are_paired_but_one_of_an_odd_leaf_who_is_paired_in_the_next_round(sizes: list[int]) -> None:
+def test_in_every_leaf_all_are_paired_but_one_of_an_odd_leaf_who_is_paired_in_the_next_round(
+    sizes: list[int],
+) -> None:
     groups = leaves(sizes)
     first, second = inside(groups, 0), inside(groups, 1)
     check_once(first)
@@ -66,7 +81,9 @@ def test_partners_of_a_leaf_round_are_of_one_leaf_and_those_of_a_cross_round_of_
 
 
 @given(st.integers(2, 16), st.integers(4, 40))
-def test_equal_leaves_meet_as_wholes_and_each_meets_as_many_leaves_as_there_are_rounds(count: int, size: int) -> None:
+def test_equal_leaves_meet_as_wholes_and_each_meets_as_many_leaves_as_there_are_rounds(
+    count: int, size: int,
+) -> None:
     groups = leaves([size] * count)
     leaf = {node: at for at, group in enumerate(groups) for node in group}
     met: list[NodePair] = []
@@ -86,7 +103,8 @@ def test_equal_leaves_meet_as_wholes_and_each_meets_as_many_leaves_as_there_are_
 def test_nodes_left_over_by_leaves_of_unequal_size_are_paired_with_each_other() -> None:
     pairs = between(leaves([10, 2, 6, 2]), 0)
     check_once(pairs)
-    left = {node for nodes in leaves([10, 2, 6, 2]) for node in nodes} - {node for each in pairs for node in each}
+    left = ({node for nodes in leaves([10, 2, 6, 2]) for node in nodes}
+            - {node for each in pairs for node in each})
     assert {node[:2] for node in left} == {"l0"} and len(left) == 4
 
 
@@ -111,7 +129,8 @@ def test_any_number_of_nodes_in_leaves_of_any_size_is_paired_up(count: int, size
         check_once(pairs)
     pairs = between(groups, 0)
     check_once(pairs)
-    # With at least two equal leaves only the one that sits out, and the rest of the last, smaller one, stay without a partner.
+    # With at least two equal leaves only the one that sits out, and the rest of the last, smaller one, stay
+    # without a partner.
     assert len({node for each in pairs for node in each}) >= (count - 2 * size if len(sizes) > 2 else 0)
 
 
@@ -129,7 +148,9 @@ def test_an_nvlink_domain_is_a_unit_that_meets_others_as_a_whole(sizes: list[int
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=5), st.integers(1, 8), st.integers(0, 4))
-def test_no_two_rings_have_a_link_between_two_units_in_common(sizes: list[int], count: int, domain: int) -> None:
+def test_no_two_rings_have_a_link_between_two_units_in_common(
+    sizes: list[int], count: int, domain: int,
+) -> None:
     places = placed(sizes, domain)
     sites = Sites(places)
     unit = {node: sites.near[node] if domain else node for node in sites.order}
@@ -153,7 +174,8 @@ def test_without_nodes_or_without_being_asked_there_are_no_rings() -> None:
 
 
 def test_inside_a_node_gpus_are_in_the_order_of_their_rails() -> None:
-    rails = tuple(Rail(number, f"0000:{address}:00.0") for number, address in ((2, "0a"), (0, "1a"), (1, "2a")))
+    rails = tuple(Rail(number, f"0000:{address}:00.0")
+                  for number, address in ((2, "0a"), (0, "1a"), (1, "2a")))
     places = {"a": Participant("a", 3, rails=rails), "b": Participant("b", 2)}
     assert seats(["b", "a"], places) == (Seat("b", 0), Seat("b", 1), Seat("a", 1), Seat("a", 2), Seat("a", 0))
 
@@ -165,7 +187,8 @@ def test_the_tasks_of_a_round_are_ring_all_reduces_over_all_gpus_of_both_nodes()
     assert [task.id for task in found] == ["leaf-pairs-3-0", "leaf-pairs-3-1"]
     assert [task.nodes for task in found] == [tuple(each) for each in the.pairs]
     for task in found:
-        assert task.kind is TaskKind.ALLREDUCE and task.stage is BurnInStage.LEAF_PAIRS and len(task.seats) == 16 and task.seconds == 60
+        assert (task.kind is TaskKind.ALLREDUCE and task.stage is BurnInStage.LEAF_PAIRS
+                and len(task.seats) == 16 and task.seconds == 60)
         assert task.environment == {"NCCL_NET": "IB", "NCCL_ALGO": "RING"} and task.params == {"bytes": 1024}
 
 
@@ -179,7 +202,9 @@ def test_a_suspect_is_tried_with_a_proven_neighbour_whom_it_has_not_met() -> Non
 
 
 @given(st.sets(st.integers(0, 31)), st.sets(st.integers(0, 31)))
-def test_a_proven_node_serves_one_suspect_and_who_has_none_is_told(suspects: set[int], proven: set[int]) -> None:
+def test_a_proven_node_serves_one_suspect_and_who_has_none_is_reported(
+    suspects: set[int], proven: set[int],
+) -> None:
     sites = Sites(placed([16, 16]))
     named = [sites.order[at] for at in sorted(suspects)]
     found, without = with_proven(named, [sites.order[at] for at in sorted(proven)], sites)
@@ -193,7 +218,7 @@ def test_another_seed_pairs_others_and_the_same_seed_the_same() -> None:
     assert orders[1] == orders[2] and len(set(orders)) == 3
 
 
-def test_nobody_is_its_own_partner() -> None:
+def test_no_one_is_its_own_partner() -> None:
     with pytest.raises(ValueError, match="own partner"):
         pair("a", "a")
 

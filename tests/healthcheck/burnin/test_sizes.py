@@ -1,4 +1,4 @@
-"""Sweeps over sizes: what ranks report of each size, what is made of it, and against what it is held."""
+"""Sweeps over sizes: what ranks report, how it is shown, and which floors judge it."""
 
 from __future__ import annotations
 
@@ -47,11 +47,13 @@ class Bed:
     def __init__(self, conductor: Conductor, plan: Path) -> None:
         self.conductor, self.plan, self.count = conductor, plan, 0
 
-    def run(self, *rows: dict[str, object], seats: tuple[Seat, ...] = SEATS, **params: int | float) -> TaskResult:
+    def run(self, *rows: dict[str, object], seats: tuple[Seat, ...] = SEATS,
+            **params: int | float) -> TaskResult:
         self.plan.write_text(json.dumps(rows))
         self.count += 1
         given = {"bytes": 4096, "iterations": 22, "run_s": 100.0, **params}
-        [result] = self.conductor.run([Task(f"t{self.count}", BurnInStage.ALL, TaskKind.SIZES, seats, 100, given)])
+        [result] = self.conductor.run(
+            [Task(f"t{self.count}", BurnInStage.ALL, TaskKind.SIZES, seats, 100, given)])
         assert result.whole, [report.error for report in result.reports]
         return result
 
@@ -88,11 +90,13 @@ def test_who_alters_what_it_sends_at_a_small_size_is_named(bed: Bed) -> None:
     found = bed.run(*({"fault": "flip", "node": "n1", "gpu": 0, "iteration": each} for each in at(64)))
     named = [one for one in found.accusations if one.fault == faults.WRONG_DATA]
     assert [(one.object, one.name) for one in named] == [(Object.GPU, "n1:0")]
-    assert {each.check for each in found.reports[0].wrong} == {f"all-reduce float32 {form} in place, 64 bytes" for form in ("owner-coded", "summed")}
+    assert {each.check for each in found.reports[0].wrong} == {f"all-reduce float32 {form} in place, 64 bytes"
+                                                               for form in ("owner-coded", "summed")}
 
 
 def test_an_element_of_eight_bytes_that_changes_once_it_has_arrived_is_that_rank_s(bed: Bed) -> None:
-    found = bed.run({"fault": "alters", "when": "exit", "node": "n0", "gpu": 1, "iteration": at(8)[9], "at": 0.0})
+    found = bed.run({"fault": "alters", "when": "exit", "node": "n0", "gpu": 1, "iteration": at(8)[9],
+                     "at": 0.0})
     named = [one for one in found.accusations if one.fault == faults.WRONG_DATA]
     assert [(one.object, one.name) for one in named] == [(Object.GPU, "n0:1")]
     [wrong] = found.reports[1].wrong
@@ -103,7 +107,8 @@ def test_an_element_of_eight_bytes_that_changes_once_it_has_arrived_is_that_rank
 def test_sizes_rise_from_eight_bytes_to_the_largest_in_whole_elements_or_rows(most: int, factor: int) -> None:
     found = ladder(most, factor)
     assert found[0] == 8 and found == sorted(set(found))
-    assert most - 16384 < found[-1] <= most and all(size % (4 if size <= 16384 else 16384) == 0 for size in found)
+    assert most - 16384 < found[-1] <= most and all(size % (4 if size <= 16384 else 16384) == 0
+                                                    for size in found)
 
 
 def test_a_sweep_that_would_not_end_or_has_no_size_is_refused() -> None:
@@ -115,13 +120,15 @@ def test_a_sweep_that_would_not_end_or_has_no_size_is_refused() -> None:
 def test_both_forms_of_nccl_s_log_name_algorithm_and_protocol() -> None:
     assert choice(NEW.encode() * 3 + OLD.encode(), 64) == "RING/LL"
     assert choice(OLD.encode(), 64) == "NVLS/SIMPLE"
-    assert choice(NEW.replace("AllReduce", "AllGather").encode() + NEW.encode().replace(b"64", b"640"), 64) == ""
+    assert choice(NEW.replace("AllReduce", "AllGather").encode() + NEW.encode().replace(b"64", b"640"),
+                  64) == ""
     assert choice(OLD.replace("Algo 4", "Algo 99").encode(), 64) == "99/SIMPLE"
 
 
 @given(st.binary(max_size=300), st.integers(1, 1 << 40))
 def test_whatever_a_log_holds_it_is_read(log: bytes, size: int) -> None:
-    assert isinstance(choice(NEW.encode()[:40] + log + f" {size} Bytes -> Algo 7 proto".encode() + log, size), str)
+    assert isinstance(choice(NEW.encode()[:40] + log + f" {size} Bytes -> Algo 7 proto".encode() + log, size),
+                      str)
 
 
 def test_of_a_log_only_what_came_since_counts() -> None:
@@ -137,9 +144,11 @@ def test_of_a_log_only_what_came_since_counts() -> None:
     assert NcclLog({}).chosen(64, NcclLog({}).length()) == ""
 
 
-def swept(node: str = "gpu001", nvls: str = "", chose: str = "", tests: int = 1, **figures: float) -> TaskResult:
+def swept(node: str = "gpu001", nvls: str = "", chose: str = "", tests: int = 1,
+          **figures: float) -> TaskResult:
     environment = {"NCCL_NVLS_ENABLE": nvls} if nvls else {}
-    task = made.task(f"node-sizes-{nvls}-{node}", BurnInStage.NODE, TaskKind.SIZES, [node], environment=environment, factor=64, tests=tests)
+    task = made.task(f"node-sizes-{nvls}-{node}", BurnInStage.NODE, TaskKind.SIZES, [node],
+                     environment=environment, factor=64, tests=tests)
     return made.result(task, {**made.swept(), **figures}, facts={**made.NCCL, "nccl_chose": chose})
 
 
@@ -150,11 +159,13 @@ def test_sizes_that_were_not_planned_are_not_taken() -> None:
 
 
 def test_each_size_is_a_setting_of_its_own_and_so_is_nvls_on_and_off() -> None:
-    of = {nvls: list(measures([swept(nvls=nvls)], {place.node: place for place in EIGHT}, made.HARDWARE)) for nvls in ("", "2", "0")}
+    of = {nvls: list(measures([swept(nvls=nvls)], {place.node: place for place in EIGHT}, made.HARDWARE))
+          for nvls in ("", "2", "0")}
     first = of[""][0]
     assert first.setting == Setting(BY_SIZE, "node", made.H100, 8, 1, 0, 0, 8, "auto")
     assert first.value == pytest.approx(8 / (18.00008 * 1e3) * 2 * 7 / 8) and first.object is Object.NODE
-    assert {nvls: {one.setting.algo for one in found} for nvls, found in of.items()} == {"": {"auto"}, "2": {"nvls-on"}, "0": {"nvls-off"}}
+    assert {nvls: {one.setting.algo for one in found} for nvls, found in of.items()} == {
+        "": {"auto"}, "2": {"nvls-on"}, "0": {"nvls-off"}}
     assert [one.setting.size for one in of["0"]] == [8, 512, 32768, 1 << 20]
 
 
@@ -172,12 +183,14 @@ def test_without_a_learned_floor_no_size_accuses_and_with_one_it_does() -> None:
     assert judged(slower(0.1)).verdict is BurnInOutcome.PASS
     proposed = learn([made.burnin(EIGHT, made.sound(EIGHT))], made.RULES, 0).proposal.floors
     assert [one.setting.size for one in proposed if one.setting.figure == BY_SIZE] == [8, 512, 32768, 1 << 20]
-    assert all(one.floor == pytest.approx(0.67 * one.median, rel=0.02) for one in proposed if one.setting.figure == BY_SIZE)
+    assert all(one.floor == pytest.approx(0.67 * one.median, rel=0.02) for one in proposed
+               if one.setting.figure == BY_SIZE)
     floors = replace(made.FLOORS, learned=proposed)
     assert judged(slower(0.7), floors).verdict is BurnInOutcome.PASS      # what may be another day's noise
     [accused] = judged(slower(0.5), floors).accusations
     assert (accused.object, accused.name, accused.fault) == (Object.NODE, "gpu004", faults.SLOW)
-    assert accused.why.startswith("an all-reduce of 8 B took 35.89 us (auto), busbw 0.0003901 GB/s, floor 0.000") and "learned" in accused.why
+    assert accused.why.startswith("an all-reduce of 8 B took 35.89 us (auto), busbw 0.0003901 GB/s, floor "
+                                  "0.000") and "learned" in accused.why
 
 
 def test_floors_of_sizes_are_approved_and_hold_for_the_same_test_of_nvls_alone(tmp_path: Path) -> None:
@@ -187,7 +200,8 @@ def test_floors_of_sizes_are_approved_and_hold_for_the_same_test_of_nvls_alone(t
     write(tmp_path / "proposed.yaml", proposal)
     approve(tmp_path / "proposed.yaml", tmp_path, "somebody", "2026-11-22", made.RULES)
     floors = load_floors([packaged(), tmp_path])
-    held = {one.setting.algo: one.floor for one in judged([*on, swept("gpu001", "0")], floors).held if one.setting.size == 8}
+    held = {one.setting.algo: one.floor for one in judged([*on, swept("gpu001", "0")], floors).held
+            if one.setting.size == 8}
     assert held["nvls-off"] is None and held["nvls-on"] is not None and held["nvls-on"].origin == "learned"
 
 
@@ -195,36 +209,46 @@ def test_sizes_that_nothing_judged_are_unknown_where_the_site_does_not_accept_th
     strict = Floors(replace(made.RULES, accept={"nccl": ()}))
     found = judged(made.sound(EIGHT), strict)
     whys = [why for one in found.outcomes for why in one.why if BY_SIZE in why]
-    assert len(whys) == 8 and {one.outcome for one in found.outcomes} == {BurnInOutcome.UNKNOWN}     # once a node, not once a size
+    # once a node, not once a size
+    assert len(whys) == 8 and {one.outcome for one in found.outcomes} == {BurnInOutcome.UNKNOWN}
 
 
 def test_a_sweep_that_reports_no_size_leaves_its_stage_undone() -> None:
     none = {name: 0.0 for name in made.swept() if name.startswith("latency")}
-    [one] = [one for one in judged(made.changed(made.sound(EIGHT), "node-sizes-gpu002", "*", figures=none)).outcomes if one.node == "gpu002"]
-    assert one.outcome is BurnInOutcome.UNKNOWN and one.why == ("node: sizes told no figure",)
+    [one] = [one for one in judged(made.changed(made.sound(EIGHT), "node-sizes-gpu002", "*",
+                                                figures=none)).outcomes if one.node == "gpu002"]
+    assert one.outcome is BurnInOutcome.UNKNOWN and one.why == ("node: sizes reported no figure",)
 
 
-@pytest.mark.parametrize(("without", "done"), [({}, True), (None, False), (dict.fromkeys(made.swept(), 0.0), False)],
+@pytest.mark.parametrize(("without", "done"),
+                         [({}, True), (None, False), (dict.fromkeys(made.swept(), 0.0), False)],
                          ids=["both", "the other was left out", "the other told nothing"])
-def test_with_and_without_nvls_are_two_tests_and_one_of_them_is_not_both(without: dict[str, float] | None, done: bool) -> None:
+def test_with_and_without_nvls_are_two_tests_and_one_of_them_is_not_both(
+    without: dict[str, float] | None, done: bool,
+) -> None:
     others = [result for result in made.sound(EIGHT) if result.task.id != "node-sizes-gpu001"]
     other = [swept("gpu001", "0", tests=2, **without)] if without is not None else []
-    [one] = [one for one in judged([*others, swept("gpu001", "2", tests=2), *other]).outcomes if one.node == "gpu001"]
-    assert (one.outcome,
-            one.why) == ((BurnInOutcome.PASS, ()) if done else (BurnInOutcome.UNKNOWN, ("node: sizes was measured in 1 of its 2 tests",)))
+    [one] = [one for one in judged([*others, swept("gpu001", "2", tests=2), *other]).outcomes
+             if one.node == "gpu001"]
+    assert (one.outcome, one.why) == ((BurnInOutcome.PASS, ())
+                                      if done else (BurnInOutcome.UNKNOWN,
+                                                    ("node: sizes was measured in 1 of its 2 tests",)))
 
 
 def test_a_test_with_nvls_in_which_nccl_did_not_use_it_says_so() -> None:
-    results = [*made.sound(EIGHT), *(swept(f"gpu00{at}", "2", "8:RING/LL 512:TREE/LL") for at in range(1, 7)), swept("gpu007", "2"),
-               swept("gpu008", "2", "8:RING/LL 1048576:NVLS/SIMPLE"), swept("gpu001", "0", "8:RING/LL")]
+    results = [*made.sound(EIGHT), *(swept(f"gpu00{at}", "2", "8:RING/LL 512:TREE/LL") for at in range(1, 7)),
+               swept("gpu007", "2"), swept("gpu008", "2", "8:RING/LL 1048576:NVLS/SIMPLE"),
+               swept("gpu001", "0", "8:RING/LL")]
     said = [remark for remark in judged(results).remarks if "NVLS" in remark]
-    assert said == [
-        "NCCL did not use NVLS at any size, though it may and the SKU has it: it chose RING, TREE (gpu001, gpu002, gpu003, gpu004 and 2 more)",
-        "whether NCCL used NVLS is not known: its log says nothing of algorithms (gpu007)"]
+    assert said == ["NCCL used NVLS at no size, though the SKU has it and the settings allow it: it chose "
+                    "RING, TREE (gpu001, "
+                    "gpu002, gpu003, gpu004 and 2 more)",
+                    "whether NCCL used NVLS is unknown: its log names no algorithm (gpu007)"]
 
 
-def test_a_size_at_which_nccl_chooses_otherwise_after_a_change_is_said() -> None:
-    before, after = (made.burnin(EIGHT, [swept(chose=chose)], run=chose[-2:]) for chose in ("8:RING/LL 512:RING/LL", "8:RING/LL 512:TREE/LL"))
+def test_a_size_at_which_nccl_chooses_otherwise_after_a_change_is_reported() -> None:
+    before, after = (made.burnin(EIGHT, [swept(chose=chose)], run=chose[-2:])
+                     for chose in ("8:RING/LL 512:RING/LL", "8:RING/LL 512:TREE/LL"))
     assert "  NCCL's choice at 512 B in node, auto: RING/LL -> TREE/LL" in lines(compare(before, after), fold)
     assert sum("NCCL's choice" in line for line in lines(compare(before, after), fold)) == 1
 
@@ -243,8 +267,12 @@ def test_two_runs_are_compared_size_by_size_and_the_sizes_share_the_chance_of_be
         found = compare(run(count, 1.0), run(count, 0.9))     # type: ignore[arg-type]
         return {one.setting.size: one.change for one in found.figures if one.setting.figure == BY_SIZE}
 
-    assert changes(11) == {8: FigureChange.SLOWER, 512: FigureChange.SAME, 32768: FigureChange.SAME, 1 << 20: FigureChange.SAME}
-    assert set(changes(8).values()) == {FigureChange.TOO_FEW}      # eight tell a change of one figure, not of any of four
+    assert changes(11) == {8: FigureChange.SLOWER, 512: FigureChange.SAME, 32768: FigureChange.SAME,
+                           1 << 20: FigureChange.SAME}
+    # eight tell a change of one figure, not of any of four
+    assert set(changes(8).values()) == {FigureChange.TOO_FEW}
     said = list(lines(compare(run(11, 1.0), run(11, 0.9)), fold))       # type: ignore[arg-type]
-    assert any(line.startswith("  -10.0% (-10.0% to -10.0%)") and line.endswith(f"{BY_SIZE}, node, {made.H100}, 1 x 8, 8 B, auto") for line in said)
-    assert f"  +0.0% to +0.0%  3 sizes from 512 B to 1 MiB, 11 compared: {BY_SIZE}, node, {made.H100}, 1 x 8, auto" in said
+    assert any(line.startswith("  -10.0% (-10.0% to -10.0%)")
+               and line.endswith(f"{BY_SIZE}, node, {made.H100}, 1 x 8, 8 B, auto") for line in said)
+    assert (f"  +0.0% to +0.0%  3 sizes from 512 B to 1 MiB, 11 compared: {BY_SIZE}, node, {made.H100}, 1 x "
+            "8, auto" in said)

@@ -1,4 +1,7 @@
-"""A slow NIC and a bad path, shaped in network namespaces: no rank's times name them, and the pairs do. Real gloo, real TCP."""
+"""A slow NIC and a bad path in network namespaces: pairs name them, and no rank's times do.
+
+Real gloo, real TCP.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,16 @@ from healthcheck.burnin import faults
 from healthcheck.burnin.floors import Floors, LearnedFloor
 from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.late import slow
-from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, Seat, Task, TaskKind, TaskResult
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    Participant,
+    Seat,
+    Task,
+    TaskKind,
+    TaskResult,
+)
 from healthcheck.burnin.pairjudge import PairJudge
 from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.burnin.rounds import tasks
@@ -24,7 +36,8 @@ from provisioning.burnin.conductor import Conductor
 from tests.testbed import torches
 from tests.testbed.namespaces import MBIT, Net, namespaces
 
-# So large that a link takes far longer for it than a busy machine puts a rank off; half a link is as far from a sound one as from a bad one.
+# So large that a link takes far longer for it than a busy machine puts a rank off; half a link is as far from
+# a sound one as from a bad one.
 PARAMS = {"bytes": 1 << 20, "iterations": 8, "warmup": 1}
 LINK = MBIT / 8e3       # GB/s
 
@@ -38,7 +51,8 @@ class Bed:
     def all(self) -> TaskResult:
         """An all-reduce among all."""
         self.count += 1
-        task = Task(f"all{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE, tuple(Seat(name, 0) for name in self.places), 60, PARAMS)
+        task = Task(f"all{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE,
+                    tuple(Seat(name, 0) for name in self.places), 60, PARAMS)
         (result,) = self.conductor.run([task])
         assert result.whole, result
         print(f"all: {result.reports[0].figures['busbw_gb_s'] / LINK:.0%} of a link")
@@ -58,16 +72,18 @@ class Bed:
         while (round_ := isolation.next()) is not None:
             results = list(self.conductor.run(tasks(round_, self.places, 60, PARAMS)))
             for result in results:
-                print(f"{round_.stage.value} {result.task.nodes}: {result.reports[0].figures.get('busbw_gb_s', 0) / LINK:.0%} of a link")
+                print(f"{round_.stage.value} {result.task.nodes}: "
+                      f"{result.reports[0].figures.get('busbw_gb_s', 0) / LINK:.0%} of a link")
             judge = judge or self.judge(results)
-            isolation.told(judge.tests(results))
+            isolation.add_results(judge.tests(results))
             rounds += 1
         print(f"{rounds} rounds in {time.monotonic() - began:.1f} s: {isolation.accusations()}")
         return isolation.accusations()
 
 
 def beds(folder: Path, count: int) -> Iterator[Bed]:
-    with namespaces(folder, count) as net, Conductor(LocalTransport(), net.nodes((torches.python(),)), hosts=[net.head]) as conductor:
+    with namespaces(folder, count) as net, Conductor(LocalTransport(), net.nodes((torches.python(),)),
+                                                     hosts=[net.head]) as conductor:
         crew = conductor.ready(100)
         assert crew.whole, crew.missing
         yield Bed(conductor, net)
@@ -86,7 +102,7 @@ def six(tmp_path: Path) -> Iterator[Bed]:
 @pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_slow_nic_makes_everyone_alike_slow_and_pairs_name_its_node(small: Bed) -> None:
+def test_a_slow_nic_makes_all_equally_slow_and_pairs_name_its_node(small: Bed) -> None:
     small.net.nic("n2", MBIT // 4)
     result = small.all()
     assert not result.accusations
@@ -125,5 +141,6 @@ def test_a_node_that_is_cut_off_without_a_word_is_named_when_the_others_have_wai
     (result,) = six.conductor.run([task])
     cut.join()
     print(f"named after {result.named_after}: {result.accusations}")
-    assert [(each.object, each.name, each.fault) for each in result.accusations] == [(Object.NODE, "n3", faults.LOST)]
+    assert [(each.object, each.name, each.fault) for each in result.accusations] == [
+        (Object.NODE, "n3", faults.LOST)]
     assert result.named_after is not None and result.named_after < 15

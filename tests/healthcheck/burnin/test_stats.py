@@ -1,4 +1,4 @@
-"""The statistics of burn-in: who is slow among equals, who cannot be judged, and that nobody passes unmeasured."""
+"""The statistics of burn-in: who is slow among equals, and that no unmeasured value passes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_is_below_97_per_cent_but_within_the_scatter_is_not_slow() -> None:
     assert found.ratio is not None and found.ratio < 0.97 and found.off is False
 
 
-def test_a_hundred_slow_nodes_of_five_hundred_are_all_named_and_nobody_else() -> None:
+def test_a_hundred_slow_nodes_of_five_hundred_are_all_named_and_no_other() -> None:
     chance = random.Random(1)
     values = {f"n{at}": chance.gauss(92 if at < 100 else 100, 0.5) for at in range(512)}
     assert off(values) == {f"n{at}" for at in range(100)}
@@ -51,10 +51,11 @@ def test_a_hundred_slow_nodes_of_five_hundred_are_all_named_and_nobody_else() ->
 def test_where_values_do_not_scatter_the_ratio_decides() -> None:
     values = {f"n{at}": 100.0 for at in range(9)} | {"bad": 96.9, "nearly": 97.1}
     found = slow(values)
-    assert found["bad"].z is None and found["bad"].off is True and found["nearly"].off is False and found["n0"].off is False
+    assert (found["bad"].z is None and found["bad"].off is True and found["nearly"].off is False
+            and found["n0"].off is False)
 
 
-def test_too_few_equals_are_not_judged_and_it_is_said() -> None:
+def test_too_few_equals_are_not_judged_and_it_is_reported() -> None:
     values = {"a": 100.0, "b": 100.0, "c": 100.0, "d": 10.0}
     assert len(values) < LEAST_EQUALS
     found = slow(values)
@@ -63,19 +64,19 @@ def test_too_few_equals_are_not_judged_and_it_is_said() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 0.0, -3.0])
-def test_what_is_no_figure_is_neither_slow_nor_fine_and_moves_nobodys_median(bad: float) -> None:
+def test_what_is_no_figure_is_neither_slow_nor_fine_and_moves_no_ones_median(bad: float) -> None:
     found = slow({**eight(), "broken": bad})
     assert found["broken"].off is None and found["broken"].why and found["broken"].median is None
     assert {name: each for name, each in found.items() if name != "broken"} == slow(eight())
 
 
-def test_of_nothing_nobody_is_judged() -> None:
+def test_of_nothing_no_one_is_judged() -> None:
     assert slow({}) == {}
     assert [each.off for each in slow({"a": math.nan, "b": 0.0}).values()] == [None, None]
 
 
 @given(RATES)
-def test_everybody_is_answered_and_at_most_half_are_slow(values: dict[str, float]) -> None:
+def test_all_are_answered_and_at_most_half_are_slow(values: dict[str, float]) -> None:
     found = slow(values)
     assert list(found) == list(values)
     assert all((each.off is None) == (len(values) < LEAST_EQUALS) for each in found.values())
@@ -87,7 +88,8 @@ def test_the_unit_does_not_matter(values: dict[str, float], scale: float) -> Non
     ones, others = slow(values), slow({name: value * scale for name, value in values.items()})
     for name, one in ones.items():
         # At the very edge rounding decides.
-        near = slow({**values, name: values[name] * (1 + 1e-9)})[name].off, slow({**values, name: values[name] * (1 - 1e-9)})[name].off
+        near = (slow({**values, name: values[name] * (1 + 1e-9)})[name].off,
+                slow({**values, name: values[name] * (1 - 1e-9)})[name].off)
         assert near[0] != near[1] or one.z is None or others[name].off == one.off
 
 
@@ -117,20 +119,23 @@ def test_the_fewer_equals_the_further_off_one_has_to_be(equals: int) -> None:
     assert deviations(equals) >= deviations(min(32768, 2 * equals)) * 0.99
 
 
-@pytest.mark.parametrize(("equals", "noise", "runs"), [(8, 0.005, 3000), (8, 0.01, 3000), (64, 0.005, 1000), (64, 0.01, 1000), (512, 0.02, 200)])
+@pytest.mark.parametrize(("equals", "noise", "runs"), [(8, 0.005, 3000), (8, 0.01, 3000), (64, 0.005, 1000),
+                                                       (64, 0.01, 1000), (512, 0.02, 200)])
 def test_in_no_run_of_sound_equals_is_one_slow(equals: int, noise: float, runs: int) -> None:
     chance = random.Random(equals)
     for _ in range(runs):
         assert not off({str(at): chance.gauss(100, 100 * noise) for at in range(equals)})
 
 
-@pytest.mark.parametrize(("equals", "slow_ones", "behind", "noise"), [(8, 1, 0.08, 0.005), (64, 1, 0.07, 0.005), (512, 4, 0.08, 0.005),
-                                                                     (4096, 4, 0.05, 0.005), (512, 100, 0.08, 0.005)])
+@pytest.mark.parametrize(("equals", "slow_ones", "behind", "noise"),
+                         [(8, 1, 0.08, 0.005), (64, 1, 0.07, 0.005), (512, 4, 0.08, 0.005),
+                          (4096, 4, 0.05, 0.005), (512, 100, 0.08, 0.005)])
 def test_who_is_slow_is_named_all_the_same(equals: int, slow_ones: int, behind: float, noise: float) -> None:
     chance = random.Random(equals)
     named = innocent = 0
     for _ in range(20):
-        found = off({str(at): chance.gauss(100 * (1 - behind) if at < slow_ones else 100, 100 * noise) for at in range(equals)})
+        found = off({str(at): chance.gauss(100 * (1 - behind) if at < slow_ones else 100, 100 * noise)
+                     for at in range(equals)})
         named += len(found & set(map(str, range(slow_ones))))
         innocent += len(found - set(map(str, range(slow_ones))))
     assert innocent == 0 and named >= 0.97 * 20 * slow_ones

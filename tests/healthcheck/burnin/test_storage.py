@@ -1,4 +1,4 @@
-"""Storage: what is written to a mount is read back past the page cache, word by word; nothing is left, filled, followed or claimed."""
+"""Storage: data is read back past the page cache and verified; nothing is left, filled or followed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Part:
     """What a rank is to its work."""
 
     def __init__(self, path: Path | str, **params: Any) -> None:
-        self.params = completed("storage", {"path": str(path), "bytes": 9 * MIB + 4096, "leave_share": 0.0, **params}, gpu=False)
+        self.params = completed("storage", {"path": str(path), "bytes": 9 * MIB + 4096, "leave_share": 0.0,
+                                            **params}, gpu=False)
         self.number, self.world, self.iteration = 0, 1, -1
         self.figures: dict[str, float] = {}
         self.facts: dict[str, str] = {}
@@ -46,7 +47,8 @@ class Part:
 @pytest.fixture
 def mount(tmp_path: Path) -> Path:
     """A folder that is said to be a mount point; what is on it is real."""
-    kind = subprocess.run(["stat", "--file-system", "--format=%T", str(tmp_path)], capture_output=True, text=True, check=True).stdout.strip()
+    kind = subprocess.run(["stat", "--file-system", "--format=%T",
+                           str(tmp_path)], capture_output=True, text=True, check=True).stdout.strip()
     require(kind not in ("tmpfs", "ramfs"), f"{tmp_path} is in memory: pytest --basetemp on a disk")
     found = tmp_path / "scratch"
     found.mkdir()
@@ -56,18 +58,21 @@ def mount(tmp_path: Path) -> Path:
 
 def run(part: Part) -> Part:
     torch = pytest.importorskip("torch")
-    storage.storage_speed(part, SimpleNamespace(torch=torch), str(Path(part.params["path"]).parent / "mountinfo"))
+    storage.storage_speed(part, SimpleNamespace(torch=torch),
+                          str(Path(part.params["path"]).parent / "mountinfo"))
     return part
 
 
-def planted(monkeypatch: pytest.MonkeyPatch, change: Callable[[Callable[..., int], int, Any, int], int]) -> None:
+def planted(monkeypatch: pytest.MonkeyPatch,
+            change: Callable[[Callable[..., int], int, Any, int], int]) -> None:
     real = os.preadv
     monkeypatch.setattr(os, "preadv", lambda fd, views, offset: change(real, fd, views, offset))
 
 
 def test_what_was_written_is_read_back_right_and_nothing_is_left(mount: Path) -> None:
     part = run(Part(mount))
-    assert part.wrong == 0 and part.figures["verified"] == 1.0 and part.figures["size_bytes"] == 9 * MIB + 4096, part.facts
+    assert (part.wrong == 0 and part.figures["verified"] == 1.0
+            and part.figures["size_bytes"] == 9 * MIB + 4096), part.facts
     assert part.figures["storage_write_gb_s"] > 0 and part.figures["storage_read_gb_s"] > 0
     assert part.facts["mount_type"] == "ext4" and part.facts["storage"] == "O_DIRECT, 2 threads"
     assert list(mount.iterdir()) == []
@@ -81,7 +86,9 @@ def test_while_it_works_its_file_has_no_name_so_that_a_kill_leaves_none(mount: P
     assert len(seen) > 4 and not any(seen)
 
 
-def test_without_o_direct_it_is_synced_and_dropped_and_says_so(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_o_direct_it_is_synced_and_dropped_and_says_so(
+    mount: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real = os.open
 
     def refuses(path: Any, flags: int, *more: Any, **named: Any) -> int:
@@ -91,17 +98,19 @@ def test_without_o_direct_it_is_synced_and_dropped_and_says_so(mount: Path, monk
 
     monkeypatch.setattr(os, "open", refuses)
     part = run(Part(mount))
-    assert part.facts["storage"] == "page cache, synced and dropped, 2 threads" and part.figures["storage_read_gb_s"] > 0
+    assert (part.facts["storage"] == "page cache, synced and dropped, 2 threads"
+            and part.figures["storage_read_gb_s"] > 0)
 
 
 def test_what_stayed_in_the_page_cache_is_no_measurement_of_storage() -> None:
     part = Part("/dev/shm")
     storage.storage_speed(part, SimpleNamespace(torch=pytest.importorskip("torch")))
-    assert part.facts["not_measured"].startswith("100 % of what was written stayed in the page cache") and part.facts["mount_type"] == "tmpfs"
+    assert (part.facts["not_measured"].startswith("100 % of what was written stayed in the page cache")
+            and part.facts["mount_type"] == "tmpfs")
     assert "storage_read_gb_s" not in part.figures and part.wrong == 0
 
 
-def test_a_flipped_bit_is_told_with_its_place(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flipped_bit_is_reported_with_its_place(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def flips(real: Callable[..., int], fd: int, views: Any, offset: int) -> int:
         count = real(fd, views, offset)
         if offset == 4 * MIB:
@@ -113,12 +122,15 @@ def test_a_flipped_bit_is_told_with_its_place(mount: Path, monkeypatch: pytest.M
     assert part.wrong == 1 and part.facts["wrong_in"] == f"byte {4 * MIB + 800} of {mount}, bits 0x4"
 
 
-def test_a_block_from_another_place_is_wrong_in_every_word(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_from_another_place_is_wrong_in_every_word(mount: Path,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     planted(monkeypatch, lambda real, fd, views, offset: real(fd, views, 0 if offset == 4 * MIB else offset))
     assert run(Part(mount)).wrong == 4 * MIB // 8
 
 
-def test_transfers_that_end_early_are_gone_on_with_and_a_file_that_does_is_wrong(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transfers_that_end_early_are_gone_on_with_and_a_file_that_does_is_wrong(
+    mount: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     planted(monkeypatch, lambda real, fd, views, offset: real(fd, [views[0][:4096 * 300]], offset))
     assert run(Part(mount)).wrong == 0
     planted(monkeypatch, lambda real, fd, views, offset: 0 if offset >= 8 * MIB else real(fd, views, offset))
@@ -148,7 +160,8 @@ def test_one_that_others_fill_meanwhile_is_not_measured_and_what_was_written_is_
         storage.storage_speed(part, SimpleNamespace(torch=pytest.importorskip("torch")))
         said = part.facts["not_measured"]
         assert "would be left" in said or "no space left" in said, said
-        assert [path.name for path in mount.iterdir() if path.name != "lost+found"] == ["others"] and "storage_read_gb_s" not in part.figures
+        assert ([path.name for path in mount.iterdir() if path.name != "lost+found"] == ["others"]
+                and "storage_read_gb_s" not in part.figures)
 
 
 def test_it_ends_when_its_time_is_over(mount: Path) -> None:
@@ -162,16 +175,18 @@ def test_it_ends_when_its_time_is_over(mount: Path) -> None:
     (lambda path: path.mkdir(), "scratch is no mount point: nothing is mounted there"),
     (lambda path: path.symlink_to("/dev/shm"), "scratch: Not a directory"),
 ])
-def test_a_mount_that_is_not_there_is_an_error_of_its_node(tmp_path: Path, make: Callable[[Path], None], said: str) -> None:
+def test_a_mount_that_is_not_there_is_an_error_of_its_node(tmp_path: Path, make: Callable[[Path], None],
+                                                           said: str) -> None:
     make(tmp_path / "scratch")
-    (tmp_path / "mountinfo").write_text("30 1 8:1 / /raid rw - ext4 /dev/x rw\n31 1 0:9 / " + str(tmp_path / "scratch") + " rw - autofs systemd-1 rw\n")
+    (tmp_path / "mountinfo").write_text("30 1 8:1 / /raid rw - ext4 /dev/x rw\n"
+                                        f"31 1 0:9 / {tmp_path / 'scratch'} rw - autofs systemd-1 rw\n")
     with pytest.raises(ValueError, match=said):
         run(Part(tmp_path / "scratch"))
 
 
 def test_a_path_through_a_link_and_a_folder_that_is_not_ours_are_refused(mount: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(ValueError, match="leads through a symbolic link"):
+    with pytest.raises(ValueError, match="contains a symbolic link"):
         run(Part(tmp_path / "link" / "scratch"))
     own = mount / f"{storage.OWN_FOLDER}{os.geteuid()}"
     own.symlink_to(tmp_path)
@@ -179,10 +194,12 @@ def test_a_path_through_a_link_and_a_folder_that_is_not_ours_are_refused(mount: 
     own.unlink()
     own.mkdir()
     own.chmod(0o777)
-    assert "not this user's alone" in run(Part(mount)).facts["not_measured"]
+    assert "not private to this user" in run(Part(mount)).facts["not_measured"]
 
 
-def test_a_folder_below_the_mount_is_written_in_and_nothing_of_it_is_followed_or_left(mount: Path, tmp_path: Path) -> None:
+def test_a_folder_below_the_mount_is_written_in_and_nothing_of_it_is_followed_or_left(
+    mount: Path, tmp_path: Path,
+) -> None:
     inner = mount / "admin" / "burn in"
     inner.mkdir(parents=True)
     seen: list[bool] = []
@@ -197,7 +214,9 @@ def test_a_folder_below_the_mount_is_written_in_and_nothing_of_it_is_followed_or
     assert not any(inner.iterdir())
 
 
-def test_what_a_server_keeps_as_another_s_that_this_user_makes_is_this_user_s(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_server_keeps_as_another_s_that_this_user_makes_is_this_user_s(
+    mount: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     require(os.geteuid() == 0, "only root can make what is nobody's")
     make = os.mkdir
 
@@ -208,7 +227,7 @@ def test_what_a_server_keeps_as_another_s_that_this_user_makes_is_this_user_s(mo
     own = mount / f"{storage.OWN_FOLDER}0"
     own.mkdir(0o700)
     os.chown(own, 65534, 65534)
-    assert "not this user's alone" in run(Part(mount)).facts["not_measured"]
+    assert "not private to this user" in run(Part(mount)).facts["not_measured"]
     monkeypatch.setattr(os, "mkdir", squashed)
     part = run(Part(mount))
     assert part.figures["verified"] == 1.0 and not any(mount.iterdir()), part.facts
@@ -219,7 +238,8 @@ def test_what_a_dead_run_left_is_removed_and_no_one_else_s(mount: Path) -> None:
     own.mkdir(0o700)
     name = storage.own_name()
     parts = name.split(".")
-    stay = [name, ".".join(["otherhost", *parts[1:]]), ".".join([*parts[:2], "4026539999", *parts[3:4], "1", parts[5]]), "data", "a.b.c.d.e.f"]
+    stay = [name, ".".join(["otherhost", *parts[1:]]),
+            ".".join([*parts[:2], "4026539999", *parts[3:4], "1", parts[5]]), "data", "a.b.c.d.e.f"]
     gone = [".".join([*parts[:4], "1", "dead0001"]), ".".join([parts[0], "0" * 32, *parts[2:]])]
     for each in (*stay, *gone):
         (own / each).mkdir()
@@ -233,7 +253,8 @@ def test_what_a_dead_run_left_is_removed_and_no_one_else_s(mount: Path) -> None:
 
 def test_mountinfo_s_octal_names_and_the_last_of_several_mounts_count(tmp_path: Path) -> None:
     (tmp_path / "mountinfo").write_text(
-        "1 0 0:1 / /a\\040b rw - autofs systemd-1 rw\nbroken\n2 1 0:2 / /a\\040b rw shared:2 master:1 - nfs4 files:/x\\040y rw\n")
+        "1 0 0:1 / /a\\040b rw - autofs systemd-1 rw\nbroken\n"
+        "2 1 0:2 / /a\\040b rw shared:2 master:1 - nfs4 files:/x\\040y rw\n")
     assert storage.mounted_at("/a b", str(tmp_path / "mountinfo")) == ("nfs4", "files:/x y")
 
 

@@ -1,4 +1,4 @@
-"""Storage by real ranks: a mount that hangs is named and holds up no one, one that is missing fails its node, and a kill leaves nothing."""
+"""Storage by real ranks: a hung mount is named, a missing one fails its node, a kill leaves nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ MIB = 1 << 20
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Conductor]:
     require(can_mount(), WHY_NOT)
-    nodes = [Node(name, address="127.0.0.1", burnin=BurnInSettings((torches.python(),))) for name in ("n1", "n2")]
+    nodes = [Node(name, address="127.0.0.1", burnin=BurnInSettings((torches.python(),)))
+             for name in ("n1", "n2")]
     with Conductor(LocalTransport(), nodes, hosts=["127.0.0.1"], patience=Patience(storage=2.0)) as conductor:
         crew = conductor.ready(100)
         assert crew.whole, crew.missing
@@ -36,7 +37,8 @@ def bed() -> Iterator[Conductor]:
 
 def task(node: str, path: Path, size: int = 8 * MIB) -> Task:
     params = {"path": str(path), "bytes": size, "leave_share": 0.0, "run_s": 0.0}
-    return Task(f"{node}-{path.name}-{size}", BurnInStage.NODE, TaskKind.STORAGE, (Seat(node, 0),), 60.0, params)
+    return Task(f"{node}-{path.name}-{size}", BurnInStage.NODE, TaskKind.STORAGE, (Seat(node, 0),), 60.0,
+                params)
 
 
 def holders(mount: Path) -> list[int]:
@@ -53,7 +55,9 @@ def holders(mount: Path) -> list[int]:
 
 @pytest.mark.root
 @pytest.mark.slow
-def test_a_mount_that_hangs_is_named_with_its_node_and_another_node_s_is_measured_meanwhile(bed: Conductor, tmp_path: Path) -> None:
+def test_a_mount_that_hangs_is_named_with_its_node_and_another_node_s_is_measured_meanwhile(
+    bed: Conductor, tmp_path: Path,
+) -> None:
     why = fuse.available()
     require(why is None, why or "")
     point = tmp_path / "lustre"
@@ -74,11 +78,14 @@ def test_a_missing_mount_fails_its_node_in_one_clear_line(bed: Conductor, tmp_pa
     (result,) = bed.run([task("n1", tmp_path)])
     [one] = result.accusations
     assert (one.object, one.name, one.fault) == (Object.NODE, "n1", faults.RAISED)
-    assert f"{tmp_path} is no mount point: nothing is mounted there" in one.why and one.why.startswith("storage ")
+    assert (f"{tmp_path} is no mount point: nothing is mounted there" in one.why
+            and one.why.startswith("storage "))
 
 
 @pytest.mark.root
-def test_a_rank_that_is_killed_leaves_no_data_and_the_next_one_nothing_at_all(bed: Conductor, tmp_path: Path) -> None:
+def test_a_rank_that_is_killed_leaves_no_data_and_the_next_one_nothing_at_all(
+    bed: Conductor, tmp_path: Path,
+) -> None:
     with bound(tmp_path / "scratch") as scratch:
         free = os.statvfs(scratch).f_bavail
         killed = threading.Event()
@@ -95,7 +102,8 @@ def test_a_rank_that_is_killed_leaves_no_data_and_the_next_one_nothing_at_all(be
         (result,) = bed.run([task("n1", scratch, 2048 * MIB)])
         killed.set()
         killer.join()
-        assert result.reports[0].end is RankEnd.SIGNAL and result.accusations[0].fault == faults.DEAD, result.reports
+        assert (result.reports[0].end is RankEnd.SIGNAL
+                and result.accusations[0].fault == faults.DEAD), result.reports
         assert not [path for path in scratch.rglob("*") if path.is_file()]
         (result,) = bed.run([task("n1", scratch)])
         assert result.whole, result.reports

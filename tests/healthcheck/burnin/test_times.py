@@ -1,4 +1,4 @@
-"""How durations are told: quantiles, the longest, and how long not one but several of them are."""
+"""How durations are summarised: quantiles, the longest, and how long several of them are."""
 
 from __future__ import annotations
 

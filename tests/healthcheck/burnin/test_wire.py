@@ -1,4 +1,4 @@
-"""Frames and proofs between head and nodes: whatever arrives, in whatever pieces, is a whole message or an error that is expected."""
+"""Frames and proofs between head and nodes: any pieces make whole messages or an expected error."""
 
 from __future__ import annotations
 
@@ -31,12 +31,17 @@ from healthcheck.burnin.wire import (
 )
 
 TOKEN = "ab" * 32
-MESSAGES = st.lists(st.dictionaries(st.text(max_size=5), st.recursive(
-    st.none() | st.booleans() | st.integers(-2**70, 2**70) | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3)), max_size=4), max_size=6)
+MESSAGES = st.lists(st.dictionaries(st.text(max_size=5),
+                                    st.recursive(st.none() | st.booleans() | st.integers(-2**70, 2**70)
+                                                 | st.text(max_size=20),
+                                                 lambda inner: st.lists(inner, max_size=3)), max_size=4),
+                    max_size=6)
 
 
 @given(MESSAGES, st.lists(st.integers(1, 40), max_size=30))
-def test_messages_come_whole_and_in_order_in_whatever_pieces(messages: list[dict[str, object]], sizes: list[int]) -> None:
+def test_messages_come_whole_and_in_order_in_whatever_pieces(
+    messages: list[dict[str, object]], sizes: list[int],
+) -> None:
     data = b"".join(map(packed, messages))
     frames, found, at = Frames(), [], 0
     for size in [*sizes, len(data)]:
@@ -52,14 +57,16 @@ def test_bytes_that_are_no_messages_are_garbled_or_waited_for(data: bytes) -> No
 
 
 @given(MESSAGES.filter(bool), st.data())
-def test_a_frame_that_is_cut_is_never_taken_for_a_message(messages: list[dict[str, object]], data: st.DataObject) -> None:
+def test_a_frame_that_is_cut_is_never_taken_for_a_message(messages: list[dict[str, object]],
+                                                          data: st.DataObject) -> None:
     whole = b"".join(map(packed, messages))
     cut = data.draw(st.integers(0, len(whole) - 1))
     assert Frames().feed(whole[:cut]) == messages[:len(Frames().feed(whole[:cut]))]
     assert len(Frames().feed(whole[:cut])) < len(messages)
 
 
-@pytest.mark.parametrize("body", [b"[1]", b"nonsense", b"\xff\xfe", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"])
+@pytest.mark.parametrize("body",
+                         [b"[1]", b"nonsense", b"\xff\xfe", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"])
 def test_what_is_no_json_object_is_garbled(body: bytes) -> None:
     with pytest.raises(Garbled):
         Frames().feed(struct.pack(">I", len(body)) + body)
@@ -75,8 +82,9 @@ def test_a_length_over_the_limit_is_refused_before_its_bytes_are_waited_for() ->
 def test_a_proof_holds_for_one_challenge_role_and_node_and_needs_the_token() -> None:
     right = proof(TOKEN, "c1", "agent", "n1")
     assert right == proof(TOKEN, "c1", "agent", "n1") and len(right) == 64
-    others = [proof("0" * 64, "c1", "agent", "n1"), proof(TOKEN, "c2", "agent", "n1"), proof(TOKEN, "c1", "rank", "n1"),
-              proof(TOKEN, "c1", "agent", "n2"), proof(TOKEN, "c1a", "gent", "n1")]
+    others = [proof("0" * 64, "c1", "agent", "n1"), proof(TOKEN, "c2", "agent", "n1"),
+              proof(TOKEN, "c1", "rank", "n1"), proof(TOKEN, "c1", "agent", "n2"),
+              proof(TOKEN, "c1a", "gent", "n1")]
     assert right not in others and len(set(others)) == len(others)
 
 
@@ -101,7 +109,7 @@ def test_a_head_that_does_not_know_the_token_is_no_head() -> None:
             greeted(ours, "agent", "n1", "run", TOKEN)
 
 
-def test_silence_is_waited_for_as_long_as_was_said_and_an_end_is_told_from_it() -> None:
+def test_silence_is_waited_for_as_long_as_was_promised_and_an_end_is_reported_from_it() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         link = HeadConnection(ours)

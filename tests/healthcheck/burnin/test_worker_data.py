@@ -1,4 +1,4 @@
-"""Owner-coded data and known products, checked in a Python that has PyTorch; and the sampler of clocks, on the demo's NVML library."""
+"""Owner-coded data and known products in a Python with PyTorch; the sampler with the demo's NVML."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ for _ in range(40):
     dtype = random.choice(list(set_bits))
     turn = random.randrange(1 << 20)
     elements = random.choice([1, 10, 4096, 30000])
-    some = sorted({0, world - 1, *random.sample(range(world), min(world, 6))}) if world > 64 else list(range(world))
+    some = list(range(world))
+    if world > 64:
+        some = sorted({0, world - 1, *random.sample(range(world), 6)})
     tiles = Tiles(torch, world, elements, "cpu", dtype)
     ranks = {rank: OwnerCoded(tiles, rank) for rank in some}
     one = ranks[0]
-    assert tiles.count % tiles.tile == 0 == tiles.tile % world and tiles.count >= min(elements * 0.998, elements - world)
+    assert tiles.count % tiles.tile == 0 == tiles.tile % world
+    assert tiles.count >= min(elements * 0.998, elements - world)
     parts = {}
     for rank, data in ranks.items():
         parts[rank] = torch.full((tiles.count,), float("nan"), dtype=dtype)
@@ -67,7 +70,8 @@ for _ in range(40):
     if world <= 100:
         assert {one.owner(at, each) for each in range(first, first + world)} == set(range(world))
     cases += 1
-assert set_bits[torch.float32] & 0x7FFFFF == 0x7FFFFF and set_bits[torch.float16] & 0x3FF == 0x3FF and set_bits[torch.bfloat16] & 0x7F == 0x7F
+for dtype, bits in ((torch.float32, 0x7FFFFF), (torch.float16, 0x3FF), (torch.bfloat16, 0x7F)):
+    assert set_bits[dtype] & bits == bits
 tiles = Tiles(torch, 3, 40000, "cpu", torch.float32)
 tiles.step = 1      # compared in more than one piece
 data, whole = OwnerCoded(tiles, 0), tiles.empty()
@@ -100,7 +104,8 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.i
         right = data[0].whole(turn)
         assert all(torch.equal(each.whole(turn), right) for each in data[:3])
         contributors = sum((part != 0).long() for part in parts)
-        assert int(contributors.min()) == int(contributors.max()) == min(world, 1 << (bits - 2) if bits else world)
+        most = min(world, 1 << (bits - 2) if bits else world)
+        assert int(contributors.min()) == int(contributors.max()) == most
         for _ in range(4):
             # Any order, and any way of adding up parts of it first.
             left = random.sample(parts, world)
@@ -108,9 +113,11 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.i
                 left.append(left.pop(random.randrange(len(left))) + left.pop(random.randrange(len(left))))
             assert tiles.differs(left[0], right, turn) == (0, []), (dtype, world)
         if bits:
-            assert [Fraction(float(left[0][at])) for at in range(4)] == [sum(Fraction(float(part[at])) for part in parts) for at in range(4)]
-            # What any subset can come to at most is still exact: whole numbers of one unit for all, below 2^bits of it.
-            assert float(sum(part.abs().double() for part in parts).div(tiles.powers.double().max()).max()) <= 2.0 ** bits
+            for at in range(4):
+                assert Fraction(float(left[0][at])) == sum(Fraction(float(part[at])) for part in parts)
+            # The largest sum of any subset is still exact: whole numbers of one unit, below 2^bits of it.
+            total = sum(part.abs().double() for part in parts)
+            assert float(total.div(tiles.powers.double().max()).max()) <= 2.0 ** bits
             whole = tiles.empty()
             tiles.fill(whole, right, turn)
             assert bool((whole < 0).any()) and bool((whole > 0).any())
@@ -119,11 +126,13 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.i
                 assert tiles.differs(added(torch, parts, kind), right, turn)[0] > 0, (kind, dtype, world)
                 found[kind] += 1
         spared = next(rank for rank in range(world) if bool((parts[rank] != 0).any()))
-        assert tiles.differs(sum(part for rank, part in enumerate(parts) if rank != spared), right, turn)[0] > 0
+        others = sum(part for rank, part in enumerate(parts) if rank != spared)
+        assert tiles.differs(others, right, turn)[0] > 0
         cases += 1
 # Every bit that the type has is set in some sum, and clear in another.
-for dtype, width, words in ((torch.float32, 23, torch.int32), (torch.float16, 10, torch.int16), (torch.bfloat16, 7, torch.int16),
-                            (torch.int32, 32, torch.int32), (torch.int64, 64, torch.int64)):
+for dtype, width, words in (
+        (torch.float32, 23, torch.int32), (torch.float16, 10, torch.int16), (torch.bfloat16, 7, torch.int16),
+        (torch.int32, 32, torch.int32), (torch.int64, 64, torch.int64)):
     tiles = Tiles(torch, 8, 1 << 13, "cpu", dtype, rows=16)
     data, buffer = Summed(tiles, 0), tiles.empty()
     ones, zeros = 0, 0
@@ -148,10 +157,12 @@ for world in (2, 3, 6, 8, 24, 48):
                 total, exact = torch.zeros_like(value), [Fraction(float(each)) for each in value[:8]]
                 for number in range(1, world + 1):
                     total = total + value
-                    assert [Fraction(float(each)) for each in total[:8]] == [number * each for each in exact], (world, dtype, length)
+                    sums = [Fraction(float(each)) for each in total[:8]]
+                    assert sums == [number * each for each in exact], (world, dtype, length)
                 value = total
             assert bool(torch.isfinite(value).all())
-assert chain_bits(Tiles(torch, 8, 1024, "cpu", torch.float32), 10) == 21 and chain_bits(Tiles(torch, 48, 1024, "cpu", torch.float32), 9) is None
+assert chain_bits(Tiles(torch, 8, 1024, "cpu", torch.float32), 10) == 21
+assert chain_bits(Tiles(torch, 48, 1024, "cpu", torch.float32), 9) is None
 print(json.dumps([cases, found]))
 """
 
@@ -210,7 +221,8 @@ for turn in range(3):
     assert len(seen) == 5 + 64
     walked = torch.stack([chunks[0] for name, chunks in seen.items() if name.startswith("walking")])
     assert all(len(set(column)) == 64 for column in walked.t().tolist())    # each word has had each bit
-    assert torch.equal(seen["address"][1], torch.arange(128, 192)) and torch.equal(seen["~address"][1], ~torch.arange(128, 192))
+    assert torch.equal(seen["address"][1], torch.arange(128, 192))
+    assert torch.equal(seen["~address"][1], ~torch.arange(128, 192))
     assert len(set(seen["random"][0].tolist())) == 128
 print(json.dumps("fine"))
 """
@@ -228,7 +240,8 @@ print(json.dumps([sampler.figures(), sampler.facts]))
 
 
 def ran(python: str, script: str, *words: str, **environment: str) -> Any:
-    done = subprocess.run([python, "-W", "ignore", "-c", script, *words], cwd=ROOT, env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", **environment},
+    done = subprocess.run([python, "-W", "ignore", "-c", script, *words], cwd=ROOT,
+                          env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", **environment},
                           capture_output=True, text=True, check=False, timeout=110)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
@@ -257,39 +270,44 @@ UUID = "GPU-00000000-0000-4000-8000-000000000003"
 def sampled(tmp_path: Path, uuid: str, *lines: str) -> tuple[dict[str, float], dict[str, str]]:
     require_fleet()
     (tmp_path / "scenario").write_text("".join(line + "\n" for line in lines))
-    figures, facts = ran(sys.executable, SAMPLES, uuid, str(build().nvml), MUSTER_NVML_SCENARIO=str(tmp_path / "scenario"))
+    figures, facts = ran(sys.executable, SAMPLES, uuid, str(build().nvml),
+                         MUSTER_NVML_SCENARIO=str(tmp_path / "scenario"))
     return figures, facts
 
 
 def test_clock_power_temperature_and_throttle_reasons_are_sampled_through_nvml(tmp_path: Path) -> None:
-    figures, facts = sampled(tmp_path, UUID, "gpu.3.clocks.reasons = 72", "gpu.2.clocks.reasons = 1", "gpu.3.power.usage = 691000")
+    figures, facts = sampled(tmp_path, UUID, "gpu.3.clocks.reasons = 72", "gpu.2.clocks.reasons = 1",
+                             "gpu.3.power.usage = 691000")
     assert (figures["clock_mhz"], figures["power_w"], figures["throttle_bits"]) == (1980, 691, 72)
     assert 10 < figures["temperature_c"] < 110
     assert facts["driver"] and facts["serial"] == "1650000000003" and facts["power_limit_w"] == "700"
 
 
 def test_what_a_gpu_does_not_tell_is_not_made_up(tmp_path: Path) -> None:
-    figures, facts = sampled(tmp_path, UUID, "gpu.3.power.usage = unsupported", "gpu.3.power.limit.enforced = unsupported")
+    figures, facts = sampled(tmp_path, UUID, "gpu.3.power.usage = unsupported",
+                             "gpu.3.power.limit.enforced = unsupported")
     assert set(figures) == {"clock_mhz", "temperature_c", "throttle_bits"}
     assert "power_limit_w" not in facts
 
 
-def test_a_gpu_that_nvml_does_not_know_is_not_sampled_and_that_is_told(tmp_path: Path) -> None:
+def test_a_gpu_that_nvml_does_not_know_is_not_sampled_and_that_is_reported(tmp_path: Path) -> None:
     figures, facts = sampled(tmp_path, "GPU-none")
     assert figures == {}
     assert facts["sampling"].startswith("not sampled: NVML error")
 
 
-def test_without_nvml_nothing_is_sampled_and_that_is_told() -> None:
+def test_without_nvml_nothing_is_sampled_and_that_is_reported() -> None:
     figures, facts = ran(sys.executable, SAMPLES, UUID, "libnvidia-ml-missing.so.1")
     assert figures == {}
     assert facts["sampling"].startswith("not sampled: ")
 
 
 @pytest.mark.parametrize(("entries", "said"), [
-    ([], ""), ([{"collective_seq_id": 7, "profiling_name": "nccl:all_reduce", "state": "started"}], "7 nccl:all_reduce started"),
+    ([], ""), ([{"collective_seq_id": 7, "profiling_name": "nccl:all_reduce", "state": "started"}],
+               "7 nccl:all_reduce started"),
 ])
-def test_the_flight_recorder_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, entries: list[Any], said: str) -> None:
+def test_the_flight_recorder_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, entries: list[Any],
+                                                 said: str) -> None:
     from types import SimpleNamespace
 
     from healthcheck.burnin.onnode.flight import flight
@@ -298,7 +316,9 @@ def test_the_flight_recorder_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch
     assert flight() == said
 
 
-def test_nccl_is_asked_which_ranks_are_missing_and_only_what_tells_something_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nccl_is_asked_which_ranks_are_missing_and_only_what_tells_something_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         asked: list[bytes] = []
 
@@ -308,7 +328,9 @@ def test_nccl_is_asked_which_ranks_are_missing_and_only_what_tells_something_is_
                 asked.append(sock.recv(4096))
                 sock.sendall(b"OK\n")
                 asked.append(sock.recv(4096))
-                sock.sendall(b"NCCL version 2.27.3\nErrors\n======\n\nINCOMPLETE\n  Missing communicator data\n  Rank 4 -- GPU 0   on gpu003 \x1b[1m\n")
+                sock.sendall(
+                    b"NCCL version 2.27.3\nErrors\n======\n\nINCOMPLETE\n  Missing communicator data\n"
+                    b"  Rank 4 -- GPU 0   on gpu003 \x1b[1m\n")
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -318,7 +340,7 @@ def test_nccl_is_asked_which_ranks_are_missing_and_only_what_tells_something_is_
         assert asked == [b"TIMEOUT 1\n", b"STATUS\n"]
 
 
-def test_where_nccl_does_not_answer_nothing_is_said_and_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nccl_does_not_answer_nothing_is_reported_and_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_RAS_ADDR", "127.0.0.1:no-port")
     assert ras() == ""
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -1,4 +1,4 @@
-"""What ranks report of each fault of a device: real gloo ranks on this machine, faults planted by tests.testbed.badgpu."""
+"""What ranks report of each device fault: real gloo ranks, faults planted by tests.testbed.badgpu."""
 
 from __future__ import annotations
 
@@ -41,20 +41,25 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 def wrong(came: Came) -> dict[int, tuple[list[int], bool]]:
     """Which ranks saw wrong data: whose, and whether their own input was wrong."""
-    return {rank: (report["wrong"][0]["owners"], report["wrong"][0]["own_input"]) for rank, report in came.reports.items() if report["wrong"]}
+    return {rank: (report["wrong"][0]["owners"], report["wrong"][0]["own_input"])
+            for rank, report in came.reports.items() if report["wrong"]}
 
 
 def test_without_a_fault_every_iteration_of_every_rank_is_verified(bed: Bed) -> None:
     came = bed.reduced()
     assert [came.reports[rank]["end"] for rank in range(4)] == ["done"] * 4
-    assert all(report["figures"]["verified"] == 8 and report["wrong_total"] == 0 for report in came.reports.values())
+    assert all(report["figures"]["verified"] == 8 and report["wrong_total"] == 0
+               for report in came.reports.values())
 
 
-def test_a_bit_that_is_flipped_as_it_is_sent_is_wrong_everywhere_and_its_place_and_owner_are_reported(bed: Bed) -> None:
+def test_a_bit_that_is_flipped_as_it_is_sent_is_wrong_everywhere_and_its_place_and_owner_are_reported(
+    bed: Bed,
+) -> None:
     came = bed.reduced("flip", iteration=4)
     assert wrong(came) == {rank: ([BAD], False) for rank in range(4)}
     assert {report["wrong"][0]["iteration"] for report in came.reports.values()} == {4}
-    assert {report["wrong"][0]["check"] for report in came.reports.values()} == {"all-reduce float32 owner-coded in place"}
+    assert {report["wrong"][0]["check"] for report in came.reports.values()} == {
+        "all-reduce float32 owner-coded in place"}
     [places] = {tuple(map(tuple, report["wrong"][0]["places"])) for report in came.reports.values()}
     assert [owner for _, owner in places] == [BAD]
     assert {report["wrong_total"] for report in came.reports.values()} == {1}
@@ -77,27 +82,33 @@ def test_a_fault_that_stays_is_counted_in_each_iteration(bed: Bed) -> None:
     assert {report["wrong_total"] for report in came.reports.values()} == {7}
 
 
-def test_what_goes_wrong_between_two_checks_is_wrong_at_the_next_and_from_then_on_each_is_checked(bed: Bed) -> None:
+def test_what_goes_wrong_between_two_checks_is_wrong_at_the_next_and_from_then_on_each_is_checked(
+    bed: Bed,
+) -> None:
     bed.plant("alters", when="entry", what="own", at=0.5, iteration=7)
     came = bed.nodes.task("allreduce", SEATS, bytes=65536, iterations=100, checks=0, check_share=0.001)
-    assert {report["figures"]["verified"] for report in came.reports.values()} == {128}      # whole rows of 32
-    assert all([each["check"].partition("place, ")[2] for each in report["wrong"]] == ["32 in a row"] for report in came.reports.values())
-    assert {report["wrong"][0]["iteration"] for report in came.reports.values()} == {33}    # 2 to warm up, and 32
+    # whole rows of 32
+    assert {report["figures"]["verified"] for report in came.reports.values()} == {128}
+    assert all([each["check"].partition("place, ")[2] for each in report["wrong"]] == ["32 in a row"]
+               for report in came.reports.values())
+    # 2 to warm up, and 32
+    assert {report["wrong"][0]["iteration"] for report in came.reports.values()} == {33}
     assert {report["wrong"][0]["places"][0][1] for report in came.reports.values()} == {-1}
 
 
-def test_a_killed_rank_is_told_at_once_with_its_signal_and_the_others_report_what_they_saw(bed: Bed) -> None:
+def test_a_killed_rank_is_reported_at_once_with_its_signal_and_the_others_report(bed: Bed) -> None:
     came = bed.reduced("killed")
     assert came.ended[BAD]["signal"] == 9
     assert BAD not in came.reports
     assert {came.reports[rank]["end"] for rank in (0, 1, 3)} == {"raised"}
     assert all(came.reports[rank]["error"] and "\n" not in came.reports[rank]["error"] for rank in (0, 1, 3))
     assert "gloo:all_reduce" in came.reports[0]["facts"]["flight"]
-    assert {(report["last"]["iteration"], report["last"]["phase"]) for report in came.reports.values()} == {(3, "send")}
+    assert {(report["last"]["iteration"], report["last"]["phase"]) for report in came.reports.values()} == {
+        (3, "send")}
     assert [(row["iteration"], row["phase"]) for row in came.rows if row["rank"] == BAD][-1] == (3, "compute")
 
 
-def test_a_rank_that_ends_by_itself_is_told_with_its_code(bed: Bed) -> None:
+def test_a_rank_that_ends_by_itself_is_reported_with_its_code(bed: Bed) -> None:
     came = bed.reduced("exits")
     assert (came.ended[BAD]["code"], came.ended[BAD]["signal"]) == (3, None)
 
@@ -129,15 +140,17 @@ def test_a_stopped_rank_and_a_hung_one_differ_in_what_still_ticks(bed: Bed, faul
     began = time.monotonic()
     bed.nodes.tell_all({"stop": task})
     came = bed.nodes.follow(task, 4)
-    assert {came.reports[rank]["end"] for rank in (0, 1, 3) if rank in came.reports} <= {"called off", "raised"}
+    assert {came.reports[rank]["end"] for rank in (0, 1, 3) if rank in came.reports} <= {
+        "called off", "raised"}
     assert came.ended[BAD]["signal"] == (9 if fault == "stopped" else None)
     assert time.monotonic() - began < 15
 
 
-def test_who_never_joins_is_missing_from_the_roll_call_and_nobody_begins(bed: Bed) -> None:
+def test_who_never_joins_is_missing_from_the_roll_call_and_no_one_begins(bed: Bed) -> None:
     bed.plant("never", iteration=0)
     task = bed.nodes.begin("allreduce", SEATS)
-    came = bed.nodes.follow(task, 4, until=lambda came: came.joined == {0, 1, 3} and last_rows(came).get(BAD, {}).get("moved", 0) > 1)
+    came = bed.nodes.follow(task, 4, until=lambda came: came.joined == {0, 1, 3}
+                            and last_rows(came).get(BAD, {}).get("moved", 0) > 1)
     assert last_rows(came)[BAD]["phase"] == "start"
     assert {row["phase"] for rank, row in last_rows(came).items() if rank != BAD} == {"wait"}
     bed.nodes.tell_all({"stop": task})
@@ -157,11 +170,12 @@ def test_a_wrong_product_is_found_alone_by_whole_numbers_and_by_repeating(bed: B
     bed.plant("product", iteration=1)
     for kind in ("known", "random"):
         came = bed.nodes.task(kind, SEATS, precisions="fp32", n=128)
-        assert {rank: report["wrong_total"] for rank, report in came.reports.items()} == {0: 0, 1: 0, 2: 1, 3: 0}, kind
+        assert {rank: report["wrong_total"] for rank, report in came.reports.items()} == {
+            0: 0, 1: 0, 2: 1, 3: 0}, kind
         assert came.reports[BAD]["facts"]["wrong_in"] == "fp32"
 
 
-def test_a_stuck_bit_of_memory_is_found_and_its_place_is_told(bed: Bed) -> None:
+def test_a_stuck_bit_of_memory_is_found_and_its_place_is_reported(bed: Bed) -> None:
     bed.plant("stuck")
     came = bed.nodes.task("memory", SEATS, bytes=1 << 20)
     assert {rank for rank, report in came.reports.items() if report["wrong_total"]} == {BAD}

@@ -1,4 +1,4 @@
-"""No process of a burn-in outlives those who wait for it: the head, the transport's lifeline, the agent, the nursery."""
+"""No process of a burn-in outlives the head, the transport's lifeline, the agent or the nursery."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def busy(python: list[str]) -> Iterator[tuple[Nodes, list[int]]]:
     """A node with a rank in a collective and a stopped one, and all processes of its agent."""
     with Nodes(["x"], python) as nodes:
         task = nodes.begin("allreduce", SEATS, bytes=4096, run_s=60)
-        nodes.follow(task, 2, until=lambda came: {row["state"] for row in came.rows if row["rank"] == 1 and row["iteration"] == 3} == {"T"})
+        nodes.follow(task, 2, until=lambda came: {row["state"] for row in came.rows if row["rank"] == 1
+                                                  and row["iteration"] == 3} == {"T"})
         pids = family(nodes.agents["x"].pid)
         assert len(pids) == 3
         yield nodes, pids
@@ -86,7 +87,8 @@ def told_to_leave(nodes: Nodes) -> None:
     nodes.tell_all({"leave": True})
 
 
-@pytest.mark.parametrize("end", [head_gone, lifeline_cut, lifeline_cut_with_the_nursery_stopped, agent_killed, told_to_leave])
+@pytest.mark.parametrize("end", [head_gone, lifeline_cut, lifeline_cut_with_the_nursery_stopped, agent_killed,
+                                 told_to_leave])
 def test_nothing_is_left(busy: tuple[Nodes, list[int]], end: Callable[[Nodes], None]) -> None:
     nodes, pids = busy
     end(nodes)
@@ -94,7 +96,9 @@ def test_nothing_is_left(busy: tuple[Nodes, list[int]], end: Callable[[Nodes], N
     assert eventually(lambda: not any(map(alive, pids)))
 
 
-def test_a_nursery_that_dies_takes_its_ranks_along_and_the_agent_says_why_it_leaves(busy: tuple[Nodes, list[int]]) -> None:
+def test_a_nursery_that_dies_takes_its_ranks_along_and_the_agent_says_why_it_leaves(
+    busy: tuple[Nodes, list[int]],
+) -> None:
     nodes, pids = busy
     os.kill(pids[0], signal.SIGKILL)
     assert nodes.agents["x"].wait(20) == 0

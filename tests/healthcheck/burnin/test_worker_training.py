@@ -1,4 +1,4 @@
-"""A short training by real gloo ranks: equal bit by bit, and of each planted fault the guilty is named or no one is."""
+"""A short training by real gloo ranks: equal bit by bit; planted faults name the guilty or no one."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ class Bed:
     def train(self, *rows: dict[str, Any], nodes: bool = False, **params: Any) -> list[TaskResult]:
         """What comes of a training of all, or of each node alone."""
         self.plan.write_text(json.dumps(rows))
-        parts = [tuple(seat for seat in SEATS if seat.node == f"n{node}") for node in range(NODES)] if nodes else [SEATS]
+        parts = ([tuple(seat for seat in SEATS if seat.node == f"n{node}") for node in range(NODES)]
+                 if nodes else [SEATS])
         tasks = []
         for seats in parts:
             self.count += 1
-            tasks.append(Task(f"t{self.count}", BurnInStage.TRAIN, TaskKind.TRAIN, seats, 100, {"steps": STEPS, **params}))
+            tasks.append(Task(f"t{self.count}", BurnInStage.TRAIN, TaskKind.TRAIN, seats, 100,
+                              {"steps": STEPS, **params}))
         return sorted(self.conductor.run(tasks), key=lambda result: result.task.id)
 
     def all(self, *rows: dict[str, Any], **params: Any) -> TaskResult:
@@ -53,7 +55,8 @@ class Bed:
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     plan = tmp_path_factory.mktemp("training") / "plan.json"
     python = (torches.python(), badgpu.__file__, str(plan))
-    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(NODES)]
+    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python))
+             for number in range(NODES)]
     with Conductor(LocalTransport(), nodes, patience=Patience(join=60, stall=60)) as conductor:
         assert conductor.ready(100).whole
         yield Bed(conductor, plan)
@@ -75,15 +78,20 @@ def names(result: TaskResult) -> list[tuple[Object, str]]:
 def test_equal_ranks_come_to_equal_bits_in_each_run_and_on_each_node_and_learn(bed: Bed) -> None:
     first, second = bed.all(), bed.all()
     assert not wrong(first) and not wrong(second)
-    [found] = {tuple(sorted(report.checksums.items())) for result in (first, second) for report in result.reports}
-    assert {name.rpartition("_")[0] for name, _ in found} == {"train_weights", "train_grads", "train_sum"} and len(found) == 36
+    [found] = {tuple(sorted(report.checksums.items())) for result in (first, second)
+               for report in result.reports}
+    assert ({name.rpartition("_")[0] for name, _ in found} == {"train_weights", "train_grads", "train_sum"}
+            and len(found) == 36)
     assert {value for name, value in found if name.startswith("train_sum")} == {"0"}
     assert len({value for name, value in found if name.startswith("train_grads")}) == 12
     for report in first.reports:
-        assert report.figures["train_loss"] < report.figures["train_loss_first"] - 1 and report.figures["verified"] == STEPS // 2
-        assert report.figures["train_steps_s"] > 0 and report.figures["compute_p50"] < report.figures["step_p50"]
+        assert (report.figures["train_loss"] < report.figures["train_loss_first"] - 1
+                and report.figures["verified"] == STEPS // 2)
+        assert (report.figures["train_steps_s"] > 0
+                and report.figures["compute_p50"] < report.figures["step_p50"])
     alone = bed.train(nodes=True)
-    assert len({repr(sorted(result.reports[0].checksums.items())) for result in alone}) == 1 and not odd_nodes(alone).accusations
+    assert (len({repr(sorted(result.reports[0].checksums.items())) for result in alone}) == 1
+            and not odd_nodes(alone).accusations)
 
 
 @pytest.mark.parametrize(("row", "words"), [
@@ -105,11 +113,14 @@ def test_what_is_altered_where_sums_are_made_names_no_gpu(bed: Bed) -> None:
     assert [names(result) for result in alone] == [[], [(Object.NODE, BAD.node)], []]
 
 
-def test_a_node_whose_gradients_were_wrong_in_a_batch_of_its_own_is_named_beside_equal_nodes(bed: Bed) -> None:
+def test_a_node_whose_gradients_were_wrong_in_a_batch_of_its_own_is_named_beside_equal_nodes(
+    bed: Bed,
+) -> None:
     alone = bed.train(on("gradient", iteration=OWN, bit=31), nodes=True)
     assert not any(wrong(result) for result in alone)
     [accusation] = odd_nodes(alone).accusations
-    assert (accusation.object, accusation.name) == (Object.NODE, BAD.node) and "differ by step 10 from those of 2 equals" in accusation.why
+    assert ((accusation.object, accusation.name) == (Object.NODE, BAD.node)
+            and "differ by step 10 from those of 2 equals" in accusation.why)
 
 
 def test_two_wrong_ranks_are_two(bed: Bed) -> None:
@@ -119,14 +130,16 @@ def test_two_wrong_ranks_are_two(bed: Bed) -> None:
 
 
 def test_who_computes_longer_is_late_and_who_dies_is_dead(bed: Bed) -> None:
-    late = [one for one in bed.all(on("slow", iteration=0, seconds=0.3), steps=8).accusations if one.fault == faults.SLOW_COMPUTE]
+    late = [one for one in bed.all(on("slow", iteration=0, seconds=0.3), steps=8).accusations
+            if one.fault == faults.SLOW_COMPUTE]
     assert [one.name for one in late] == [str(BAD)]
     [dead] = bed.train(on("killed"))
     assert [(one.name, one.fault) for one in dead.accusations] == [(str(BAD), faults.DEAD)]
 
 
 @pytest.mark.parametrize(("params", "said"), [
-    ({"heads": 3}, "width of train is 32, expected a multiple of its 3 heads"), ({"layers": 0}, "layers of train is 0, expected at least 1"),
+    ({"heads": 3}, "width of train is 32, expected a multiple of its 3 heads"),
+    ({"layers": 0}, "layers of train is 0, expected at least 1"),
     ({"precision": "fp64"}, "precision 'fp64', expected one of fp32, tf32, bf16"),
 ])
 def test_what_no_training_can_be_made_of_is_one_line(bed: Bed, params: dict[str, Any], said: str) -> None:
@@ -142,11 +155,12 @@ def test_of_twenty_faults_of_chance_the_guilty_is_named_or_no_one_is(bed: Bed, s
     found = []
     for _ in range(20):
         seats = chance.sample(SEATS, chance.choice([1, 1, 2]))
-        rows = [on(chance.choice(["gradient", "weight", "receive", "loss", "flip"]), seat, iteration=chance.randrange(STEPS),
-                   bit=chance.randrange(32)) for seat in seats]
+        rows = [on(chance.choice(["gradient", "weight", "receive", "loss", "flip"]), seat,
+                   iteration=chance.randrange(STEPS), bit=chance.randrange(32)) for seat in seats]
         accusations = names(bed.all(*rows))
         gpus = {name for object_, name in accusations if object_ is Object.GPU}
-        assert gpus <= set(map(str, seats)) and not any(object_ is Object.NODE for object_, _ in accusations), (rows, accusations)
+        assert gpus <= set(map(str, seats)) and not any(object_ is Object.NODE
+                                                        for object_, _ in accusations), (rows, accusations)
         found.append((len(gpus), len(seats)))
     print(f"named {sum(each for each, _ in found)} of {sum(each for _, each in found)}")
     assert sum(each for each, _ in found) >= 10

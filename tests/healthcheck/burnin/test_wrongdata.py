@@ -1,4 +1,4 @@
-"""Whose fault wrong data is: each row of the table, what follows an owner and what does not, and what lies between the rows."""
+"""Who is at fault for wrong data: each row of the table, what follows an owner, and the cases between."""
 
 from __future__ import annotations
 
@@ -12,14 +12,26 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin.faults import WRONG_DATA
 from healthcheck.burnin.merged import merged
-from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, RankEnd, RankReport, Seat, Task, TaskKind, WrongData
+from healthcheck.burnin.model import (
+    Accusation,
+    BurnInStage,
+    Object,
+    Participant,
+    RankEnd,
+    RankReport,
+    Seat,
+    Task,
+    TaskKind,
+    WrongData,
+)
 from healthcheck.burnin.wrongdata import wrong_data
 
 SEATS = tuple(Seat(f"n{rank // 2}", rank % 2) for rank in range(6))
 TASK = Task("t", BurnInStage.ALL, TaskKind.ALLREDUCE, SEATS, 60)
 ALL = range(6)
 OWNED, SUMMED = "all-reduce float32 owner-coded in place", "all-reduce float32 summed in place"
-SCATTERED, SCATTERED_HERE = "reduce-scatter float32 summed out of place", "reduce-scatter float32 summed in place"
+SCATTERED, SCATTERED_HERE = ("reduce-scatter float32 summed out of place",
+                             "reduce-scatter float32 summed in place")
 GATHERED, SPREAD = "all-gather int32 moved out of place", "broadcast int32 moved in place"
 SWAPPED, SENT = "all-to-all int32 moved out of place", "send-receive int32 moved out of place"
 
@@ -27,13 +39,15 @@ SWAPPED, SENT = "all-to-all int32 moved out of place", "send-receive int32 moved
 def at(iteration: int, *places: tuple[int, int], check: str = OWNED, inputs: Sequence[int] = ()) -> WrongData:
     """What a rank saw: these elements, each with its owner."""
     owners = sorted({owner for _, owner in places if owner >= 0})
-    return WrongData(iteration, len(places) or len(inputs), tuple(owners), bool(inputs), check, tuple(places), tuple(inputs))
+    return WrongData(iteration, len(places) or len(inputs), tuple(owners), bool(inputs), check, tuple(places),
+                     tuple(inputs))
 
 
 def reports(wrong: dict[int, list[WrongData]], *, ends: dict[int, RankEnd] | None = None) -> list[RankReport]:
     """What six ranks say, with what each found wrong."""
     return [RankReport(seat, (ends or {}).get(rank, RankEnd.DONE), wrong=tuple(wrong.get(rank, ())),
-                       wrong_total=sum(each.count for each in wrong.get(rank, ()))) for rank, seat in enumerate(SEATS)]
+                       wrong_total=sum(each.count for each in wrong.get(rank, ())))
+            for rank, seat in enumerate(SEATS)]
 
 
 def everywhere(wrongs: Iterable[WrongData]) -> dict[int, list[WrongData]]:
@@ -45,7 +59,7 @@ def blamed(found: tuple[Accusation, ...]) -> list[str]:
     return [each.object.value if each.object is Object.UNEXPLAINED else each.name for each in found]
 
 
-def test_right_data_accuses_nobody() -> None:
+def test_right_data_accuses_no_one() -> None:
     assert wrong_data(TASK, reports({})) == ()
 
 
@@ -54,7 +68,7 @@ def test_right_data_accuses_nobody() -> None:
 def test_elements_of_one_owner_wrong_on_all_ranks_once_have_many_explanations() -> None:
     [found] = wrong_data(TASK, reports(everywhere([at(15, (7, 4))])))
     assert (found.object, found.name) == (Object.UNEXPLAINED, "t")
-    assert "candidates: n0:0, n0:1, n1:0, n1:1, n2:0, n2:1; pairs tell" in found.why
+    assert "candidates: n0:0, n0:1, n1:0, n1:1, n2:0, n2:1; pair tests can tell" in found.why
 
 
 def test_of_ranks_of_one_node_it_is_that_node_that_has_the_fault() -> None:
@@ -83,10 +97,11 @@ def test_two_faults_in_one_iteration_are_two() -> None:
     found[5] = [at(15, (7, 4), (9, 1))]
     assert blamed(wrong_data(TASK, reports(found))) == ["n1:0", "n2:1"]
     found[1] = [at(15, (7, 4), (30, 2), inputs=[30])]
-    assert blamed(wrong_data(TASK, reports({**found, 0: [at(15, (7, 4), (30, 2))]}))) == ["n0:1", "n1:0", "n2:1"]
+    assert blamed(wrong_data(TASK,
+                             reports({**found, 0: [at(15, (7, 4), (30, 2))]}))) == ["n0:1", "n1:0", "n2:1"]
 
 
-def test_beside_somebody_who_is_named_what_is_left_stays_open_whoever_is_accused_for_the_task() -> None:
+def test_beside_someone_who_is_named_what_is_left_stays_open_whoever_is_accused_for_the_task() -> None:
     found = everywhere([at(15, (7, 4), (8, 2))])
     found[2] = [at(15, (7, 4), (8, 2), inputs=[7])]
     accusations = wrong_data(TASK, reports(found))
@@ -96,14 +111,17 @@ def test_beside_somebody_who_is_named_what_is_left_stays_open_whoever_is_accused
 
 
 def test_elements_of_one_owner_wrong_on_some_ranks_were_spoilt_on_the_way() -> None:
-    assert blamed(wrong_data(TASK, reports({rank: [at(15, (7, 4))] for rank in (0, 1, 2)}))) == ["unexplained"]
+    assert blamed(wrong_data(TASK,
+                             reports({rank: [at(15, (7, 4))] for rank in (0, 1, 2)}))) == ["unexplained"]
 
 
 def test_ranks_that_could_not_list_all_that_they_saw_are_not_taken_for_ranks_that_saw_it_right() -> None:
     many = tuple((place, -1) for place in range(32))
     seen = {rank: [WrongData(15, 1000, (), False, SUMMED, many)] for rank in ALL}
-    seen[3] = [WrongData(15, 1001, (), False, SUMMED, ((0, -1), *((place, -1) for place in range(1, 31)), (40, -1)))]
-    assert blamed(wrong_data(TASK, reports(seen))) == ["n1:1", "unexplained"] or blamed(wrong_data(TASK, reports(seen))) == ["unexplained"]
+    seen[3] = [WrongData(15, 1001, (), False, SUMMED,
+                         ((0, -1), *((place, -1) for place in range(1, 31)), (40, -1)))]
+    assert (blamed(wrong_data(TASK, reports(seen))) == ["n1:1", "unexplained"]
+            or blamed(wrong_data(TASK, reports(seen))) == ["unexplained"])
 
 
 # What follows an owner
@@ -119,7 +137,8 @@ def test_failures_that_follow_an_owner_are_the_owners() -> None:
 
 
 def test_too_few_failures_of_an_owner_are_still_chance() -> None:
-    assert blamed(wrong_data(TASK, reports(everywhere(rotated(dict.fromkeys((3, 5, 8, 11), 4)))))) == ["unexplained"]
+    assert blamed(wrong_data(TASK, reports(everywhere(rotated(dict.fromkeys((3, 5, 8, 11), 4)))))) == [
+        "unexplained"]
 
 
 def test_a_place_that_is_wrong_whoever_owns_it_is_no_owners() -> None:
@@ -142,20 +161,21 @@ def test_an_owner_explains_what_is_wrong_in_sums_and_not_far_more_than_that() ->
     assert blamed(wrong_data(TASK, reports(everywhere([*own, *many])))) == ["n2:0", "unexplained"]
 
 
-def test_of_several_in_a_row_nobody_knows_whose_they_were() -> None:
+def test_of_several_in_a_row_no_one_knows_whose_they_were() -> None:
     rows = rotated(dict.fromkeys(range(9), -1), OWNED + ", 8 in a row")
     assert blamed(wrong_data(TASK, reports(everywhere(rows)))) == ["unexplained"]
 
 
 # Reduce-scatter: each rank has a part of its own
 
-def test_one_wrong_part_of_a_scattered_sum_is_nobodys() -> None:
+def test_one_wrong_part_of_a_scattered_sum_is_no_ones() -> None:
     assert blamed(wrong_data(TASK, reports({4: [at(9, (70, -1), check=SCATTERED)]}))) == ["unexplained"]
 
 
 def test_parts_that_are_wrong_at_one_rank_again_and_again_are_that_ranks() -> None:
     wrongs = [at(iteration, (70, -1), check=SCATTERED) for iteration in range(6)]
-    assert blamed(wrong_data(TASK, reports({4: [*wrongs, at(9, (71, -1), check=SCATTERED_HERE)]}))) == ["n2:0"]
+    assert blamed(wrong_data(TASK,
+                             reports({4: [*wrongs, at(9, (71, -1), check=SCATTERED_HERE)]}))) == ["n2:0"]
     # In place nobody could look at what was sent afterwards.
     here = [at(iteration, (70, -1), check=SCATTERED_HERE) for iteration in range(6)]
     assert blamed(wrong_data(TASK, reports({4: here}))) == ["unexplained"]
@@ -168,7 +188,7 @@ def test_where_all_reduces_are_wrong_too_who_gets_the_wrong_part_is_not_thereby_
     assert blamed(wrong_data(TASK, reports(found))) == ["unexplained"]
 
 
-def test_where_every_part_is_wrong_nobody_is_named() -> None:
+def test_where_every_part_is_wrong_no_one_is_named() -> None:
     parts = {rank: [at(each, (10 * rank, -1), check=SCATTERED) for each in range(9)] for rank in ALL}
     assert blamed(wrong_data(TASK, reports(parts))) == ["unexplained"]
 
@@ -184,7 +204,8 @@ def test_a_sender_that_finds_its_own_input_wrong_is_named_and_no_receiver(check:
 @pytest.mark.parametrize("check", [GATHERED, SPREAD])
 def test_who_alone_got_a_shared_part_wrong_is_named(check: str) -> None:
     assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 2), check=check)]}))) == ["n2:0"]
-    assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 2), check=check)], 5: [at(9, (3, 2), check=check)]}))) == ["unexplained"]
+    assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 2), check=check)],
+                                            5: [at(9, (3, 2), check=check)]}))) == ["unexplained"]
 
 
 def test_an_own_part_that_came_back_wrong_is_the_ranks_own_fault() -> None:
@@ -193,7 +214,7 @@ def test_an_own_part_that_came_back_wrong_is_the_ranks_own_fault() -> None:
 
 def test_once_wrong_between_two_is_either_of_them() -> None:
     [found] = wrong_data(TASK, reports({4: [at(9, (3, 1), check=SENT)]}))
-    assert found.object is Object.UNEXPLAINED and "candidates: n0:1, n2:0; pairs" in found.why
+    assert found.object is Object.UNEXPLAINED and "candidates: n0:1, n2:0; pair tests" in found.why
     [found] = wrong_data(TASK, reports({4: [at(9, (3, 5), check=SENT)]}))
     assert (found.object, found.name) == (Object.NODE, "n2")
 
@@ -202,7 +223,8 @@ def test_of_those_who_exchange_the_one_is_named_with_whom_several_others_failed(
     assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 1), (4, 2), (5, 3), check=SWAPPED)]}))) == ["n2:0"]
     found = {rank: [at(9 + rank, (3, 1), check=SENT)] for rank in (0, 3, 4)}
     assert blamed(wrong_data(TASK, reports(found))) == ["n0:1"]
-    two = {4: [at(9, (3, 0), (4, 1), (5, 2), check=SWAPPED)], 5: [at(10, (3, 0), check=SENT), at(11, (3, 3), check=SENT)]}
+    two = {4: [at(9, (3, 0), (4, 1), (5, 2), check=SWAPPED)],
+           5: [at(10, (3, 0), check=SENT), at(11, (3, 3), check=SENT)]}
     assert blamed(wrong_data(TASK, reports(two))) == ["n2:0", "unexplained", "unexplained"]
 
 
@@ -223,7 +245,7 @@ def test_ranks_that_ended_early_have_not_verified_and_prove_nothing() -> None:
     assert blamed(wrong_data(TASK, reports({4: [at(15, (7, 4))]}, ends=gone))) == ["unexplained"]
 
 
-def test_a_list_of_iterations_that_was_cut_short_hides_nobody() -> None:
+def test_a_list_of_iterations_that_was_cut_short_hides_no_one() -> None:
     # Rank 5 had more to report than there was room for: it may have seen the later ones, too.
     later = rotated(dict.fromkeys((20, 21, 22, 23, 24), 1))
     found = reports(dict.fromkeys(range(5), later) | {5: [at(each, (3, 2)) for each in range(4)]})
@@ -240,29 +262,36 @@ def test_a_count_without_particulars_is_wrong_all_the_same() -> None:
 def test_reports_without_places_are_read_as_they_were_meant() -> None:
     mixed = {rank: [WrongData(15, 8, (0, 1, 2, 3), own_input=rank == 4)] for rank in ALL}
     assert blamed(wrong_data(TASK, reports(mixed))) == ["n2:0"]
-    assert blamed(wrong_data(TASK, reports({rank: [WrongData(15, 8, (0, 1, 2, 3))] for rank in ALL}))) == ["unexplained"]
+    assert blamed(wrong_data(TASK, reports({rank: [WrongData(15, 8, (0, 1, 2, 3))] for rank in ALL}))) == [
+        "unexplained"]
     assert blamed(wrong_data(TASK, reports({4: [WrongData(15, 8, (0, 1, 2))]}))) == ["n2:0"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TaskKind if not (kind.together or kind.of_node)])
 def test_who_works_alone_and_is_wrong_is_guilty(kind: TaskKind) -> None:
-    assert blamed(wrong_data(replace(TASK, kind=kind), reports({1: [WrongData(0, 3)], 4: [WrongData(2, 1)]}))) == ["n0:1", "n2:0"]
+    assert blamed(wrong_data(replace(TASK, kind=kind),
+                             reports({1: [WrongData(0, 3)], 4: [WrongData(2, 1)]}))) == ["n0:1", "n2:0"]
 
 
 def test_a_rank_all_by_itself_is_guilty_of_what_it_finds() -> None:
     alone = replace(TASK, seats=SEATS[:1])
-    assert blamed(wrong_data(alone, [RankReport(SEATS[0], RankEnd.DONE, wrong=(WrongData(3, 1, (0,)),), wrong_total=1)])) == ["n0:0"]
+    assert blamed(wrong_data(alone, [RankReport(SEATS[0], RankEnd.DONE, wrong=(WrongData(3, 1, (0,)),),
+                                                wrong_total=1)])) == ["n0:0"]
 
 
 PLACES = st.lists(st.tuples(st.integers(0, 40), st.integers(-1, 9)), max_size=4).map(tuple)
 
 
 @given(st.dictionaries(st.sampled_from(ALL), st.lists(st.builds(
-    WrongData, st.integers(-1, 5), st.integers(0, 9), st.lists(st.integers(0, 9), max_size=4).map(tuple), st.booleans(),
-    st.sampled_from(["", OWNED, SUMMED, SCATTERED, SCATTERED_HERE, GATHERED, SPREAD, SWAPPED, SENT, "new x"]), PLACES,
+    WrongData, st.integers(-1, 5), st.integers(0, 9), st.lists(st.integers(0, 9), max_size=4).map(tuple),
+    st.booleans(),
+    st.sampled_from(["", OWNED, SUMMED, SCATTERED, SCATTERED_HERE, GATHERED, SPREAD, SWAPPED, SENT, "new x"]),
+    PLACES,
     st.lists(st.integers(0, 40), max_size=3).map(tuple)), min_size=1, max_size=4)),
     st.dictionaries(st.sampled_from(ALL), st.sampled_from(RankEnd)))
-def test_wrong_data_is_never_passed_over_and_no_gpu_is_named_twice(wrong: dict[int, list[WrongData]], ends: dict[int, RankEnd]) -> None:
+def test_wrong_data_is_never_passed_over_and_no_gpu_is_named_twice(
+    wrong: dict[int, list[WrongData]], ends: dict[int, RankEnd],
+) -> None:
     found = wrong_data(TASK, reports(wrong, ends=ends))
     assert bool(found) == bool(wrong)
     named = [one.name for one in found if one.object is Object.GPU]

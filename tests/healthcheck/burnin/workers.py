@@ -1,4 +1,4 @@
-"""Nodes for tests of what runs on them: the real program in processes of this machine, and the head's key server to talk to."""
+"""Nodes for tests of what runs on them: the real program in local processes, and a key server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Nodes:
 
     def __enter__(self) -> Nodes:
         self.server.__enter__()
-        program = build(run=self.run, secret=self.token, nodes=self.names, hosts=["127.0.0.1"], port=self.server.port, python=self.python)
+        program = build(run=self.run, secret=self.token, nodes=self.names, hosts=["127.0.0.1"],
+                        port=self.server.port, python=self.python)
         for name in self.names:
             self.agents[name] = subprocess.Popen(
                 [self.agent, "-I", "-S", "-c", program.loader, program.nonce, f"node={name}"],
@@ -60,7 +61,8 @@ class Nodes:
                 self.here[node] = message["here"]
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         for agent in self.agents.values():
             if agent.stdin is not None:
                 agent.stdin.close()
@@ -88,19 +90,22 @@ class Nodes:
                 self.gone.append(event.node)
                 return event.node, {}
 
-    def begin(self, kind: str, seats: Sequence[tuple[str, int]], *, seconds: float = 60, environment: Mapping[str, str] | None = None,
-              **params: Any) -> str:
+    def begin(self, kind: str, seats: Sequence[tuple[str, int]], *, seconds: float = 60,
+              environment: Mapping[str, str] | None = None, **params: Any) -> str:
         """Has the agents start a task's ranks; its id."""
         self.count += 1
         task = f"task-{self.count}"
         self.server.open(task)
         for node in dict.fromkeys(node for node, _ in seats):
-            self.server.send(node, {"task": {
-                "id": task, "kind": kind, "stage": "node", "seconds": seconds, "overtime": 20, "params": params, "environment": dict(environment or {}),
-                "world": len(seats), "seats": [[rank, gpu] for rank, (name, gpu) in enumerate(seats) if name == node]}})
+            self.server.send(
+                node,
+                {"task": {"id": task, "kind": kind, "stage": "node", "seconds": seconds, "overtime": 20,
+                          "params": params, "environment": dict(environment or {}), "world": len(seats),
+                          "seats": [[rank, gpu] for rank, (name, gpu) in enumerate(seats) if name == node]}})
         return task
 
-    def follow(self, task: str, world: int, *, seconds: float = 60, go: bool = True, until: Any = None) -> Came:
+    def follow(self, task: str, world: int, *, seconds: float = 60, go: bool = True,
+               until: Any = None) -> Came:
         """What comes of a task until all its ranks have ended, or `until` is true of what came."""
         came = Came()
         end = time.monotonic() + seconds
@@ -118,7 +123,8 @@ class Nodes:
                         if go and len(came.joined) == world:
                             self.tell_all({"go": task})
                     else:
-                        (came.reports if name == "report" else came.ended)[said["rank"]] = said["report"] if name == "report" else said
+                        (came.reports if name == "report" else came.ended)[
+                            said["rank"]] = said["report"] if name == "report" else said
         if until is None:
             self.server.close(task)
         return came

@@ -19,7 +19,7 @@ from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 
 DAY = 86400.0
-WRONG = BurnInAccusation("n1", WRONG_DATA, "GPU 1", Severity.CRITICAL, Owner.VENDOR, "wrong data: 5 elements", "what arithmetic says",
+WRONG = BurnInAccusation("n1", WRONG_DATA, "GPU 1", Severity.CRITICAL, Owner.VENDOR, "wrong data: 5 elements", "the exact result",
                          "exchange it",
                          ("node",), 1, 2, ("S1",), ("known-n1",), ("random-n1",))
 

@@ -42,7 +42,7 @@ def test_without_a_burn_in_it_is_said_how_to_have_one(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.endswith("type `muster burnin run NODES` first\n")
     assert "no such burn-in is kept; see: muster burnin show --list" in muster("burnin", "show", "x", home=tmp_path).stderr
     assert muster("burnin", "show", "--list", home=tmp_path).stdout == ""
-    assert "no burn-in is stored to learn from" in muster("burnin", "learn", home=tmp_path).stderr
+    assert "no burn-in is stored: type" in muster("burnin", "learn", home=tmp_path).stderr
 
 
 def test_what_was_learned_holds_once_somebody_has_approved_it(tmp_path: Path) -> None:

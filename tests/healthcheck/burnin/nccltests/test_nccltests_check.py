@@ -1,4 +1,4 @@
-"""Whether a run counts: the ranks that its figures are of, its arithmetic, wrong values, and a floor at one named size."""
+"""Whether a run counts: the ranks its figures fit, its arithmetic, wrong values, and a floor at one size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.nccltests import check
-from healthcheck.burnin.nccltests.forms import read
+from healthcheck.burnin.nccltests.formats import read
 from healthcheck.burnin.nccltests.model import Half, NcclRow, NcclRun
 from healthcheck.burnin.nccltests.parse import parse
 from tests.healthcheck.burnin.nccltests.printer import RECORDINGS, Shape, heading, output, row
@@ -28,7 +28,8 @@ def of(ranks: int, *rates: float, listed: int | None = None) -> NcclRun:
 
 
 @pytest.mark.parametrize(("name", "ranks"), [
-    ("2.0-v100-16.txt", 16), ("2.13-h100-16.txt", 16), ("2.17-srun-timestamps-72.txt", 72), ("2.19-iterations-96.txt", 96),
+    ("2.0-v100-16.txt", 16), ("2.13-h100-16.txt", 16), ("2.17-srun-timestamps-72.txt", 72),
+    ("2.19-iterations-96.txt", 96),
     ("2.0-all-gather.txt", 8), ("2.19-json-8.json", 8),
 ])
 def test_published_figures_tell_how_many_ranks_they_are_of(name: str, ranks: int) -> None:
@@ -40,12 +41,15 @@ def test_published_figures_tell_how_many_ranks_they_are_of(name: str, ranks: int
 
 
 def test_a_page_that_speaks_of_64_gpus_shows_figures_of_96() -> None:
-    assert check.problems(recorded("2.19-iterations-96.txt"), 64)[-1] == "its figures are of 96 ranks, and 64 were started"
+    assert check.problems(recorded("2.19-iterations-96.txt"),
+                          64)[-1] == "its figures are of 96 ranks, and 64 were started"
 
 
 @settings(deadline=None)
 @given(st.integers(2, 4096), st.lists(st.floats(40, 900), min_size=1, max_size=4))
-def test_the_ranks_that_ran_are_always_among_those_that_its_figures_allow(ranks: int, rates: list[float]) -> None:
+def test_the_ranks_that_ran_are_always_among_those_that_its_figures_allow(
+    ranks: int, rates: list[float],
+) -> None:
     run = of(ranks, *rates, listed=8)
     said = check.ranks(run)
     assert said is not None and said[0] <= ranks <= said[1]
@@ -67,8 +71,10 @@ def test_where_the_name_is_lost_rates_above_algbw_show_an_all_reduce() -> None:
 
 
 @pytest.mark.parametrize(("test", "said"), [
-    ("all_reduce_perf_mpi", "all_reduce"), ("alltoallv_perf", "alltoallv"), ("alltoall_perf", "alltoall"), ("AllReduce", "all_reduce"),
-    ("reduce_scatter_perf", "reduce_scatter"), ("reduce_perf", "reduce"), ("scatter_perf", "scatter"), ("other", ""),
+    ("all_reduce_perf_mpi", "all_reduce"), ("alltoallv_perf", "alltoallv"), ("alltoall_perf", "alltoall"),
+    ("AllReduce", "all_reduce"),
+    ("reduce_scatter_perf", "reduce_scatter"), ("reduce_perf", "reduce"), ("scatter_perf", "scatter"),
+    ("other", ""),
 ])
 def test_programs_are_known_by_their_names(test: str, said: str) -> None:
     assert check.collective(NcclRun(test)) == said
@@ -89,7 +95,8 @@ def test_half_a_percent_is_no_slip_and_more_is(off: float) -> None:
 
     def slips(by: float) -> bool:
         return check.slips(NcclRun("all_reduce_perf",
-                                   rows=(NcclRow(0, LARGE, 1, "float", "sum", -1, replace(exact, algbw=exact.algbw * by), None),))) != ()
+                                   rows=(NcclRow(0, LARGE, 1, "float", "sum", -1,
+                                                 replace(exact, algbw=exact.algbw * by), None),))) != ()
 
     assert slips(off)
     assert not slips(1 + (off - 1) * 0.95)
@@ -104,12 +111,15 @@ def test_times_of_the_processor_are_not_compared_with_rates_of_the_device() -> N
 
 
 @pytest.mark.parametrize(("name", "said"), [
-    ("2.19-wrong-8.txt", "data came out wrong: 16777216 elements"), ("2.19-killed-16.txt", "it has no end: its table stops behind size 536870912"),
-    ("2.19-cuda-failed-16.txt", "it failed: 5438.3worker-1: Test CUDA failure common.cu:501 'an illegal memory access was encountered'"),
+    ("2.19-wrong-8.txt", "data came out wrong: 16777216 elements"),
+    ("2.19-killed-16.txt", "it has no footer: its table stops after size 536870912"),
+    ("2.19-cuda-failed-16.txt",
+     "it failed: 5438.3worker-1: Test CUDA failure common.cu:501 'an illegal memory access was encountered'"),
     ("2.19-timeout-16.txt", "it failed: 5438.3worker-0: Test timeout (300s) common.cu:523"),
-    ("2.19-without-mpi.txt", "rank 0 is listed 4 times: runs of their own, not one (nccl-tests without MPI, started by a launcher)"),
-    ("2.19-json-no-gpu.json", "it has no end: its table stops before its first size"),
-    ("rccl-16.json", "this form has no end: whether the run came to its own cannot be told"),
+    ("2.19-without-mpi.txt",
+     "rank 0 is listed 4 times: several runs, not one (nccl-tests without MPI under a launcher)"),
+    ("2.19-json-no-gpu.json", "it has no footer: its table stops before its first size"),
+    ("rccl-16.json", "this format has no footer, so whether the run completed is unknown"),
 ])
 def test_why_a_run_does_not_count(name: str, said: str) -> None:
     assert check.problems(recorded(name))[0] == said
@@ -129,7 +139,8 @@ def test_an_ok_of_a_run_that_verified_nothing_is_none() -> None:
 
 def test_the_gate_is_at_its_size_and_never_at_the_average() -> None:
     run = recorded("2.13-h100-16.txt")
-    passed, failed, absent = check.gate(run, LARGE, 330.0), check.gate(run, LARGE, 340.0), check.gate(run, 1 << 34, 1.0)
+    passed, failed, absent = check.gate(run, LARGE,
+                                        330.0), check.gate(run, LARGE, 340.0), check.gate(run, 1 << 34, 1.0)
     assert passed.busbw == pytest.approx(338.085)
     assert (passed.reached, failed.reached) == (True, False)
     assert (absent.busbw, absent.reached, absent.why) == (None, None, f"size {1 << 34} was not run")
@@ -160,4 +171,4 @@ def test_figures_that_disagree_with_each_other_are_of_no_number_of_ranks() -> No
     text = heading(Shape()) + row(Shape(), LARGE, 380.0, 16) + row(Shape(), LARGE, 380.0, 8)
     (run,) = parse(text)
     said = check.ranks(run)
-    assert said is not None and check.ranks_said(said) == "no number of ranks"
+    assert said is not None and check.ranks_text(said) == "no number of ranks"

@@ -1,4 +1,4 @@
-"""What -J and RCCL-tests' -x write: their traps, files that were cut off, and an environment that never comes through."""
+"""The files of -J and RCCL-tests' -x: their traps, cut-off files, and no environment that gets through."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.nccltests import jsonread, rccl
-from healthcheck.burnin.nccltests.forms import looks_like, read
+from healthcheck.burnin.nccltests.formats import looks_like, read
 from healthcheck.burnin.nccltests.model import NcclRun
 from tests.healthcheck.burnin.nccltests.printer import RECORDINGS
 
@@ -60,7 +60,8 @@ def test_single_iterations_are_kept_without_those_that_were_skipped() -> None:
 def test_a_half_that_is_no_number_or_was_not_run_is_left_out() -> None:
     half = {"time": 1.0, "alg_bw": 1.0, "bus_bw": 1.0, "nwrong": None}
     row = {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "     0"}
-    run = changed(results=[{**row, "out_of_place": None, "in_place": half}, {**row, "out_of_place": {**half, "bus_bw": "nan"}}, 3, {"size": "x"}])
+    run = changed(results=[{**row, "out_of_place": None, "in_place": half},
+                           {**row, "out_of_place": {**half, "bus_bw": "nan"}}, 3, {"size": "x"}])
     assert [(found.out, found.into is not None) for found in run.rows] == [(None, True), (None, False)]
     assert run.rows[0].root == 0
     into = run.rows[0].into
@@ -104,14 +105,15 @@ def test_what_cannot_be_read_is_not_kept() -> None:
 
 
 VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                      lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
-                          ["size", "time", "alg_bw", "bus_bw", "nwrong", "out_of_place", "in_place", "devices", "bandwidth", "okay", "count"]),
-                          inner, max_size=3), max_leaves=12)
+                      lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+                          st.sampled_from(["size", "time", "alg_bw", "bus_bw", "nwrong", "out_of_place",
+                                           "in_place", "devices", "bandwidth", "okay", "count"]), inner,
+                          max_size=3), max_leaves=12)
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.sampled_from(
-    ["args", "config", "results", "out_of_bounds", "average_bus_bandwidth", "errors", "nccl_version", "devices"]), VALUES))
+@given(st.dictionaries(st.sampled_from(["args", "config", "results", "out_of_bounds", "average_bus_bandwidth",
+                                        "errors", "nccl_version", "devices"]), VALUES))
 def test_any_document_is_read_without_an_error(document: dict[str, Any]) -> None:
     run = jsonread.of_document(document)
     assert not run.complete or "average_bus_bandwidth" in document

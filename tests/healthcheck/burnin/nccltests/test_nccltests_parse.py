@@ -1,4 +1,4 @@
-"""What nccl-tests prints: every version's table is read, whatever stands between, and a cut never makes a row or an end."""
+"""The output of nccl-tests: every version's table, lines in between, and cuts that make no row or footer."""
 
 from __future__ import annotations
 
@@ -8,22 +8,36 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.burnin.nccltests.forms import looks_like, read
+from healthcheck.burnin.nccltests.formats import looks_like, read
 from healthcheck.burnin.nccltests.model import NcclRow, NcclRun
 from healthcheck.burnin.nccltests.parse import parse
-from tests.healthcheck.burnin.nccltests.printer import NCCL, RECORDINGS, WARN, Shape, devices, heading, output, row
+from tests.healthcheck.burnin.nccltests.printer import (
+    NCCL,
+    RECORDINGS,
+    WARN,
+    Shape,
+    devices,
+    heading,
+    output,
+    row,
+)
 
-SHAPES = (Shape(old=True), Shape(), Shape(checked=False), Shape(dated=True), Shape(each=True), Shape(each=True, dated=True))
+SHAPES = (Shape(old=True), Shape(), Shape(checked=False), Shape(dated=True), Shape(each=True),
+          Shape(each=True, dated=True))
 NAMES = ("old", "counted", "unchecked", "dated", "each", "each-dated")
 
 # file: ranks, sizes, best busbw at the largest, complete
 RECORDED = {
-    "2.0-v100-16.txt": (16, 3, 54.06, True), "2.0-all-gather.txt": (8, 3, 221.25, True), "2.13-h100-16.txt": (16, 4, 338.82, True),
+    "2.0-v100-16.txt": (16, 3, 54.06, True), "2.0-all-gather.txt": (8, 3, 221.25, True),
+    "2.13-h100-16.txt": (16, 4, 338.82, True),
     "2.13-info-in-row.txt": (16, 2, 338.82, True), "2.13-tagged-16.txt": (16, 4, 279.64, True),
     "2.17-srun-timestamps-72.txt": (72, 3, 846.82, True), "2.19-iterations-96.txt": (96, 3, 386.56, True),
-    "2.19-wrong-8.txt": (8, 3, 478.0, True), "2.19-killed-16.txt": (16, 1, 360.2, False), "2.19-cuda-failed-16.txt": (16, 1, 360.2, False),
-    "2.19-timeout-16.txt": (16, 1, 360.2, False), "2.19-one-half.txt": (8, 2, 190.0, True), "2.19-json-8.json": (8, 2, 478.25, True),
-    "2.19-json-killed.json": (8, 2, 478.25, False), "rccl-16.json": (16, 2, 385.98, False), "rccl-16.csv": (16, 2, 385.98, False),
+    "2.19-wrong-8.txt": (8, 3, 478.0, True), "2.19-killed-16.txt": (16, 1, 360.2, False),
+    "2.19-cuda-failed-16.txt": (16, 1, 360.2, False),
+    "2.19-timeout-16.txt": (16, 1, 360.2, False), "2.19-one-half.txt": (8, 2, 190.0, True),
+    "2.19-json-8.json": (8, 2, 478.25, True),
+    "2.19-json-killed.json": (8, 2, 478.25, False), "rccl-16.json": (16, 2, 385.98, False),
+    "rccl-16.csv": (16, 2, 385.98, False),
 }
 
 
@@ -67,23 +81,27 @@ def test_the_table_of_every_version_says_the_same(shape: Shape) -> None:
     assert run.config["iterations"] == 20
 
 
-@pytest.mark.parametrize("between", ["[1,0]<stdout>:", "[prterun-head-123@1,0]<stdout>: ", "[0]", " 0: ", NCCL, "  " + NCCL + WARN, WARN],
-                         ids=["open-mpi-4", "open-mpi-5", "short", "srun", "nccl", "nccl-lines", "nccl-dated"])
+@pytest.mark.parametrize(
+    "between", ["[1,0]<stdout>:", "[prterun-head-123@1,0]<stdout>: ", "[0]", " 0: ", NCCL, "  " + NCCL + WARN,
+                WARN], ids=["open-mpi-4", "open-mpi-5", "short", "srun", "nccl", "nccl-lines", "nccl-dated"])
 @pytest.mark.parametrize("shape", SHAPES, ids=NAMES)
 def test_what_launchers_and_nccl_put_into_a_row_changes_nothing(shape: Shape, between: str) -> None:
-    plain, mixed = (output(shape, [row(shape, 1 << 30, 365.9, 16, parts=parts)], 16) for parts in ("", between))
+    plain, mixed = (output(shape, [row(shape, 1 << 30, 365.9, 16, parts=parts)], 16)
+                    for parts in ("", between))
     assert only(mixed).rows[0].halves == only(plain).rows[0].halves
     assert only(mixed).complete
 
 
 def test_nccl_within_a_row_of_an_unlisted_host_costs_the_row_and_never_moves_a_column() -> None:
     strange = NCCL.replace("node-0", "somewhere")
-    text = output(Shape(), [row(Shape(), 1 << 30, 365.9, 16, parts=strange), row(Shape(), 1 << 33, 386.5, 16)], 16)
+    text = output(Shape(),
+                  [row(Shape(), 1 << 30, 365.9, 16, parts=strange), row(Shape(), 1 << 33, 386.5, 16)], 16)
     assert [found.size for found in only(text).rows] == [1 << 33]
     assert len(only(text).broken) == 1
 
 
-@pytest.mark.parametrize("tag", ["[1,0]<stdout>:", "0: ", " 12: ", "launcher-abc: ", "2026-11-20T10:00:00.123Z ", "    "])
+@pytest.mark.parametrize("tag", ["[1,0]<stdout>:", "0: ", " 12: ", "launcher-abc: ",
+                                 "2026-11-20T10:00:00.123Z ", "    "])
 @pytest.mark.parametrize("shape", SHAPES, ids=NAMES)
 def test_a_tag_before_every_line_changes_nothing(shape: Shape, tag: str) -> None:
     text = output(shape, [row(shape, 1 << 30, 365.9, 16), row(shape, 1 << 33, 386.5, 16)], 16)
@@ -99,11 +117,13 @@ def test_lines_end_as_windows_ends_them_too() -> None:
 
 def test_columns_that_a_page_drew_together_are_read() -> None:
     text = output(Shape(), [row(Shape(), 1 << 30, 365.9, 16)], 16)
-    assert rates(only("\n".join(" ".join(line.split()) for line in text.splitlines()) + "\n").rows) == rates(only(text).rows)
+    assert rates(only("\n".join(" ".join(line.split()) for line in text.splitlines()) + "\n").rows) == rates(
+        only(text).rows)
 
 
 def test_a_count_too_long_for_its_column_is_still_a_count() -> None:
-    assert only(output(Shape(), [row(Shape(), 1 << 30, 365.9, 16, wrong=16777216)], 16)).rows[0].halves[0].wrong == 16777200
+    assert only(output(Shape(), [row(Shape(), 1 << 30, 365.9, 16, wrong=16777216)],
+                       16)).rows[0].halves[0].wrong == 16777200
 
 
 def test_the_largest_error_of_old_versions_is_no_count() -> None:
@@ -131,13 +151,14 @@ def test_a_half_that_was_not_run_is_not_taken_for_the_other() -> None:
     assert [(size.out, size.into is not None) for size in run.rows] == [(None, True), (None, True)]
 
 
-def test_runs_in_one_file_are_told_apart() -> None:
+def test_runs_in_one_file_are_distinguished() -> None:
     first, second = recorded("2.13-h100-16.txt"), recorded("2.19-killed-16.txt")
     runs = parse(first + second + first)
-    assert [(run.complete, len(run.rows), run.ranks) for run in runs] == [(True, 4, 16), (False, 1, 16), (True, 4, 16)]
+    assert [(run.complete, len(run.rows), run.ranks) for run in runs] == [(True, 4, 16), (False, 1, 16),
+                                                                          (True, 4, 16)]
 
 
-def test_tables_without_their_first_lines_are_told_apart_by_devices_and_headings() -> None:
+def test_tables_without_their_first_lines_are_distinguished_by_devices_and_headings() -> None:
     table = heading(Shape()) + row(Shape(), 1 << 30, 365.9, 16) + "# Avg bus bandwidth    : 365.9 \n"
     last = "#  Rank 71 Group  0 Pid  14840 on node-17 device  3 [0x01] NVIDIA GB200\n"
     runs = parse(last + table + table + last + table)
@@ -154,8 +175,10 @@ def test_the_same_rank_listed_again_shows_runs_that_are_not_one() -> None:
 
 
 @pytest.mark.parametrize("said", [
-    "gpu3: Test NCCL failure all_reduce.cu:44 'unhandled cuda error'", "gpu3: Test timeout (300s) common.cu:523", "gpu3: Test timeout",
-    "gpu3: Test CUDA failure common.cu:892 'no CUDA-capable device is detected'", " .. gpu3 pid 1: Test failure common.cu:401",
+    "gpu3: Test NCCL failure all_reduce.cu:44 'unhandled cuda error'",
+    "gpu3: Test timeout (300s) common.cu:523", "gpu3: Test timeout",
+    "gpu3: Test CUDA failure common.cu:892 'no CUDA-capable device is detected'",
+    " .. gpu3 pid 1: Test failure common.cu:401",
     "Invalid number of GPUs: 8 requested but only 7 were found.",
 ])
 def test_a_failure_is_found_with_its_line(said: str) -> None:
@@ -163,7 +186,7 @@ def test_a_failure_is_found_with_its_line(said: str) -> None:
     assert [(failure.line, failure.text) for failure in run.failures] == [(2, said.strip())]
 
 
-def test_a_row_that_another_program_broke_is_told_and_not_taken() -> None:
+def test_a_row_that_another_program_broke_is_reported_and_not_taken() -> None:
     run = only(recorded("2.19-cuda-failed-16.txt"))
     assert [said.line for said in run.broken] == [27]
     assert len(run.rows) == 1
@@ -185,13 +208,14 @@ def test_a_word_too_few_or_too_many_makes_no_row() -> None:
         assert only(heading(Shape()) + " ".join([*good[:place], "7", *good[place:]]) + "\n").rows == ()
 
 
-SIZES = st.lists(st.tuples(st.integers(3, 36).map(lambda power: 1 << power), st.floats(0.02, 2000.0), st.integers(0, 10**7)),
-                 min_size=1, max_size=5)
+SIZES = st.lists(st.tuples(st.integers(3, 36).map(lambda power: 1 << power), st.floats(0.02, 2000.0),
+                           st.integers(0, 10**7)), min_size=1, max_size=5)
 
 
 @settings(deadline=None)
 @given(st.sampled_from(SHAPES), SIZES, st.integers(2, 64))
-def test_whatever_is_printed_is_read_back(shape: Shape, sizes: list[tuple[int, float, int]], ranks: int) -> None:
+def test_whatever_is_printed_is_read_back(shape: Shape, sizes: list[tuple[int, float, int]],
+                                          ranks: int) -> None:
     run = only(output(shape, [row(shape, size, busbw, ranks, wrong) for size, busbw, wrong in sizes], ranks))
     assert [found.size for found in run.rows] == [size for size, _, _ in sizes]
     for found, (_, busbw, wrong) in zip(run.rows, sizes, strict=True):
@@ -203,7 +227,9 @@ def test_whatever_is_printed_is_read_back(shape: Shape, sizes: list[tuple[int, f
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(sorted(RECORDED)), st.floats(0, 1))
-def test_a_file_cut_anywhere_never_invents_a_row_and_has_an_end_only_with_its_footer(name: str, share: float) -> None:
+def test_a_file_cut_anywhere_never_invents_a_row_and_has_an_end_only_with_its_footer(
+    name: str, share: float,
+) -> None:
     text = recorded(name)
     cut = text[:int(share * len(text))]
     (whole,) = read(text)
@@ -227,9 +253,12 @@ def test_any_text_is_read_or_left(text: str) -> None:
 
 
 WORDS = st.sampled_from([
-    heading(Shape()), heading(Shape(old=True)), heading(Shape(each=True, dated=True)), row(Shape(), 8, 1.0, 2), "# Avg bus bandwidth :", "OK",
-    "# Out of bounds values : ", " ", "\n", "[0]", "0:", NCCL, WARN, "1073741824", "float", "sum", "-1", "nan", "N/A", "Test timeout", ": ",
-    "# nThread 1 nGpus", "#  Rank 1 Group 0 Pid 1 on a device 0 [0x07] x", "size count time algbw busbw", "\r", "collective, ", '{"busBw":', "é",
+    heading(Shape()), heading(Shape(old=True)), heading(Shape(each=True, dated=True)),
+    row(Shape(), 8, 1.0, 2), "# Avg bus bandwidth :", "OK",
+    "# Out of bounds values : ", " ", "\n", "[0]", "0:", NCCL, WARN, "1073741824", "float", "sum", "-1",
+    "nan", "N/A", "Test timeout", ": ",
+    "# nThread 1 nGpus", "#  Rank 1 Group 0 Pid 1 on a device 0 [0x07] x", "size count time algbw busbw",
+    "\r", "collective, ", '{"busBw":', "é",
 ])
 
 

@@ -1,4 +1,4 @@
-"""What there is on a node for burn-in: PyTorch's version, how many GPUs it sees and which. Python 3.8."""
+"""What a node has for burn-in: PyTorch's version, and the GPUs that it sees. Python 3.8."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CUDA_S = 60.0
 DRIVERS_GPUS = "/proc/driver/nvidia/gpus/*"
 
 
-def look() -> dict[str, Any]:
-    """What PyTorch says of this node, found in a child of its own."""
+def snapshot() -> dict[str, Any]:
+    """What PyTorch reports of this node; a child process asks it."""
     scrubbed_names = scrubbed(os.environ)
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     os.environ.setdefault("OMP_NUM_THREADS", "1")   # a thread pool would not survive the fork
-    found: dict[str, Any] = {"python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename, "gpus": 0, "torch": None,
-                             "facts": {}, "scrubbed": scrubbed_names}
-    warnings.simplefilter("ignore")     # PyTorch's, of what it could not find
+    found: dict[str, Any] = {"python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename,
+                             "gpus": 0, "torch": None, "facts": {}, "scrubbed": scrubbed_names}
+    warnings.simplefilter("ignore")     # PyTorch's warnings about missing things
     try:
         import torch
         import torch.distributed
@@ -42,24 +42,26 @@ def look() -> dict[str, Any]:
         finally:
             os._exit(0)
     os.close(writing)
-    told, _, devices = answer(reading).partition(" ")
+    answered, _, devices = answer(reading).partition(" ")
     os.close(reading)
-    if not told:
+    if not answered:
         os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0 if told else os.WNOHANG)      # what hangs in a driver does not even die
-    found["gpus"] = int(told or 0)
-    found["facts"] = {"torch": str(torch.__version__), "cuda": str(torch.version.cuda or ""), "devices": devices}
+    os.waitpid(pid, 0 if answered else os.WNOHANG)      # a process that hangs in a driver does not even die
+    found["gpus"] = int(answered or 0)
+    found["facts"] = {"torch": str(torch.__version__), "cuda": str(torch.version.cuda or ""),
+                      "devices": devices}
     there = len(glob.glob(DRIVERS_GPUS))
-    if not told or there > found["gpus"]:
-        # On the CPU instead it would measure something, and say that all is well.
+    if not answered or there > found["gpus"]:
+        # On the CPU it would measure something, and report success.
         found["torch"] = None
-        found["why"] = ("PyTorch %s sees %d of this node's %d NVIDIA GPUs" % (torch.__version__, found["gpus"], there) if told else
-                        "CUDA did not say which GPUs there are")
+        seen = torch.__version__, found["gpus"], there
+        found["why"] = ("PyTorch %s sees %d of this node's %d NVIDIA GPUs" % seen if answered
+                        else "CUDA did not list the GPUs")
     return found
 
 
 def answer(reading: int) -> str:
-    """What the child says, "" where it ends or hangs instead: a wedged driver keeps it for good."""
+    """The child's answer; "" where it ends, or hangs in a broken driver."""
     if not select.select([reading], [], [], CUDA_S)[0]:
         return ""
     return os.read(reading, 4096).decode("utf-8", "replace")

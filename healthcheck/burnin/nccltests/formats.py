@@ -1,4 +1,4 @@
-"""Reads what nccl-tests or RCCL-tests said, in whichever of its forms."""
+"""Reads the output of nccl-tests or RCCL-tests, in any of its formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HEAD = 8192
 
 
 def looks_like(text: str) -> bool:
-    """Whether it is one of them, told by what no other file holds."""
+    """Whether the text is such an output, by strings that no other file contains."""
     head = text[:_HEAD]
     cut_off = text[:64].lstrip().startswith("{") and '"args":[' in head and '"start_time":' in head
     lines = ('"busBw":' in head and '"algBw":' in head) or rccl.is_csv(head)
@@ -18,6 +18,6 @@ def looks_like(text: str) -> bool:
 
 
 def read(text: str) -> tuple[NcclRun, ...]:
-    """The runs it tells of; none where it is of no such form."""
+    """The runs in the text; none where it has no such format."""
     run = jsonread.read(text) or rccl.read(text)
     return (run,) if run is not None else parse(text)
