@@ -110,12 +110,12 @@ def test_pipes_sockets_folders_and_devices_are_not_opened(tree: Path) -> None:
     assert len(capture.files) == 4
 
 
-def test_an_error_of_the_device_is_told_by_its_name(tmp_path: Path) -> None:
+def test_an_error_of_the_device_is_reported_by_its_name(tmp_path: Path) -> None:
     capture = look(files("/proc/self/mem"), Path("/"))
     assert capture.files == {"/proc/self/mem": FileCapture(Outcome.CRASHED, "EIO")}
 
 
-def test_past_its_limit_a_file_is_cut_and_says_so(tree: Path) -> None:
+def test_past_its_limit_a_file_is_cut_and_reports_it(tree: Path) -> None:
     plant(tree, "/log", b"0123456789" * 1000)
     capture = look(files("/log", limit=1000), tree)
     assert capture.outcome is Outcome.TRUNCATED
@@ -350,7 +350,7 @@ def test_at_most_two_commands_run_at_a_time(tree: Path) -> None:
     assert peak == 2
 
 
-def test_a_node_out_of_time_says_so_for_each_probe(tree: Path) -> None:
+def test_a_node_out_of_time_reports_it_for_each_probe(tree: Path) -> None:
     probes = [Probe(f"c{number}", ProbeKind.COMMAND, argv=("sleep", "1000"), seconds=30) for number in range(4)]
     began = time.monotonic()
     recording = collect([*probes, files("/none")], tree, seconds=0.5)
@@ -380,7 +380,7 @@ def test_without_a_hostname_file_the_kernel_is_asked(tree: Path) -> None:
     assert (host.hostname, host.boot_id) == (os.uname().nodename, "")
 
 
-def test_an_answer_over_its_limit_gives_up_the_largest_captures_and_says_so(tree: Path) -> None:
+def test_an_answer_over_its_limit_gives_up_the_largest_captures_and_reports_it(tree: Path) -> None:
     plant(tree, "/small", b"small")
     plant(tree, "/large", "".join(f"{number} \u00fc\n" for number in range(200_000)))
     probes = [

@@ -1,4 +1,4 @@
-"""What the reader makes of configuration spaces: real binary files, whole, cut, looped, all ones, and read by somebody who is not root."""
+"""What the reader makes of configuration spaces: real binary files, whole, cut, looped, all ones, and read by someone who is not root."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_device_that_fell_off_the_bus_is_named_and_is_no_measurement(tree: Pat
     assert fact.reason == f"{DEVICE}/config: reading it failed (all ones: the device does not answer)"
 
 
-def test_a_link_that_is_none_and_a_node_without_any_device_are_told_apart(tree: Path) -> None:
+def test_a_link_that_is_none_and_a_node_without_any_device_are_reported_apart(tree: Path) -> None:
     at = tree / "sys/bus/pci/drivers/nvidia/0000:18:00.0"
     at.unlink()
     assert look(tree).files == {}
@@ -156,7 +156,7 @@ def test_a_link_that_is_none_and_a_node_without_any_device_are_told_apart(tree: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody who may not")
-def test_this_machines_kernel_shows_its_devices_to_root_and_to_nobody_else() -> None:
+def test_this_machines_kernel_shows_its_devices_to_root_and_to_no_one_else() -> None:
     """Real spaces, where this machine has any whose list of capabilities is not empty."""
     devices = Probe("it", ProbeKind.CONFIG, paths=("/sys/bus/pci/devices/*:*",))
     spaces = [path for path in Path("/sys/bus/pci/devices").glob("*/config") if path.read_bytes()[6] & 0x10]

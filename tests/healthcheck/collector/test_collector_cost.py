@@ -27,7 +27,7 @@ def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
 
 
 def best(of: Callable[[], float], times: int = 5) -> float:
-    """The least of some runs: what it takes when nobody interferes."""
+    """The least of some runs: what it takes when no one interferes."""
     return min(of() for _ in range(times))
 
 

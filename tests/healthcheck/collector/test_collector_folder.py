@@ -31,7 +31,7 @@ def records(tree: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("needs_fuse")
-def test_where_nothing_can_be_remembered_the_capture_says_so(tree: Path) -> None:
+def test_where_nothing_can_be_remembered_the_capture_reports_it(tree: Path) -> None:
     (tree / "run").rmdir()
     (tree / "run").write_text("no folder")
     (tree / "tmp").write_text("no folder")
@@ -40,7 +40,7 @@ def test_where_nothing_can_be_remembered_the_capture_says_so(tree: Path) -> None
     with fuse.hung(tree / "hung"):
         capture = collect([probe], tree, env={"XDG_RUNTIME_DIR": ""}).captures["p"]
     assert capture.outcome is Outcome.WEDGED
-    assert capture.note.endswith("no safe run folder: the next look cannot tell whether it is stuck")
+    assert capture.note.endswith("no safe run folder: the next run cannot see whether it is stuck")
 
 
 def remember(tree: Path, pid: int, *, start: int | None = None, seconds: float = -1.0) -> None:

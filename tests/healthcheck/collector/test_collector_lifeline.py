@@ -1,4 +1,4 @@
-"""Nothing is left running when nobody waits any more: whatever ends the channel, and in the middle of anything."""
+"""Nothing is left running when no one waits any more: whatever ends the channel, and in the middle of anything."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_end_of_standard_input_while_the_answer_is_not_read_ends_it(tmp_path
         await_none_with(mark)
 
 
-def test_an_answer_that_nobody_reads_is_not_offered_for_ever(tmp_path: Path, mark: str) -> None:
+def test_an_answer_that_no_one_reads_is_not_offered_for_ever(tmp_path: Path, mark: str) -> None:
     (tmp_path / "big").write_bytes(os.urandom(3 * MIB))
     with running([Probe("p", ProbeKind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, seconds=1.0, mark=mark) as started:
         await_end(started.process, timeout=20.0)
@@ -155,7 +155,7 @@ def test_a_child_that_cannot_be_killed_keeps_neither_the_program_nor_the_channel
         started.hang_up()
         await_end(started.process)
         assert started.process.stdout is not None and started.process.stderr is not None
-        assert started.process.stdout.read().count(b"\n") == 1      # ends: nobody holds the other end any more
+        assert started.process.stdout.read().count(b"\n") == 1      # ends: no one holds the other end any more
         assert started.process.stderr.read() == b""
         assert len(list((tmp_path / "run/muster").iterdir())) == 1
     await_none_with(mark)

@@ -151,7 +151,7 @@ def test_an_older_driver_tells_the_fabric_without_its_health_and_the_clocks_by_t
     (Field(4 + (9 << 32), kind=1), {"ok": "drain_and_reset"}),          # the rest of the union is anything
     (Field(99), {"ok": "unknown (99)"}),
 ])
-def test_a_field_is_told_by_its_own_return_code_and_type(field: Field, told: dict[str, Any]) -> None:
+def test_a_field_is_reported_by_its_own_return_code_and_type(field: Field, told: dict[str, Any]) -> None:
     class Words(NVMLError):
         def __init__(self, value: int, words: str = "NVML's words") -> None:
             super().__init__(value, words)
@@ -178,7 +178,7 @@ def test_counters_that_have_other_numbers_in_one_release_are_asked_for_by_the_ri
     assert asked["slowdown_hw_power_brake_ns"] == (number + 2 if number else 0)
 
 
-def test_when_all_fields_fail_each_says_so() -> None:
+def test_when_all_fields_fail_each_reports_it() -> None:
     _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=fail(15, "GPU is lost")))
     assert gpu["temperature_memory_c"] == gpu["recovery_action"] == gpu["nvlinks"] == {"error": [15, "GPU is lost"]}
 
@@ -201,7 +201,7 @@ def test_counters_of_the_fifth_generation_follow_where_there_are_any() -> None:
     assert gpu["nvlinks"]["ok"] == [[-3] * 10 + [-3, -3, -3, -3, -3, 2, -3, 15 << 8 | 255, -3, -3]]
 
 
-def test_pairs_are_told_by_the_later_gpu_in_both_orders() -> None:
+def test_pairs_are_reported_by_the_later_gpu_in_both_orders() -> None:
     def status(one: Any, other: Any, kind: int) -> int:
         return fail(15, "GPU is lost")() if (one, kind) == (2, 1) else int(one) * 10 + kind  # type: ignore[no-any-return]
 
@@ -224,7 +224,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector_nvml, "FIRST_NAMESPACE", str(Path("/proc/self/ns/pid").readlink()))
 
 
-def test_processes_are_told_with_their_state_and_name(host: None) -> None:
+def test_processes_are_reported_with_their_state_and_name(host: None) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living, \
             subprocess.Popen([sys.executable, "-c", ""]) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
@@ -254,7 +254,7 @@ def test_a_process_that_proc_hides_exists_all_the_same(host: None, monkeypatch: 
     assert collector_nvml.process(os.getpid()) == ("?", "")
 
 
-def test_in_a_pid_namespace_of_its_own_nobody_is_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pid_namespace_of_its_own_no_one_is_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MUSTER_ROOT", raising=False)
     monkeypatch.setattr(collector_nvml, "FIRST_NAMESPACE", "another")
     assert collector_nvml.process(4194304) == ("-", "")
@@ -266,7 +266,7 @@ def test_in_a_pid_namespace_of_its_own_no_process_is_no_answer(monkeypatch: pyte
     monkeypatch.setattr(collector_nvml, "FIRST_NAMESPACE", "another")
     _, gpu = collector_nvml.lines(binding())
     assert gpu["processes"] == {"error": [-1, (
-        "RuntimeError: the collector runs in a PID namespace of its own, and is shown no process outside of it")]}
+        "RuntimeError: the collector runs in a PID namespace of its own and sees no process outside of it")]}
     _, gpu = collector_nvml.lines(binding(nvmlDeviceGetComputeRunningProcesses_v3=pids(7)))
     assert gpu["processes"] == {"ok": [[7, "-", ""]]}
 
@@ -360,7 +360,7 @@ def test_a_gpu_that_hangs_leaves_those_that_were_read_before(tree: Path) -> None
     assert (capture.outcome, capture.text) == (Outcome.TIMEOUT, '{"count": {"ok": 2}}\n{"index": 0}\n')
 
 
-def test_a_library_that_crashes_says_so(tree: Path) -> None:
+def test_a_library_that_crashes_reports_it(tree: Path) -> None:
     capture, _ = look(tree, LINES + "import os; os.abort()\n")
     assert (capture.outcome, capture.exit) == (Outcome.CRASHED, -6)
 
@@ -388,7 +388,7 @@ def test_a_damaged_source_is_a_crash_and_not_the_end_of_the_answer(tree: Path, s
     assert capture.outcome is Outcome.CRASHED and "rror" in capture.note
 
 
-def test_a_head_without_the_binding_is_told_apart_from_a_node_without_gpus(tree: Path) -> None:
+def test_a_head_without_the_binding_is_reported_apart_from_a_node_without_gpus(tree: Path) -> None:
     capture, asked = look(tree, extras={})
     assert (capture.outcome, capture.note, asked) == (Outcome.MISSING, "the NVML reader was not sent", 1)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.collector import helper, program, reply
-from healthcheck.collector.onnode.rooted import helped
+from healthcheck.collector.onnode.helperchild import parse_reply
 from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Outcome, Recording
 from inventory.model import Privilege, Via
@@ -227,7 +227,7 @@ def test_a_caller_who_never_reads_does_not_keep_it_for_ever(site: Site) -> None:
     os.close(writing)
 
 
-def test_it_serves_nobody_but_root(site: Site) -> None:
+def test_it_serves_no_one_but_root(site: Site) -> None:
     line = ["setpriv", "--reuid", str(site.uid), "--clear-groups", str(site.path), "test.uid"]
     done = subprocess.run(line, capture_output=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 2 and b"must run as root" in done.stderr
@@ -250,7 +250,7 @@ def ask(site: Site, *ids: str, env: dict[str, str]) -> dict[str, dict[str, str]]
     """What the helper answers when it is started straight away with this environment, as sudo might with the worst of sudoers."""
     with subprocess.Popen([str(site.path), *ids], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None
-        answer = helped(process.stdout.read())
+        answer = parse_reply(process.stdout.read())
     return {name.partition(" ")[0]: capture for name, capture in answer.items()}
 
 
@@ -293,7 +293,7 @@ def test_what_hangs_in_the_helper_is_ended_at_its_limit_and_costs_one_probe(site
 
 @pytest.mark.parametrize("end", [lambda run: run.hang_up(), lambda run: run.process.kill(), lambda run: run.process.terminate()],
                          ids=["hang up", "kill", "terminate"])
-def test_when_nobody_waits_any_more_the_helper_and_its_children_end(
+def test_when_no_one_waits_any_more_the_helper_and_its_children_end(
     site: Site, hanging: tuple[Probe, str], end: Callable[[Running], None],
 ) -> None:
     probe, word = hanging
@@ -374,7 +374,7 @@ def test_sudo_could_read_no_password_if_it_tried(site: Site, sudo: Callable[[str
     wait_until(lambda: heard.read_text() == "<>\n", what="the end of what it could read")
 
 
-def test_sudo_is_told_to_ask_for_nothing_and_given_the_ids_alone(site: Site, sudo: Callable[[str], str]) -> None:
+def test_sudo_is_reported_to_ask_for_nothing_and_given_the_ids_alone(site: Site, sudo: Callable[[str], str]) -> None:
     path = sudo("echo \"$#: $*\" >&2; exit 1")
     assert denied(site.see(UID, SECRET, OWN, PATH=path)) == f"the helper did not run: 5: -n -- {site.path} test.uid test.secret"
 
@@ -386,5 +386,5 @@ def test_sudo_is_told_to_ask_for_nothing_and_given_the_ids_alone(site: Site, sud
 def test_an_answer_that_is_none_is_a_value(site: Site, sudo: Callable[[str], str], script: str) -> None:
     seen = site.see(UID, OWN, PATH=sudo(script)).captures
     assert (seen["test.uid"].outcome, seen["test.own"].outcome) == (Outcome.CRASHED, Outcome.DONE)
-    assert ("said more than it may" if script == "yes" else "answer is none") in seen["test.uid"].note
+    assert ("wrote more than allowed" if script == "yes" else "reply cannot be read") in seen["test.uid"].note
     assert seen["test.uid"].seconds < 8

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.collector import helper
-from healthcheck.collector.onnode.helper import MOST_IDS, asked
+from healthcheck.collector.onnode.helper import MOST_IDS, parse_ids
 from healthcheck.model.probes import Effect, Probe, ProbeKind
 from healthcheck.sweep.rootprobes import root_probes
 from inventory.errors import UsageError
@@ -45,7 +45,7 @@ def test_whatever_a_plug_in_names_stays_data_in_the_helper() -> None:
 @given(st.lists(st.one_of(st.text(max_size=80), st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,62}", fullmatch=True)), max_size=6))
 def test_arguments_are_ids_of_probes_each_once_or_refused(words: list[str]) -> None:
     try:
-        ids = asked(words)
+        ids = parse_ids(words)
     except ValueError as error:
         assert "\n" not in str(error) and not any(word in str(error) for word in words if len(word) > 12)
     else:
@@ -55,12 +55,12 @@ def test_arguments_are_ids_of_probes_each_once_or_refused(words: list[str]) -> N
 
 @given(st.lists(st.from_regex(r"[a-z]{1,4}\.[a-z]{1,4}", fullmatch=True), min_size=1, max_size=20, unique=True))
 def test_good_ids_are_taken_in_their_order(words: list[str]) -> None:
-    assert asked(words) == words
+    assert parse_ids(words) == words
 
 
 def test_every_probe_that_needs_root_has_an_id_that_the_helper_takes() -> None:
     ids = [probe.id for probe in root_probes()]
-    assert asked(ids) == ids
+    assert parse_ids(ids) == ids
 
 
 @pytest.mark.parametrize("path", [helper.PATH, "/usr/local/libexec/muster-probe", "/opt/a+b_c-1.2/x"])
@@ -83,7 +83,7 @@ def test_a_user_that_could_mean_more_in_sudoers_is_refused(user: str) -> None:
         helper.sudoers(user, helper.PATH)
 
 
-def test_the_user_all_is_everybody_and_refused() -> None:
+def test_the_user_all_is_everyone_and_refused() -> None:
     with pytest.raises(UsageError):
         helper.sudoers("ALL", helper.PATH)
 

@@ -14,7 +14,7 @@ import pytest
 
 from healthcheck.collector import helper, program
 from healthcheck.collector import onnode as collector
-from healthcheck.collector.joined import COLLECTOR, HELPER, for_types, joined
+from healthcheck.collector.joined import COLLECTOR, HELPER, is_type_checking_block, joined
 from healthcheck.sweep.rootprobes import root_probes
 
 # What the loader, or the interpreter of a file, sets.
@@ -45,7 +45,7 @@ def defined(path: Path) -> set[str]:
     for node in whole.body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
             found.add(node.name)
-        elif not isinstance(node, (ast.Import, ast.ImportFrom)) and not for_types(node):
+        elif not isinstance(node, (ast.Import, ast.ImportFrom)) and not is_type_checking_block(node):
             found |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     return found
 
@@ -79,7 +79,7 @@ def test_no_name_belongs_to_two_modules_nor_to_one_of_the_standard_library() -> 
 def test_imports_are_such_as_can_be_left_out_or_made_once() -> None:
     for path in HELPER:
         whole = ast.parse(path.read_text())
-        top = {id(node) for node in whole.body} | {id(part) for node in whole.body if for_types(node) for part in ast.walk(node)}
+        top = {id(node) for node in whole.body} | {id(part) for node in whole.body if is_type_checking_block(node) for part in ast.walk(node)}
         for node in ast.walk(whole):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 assert not any(alias.asname or alias.name == "*" for alias in node.names), f"{path}: a renamed import"
@@ -92,8 +92,8 @@ def test_imports_are_such_as_can_be_left_out_or_made_once() -> None:
 def test_each_module_needs_only_those_before_it() -> None:
     for at, path in enumerate(HELPER):
         before = {f"healthcheck.collector.onnode.{earlier.stem}" for earlier in HELPER[:at]}
-        needed = {node.module for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)} - {"typing", "__future__"}
-        assert needed <= before, path
+        subset = {node.module for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)} - {"typing", "__future__"}
+        assert subset <= before, path
 
 
 @pytest.mark.parametrize("paths", [COLLECTOR, HELPER], ids=["collector", "helper"])

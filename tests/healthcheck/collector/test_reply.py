@@ -104,7 +104,7 @@ def test_an_answer_with_something_behind_its_end_is_none() -> None:
 
 
 @pytest.mark.parametrize("schema", ["muster.reply/1", "other", None, 1, [], "\x1b[31m" * 100])
-def test_an_answer_of_another_version_says_so(schema: object) -> None:
+def test_an_answer_of_another_version_reports_it(schema: object) -> None:
     assert "another version" in refused(packed({**DOCUMENT, "schema": schema}))
 
 

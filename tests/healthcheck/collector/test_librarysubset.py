@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.collector import program
-from healthcheck.collector.binding import needed
+from healthcheck.collector.librarysubset import subset
 from healthcheck.model.probes import ProbeSet
 
 
@@ -94,7 +94,7 @@ NVML_ERROR_OF_ITS_OWN = 3
 
 
 def test_what_is_needed_brings_what_it_needs_in_turn() -> None:
-    text = needed(LIBRARY, "def lines(nvml):\n    nvml.used()\n")
+    text = subset(LIBRARY, "def lines(nvml):\n    nvml.used()\n")
     assert text.startswith("# (c) somebody\n")
     for kept in ("from os import *", "import functools", "A = 1", "B = (", "def helper", "@functools.cache", "def used", "def _register", "\n_register()", "OF_ITS_OWN"):
         assert kept in text
@@ -105,10 +105,10 @@ def test_what_is_needed_brings_what_it_needs_in_turn() -> None:
 
 def test_names_that_the_reader_puts_together_are_found_by_their_constant_part() -> None:
     library = "TYPE_A = 1\nTYPE_B = 2\nOF_C_ECC = 3\nOF_D_ECC = 4\nOTHER = 5\n"
-    text = needed(library, "lambda nvml, x: getattr(nvml, 'TYPE_' + x) + getattr(nvml, \"OF_%s_ECC\" % x)")
+    text = subset(library, "lambda nvml, x: getattr(nvml, 'TYPE_' + x) + getattr(nvml, \"OF_%s_ECC\" % x)")
     assert text == "TYPE_A = 1\nTYPE_B = 2\nOF_C_ECC = 3\nOF_D_ECC = 4\n"
 
 
 @pytest.mark.parametrize("library", ["", "# nothing\n", "used = {\nOTHER: 1,\n}\n", "used = '\n", "if True:\n    pass\nused = 1 + \\\nother\n"])
 def test_a_library_that_cannot_be_divided_travels_whole(library: str) -> None:
-    assert needed(library, "nvml.used") == library
+    assert subset(library, "nvml.used") == library
