@@ -70,16 +70,25 @@ def _cached(kind: str, made_of: Iterable[Path], make: Callable[[], bytes]) -> by
 
 
 def _stripped(text: str) -> bytes:
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
+    return ast.unparse(_Stripper().visit(ast.parse(text))).encode()
+
+
+class _Stripper(ast.NodeTransformer):
+    """Removes docstrings (each joined module has one) and annotations."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-            # Each joined module has a docstring.
             node.body[:] = [part for part in node.body if not _is_docstring(part)] or [ast.Pass()]
         if isinstance(node, ast.FunctionDef):
             node.returns = None
         if isinstance(node, ast.arg):
             node.annotation = None
-    return ast.unparse(tree).encode()
+        return super().generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        return ast.copy_location(ast.Assign([node.target], self.visit(node.value)), node)
 
 
 def _is_docstring(node: ast.stmt) -> bool:

@@ -80,7 +80,7 @@ def _word(event: Xid, table: XidTable) -> Decoded:
         if len(plain) == len(rows) == 1:    # the table has one answer for every line
             return Decoded(*plain.pop())
         return Decoded(Action.SUPPORT,
-                       "NVLink error; the line does not have the documented form, so it was not decoded")
+                       "NVLink error; the line is not of the documented form, so it was not decoded")
     names = {said.unit, *said.unit.split("/")}
     rows = [row for row in rows if row.units & names and (not row.subcode or said.subcode in row.subcode)]
     found = _by_status(rows, said)

@@ -191,7 +191,8 @@ def _items(top: _TableMap, key: str) -> list[tuple[object, Mark]]:
 
 
 def _lay(
-    entries: dict[int, dict[str, Any]], item: object, mark: Mark, identity: str, readers: Mapping[str, _Reader],
+    entries: dict[int, dict[str, Any]], item: object, mark: Mark, identity: str,
+    readers: Mapping[str, _Reader],
 ) -> None:
     """Merges one entry, which may be for several numbers, into those of earlier files."""
     map_ = _TableMap(item, (identity, *readers), identity, mark)

@@ -15,7 +15,7 @@ from healthcheck.collector.onnode.system import (
     clock,
     contents,
     failure,
-    kill_sessions,
+    kill_all,
     memory,
     process,
     text,
@@ -101,7 +101,7 @@ class Child:
             return
         elif not self.killed:
             self.killed = True
-            kill_sessions([self.pid])
+            kill_all([self.pid])
             self.deadline = clock() + GRACE
             return
         else:

@@ -47,13 +47,12 @@ class DeviceLister(Child):
     def ended(self, trouble: str) -> None:
         probe, run, seconds = self.probe, self.run, clock() - self.began
         if trouble or self.killed:
-            note = self.note("the devices could not be listed")
-            run.captures[probe["id"]] = capture("timeout", seconds, note=note)
+            run.fail([probe], "timeout", self.note("the devices could not be listed"), seconds)
         elif self.status == NO_TOOL:
-            run.captures[probe["id"]] = capture("missing", seconds)
+            run.fail([probe], "missing", "", seconds)
         elif self.status:
-            note = "the devices cannot be listed: " + text(contents(self.err, 300, True)[0]).strip()
-            run.captures[probe["id"]] = capture("crashed", seconds, note=note)
+            noise = text(contents(self.err, 300, True)[0]).strip()
+            run.fail([probe], "crashed", "the devices cannot be listed: " + noise, seconds)
         else:
             words = [word for word in text(contents(self.out, 1 << 20, False)[0]).split("\0") if word]
             paths = [word for word in words if word[0] == "/"]
@@ -127,15 +126,15 @@ class DeviceCommand(Command):
     """The command of one device."""
 
     def __init__(
-        self, run: CollectorRun, probe: Dict[str, Any], device_queue: DeviceQueue, path: str,
+        self, run: CollectorRun, probe: Dict[str, Any], devices: DeviceQueue, path: str,
     ) -> None:
-        self.device_queue = device_queue
+        self.devices = devices
         self.path = path
         try:
             Command.__init__(self, run, probe)
         except OSError as error:
-            device_queue.add_result(
+            devices.add_result(
                 path, capture("crashed", note="no child could be started: %s" % (error.strerror or error)))
 
     def store(self, made: Dict[str, Any]) -> None:
-        self.device_queue.add_result(self.path, made)
+        self.devices.add_result(self.path, made)

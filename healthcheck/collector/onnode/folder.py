@@ -7,7 +7,7 @@ import os
 import time
 from typing import Dict
 
-from healthcheck.collector.onnode.system import BLOCK, ENTRIES, GRACE, ROOT, kill_sessions, process
+from healthcheck.collector.onnode.system import BLOCK, ENTRIES, GRACE, ROOT, kill_all, process
 
 
 class RunFolder:
@@ -59,7 +59,7 @@ class RunFolder:
                 self.drop(pid)
             elif late:
                 # Its own run may have been killed before it could do this.
-                kill_sessions([pid])
+                kill_all([pid])
                 self.stuck[key] = "since %s (pid %d)" % (since, pid)
 
     def put(self, pid: int, key: str, seconds: float) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, NoReturn, Sequence
 
 from healthcheck.collector.onnode.helperchild import HELPER_RUNS, digest
 from healthcheck.collector.onnode.run import CollectorRun, lower_priority
-from healthcheck.collector.onnode.system import kill_sessions
+from healthcheck.collector.onnode.system import kill_all
 
 MOST_IDS = 256
 ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
@@ -89,5 +89,5 @@ def serve(words: Sequence[str], table: Dict[str, Any]) -> None:
         run.collect()
         run.answer()
     finally:
-        kill_sessions([child.pid for child in run.live])
+        kill_all([child.pid for child in run.live])
     os._exit(0)

@@ -36,7 +36,7 @@ class HelperChild(Child):
         try:
             Child.__init__(self, run, "the helper", seconds)
         except OSError:
-            self.close_lifeline()
+            self.end_input()
             raise
         finally:
             os.close(self.input)
@@ -78,18 +78,18 @@ class HelperChild(Child):
             return False
         # sudo may end by itself now and clean up.
         self.late = True
-        self.close_lifeline()
+        self.end_input()
         self.deadline = now + GRACE
         return False
 
-    def close_lifeline(self) -> None:
+    def end_input(self) -> None:
         """Ends the helper by closing its input."""
         if self.run.lifeline >= 0:
             os.close(self.run.lifeline)
             self.run.lifeline = -1
 
     def ended(self, trouble: str) -> None:
-        self.close_lifeline()
+        self.end_input()
         data, size = contents(self.out, self.most, False)
         noise, _ = contents(self.err, STDERR, True)
         rows = text(noise).strip().splitlines() or ["no output (exit %d)" % self.status]

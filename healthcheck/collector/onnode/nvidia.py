@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DISPLAY = ("30000", "30200")
 
 
-class NvidiaDetector(Child):
+class Detector(Child):
     """Looks for an NVIDIA display controller on the PCI bus; reading uevent may wait for a driver.
 
     `probes` are those that need one.
@@ -46,11 +46,10 @@ class NvidiaDetector(Child):
             return
         elif self.status != 3:
             outcome, note = "crashed", "the PCI bus cannot be read: " + text(contents(self.err, 300, True)[0])
-        for probe in self.probes:
-            self.run.captures[probe["id"]] = capture(outcome, clock() - self.began, note=note)
+        self.run.fail(self.probes, outcome, note, clock() - self.began)
 
 
-def reason_not_needed(found: Dict[str, Any]) -> str:
+def not_needed(found: Dict[str, Any]) -> str:
     """Why no second source is needed after the NVML reader's capture; empty if one is."""
     if found["outcome"] == "wedged" or (found["outcome"] == "timeout" and found["seconds"]):
         # It would wait for the same driver; one process that cannot be killed is enough.

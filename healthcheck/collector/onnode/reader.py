@@ -50,7 +50,7 @@ class Reader(Child):
         self.state = state
         self.offset = 0
         self.step = ""
-        self.step_deadline = 0.0
+        self.step_end = 0.0
         state.readers += 1
         Child.__init__(self, run, "", state.tick)
 
@@ -62,7 +62,7 @@ class Reader(Child):
             return False
         self.drain()
         tick = clock() + self.state.tick
-        self.deadline = min(self.step_deadline if self.step else tick, tick, self.run.end)
+        self.deadline = min(self.step_end if self.step else tick, tick, self.run.end)
         return clock() >= self.deadline
 
     def drain(self) -> None:
@@ -86,7 +86,7 @@ class Reader(Child):
         made = self.run.captures[state.probe["id"]]
         if what == "begin":
             self.step, began = rest
-            self.step_deadline = min(began + state.probe["each_s"], state.started + state.probe["seconds"])
+            self.step_end = min(began + state.probe["each_s"], state.started + state.probe["seconds"])
         elif what == "entry":
             path, outcome, data = rest
             made["files"][path] = [outcome, text(data)] if data else [outcome]
@@ -106,7 +106,7 @@ class Reader(Child):
         if what != "begin":
             self.step = ""
 
-    def record_step(self) -> None:
+    def note_step(self) -> None:
         """Records what this child is reading, for the next run in case it does not die."""
         self.drain()
         if self.step:
@@ -125,7 +125,7 @@ class Reader(Child):
             outcome = "wedged" if trouble else "timeout" if self.killed else "crashed"
             state.hung[self.step] = outcome, why
             if trouble:
-                self.record_step()
+                self.note_step()
         if clock() < self.run.end and state.readers <= RESPAWNS and self.run.read(state):
             return
         if self.step.startswith("/") and made is not None:
@@ -197,7 +197,7 @@ class Reader(Child):
         if self.state.room <= len(path) or len(self.seen) >= ENTRIES:
             raise EndProbe("truncated")
         if not self.begin(path):
-            self.record_hung(path)
+            self.note_hung(path)
             return
         try:
             outcome, data = read(path)
@@ -207,7 +207,7 @@ class Reader(Child):
         if literal or outcome != "missing":
             self.put(path, outcome, data)
 
-    def record_hung(self, path: str) -> None:
+    def note_hung(self, path: str) -> None:
         outcome, why = self.state.hung[path]
         self.put(path, outcome)
         self.send("note", why)
@@ -229,7 +229,7 @@ class Reader(Child):
 
     def names(self, directory: str, pattern: str) -> List[str]:
         if not self.begin(directory):
-            self.record_hung(directory)
+            self.note_hung(directory)
             return []
         found: List[str] = []
         try:
@@ -307,7 +307,7 @@ class Reader(Child):
                 if self.begin(path):
                     self.function(path)
                 else:
-                    self.record_hung(path)
+                    self.note_hung(path)
 
     def function(self, path: str) -> None:
         """Registers of the device that this link in its driver's folder leads to, and of every port above it.

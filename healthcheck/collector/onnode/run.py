@@ -19,7 +19,7 @@ from healthcheck.collector.onnode.child import Child, Command
 from healthcheck.collector.onnode.devices import DeviceCommand, DeviceLister, DeviceQueue
 from healthcheck.collector.onnode.folder import RunFolder
 from healthcheck.collector.onnode.helperchild import HelperChild
-from healthcheck.collector.onnode.nvidia import NvidiaDetector, NvmlReader, reason_not_needed
+from healthcheck.collector.onnode.nvidia import Detector, NvmlReader, not_needed
 from healthcheck.collector.onnode.reader import Reader, ReaderProgress
 from healthcheck.collector.onnode.system import (
     BLOCK,
@@ -30,7 +30,7 @@ from healthcheck.collector.onnode.system import (
     clock,
     failure,
     first_line,
-    kill_sessions,
+    kill_all,
 )
 
 LAST = 5.0              # seconds beyond the probe set's own for building and sending the reply
@@ -58,7 +58,7 @@ class CollectorRun:
         self.incoming, self.outgoing = bytearray(), bytearray()
         self.output, self.piece = 1, 4096   # PIPE_BUF: a ready pipe takes so much without blocking
         self.requested: List[Dict[str, Any]] = []
-        self.requested_until = 0.0
+        self.request_end = 0.0
         self.queue: List[Dict[str, Any]] = []       # commands, in their order
         self.fallbacks: List[Dict[str, Any]] = []      # commands for where the NVML reader has no answer
         self.devices: List[DeviceQueue] = []              # commands that are run once for each device
@@ -82,10 +82,10 @@ class CollectorRun:
     def abort(self) -> NoReturn:
         """Ends all children and this process: no one waits for the reply any more."""
         try:
-            kill_sessions([child.pid for child in self.live])
+            kill_all([child.pid for child in self.live])
             for child in self.live:
                 if isinstance(child, Reader):
-                    child.record_step()
+                    child.note_step()
         finally:
             os._exit(1)
 
@@ -122,12 +122,10 @@ class CollectorRun:
             rooting = helper and probe["root"]
             stuck = self.folder.stuck.get("the helper" if rooting else "probe " + probe["id"])
             if stuck:
-                self.captures[probe["id"]] = capture(
-                    "wedged", note=("the helper is " if rooting else "") + "wedged " + stuck)
+                self.fail([probe], "wedged", ("the helper is " if rooting else "") + "wedged " + stuck)
             elif (rooting and self.excluded
                   and any(path.startswith(NETWORK) for path in probe["each"] + probe["paths"])):
-                note = "the root-owned helper cannot leave out devices"
-                self.captures[probe["id"]] = capture("denied", note=note)
+                self.fail([probe], "denied", "the root-owned helper cannot leave out devices")
             elif rooting:
                 rooted.append(probe)
             elif probe["kind"] == "nvml" or probe["needs"]:
@@ -148,31 +146,30 @@ class CollectorRun:
             self.detect_nvidia(nvidia)
         queue = self.queue
         while True:
-            self.resolve_fallbacks()
+            self.add_fallbacks()
             # What must run alone runs last.
             queue.sort(key=lambda probe: bool(probe.get("alone")))
             while queue and clock() < self.end and self.may_start(queue[0]):
                 probe = queue.pop(0)
                 self.start(DeviceLister if probe["each"] else Command, probe)
-            for device_queue in list(self.devices):
-                if device_queue.advance():
-                    self.devices.remove(device_queue)
-                    device_queue.done()
+            for devices in list(self.devices):
+                if devices.advance():
+                    self.devices.remove(devices)
+                    devices.done()
             if not self.live and not self.requested:
                 if not (queue and clock() < self.end):
                     break
                 continue    # the last devices are done just now, and commands wait for their place
-            until = [self.requested_until] if self.requested else []
+            until = [self.request_end] if self.requested else []
             self.wait(min(until + [child.deadline for child in self.live]))
             for child in list(self.live):
                 child.check()
-            self.enforce_budget()
+            self.check_budget()
             if self.requested:
-                self.receive_source()
-        for probe in queue + self.fallbacks:
-            self.captures[probe["id"]] = capture("timeout", note="its turn never came")
-        for device_queue in self.devices:
-            device_queue.done()
+                self.take_source()
+        self.fail(queue + self.fallbacks, "timeout", "its turn never came")
+        for devices in self.devices:
+            devices.done()
         if self.late is not None:
             for name, made in self.captures.items():
                 stopped = made["outcome"] == "timeout" or made.get("exit") == -signal.SIGXCPU
@@ -185,9 +182,9 @@ class CollectorRun:
         """Whether this command may start now."""
         if probe.get("alone"):
             return not (self.live or self.devices or self.requested)
-        return self.command_count() < COMMANDS
+        return self.running() < COMMANDS
 
-    def command_count(self) -> int:
+    def running(self) -> int:
         """How many commands run now."""
         return sum(isinstance(child, (Command, DeviceLister)) and not isinstance(child, DeviceCommand)
                    for child in self.live) + len(self.devices)
@@ -197,7 +194,7 @@ class CollectorRun:
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         return time.process_time() + ended.ru_utime + ended.ru_stime
 
-    def enforce_budget(self) -> None:
+    def check_budget(self) -> None:
         """Once the CPU budget is spent, starts nothing more and ends what runs; captures are kept."""
         if (self.budget is None or self.late is not None
             or not (self.exhausted or self.spent() >= self.budget)):
@@ -208,12 +205,14 @@ class CollectorRun:
         self.end = clock()
         for child in self.live:
             child.deadline = min(child.deadline, self.end)
-        self.fail_requested("timeout", "")
+        self.fail_request("timeout", "")
 
     def not_started(self, probes: List[Dict[str, Any]], error: OSError) -> None:
-        note = "no child could be started: " + failure(error)[1]
+        self.fail(probes, "crashed", "no child could be started: " + failure(error)[1])
+
+    def fail(self, probes: List[Dict[str, Any]], outcome: str, note: str, seconds: float = 0.0) -> None:
         for probe in probes:
-            self.captures[probe["id"]] = capture("crashed", note=note)
+            self.captures[probe["id"]] = capture(outcome, seconds, note=note)
 
     def start(self, kind: Callable[..., Child], probe: Dict[str, Any], *rest: Any) -> None:
         try:
@@ -235,39 +234,38 @@ class CollectorRun:
             self.start_nvidia(probes)
             return
         try:
-            NvidiaDetector(self, probes)
+            Detector(self, probes)
         except OSError as error:
             self.not_started(probes, error)
 
     def start_nvidia(self, probes: List[Dict[str, Any]]) -> None:
         for probe in probes:
             if probe["kind"] == "nvml":
-                self.request_reader(probe)
+                self.request(probe)
             elif probe["needs"] == "nvidia-unanswered":
                 self.fallbacks.append(probe)
             else:
                 self.queue.append(probe)
 
-    def resolve_fallbacks(self) -> None:
+    def add_fallbacks(self) -> None:
         """Once the NVML reader has ended, queues the second sources, or notes why they are not needed."""
         first = [probe["id"] for probe in self.probes["probes"] if probe["kind"] == "nvml"]
         if not self.fallbacks or any(name not in self.captures for name in first):
             return
-        why = [reason_not_needed(self.captures[name]) for name in first]
-        for probe in self.fallbacks:
-            if all(why) and why:
-                self.captures[probe["id"]] = capture("missing", note=why[0])
-            else:
-                self.queue.append(probe)
+        why = [not_needed(self.captures[name]) for name in first]
+        if all(why) and why:
+            self.fail(self.fallbacks, "missing", why[0])
+        else:
+            self.queue += self.fallbacks
         self.fallbacks = []
 
-    def request_reader(self, probe: Dict[str, Any]) -> None:
+    def request(self, probe: Dict[str, Any]) -> None:
         if not self.requested:
             self.outgoing += ("muster:%s:want nvml\n" % self.nonce).encode()
-            self.requested_until = min(clock() + SOURCE_S, self.end)
+            self.request_end = min(clock() + SOURCE_S, self.end)
         self.requested.append(probe)
 
-    def receive_source(self) -> None:
+    def take_source(self) -> None:
         head, newline, source = bytes(self.incoming).partition(b"\n")
         size = int(head) if head.isdigit() and newline else -1
         if newline and 0 < size <= SOURCE_LIMIT:
@@ -277,13 +275,12 @@ class CollectorRun:
                 self.requested = []
                 return
         elif newline or len(head) > 20:
-            self.fail_requested("missing", "the NVML reader was not sent")
-        if clock() >= self.requested_until:
-            self.fail_requested("timeout", "the NVML reader was requested and never came")
+            self.fail_request("missing", "the NVML reader was not sent")
+        if clock() >= self.request_end:
+            self.fail_request("timeout", "the NVML reader was requested and never came")
 
-    def fail_requested(self, outcome: str, note: str) -> None:
-        for probe in self.requested:
-            self.captures[probe["id"]] = capture(outcome, note=note)
+    def fail_request(self, outcome: str, note: str) -> None:
+        self.fail(self.requested, outcome, note)
         self.requested = []
 
     def document(self) -> Dict[str, Any]:
@@ -353,5 +350,5 @@ def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
         run.collect(helper="helper" in words and os.geteuid() != 0)
         run.answer()
     finally:
-        kill_sessions([child.pid for child in run.live])
+        kill_all([child.pid for child in run.live])
     os._exit(0)

@@ -34,7 +34,7 @@ def process(pid: int) -> Tuple[str, int, int]:
         return "", 0, 0
 
 
-def kill_sessions(leaders: Sequence[int]) -> None:
+def kill_all(leaders: Sequence[int]) -> None:
     """Kills these leaders' sessions: a grandchild may lead its own process group (timeout(1))."""
     for pid in leaders:
         for kill in (os.kill, os.killpg):
