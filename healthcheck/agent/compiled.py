@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from healthcheck.baseline.book import KernelRules
 from healthcheck.baseline.catalogue import Catalogue
+from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.model.outcome import Owner, Severity
@@ -131,13 +131,13 @@ def _parameter(value: Any) -> Any:
 
 def _said(plain: Any) -> Any:
     """With packaged files by their names alone, for where they are installed differs from head to head."""
-    from healthcheck.config.rulesfolder import called
+    from healthcheck.config.rulesfolder import display_name
 
     def walk(value: Any, key: str) -> Any:
         if isinstance(value, dict):
             return {name: walk(held, name) for name, held in value.items()}
         if key in ("file", "files", "origin_file", "overridden") and value:
-            return [called(one) for one in value] if isinstance(value, list) else called(value)
+            return [display_name(one) for one in value] if isinstance(value, list) else display_name(value)
         return [walk(item, "") for item in value] if isinstance(value, list) else value
 
     return walk(plain, "")

@@ -1,1 +1,1 @@
-"""The kernel-log baseline: what healthy nodes say, what is known to be bad, and what nobody has said before."""
+"""The kernel-log baseline: what healthy nodes write, known faults, and what no node wrote before."""

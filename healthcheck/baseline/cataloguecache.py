@@ -1,4 +1,4 @@
-"""Keeps the catalogue as it was last read: what every command would read, judge and take apart anew takes most of a second."""
+"""Caches the catalogue on disk: reading and checking it takes most of a second for every command."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def catalogue(folders: Iterable[Path]) -> Catalogue:
     """What `load_catalogue` gives; raises RulesError."""
     folders = tuple(folders)
     name = usercache.digest(_parts(folders))
-    data = usercache.kept(_KIND, name)
+    data = usercache.load(_KIND, name)
     with contextlib.suppress(ValueError, KeyError, TypeError):
         if data is not None:
             return Catalogue(from_plain(tuple[CatalogueEntry, ...], json.loads(data)))
     made = load_catalogue(folders, proven=packaged())
-    usercache.keep(_KIND, name, json.dumps(to_plain(made.entries), separators=(",", ":")).encode())
+    usercache.save(_KIND, name, json.dumps(to_plain(made.entries), separators=(",", ":")).encode())
     return made
 
 
 def _parts(folders: Iterable[Path]) -> Iterator[bytes]:
-    """The files and what they hold; the code that reads them counts, too, for a checkout's version stays as it is."""
+    """The files, their contents, and the code that reads them: a checkout's version does not change."""
     here = Path(__file__).parent
     log = here.parent / "kernellog"
     for path in (here / "catalogueload.py", here.parent / "config" / "linear.py", *sorted(log.glob("*.py"))):

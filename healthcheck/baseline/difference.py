@@ -1,4 +1,4 @@
-"""What is different between two baselines: templates that are new, gone, expired or decided otherwise, and shares that changed."""
+"""Differences between two baselines: new, gone, expired, re-decided templates, changed shares of nodes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import Enum
 
 from healthcheck.kernellog.model import Baseline, KnownTemplate
 
-_SHARE = 0.1        # of the nodes: less is the chance of which nodes were up
+_SHARE = 0.1        # of the nodes: less depends on which nodes were up
 
 
 class TemplateChange(Enum):
-    """In the order in which they are told."""
+    """In the order of the report."""
 
     NEW = "new"             # in the second only
     GONE = "gone"           # in the first only
@@ -23,8 +23,8 @@ class TemplateChange(Enum):
 
 
 @dataclass(frozen=True)
-class Different:
-    """One template's change; `before` and `after` are None where it is not there."""
+class TemplateDifference:
+    """One template's change; `before` or `after` is None if a baseline does not have it."""
 
     change: TemplateChange
     template: str
@@ -33,13 +33,13 @@ class Different:
     shares: tuple[float | None, float | None]
 
 
-def differences(first: Baseline, second: Baseline) -> list[Different]:
-    """All of them, by kind and template. Both are as they hold today (`learn.current`)."""
+def differences(first: Baseline, second: Baseline) -> list[TemplateDifference]:
+    """All of them, by kind and template. Both baselines are current (`learn.current`)."""
     order = list(TemplateChange)
     return sorted(_all(first, second), key=lambda one: (order.index(one.change), one.template))
 
 
-def _all(first: Baseline, second: Baseline) -> Iterator[Different]:
+def _all(first: Baseline, second: Baseline) -> Iterator[TemplateDifference]:
     before = {**first.proposed, **first.expired, **first.known}
     after = {**second.proposed, **second.expired, **second.known}
     for template in before.keys() | after.keys():
@@ -47,10 +47,12 @@ def _all(first: Baseline, second: Baseline) -> Iterator[Different]:
         shares = _share(old, first), _share(new, second)
         change = _change(template, first, second, shares)
         if change is not None:
-            yield Different(change, template, old, new, shares)
+            yield TemplateDifference(change, template, old, new, shares)
 
 
-def _change(template: str, first: Baseline, second: Baseline, shares: tuple[float | None, float | None]) -> TemplateChange | None:
+def _change(
+    template: str, first: Baseline, second: Baseline, shares: tuple[float | None, float | None],
+) -> TemplateChange | None:
     old, new = shares
     if new is None:
         return TemplateChange.GONE

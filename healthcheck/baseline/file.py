@@ -1,17 +1,17 @@
-"""A baseline as a file, muster.baseline/1: sorted blocks that change only where something has, written whole.
+"""A baseline as a file, muster.baseline/1: sorted blocks, so that a change touches only its own lines.
 
     schema: muster.baseline/1
-    masks: 1                        of which templates were made (masking.VERSION)
+    masks: 1                        masking.VERSION of the templates
     scope: {sku: 'dgx-h100', kernel: '6.5.0-1007-nvidia', driver: '', firmware: ''}
-    learned: {...}                  dates, nodes, boots, expiry; under `looks` the boots that were learned, by node
+    learned: {...}                  dates, nodes, boots, expiry; `looks` holds the learned boots by node
     phases: {kernel: [0.0, 0.0]}    the earliest and the latest second at which a boot entered it
     approved:                       by template
     - template: 'EXT4-fs (<disk>): mounted filesystem with ordered data mode'
       phases: [services]
       nodes: all                    or a number, and then `on` names them
       boots: all
-      times: 1-2                    in one boot that said it; `busiest` in an hour, where that is fewer than the most
-      priority: 6                   the worst; left out where none was given, as is kind where it is a line
+      times: 1-2                    in one boot that has it; `busiest` in an hour, if fewer than the most
+      priority: 6                   the worst; left out if there is none, as is kind for a line
       first_seen: 2026-11-01
       last_seen: last               the day of the last learning
       by: 'anna'
@@ -19,8 +19,8 @@
       example: 'EXT4-fs (sda2): mounted filesystem with ordered data mode'
     proposed: [...]                 the same, with flags, and without by and why
 
-Text of logs stands in single quotes, where YAML leaves everything as it is; a backslash in it is written twice, and what a terminal or
-YAML would act on as \\xNN or \\uNNNN.
+Text of logs stands in single quotes, in which YAML changes nothing. A backslash is doubled; what a terminal
+or YAML would act on is written as \\xNN or \\uNNNN.
 """
 
 from __future__ import annotations
@@ -37,16 +37,19 @@ from inventory.errors import UsageError
 from inventory.located import MAX_BYTES
 
 SCHEMA = "muster.baseline/1"
-_HEAD = "# What healthy nodes say in their kernel log, as `muster baseline learn` saw it. What is proposed is not accepted yet:\n" \
-        "# `muster baseline review FILE` shows it, `muster baseline approve FILE` moves it.\n"
-# All but printable characters that neither a terminal, nor YAML, nor the order of text on a screen acts on; and the backslash itself.
+_HEAD = (
+    "# What healthy nodes say in their kernel log, as `muster baseline learn` saw it. "
+    "What is proposed is not accepted yet:\n"
+    "# `muster baseline review FILE` shows it, `muster baseline approve FILE` moves it.\n")
+# The backslash, and all characters that a terminal, YAML or the direction of text on a screen acts on.
 _UNSAFE = re.compile(
-    r"[^\x20-\x5b\x5d-\x7e\xa0-\u200a\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+    r"[^\x20-\x5b\x5d-\x7e\xa0-\u200a\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+    r"\U00010000-\U0010ffff]")
 _ESCAPED = re.compile(r"\\(\\|x[0-9a-f]{2}|u[0-9a-f]{4})?")
 
 
 def escaped(text: str) -> str:
-    """Any text as printable characters; `unescaped` gives it back."""
+    """Any text as printable characters; `unescaped` reverses it."""
     return _UNSAFE.sub(lambda match: _escape(match[0]), text)
 
 
@@ -56,13 +59,14 @@ def _escape(sign: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """The text that `escaped` has written so; raises ValueError for a backslash that nothing has written."""
+    """The text that `escaped` was given; raises ValueError for a backslash that it does not write."""
     return _ESCAPED.sub(_unescape, text) if "\\" in text else text
 
 
 def _unescape(match: re.Match[str]) -> str:
     if not match[1]:
-        raise ValueError(f"a backslash that begins no escape, at character {match.start() + 1}: expected \\\\, \\xNN or \\uNNNN")
+        raise ValueError(f"a backslash that begins no escape, at character {match.start() + 1}: "
+                         "expected \\\\, \\xNN or \\uNNNN")
     return "\\" if match[1] == "\\" else chr(int(match[1][1:], 16))
 
 
@@ -74,14 +78,15 @@ def dump(baseline: Baseline) -> str:
 def _lines(baseline: Baseline) -> Iterator[str]:
     scope = baseline.scope
     yield _HEAD + f"schema: {SCHEMA}\nmasks: {VERSION}"
-    yield f"scope: {{sku: {_quoted(scope.sku)}, kernel: {_quoted(scope.kernel)}, driver: {_quoted(scope.driver)}, " \
-          f"firmware: {_quoted(scope.firmware)}}}"
+    yield (f"scope: {{sku: {_quoted(scope.sku)}, kernel: {_quoted(scope.kernel)}, "
+           f"driver: {_quoted(scope.driver)}, firmware: {_quoted(scope.firmware)}}}")
     yield "learned:"
-    yield f"  first: {baseline.first}\n  last: {baseline.last}\n  nodes: {baseline.nodes}\n  boots: {baseline.boots}"
+    yield f"  first: {baseline.first}\n  last: {baseline.last}"
+    yield f"  nodes: {baseline.nodes}\n  boots: {baseline.boots}"
     yield f"  expires_days: {baseline.expires_days}\n  expires_boots: {baseline.expires_boots}"
-    yield "  looks:" if baseline.looks else "  looks: {}"
-    for node in sorted(baseline.looks):
-        yield f"    {_quoted(node)}: {_quoted(' '.join(baseline.looks[node]))}"
+    yield "  looks:" if baseline.learned_boots else "  looks: {}"
+    for node in sorted(baseline.learned_boots):
+        yield f"    {_quoted(node)}: {_quoted(' '.join(baseline.learned_boots[node]))}"
     yield "phases:" if baseline.phases else "phases: {}"
     for phase, (least, most) in baseline.phases.items():
         yield f"  {phase.value}: [{least!r}, {most!r}]"
@@ -127,7 +132,7 @@ def _quoted(text: str) -> str:
 
 
 def stamp(path: Path) -> tuple[int, ...] | None:
-    """What differs when somebody else has written the file since; None where there is none."""
+    """Differs after someone else has written the file; None if there is no file."""
     try:
         held = path.stat()
     except OSError:
@@ -136,21 +141,24 @@ def stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def write(baseline: Baseline, path: Path, since: tuple[int, ...] | None) -> None:
-    """Afterwards the file holds it: whoever reads meanwhile finds the old one or the new one. Raises UsageError where it cannot be.
+    """Replaces the file as a whole: a reader finds the old one or the new one. Raises UsageError on failure.
 
-    `since` is its stamp when it was read: what somebody else has approved since is not lost, but this refused.
+    `since` is the file's stamp when it was read. If someone else has changed the file since, the write is
+    refused.
     """
     data = dump(baseline).encode()
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{path}: would be {len(data) / 2**20:.0f} MB, over the limit of {MAX_BYTES // 2**20}: "
-                         "learn nodes of one SKU and kernel at a time")
+        raise UsageError(
+            f"{path}: would be {len(data) / 2**20:.0f} MB, over the limit of {MAX_BYTES // 2**20}: "
+            "learn nodes of one SKU and kernel at a time")
     if stamp(path) != since:
-        raise UsageError(f"{path} was changed by somebody else meanwhile, and is left so: do it again")
+        raise UsageError(
+            f"{path} was changed by someone else meanwhile; nothing was written: run the command again")
     target, mode = path, 0o644
     with contextlib.suppress(OSError):
-        target = path.resolve(strict=True)      # what a link names is written, not the link
+        target = path.resolve(strict=True)      # the file that a link names, not the link
         mode = target.stat().st_mode & 0o777
     try:
         write_whole(target, data, mode)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None

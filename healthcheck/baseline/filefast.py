@@ -1,7 +1,7 @@
-"""Reads the entries of a baseline's file in the very form that `file.dump` writes, ten times as fast as YAML can be read.
+"""Reads the entries of a baseline's file exactly as `file.dump` writes them, ten times as fast as YAML.
 
-What is not in that form to the letter, or wrong in any way, is None here: then the file is read as YAML, which says what is wrong, and
-where. A test holds both readings against each other.
+Anything that differs from that format or is wrong in any way gives None. The file is then read as YAML, which
+names the mistake and its place. A test compares both readings.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ _TEXT = "'([^'\n]*(?:''[^'\n]*)*)'"
 _NUMBER = "(0|[1-9][0-9]{0,11})"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _ENTRY = re.compile(
-    f"- template: {_TEXT}\n  phases: \\[([a-z, ]*)\\]\n  nodes: (all|[1-9][0-9]{{0,11}})\n(?:  on: {_TEXT}\n)?"
-    f"  boots: (all|[1-9][0-9]{{0,11}})\n  times: {_NUMBER}-{_NUMBER}\n(?:  busiest: {_NUMBER}\n)?(?:  priority: ([0-7])\n)?"
-    f"(?:  kind: ([a-z]+)\n)?  first_seen: ({_DATE})\n  last_seen: (last|{_DATE})\n(?:  unseen: {_NUMBER}\n)?(?:  by: {_TEXT}\n)?"
-    f"(?:  why: {_TEXT}\n)?(?:  flags: \\[((?:'[a-z0-9 -]*'(?:, )?)*)\\]\n)?  example: {_TEXT}\n")
-_UNPRINTABLE = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+    f"- template: {_TEXT}\n  phases: \\[([a-z, ]*)\\]\n  nodes: (all|[1-9][0-9]{{0,11}})\n"
+    f"(?:  on: {_TEXT}\n)?  boots: (all|[1-9][0-9]{{0,11}})\n  times: {_NUMBER}-{_NUMBER}\n"
+    f"(?:  busiest: {_NUMBER}\n)?(?:  priority: ([0-7])\n)?(?:  kind: ([a-z]+)\n)?  first_seen: ({_DATE})\n"
+    f"  last_seen: (last|{_DATE})\n(?:  unseen: {_NUMBER}\n)?(?:  by: {_TEXT}\n)?(?:  why: {_TEXT}\n)?"
+    f"(?:  flags: \\[((?:'[a-z0-9 -]*'(?:, )?)*)\\]\n)?  example: {_TEXT}\n")
+_UNPRINTABLE = re.compile(
+    "[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _APPROVED = re.compile(r"^approved:(?: \[\])?\n", re.MULTILINE)
 _PROPOSED = re.compile(r"proposed:(?: \[\])?\n")
 _PHASES = {phase.value: phase for phase in Phase}
@@ -30,13 +32,16 @@ _KINDS = {kind.value: kind for kind in KernelEventKind}
 
 
 def split(text: str) -> tuple[str, str] | None:
-    """What stands before the approved entries, and the rest from there; None where the form is another."""
+    """The text before the approved entries, and the rest; None for another format."""
     begins = _APPROVED.search(text)
-    return None if begins is None or _UNPRINTABLE.search(text) else (text[:begins.start()], text[begins.start():])
+    return (None if begins is None or _UNPRINTABLE.search(text)
+            else (text[:begins.start()], text[begins.start():]))
 
 
-def entries(text: str, held: Baseline) -> tuple[Mapping[str, KnownTemplate], Mapping[str, KnownTemplate]] | None:
-    """Approved and proposed entries of the rest that `split` gave; `held` says how many nodes and boots are all."""
+def entries(
+    text: str, held: Baseline,
+) -> tuple[Mapping[str, KnownTemplate], Mapping[str, KnownTemplate]] | None:
+    """Approved and proposed entries of the rest that `split` gave; `held` counts all nodes and boots."""
     known: dict[str, KnownTemplate] = {}
     proposed: dict[str, KnownTemplate] = {}
     begins = _APPROVED.match(text)
@@ -59,13 +64,16 @@ def entries(text: str, held: Baseline) -> tuple[Mapping[str, KnownTemplate], Map
 
 
 def _known(given: tuple[str | None, ...], held: Baseline, *, approved: bool) -> KnownTemplate | None:
-    template, phases, nodes, on, boots, least, most, busiest, priority, kind, first, last, unseen, by, why, flags, example = given
-    said, times = _phases(phases or ""), (int(least or 0), int(most or 0))
-    counts = held.nodes if nodes == "all" else int(nodes or 0), held.boots if boots == "all" else int(boots or 0)
+    (template, phases, nodes, on, boots, least, most, busiest, priority, kind, first, last, unseen, by, why,
+     flags, example) = given
+    phases_read, times = _phases(phases or ""), (int(least or 0), int(most or 0))
+    counts = (held.nodes if nodes == "all" else int(nodes or 0),
+              held.boots if boots == "all" else int(boots or 0))
     day = held.last if last == "last" else last or ""
     sound = (
-        template and said is not None and 0 < times[0] <= times[1] and counts[0] <= held.nodes and counts[1] <= held.boots
-        and (kind is None or kind in _KINDS) and _is_day(first or "") and _is_day(day) and bool(by and why) is approved
+        template and phases_read is not None and 0 < times[0] <= times[1] and counts[0] <= held.nodes
+        and counts[1] <= held.boots and (kind is None or kind in _KINDS) and _is_day(first or "")
+        and _is_day(day) and bool(by and why) is approved
         and (approved or not (by or why)) and int(busiest or 0) <= times[1])
     if not sound:
         return None
@@ -74,9 +82,10 @@ def _known(given: tuple[str | None, ...], held: Baseline, *, approved: bool) -> 
     except ValueError:
         return None
     return KnownTemplate(
-        texts[0], said or (), counts[0], counts[1], times[0], times[1], texts[1], first or "", day, texts[2], texts[3],
-        times[1] if busiest is None else int(busiest), _KINDS[kind or "line"], None if priority is None else int(priority), texts[4],
-        int(unseen or 0), tuple(flags[1:-1].split("', '")) if flags else (),
+        texts[0], phases_read or (), counts[0], counts[1], times[0], times[1], texts[1], first or "", day,
+        texts[2], texts[3], times[1] if busiest is None else int(busiest), _KINDS[kind or "line"],
+        None if priority is None else int(priority), texts[4], int(unseen or 0),
+        tuple(flags[1:-1].split("', '")) if flags else (),
     )
 
 

@@ -1,8 +1,9 @@
-"""Reads baselines: `baseline/*.yaml` of the rules folders, or one file; every mistake is one line with file, line and key.
+"""Reads baselines: `baseline/*.yaml` of the rules folders, or one file; RulesError names file, line and key.
 
-A later folder's file overrides an earlier one of the same name, as a whole. What the catalogue knows as a fault is refused where it
-stands approved, so that no edit of a file hides one: a template must be that of its example, and the catalogue is asked for the example.
-Of a file whose templates were made by other masks than ours, they are made anew of the examples.
+A later folder's file replaces an earlier one of the same name. An approved template that the catalogue knows
+as a fault is refused, so that no edit of a file hides one: a template must be that of its example, and the
+example is looked up in the catalogue. If other masks made a file's templates, they are made again from the
+examples.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from inventory.text import short
 
 
 def load_baselines(folders: Iterable[Path], catalogue: Catalogue) -> tuple[Baseline, ...]:
-    """Those of all rules folders, by name; raises RulesError for a file that is wrong, or that would hide what the catalogue knows."""
+    """Those of all rules folders, by name; raises RulesError for a mistake or an approved known fault."""
     paths = {path.stem: path for folder in folders for path in sorted((folder / "baseline").glob("*.yaml"))}
     return tuple(load(paths[name], catalogue) for name in sorted(paths))
 
@@ -35,26 +36,29 @@ def load(path: Path, catalogue: Catalogue) -> Baseline:
         return quick
     made, marks = as_yaml(path)
     for one, other in _other_examples(made):
-        raise RulesError(f"template: expected that of the example, {short(other)}, got {short(one.template)}: was one of them edited? "
-                         "take the entry out, and learn it again: muster baseline learn --merge", marks[one.template])
+        raise RulesError(
+            f"template: expected that of the example, {short(other)}, got {short(one.template)}: was one of "
+            "them edited? remove the entry and learn it again: muster baseline learn --merge",
+            marks[one.template])
     if held := _known_faults(made, catalogue):
         known, fault = held[0]
         more = f", as {len(held) - 1} more are" if len(held) > 1 else ""
         raise RulesError(
-            f"template: {short(known.template)} is a known fault, {fault.id} of the catalogue{more}, and no baseline can accept one: "
-            f"take the entry out; `muster explain kernel {fault.id}` says why", marks[known.template])
+            f"template: {short(known.template)} is a known fault, {fault.id} of the catalogue{more}, and no "
+            f"baseline can accept one: remove the entry; `muster explain kernel {fault.id}` says why",
+            marks[known.template])
     return made
 
 
 def as_yaml(path: Path) -> tuple[Baseline, Mapping[str, Mark]]:
-    """What the file says, whatever it may hide, and where each template stands; raises RulesError."""
+    """The file's baseline, known faults included, and where each template stands; raises RulesError."""
     document = load_yaml(path, error=RulesError)
     made, marks = document_to_baseline(document, path)
     return (made, marks) if document.get("masks", VERSION) == VERSION else _masked_anew(made, marks)
 
 
 def quickly(path: Path) -> Baseline | None:
-    """The same, where the file is as we have written it; else None."""
+    """The same if the file is as muster writes it; else None."""
     try:
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
             return None
@@ -72,19 +76,19 @@ def quickly(path: Path) -> Baseline | None:
 
 
 def _known_faults(baseline: Baseline, catalogue: Catalogue) -> list[tuple[KnownTemplate, CatalogueEntry]]:
-    """What stands approved, and must not, with the catalogue's entry that knows it."""
+    """Approved templates that are known faults, with the catalogue's entry."""
     return [(one, fault) for one in baseline.known.values() if (fault := known_fault(one.example, catalogue))]
 
 
 def _other_examples(baseline: Baseline) -> list[tuple[KnownTemplate, str]]:
-    """The entries whose example is of another template, which is given with them."""
+    """The entries whose example has another template, with that template."""
     entries = [*baseline.known.values(), *baseline.proposed.values()]
     made = templates([one.example for one in entries])
     return [(one, other) for one, other in zip(entries, made, strict=True) if other != one.template]
 
 
 def _masked_anew(baseline: Baseline, marks: Mapping[str, Mark]) -> tuple[Baseline, dict[str, Mark]]:
-    """The same by the templates that these masks make. Of two that are one now, that of more boots stays."""
+    """The same with the templates of the current masks. Of two that are one now, that of more boots stays."""
     places: dict[str, Mark] = {}
 
     def anew(held: Mapping[str, KnownTemplate], besides: Iterable[str]) -> dict[str, KnownTemplate]:

@@ -1,52 +1,51 @@
-"""Says why a person should look at a template before it is approved: it is a known fault, looks like trouble, or few have said it.
+"""Why a person should look at a template before approval: a known fault, a sign of trouble, or a rare line.
 
-On the boot logs of two healthy machines that were published (3,933 lines, Supermicro server and Proxmox workstation) about one line in
-fifty looks like trouble, most of them of a few templates: so much a person can read.
+In the published boot logs of two healthy machines (3,933 lines, Supermicro server and Proxmox workstation)
+about one line in fifty looks like trouble, most of them of a few templates: a person can read that many.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.kernellog.model import Baseline, CatalogueEntry, KernelEventKind, KnownTemplate
 
-RARE = 0.2              # of the nodes or boots: what fewer than one in five of equal machines say is peculiar to these
-WORST_PRIORITY = 3      # error, in syslog's numbers: what the kernel itself holds for one
+RARE = 0.2              # of the nodes or boots: fewer than one in five equal machines
+WORST_PRIORITY = 3      # error, in syslog's numbers
 REPORT, RARELY = "report", "rare"
 _FAULT, _PRIORITY, _TROUBLE = "known fault ", "priority ", "trouble "
 _RANK = (_FAULT, REPORT, _PRIORITY, _TROUBLE, RARELY)
 
-# The words by which kernel, drivers and file systems tell of trouble; "report a bug" is what every healthy PCI bus says.
+# Words of kernel, drivers and file systems for trouble; not "report a bug": every healthy PCI bus writes it.
 _ANY_CASE = (
-    "err", "errors?", "fail(?:ed|ing|s|ure|ures)?", "fault(?:s|ed|y)?", "time[ -]?outs?", "timed out", r"corrupt\w*", "hardware error",
-    "machine check", "degraded", "call trace", "panic", "oops", "abort(?:ed|ing)?", "bad", "broken", "stuck", "hung", "lost",
-    r"overheat\w*", r"throttl\w*", "dead", "critical", "fatal", "unable", "cannot", "can't", "could not", r"not respond\w*",
-    r"uncorrect\w*", r"unrecover\w*", r"mismatch\w*", "stall(?:s|ed)?", "lockup", "underrun", "overrun", r"offlin\w*", "tainting",
-    "invalid", "rejecting", "unreachable", r"remount\w* read-only", "link is down", "link down", "limited by",
+    "err", "errors?", "fail(?:ed|ing|s|ure|ures)?", "fault(?:s|ed|y)?", "time[ -]?outs?", "timed out",
+    r"corrupt\w*", "hardware error", "machine check", "degraded", "call trace", "panic", "oops",
+    "abort(?:ed|ing)?", "bad", "broken", "stuck", "hung", "lost",
+    r"overheat\w*", r"throttl\w*", "dead", "critical", "fatal", "unable", "cannot", "can't", "could not",
+    r"not respond\w*", r"uncorrect\w*", r"unrecover\w*", r"mismatch\w*", "stall(?:s|ed)?", "lockup",
+    "underrun", "overrun", r"offlin\w*", "tainting", "invalid", "rejecting", "unreachable",
+    r"remount\w* read-only", "link is down", "link down", "limited by",
 )
 _WORDS = re.compile(rf"\b(?:BUG|Bug|WARNING|(?i:{'|'.join(_ANY_CASE)}))\b")
 
 
 def known_fault(example: str, catalogue: Catalogue) -> CatalogueEntry | None:
-    """The catalogue's entry for lines of a template, of which this is one: all of them match it, or none does (model.Entry).
-
-    What healthy machines say, too, is none.
-    """
+    """The catalogue's entry for the lines of a template, of which this is one; None for `ordinary` ones."""
     entry = catalogue.find(example)
     return entry if entry is not None and not entry.ordinary else None
 
 
 def trouble(text: str) -> str | None:
-    """The first word of it that tells of trouble, in small letters."""
+    """The first word of trouble in it, in small letters."""
     match = _WORDS.search(text)
     return match[0].lower() if match else None
 
 
 def flags(known: KnownTemplate, nodes: int, boots: int, catalogue: Catalogue) -> tuple[str, ...]:
-    """Why it is not for bulk approval, the worst first; `nodes` and `boots` are how many were learned."""
+    """Why it is not approved in bulk, the worst first; `nodes` and `boots` are how many were learned."""
     found = []
     fault = known_fault(known.example, catalogue)
     if fault is not None:
@@ -64,20 +63,19 @@ def flags(known: KnownTemplate, nodes: int, boots: int, catalogue: Catalogue) ->
 
 
 def is_known_fault(reasons: Iterable[str]) -> bool:
-    """Whether the catalogue knows it: such a one can never be approved."""
+    """Whether the catalogue knows it as a fault, which can never be approved."""
     return any(reason.startswith(_FAULT) for reason in reasons)
 
 
 def rank(known: KnownTemplate) -> tuple[object, ...]:
-    """A sort key: the worst first, of equals those that most nodes say."""
-    worst = min((at for at, begins in enumerate(_RANK) for flag in known.flags if flag.startswith(begins)), default=len(_RANK))
+    """A sort key: the worst first, of equals those of the most nodes."""
+    worst = min((at for at, begins in enumerate(_RANK) for flag in known.flags if flag.startswith(begins)),
+                default=len(_RANK))
     return worst, -len(known.flags), -known.nodes, -known.boots, known.template
 
 
 def flagged(baseline: Baseline, catalogue: Catalogue) -> Baseline:
-    """The same, where each proposal says why it is flagged. What a file says of it is never believed: it may have been edited."""
-    return replace(baseline, proposed=_flagged(baseline.proposed, baseline, catalogue))
-
-
-def _flagged(proposed: Mapping[str, KnownTemplate], baseline: Baseline, catalogue: Catalogue) -> dict[str, KnownTemplate]:
-    return {text: replace(one, flags=flags(one, baseline.nodes, baseline.boots, catalogue)) for text, one in proposed.items()}
+    """The same with each proposal's flags made again: those of a file may have been edited."""
+    return replace(baseline, proposed={
+        text: replace(one, flags=flags(one, baseline.nodes, baseline.boots, catalogue))
+        for text, one in baseline.proposed.items()})

@@ -1,4 +1,4 @@
-"""Gets what is learned from: digests of the boots that saved logs or recordings of nodes hold, and why others hold none."""
+"""Digests for learning, of the boots in saved logs or recordings of nodes; notes why others hold none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from healthcheck.baseline.forms import read
+from healthcheck.baseline.formats import read
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG
@@ -23,28 +23,29 @@ _ENDS = (".gz", ".xz", ".bz2", ".txt", ".log", ".dmesg", ".kmsg", ".json", ".jou
 
 
 @dataclass
-class Notes:
-    """The nodes that nothing was learned from and why, and what could not be seen of others."""
+class LearningNotes:
+    """The nodes that nothing was learned from, with the reason, and what could not be seen of others."""
 
     left_out: dict[str, str] = field(default_factory=dict)
     caveats: dict[str, str] = field(default_factory=dict)
 
 
 def probes() -> ProbeSet:
-    """What a sweep that only learns sends: the kernel's log, and how long the node is up."""
+    """The probes of a sweep that only learns: the kernel's log and the uptime."""
     return ProbeSet.of((LOG, UPTIME))
 
 
 def node_of(file: str) -> str:
-    """The node's name that a saved log's name stands for: gpu001 for logs/gpu001.dmesg.gz."""
+    """The node's name in a saved log's name: gpu001 for logs/gpu001.dmesg.gz."""
     name = file.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    while (end := next((end for end in _ENDS if name.lower().endswith(end) and len(name) > len(end)), None)) is not None:
+    while (end := next((end for end in _ENDS if name.lower().endswith(end) and len(name) > len(end)),
+                       None)) is not None:
         name = name[:-len(end)]
     return _NOT_IN_NAMES.sub("-", name).lstrip(".-")[:200] or "node"
 
 
-def of_file(name: str, data: bytes, sku: str, notes: Notes) -> Iterator[Digest]:
-    """The boots of a saved log, of the node that the file is named after. Raises UsageError for one that is damaged or too long."""
+def digests_from_file(name: str, data: bytes, sku: str, notes: LearningNotes) -> Iterator[Digest]:
+    """The boots of a saved log; its name gives the node. Raises UsageError if it is damaged or too long."""
     logs, node = read(data, name), node_of(name)
     if not logs:
         notes.left_out[node] = f"{clean(name, 200)} holds no line of a kernel log"
@@ -55,20 +56,22 @@ def of_file(name: str, data: bytes, sku: str, notes: Notes) -> Iterator[Digest]:
         yield replace(digest, scope=replace(digest.scope, sku=sku))
 
 
-def of_recording(look: Recording, sku: str, notes: Notes) -> Iterator[Digest]:
-    """The boot that the look was made in; nothing where the node was not reached, or its log not read."""
-    if look.host is None:
-        reason = f"{look.failure.stage.value}: {look.failure.reason}" if look.failure is not None else "it was not reached"
-        notes.left_out[look.node] = clean(reason, 300)
+def digests_from_recording(recording: Recording, sku: str, notes: LearningNotes) -> Iterator[Digest]:
+    """The boot of the recording; nothing if the node was not reached, or its log was not read."""
+    if recording.host is None:
+        reason = (f"{recording.failure.stage.value}: {recording.failure.reason}"
+                  if recording.failure is not None else "it was not reached")
+        notes.left_out[recording.node] = clean(reason, 300)
         return
-    events = build_fact(FACTS["kernel_events"], Captures(look))
+    events = build_fact(FACTS["kernel_events"], Captures(recording))
     if isinstance(events, Unmeasured):
-        notes.left_out[look.node] = clean(events.reason, 300)
+        notes.left_out[recording.node] = clean(events.reason, 300)
         return
     if isinstance(events, Partial):
-        notes.caveats[look.node] = clean(events.reason, 300)
+        notes.caveats[recording.node] = clean(events.reason, 300)
         events = events.value
     assert isinstance(events, KernelEvents)  # noqa: S101  (narrowing; it is what the fact is)
     if events.caveat:
-        notes.caveats.setdefault(look.node, clean(events.caveat, 300))
-    yield replace(events.digest.made, node=look.node, boot=look.host.boot_id, scope=replace(events.digest.scope, sku=sku))
+        notes.caveats.setdefault(recording.node, clean(events.caveat, 300))
+    yield replace(events.digest.complete, node=recording.node, boot=recording.host.boot_id,
+                  scope=replace(events.digest.scope, sku=sku))

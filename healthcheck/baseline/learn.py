@@ -1,9 +1,9 @@
-"""Learns what nodes of one scope say from digests of their boots, adds it to what was learned before, and lets go of what nobody says.
+"""Learns what nodes of one scope write from digests of their boots, merges baselines, expires old lines.
 
-    digests -> Learner -> Baseline of proposals -> merge into the one there is -> a person approves -> current -> judging
+    digests -> Learner -> proposals -> merge into the baseline -> a person approves -> current -> judging
 
-Adding is associative, so that it does not matter in how many portions a fleet was learned. A boot counts once: a `Learner` leaves out
-those that a baseline was learned of already.
+Merging is associative: it does not matter in how many portions a fleet was learned. A boot counts once: a
+`Learner` skips those that the baseline was learned from already.
 """
 
 from __future__ import annotations
@@ -14,28 +14,38 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from healthcheck.kernellog.model import LONGEST_LINE, Baseline, Digest, KernelEventKind, KernelMessage, KnownTemplate, Phase, Scope
+from healthcheck.kernellog.model import (
+    LONGEST_LINE,
+    Baseline,
+    Digest,
+    KernelEventKind,
+    KernelMessage,
+    KnownTemplate,
+    Phase,
+    Scope,
+)
 from inventory.nodeset import expand, fold
 
-BOOT_KEPT = 12      # characters of a boot's id that tell it from others
-_BOOTS_KEPT = 64    # of one node, the newest: so many that a log is not learned twice
+BOOT_KEPT = 12      # characters of a boot's id that identify it
+_BOOTS_KEPT = 64    # the newest of one node: enough that no log is learned twice
 _ORDER = {phase: number for number, phase in enumerate(Phase)}
 
 
 def boot_key(digest: Digest) -> str:
-    """What tells this boot of the node from its others: the beginning of its id, or for a log that has none, of what it says."""
+    """Identifies this boot among the node's: the beginning of its id, or of a digest of the log."""
     if digest.boot:
         return digest.boot.replace("-", "")[:BOOT_KEPT]
-    said = repr([(told.template, told.count, told.first, told.last) for told in digest.told])
-    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:BOOT_KEPT]
+    text = repr([(message.template, message.count, message.first, message.last)
+                 for message in digest.messages])
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:BOOT_KEPT]
 
 
 @dataclass(slots=True)
 class _Seen:
-    """One template, as it adds up over boots. `nodes` has a bit for each node; `last` is the phase that was noted last."""
+    """One template, summed over boots. `nodes` has a bit for each node; `last` is the last added phase."""
 
     example: str
-    said_by: tuple[str, str]
+    source: tuple[str, str]
     kind: KernelEventKind = KernelEventKind.LINE
     nodes: int = 0
     boots: int = 0
@@ -47,7 +57,7 @@ class _Seen:
     phases: set[Phase] = field(default_factory=set)
 
     def count(self, bit: int, times: int) -> None:
-        """One boot that said it so often."""
+        """Adds one boot that has it so many times."""
         if times < self.least or not self.boots:
             self.least = times
         if times > self.most:
@@ -55,28 +65,28 @@ class _Seen:
         self.boots += 1
         self.nodes |= bit
 
-    def note(self, told: KernelMessage) -> None:
-        """How it was said."""
-        if told.busiest > self.busiest:
-            self.busiest = told.busiest
-        if told.phase is not self.last:
-            self.last = told.phase
-            self.phases.add(told.phase)
-        if told.kind is not KernelEventKind.LINE:
-            self.kind = told.kind
-        for line in told.lines:
+    def add_message(self, message: KernelMessage) -> None:
+        """Adds one message of the template."""
+        if message.busiest > self.busiest:
+            self.busiest = message.busiest
+        if message.phase is not self.last:
+            self.last = message.phase
+            self.phases.add(message.phase)
+        if message.kind is not KernelEventKind.LINE:
+            self.kind = message.kind
+        for line in message.lines:
             given = line.priority
             if given is not None and (self.priority is None or given < self.priority):
                 self.priority = given
 
 
 class Learner:
-    """Adds boots up one after another, so that no more is held than templates; `looks` are the boots that count for learned before."""
+    """Adds boots one after another, holding only templates; `node_boots` were learned before."""
 
-    def __init__(self, looks: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(self, node_boots: Mapping[str, Sequence[str]] | None = None) -> None:
         self.offered = self.boots = 0
-        self.looks: dict[str, list[str]] = {}
-        self._before = looks or {}
+        self.learned_boots: dict[str, list[str]] = {}
+        self._before = node_boots or {}
         self._seen: dict[str, _Seen] = {}
         self._bits: dict[str, int] = {}
         self._began: dict[Phase, tuple[float, float]] = {}
@@ -85,42 +95,42 @@ class Learner:
         """One more boot, unless it was learned before."""
         self.offered += 1
         node, key = digest.node, boot_key(digest)
-        held = self.looks.get(node, [])
+        held = self.learned_boots.get(node, [])
         if key in self._before.get(node, ()) or key in held:
             return
-        self.looks[node] = [*held, key]
+        self.learned_boots[node] = [*held, key]
         self.boots += 1
         for phase, seconds in digest.began.items():
             least, most = self._began.get(phase, (seconds, seconds))
             self._began[phase] = (min(least, seconds), max(most, seconds))
         bit = self._bits.setdefault(node, 1 << len(self._bits))
         who = (node, key)
-        # A template is said by lines that stand alone and by reports: then it is there twice.
+        # A template of both single lines and reports has two messages.
         times: dict[str, int] = {}
-        for told in digest.told:
-            text = told.template
+        for message in digest.messages:
+            text = message.template
             seen = self._seen.get(text)
             if seen is None:
-                seen = self._seen[text] = _Seen(told.head[:LONGEST_LINE], who)
-            elif who < seen.said_by:
-                # Of many the same one, in whatever order nodes answer.
-                seen.example, seen.said_by = told.head[:LONGEST_LINE], who
-            seen.note(told)
-            times[text] = times.get(text, 0) + told.count
+                seen = self._seen[text] = _Seen(message.head[:LONGEST_LINE], who)
+            elif who < seen.source:
+                # The same example, in whatever order nodes answer.
+                seen.example, seen.source = message.head[:LONGEST_LINE], who
+            seen.add_message(message)
+            times[text] = times.get(text, 0) + message.count
         for text, count in times.items():
             self._seen[text].count(bit, count)
 
     def learned(self, scope: Scope, day: str, name: str = "") -> Baseline:
-        """What these boots say, all of it proposed and nothing accepted; `day` is the date of learning (ISO 8601)."""
-        looks = {node: tuple(sorted(self.looks[node])) for node in sorted(self.looks)}
+        """What these boots write, all of it proposed; `day` is the date of learning (ISO 8601)."""
+        node_boots = {node: tuple(sorted(self.learned_boots[node])) for node in sorted(self.learned_boots)}
         known = {text: _known(text, seen, self._bits, day) for text, seen in self._seen.items()}
-        when = day if looks else ""
-        return Baseline(name, scope, len(looks), self.boots, {}, _by_phase(self._began), proposed=_sorted(known), first=when, last=when,
-                        looks=looks)
+        when = day if node_boots else ""
+        return Baseline(name, scope, len(node_boots), self.boots, {}, _by_phase(self._began),
+                        proposed=_sorted(known), first=when, last=when, learned_boots=node_boots)
 
 
 def learn(digests: Iterable[Digest], scope: Scope, day: str, name: str = "") -> Baseline:
-    """What these boots say, all of it proposed and nothing accepted; each boot counts once."""
+    """What these boots write, all of it proposed; each boot counts once."""
     learner = Learner()
     for digest in digests:
         learner.add(digest)
@@ -128,23 +138,25 @@ def learn(digests: Iterable[Digest], scope: Scope, day: str, name: str = "") -> 
 
 
 def _known(text: str, seen: _Seen, bits: Mapping[str, int], day: str) -> KnownTemplate:
-    nodes = [node for node, bit in bits.items() if seen.nodes & bit] if seen.nodes + 1 < 1 << len(bits) else list(bits)
+    nodes = ([node for node, bit in bits.items() if seen.nodes & bit] if seen.nodes + 1 < 1 << len(bits)
+             else list(bits))
     return KnownTemplate(
-        text, _phases(seen.phases), len(nodes), seen.boots, seen.least, seen.most, seen.example, day, day, busiest=seen.busiest,
-        kind=seen.kind, priority=seen.priority, on="" if len(nodes) == len(bits) else fold(sorted(nodes)),
+        text, _phases(seen.phases), len(nodes), seen.boots, seen.least, seen.most, seen.example, day, day,
+        busiest=seen.busiest, kind=seen.kind, priority=seen.priority,
+        on="" if len(nodes) == len(bits) else fold(sorted(nodes)),
     )
 
 
 def merge(old: Baseline, new: Baseline) -> Baseline:
-    """Both together, under the older one's name, scope and expiry. First seen is kept, last seen moves on, counts are added.
+    """Both together, as the older one's: first seen stays, last seen moves on, counts add up.
 
-    What either had approved is approved, and keeps who did it and why; so does what had expired and is seen again.
+    What either had approved is approved, with who did it and why; so is what had expired and is seen again.
     """
-    looks = dict(old.looks)
-    for node, boots in new.looks.items():
-        kept = looks.get(node, ())
-        looks[node] = (*kept, *(boot for boot in boots if boot not in kept))[-_BOOTS_KEPT:]
-    joined = _joiner(old, new, looks)
+    node_boots = dict(old.learned_boots)
+    for node, boots in new.learned_boots.items():
+        kept = node_boots.get(node, ())
+        node_boots[node] = (*kept, *(boot for boot in boots if boot not in kept))[-_BOOTS_KEPT:]
+    joined = _joiner(old, new, node_boots)
     olds, news = {**old.proposed, **old.expired, **old.known}, {**new.proposed, **new.expired, **new.known}
     known: dict[str, KnownTemplate] = {}
     proposed: dict[str, KnownTemplate] = {}
@@ -164,47 +176,52 @@ def merge(old: Baseline, new: Baseline) -> Baseline:
         held = began.get(phase, (least, most))
         began[phase] = (min(held[0], least), max(held[1], most))
     return replace(
-        old, nodes=len(looks), boots=old.boots + new.boots, known=_sorted(known), proposed=_sorted(proposed), expired={}, looks=looks,
-        phases=_by_phase(began), first=min(old.first or new.first, new.first or old.first), last=max(old.last, new.last),
+        old, nodes=len(node_boots), boots=old.boots + new.boots, known=_sorted(known),
+        proposed=_sorted(proposed), expired={}, learned_boots=node_boots, phases=_by_phase(began),
+        first=min(old.first or new.first, new.first or old.first), last=max(old.last, new.last),
     )
 
 
 def _both(old: KnownTemplate, new: KnownTemplate, on: str, nodes: int) -> KnownTemplate:
     given = [one for one in (old.priority, new.priority) if one is not None]
     return KnownTemplate(
-        old.template, _phases({*old.phases, *new.phases}), nodes, old.boots + new.boots, min(old.least, new.least),
-        max(old.most, new.most), old.example, min(old.first_seen, new.first_seen), max(old.last_seen, new.last_seen),
-        old.by or new.by, old.why or new.why, max(old.busiest, new.busiest), old.kind if old.kind is not KernelEventKind.LINE else new.kind,
+        old.template, _phases({*old.phases, *new.phases}), nodes, old.boots + new.boots,
+        min(old.least, new.least), max(old.most, new.most), old.example, min(old.first_seen, new.first_seen),
+        max(old.last_seen, new.last_seen), old.by or new.by, old.why or new.why,
+        max(old.busiest, new.busiest), old.kind if old.kind is not KernelEventKind.LINE else new.kind,
         min(given, default=None), on, new.unseen,
     )
 
 
-def _joiner(old: Baseline, new: Baseline, looks: Mapping[str, object]) -> Callable[[str | None, str | None], tuple[str, int]]:
-    """Joins node sets of entries of both: None is no node, and an empty one all of that baseline. Few are different."""
-    everybody = frozenset(looks)
+def _joiner(
+    old: Baseline, new: Baseline, node_boots: Mapping[str, object],
+) -> Callable[[str | None, str | None], tuple[str, int]]:
+    """Joins node sets of entries of both (None: no node, empty: all of that baseline). Cached: few differ."""
+    every = frozenset(node_boots)
 
     @functools.cache
     def joined(before: str | None, after: str | None) -> tuple[str, int]:
-        nodes = _members(before, old.looks) | _members(after, new.looks)
-        return ("" if nodes == everybody else fold(sorted(nodes))), len(nodes)
+        nodes = _members(before, old.learned_boots) | _members(after, new.learned_boots)
+        return ("" if nodes == every else fold(sorted(nodes))), len(nodes)
 
     return joined
 
 
-def _members(on: str | None, everybody: Iterable[str]) -> frozenset[str]:
+def _members(on: str | None, every: Iterable[str]) -> frozenset[str]:
     if on is None:
         return frozenset()
-    return frozenset(expand(on)) if on else frozenset(everybody)
+    return frozenset(expand(on) if on else every)
 
 
 def current(baseline: Baseline, day: str) -> Baseline:
-    """As it holds on that day: what has not been seen for too long stands under `expired`, and is not known any more."""
+    """The baseline on that day: what has not been seen for too long is `expired` and no longer known."""
     try:
         oldest = (dt.date.fromisoformat(day[:10]) - dt.timedelta(days=baseline.expires_days)).isoformat()
-    except (ValueError, OverflowError):     # the second: so many days ago there was no calendar
+    except (ValueError, OverflowError):     # the second: before the first day of the calendar
         oldest = ""
     approved = {**baseline.expired, **baseline.known}
-    gone = {text for text, one in approved.items() if one.last_seen < oldest or one.unseen >= baseline.expires_boots}
+    gone = {text for text, one in approved.items() if one.last_seen < oldest
+            or one.unseen >= baseline.expires_boots}
     return replace(
         baseline, known=_sorted({text: one for text, one in approved.items() if text not in gone}),
         expired=_sorted({text: approved[text] for text in gone}),
@@ -212,9 +229,9 @@ def current(baseline: Baseline, day: str) -> Baseline:
 
 
 def lean(baseline: Baseline) -> Baseline:
-    """Only what judging needs, for a node's agent: no proposals, and not who said what."""
+    """Only what judging on a node's agent needs: no proposals, no names of nodes and people."""
     known = {text: replace(one, on="", by="", why="", flags=()) for text, one in baseline.known.items()}
-    return replace(baseline, known=known, proposed={}, looks={})
+    return replace(baseline, known=known, proposed={}, learned_boots={})
 
 
 def _phases(phases: Iterable[Phase]) -> tuple[Phase, ...]:

@@ -1,7 +1,8 @@
-"""Chooses the baseline that nodes are judged by: the most exact of those that hold for them, and in words what it is not exact about.
+"""Chooses the baseline that nodes are judged by, the most exact that holds, and says what it leaves open.
 
-A field that a baseline leaves empty holds for any node, except for the SKU: machines of another kind say other things. A kernel of two
-numbers (6.5) is a series. So it goes from all four, over without firmware, without driver and the kernel's series, to the SKU alone.
+A field that a baseline leaves empty holds for any node, except for the SKU: other machines write other lines.
+A kernel of two numbers (6.5) is a series. The order is: all four, without firmware, without driver, kernel's
+series, SKU alone.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class ScopeLevel(Enum):
 
 
 class Fit(NamedTuple):
-    """The baseline that holds, or None; `exact` where nothing of the scope is left open, and `why` says what is, or what is missing."""
+    """The baseline that holds, or None; `exact` if it leaves nothing open; `why` says what is open."""
 
     baseline: Baseline | None
     exact: bool
@@ -37,7 +38,7 @@ class Fit(NamedTuple):
 
 
 def series(kernel: str) -> str:
-    """The first two numbers of a kernel's release, 6.5 of 6.5.0-1007-nvidia; all of it where it has none."""
+    """The first two numbers of a kernel's release, 6.5 of 6.5.0-1007-nvidia; all of it if there are none."""
     match = _SERIES.match(kernel)
     return match[0] if match else kernel
 
@@ -54,25 +55,28 @@ def widened(scope: Scope, level: ScopeLevel) -> Scope:
 
 
 def words(scope: Scope) -> str:
-    """The scope as a sentence names it."""
-    said = [f"SKU {scope.sku}" if scope.sku else "", f"kernel {scope.kernel}" if scope.kernel else "",
-            f"driver {scope.driver}" if scope.driver else "", f"firmware {scope.firmware}" if scope.firmware else ""]
-    return ", ".join(filter(None, said)) or "nodes without a SKU, with any kernel"
+    """The scope as part of a sentence."""
+    parts = [f"SKU {scope.sku}" if scope.sku else "", f"kernel {scope.kernel}" if scope.kernel else "",
+             f"driver {scope.driver}" if scope.driver else "",
+             f"firmware {scope.firmware}" if scope.firmware else ""]
+    return ", ".join(filter(None, parts)) or "nodes without a SKU, with any kernel"
 
 
 def fitting(baselines: Sequence[Baseline], scope: Scope) -> Fit:
-    """The most exact baseline that holds for a node of this scope, the one learned last among equals; never another SKU's."""
-    ranked = [(rank, baseline) for baseline in baselines if (rank := _rank(baseline.scope, scope)) is not None]
+    """The most exact baseline for a node of this scope, of equals the newest; never another SKU's."""
+    ranked = [(rank, baseline) for baseline in baselines
+              if (rank := _rank(baseline.scope, scope)) is not None]
     if not ranked:
         return Fit(None, False, _missing(baselines, scope))
     best = min(rank for rank, _ in ranked)
-    chosen = max((baseline for rank, baseline in ranked if rank == best), key=lambda baseline: (baseline.last, baseline.name))
+    chosen = max((baseline for rank, baseline in ranked if rank == best),
+                 key=lambda baseline: (baseline.last, baseline.name))
     open_ = [name for name in _FIELDS if getattr(chosen.scope, name) != getattr(scope, name)]
     return Fit(chosen, not open_, _open(chosen, scope, open_))
 
 
 def _rank(held: Scope, asked: Scope) -> tuple[int, ...] | None:
-    """How much it leaves open, the kernel first; None where it does not hold."""
+    """How much it leaves open, the kernel first; None if it does not hold."""
     if held.sku != asked.sku:
         return None
     ranks = []
@@ -92,8 +96,10 @@ def _rank(held: Scope, asked: Scope) -> tuple[int, ...] | None:
 def _open(chosen: Baseline, scope: Scope, open_: Sequence[str]) -> str:
     if not open_:
         return f"judged by the baseline {chosen.name}, for {words(scope)}"
-    general = words(Scope(kernel=chosen.scope.kernel, driver=chosen.scope.driver, firmware=chosen.scope.firmware))
-    held = f"{general} in general" if any(getattr(chosen.scope, name) for name in _FIELDS) else f"SKU {scope.sku} in general"
+    general = words(Scope(kernel=chosen.scope.kernel, driver=chosen.scope.driver,
+                          firmware=chosen.scope.firmware))
+    held = (f"{general} in general" if any(getattr(chosen.scope, name) for name in _FIELDS)
+            else f"SKU {scope.sku} in general")
     if not scope.sku and held.startswith("SKU"):
         held = "any kernel"
     lacks = ", ".join(f"{'' if name == 'kernel' else name + ' '}{getattr(scope, name)}" for name in open_)
@@ -105,4 +111,5 @@ def _missing(baselines: Sequence[Baseline], scope: Scope) -> str:
     if same:
         return f"no baseline for {words(scope)}; there are those for {'; '.join(same[:3])}"
     others = sorted({baseline.scope.sku or "no SKU" for baseline in baselines})
-    return f"no baseline for {words(scope)}" + (f"; there are those for {', '.join(others[:5])}" if others else "")
+    return f"no baseline for {words(scope)}" + (f"; there are those for {', '.join(others[:5])}" if others
+                                                else "")

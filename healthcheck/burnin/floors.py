@@ -20,7 +20,7 @@ from healthcheck.burnin.published import ALGOS, BUSBW, FILE, GLOO, NCCL, BurninR
 from healthcheck.burnin.publishedload import NODES, chosen, load_burnin
 from healthcheck.config.entry import kind_of, known_keys
 from healthcheck.config.files import make_folder, write_whole
-from healthcheck.config.forms import FLAG, TEXT, Form, real, several, value, whole
+from healthcheck.config.valuetypes import FLAG, TEXT, ValueType, integer, list_of, number, parse_value
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
 from inventory.text import clean
@@ -29,16 +29,16 @@ SCHEMA = "muster.floors/1"
 NAME = "burnin-floors.yaml"
 LEARNED, PUBLISHED = "learned", "published"
 _MOST = 1e12
-_FIGURE = real(0, _MOST)
-_FORMS: Mapping[str, Form] = {
+_FIGURE = number(0, _MOST)
+_FORMS: Mapping[str, ValueType] = {
     "figure": chosen(FIGURES), "stage": chosen(stage.value for stage in BurnInStage),
-    "gpu": Form("text", lambda given: _text(given)),
-    "gpus": whole(1, 1024), "nodes": NODES, "nics": whole(0, 64), "gbps": _FIGURE,
-    "size_bytes": whole(0, 2**50),
-    "algo": chosen((*ALGOS, "")), "watts": whole(0, 100_000), "nvlink": FLAG, "backend": chosen((NCCL, GLOO)),
-    "mount": Form("text", lambda given: _text(given)), "median": _FIGURE,
-    "mad": _FIGURE, "n": whole(1, 10**9), "floor": _FIGURE, "warning": TEXT,
-    "approved": Form("a map of by and at", lambda given: given),
+    "gpu": ValueType("text", lambda given: _text(given)),
+    "gpus": integer(1, 1024), "nodes": NODES, "nics": integer(0, 64), "gbps": _FIGURE,
+    "size_bytes": integer(0, 2**50),
+    "algo": chosen((*ALGOS, "")), "watts": integer(0, 100_000), "nvlink": FLAG, "backend": chosen((NCCL, GLOO)),
+    "mount": ValueType("text", lambda given: _text(given)), "median": _FIGURE,
+    "mad": _FIGURE, "n": integer(1, 10**9), "floor": _FIGURE, "warning": TEXT,
+    "approved": ValueType("a map of by and at", lambda given: given),
 }
 _TOP = ("schema", "learned", "runs", "floors")
 _NEEDED = tuple(key for key in _FORMS if key not in ("mount", "warning", "approved"))
@@ -151,9 +151,9 @@ def _proposal(top: Any, name: str, approved: bool, rules: BurninRules | None = N
     if top.get("schema") != SCHEMA:
         raise RulesError(f"schema: expected {SCHEMA}, got {kind_of(top.get('schema'))}",
                          top.value_marks.get("schema", top.mark))
-    learned = value("learned", top.get("learned"), top.value_marks.get("learned", top.mark), TEXT)
-    runs = value("runs", top.get("runs"), top.value_marks.get("runs", top.mark),
-                 several("ids of runs", TEXT)) if "runs" in top else ()
+    learned = parse_value("learned", top.get("learned"), top.value_marks.get("learned", top.mark), TEXT)
+    runs = parse_value("runs", top.get("runs"), top.value_marks.get("runs", top.mark),
+                 list_of("ids of runs", TEXT)) if "runs" in top else ()
     given = top.get("floors")
     if not isinstance(given, LocatedList):
         raise RulesError(f"floors: expected a list, got {kind_of(given)}",
@@ -178,7 +178,7 @@ def _learned(item: Any, where: str, mark: Mark, approved: bool) -> LearnedFloor:
     for key in _NEEDED:
         if key not in item:
             raise RulesError(f"{where}: {key} is missing: expected {_FORMS[key].phrase}", item.mark)
-    held = {key: value(f"{where}: {key}", item[key], item.value_marks[key], _FORMS[key]) for key in item}
+    held = {key: parse_value(f"{where}: {key}", item[key], item.value_marks[key], _FORMS[key]) for key in item}
     by, at = _approval(item, where)
     if approved and not by:
         raise RulesError(f"{where}: it is not approved: type `muster burnin approve FILE --by NAME`",
@@ -197,7 +197,7 @@ def _approval(item: LocatedMap, where: str) -> tuple[str, str]:
     given, mark = item["approved"], item.value_marks["approved"]
     if not isinstance(given, LocatedMap) or set(given) != {"by", "at"}:
         raise RulesError(f"{where}: approved: expected a map of by and at, got {kind_of(given)}", mark)
-    by, at = (value(f"{where}: approved: {key}", given[key], given.value_marks[key], TEXT)
+    by, at = (parse_value(f"{where}: approved: {key}", given[key], given.value_marks[key], TEXT)
               for key in ("by", "at"))
     return str(by), str(at)
 

@@ -29,7 +29,17 @@ from healthcheck.burnin.published import (
     learning_stage,
 )
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
-from healthcheck.config.forms import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
+from healthcheck.config.valuetypes import (
+    FLAG,
+    NAME,
+    TEXT,
+    ValueType,
+    integer,
+    list_of,
+    number,
+    optional,
+    parse_value,
+)
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 from inventory.ncclenv import checked
@@ -39,7 +49,7 @@ _STAGES = tuple(dict.fromkeys(learning_stage(stage).value for stage in BurnInSta
 _RANGE = re.compile(r"([1-9]\d{0,5})(?:-([1-9]\d{0,5}))?")
 
 
-def chosen(known: Iterable[str]) -> Form:
+def chosen(known: Iterable[str]) -> ValueType:
     """One of these words."""
     words = tuple(known)
 
@@ -48,7 +58,7 @@ def chosen(known: Iterable[str]) -> Form:
             raise ValueError
         return str(given)
 
-    return Form(f"one of {', '.join(words)}", read, words)
+    return ValueType(f"one of {', '.join(words)}", read, words)
 
 
 def span(given: Any) -> tuple[int, int]:
@@ -59,37 +69,37 @@ def span(given: Any) -> tuple[int, int]:
     return int(match[1]), int(match[2] or match[1])
 
 
-NODES = Form("a number of nodes such as 2, or a range such as 2-8", span)
-_WORD = Form("a word of letters, digits, _ and -", lambda given: _matched(given, r"[A-Za-z0-9_-]{1,60}"))
-_POSITIVE, _RATIO = real(1e-6, _MOST), real(0.01, 100)
+NODES = ValueType("a number of nodes such as 2, or a range such as 2-8", span)
+_WORD = ValueType("a word of letters, digits, _ and -", lambda given: _matched(given, r"[A-Za-z0-9_-]{1,60}"))
+_POSITIVE, _RATIO = number(1e-6, _MOST), number(0.01, 100)
 
-_PUBLISHED: Mapping[str, Form] = {
+_PUBLISHED: Mapping[str, ValueType] = {
     "figure": chosen(FIGURES), "source": _WORD, "gpu": _WORD,
-    "but": several("words of a product's name", _WORD), "gpus": whole(1, 1024),
-    "nodes": NODES, "nics": whole(1, 64), "gbps": _POSITIVE, "nvlink": FLAG, "size_gib": _POSITIVE,
-    "algo": several("algorithms", chosen(ALGOS)), "watts": whole(1, 100_000), "value": _POSITIVE,
+    "but": list_of("words of a product's name", _WORD), "gpus": integer(1, 1024),
+    "nodes": NODES, "nics": integer(1, 64), "gbps": _POSITIVE, "nvlink": FLAG, "size_gib": _POSITIVE,
+    "algo": list_of("algorithms", chosen(ALGOS)), "watts": integer(1, 100_000), "value": _POSITIVE,
     "per": chosen(("nic",)),
-    "share": real(0.01, 1), "peak": _POSITIVE, "enabled": FLAG,
+    "share": number(0.01, 1), "peak": _POSITIVE, "enabled": FLAG,
 }
 _OF_BUFFERS = ("size_gib", "algo", "nvlink")
-_LIMIT: Mapping[str, Form] = {
-    "counters": several("names of counters", _WORD), "allow": real(0, _MOST),
-    "allow_per_hour": real(0, _MOST), "below_gbps": _POSITIVE,
+_LIMIT: Mapping[str, ValueType] = {
+    "counters": list_of("names of counters", _WORD), "allow": number(0, _MOST),
+    "allow_per_hour": number(0, _MOST), "below_gbps": _POSITIVE,
     "why": TEXT, "source": TEXT, "enabled": FLAG,
 }
-_ACCEPTED = Form("a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all",
+_ACCEPTED = ValueType("a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all",
                  lambda given: _accepted(given))
-_BACKENDS = {NCCL: yet(_RATIO), GLOO: yet(_RATIO)}
-_SECTIONS: Mapping[str, Mapping[str, Form]] = {
-    "floors": {"share": real(0.01, 1), "least_gib": real(0, _MOST), "believed": real(1, 100)},
-    "learn": {"nodes": whole(2, 100_000), "runs": whole(1, 1000), "warn_share": real(0.01, 1),
-              "least_share": real(0.1, 1)},
+_BACKENDS = {NCCL: optional(_RATIO), GLOO: optional(_RATIO)}
+_SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
+    "floors": {"share": number(0.01, 1), "least_gib": number(0, _MOST), "believed": number(1, 100)},
+    "learn": {"nodes": integer(2, 100_000), "runs": integer(1, 1000), "warn_share": number(0.01, 1),
+              "least_share": number(0.1, 1)},
     "accept": dict.fromkeys((NCCL, GLOO), _ACCEPTED),
-    "relative": _BACKENDS, "jitter": _BACKENDS, "coverage": {NCCL: yet(real(0, 1))},
-    "age": {"days": real(0.01, 3660)},
-    "screen": {"days": real(0.01, 3660), "nodes": whole(1, 100_000), "node_hours": real(0.01, _MOST)},
+    "relative": _BACKENDS, "jitter": _BACKENDS, "coverage": {NCCL: optional(number(0, 1))},
+    "age": {"days": number(0.01, 3660)},
+    "screen": {"days": number(0.01, 3660), "nodes": integer(1, 100_000), "node_hours": number(0.01, _MOST)},
 }
-_PROFILE: Mapping[str, Form] = {"env": Form("a map of NCCL settings", lambda given: _settings(given)),
+_PROFILE: Mapping[str, ValueType] = {"env": ValueType("a map of NCCL settings", lambda given: _settings(given)),
                                 "source": TEXT, "enabled": FLAG}
 _TOP = ("sources", "published", "counters", "env_profiles", *_SECTIONS)
 
@@ -137,15 +147,15 @@ def _read(draft: _Draft, path: Path) -> None:
     draft.files.append(str(path))
     if "sources" in top:
         texts = _map(top, "sources")
-        draft.sources.update({key: value(f"sources: {key}", texts[key], texts.value_marks[key], TEXT)
+        draft.sources.update({key: parse_value(f"sources: {key}", texts[key], texts.value_marks[key], TEXT)
                               for key in texts})
     for section, forms in (("published", _PUBLISHED), ("counters", _LIMIT), ("env_profiles", _PROFILE)):
         for item, mark in _items(top, section):
             entry = entry_of(item, ("id", *forms), "id", mark)
-            value("id", entry.name, entry.marks["id"], NAME)
+            parse_value("id", entry.name, entry.marks["id"], NAME)
             for key, form in forms.items():
                 if key in entry.values:
-                    entry.values[key] = value(f"{section}: {entry.name}: {key}", entry.values[key],
+                    entry.values[key] = parse_value(f"{section}: {entry.name}: {key}", entry.values[key],
                                               entry.marks[key], form)
             overlay(draft.entries[section], entry, "id")
     for name, forms in _SECTIONS.items():
@@ -153,7 +163,7 @@ def _read(draft: _Draft, path: Path) -> None:
             given = _map(top, name)
             known_keys(given, list(forms), f"{name}: ")
             for key in given:
-                draft.sections[name][key] = value(f"{name}: {key}", given[key], given.value_marks[key],
+                draft.sections[name][key] = parse_value(f"{name}: {key}", given[key], given.value_marks[key],
                                                   forms[key])
 
 

@@ -13,14 +13,14 @@ from typing import Any
 from healthcheck.certify.certificate import STAGES
 from healthcheck.certify.policy import NONE, CertificatePolicy
 from healthcheck.config.entry import kind_of, known_keys
-from healthcheck.config.forms import Form, real, value, whole, word
+from healthcheck.config.valuetypes import ValueType, choice, integer, number, parse_value
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedMap, load_yaml
 
 FILE = "certificate.yaml"
-_ASKED = word(Enum("_Asked", {name: name for name in (*STAGES, NONE)}))    # type: ignore[arg-type]
-_FORMS: Mapping[str, Mapping[str, Form]] = {
-    "age": {"days": real(1, 3660), "jitter_days": real(0, 3660), "at_once": whole(1, 100_000), "stage": _ASKED},
+_ASKED = choice(Enum("_Asked", {name: name for name in (*STAGES, NONE)}))    # type: ignore[arg-type]
+_FORMS: Mapping[str, Mapping[str, ValueType]] = {
+    "age": {"days": number(1, 3660), "jitter_days": number(0, 3660), "at_once": integer(1, 100_000), "stage": _ASKED},
     "rebooted": {"stage": _ASKED},
     "changed": {"component": _ASKED, "firmware": _ASKED},
 }
@@ -44,7 +44,7 @@ def load_certificate_policy(folders: Sequence[Path]) -> CertificatePolicy:
             known_keys(section, tuple(_FORMS[name]), f"{name}: ")
             for key, given in section.items():
                 marks[f"{name}.{key}"] = mark = section.value_marks[key]
-                found = value(f"{name}: {key}", given, mark, _FORMS[name][key])
+                found = parse_value(f"{name}: {key}", given, mark, _FORMS[name][key])
                 said[name][key] = found.value if isinstance(found, Enum) else found
     for name, forms in _FORMS.items():
         for key, form in forms.items():

@@ -15,7 +15,7 @@ from healthcheck.checks.growth import Growth
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat
-from healthcheck.kernellog.carried import telling
+from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.emitter import CORE
 from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.model.outcome import Finding, LogEvidence, Note
@@ -148,7 +148,7 @@ def _reported(log: KernelLog, form: MessagePattern, expected: str, ends: Ending,
         count = f"{len(lines)} lines, the first " if len(lines) > 1 else ""
         at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
         evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds, lines[-1].seconds,
-                               telling([line.sequence for line in lines]))
+                               representative([line.sequence for line in lines]))
         yield Finding(f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, device or "disks", log=evidence)
     if older:
         said = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago" for device, line in sorted(older.items())]

@@ -15,7 +15,7 @@ from healthcheck.facts.hca import AdapterBus, Hca
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
-from healthcheck.kernellog.carried import telling
+from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.model.outcome import Finding, LogEvidence, Owner
 
@@ -151,7 +151,7 @@ def _by_adapter(log: KernelLog, form: MessagePattern, words: tuple[str, ...], en
         count = "" if len(lines) == 1 else f"{len(lines)} lines, the first "
         at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
         evidence = LogEvidence(_EMITTER, str(ends), len(lines), lines[0].seconds, lines[-1].seconds,
-                               telling([line.sequence for line in lines]))
+                               representative([line.sequence for line in lines]))
         yield pci, what, f"{what}: {count}{at}: {lines[0].text[:_LONGEST]}", evidence
 
 

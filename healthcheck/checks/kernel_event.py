@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from healthcheck.baseline.book import KernelCatalogue
+from healthcheck.baseline.kernelrules import KernelCatalogue
 from healthcheck.checks import disk, hca, memory
 from healthcheck.checks.base import check
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.kernel_event import KernelEvents
-from healthcheck.kernellog.fold import Folding
+from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.kernellog.model import CatalogueEntry, KernelMessage
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Severity
 
@@ -89,11 +89,11 @@ def _known(
         yield Note(f"over, having been quiet for as long as it takes: {_few(sorted(set(over)))}")
 
 
-def _told(digest: Folding, catalogue: KernelCatalogue, asked: Callable[[CatalogueEntry], bool]) -> Iterable[KernelMessage]:
+def _told(digest: LazyDigest, catalogue: KernelCatalogue, asked: Callable[[CatalogueEntry], bool]) -> Iterable[KernelMessage]:
     """What of a log may be of an entry that is asked for."""
     known = catalogue.entries(digest.templates)
     wanted = digest.templates if known is None else {template for template, entry in known.items() if asked(entry)}
-    return () if digest.alone and not wanted else digest.of(wanted)
+    return () if digest.single_lines and not wanted else digest.select(wanted)
 
 
 def evidence(alike: Sequence[KernelMessage], emitter: str, ends: str = "") -> LogEvidence:

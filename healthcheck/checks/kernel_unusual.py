@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from healthcheck.baseline.book import KernelBaseline, KernelCatalogue
 from healthcheck.baseline.flags import WORST_PRIORITY, trouble
+from healthcheck.baseline.kernelrules import KernelBaseline, KernelCatalogue
 from healthcheck.checks.base import NotJudged, check
 from healthcheck.checks.kernel_event import LONGEST, evidence, lines_of, observed
 from healthcheck.facts.kernel import moment
@@ -119,7 +119,7 @@ def _again(one: _Unusual, seen: SeenBefore) -> bool:
 
 def _novel(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline) -> Iterator[_Unusual]:
     new = {template for template in events.templates - baseline.known.keys() if not _quiet(baseline.proposed.get(template))}
-    held = events.digest.of(new) if new else ()
+    held = events.digest.select(new) if new else ()
     novel = [told for told in held if told.template not in baseline.known and not _quiet(baseline.proposed.get(told.template))
              and not catalogue.fault(told)]
     for number, told in enumerate(novel):
@@ -155,7 +155,7 @@ def _known_as(told: KernelMessage, baseline: Baseline, proposed: KnownTemplate |
 
 
 def _rate(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline, factor: float, least: int) -> Iterator[_Unusual]:
-    for told in events.digest.told:
+    for told in events.digest.messages:
         known = baseline.known.get(told.template)
         if known is None or told.busiest < least or catalogue.fault(told):
             continue
@@ -177,7 +177,7 @@ def _unjudged(events: KernelEvents, baseline: Baseline) -> str | None:
 
 
 def _missing(events: KernelEvents, baseline: Baseline) -> Iterator[_Unusual]:
-    counts = {told.template: told.count for told in events.digest.told}
+    counts = {told.template: told.count for told in events.digest.messages}
     for template, known in baseline.known.items():
         count = counts.get(template, 0)
         if known.boots == baseline.boots and set(known.phases) <= set(_BOOTING) and count < known.least:

@@ -13,7 +13,7 @@ from healthcheck.facts.edac import Edac, Errors
 from healthcheck.facts.gpu_process import GpuLoad
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, as_dmesg
 from healthcheck.facts.memory import MemoryUse
-from healthcheck.kernellog.carried import telling
+from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.model import MOST_DISTINCT
 from healthcheck.model.outcome import Finding, LogEvidence
 
@@ -111,7 +111,7 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
     if len(lines) > most:
         told = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
         # Fewer than so many would not be found again.
-        newest = telling([line.sequence for line in lines[-(most + 1):]], most + 1)
+        newest = representative([line.sequence for line in lines[-(most + 1):]], most + 1)
         evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds,
                                lines[-1].seconds, newest)
         yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}",

@@ -17,7 +17,7 @@ from typing import TypeVar
 from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.xid import NVRM, NVSWITCH, SXid, Xid, Xids
-from healthcheck.kernellog.carried import telling
+from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.kernellog.model import MOST_DISTINCT
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Owner, Repair
@@ -209,7 +209,7 @@ class _Context:
 
     def evidence(self, group: Sequence[Xid] | Sequence[SXid]) -> LogEvidence:
         times = [event.seconds for event in group]
-        records = telling([number for event in group for number in event.records])
+        records = representative([number for event in group for number in event.records])
         return LogEvidence(self.emitter, str(self.ends), len(times), min(times), max(times), (*records, *self.beside))
 
 

@@ -18,7 +18,7 @@ from inventory.errors import UsageError
 from inventory.text import clean, short
 
 if TYPE_CHECKING:
-    from healthcheck.baseline.book import KernelRules
+    from healthcheck.baseline.kernelrules import KernelRules
     from healthcheck.kernellog.model import Baseline
     from healthcheck.model.outcome import NodeReport
     from healthcheck.ruleset.ruleset import Ruleset
@@ -87,7 +87,7 @@ def _loaded(path: str, kernel: KernelRules) -> Baseline:
 
 
 def _judged(file: str, ruleset: Ruleset, sku: str | None) -> NodeReport:
-    from healthcheck.baseline.forms import read
+    from healthcheck.baseline.formats import read
     from healthcheck.explain.savedlog import in_its_words, merged, recording
     from healthcheck.sweep.assess import Assessment
     from inventory.model import Node

@@ -46,7 +46,7 @@ def explain(baseline: str, line: str, rules: str | None, form: str) -> int:
 
 def _text(line: str) -> str:
     """What was said, without the time and names that a log puts before it."""
-    from healthcheck.baseline.forms import read
+    from healthcheck.baseline.formats import read
 
     logs = read(line.encode("utf-8", "surrogateescape") + b"\n", "LINE")
     texts = [held.text for log in logs for held in log.lines]

@@ -15,7 +15,7 @@ from inventory.errors import UsageError
 from inventory.text import clean, short
 
 if TYPE_CHECKING:
-    from healthcheck.baseline.gather import Notes
+    from healthcheck.baseline.gather import LearningNotes
     from healthcheck.baseline.learn import Learner
     from healthcheck.baseline.scope import ScopeLevel
     from healthcheck.kernellog.model import Baseline, Digest, Scope
@@ -57,7 +57,7 @@ def learn(
 
     Exit: 0 learned, 2 usage, or there is nothing to learn from, 3 learned, but some nodes or files had nothing to learn from.
     """
-    from healthcheck.baseline.gather import Notes
+    from healthcheck.baseline.gather import LearningNotes
     from healthcheck.baseline.scope import ScopeLevel, words
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
@@ -70,7 +70,7 @@ def learn(
     ruleset = load_ruleset(rulesfolder.folders(rules))
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
-    notes = Notes()
+    notes = LearningNotes()
     if files:
         digests = _of_files((*files, *nodes), sku, notes)
     elif len(nodes) > 1:
@@ -85,7 +85,7 @@ def learn(
     if not learned:
         raise UsageError("there is no kernel log to learn from")
     if len(learned) > 1 and not target.is_dir():
-        told = "; ".join(f"{words(scope)} ({len(one.learner.looks)} nodes)" for scope, one in learned.items())
+        told = "; ".join(f"{words(scope)} ({len(one.learner.learned_boots)} nodes)" for scope, one in learned.items())
         raise UsageError(f"these nodes are of {len(learned)} scopes: {clean(told, 300)}: give a folder as --output, name fewer nodes, or "
                          "choose a wider --scope (series, sku)")
     for scope, one in learned.items():
@@ -128,7 +128,7 @@ def _begun(path: Path, merge: bool, ruleset: Ruleset) -> _Book:
         raise UsageError(f"--output {path}: exists already; --merge adds to it")
     assert ruleset.kernel is not None  # noqa: S101  (narrowing; loaded rules have a catalogue)
     old = load(path, ruleset.kernel.catalogue)
-    return _Book(path, old, since, Learner(old.looks))
+    return _Book(path, old, since, Learner(old.learned_boots))
 
 
 def _named(scope: Scope) -> str:
@@ -181,9 +181,9 @@ def _tell(what: str, nodes: dict[str, str]) -> None:
         click.echo(f"muster: {what} {len(nodes) - _SHOWN} more", err=True)
 
 
-def _of_files(files: tuple[str, ...], sku: str | None, notes: Notes) -> Iterator[Digest]:
-    from healthcheck.baseline.forms import MOST_BYTES
-    from healthcheck.baseline.gather import of_file
+def _of_files(files: tuple[str, ...], sku: str | None, notes: LearningNotes) -> Iterator[Digest]:
+    from healthcheck.baseline.formats import MOST_BYTES
+    from healthcheck.baseline.gather import digests_from_file
 
     for name in files:
         try:
@@ -195,11 +195,11 @@ def _of_files(files: tuple[str, ...], sku: str | None, notes: Notes) -> Iterator
             raise UsageError(f"--from {short(name)}: {error.strerror}") from None
         if len(data) > MOST_BYTES:
             raise UsageError(f"--from {short(name)}: is longer than {MOST_BYTES >> 20} MiB")
-        yield from of_file(name, data, sku or "", notes)
+        yield from digests_from_file(name, data, sku or "", notes)
 
 
-def _of_sweep(folder: str, nodes: str | None, sku: str | None, notes: Notes) -> Iterator[Digest]:
-    from healthcheck.baseline.gather import of_recording
+def _of_sweep(folder: str, nodes: str | None, sku: str | None, notes: LearningNotes) -> Iterator[Digest]:
+    from healthcheck.baseline.gather import digests_from_recording
     from healthcheck.sweep.saved import load_manifest, recordings
     from inventory.discover import from_names
 
@@ -210,15 +210,15 @@ def _of_sweep(folder: str, nodes: str | None, sku: str | None, notes: Notes) -> 
     skus = {node.name: sku or node.sku or manifest.default_sku or "" for node in manifest.nodes}
     for look, _ in recordings(Path(folder), manifest):
         if look.node in wanted:
-            yield from of_recording(look, skus[look.node], notes)
+            yield from digests_from_recording(look, skus[look.node], notes)
 
 
 def _swept(
     nodes: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset, timeout: float | None, fanout: int,
-    notes: Notes,
+    notes: LearningNotes,
 ) -> Iterator[Digest]:
     """One sweep that asks for the kernel's log alone; nothing of it is kept."""
-    from healthcheck.baseline.gather import of_recording, probes
+    from healthcheck.baseline.gather import digests_from_recording, probes
     from healthcheck.cli.check import choose
     from healthcheck.collector import program, reply
     from healthcheck.report.progress import progress
@@ -241,4 +241,4 @@ def _swept(
         for answer in transport.run(list(chosen), program.build(asked, nvml=False), limits):
             look = reply.within(reply.decode(answer, limit=limits.reply_bytes), asked)
             bar.done(look.node, look.host is not None)
-            yield from of_recording(look, skus[look.node], notes)
+            yield from digests_from_recording(look, skus[look.node], notes)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from healthcheck.baseline.forms.unpack import unpack
+from healthcheck.baseline.formats.unpack import unpack
 from healthcheck.blame.evidence import Evidence, JobWindow
 from healthcheck.blame.ofkernel import Judges, looks_like, recorded, timeless
 from healthcheck.blame.ofkernel import evidence as of_text

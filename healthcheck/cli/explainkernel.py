@@ -11,7 +11,7 @@ import click
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
-from healthcheck.baseline.forms import read
+from healthcheck.baseline.formats import read
 from healthcheck.kernellog.model import CatalogueEntry
 from inventory.errors import UsageError
 from inventory.text import short

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from healthcheck.config.formernames import in_todays_names, renamed
+from healthcheck.config.formernames import renamed, with_current_names
 
 
 def today(rule: str, former: Mapping[str, str]) -> str:
@@ -19,7 +19,7 @@ def expanded(globs: Iterable[str], former: Mapping[str, str]) -> tuple[str, ...]
     """The globs, and what they match by a former id alone."""
     globs = tuple(globs)
     report(globs, former)
-    return in_todays_names(globs, former)
+    return with_current_names(globs, former)
 
 
 def report(globs: Iterable[str], former: Mapping[str, str]) -> None:

@@ -1,1 +1,1 @@
-"""The program that runs on a node (`onnode`): how it is built (`program.build`), sent (`loader`) and its reply read (`reply`)."""
+"""The program that runs on a node (`onnode`): building (`program`), starting (`loader`), its `reply`."""

@@ -1,7 +1,7 @@
-"""The root-owned helper: the program that a node's administrator installs so that looks see what needs root, and nothing else.
+"""The root-owned helper: a node's administrator installs it so that a sweep sees only what needs root.
 
-It is one file of Python's standard library that knows some probes, takes only their ids, and is run through sudo by the
-collector (`healthcheck.collector.onnode.helper`). Nothing is ever sent to it as code.
+It is one Python file that knows some probes and takes only their ids. The collector runs it through sudo
+(`healthcheck.collector.onnode.helper`). No code is ever sent to it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 def path() -> str:
-    """Where the helper is on the nodes: MUSTER_HELPER, else the customary place. Raises UsageError."""
+    """The helper's path on the nodes: MUSTER_HELPER, else the default. Raises UsageError."""
     return checked_path(os.environ.get("MUSTER_HELPER") or PATH, "MUSTER_HELPER")
 
 
 def checked_path(text: str, what: str) -> str:
-    """The path, if it is absolute and means nothing to a shell or to sudoers; raises UsageError."""
+    """The path, if it is absolute and free of characters special to shells and sudoers; raises UsageError."""
     if _PATH.fullmatch(text) is None:
-        raise UsageError(f"{what} is {short(text)}, expected an absolute path of letters, digits, '.', '_', '-', '+', such as {PATH}")
+        raise UsageError(
+            f"{what} is {short(text)}, expected an absolute path of letters, digits, '.', '_', '-' and '+', "
+            f"such as {PATH}")
     return text
 
 
@@ -38,10 +40,10 @@ def program(probes: Iterable[Probe], python: str = "/usr/bin/python3") -> str:
     table = pprint.pformat(ProbeSet.of(probes).to_json(), width=120, sort_dicts=False)
     return "\n".join((
         f"#!{checked_path(python, '--python')} -IS",
-        "# muster-probe: captures, as root, what the table of probes near the end of this file names, and nothing else.",
-        "# Made by `muster privilege helper`. Install it with owner root and mode 0755; never let anybody else write to it.",
+        "# muster-probe: captures, as root, only what the table of probes near the end of this file names.",
+        "# Made by `muster privilege helper`. Install it with owner root and mode 0755.",
         FUTURE + "import os as _os",
-        "# Nothing that the caller's environment says holds here.",
+        "# The caller's environment is ignored.",
         "_os.environ.clear()",
         '_os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"',
         joined(HELPER).removeprefix(FUTURE),
@@ -50,12 +52,12 @@ def program(probes: Iterable[Probe], python: str = "/usr/bin/python3") -> str:
 
 
 def sudoers(user: str, path: str) -> str:
-    """What to put into /etc/sudoers.d/ so that this user may run the helper as root, and nothing else, without a password."""
+    """The text for /etc/sudoers.d/ that lets this user run only the helper as root, without a password."""
     if _USER.fullmatch(user) is None or user == "ALL":
         raise UsageError(f"--user is {short(user)}, expected a user name")
     checked_path(path, "--path")
     return (
-        f"# {user} may run muster's helper as root: it takes ids of probes and nothing else.\n"
+        f"# {user} may run muster's helper as root: it takes only ids of probes.\n"
         f"Defaults!{path} !requiretty, env_reset, !setenv\n"
         f"{user} ALL=(root) NOPASSWD: {path}\n"
     )

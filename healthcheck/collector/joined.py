@@ -1,7 +1,8 @@
-"""One text of several modules: a node is sent a program, not a package.
+"""Joins modules into one text: a node gets a program, not a package.
 
-Each module's own part follows in the given order, in one scope. Imports of our own, those for annotations and what only the type
-checker reads stay at home; modules of the standard library are imported once, at the beginning.
+The modules follow in the given order, in one scope. Imports of muster's modules, those for annotations and
+what only the type checker reads are removed; modules of the standard library are imported once, at the
+beginning.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from pathlib import Path
 
 FUTURE = "from __future__ import annotations\n"
 _ONNODE = Path(__file__).with_name("onnode")
-# Each module after those that it needs.
+# Each module stands after those that it needs.
 COLLECTOR = tuple(
     _ONNODE / f"{name}.py"
-    for name in ("__init__", "system", "folder", "child", "devices", "rooted", "nvidia", "config", "reader", "answer", "run")
+    for name in ("__init__", "system", "folder", "child", "devices", "helperchild", "nvidia", "config",
+                 "reader", "answer", "run")
 )
 # What the root-owned helper has in addition.
 HELPER = (*COLLECTOR, _ONNODE / "helper.py")
@@ -25,7 +27,7 @@ _PARSING = threading.Lock()
 
 @functools.cache
 def joined(paths: tuple[Path, ...]) -> str:
-    """The text of these modules, for people to read, too: comments and docstrings are in it."""
+    """The text of these modules, with comments and docstrings for readers."""
     imports: set[str] = set()
     parts = []
     for path in paths:
@@ -34,21 +36,22 @@ def joined(paths: tuple[Path, ...]) -> str:
         for node in reversed(parsed(text).body):
             if isinstance(node, ast.Import):
                 imports.update(alias.name for alias in node.names)
-            if isinstance(node, (ast.Import, ast.ImportFrom)) or for_types(node):
+            if isinstance(node, (ast.Import, ast.ImportFrom)) or is_type_checking_block(node):
                 start = node.lineno - 1
                 while start and not lines[start - 1]:
                     start -= 1
                 del lines[start:node.end_lineno]
         parts.append("\n".join(lines).strip("\n"))
-    return FUTURE + "\n" + "".join(f"import {name}\n" for name in sorted(imports)) + "\n" + "\n\n\n".join(parts) + "\n"
+    head = "".join(f"import {name}\n" for name in sorted(imports))
+    return f"{FUTURE}\n{head}\n" + "\n\n\n".join(parts) + "\n"
 
 
 def parsed(text: str | bytes) -> ast.Module:
-    """One at a time: Python 3.11 counts the depth of a tree for all threads together, and raises SystemError (cpython issue 106905)."""
+    """The syntax tree. One thread at a time: Python 3.11 counts depth for all (cpython issue 106905)."""
     with _PARSING:
         return ast.parse(text)
 
 
-def for_types(node: ast.stmt) -> bool:
+def is_type_checking_block(node: ast.stmt) -> bool:
     """Whether only the type checker reads it."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"

@@ -1,11 +1,11 @@
-"""How the program that looks is started on a node, from afar or by the agent there: one line of Python, and what it reads."""
+"""Starts the collector on a node, from the head or by the agent: one line of Python, and its input."""
 
 from __future__ import annotations
 
 import zlib
 
-# Python 2.7 and every 3.x can read it, because the first thing it does is to say which one runs it. It holds no single quote,
-# exclamation mark, backslash or newline, because those are what login shells disagree on inside single quotes.
+# Python 2.7 and every 3.x can read it: it first prints the version that runs it. It holds no single quote,
+# exclamation mark, backslash or newline, because login shells treat those differently inside single quotes.
 LOADER = (
     "import sys;v=sys.version_info;o=sys.stdout;"
     'o.write("muster:%s:python %d.%d"%(sys.argv[1],v[0],v[1])+chr(10));o.flush();'
@@ -16,6 +16,6 @@ LOADER = (
 
 
 def payload(source: bytes, document: bytes, level: int = 9) -> bytes:
-    """What the loader reads: the collector's text and its probe set (JSON)."""
+    """The loader's input: the collector's text and its probe set (JSON)."""
     packed = zlib.compress(source + b"\0" + document, level)
     return b"%d\n%b" % (len(packed), packed)

@@ -1,4 +1,4 @@
-"""Turns what a node answered into a Recording, or into the reason why it is none: the bytes are foreign and may be anything."""
+"""Turns a node's reply into a Recording, or into the reason why it is none: the bytes are untrusted."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SLACK = 64 * KIB
 
 
 class _TooLarge(RecordingError):
-    """It grows past its limit."""
+    """It exceeds its limit."""
 
 
 def decode(reply: Reply, *, limit: int = 32 * MIB) -> Recording:
-    """The recording of one node's answer. Whatever the bytes are, it raises nothing: a failure of stage `reply` says why.
+    """The recording of one node's reply. It never raises: a failure of stage `reply` says why.
 
-    `limit` bounds the answer after decompression, in bytes.
+    `limit` bounds the reply after decompression, in bytes.
     """
     if reply.failure is not None:
         return Recording(reply.node, reply.received, None, reply.failure)
@@ -38,7 +38,8 @@ def decode(reply: Reply, *, limit: int = 32 * MIB) -> Recording:
         text, blocks = _inflate(reply.body or b"", limit)
         document = _parse(text)
         host = host_from_json(_object(document, "host"))
-        captures = captures_from_json(_with_files(_object(document, "captures"), blocks, limit - len(text)))
+        captures = captures_from_json(
+            _restore_files(_object(document, "captures"), blocks, limit - len(text)))
     except RecordingError as error:
         why = f"the answer grows past {limit / MIB:g} MiB" if isinstance(error, _TooLarge) else str(error)
         return Recording(reply.node, reply.received, None, Failure(Stage.REPLY, why))
@@ -46,7 +47,7 @@ def decode(reply: Reply, *, limit: int = 32 * MIB) -> Recording:
 
 
 def _inflate(body: bytes, limit: int) -> tuple[bytes, bytes]:
-    """What the compressed stream at the beginning holds, and what follows it."""
+    """The content of the compressed stream at the beginning, and the bytes after it."""
     machine = zlib.decompressobj()
     try:
         data = machine.decompress(body, limit + 1)
@@ -63,7 +64,8 @@ def _parse(data: bytes) -> dict[str, Any]:
     document = _json(data)
     schema = document.get("schema")
     if schema != SCHEMA:
-        raise RecordingError(f"the answer is of another version: its schema is {ascii(schema)[:60]}, expected {SCHEMA}")
+        raise RecordingError(
+            f"the answer is of another version: its schema is {ascii(schema)[:60]}, expected {SCHEMA}")
     return document
 
 
@@ -79,16 +81,18 @@ def _json(text: bytes) -> dict[str, Any]:
     return document
 
 
-def _with_files(captures: dict[str, Any], blocks: bytes, room: int) -> dict[str, Any]:
-    """The captures, each that has the size of a block in place of its files with those of the next block: none serves twice, and none
-    is left over. In all they hold at most `room` bytes."""
+def _restore_files(captures: dict[str, Any], blocks: bytes, room: int) -> dict[str, Any]:
+    """The captures; one that has a block's size in place of its files gets the files of the next block.
+
+    Every block is used once. Together they hold at most `room` bytes.
+    """
     at = 0
     for capture in captures.values():
         size = capture.get("files") if isinstance(capture, dict) else None
         if type(size) is not int:
             continue
         if not 0 < size <= len(blocks) - at:
-            raise RecordingError("the answer is cut: there is less than it announces")
+            raise RecordingError("the answer is cut: it is shorter than it announces")
         text, more = _inflate(blocks[at:at + size], room)
         if more:
             raise RecordingError("the answer is not ours: something follows its end")
@@ -107,14 +111,16 @@ def _object(document: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def within(recording: Recording, probes: ProbeSet) -> Recording:
-    """The recording without what was not asked for, and cut to what each probe may bring: a node that lies pays for its lie.
+    """The recording with only what the probe set asked for, cut to each probe's limit.
 
-    An honest collector has kept to the limits already; then the recording is returned as it is.
+    A real collector has kept the limits: then the recording itself is returned.
     """
     allowed = {probe.id: probe for probe in probes.probes}
-    kept = {name: _cut(capture, allowed[name]) for name, capture in recording.captures.items() if name in allowed}
-    same = len(kept) == len(recording.captures) and all(kept[name] is capture for name, capture in recording.captures.items())
-    return recording if same else replace(recording, captures=kept)
+    captures = recording.captures
+    kept = {name: _cut(capture, allowed[name]) for name, capture in captures.items() if name in allowed}
+    unchanged = (len(kept) == len(captures)
+                 and all(kept[name] is capture for name, capture in captures.items()))
+    return recording if unchanged else replace(recording, captures=kept)
 
 
 def _cut(capture: Capture, probe: Probe) -> Capture:

@@ -1,1 +1,1 @@
-"""What is read from files and kept in folders: entries of YAML merged from several folders, the packaged rules, whole writes, the cache."""
+"""Configuration files: YAML entries merged from folders, packaged rules, atomic writes, the cache."""

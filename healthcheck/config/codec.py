@@ -1,4 +1,4 @@
-"""Our own frozen values as plain JSON and back, by their annotations; what they are by default is left out."""
+"""Dataclass values as plain JSON and back, by their annotations; default values are left out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def to_plain(value: Any) -> Any:
-    """Values of dataclasses, enums, mappings, sets, sequences and plain ones. Equal values give equal JSON."""
+    """Dataclasses, enums, mappings, sets, sequences and plain values as JSON, equal for equal values."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, _PLAIN):
@@ -34,11 +34,12 @@ def to_plain(value: Any) -> Any:
 def _by_default(field: dataclasses.Field[Any], held: Any) -> bool:
     if field.default_factory is not dataclasses.MISSING:
         return bool(held == field.default_factory())
-    return field.default is not dataclasses.MISSING and type(held) is type(field.default) and bool(held == field.default)
+    return (field.default is not dataclasses.MISSING and type(held) is type(field.default)
+            and bool(held == field.default))
 
 
 def from_plain(hint: Any, data: Any) -> Any:
-    """The value of this type that `to_plain` has made this of; raises ValueError, TypeError or KeyError for what is none."""
+    """The value that `to_plain` wrote; raises ValueError, TypeError or KeyError for anything else."""
     return _reader(hint)(data)
 
 
@@ -52,19 +53,21 @@ def _reader(hint: Any) -> Any:
         return lambda data: None if data is None else from_plain(inner, data)
     if origin is tuple:
         if len(parts) == 2 and parts[1] is Ellipsis:
-            return lambda data: tuple(from_plain(parts[0], item) for item in _a(list, data))
-        return lambda data: tuple(from_plain(part, item) for part, item in zip(parts, _a(list, data), strict=True))
+            return lambda data: tuple(from_plain(parts[0], item) for item in _checked(list, data))
+        return lambda data: tuple(from_plain(part, item)
+                                  for part, item in zip(parts, _checked(list, data), strict=True))
     if origin is frozenset:
-        return lambda data: frozenset(from_plain(parts[0], item) for item in _a(list, data))
+        return lambda data: frozenset(from_plain(parts[0], item) for item in _checked(list, data))
     if origin is not None and issubclass(origin, Mapping):
         return lambda data: types.MappingProxyType(
-            {_key(parts[0], key): from_plain(parts[1], held) for key, held in _a(dict, data).items()})
+            {_key(parts[0], key): from_plain(parts[1], held) for key, held in _checked(dict, data).items()})
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
     if dataclasses.is_dataclass(hint):
         kind: Any = hint
-        return lambda data: kind(**{key: from_plain(_hints(kind)[key], held) for key, held in _a(dict, data).items()})
-    return lambda data: _a(hint, data)
+        return lambda data: kind(
+            **{key: from_plain(_hints(kind)[key], held) for key, held in _checked(dict, data).items()})
+    return lambda data: _checked(hint, data)
 
 
 @functools.cache
@@ -76,7 +79,7 @@ def _key(hint: Any, key: str) -> Any:
     return int(key) if hint is int else from_plain(hint, key)
 
 
-def _a(kind: Any, data: Any) -> Any:
+def _checked(kind: Any, data: Any) -> Any:
     if type(data) is not kind and not (kind is float and type(data) is int):
         raise TypeError(f"expected {kind.__name__}, got {ascii(data)[:60]}")
     return data

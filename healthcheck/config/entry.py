@@ -1,4 +1,4 @@
-"""Entries: rules, SKUs and profiles as merged from folders of YAML, before anybody says what their values mean."""
+"""Entries: rules, SKUs and profiles as merged from folders of YAML, before their values are interpreted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inventory.located import LocatedMap
 
 @dataclass
 class Entry:
-    """One of them: each key's value with the place it came from."""
+    """One entry: each key's value with its place."""
 
     name: str
     values: dict[str, Any]
@@ -22,41 +22,44 @@ class Entry:
     overridden: tuple[str, ...] = ()
 
 
-def entry_of(item: Any, keys: Sequence[str], identity: str, mark: Mark) -> Entry:
-    """What a document or a member of one holds; raises RulesError for a key that is not among these, or none that names it."""
+def entry_of(item: object, keys: Sequence[str], identity: str, mark: Mark) -> Entry:
+    """The entry in a document or a member of one; raises RulesError for an unknown key or no name."""
     if not isinstance(item, LocatedMap):
         raise RulesError(f"expected a map with {identity}, got {kind_of(item)}", mark)
     known_keys(item, keys, "")
     name = item.get(identity)
     if not isinstance(name, str) or not name:
-        raise RulesError(f"{identity}: expected a name, got {kind_of(name)}", item.value_marks.get(identity, item.mark))
+        raise RulesError(f"{identity}: expected a name, got {kind_of(name)}",
+                         item.value_marks.get(identity, item.mark))
     return Entry(name, dict(item), dict(item.value_marks), item.mark)
 
 
 def known_keys(item: LocatedMap, keys: Sequence[str], where: str) -> None:
-    """Raises RulesError for a key that is not among these; `where` begins the line."""
+    """Raises RulesError for an unknown key; `where` begins the message."""
     for key in item:
         if key not in keys:
             raise RulesError(f"{where}unknown key {key!r}{nearest(str(key), keys)}", item.key_marks[key])
 
 
 def overlay(entries: dict[str, Entry], new: Entry, identity: str) -> None:
-    """What has the same name changes the keys that it gives and keeps the others; twice in one file raises RulesError."""
+    """Adds an entry, or its keys to one of its name; twice in one file raises RulesError."""
     old = entries.get(new.name)
     if old is None:
         entries[new.name] = new
         return
     if old.mark.file == new.mark.file:
-        raise RulesError(f"{identity} {new.name} is defined twice; the first is at line {old.mark.line}", new.mark)
+        raise RulesError(f"{identity} {new.name} is defined twice; the first is at line {old.mark.line}",
+                         new.mark)
     nested = {key: _merged(old.values[key], new.values[key]) for key in ("with", "numbers", "ports")
               if isinstance(old.values.get(key), LocatedMap) and isinstance(new.values.get(key), LocatedMap)}
     entries[new.name] = Entry(
-        new.name, {**old.values, **new.values, **nested}, {**old.marks, **new.marks}, new.mark, (*old.overridden, old.mark.file),
+        new.name, {**old.values, **new.values, **nested}, {**old.marks, **new.marks}, new.mark,
+        (*old.overridden, old.mark.file),
     )
 
 
 def _merged(old: LocatedMap, new: LocatedMap) -> LocatedMap:
-    """Both, where each key keeps the place that it came from."""
+    """Both maps; each key keeps its place."""
     both = LocatedMap(new.mark)
     for one in (old, new):
         both.update(one)
@@ -66,8 +69,8 @@ def _merged(old: LocatedMap, new: LocatedMap) -> LocatedMap:
     return both
 
 
-def kind_of(value: Any) -> str:
-    """A value as a message names it."""
+def kind_of(value: object) -> str:
+    """A value in the words of a message."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -76,6 +79,6 @@ def kind_of(value: Any) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown word: what was meant, if anything comes near."""
+    """The end of a message about an unknown word: the nearest known one, if any."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Writes files whole: whoever reads one finds the old text or the new one, never a half, whatever happens in between."""
+"""Writes files atomically: a reader finds the old text or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from inventory.errors import UsageError
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = True) -> None:
-    """Afterwards `path` holds `data`: temporary file, fsync, rename. Raises OSError and leaves no temporary file.
+    """Writes `data` to `path`: temporary file, fsync, rename. On OSError it leaves no temporary file.
 
-    Private by default: recordings hold kernel logs, which many systems show to root only. Without `durable` there is no fsync: a
-    crash of the machine may then lose the file, but never leaves half of one that anybody takes for a whole.
+    Private by default: recordings hold kernel logs, which many systems show to root only. Without `durable`
+    there is no fsync: a crash of the machine may then lose the file, but leaves no partial one.
     """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -32,8 +32,8 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = T
 
 
 def make_folder(path: Path, what: str) -> None:
-    """Makes the folder and its parents; raises UsageError that names `what` it was wanted for."""
+    """Creates the folder and its parents; raises UsageError that names `what` it is for."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{what}: {path} cannot be made: {error.strerror}") from error
+        raise UsageError(f"{what}: {path} cannot be created: {error.strerror}") from error

@@ -1,7 +1,8 @@
-"""Refuses a pattern that a hostile line could make slow, and finds the words that every line must hold for it to match.
+"""Refuses patterns that a hostile line could make slow, and finds the words that a match must hold.
 
-Judged by the tree that Python's own parser makes of it. Where one repeat can give characters to another, both are tried in every
-combination: their lengths multiply. COST bounds the product, and with it the steps for each character of a line.
+It examines the tree of Python's own parser. If one repeat can give characters to another, both are tried in
+every combination: their lengths multiply. COST bounds the product, and with it the steps for each character
+of a line.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from healthcheck.config.pattern import pieces
 
-# There is no public one.
+# The parser is not public.
 if sys.version_info >= (3, 11):
     _parser: Any = re._parser  # type: ignore[attr-defined]
 else:
@@ -28,11 +29,11 @@ _Open = tuple[tuple[int, int], ...]     # repeats that may still give or take ch
 
 
 class TooSlow(ValueError):
-    """The pattern could take more than linear time; its text says where, and what to write instead."""
+    """The pattern could take more than linear time; the message says why, and what to write instead."""
 
 
-def judge(pattern: str) -> None:
-    """Raises TooSlow, or re.error where it is no regular expression."""
+def check(pattern: str) -> None:
+    """Raises TooSlow, or re.error if it is no regular expression."""
     for piece in pieces(pattern):
         tree = _tree(piece)
         _walk(tree, (), bool(tree.state.flags & re.IGNORECASE))
@@ -54,14 +55,16 @@ def _walk(tree: Any, held: _Open, caseless: bool) -> _Open:
             held = tuple({one for branch in value[1] for one in _walk(branch, held, caseless)})
         elif name in ("ASSERT", "ASSERT_NOT"):
             if value[0] < 0:
-                raise TooSlow("looks behind, which is not allowed: put what must not be there into `unless`")
+                raise TooSlow(
+                    "looks behind, which is not allowed: use `unless` for text that must not be there")
             _walk(value[1], held, caseless)
         elif name == "AT":
             continue
         elif name in _CHARACTERS:
             held = _closed(held, _set(op, value, caseless))
         else:
-            raise TooSlow(f"holds {name.lower().replace('_', ' ')}, which is not allowed: say plainly what may stand there")
+            raise TooSlow(f"holds {name.lower().replace('_', ' ')}, which is not allowed: write the allowed "
+                          "text itself")
     return held
 
 
@@ -71,7 +74,8 @@ def _repeat(value: Any, held: _Open, caseless: bool) -> _Open:
         after = _walk(inner, held, caseless)
         return tuple({*held, *after}) if least == 0 else after
     if not _plain(inner):
-        raise TooSlow("repeats a group that itself repeats or has alternatives: write a class of characters, as [0-9a-f ,]+")
+        raise TooSlow("repeats a group that itself repeats or has alternatives: write a class of characters, "
+                      "as [0-9a-f ,]+")
     chars = _union(inner, caseless)
     if most == least:
         return _closed(held, chars)
@@ -82,13 +86,13 @@ def _repeat(value: Any, held: _Open, caseless: bool) -> _Open:
             cost *= length
     if cost > COST:
         raise TooSlow(
-            f"two repeats can share characters, which takes {cost} steps at each: write a class that leaves out what stands between them, "
-            "as [^,]* or [^ ]+, or bound them, as .{0,80}")
+            f"two repeats can share characters, which takes {cost} steps at each: use a class without what "
+            "separates them, as [^,]* or [^ ]+, or bound them, as .{0,80}")
     return (*(_closed(held, chars) if least else held), (chars, most - least))
 
 
 def _plain(tree: Any) -> bool:
-    """Whether it can only match one number of characters, in one way."""
+    """Whether it matches a fixed number of characters, in one way."""
     for op, value in tree:
         name = str(op)
         fixed = name in ("MAX_REPEAT", "MIN_REPEAT") and value[0] == value[1] and _plain(value[2])
@@ -98,7 +102,7 @@ def _plain(tree: Any) -> bool:
 
 
 def _closed(held: _Open, chars: int) -> _Open:
-    """The repeats that can take one of these characters too; any other ends where these stand."""
+    """The repeats that can take one of these characters, too; any other ends here."""
     return tuple(one for one in held if one[0] & chars)
 
 
@@ -111,7 +115,7 @@ def _union(tree: Any, caseless: bool) -> int:
 
 
 def _set(op: Any, value: Any, caseless: bool) -> int:
-    """The characters of ASCII that it takes, a bit for each, and one for all others."""
+    """The ASCII characters that it takes, a bit for each, and one bit for all others."""
     name = str(op)
     if name == "ANY":
         return _ALL
@@ -147,14 +151,14 @@ def _category(name: str) -> int:
 
 
 def anything_first(pattern: str) -> bool:
-    """Whether a match may begin with any text: with `.*`, or with a repeat of what is nearly every character."""
+    """Whether a match may begin with any text: `.*`, or a repeat of nearly every character."""
     first = pieces(pattern)[0]
     body = pattern.removeprefix("(?i)").lstrip("(?:")
     return body.startswith((".*", ".+", ".{")) or _wide(_flat(_tree(first))[:1])
 
 
 def _wide(tree: list[tuple[Any, Any]]) -> bool:
-    """Whether it begins with a repeat of characters of which more than a hundred of ASCII fit."""
+    """Whether it begins with a repeat of a class of more than a hundred ASCII characters."""
     for op, value in tree:
         if str(op) == "BRANCH":
             return any(_wide(_flat(branch)[:1]) for branch in value[1])
@@ -163,10 +167,10 @@ def _wide(tree: list[tuple[Any, Any]]) -> bool:
     return False
 
 
-def words(pattern: str) -> tuple[tuple[str, ...], ...]:
-    """Groups of words in lower case, the one that tells most first: of each, one word stands in every text that the pattern matches.
+def required_words(pattern: str) -> tuple[tuple[str, ...], ...]:
+    """Groups of words in lower case, the most selective first; a match holds one word of each.
 
-    Words have SHORTEST characters at least; empty where the pattern needs none of that length.
+    Words have at least SHORTEST characters; empty if the pattern needs none of that length.
     """
     found = [given for piece in pieces(pattern) for given in _needed(_tree(piece))]
     fit = dict.fromkeys(given for given in found if len(min(given, key=len)) >= SHORTEST)
@@ -179,7 +183,7 @@ def _worth(given: tuple[str, ...]) -> tuple[int, int, int]:
 
 
 def _needed(tree: Any) -> list[tuple[str, ...]]:
-    """Words, or alternatives to one, each of which must be there."""
+    """Groups of alternative words, one of which must be there."""
     found: list[tuple[str, ...]] = []
     run = ""
     for op, value in [*_flat(tree), ("END", None)]:

@@ -1,11 +1,11 @@
-"""The patterns of the catalogue: regular expressions that never go far back, and how they are searched for.
+"""The patterns of the catalogue: regular expressions with bounded backtracking, and the search for them.
 
-They are Python's, over ASCII, with less allowed (`linear.py`) and two things that hold besides:
+They are Python's, over ASCII, with less allowed (`linear.py`) and two additions:
 
-- `.*` outside of any group cuts a pattern in pieces: what stands before it is looked for first, and what follows is looked for after it.
-  So `A.*B` is two searches, neither of which tries again what the other has found.
-- Every other repeat without a bound takes at most MOST characters, that of a dot MOST_ANY: `\\d+` is `\\d{1,256}`, and `(?:x.*y|z)` is
-  `(?:x.{0,99}y|z)`.
+- `.*` outside of any group splits a pattern: the part before it is searched first, then the part after it. So
+  `A.*B` is two searches, and neither repeats the other.
+- Every other repeat without a bound takes at most MOST characters, that of a dot MOST_ANY: `\\d+` is
+  `\\d{1,256}`, and `(?:x.*y|z)` is `(?:x.{0,99}y|z)`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAST = {"*": 0, "+": 1}
 
 @lru_cache(maxsize=4096)
 def pieces(pattern: str) -> tuple[str, ...]:
-    """The regular expressions that are searched for one after another."""
+    """The regular expressions that are searched one after another."""
     head = _CASELESS if pattern.startswith(_CASELESS) else ""
     tokens: list[str] = _TOKEN.findall(pattern[len(head):])
     whole = _alternatives(tokens)
@@ -43,7 +43,7 @@ def pieces(pattern: str) -> tuple[str, ...]:
 
 
 def _alternatives(tokens: list[str]) -> bool:
-    """Whether the pattern is `A|B`, which cannot be cut."""
+    """Whether the pattern is `A|B`, which cannot be split."""
     depth = 0
     for token in tokens:
         depth += (token in ("(", "(?")) - (token == ")")    # noqa: S105
@@ -53,7 +53,7 @@ def _alternatives(tokens: list[str]) -> bool:
 
 
 def _bounded(piece: list[str], last: bool) -> list[str]:
-    """The piece with a bound to each repeat; a repeat before a cut takes as little as it may, and leaves the rest to what follows."""
+    """The piece with a bound for each repeat; a repeat before a split is lazy."""
     made: list[str] = []
     for token in piece:
         most = MOST_ANY if made and made[-1] == "." else MOST
@@ -68,7 +68,7 @@ def _bounded(piece: list[str], last: bool) -> list[str]:
 
 
 class Pattern:
-    """One pattern, compiled when it is first looked for."""
+    """One pattern, compiled on first use."""
 
     __slots__ = ("_compiled", "_text")
 
@@ -77,12 +77,12 @@ class Pattern:
         self._compiled: tuple[re.Pattern[str], ...] | None = None
 
     def begins(self, text: str, at: int) -> int:
-        """Where it ends, if the text goes on with it at this place; else -1."""
+        """The end of a match that begins at this place; -1 without one."""
         first = self._pieces()[0].match(text, at)
         return -1 if first is None else self._follow(text, first.end(), 1)
 
     def found(self, text: str, at: int = 0) -> bool:
-        """Whether the text holds it, at this place or after it."""
+        """Whether it matches at this place or after it."""
         return self._follow(text, at, 0) >= 0
 
     def _pieces(self) -> tuple[re.Pattern[str], ...]:

@@ -1,4 +1,4 @@
-"""Finds the packaged rules, in a checkout or in an installed wheel, and a site's own beside them."""
+"""Finds the packaged rules, in a checkout or in an installed wheel, and a site's own."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def packaged() -> Path:
     raise UsageError("the packaged rules are missing: reinstall cluster-muster")
 
 
-def called(file: str) -> str:
-    """A rules file as documents name it: a packaged one by its name alone, for where it is installed differs from head to head."""
+def display_name(file: str) -> str:
+    """A rules file's name in documents; a packaged one's folder differs between heads."""
     path = Path(file)
     return f"the packaged {path.name}" if packaged() in path.parents else file
 
 
 def folders(option: str | None) -> list[Path]:
-    """Where rules are read from; what comes later overrides what comes earlier, by id.
+    """The folders of rules; a later one overrides an earlier one by id.
 
-    Packaged, then /etc/muster/rules, then the user's configuration folder, then --rules; the last must exist.
+    Packaged, then /etc/muster/rules, then the user's configuration folder, then --rules, which must exist.
     """
     user = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "muster" / "rules"
     found = [packaged(), *(folder for folder in (Path("/etc/muster/rules"), user) if folder.is_dir())]

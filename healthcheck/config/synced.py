@@ -1,4 +1,4 @@
-"""Renames that outlast a power failure; imports nothing, for the gate waits for it."""
+"""Makes renames survive a power failure; imports little, because the gate waits for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def sync_folder(folder: str) -> None:
-    """What was renamed there is so on the disk, too."""
+    """Writes the folder's renames to the disk."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(opened)

@@ -1,6 +1,7 @@
-"""What was made of files is kept between commands, for the user who made it: reading the files is cheap, and what follows is not.
+"""Caches between a user's commands what was made of files: reading them is cheap, processing them is not.
 
-A cache only. What is kept is named by the digest of every byte that it was made of, is whole or not there, and is never missed.
+A cached value is named by the digest of every byte that it was made of. It is whole or absent, and can be
+deleted.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from pathlib import Path
 from healthcheck.config.files import write_whole
 
 _MOST_BYTES = 16 << 20
-_MOST_KEPT = 4      # of a kind: two releases, or two folders of rules, that are used in turn do not drive each other out
+_MOST_KEPT = 4      # of a kind: two releases or rules folders in alternate use do not evict each other
 _SUM = hashlib.sha256().digest_size
 
 
 def digest(made_of: Iterable[bytes]) -> str:
-    """The name of what is made of these bytes by this release of muster; each part counts with its length."""
+    """The name of what this release of muster makes of these bytes; each part counts with its length."""
     made = hashlib.sha256(version("cluster-muster").encode())
     for part in made_of:
         made.update(len(part).to_bytes(8, "big") + part)
     return made.hexdigest()[:32]
 
 
-def kept(kind: str, name: str) -> bytes | None:
-    """What was kept under this name; None where nothing is, or what is there is damaged or another user's."""
+def load(kind: str, name: str) -> bytes | None:
+    """The value under this name; None if there is none, or it is damaged or another user's."""
     for folder in _folder():
         with contextlib.suppress(OSError):
             with (folder / f"{kind}-{name}").open("rb") as file:
@@ -38,8 +39,8 @@ def kept(kind: str, name: str) -> bytes | None:
     return None
 
 
-def keep(kind: str, name: str, data: bytes) -> None:
-    """Keeps it where that can be done; the oldest of its kind go."""
+def save(kind: str, name: str, data: bytes) -> None:
+    """Saves the value if possible and removes the oldest of its kind."""
     for folder in _folder():
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,11 +51,11 @@ def keep(kind: str, name: str, data: bytes) -> None:
 
 
 def _folder() -> Iterator[Path]:
-    """A folder of this user alone: what is read from it is what was written. None for a user without a home, and none in another's."""
+    """The user's own cache folder; none for a user without a home, and none in another user's."""
     base = os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError, OSError):
         folder = (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "muster"
-        # With sudo, root often keeps its user's HOME; a folder of root's there would be in that user's way for ever.
+        # With sudo, root often keeps the user's HOME: a folder of root's would block that user.
         if os.geteuid() != 0 or _nearest(folder).stat().st_uid == 0:
             yield folder
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from healthcheck.baseline.forms import read
+from healthcheck.baseline.formats import read
 from healthcheck.explain import kernel, smi, smitext
 from healthcheck.explain.model import MOST_QUOTES, Cause, RawExplanation
 from healthcheck.explain.recognise import Opened
@@ -76,7 +76,7 @@ def _before(opened: Opened, ruleset: Ruleset, now: float) -> list[Cause]:
     if at < 0:
         return []
     rows = [row.strip() for row in _section(opened.text, at).split("\n")]
-    logs = tuple(log for log in read("\n".join(row for row in rows if row).encode(), opened.name) if log.form != "text")
+    logs = tuple(log for log in read("\n".join(row for row in rows if row).encode(), opened.name) if log.format != "text")
     return kernel.explain(logs[-1:], opened.lines, ruleset, now, at)
 
 

@@ -47,7 +47,7 @@ def _told(opened: Opened, form: FileKind, ruleset: Ruleset, sayings: Sequence[Sa
         causes = kernel.explain(opened.logs, opened.lines, ruleset, now)
         if opened.job_lines():
             causes += _of_job(opened, sayings, now).causes
-        return RawExplanation(causes, kernel.unread(opened.logs), f"{opened.kernel_lines()} lines, {opened.logs[0].form}")
+        return RawExplanation(causes, kernel.unread(opened.logs), f"{opened.kernel_lines()} lines, {opened.logs[0].format}")
     if form is FileKind.BUG_REPORT:
         return bugreport.explain(opened, ruleset, sayings, now)
     if form is FileKind.SMI:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from healthcheck.baseline.book import KERNEL_BASELINE
+from healthcheck.baseline.kernelrules import KERNEL_BASELINE
 from healthcheck.explain import judging
 from healthcheck.explain.model import Cause
 from healthcheck.explain.quoting import LineIndex

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from healthcheck.baseline.forms import read
-from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
+from healthcheck.baseline.formats import read
+from healthcheck.baseline.formats.unpack import MIB, MOST_BYTES, plain, unpack
 from healthcheck.burnin.nccltests import formats as nccltests
 from healthcheck.burnin.nccltests import jsonread
 from healthcheck.explain.model import FileKind
@@ -92,7 +92,7 @@ class Opened:
         """
         # What makes a bug report long are blobs behind its kernel log.
         data = self.data[:MOST_BYTES] if _BUG_REPORT in self.text[:_HEAD] else self.data
-        return tuple(log for log in read(data, self.name) if log.form != _NO_FORM)
+        return tuple(log for log in read(data, self.name) if log.format != _NO_FORM)
 
     def kernel_lines(self) -> int:
         """How many lines of a kernel log it holds."""
@@ -101,7 +101,7 @@ class Opened:
     def may_hold_kernel_lines(self) -> bool:
         """Whether its beginning or its end holds a line of a kernel log: a job's log may be longer than any kernel log is."""
         parts = (self.data[:_SAMPLE], self.data[-_SAMPLE:]) if len(self.data) > 2 * _SAMPLE else (self.data,)
-        return len(self.data) <= MOST_BYTES and any(log.form != _NO_FORM for part in parts for log in read(part, self.name))
+        return len(self.data) <= MOST_BYTES and any(log.format != _NO_FORM for part in parts for log in read(part, self.name))
 
     def job_lines(self) -> int:
         """How many tells of a job's log it holds."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from healthcheck.baseline.forms import to_kmsg
+from healthcheck.baseline.formats import to_kmsg
 from healthcheck.facts.kernel import KMSG, LOG, as_dmesg
 from healthcheck.kernellog.model import BootLog
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
@@ -25,14 +25,14 @@ def recording(name: str, log: BootLog, now: float) -> Recording:
     """The look that would have brought this log, and nothing else; `now` is the head's clock (epoch seconds)."""
     text = to_kmsg(_numbered(log))
     # What is gone before the first record its number says, and the fact counts it.
-    caveats = log.caveats[1:] if log.form == "kmsg" and log.lines[0].sequence else log.caveats
+    caveats = log.caveats[1:] if log.format == "kmsg" and log.lines[0].sequence else log.caveats
     capture = Capture(Outcome.DONE, bytes=len(text), files={KMSG: FileCapture(Outcome.DONE, text)}, note="; ".join(caveats))
     return Recording(name, now, Host("", log.boot, now, 0, "", "", 0.0), None, {LOG.id: capture})
 
 
 def _numbered(log: BootLog) -> BootLog:
     """Numbers of lines become numbers of records, of which the first is 0: what is gone before it the log's caveats say."""
-    if log.form == "kmsg":
+    if log.format == "kmsg":
         return log
     return replace(log, lines=tuple(replace(line, sequence=number) for number, line in enumerate(log.lines)))
 

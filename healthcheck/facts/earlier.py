@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from healthcheck.facts.kernel import KMSG, LOG, TORN
-from healthcheck.kernellog.carried import NOTHING, Carried, RepairStatement, after, before, read, written
+from healthcheck.kernellog.carried import NO_RECORDS, CarriedRecords, RepairStatement, before_log, carry_over, from_text, to_text
 from healthcheck.model.recording import Capture, Outcome, Recording
 
 HANDED_ON = "muster.log"
@@ -24,41 +24,41 @@ def with_earlier(recording: Recording, previous: Recording | None) -> Recording:
     capture, log = recording.captures.get(LOG.id), _log(recording)
     if capture is None or log is None:
         return recording
-    found = before(_handed_on(recording, previous), log, torn=TORN in capture.note)
-    return _with(recording, capture, "" if found == before(NOTHING, log) else written(found))
+    found = before_log(_handed_on(recording, previous), log, torn=TORN in capture.note)
+    return _with(recording, capture, "" if found == before_log(NO_RECORDS, log) else to_text(found))
 
 
-def with_words(recording: Recording, words: Sequence[RepairStatement]) -> Recording:
+def with_words(recording: Recording, repairs: Sequence[RepairStatement]) -> Recording:
     """The recording with people's words that are of its boot."""
     capture = recording.captures.get(LOG.id)
     boot = recording.host.boot_id if recording.host is not None else ""
-    said = tuple(word for word in words if boot and word.boot == boot)
-    if capture is None or not (said or capture.text):
+    reason = tuple(word for word in repairs if boot and word.boot == boot)
+    if capture is None or not (reason or capture.text):
         return recording
     log = _log(recording)
     if log is None:
         return recording
-    found = replace(read(capture.text) if capture.text else before(NOTHING, log), words=said)
-    return _with(recording, capture, written(found))
+    found = replace(from_text(capture.text) if capture.text else before_log(NO_RECORDS, log), repairs=reason)
+    return _with(recording, capture, to_text(found))
 
 
-def kept(recording: Recording, previous: Recording | None, rests: Mapping[str, Collection[int] | None]) -> Capture:
-    """What this snapshot is to be kept with. `rests` as of `healthcheck.kernellog.carried.after`; of a log that was not read, what was
-    handed on to it is handed on."""
+def kept(recording: Recording, previous: Recording | None, records_by_rule: Mapping[str, Collection[int] | None]) -> Capture:
+    """What this snapshot is to be kept with. `records_by_rule` as for `healthcheck.kernellog.carried.carry_over`; a
+    log that was not read hands on what was handed on to it."""
     log = _log(recording)
     if log is None:
         return _capture(_handed_on(recording, previous))
     capture = recording.captures[LOG.id]
-    return _capture(after(read(capture.text) if capture.text else before(NOTHING, log), log, rests))
+    return _capture(carry_over(from_text(capture.text) if capture.text else before_log(NO_RECORDS, log), log, records_by_rule))
 
 
-def _handed_on(recording: Recording, previous: Recording | None) -> Carried:
+def _handed_on(recording: Recording, previous: Recording | None) -> CarriedRecords:
     """What the earlier snapshot hands on to one of the same boot."""
     if previous is None or previous.host is None or recording.host is None or not recording.host.boot_id \
             or previous.host.boot_id != recording.host.boot_id:
-        return NOTHING
+        return NO_RECORDS
     capture = previous.captures.get(HANDED_ON)
-    return read(capture.text) if capture is not None else NOTHING
+    return from_text(capture.text) if capture is not None else NO_RECORDS
 
 
 def _log(recording: Recording) -> str | None:
@@ -74,6 +74,6 @@ def _with(recording: Recording, capture: Capture, text: str) -> Recording:
     return replace(recording, captures={**recording.captures, LOG.id: replace(capture, text=text)})
 
 
-def _capture(carried: Carried) -> Capture:
-    text = written(carried)
+def _capture(carried: CarriedRecords) -> Capture:
+    text = to_text(carried)
     return Capture(Outcome.DONE, bytes=len(text), text=text)

@@ -12,7 +12,7 @@ from typing import Any, overload
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, uptime_hours
 from healthcheck.facts.values import Fact, Partial, Unread
-from healthcheck.kernellog.carried import NOTHING, Carried, read
+from healthcheck.kernellog.carried import NO_RECORDS, CarriedRecords, from_text
 from healthcheck.kernellog.masking import zeroed
 from healthcheck.kernellog.model import LogLine
 from healthcheck.kernellog.provenance import marked_records
@@ -97,7 +97,7 @@ class KernelLog(Fact):
     text: str
     uptime: float
     first: int
-    carried: Carried
+    carried: CarriedRecords
     earlier: str
     whole: bool
     caveat: str
@@ -265,7 +265,7 @@ def kernel_log(captures: Captures) -> Any:
     lost = int(first[2])
     caveat = f"of this boot, the {lost} oldest records are gone from the kernel's buffer" if lost else ""
     capture = captures.capture(LOG)
-    carried = read(capture.text) if capture is not None and capture.text else NOTHING
+    carried = from_text(capture.text) if capture is not None and capture.text else NO_RECORDS
     earlier = marked_records(carried.records)
     why = f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped" if files.truncated(KMSG) else ""
     if not why and capture is not None and TORN in capture.note:

@@ -11,7 +11,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, VERSIONS, running
 from healthcheck.facts.kernel import LOG, KernelLog, Records, kernel_log
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
-from healthcheck.kernellog.fold import Folding
+from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.kernellog.model import Scope
 
 
@@ -29,13 +29,13 @@ class KernelEvents(Fact):
     """
 
     name: str
-    digest: Folding
+    digest: LazyDigest
     newest: float
     whole: bool
     templates: frozenset[str]
     alone: bool
     now: float
-    earlier: Folding | None
+    earlier: LazyDigest | None
     whole_since: float
     caveat: str
 
@@ -52,7 +52,7 @@ def kernel_events(captures: Captures) -> Any:
         return found
     log: KernelLog = found.value if isinstance(found, Partial) else found
     records = log.records()
-    folding = Folding(records, records.texts)
+    folding = LazyDigest(records, records.texts)
     _place(folding, captures)
     whole = not log.caveat and not isinstance(found, Partial)
     before = Records(log.earlier) if log.earlier else None
@@ -62,16 +62,16 @@ def kernel_events(captures: Captures) -> Any:
         newest=log.newest,
         whole=whole,
         templates=folding.templates,
-        alone=folding.alone,
+        alone=folding.single_lines,
         caveat=log.caveat,
         now=log.newest if log.uptime else 0.0,
-        earlier=Folding(before, before.texts) if before is not None else None,
+        earlier=LazyDigest(before, before.texts) if before is not None else None,
         whole_since=log.carried.seconds,
     )
     return Partial(events, found.reason) if isinstance(found, Partial) else events
 
 
-def _place(folding: Folding, captures: Captures) -> None:
+def _place(folding: LazyDigest, captures: Captures) -> None:
     """Names the kernel and the driver that run, where the lines that name them are gone from the log."""
     scope = folding.scope
     if scope.kernel and scope.driver:

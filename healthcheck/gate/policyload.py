@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.config.entry import kind_of, known_keys
-from healthcheck.config.formernames import in_todays_names
-from healthcheck.config.forms import GLOB, NAME, Form, real, value, word
+from healthcheck.config.formernames import with_current_names
+from healthcheck.config.valuetypes import GLOB, NAME, ValueType, choice, number, parse_value
 from healthcheck.gate.policy import STAGES, GatePolicy, read
 from healthcheck.ruleset.profile import UnknownPolicy
 from inventory.errors import Mark, RulesError
@@ -20,7 +20,7 @@ from inventory.located import LocatedList, LocatedMap, load_yaml
 
 FILE = "gate.yaml"
 _Stage = Enum("_Stage", {name: name for name in STAGES})    # type: ignore[misc]
-_WORD = word(UnknownPolicy)
+_WORD = choice(UnknownPolicy)
 
 
 def _names(given: Any) -> Any:
@@ -29,14 +29,14 @@ def _names(given: Any) -> Any:
     return given
 
 
-_FORMS: Mapping[str, Mapping[str, Form]] = {
-    "certificate": {"stage": word(_Stage), "rebooted": _WORD, "changed": _WORD},
+_FORMS: Mapping[str, Mapping[str, ValueType]] = {
+    "certificate": {"stage": choice(_Stage), "rebooted": _WORD, "changed": _WORD},
     "state": {"degraded": _WORD, "unhealthy": _WORD, "cordoned": _WORD},
-    "fresh": {"minutes": real(1, 7 * 24 * 60)},
-    "grace": {"hours": real(0, 366 * 24)},
-    "unknown": {"node": _WORD, "muster": _WORD, "percent": real(0, 100)},
-    "versions": {"equal": Form("a list of names of versions, at most 50", _names, item=NAME)},
-    "clock": {"minutes": real(0, 24 * 60)},
+    "fresh": {"minutes": number(1, 7 * 24 * 60)},
+    "grace": {"hours": number(0, 366 * 24)},
+    "unknown": {"node": _WORD, "muster": _WORD, "percent": number(0, 100)},
+    "versions": {"equal": ValueType("a list of names of versions, at most 50", _names, item=NAME)},
+    "clock": {"minutes": number(0, 24 * 60)},
 }
 
 
@@ -60,7 +60,7 @@ def with_todays_names(policy: GatePolicy, former: Mapping[str, str]) -> GatePoli
     """The policy whose globs over rules also match by the ids that rules had before (`former`: id by former id)."""
     rules: dict[str, str] = {}
     for glob, said in policy.rules:
-        for name in in_todays_names([glob], former):
+        for name in with_current_names([glob], former):
             rules.setdefault(name, said)
     return policy._replace(rules=tuple(rules.items()))
 
@@ -77,14 +77,15 @@ def _lay(said: dict[str, dict[str, Any]], path: Path) -> None:
         known_keys(section, keys, f"{name}: ")
         for key, given in section.items():
             mark = section.value_marks[key]
-            said[name][key] = _globs(given, mark) if key == "rules" else _plain(value(f"{name}: {key}", given, mark, _FORMS[name][key]))
+            said[name][key] = (_globs(given, mark) if key == "rules" else
+                               _plain(parse_value(f"{name}: {key}", given, mark, _FORMS[name][key])))
 
 
 def _globs(given: Any, mark: Mark) -> dict[str, str]:
     if not isinstance(given, LocatedMap):
         raise RulesError(f"unknown: rules: expected a map of globs over the ids of rules to block or allow, got {kind_of(given)}", mark)
-    return {value("unknown: rules", glob, given.key_marks[glob], GLOB):
-            value(f"unknown: rules: {glob}", said, given.value_marks[glob], _WORD).value for glob, said in given.items()}
+    return {parse_value("unknown: rules", glob, given.key_marks[glob], GLOB):
+            parse_value(f"unknown: rules: {glob}", said, given.value_marks[glob], _WORD).value for glob, said in given.items()}
 
 
 def _plain(found: Any) -> Any:

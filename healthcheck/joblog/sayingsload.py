@@ -31,7 +31,7 @@ from typing import TypeVar
 
 from healthcheck.config import entry as entries
 from healthcheck.config import linear
-from healthcheck.config.rulesfolder import called
+from healthcheck.config.rulesfolder import display_name
 from healthcheck.joblog.meaning import Culprit, FaultDomain, Sure
 from healthcheck.joblog.sayings import Saying
 from healthcheck.model.outcome import Owner, Severity
@@ -70,12 +70,12 @@ def _saying(given: entries.Entry) -> Saying:
     made = Saying(
         id=given.name, match=match, sure=_member(given, "sure", Sure), severity=_member(given, "severity", Severity),
         meaning=_text(given, "meaning"), remedy=_text(given, "remedy"), owner=owner,
-        source=_text(given, "source"), examples=_examples(given), needs=linear.words(match),
+        source=_text(given, "source"), examples=_examples(given), needs=linear.required_words(match),
         brief=_text(given, "brief") if "brief" in given.values else "", accuses=accuses,
         fault=_member(given, "fault", FaultDomain) if "fault" in given.values else usual, least=_least(given),
         symptom=_switch(given, "symptom", False), job=job, file=given.mark.file, line=given.mark.line,
         overridden=given.overridden,
-        disabled="" if _switch(given, "enabled", True) else f"disabled in {called(given.marks['enabled'].file)}",
+        disabled="" if _switch(given, "enabled", True) else f"disabled in {display_name(given.marks['enabled'].file)}",
     )
     if not made.needs:
         raise _wrong(given, "match", f"holds no word of {linear.SHORTEST} characters that each line must have, so it would match too much")
@@ -128,7 +128,7 @@ def _pattern(given: entries.Entry) -> str:
     if len(value) > _LONGEST_PATTERN:
         raise _wrong(given, "match", f"is over {_LONGEST_PATTERN} characters: make it several sayings")
     try:
-        linear.judge(value)
+        linear.check(value)
     except linear.TooSlow as problem:
         raise _wrong(given, "match", str(problem)) from None
     except (re.error, OverflowError, RecursionError) as problem:

@@ -1,1 +1,1 @@
-"""Kernel logs: who wrote a line, which parts of it a user chose, and how what it reports ends; see `provenance` and `quoting`."""
+"""Kernel logs: who wrote a line (`provenance`), what of it a user chose (`quoting`), how its fault ends."""

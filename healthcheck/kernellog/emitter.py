@@ -1,4 +1,4 @@
-"""The emitters of a kernel log: the subsystems and drivers that write to it, each by the prefix with which its messages begin."""
+"""The emitters of a kernel log: subsystems and drivers that write to it, known by their messages' prefix."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ CORE = "kernel"     # the emitter of what the kernel writes without a prefix
 
 @dataclass(frozen=True)
 class Emitter:
-    """One emitter. `begins` is a regular expression: what every message of it begins with, and what its entries need not repeat.
+    """One emitter. `begins` is a regular expression for the prefix of its messages; entries do not repeat it.
 
-    `subsystems` are the values of SUBSYSTEM= that the kernel attaches to its records in /dev/kmsg; empty where it attaches none, or any.
+    `subsystems` are the values of SUBSYSTEM= that the kernel attaches to its records in /dev/kmsg. Empty:
+    none or any.
     """
 
     id: str
@@ -22,7 +23,7 @@ class Emitter:
     subsystems: tuple[str, ...] = ()
 
     def prefix(self, text: str) -> Match[str] | None:
-        """The prefix of a message of this emitter, or None where it is another's."""
+        """The prefix of a message of this emitter, or None if it is another's."""
         return _compiled(self.begins).match(text)
 
     def agrees(self, subsystem: str) -> bool:
@@ -35,4 +36,5 @@ def _compiled(begins: str) -> Pattern[str]:
     return compile(begins, ASCII)
 
 
-KERNEL = Emitter(CORE, "", "what the core of the kernel writes has no prefix: entries begin where the message does")
+KERNEL = Emitter(
+    CORE, "", "what the core of the kernel writes has no prefix: entries begin where the message does")

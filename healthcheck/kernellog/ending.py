@@ -1,11 +1,11 @@
-"""How a fault that a log reported ends: by a new boot, by a reset, by so many quiet hours, or by a repair that a person confirms.
+"""How a fault that a log reported ends: by a new boot, a reset, quiet hours, or a confirmed repair.
 
     boot         with the next boot
     reset        with a reset of the device, or the next boot
-    quiet 24h    when so many hours have gone by in which it was not reported again, or with the next boot
-    repair       only when a person says that it was repaired: no boot and no silence mends a broken part
+    quiet 24h    after so many hours without another report, or with the next boot
+    repair       only when a person reports the repair: neither a boot nor silence mends a broken part
 
-A log that forgot a line proves nothing. What proves an end is in PROOFS.
+A log that lost a line proves nothing. PROOFS lists what proves an end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class EndKind(Enum):
 
 
 class EndProof(Enum):
-    """What is accepted as evidence that it has ended; the value is how documents and people name it."""
+    """What is accepted as evidence that it has ended; documents and messages use the value."""
 
     BOOT = "a new boot"
     DRIVER = "the driver wants no recovery any more, after a reset"
@@ -34,28 +34,28 @@ class EndProof(Enum):
     PERSON = "a person's word that it was repaired (muster repaired)"
 
 
-# In the order in which they are tried: the cheapest first.
+# The cheapest first: they are tried in this order.
 PROOFS = {
     EndKind.BOOT: (EndProof.BOOT, EndProof.PERSON),
     EndKind.RESET: (EndProof.BOOT, EndProof.DRIVER, EndProof.ROOT, EndProof.PERSON),
     EndKind.QUIET: (EndProof.HOURS, EndProof.BOOT, EndProof.PERSON),
     EndKind.REPAIR: (EndProof.PERSON,),
 }
-FORM = "boot, reset, repair, or quiet with hours or days, as in quiet 24h"
+EXPECTED = "boot, reset, repair, or quiet with hours or days, as in quiet 24h"
 _TEXT = re.compile(r"(boot|reset|repair)|quiet ([1-9][0-9]{0,3})([hd])")
 _HOURS = {"h": 1, "d": 24}
 
 
 @dataclass(frozen=True)
 class Ending:
-    """One fault's end; `hours` are those of QUIET, and 0 for the others."""
+    """One fault's end; `hours` belong to QUIET and are 0 otherwise."""
 
     ends: EndKind
     hours: float = 0
 
     @property
     def proofs(self) -> tuple[EndProof, ...]:
-        """What is accepted as evidence of it."""
+        """The accepted evidence."""
         return PROOFS[self.ends]
 
     def over(self, age_hours: float) -> bool:
@@ -67,10 +67,10 @@ class Ending:
 
 
 def ending(text: str) -> Ending:
-    """The ending that a rules file names; raises ValueError for one that there is not."""
+    """The ending that a rules file names; raises ValueError for an unknown one."""
     found = _TEXT.fullmatch(text)
     if found is None:
-        raise ValueError(f"expected {FORM}")
+        raise ValueError(f"expected {EXPECTED}")
     return Ending(EndKind(found[1])) if found[1] else Ending(EndKind.QUIET, int(found[2]) * _HOURS[found[3]])
 
 

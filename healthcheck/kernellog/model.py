@@ -1,8 +1,8 @@
-"""The values of the kernel-log baseline: lines and events of a log, entries of the catalogue, and what healthy nodes say; plain and frozen.
+"""The values of the kernel-log baseline: lines, events, catalogue entries, and what healthy nodes write.
 
-    Line -> Event (one line, or all lines of one report) -> Told (events of one template, folded) -> Findings
+    LogLine -> KernelEvent (one line, or one report) -> KernelMessage (events of one template) -> Finding
 
-A catalogue entry is known to be bad, whatever was learned; a baseline is what nodes of one scope say when they are healthy.
+A catalogue entry is a known fault, whatever was learned. A baseline is what healthy nodes of one scope write.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from healthcheck.kernellog.emitter import Emitter
 from healthcheck.kernellog.ending import DAY, Ending
 from healthcheck.model.outcome import Owner, Repair, Severity
 
-LONGEST_LINE = 8192     # characters of one line that are looked at: the kernel's own limit for a record
-MOST_LINES = 500        # of one event that are kept
-MOST_DISTINCT = 20      # of many events that are folded into one
+LONGEST_LINE = 8192     # characters of one line that are read: the kernel's own limit for a record
+MOST_LINES = 500        # lines kept of one event
+MOST_DISTINCT = 20      # lines kept of many events that are folded into one
 
 
 @dataclass(frozen=True)
 class LogLine:
     """One record of a kernel log.
 
-    `text` is what was said, without time and priority. `seconds` are since boot, and None where the log does not say. `priority` is 0
-    (emergency) to 7 (debug), None where it does not say. `sequence` is the record's number in /dev/kmsg, and in a saved file the number
-    of its line, from 1. `facility` is 0 for the kernel itself; what root or systemd writes to the log carries another. `caller` is the
-    thread (T123) or CPU (C4) that said it, where the kernel was built to tell. `subsystem` is the SUBSYSTEM= that the kernel attached to
-    the record, empty where it attached none. Where a process wrote the record, `text` says so (`healthcheck.kernellog.provenance`).
+    `text` has neither time nor priority. `seconds` are since boot, None if unknown. `priority` is 0
+    (emergency) to 7 (debug), None if unknown. `sequence` is the record's number in /dev/kmsg, and in a saved
+    file the line number from 1. `facility` is 0 for the kernel itself; records of root or systemd carry
+    another. `caller` is the thread (T123) or CPU (C4) that wrote it, if the kernel was built to record it.
+    `subsystem` is the SUBSYSTEM= that the kernel attached, or empty. If a process wrote the record, `text`
+    shows it (`healthcheck.kernellog.provenance`).
     """
 
     text: str
@@ -51,18 +52,18 @@ class KernelEventKind(Enum):
 
 
 class Phase(Enum):
-    """When in a boot it was said; in the order in which they come."""
+    """When in a boot a line was written; in their order."""
 
     KERNEL = "kernel"           # before the kernel starts its first process
     INITRD = "initrd"           # from there until the real root file system is entered
-    SERVICES = "services"       # until user space has been up for SETTLED seconds
+    SERVICES = "services"       # until user space has been up for STARTUP_SECONDS seconds
     RUNNING = "running"
-    UNKNOWN = "unknown"         # the log does not say
+    UNKNOWN = "unknown"         # the log does not show it
 
 
 @dataclass(frozen=True)
 class KernelEvent:
-    """One thing that was said: `lines` in their order, the first the one that names it."""
+    """One event: `lines` in their order; the first names it."""
 
     kind: KernelEventKind
     lines: tuple[LogLine, ...]
@@ -72,10 +73,11 @@ class KernelEvent:
 class KernelMessage:
     """All events of one log that share a template.
 
-    `template` is that of `head`, the line that names it. `lines` are those of the event, at most MOST_LINES; of several events all of the
-    first, and of the others as many that differ as make MOST_DISTINCT. `first` and `last` are seconds since boot of the first and the
-    last event, None where the log does not say. `busiest` is how many there were in the hour that had most of them; where no line has a
-    time, all of them. `latest` are the numbers of the last event's records.
+    `template` is that of `head`, the line that names it. `lines` are those of the event, at most MOST_LINES.
+    Of several events they are all lines of the first, then differing lines of the others up to MOST_DISTINCT.
+    `first` and `last` are seconds since boot of the first and the last event, None if unknown. `busiest` is
+    the count in the busiest hour; if no line has a time, the count of all. `latest` are the numbers of the
+    last event's records.
     """
 
     template: str
@@ -92,14 +94,16 @@ class KernelMessage:
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One kind of known fault. `match` and `unless` are regular expressions over a message, behind the prefix of one of its `emitters`:
-    `match` holds from there, `unless` anywhere after. An entry without emitters is the core kernel's, whose messages have no prefix.
+    """One kind of known fault.
 
-    They say nothing of what masks hide: lines of one template all match, or none does. `group` is the class it belongs to (the stem of
-    its file). `examples` are lines that it matches. `xid` names the table (`xid` or `sxid`) that judges the line by its number instead.
-    Of each group in `needs` one word (in lower case) stands in every line that it matches. `disabled` says which file switched it off.
-    `ordinary`: healthy machines say it, too; of a saved log it is told, and in a sweep it is as any line is, for a baseline to know.
-    `ending` is how what it reports ends. `yields` are the ids of entries that say more of a line that both know.
+    `match` and `unless` are regular expressions over a message, behind the prefix of one of its `emitters`:
+    `match` holds from there, `unless` anywhere after it. An entry without emitters is the core kernel's: its
+    messages have no prefix. Neither depends on what masks hide: all lines of a template match, or none does.
+    `group` is its class (the stem of its file). `examples` are lines that it matches. `xid` names the table
+    (`xid` or `sxid`) that judges the line by its number instead. Of each group in `needs` one word (in lower
+    case) stands in every matching line. `disabled` names the file that switched it off. `ordinary`: healthy
+    machines write it, too; a saved log's report mentions it, and in a sweep it is like any other line.
+    `ending` is how the fault ends. `yields` are the ids of more specific entries for the same lines.
     """
 
     id: str
@@ -127,8 +131,11 @@ class CatalogueEntry:
 
 @dataclass(frozen=True)
 class Scope:
-    """For which nodes a baseline holds; empty is any. From exact to general: all four, without firmware, without driver, SKU and the
-    kernel's series (6.5), SKU alone."""
+    """For which nodes a baseline holds; an empty field means any.
+
+    From exact to general: all four, without firmware, without driver, SKU and the kernel's series (6.5), SKU
+    alone.
+    """
 
     sku: str = ""
     kernel: str = ""
@@ -138,12 +145,13 @@ class Scope:
 
 @dataclass(frozen=True)
 class KnownTemplate:
-    """One template that healthy nodes say.
+    """One template that healthy nodes write.
 
-    `nodes` and `boots` are on how many it was seen, of the baseline's own `nodes` and `boots`. `least` and `most` are how often in one
-    boot that said it, `busiest` the most in one hour. `first_seen` and `last_seen` are dates (ISO 8601). `by` and `why` are who approved
-    it, and the reason. `priority` is the worst that was given. `on` names the nodes (a node set), and is empty where all said it.
-    `unseen` is how many boots were learned since one said it. `flags` say why a person should look before it is approved.
+    `nodes` and `boots` count where it was seen, of the baseline's own `nodes` and `boots`. `least` and `most`
+    are counts per boot that has it, `busiest` is the most in one hour. `first_seen` and `last_seen` are dates
+    (ISO 8601). `by` and `why` are who approved it, and the reason. `priority` is the worst one. `on` is the
+    node set, empty if all nodes have it. `unseen` counts the boots that were learned since one had it.
+    `flags` are reasons to look before approval.
     """
 
     template: str
@@ -167,11 +175,12 @@ class KnownTemplate:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What nodes of one scope say when they are healthy: `known` by template, learned of so many `nodes` and `boots`.
+    """What healthy nodes of one scope write: `known` by template, learned from so many `nodes` and `boots`.
 
-    `phases` gives, for each phase, the earliest and the latest second since boot at which one of those boots entered it. `proposed` was
-    seen and awaits approval; `expired` was approved and has not been seen for `expires_days`, or in the last `expires_boots` boots that
-    were learned: neither is accepted. `first` and `last` are the dates of learning; `looks` are the boots that were learned, by node.
+    `phases` gives the earliest and the latest second since boot at which one of those boots entered a phase.
+    `proposed` was seen and awaits approval. `expired` was approved and has not been seen for `expires_days`,
+    or in the last `expires_boots` learned boots. Neither is accepted. `first` and `last` are the dates of
+    learning; `learned_boots` are the boots that were learned, by node.
     """
 
     name: str
@@ -187,20 +196,20 @@ class Baseline:
     last: str = ""
     expires_days: int = 180
     expires_boots: int = 200
-    looks: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    learned_boots: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)
 class BootLog:
-    """One boot's log as some source gave it: `raw[i]` is the line that `lines[i]` was read from, as it stood there.
+    """One boot's log as a source gave it: `raw[i]` is the line that `lines[i]` was read from.
 
-    `form` names the source's form. `caveats` say what could not be seen: records that were overwritten, lines that were cut.
-    `notes` say what was left alone with good reason: lines of other programs.
+    `format` names the source's format. `caveats` name what could not be seen: overwritten records, cut lines.
+    `notes` name what was left out on purpose: lines of other programs.
     """
 
     lines: tuple[LogLine, ...]
     raw: tuple[str, ...]
-    form: str
+    format: str
     caveats: tuple[str, ...] = ()
     boot: str = ""
     notes: tuple[str, ...] = ()
@@ -208,15 +217,15 @@ class BootLog:
 
 @dataclass(frozen=True)
 class Digest:
-    """One boot's log, folded: what learning and judging go by; its size is bounded by the templates, not by the lines.
+    """One boot's log, folded, for learning and judging. Templates bound its size, not lines.
 
-    `scope` is what the log says of kernel, driver and firmware (the SKU is the node's). `began` gives the second since boot at which each
-    phase that was seen began. `newest` is the time of the newest line.
+    `scope` holds kernel, driver and firmware as the log names them (the SKU is the node's). `began` gives the
+    second since boot at which each phase began. `newest` is the time of the newest line.
     """
 
     node: str
     boot: str
-    told: tuple[KernelMessage, ...]
+    messages: tuple[KernelMessage, ...]
     lines: int
     scope: Scope
     began: Mapping[Phase, float] = field(default_factory=lambda: MappingProxyType({}))

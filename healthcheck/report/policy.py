@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from healthcheck.config.rulesfolder import called
+from healthcheck.config.rulesfolder import display_name
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Severity
 from healthcheck.ruleset.rule import Rule
@@ -265,7 +265,7 @@ def _near(mark: Mark) -> str:
 
 
 def _short(file: str) -> str:
-    return called(file).removeprefix(f"{Path.cwd()}/")
+    return display_name(file).removeprefix(f"{Path.cwd()}/")
 
 
 def _shown(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from healthcheck.baseline.book import KERNEL_BASELINE, KERNEL_CATALOGUE
+from healthcheck.baseline.kernelrules import KERNEL_BASELINE, KERNEL_CATALOGUE
 from healthcheck.checks import catalogue  # noqa: F401  (it brings ours)
 from healthcheck.checks.base import CHECKS, missing_facts
 from healthcheck.facts.boot import EARLIER_BOOT

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from healthcheck.config.entry import Entry, kind_of, known_keys, nearest
-from healthcheck.config.formernames import in_todays_names
+from healthcheck.config.formernames import with_current_names
 from healthcheck.ruleset.profile import NodeBudget, OnUnknown, Profile, UnknownPolicy
 from healthcheck.ruleset.rule import Rule
 from inventory.errors import Mark, RulesError
@@ -48,7 +48,7 @@ def _globs(entry: Entry, key: str, rules: Sequence[Rule]) -> tuple[str, ...]:
 
 def _glob(entry: Entry, key: str, glob: Any, mark: Mark, rules: Sequence[Rule]) -> tuple[str, ...]:
     if isinstance(glob, str):
-        globs = in_todays_names([glob], {old: rule.id for rule in rules for old in rule.formerly})
+        globs = with_current_names([glob], {old: rule.id for rule in rules for old in rule.formerly})
         if any(fnmatchcase(rule.id, each) for rule in rules for each in globs):
             return globs
     hint = nearest(str(glob), [rule.id for rule in rules])

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 
-from healthcheck.baseline.book import KernelRules
-from healthcheck.config.formernames import in_todays_names
+from healthcheck.baseline.kernelrules import KernelRules
+from healthcheck.config.formernames import with_current_names
 from healthcheck.model.lease import Lease
 from healthcheck.model.outcome import Result
 from healthcheck.model.probes import Probe, ProbeSet
@@ -53,7 +53,7 @@ class Ruleset:
 
     def select(self, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Ruleset:
         """The same rules, those left out by the globs marked so; raises UsageError for a glob that matches nothing."""
-        only, skip = in_todays_names(only, self.former), in_todays_names(skip, self.former)
+        only, skip = with_current_names(only, self.former), with_current_names(skip, self.former)
         for pattern in (*only, *skip):
             if not any(fnmatchcase(name, pattern) for name in (*(rule.id for rule in self.rules), *self.former)):
                 raise UsageError(f"no rule matches {pattern!r}{_nearest(pattern, [r.id for r in self.rules])}; `muster explain` lists them")
@@ -106,7 +106,7 @@ class Ruleset:
 
     def refuse_disruptive(self, only: Sequence[str]) -> None:
         """Raises UsageError where a glob of --only asks for nothing but what needs a lease: it would be skipped, and nobody would know."""
-        for pattern in in_todays_names(only, self.former):
+        for pattern in with_current_names(only, self.former):
             asked = [rule for rule in self.rules if fnmatchcase(rule.id, pattern)]
             if asked and all(rule.disruptive for rule in asked):
                 verb = "is disruptive and needs a lease" if len(asked) == 1 else "are disruptive and need a lease"

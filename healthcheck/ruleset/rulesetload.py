@@ -17,13 +17,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from healthcheck.baseline.book import KernelRules
 from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.fileload import load_baselines
+from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.baseline.learn import current
 from healthcheck.checks.base import CHECKS, Check, Parameter
 from healthcheck.config.entry import Entry, entry_of, kind_of, nearest, overlay
-from healthcheck.config.rulesfolder import called
+from healthcheck.config.rulesfolder import display_name
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset import plugins, profileload
@@ -204,7 +204,7 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
     enabled = values.get("enabled", True)
     if not isinstance(enabled, bool):
         raise RulesError(f"rule {entry.name}: enabled: expected true or false, got {kind_of(enabled)}", marks["enabled"])
-    disabled = "" if enabled else f"disabled in {called(marks['enabled'].file)}"
+    disabled = "" if enabled else f"disabled in {display_name(marks['enabled'].file)}"
     rule = Rule(
         id=entry.name, checked=CHECKS[name], parameters=_parameters(entry, CHECKS[name], skus, sku_entries), severity=severity,
         unsupported=_member(UnsupportedPolicy, entry, "unsupported", UnsupportedPolicy.UNKNOWN),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.baseline.book import KERNEL_BASELINE, KERNEL_CATALOGUE, KernelBaseline, KernelCatalogue, judged_by
+from healthcheck.baseline.kernelrules import KERNEL_BASELINE, KERNEL_CATALOGUE, KernelBaseline, KernelCatalogue, baseline_for
 from healthcheck.checks.xid import resets as proven_resets
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
@@ -30,8 +30,8 @@ from healthcheck.judge.leftout import LeftOut, addresses, left_out, noted
 from healthcheck.judge.nodefacts import Facts, NodeFacts
 from healthcheck.judge.nodereport import reason_of, unreached
 from healthcheck.judge.view import ProfileRules
-from healthcheck.kernellog.carried import NOTHING
-from healthcheck.kernellog.judged import resting, without
+from healthcheck.kernellog.carried import NO_RECORDS
+from healthcheck.kernellog.logresults import finding_records, without_repaired
 from healthcheck.kernellog.model import Scope
 from healthcheck.model.coverage import Coverage, coverage
 from healthcheck.model.lease import NEEDED
@@ -187,15 +187,15 @@ class Assessment:
         if not isinstance(log, KernelLog) or host is None:
             return None
         said = {rule.id: waiting.results[rule.id] for rule in view.of_log if rule.id in waiting.results}
-        if log.carried.words:
+        if log.carried.repairs:
             for rule in view.of_log:
                 if rule.id in said and said[rule.id].status is Status.FAIL:
                     unread = part or any(_of(facts.get(name))[1] for name in rule.fact_names)
-                    waiting.results[rule.id] = said[rule.id] = without(said[rule.id], log.carried.words, unread=unread)
-        waiting.rests = resting(said.values(), log.carried.rests, whole=not part)
+                    waiting.results[rule.id] = said[rule.id] = without_repaired(said[rule.id], log.carried.repairs, unread=unread)
+        waiting.rests = finding_records(said.values(), log.carried.records_by_rule, whole=not part)
         xids = _of(facts.get("xids"))[0]
         resets = proven_resets(xids, self._xids) if isinstance(xids, Xids) and isinstance(self._xids, XidTable) else ()
-        since = log.carried.seconds if log.carried != NOTHING else log.oldest
+        since = log.carried.seconds if log.carried != NO_RECORDS else log.oldest
         return LogView(host.boot_id, log.first, log.carried.numbers, since, log.newest, resets, log.whole)
 
     def unusual(self, name: str) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ class Assessment:
         key = events.digest.scope, sku.name if sku is not None else ""
         known = self._baselines.get(key)
         if known is None:
-            known = self._baselines[key] = judged_by(self._kernel, replace(key[0], sku=key[1]))
+            known = self._baselines[key] = baseline_for(self._kernel, replace(key[0], sku=key[1]))
         return known
 
     def finish(self, unfinished: str = "not finished", withheld: Mapping[str, str] = MappingProxyType({})) -> Assessed:

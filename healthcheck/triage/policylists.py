@@ -11,20 +11,20 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
-from healthcheck.config.formernames import in_todays_names
-from healthcheck.config.forms import FLAG, GLOB, NAME, TEXT, Form, several, value, word
+from healthcheck.config.formernames import with_current_names
+from healthcheck.config.valuetypes import FLAG, GLOB, NAME, TEXT, ValueType, choice, list_of, parse_value
 from healthcheck.model.faultkind import Of
 from healthcheck.triage.policy import KINDS, Causes
 from healthcheck.triage.windows import ChangeWindow, Weekly, moment
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap
 
-_PLACE: Mapping[str, Form] = {
-    "why": TEXT, "of": word(Of), "rules": several("globs over the ids of rules", GLOB), "enabled": FLAG,
-    "kinds": several("kinds of place", Form(f"one of {', '.join(KINDS)}", lambda given: _kind(given), KINDS)),
+_PLACE: Mapping[str, ValueType] = {
+    "why": TEXT, "of": choice(Of), "rules": list_of("globs over the ids of rules", GLOB), "enabled": FLAG,
+    "kinds": list_of("kinds of place", ValueType(f"one of {', '.join(KINDS)}", lambda given: _kind(given), KINDS)),
 }
-WHEN = Form("a time such as 2026-11-28T22:00Z, or weekly such as Sat 22:00 Europe/Berlin", lambda given: _moment(given))
-_WINDOW: Mapping[str, Form] = {"from": WHEN, "until": WHEN, "why": TEXT, "but": several("ids of faults", NAME)}
+WHEN = ValueType("a time such as 2026-11-28T22:00Z, or weekly such as Sat 22:00 Europe/Berlin", lambda given: _moment(given))
+_WINDOW: Mapping[str, ValueType] = {"from": WHEN, "until": WHEN, "why": TEXT, "but": list_of("ids of faults", NAME)}
 
 
 def _moment(given: Any) -> float | Weekly:
@@ -51,17 +51,17 @@ def lay_places(
     new: dict[str, Entry] = {}
     for item, mark in items(top, "places", "what places can cause"):
         entry = entry_of(item, ("id", *_PLACE), "id", mark)
-        value("id", entry.name, entry.marks["id"], NAME)
+        parse_value("id", entry.name, entry.marks["id"], NAME)
         for key, form in _PLACE.items():
             if key in entry.values:
-                entry.values[key] = value(f"place {entry.name}: {key}", entry.values[key], entry.marks[key], form)
+                entry.values[key] = parse_value(f"place {entry.name}: {key}", entry.values[key], entry.marks[key], form)
         if ids is not None and "rules" in item:
             for at, glob in enumerate(item["rules"]):
                 if not any(fnmatchcase(rule, glob) for rule in (*ids, *former)):
                     said = f"no rule matches {glob!r}{nearest(glob, ids)}; `muster rules list` names them"
                     raise RulesError(f"place {entry.name}: rules: {said}", item["rules"].value_marks[at])
         if "rules" in entry.values:
-            entry.values["rules"] = in_todays_names(entry.values["rules"], former)
+            entry.values["rules"] = with_current_names(entry.values["rules"], former)
         overlay(entries if entry.name in entries else new, entry, "id")
     return {**new, **entries}
 
@@ -91,7 +91,7 @@ def _window(item: Any, mark: Mark, faults: Collection[str], worst: Collection[st
     if not isinstance(item, LocatedMap):
         raise RulesError(f"window: expected a map of {', '.join(_WINDOW)}; got {kind_of(item)}", mark)
     known_keys(item, tuple(_WINDOW), "window: ")
-    held = {key: value(f"window: {key}", item[key], item.value_marks[key], form) for key, form in _WINDOW.items() if key in item}
+    held = {key: parse_value(f"window: {key}", item[key], item.value_marks[key], form) for key, form in _WINDOW.items() if key in item}
     for key in ("from", "until", "why"):
         if key not in held:
             raise RulesError(f"window: {key} is missing: expected {_WINDOW[key].phrase}", item.mark)

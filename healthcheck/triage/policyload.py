@@ -14,9 +14,21 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
-from healthcheck.config.formernames import in_todays_names
-from healthcheck.config.forms import FLAG, GLOB, NAME, TEXT, Form, real, several, value, whole, word, yet
+from healthcheck.config.formernames import with_current_names
 from healthcheck.config.rulesfolder import packaged
+from healthcheck.config.valuetypes import (
+    FLAG,
+    GLOB,
+    NAME,
+    TEXT,
+    ValueType,
+    choice,
+    integer,
+    list_of,
+    number,
+    optional,
+    parse_value,
+)
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.ruleset.ruleset import Ruleset
@@ -49,37 +61,39 @@ def _never(given: Any) -> bool:
     return False
 
 
-NEVER = Form("false: a version, a delivery batch and a moment explain, and isolate no node", _never)
+NEVER = ValueType("false: a version, a delivery batch and a moment explain, and isolate no node", _never)
 
-_FAULT: Mapping[str, Form] = {
-    "why": TEXT, "rules": several("globs over the ids of rules", GLOB), "of": word(Of), "severities": several("severities", word(Severity)),
-    "isolation": word(Isolation), "repair": word(Repair), "confirm": whole(1, 1000), "reserve": FLAG, "owner": word(Owner), "lasting": FLAG,
+_FAULT: Mapping[str, ValueType] = {
+    "why": TEXT, "rules": list_of("globs over the ids of rules", GLOB), "of": choice(Of),
+    "severities": list_of("severities", choice(Severity)),
+    "isolation": choice(Isolation), "repair": choice(Repair), "confirm": integer(1, 1000), "reserve": FLAG,
+    "owner": choice(Owner), "lasting": FLAG,
     "decides": FLAG, "enabled": FLAG,
 }
-_COUNT, _PERCENT, _HOURS, _DAYS = whole(1, 1000), real(0, 100), real(0.01, 24 * 366), real(0.01, 3660)
-_SECTIONS: Mapping[str, Mapping[str, Form]] = {
+_COUNT, _PERCENT, _HOURS, _DAYS = integer(1, 1000), number(0, 100), number(0.01, 24 * 366), number(0.01, 3660)
+_SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     "wedged": {"sweeps": _COUNT},
     "fresh": {"hours": _HOURS},
     # One node is not many: were it, whatever a node does not answer would be muster's own doing.
-    "ours": {"percent": _PERCENT, "nodes": whole(2, 100_000)},
+    "ours": {"percent": _PERCENT, "nodes": integer(2, 100_000)},
     "climb": {"failures": _COUNT, "days": _DAYS},
-    "repeat": {"score": real(1, 1000), "half_life_days": _DAYS, "days": _DAYS, "apart_hours": _HOURS},
+    "repeat": {"score": number(1, 1000), "half_life_days": _DAYS, "days": _DAYS, "apart_hours": _HOURS},
     "flap": {"times": _COUNT, "hours": _HOURS, "calm_hours": _HOURS},
-    "requalify": {"profile": TEXT, "sweeps": _COUNT, "apart_minutes": real(0, 7 * 24 * 60)},
+    "requalify": {"profile": TEXT, "sweeps": _COUNT, "apart_minutes": number(0, 7 * 24 * 60)},
     "breaker": {
-        "number": whole(1, 100_000), "percent": _PERCENT, "least": _COUNT, "hours": _HOURS, "reserve": whole(0, 100_000),
-        "close_hours": yet(_HOURS),
+        "number": integer(1, 100_000), "percent": _PERCENT, "least": _COUNT, "hours": _HOURS, "reserve": integer(0, 100_000),
+        "close_hours": optional(_HOURS),
     },
     "incidents": {
-        "at_least": whole(2, 100_000), "share": _PERCENT, "window_minutes": real(1, 24 * 60), "likelihood": real(1, 1e12),
-        "calm_hours": _HOURS, "reopen_days": _DAYS, "as_one": whole(1, 100_000),
+        "at_least": integer(2, 100_000), "share": _PERCENT, "window_minutes": number(1, 24 * 60), "likelihood": number(1, 1e12),
+        "calm_hours": _HOURS, "reopen_days": _DAYS, "as_one": integer(1, 100_000),
     },
-    **{f"incidents.{kind}": {"owner": word(Owner), "isolates": NEVER if kind in EXPLAINING else FLAG} for kind in KINDS},
-    "remediation": {"attempts": _COUNT, "days": _DAYS, "at_once": whole(1, 1024), "settle_seconds": real(1, 3600),
-                    "back_minutes": real(0.1, 24 * 60)},
-    **{f"remediation.{step.value}": {"faults": several("ids of faults", NAME), "rules": several("globs over the ids of rules", GLOB),
+    **{f"incidents.{kind}": {"owner": choice(Owner), "isolates": NEVER if kind in EXPLAINING else FLAG} for kind in KINDS},
+    "remediation": {"attempts": _COUNT, "days": _DAYS, "at_once": integer(1, 1024), "settle_seconds": number(1, 3600),
+                    "back_minutes": number(0.1, 24 * 60)},
+    **{f"remediation.{step.value}": {"faults": list_of("ids of faults", NAME), "rules": list_of("globs over the ids of rules", GLOB),
                                      "enabled": FLAG} for step in RemediationStep},
-    "breaker.domains": {kind: yet(whole(1, 100_000)) for kind in DOMAINS},
+    "breaker.domains": {kind: optional(integer(1, 100_000)) for kind in DOMAINS},
 }
 _NAMES = tuple(name for name in _SECTIONS if "." not in name)
 _TOP = ("faults", *_NAMES, "places", "windows")
@@ -170,14 +184,14 @@ def _read(draft: _Draft, path: Path, ids: Collection[str] | None, former: Mappin
     new: dict[str, Entry] = {}
     for item, mark in items(top, "faults", "faults"):
         entry = entry_of(item, ("id", *_FAULT), "id", mark)
-        value("id", entry.name, entry.marks["id"], NAME)
+        parse_value("id", entry.name, entry.marks["id"], NAME)
         for key, form in _FAULT.items():
             if key in entry.values:
-                entry.values[key] = value(f"fault {entry.name}: {key}", entry.values[key], entry.marks[key], form)
+                entry.values[key] = parse_value(f"fault {entry.name}: {key}", entry.values[key], entry.marks[key], form)
         if ids is not None and "rules" in item:
             _all_match(entry.name, item["rules"], (*ids, *former))
         if "rules" in entry.values:
-            entry.values["rules"] = in_todays_names(entry.values["rules"], former)
+            entry.values["rules"] = with_current_names(entry.values["rules"], former)
         overlay(draft.faults if entry.name in draft.faults else new, entry, "id")
     draft.faults = {**new, **draft.faults}
     draft.places = lay_places(draft.places, top, ids, former)
@@ -199,8 +213,8 @@ def _lay(draft: _Draft, name: str, given: Any, mark: Mark, former: Mapping[str, 
     known_keys(given, keys, f"{said}: ")
     for key in given:
         if key in forms:
-            found = value(f"{said}: {key}", given[key], given.value_marks[key], forms[key])
-            draft.sections[name][key] = in_todays_names(found, former) if key == "rules" else found
+            found = parse_value(f"{said}: {key}", given[key], given.value_marks[key], forms[key])
+            draft.sections[name][key] = with_current_names(found, former) if key == "rules" else found
             draft.marks[f"{name}.{key}"] = given.value_marks[key]
         else:
             _lay(draft, f"{name}.{key}", given[key], given.value_marks[key], former)

@@ -1,1 +1,1 @@
-"""Xid and SXid tables: what each report of the GPU driver means, and what NVLink's reports say in their numbers."""
+"""Xid and SXid tables: what each report of the GPU driver means, and the numbers in NVLink's reports."""

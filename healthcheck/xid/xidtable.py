@@ -1,6 +1,7 @@
-"""The table of Xids and SXids as values: what each number means, who says what about it, and what muster makes of it.
+"""The table of Xids and SXids: what each number means, what vendors advise, muster's default action.
 
-Read from `xid.yaml` and `sxid.yaml` by `healthcheck.xid.xidtableload`; pure, so that checks may use it.
+`healthcheck.xid.xidtableload` reads it from `xid.yaml` and `sxid.yaml`. This module is pure: checks may use
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ARCHITECTURES = ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackw
 
 
 class Action(Enum):
-    """What muster makes of a number by default; `OBEY` and `DECODE` say that the line itself holds the answer."""
+    """muster's default action for a number; with `OBEY` and `DECODE` the line itself holds the answer."""
 
     IGNORE = "ignore"
     APP = "app"
@@ -38,27 +39,29 @@ class Action(Enum):
 
 # What takes a node out of service, and what is only watched.
 SERIOUS = frozenset({
-    Action.RESET, Action.REBOOT, Action.RESTART_FABRIC_MANAGER, Action.INSPECT, Action.REPLACE, Action.SUPPORT,
+    Action.RESET, Action.REBOOT, Action.RESTART_FABRIC_MANAGER, Action.INSPECT, Action.REPLACE,
+    Action.SUPPORT,
 })
 WATCHED = frozenset({Action.MONITOR, Action.UPDATE})
 REPAIRS = {
-    Action.APP: Repair.WATCH, Action.MONITOR: Repair.WATCH, Action.UPDATE: Repair.WATCH, Action.RESET: Repair.RESET_GPU,
-    Action.REBOOT: Repair.REBOOT, Action.RESTART_FABRIC_MANAGER: Repair.RESTART_SERVICE, Action.INSPECT: Repair.INSPECT,
+    Action.APP: Repair.WATCH, Action.MONITOR: Repair.WATCH, Action.UPDATE: Repair.WATCH,
+    Action.RESET: Repair.RESET_GPU, Action.REBOOT: Repair.REBOOT,
+    Action.RESTART_FABRIC_MANAGER: Repair.RESTART_SERVICE, Action.INSPECT: Repair.INSPECT,
     Action.REPLACE: Repair.REPLACE, Action.SUPPORT: Repair.INSPECT,
 }
 OWNERS = {Action.APP: Owner.USER, Action.SUPPORT: Owner.VENDOR, Action.REPLACE: Owner.VENDOR}
 
-# From harmless to worst: where a line says several things, the worst counts.
+# From harmless to worst: of several actions in a line the worst counts.
 _RANK = tuple(Action)
 
 
 def worst(*actions: Action) -> Action:
-    """The action that outranks the others; IGNORE where there is none."""
+    """The worst of the actions; IGNORE if there is none."""
     return max(actions, key=_RANK.index, default=Action.IGNORE)
 
 
 class SxidReach(Enum):
-    """How far an SXid reaches: every partition, those behind its port, the host, or nobody."""
+    """How far an SXid reaches: every partition, those behind its port, the host, or nothing."""
 
     ALWAYS_FATAL = "always_fatal"
     POTENTIALLY_FATAL = "potentially_fatal"
@@ -69,10 +72,11 @@ class SxidReach(Enum):
 
 @dataclass(frozen=True)
 class XidEntry:
-    """One Xid, or one Xid on one architecture. `nvidia` is the immediate and the investigatory action of NVIDIA's catalogue.
+    """One Xid, or one Xid on one architecture.
 
-    `file`, `line` and `overridden` say where it is from; `listed` is False for a number that no table holds. `ends` is how it ends, where
-    that differs from others of its action.
+    `nvidia` is the immediate and the investigatory action of NVIDIA's catalogue. `file`, `line` and
+    `overridden` name its source; `listed` is False for a number that no table holds. `ends` is how it ends,
+    if not as others of its action.
     """
 
     number: int
@@ -93,7 +97,7 @@ class XidEntry:
     ends: Ending | None = None
 
     def on(self, architecture: str) -> XidEntry:
-        """The same number as it is on GPUs of this architecture; an empty name is one that is not known."""
+        """The same number on GPUs of this architecture; an empty name stands for an unknown one."""
         return self.architectures.get(architecture, self)
 
 
@@ -118,15 +122,17 @@ class SwitchEntry:
 
 @dataclass(frozen=True)
 class XidRepeat:
-    """When Xids that come again say more than one of them does.
+    """When repeated Xids mean more than a single one.
 
-    Reports of one GPU (`same: gpu`), or of one GPC and TPC of it (`same: tpc`), that are less than `gap_seconds` apart are one burst,
-    and `count` bursts within `hours` are a finding. What a job can cause counts only where no other GPU reports one of the same numbers
-    within `alone_seconds` (then it is the workload's), and where the bursts are of at least `jobs` jobs. The log names processes and no
-    jobs: a burst is of another job than the one before if it is `apart_seconds` later and of other processes. Reports of a `sticky`
-    number within `sticky_hours` of the last are one burst: nobody has mended the GPU in between.
+    Reports of one GPU (`same: gpu`), or of one GPC and TPC of it (`same: tpc`), that are less than
+    `gap_seconds` apart are one burst, and `count` bursts within `hours` are a finding. What a job can cause
+    counts only if no other GPU reports one of the same numbers within `alone_seconds` (then it is the
+    workload's), and if the bursts are of at least `jobs` jobs. The log names processes, not jobs: a burst is
+    of another job than the one before if it is `apart_seconds` later and of other processes. Reports of a
+    `sticky` number within `sticky_hours` of the last are one burst: no one has repaired the GPU in between.
 
-    One that a site does not want is there still, with `enabled` False. `file`, `line` and `overridden` say where it is from.
+    One that a site does not want stays in the table with `enabled` False. `file`, `line` and `overridden`
+    name its source.
     """
 
     id: str
@@ -157,8 +163,10 @@ class XidRepeat:
 
 @dataclass(frozen=True)
 class Bits:
-    """What bits of one of Xid 74's registers (counted from 0) mean. `count`: only so many on one link within the window say so;
-    `alone`: only where no other bit is set."""
+    """What bits of one of Xid 74's registers (counted from 0) mean.
+
+    `count`: only if so many are seen on one link within the window. `alone`: only if no other bit is set.
+    """
 
     register: int
     bits: frozenset[int]
@@ -170,9 +178,10 @@ class Bits:
 
 @dataclass(frozen=True)
 class XidDecodeLine:
-    """One line of the decode table of Xids 144 to 150. `units` are the names that drivers print; no `status` or no `subcode` matches all.
+    """One line of the decode table of Xids 144 to 150.
 
-    `fatal` is the action where the line says Fatal, if that differs.
+    `units` are the names that drivers print. An empty `status` or `subcode` matches all. `fatal` is the
+    action for a line with Fatal, if it differs.
     """
 
     xid: int
@@ -197,7 +206,7 @@ class Recovery:
 
 @dataclass(frozen=True, eq=False, repr=False)     # which the agent's compiled rules hold
 class XidTable(Fact):
-    """All of it. `dated` is the day of the newest source; `files` are those that were read, in the order in which they override."""
+    """The whole table. `dated` is the day of the newest source; `files` are those that were read."""
 
     name: str
     dated: str
@@ -214,20 +223,21 @@ class XidTable(Fact):
     files: frozenset[str]
 
     def xid(self, number: int, architecture: str = "") -> XidEntry:
-        """What the table says of this Xid; a number that it does not hold is a case for support, and never ignored."""
+        """The entry of this Xid; an unknown number is a case for support and never ignored."""
         entry = self.xids.get(number)
         if entry is not None:
             return entry.on(architecture)
-        return XidEntry(number, "", f"not in the table of {self.dated}", Action.SUPPORT, Owner.VENDOR, listed=False)
+        return XidEntry(number, "", f"not in the table of {self.dated}", Action.SUPPORT, Owner.VENDOR,
+                        listed=False)
 
     def sxid(self, number: int) -> SwitchEntry | None:
-        """What the table says of this SXid, or None."""
+        """The entry of this SXid, or None."""
         return self.sxids.get(number)
 
     def ending(self, action: Action, own: Ending | None = None) -> Ending:
-        """How what was reported ends: as its own entry says, else as all of this action."""
+        """How the fault ends: as its own entry says, else as all of this action."""
         return own or self.endings.get(action, DAY)
 
     def remedy(self, action: Action) -> str:
-        """What to do where an entry has no remedy of its own."""
+        """The remedy for an entry without its own."""
         return self.remedies.get(action, "")

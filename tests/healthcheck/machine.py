@@ -14,7 +14,7 @@ from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.module import MODULES
 from healthcheck.facts.resolver import RESOLV
 from healthcheck.facts.system import BACKEND, CMDLINE, OS_RELEASE, SYSCTL
-from healthcheck.kernellog.carried import NOTHING
+from healthcheck.kernellog.carried import NO_RECORDS
 from healthcheck.model.probes import Probe
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from provisioning.demo import host as demo_host
@@ -45,7 +45,7 @@ def done(**files: str) -> Capture:
 
 def kernel_log(text: str, earlier: str = "") -> KernelLog:
     """The fact of a log of these records, of which the kernel has lost none."""
-    return KernelLog("kernel log", text, caveat="", uptime=0.0, first=0, carried=NOTHING, earlier=earlier, whole=True)
+    return KernelLog("kernel log", text, caveat="", uptime=0.0, first=0, carried=NO_RECORDS, earlier=earlier, whole=True)
 
 
 def denied(*paths: str) -> Capture:

@@ -1,4 +1,4 @@
-"""Keeps the answer within its limit: the largest captures give way, and say so."""
+"""Keeps the reply within its limit: the largest captures are cut and marked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Dict, Set
 
 
 def fit(captures: Dict[str, Dict[str, Any]], limit: int, tails: Set[str]) -> Dict[str, Dict[str, Any]]:
-    """The same captures in at most so many bytes of JSON; the largest give way, and say so."""
+    """The same captures in at most so many bytes of JSON; the largest are cut and marked."""
     sizes = {name: len(json.dumps({name: made})) for name, made in captures.items()}
     while sizes and sum(sizes.values()) > limit:
         name = max(sizes, key=lambda key: sizes[key])
@@ -29,7 +29,7 @@ def clip(text: str, room: int, tail: bool) -> str:
 
 
 def shrink(made: Dict[str, Any], room: int, tail: bool) -> Dict[str, Any]:
-    """A capture with less in it: what does not fit is cut, or dropped from the end."""
+    """A smaller capture: what does not fit is cut, or dropped from the end."""
     less = dict(made, outcome="truncated" if made["outcome"] == "done" else made["outcome"])
     for key in ("text", "stderr", "note"):
         if key in made:

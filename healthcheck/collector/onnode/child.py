@@ -1,4 +1,4 @@
-"""A child of the collector, which may hang without hanging anything else, and the plainest of them: a command."""
+"""Child processes of the collector, which may hang without blocking anything else; and commands."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ import resource
 import signal
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
-from healthcheck.collector.onnode.system import GRACE, SIGNALS, STDERR, capture, clock, failure, held, memory, process, slay, text
+from healthcheck.collector.onnode.system import (
+    GRACE,
+    SIGNALS,
+    STDERR,
+    capture,
+    clock,
+    contents,
+    failure,
+    kill_all,
+    memory,
+    process,
+    text,
+)
 
 if TYPE_CHECKING:
     from healthcheck.collector.onnode.run import CollectorRun
 
 
 class Child:
-    """A process of ours, leader of its own session, and the memory files that it writes to."""
+    """A child process, leader of its own session, and the memory files that it writes to."""
 
     def __init__(self, run: CollectorRun, key: str, seconds: float) -> None:
         self.run = run
@@ -22,7 +34,7 @@ class Child:
         self.out, self.err = memory(), memory()
         self.began = clock()
         self.seconds = seconds
-        self.due = min(self.began + seconds, run.end)
+        self.deadline = min(self.began + seconds, run.end)
         self.killed = False
         self.status = 0
         left = None if run.budget is None else int(max(0.0, run.budget - run.spent())) + 1
@@ -32,10 +44,10 @@ class Child:
             try:
                 os.setsid()
                 signal.set_wakeup_fd(-1)
-                # Python ignores the last two, and what is ignored stays so across exec.
+                # Python ignores the last two, and an ignored signal stays ignored across exec.
                 for number in (*SIGNALS, signal.SIGCHLD, signal.SIGALRM, signal.SIGPIPE, signal.SIGXFSZ):
                     signal.signal(number, signal.SIG_DFL)
-                # The channel's ends must not stay open in a child that outlives us, nor the helper's lifeline.
+                # A child that outlives us must keep neither the channel nor the helper's lifeline open.
                 if run.lifeline >= 0:
                     os.close(run.lifeline)
                 null = os.open(os.devnull, os.O_RDWR)
@@ -44,7 +56,7 @@ class Child:
                 os.dup2(self.err, 2)
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
                 if left is not None:
-                    # While it runs nobody looks at what it spends, but the kernel.
+                    # While it runs only the kernel watches its CPU time.
                     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
                     most = left + 1 if hard == resource.RLIM_INFINITY else min(left + 1, hard)
                     resource.setrlimit(resource.RLIMIT_CPU, (min(left, most), most))
@@ -58,29 +70,29 @@ class Child:
             run.folder.put(self.pid, key, seconds)
 
     def work(self) -> int:
-        """In the child: does what it is for; returns the exit status."""
+        """In the child: does its work and returns the exit status."""
         raise NotImplementedError
 
     def ended(self, trouble: str) -> None:
-        """In the parent: it has ended, or, if there is trouble to tell, cannot be ended."""
+        """In the parent: the child has ended, or cannot be ended if there is trouble."""
         raise NotImplementedError
 
     def overdue(self) -> bool:
         """Whether its time is over."""
-        return clock() >= self.due
+        return clock() >= self.deadline
 
     def check(self) -> None:
-        """Sees whether it has ended, and ends it when its time is over."""
+        """Handles its end, and kills it when its time is over."""
         if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
             try:
-                # While its number cannot be anybody else's yet.
+                # Before wait4: its number cannot belong to another process yet.
                 os.killpg(self.pid, signal.SIGKILL)
             except OSError:
                 pass
             _, status, usage = os.wait4(self.pid, 0)
             self.status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
             self.cpu = usage.ru_utime + usage.ru_stime
-            # What the kernel counts for its limit is coarser than what it tells us here.
+            # The kernel counts more coarsely for its limit than for this usage.
             self.run.exhausted |= self.run.budget is not None and self.status == -signal.SIGXCPU
             self.run.live.remove(self)
             self.run.folder.drop(self.pid)
@@ -89,8 +101,8 @@ class Child:
             return
         elif not self.killed:
             self.killed = True
-            slay([self.pid])
-            self.due = clock() + GRACE
+            kill_all([self.pid])
+            self.deadline = clock() + GRACE
             return
         else:
             self.run.live.remove(self)
@@ -99,12 +111,13 @@ class Child:
         os.close(self.err)
 
     def note(self, trouble: str) -> str:
-        unsafe = "" if self.run.folder.fd >= 0 else "no safe run folder: the next look cannot tell whether it is stuck"
+        unsafe = ("" if self.run.folder.fd >= 0
+                  else "no safe run folder: the next run cannot see whether it is stuck")
         return "; ".join(part for part in (trouble, unsafe) if part)
 
 
 def search_path() -> str:
-    """Where commands are looked for: a user's own folders, and those that only root's have."""
+    """Where commands are searched: the user's PATH, and root's folders."""
     return os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -122,12 +135,13 @@ class Command(Child):
     def work(self) -> int:
         try:
             os.dup2(self.out, 1)
-            # The kernel bounds what it prints; no need to watch it grow.
+            # The kernel bounds what it prints.
             most, hard = max(4 * self.probe["limit"], 1 << 20), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
             os.execvpe(  # noqa: S606  (an argv list, and never a shell)
-                self.probe["argv"][0], self.probe["argv"], dict(os.environ, LC_ALL="C", LANG="C", PATH=search_path()))
+                self.probe["argv"][0], self.probe["argv"],
+                dict(os.environ, LC_ALL="C", LANG="C", PATH=search_path()))
         except Exception as error:
             os.write(self.fail, b"%d" % (getattr(error, "errno", 0) or 0))
         return 127
@@ -139,8 +153,8 @@ class Command(Child):
         except OSError:
             unstarted = b""
         os.close(self.failed)
-        data, size = held(self.out, self.probe["limit"], self.probe["tail"])
-        noise, _ = held(self.err, STDERR, True)
+        data, size = contents(self.out, self.probe["limit"], self.probe["tail"])
+        noise, _ = contents(self.err, STDERR, True)
         exit_status: Optional[int] = self.status
         if trouble:
             outcome, exit_status = "wedged", None
@@ -153,9 +167,9 @@ class Command(Child):
             outcome = "truncated"
         else:
             outcome = "crashed" if self.status < 0 else "done"
-        self.tell(capture(
-            outcome, clock() - self.began, size, exit=exit_status, text=text(data), stderr=text(noise), note=self.note(trouble)))
+        self.store(capture(outcome, clock() - self.began, size, exit=exit_status, text=text(data),
+                           stderr=text(noise), note=self.note(trouble)))
 
-    def tell(self, made: Dict[str, Any]) -> None:
-        """In the parent: this is what it brought."""
+    def store(self, made: Dict[str, Any]) -> None:
+        """In the parent: keeps its capture."""
         self.run.captures[self.probe["id"]] = made

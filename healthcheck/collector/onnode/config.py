@@ -1,8 +1,10 @@
-"""The registers of a PCI device's configuration space that are asked for, one by one and no others: reading some space of some devices
-is an action (lspci(8) warns of its -xxx), and root's view of it takes thousands of reads.
+"""Reads single registers of a PCI device's configuration space: reading more may have side effects.
 
-Offsets are those of the PCI Express Base Specification as include/uapi/linux/pci_regs.h names them. Who is not root is shown the first 64
-bytes (pci_read_config in drivers/pci/pci-sysfs.c): the rest is denied then, and never taken for a capability that is not there.
+It follows lspci(8), which warns of its -xxx.
+
+Offsets are those of the PCI Express Base Specification as include/uapi/linux/pci_regs.h names them. Users
+other than root see the first 64 bytes (pci_read_config in drivers/pci/pci-sysfs.c): the rest is denied, and
+not taken for a missing capability.
 """
 
 from __future__ import annotations
@@ -13,18 +15,21 @@ from typing import Tuple
 
 HEADER = 64
 EXPRESS, ACS = 0x10, 0x0D       # PCI_CAP_ID_EXP, PCI_EXT_CAP_ID_ACS
-DOWNWARD = (4, 6)               # root ports, and the ports of a switch that look down
-# As many capabilities as there is room for; who has more has a loop in the list.
+DOWNWARD = (4, 6)               # root ports, and downstream ports of a switch
+# As many capabilities as there is room for; more mean a loop in the list.
 MOST_CAPABILITIES, MOST_EXTENDED = (256 - 64) // 4, (4096 - 256) // 8
 
 
 class BadConfigSpace(Exception):
-    """The space is not of the documented form; its text says how."""
+    """The space does not have the documented form; the message says why."""
 
 
 def registers(fd: int) -> Tuple[str, bytes]:
-    """An outcome and, as lines of hexadecimal words: PCI Express flags, Device Capabilities and Device Control, and of a port that looks
-    down the capability and control registers of ACS, 0 without it; of a device that is none of PCI Express one word. Raises OSError."""
+    """An outcome, and lines of hexadecimal words: PCI Express flags, Device Capabilities and Device Control.
+
+    A downstream port has the ACS capability and control registers, too, 0 without ACS. A device without PCI
+    Express has one word. Raises OSError.
+    """
     try:
         express = express_of(fd)
         if not express:
@@ -40,7 +45,7 @@ def registers(fd: int) -> Tuple[str, bytes]:
 
 
 def shown(fd: int, at: int, size: int) -> bytes:
-    """So many bytes of the space. All ones are what a device answers that is no longer there."""
+    """So many bytes of the space. A device that is gone answers all ones."""
     data = os.pread(fd, size, at)
     if len(data) < size:
         raise OSError(errno.EACCES, "")
@@ -54,7 +59,7 @@ def number(data: bytes) -> int:
 
 
 def express_of(fd: int) -> bytes:
-    """The beginning of the PCI Express capability; empty if there is none."""
+    """The beginning of the PCI Express capability; empty without one."""
     header = shown(fd, 0, HEADER)
     at = header[0x34] & 0xFC if header[0x06] & 0x10 else 0
     for _ in range(MOST_CAPABILITIES):
@@ -68,7 +73,7 @@ def express_of(fd: int) -> bytes:
 
 
 def acs_of(fd: int) -> bytes:
-    """The capability and control registers of ACS; empty if there are none, nor can be in a space of 256 bytes."""
+    """The capability and control registers of ACS; empty without them, as in a space of 256 bytes."""
     at = 0x100
     if os.fstat(fd).st_size <= at:
         return b""

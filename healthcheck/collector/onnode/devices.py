@@ -1,4 +1,4 @@
-"""A command that is run once for each device: which devices there are, their turns, and how the answers become one capture."""
+"""A command that runs once for each device: lists the devices, queues the commands, joins their output."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ import re
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from healthcheck.collector.onnode.child import Child, Command, search_path
-from healthcheck.collector.onnode.system import LEFT_OUT, ROOT, capture, clock, held, text, unread
+from healthcheck.collector.onnode.system import (
+    LEFT_OUT,
+    ROOT,
+    capture,
+    clock,
+    contents,
+    excluded_device,
+    text,
+)
 
 if TYPE_CHECKING:
     from healthcheck.collector.onnode.run import CollectorRun
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")  # of a device: no option of the command, and no path
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")  # neither an option of the command nor a path
 NO_TOOL = 3
 
 
-class Devices(Child):
-    """Lists the devices: in a child, because a directory may hang, and so that their commands have turns of their own."""
+class DeviceLister(Child):
+    """Lists the devices in a child, because reading a directory may hang."""
 
     def __init__(self, run: CollectorRun, probe: Dict[str, Any]) -> None:
         self.probe = probe
@@ -27,35 +35,37 @@ class Devices(Child):
         import glob
         root = glob.escape(ROOT)
         found = {path[len(ROOT):] for pattern in self.probe["each"] for path in glob.glob(root + pattern)}
-        said = {path: unread(path, self.run.without) for path in found}
-        found = {path for path in found if not said[path]}
-        notes = sorted(LEFT_OUT + name for name in set(said.values()) if name)
-        folders = search_path().split(":")
-        if found and not any(os.access(os.path.join(folder, self.probe["argv"][0]), os.X_OK) for folder in folders):
+        names = {path: excluded_device(path, self.run.excluded) for path in found}
+        found = {path for path in found if not names[path]}
+        notes = sorted(LEFT_OUT + name for name in set(names.values()) if name)
+        tools = [os.path.join(folder, self.probe["argv"][0]) for folder in search_path().split(":")]
+        if found and not any(os.access(tool, os.X_OK) for tool in tools):
             return NO_TOOL
         os.write(self.out, "\0".join(sorted(found) + notes).encode("utf-8", "surrogateescape"))
         return 0
 
     def ended(self, trouble: str) -> None:
-        probe, run = self.probe, self.run
+        probe, run, seconds = self.probe, self.run, clock() - self.began
         if trouble or self.killed:
-            run.captures[probe["id"]] = capture("timeout", clock() - self.began, note=self.note("the devices could not be listed"))
+            run.fail([probe], "timeout", self.note("the devices could not be listed"), seconds)
         elif self.status == NO_TOOL:
-            run.captures[probe["id"]] = capture("missing", clock() - self.began)
+            run.fail([probe], "missing", "", seconds)
         elif self.status:
-            noise = text(held(self.err, 300, True)[0]).strip()
-            run.captures[probe["id"]] = capture("crashed", clock() - self.began, note="the devices cannot be listed: " + noise)
+            noise = text(contents(self.err, 300, True)[0]).strip()
+            run.fail([probe], "crashed", "the devices cannot be listed: " + noise, seconds)
         else:
-            data, _ = held(self.out, 1 << 20, False)
-            words = [word for word in text(data).split("\0") if word]
+            words = [word for word in text(contents(self.out, 1 << 20, False)[0]).split("\0") if word]
             paths = [word for word in words if word[0] == "/"]
-            run.devices.append(DeviceQueue(run, probe, self.began, paths, "; ".join(word for word in words if word[0] != "/")))
+            note = "; ".join(word for word in words if word[0] != "/")
+            run.devices.append(DeviceQueue(run, probe, self.began, paths, note))
 
 
 class DeviceQueue:
-    """The devices of one probe. Each has a command of its own, one after another, until the probe's time is over."""
+    """The devices of one probe: their commands run one after another until the probe's time is over."""
 
-    def __init__(self, run: CollectorRun, probe: Dict[str, Any], began: float, paths: List[str], note: str) -> None:
+    def __init__(
+        self, run: CollectorRun, probe: Dict[str, Any], began: float, paths: List[str], note: str,
+    ) -> None:
         self.run = run
         self.probe = probe
         self.began = began
@@ -68,8 +78,8 @@ class DeviceQueue:
         self.late = False
         self.busy = False
 
-    def over(self) -> bool:
-        """Starts the next device's command, if none runs; whether all have had their turn."""
+    def advance(self) -> bool:
+        """Starts the next device's command if none runs; returns whether all are done."""
         while self.left and not self.busy:
             path = self.left.pop(0)
             name = path.rpartition("/")[2]
@@ -86,38 +96,45 @@ class DeviceQueue:
                 argv = [word.replace("{name}", name) for word in self.probe["argv"]]
                 seconds = min(self.probe["each_s"], self.end - clock())
                 self.busy = True
-                DeviceCommand(self.run, dict(self.probe, id=key, argv=argv, seconds=seconds, limit=self.limit), self, path)
+                probe = dict(self.probe, id=key, argv=argv, seconds=seconds, limit=self.limit)
+                DeviceCommand(self.run, probe, self, path)
         return not self.busy
 
-    def take(self, path: str, made: Dict[str, Any]) -> None:
+    def add_result(self, path: str, made: Dict[str, Any]) -> None:
         """One device's command has ended."""
         self.busy = False
         noise = made.get("stderr", "").strip().splitlines()
-        said = "exit %d" % made["exit"] + (": " + noise[-1][:200] if noise else "") if "exit" in made else made.get("note", "")
-        self.files[path] = [made["outcome"], said + "\n" + made.get("text", "")]
+        message = made.get("note", "")
+        if "exit" in made:
+            message = "exit %d" % made["exit"] + (": " + noise[-1][:200] if noise else "")
+        self.files[path] = [made["outcome"], message + "\n" + made.get("text", "")]
         if made["outcome"] == "timeout" and clock() >= self.end:
             self.late = True
 
     def done(self) -> None:
-        """All have had their turn, or time is over: the probe's capture."""
+        """Makes the probe's capture when all are done or time is over."""
         for path in self.left:
             self.late = True
             self.files[path] = ["timeout", "its turn never came"]
         outcome = "timeout" if self.late else "truncated" if self.cut else "done"
         size = sum(len(entry[1]) for entry in self.files.values())
-        self.run.captures[self.probe["id"]] = capture(outcome, clock() - self.began, size, files=self.files, note=self.note)
+        self.run.captures[self.probe["id"]] = capture(outcome, clock() - self.began, size, files=self.files,
+                                                      note=self.note)
 
 
 class DeviceCommand(Command):
     """The command of one device."""
 
-    def __init__(self, run: CollectorRun, probe: Dict[str, Any], turns: DeviceQueue, path: str) -> None:
-        self.turns = turns
+    def __init__(
+        self, run: CollectorRun, probe: Dict[str, Any], devices: DeviceQueue, path: str,
+    ) -> None:
+        self.devices = devices
         self.path = path
         try:
             Command.__init__(self, run, probe)
         except OSError as error:
-            turns.take(path, capture("crashed", note="no child could be started: %s" % (error.strerror or error)))
+            devices.add_result(
+                path, capture("crashed", note="no child could be started: %s" % (error.strerror or error)))
 
-    def tell(self, made: Dict[str, Any]) -> None:
-        self.turns.take(self.path, made)
+    def store(self, made: Dict[str, Any]) -> None:
+        self.devices.add_result(self.path, made)

@@ -1,4 +1,4 @@
-"""The children for NVIDIA's GPUs: whether there is one, and what NVML says of them."""
+"""The children for NVIDIA GPUs: detection and the NVML reader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from healthcheck.collector.onnode.child import Child
-from healthcheck.collector.onnode.system import ROOT, capture, clock, held, text
+from healthcheck.collector.onnode.system import ROOT, capture, clock, contents, text
 
 if TYPE_CHECKING:
     from healthcheck.collector.onnode.run import CollectorRun
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 DISPLAY = ("30000", "30200")
 
 
-class Detect(Child):
-    """Looks for an NVIDIA display controller on the PCI bus: in a child, because reading uevent may wait for a driver.
+class Detector(Child):
+    """Looks for an NVIDIA display controller on the PCI bus; reading uevent may wait for a driver.
 
-    The probes are those that want one.
+    `probes` are those that need one.
     """
 
     def __init__(self, run: CollectorRun, probes: List[Dict[str, Any]]) -> None:
@@ -32,7 +32,8 @@ class Detect(Child):
         for name in os.listdir(bus) if os.path.exists(bus) else ():
             with open(bus + name + "/uevent", encoding="ascii", errors="replace") as file:
                 fields = dict(line.strip().partition("=")[::2] for line in file)
-            if fields.get("PCI_ID", "").upper().startswith("10DE:") and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY:
+            nvidia = fields.get("PCI_ID", "").upper().startswith("10DE:")
+            if nvidia and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY:
                 return 0
         return 3
 
@@ -41,18 +42,17 @@ class Detect(Child):
         if trouble or self.killed:
             outcome, note = "timeout", "the PCI bus did not answer"
         elif self.status == 0:
-            self.run.found_nvidia(self.probes)
+            self.run.start_nvidia(self.probes)
             return
         elif self.status != 3:
-            outcome, note = "crashed", "the PCI bus cannot be read: " + text(held(self.err, 300, True)[0])
-        for probe in self.probes:
-            self.run.captures[probe["id"]] = capture(outcome, clock() - self.began, note=note)
+            outcome, note = "crashed", "the PCI bus cannot be read: " + text(contents(self.err, 300, True)[0])
+        self.run.fail(self.probes, outcome, note, clock() - self.began)
 
 
-def unneeded(found: Dict[str, Any]) -> str:
-    """Why no second source is asked after the NVML reader's capture; empty where one is wanted."""
+def not_needed(found: Dict[str, Any]) -> str:
+    """Why no second source is needed after the NVML reader's capture; empty if one is."""
     if found["outcome"] == "wedged" or (found["outcome"] == "timeout" and found["seconds"]):
-        # It would wait for the same driver, and one process that cannot be killed is enough.
+        # It would wait for the same driver; one process that cannot be killed is enough.
         return "not run: the driver did not answer the NVML reader"
     first = found.get("text", "").partition("\n")[0]
     if found["outcome"] in ("done", "truncated") and first and "error" not in json.loads(first):
@@ -60,8 +60,8 @@ def unneeded(found: Dict[str, Any]) -> str:
     return ""
 
 
-class Nvml(Child):
-    """The NVML reader (`onnode.nvml`) on what it needs of pynvml, which was sent along; one line of JSON for each GPU."""
+class NvmlReader(Child):
+    """The NVML reader (`onnode.nvml`) with its subset of pynvml: prints one line of JSON for each GPU."""
 
     def __init__(self, run: CollectorRun, probe: Dict[str, Any], source: bytes) -> None:
         self.probe = probe
@@ -80,7 +80,7 @@ class Nvml(Child):
         return 0
 
     def ended(self, trouble: str) -> None:
-        data, size = held(self.out, self.probe["limit"], False)
+        data, size = contents(self.out, self.probe["limit"], False)
         whole = data[:data.rfind(b"\n") + 1]
         exit_status = None
         if trouble:
@@ -89,7 +89,7 @@ class Nvml(Child):
             outcome = "timeout"
         elif self.status:
             outcome = "crashed"
-            trouble = text(held(self.err, 300, True)[0])
+            trouble = text(contents(self.err, 300, True)[0])
             exit_status = self.status if self.status < 0 else None
         else:
             outcome = "done" if len(whole) == size else "truncated"

@@ -1,4 +1,4 @@
-"""The child that reads files, mounts and the clock, and how far its kind has come."""
+"""The child that reads files, mounts and the clock, and the progress that the next such child continues."""
 
 from __future__ import annotations
 
@@ -11,59 +11,73 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Set, Tupl
 
 from healthcheck.collector.onnode.child import Child
 from healthcheck.collector.onnode.config import registers
-from healthcheck.collector.onnode.system import BLOCK, ENTRIES, FUNCTION, LEFT_OUT, NETWORK, ROOT, capture, clock, failure, text, unread
+from healthcheck.collector.onnode.system import (
+    BLOCK,
+    ENTRIES,
+    FUNCTION,
+    LEFT_OUT,
+    NETWORK,
+    ROOT,
+    capture,
+    clock,
+    excluded_device,
+    failure,
+    text,
+)
 
 if TYPE_CHECKING:
     from healthcheck.collector.onnode.run import CollectorRun
 
-RESPAWNS = 8            # readers that may hang before we stop trying
+RESPAWNS = 8            # readers that may hang before no more are started
 MOST_MOUNTS = 4096
-MOST_TASKS = 200        # tasks that are looked at closely, of each state
+MOST_TASKS = 200        # tasks of each state that are recorded
 KMSG = os.makedev(1, 11)
 
 
-class Enough(Exception):
-    """The probe ends here, with this outcome."""
+class EndProbe(Exception):
+    """Ends the probe with this outcome."""
 
 
 class Reader(Child):
-    """Reads files, mounts and the clock, in the order of the probes; what hangs costs one entry and one child.
+    """Reads files, mounts and the clock in the order of the probes; a hang costs one entry and one child.
 
-    The child appends messages to its memory file: `begin` before it touches something, then what came of it. The parent looks
-    when the child has ended, or when the last `begin` that it saw may be overdue. So a healthy node costs it no wake-ups.
+    The child appends messages to its memory file: `begin` before it touches something, then the result. The
+    parent reads them when the child has ended, or when the last `begin` may be overdue: a healthy node causes
+    no wake-ups.
     """
 
     def __init__(self, run: CollectorRun, state: ReaderProgress) -> None:
         self.state = state
         self.offset = 0
         self.step = ""
-        self.step_due = 0.0
+        self.step_end = 0.0
         state.readers += 1
         Child.__init__(self, run, "", state.tick)
 
     # In the parent.
     def overdue(self) -> bool:
         if self.killed:
-            return clock() >= self.due
-        if clock() < self.due:
+            return clock() >= self.deadline
+        if clock() < self.deadline:
             return False
         self.drain()
-        self.due = min(self.step_due if self.step else clock() + self.state.tick, clock() + self.state.tick, self.run.end)
-        return clock() >= self.due
+        tick = clock() + self.state.tick
+        self.deadline = min(self.step_end if self.step else tick, tick, self.run.end)
+        return clock() >= self.deadline
 
     def drain(self) -> None:
-        """Takes in the messages that are complete."""
+        """Handles the messages that are complete."""
         data = os.pread(self.out, os.fstat(self.out).st_size - self.offset, self.offset)
         at = 0
         while len(data) - at >= 4:
             size = int.from_bytes(data[at:at + 4], "little")
             if len(data) - at - 4 < size:
                 break
-            self.take(*marshal.loads(data[at + 4:at + 4 + size]))  # noqa: S302  (our own child's)
+            self.handle(*marshal.loads(data[at + 4:at + 4 + size]))  # noqa: S302  (our own child's)
             at += 4 + size
         self.offset += at
 
-    def take(self, what: str, *rest: Any) -> None:
+    def handle(self, what: str, *rest: Any) -> None:
         state = self.state
         if what == "probe":
             state.at, state.started = rest
@@ -72,7 +86,7 @@ class Reader(Child):
         made = self.run.captures[state.probe["id"]]
         if what == "begin":
             self.step, began = rest
-            self.step_due = min(began + state.probe["each_s"], state.started + state.probe["seconds"])
+            self.step_end = min(began + state.probe["each_s"], state.started + state.probe["seconds"])
         elif what == "entry":
             path, outcome, data = rest
             made["files"][path] = [outcome, text(data)] if data else [outcome]
@@ -92,8 +106,8 @@ class Reader(Child):
         if what != "begin":
             self.step = ""
 
-    def remember(self) -> None:
-        """Leaves word of what this child is on, for the next run to find if it does not die."""
+    def note_step(self) -> None:
+        """Records what this child is reading, for the next run in case it does not die."""
         self.drain()
         if self.step:
             self.run.folder.put(self.pid, self.step, 0.0)
@@ -111,7 +125,7 @@ class Reader(Child):
             outcome = "wedged" if trouble else "timeout" if self.killed else "crashed"
             state.hung[self.step] = outcome, why
             if trouble:
-                self.remember()
+                self.note_step()
         if clock() < self.run.end and state.readers <= RESPAWNS and self.run.read(state):
             return
         if self.step.startswith("/") and made is not None:
@@ -120,7 +134,8 @@ class Reader(Child):
             if probe["id"] in captures:
                 captures[probe["id"]].update(note=why, seconds=round(clock() - state.started, 4))
             else:
-                captures[probe["id"]] = capture("timeout", note="its turn never came" + (": " + why if self.step else ""))
+                captures[probe["id"]] = capture(
+                    "timeout", note="its turn never came" + (": " + why if self.step else ""))
 
     # In the child.
     def work(self) -> int:
@@ -134,14 +149,15 @@ class Reader(Child):
                 self.send("probe", at, state.started)
             else:
                 self.seen = set(self.run.captures[state.probe["id"]]["files"])
-            self.cut = any(entry[0] == "truncated" for entry in self.run.captures.get(state.probe["id"], {}).get("files", {}).values())
+            earlier = self.run.captures.get(state.probe["id"], {}).get("files", {})
+            self.cut = any(entry[0] == "truncated" for entry in earlier.values())
             self.end = min(state.started + state.probe["seconds"], self.run.end)
             try:
-                kinds = {"files": self.files, "mounts": self.mounts, "clock": self.clock, "processes": self.processes,
-                         "config": self.config}
+                kinds = {"files": self.files, "mounts": self.mounts, "clock": self.clock,
+                         "processes": self.processes, "config": self.config}
                 kinds[state.probe["kind"]](state.probe)
                 outcome = "truncated" if self.cut else "done"
-            except Enough as enough:
+            except EndProbe as enough:
                 outcome = str(enough)
             self.send("done", outcome, clock())
         self.flush()
@@ -156,11 +172,11 @@ class Reader(Child):
             self.pending = self.pending[os.write(self.out, self.pending):]
 
     def begin(self, key: str) -> bool:
-        """Announces a step that may hang; false if it is known to."""
+        """Announces a step that may hang; false if it has hung before."""
         if key in self.state.hung:
             return False
         if clock() > self.end:
-            raise Enough("timeout")
+            raise EndProbe("timeout")
         if os.getppid() != self.parent:
             os._exit(1)
         self.send("begin", key, clock())
@@ -179,9 +195,9 @@ class Reader(Child):
         if path in self.seen:
             return
         if self.state.room <= len(path) or len(self.seen) >= ENTRIES:
-            raise Enough("truncated")
+            raise EndProbe("truncated")
         if not self.begin(path):
-            self.give_up(path)
+            self.note_hung(path)
             return
         try:
             outcome, data = read(path)
@@ -191,7 +207,7 @@ class Reader(Child):
         if literal or outcome != "missing":
             self.put(path, outcome, data)
 
-    def give_up(self, path: str) -> None:
+    def note_hung(self, path: str) -> None:
         outcome, why = self.state.hung[path]
         self.put(path, outcome)
         self.send("note", why)
@@ -202,7 +218,7 @@ class Reader(Child):
                 self.entry(path, self.read, literal)
 
     def expand(self, base: str, parts: List[str], literal: bool) -> Iterator[Tuple[str, bool]]:
-        """The paths that a pattern stands for, in order. A directory that cannot be listed becomes an entry of its own."""
+        """The paths of a pattern, in order. A directory that cannot be listed becomes an entry of its own."""
         for at, part in enumerate(parts):
             if "*" in part or "?" in part or "[" in part:
                 for name in self.names(base or "/", part):
@@ -213,7 +229,7 @@ class Reader(Child):
 
     def names(self, directory: str, pattern: str) -> List[str]:
         if not self.begin(directory):
-            self.give_up(directory)
+            self.note_hung(directory)
             return []
         found: List[str] = []
         try:
@@ -227,20 +243,20 @@ class Reader(Child):
             outcome, name = failure(error)
             if outcome != "missing":
                 self.put(directory, outcome, name.encode())
-        if directory in NETWORK and self.run.without:
+        if directory in NETWORK and self.run.excluded:
             for name in list(found):
-                said = unread(directory + "/" + name, self.run.without)
-                if said:
+                device = excluded_device(directory + "/" + name, self.run.excluded)
+                if device:
                     found.remove(name)
-                    self.send("note", LEFT_OUT + said)
+                    self.send("note", LEFT_OUT + device)
         if pattern != "*":
             import fnmatch
             found = [name for name in found if fnmatch.fnmatchcase(name, pattern)]
         return sorted(name for name in found if name[0] != "." or pattern[0] == ".")
 
     def read(self, path: str) -> Tuple[str, bytes]:
-        """A regular file or the kernel log, up to what the probe has left. Looked at before it is opened, because opening
-        some devices is an action."""
+        """A regular file or the kernel log, up to what the probe has left. It is checked before it is opened,
+        because opening some devices has side effects."""
         room, tail = self.state.room - len(path), self.state.probe["tail"]
         data, cut = bytearray(), False
         if not self.readable(os.stat(ROOT + path)):
@@ -259,7 +275,7 @@ class Reader(Child):
                 except BlockingIOError:
                     break
                 except BrokenPipeError:
-                    # The kernel overwrote records that we had not read yet; the next read goes on with the oldest left.
+                    # The kernel overwrote unread records; the next read continues with the oldest left.
                     self.send("note", "%s: records were overwritten while it was read" % path)
                     continue
                 if not block:
@@ -277,7 +293,7 @@ class Reader(Child):
             del data[:-room]
             cut = True
         if cut:
-            # The first line is a part of one, and a part of a line may say what the whole did not.
+            # The first line is incomplete, and may mean something else than the whole.
             end = data.find(b"\n")
             del data[:end + 1 if end >= 0 else len(data)]
         return "truncated" if cut else "done", bytes(data)
@@ -291,12 +307,12 @@ class Reader(Child):
                 if self.begin(path):
                     self.function(path)
                 else:
-                    self.give_up(path)
+                    self.note_hung(path)
 
     def function(self, path: str) -> None:
-        """Registers of the device that this link in its driver's folder leads to, and of every port above it, each under its own folder.
+        """Registers of the device that this link in its driver's folder leads to, and of every port above it.
 
-        A virtual function has no settings of its own, and calls itself all ones.
+        Each is an entry under its own folder. A virtual function has no settings and all ones as ids.
         """
         try:
             folder = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(ROOT + path)))
@@ -336,13 +352,13 @@ class Reader(Child):
             before, _, after = line.partition(" - ")
             words = before.split(" ")
             if len(words) > 4 and after:
-                # What was mounted last at a point hides what was there.
+                # The last mount at a point hides the others.
                 points[unescape(words[4])] = after.split(" ")[0]
         chosen = [point for point, kind in points.items() if kind not in probe["skip"]]
         for point in chosen[:MOST_MOUNTS]:
             self.entry(point, self.space)
         if len(chosen) > MOST_MOUNTS:
-            raise Enough("truncated")
+            raise EndProbe("truncated")
 
     def space(self, point: str) -> Tuple[str, bytes]:
         found = os.statvfs(ROOT + point)
@@ -352,15 +368,17 @@ class Reader(Child):
         if not self.begin("adjtimex"):
             outcome, why = self.state.hung["adjtimex"]
             self.send("note", why)
-            raise Enough(outcome)
+            raise EndProbe(outcome)
         import ctypes
 
         class Timex(ctypes.Structure):
-            # adjtimex(2), with the members that nobody asks for under names of no meaning.
+            # adjtimex(2); unused members have placeholder names.
             _fields_ = [
-                ("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long), ("maxerror", ctypes.c_long),
-                ("esterror", ctypes.c_long), ("status", ctypes.c_int), ("to_tick", ctypes.c_long * 6), ("to_jitter", ctypes.c_long * 2),
-                ("shift", ctypes.c_int), ("to_stbcnt", ctypes.c_long * 5), ("tai", ctypes.c_int), ("reserved", ctypes.c_int * 11),
+                ("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long),
+                ("maxerror", ctypes.c_long), ("esterror", ctypes.c_long), ("status", ctypes.c_int),
+                ("to_tick", ctypes.c_long * 6), ("to_jitter", ctypes.c_long * 2),
+                ("shift", ctypes.c_int), ("to_stbcnt", ctypes.c_long * 5), ("tai", ctypes.c_int),
+                ("reserved", ctypes.c_int * 11),
             ]
 
         timex = Timex()
@@ -368,19 +386,19 @@ class Reader(Child):
         if state < 0:
             outcome, name = failure(OSError(ctypes.get_errno(), ""))
             self.send("note", "adjtimex: " + (name or outcome))
-            raise Enough(outcome)
+            raise EndProbe(outcome)
         found = {name: getattr(timex, name) for name in ("status", "offset", "maxerror", "esterror", "tai")}
         self.send("text", json.dumps(dict(found, state=state)))
 
     def processes(self, probe: Dict[str, Any]) -> None:
-        """Counts tasks by state, and keeps those that sleep for good (D) or were not waited for (Z), and the limits of some.
+        """Counts tasks by state; records sleepers (D), zombies (Z), and the limits of wanted tasks.
 
-        Nothing is read that a stuck task could make hang: neither its command line nor its memory map.
+        It reads nothing that a stuck task could block: neither its command line nor its memory map.
         """
         if not self.begin("/proc"):
             outcome, why = self.state.hung["/proc"]
             self.send("note", why)
-            raise Enough(outcome)
+            raise EndProbe(outcome)
         states: Dict[str, int] = {}
         kept: List[List[Any]] = []
         waits: Dict[str, str] = {}
@@ -405,16 +423,18 @@ class Reader(Child):
                     states[state] -= 1
                     continue
                 switches = re.findall(br"voluntary_ctxt_switches:\s+(\d{1,18})", status)
-                kept.append([int(pid), state, int(words[19]), sum(map(int, switches)) if len(switches) == 2 else -1, text(name[:64])])
+                count = sum(map(int, switches)) if len(switches) == 2 else -1
+                kept.append([int(pid), state, int(words[19]), count, text(name[:64])])
                 if state == "D":
                     waits[pid] = text(proc(pid, "wchan")[:64])
         self.send("text", json.dumps({
-            "states": states, "processes": kept, "waits": waits, "limits": limits, "hidden": not proc("1", "stat"),
+            "states": states, "processes": kept, "waits": waits, "limits": limits,
+            "hidden": not proc("1", "stat"),
         }))
 
 
 def proc(pid: str, name: str) -> bytes:
-    """A file of one process, which may have ended meanwhile or not be ours to see: then nothing."""
+    """A file of one process; empty if the process has ended or the file is not readable."""
     try:
         fd = os.open("%s/proc/%s/%s" % (ROOT, pid, name), os.O_RDONLY)
         try:
@@ -426,12 +446,12 @@ def proc(pid: str, name: str) -> bytes:
 
 
 def unescape(word: str) -> str:
-    """Undoes the octal escapes of mountinfo, which stand for a space, a tab, a newline or a backslash."""
+    """Reverses the octal escapes of mountinfo for a space, a tab, a newline or a backslash."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), word)
 
 
 class ReaderProgress:
-    """How far the readers have come; a new one is forked with it and goes on from there."""
+    """The progress of the readers; a new one is forked with it and continues from there."""
 
     def __init__(self, probes: List[Dict[str, Any]], stuck: Dict[str, str]) -> None:
         self.probes = probes

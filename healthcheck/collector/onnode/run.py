@@ -1,4 +1,4 @@
-"""The process that looks after the others: starts them, waits for them, and answers."""
+"""The supervising process: starts the children, waits for them, and sends the reply."""
 
 from __future__ import annotations
 
@@ -16,22 +16,32 @@ from typing import Any, BinaryIO, Callable, Dict, List, NoReturn, Optional
 
 from healthcheck.collector.onnode.answer import fit
 from healthcheck.collector.onnode.child import Child, Command
-from healthcheck.collector.onnode.devices import DeviceCommand, DeviceQueue, Devices
+from healthcheck.collector.onnode.devices import DeviceCommand, DeviceLister, DeviceQueue
 from healthcheck.collector.onnode.folder import RunFolder
-from healthcheck.collector.onnode.nvidia import Detect, Nvml, unneeded
+from healthcheck.collector.onnode.helperchild import HelperChild
+from healthcheck.collector.onnode.nvidia import Detector, NvmlReader, not_needed
 from healthcheck.collector.onnode.reader import Reader, ReaderProgress
-from healthcheck.collector.onnode.rooted import Helper
-from healthcheck.collector.onnode.system import BLOCK, NETWORK, ROOT, SIGNALS, capture, clock, failure, first_line, slay
+from healthcheck.collector.onnode.system import (
+    BLOCK,
+    NETWORK,
+    ROOT,
+    SIGNALS,
+    capture,
+    clock,
+    failure,
+    first_line,
+    kill_all,
+)
 
-LAST = 5.0              # seconds beyond the set's own for building and delivering the answer
+LAST = 5.0              # seconds beyond the probe set's own for building and sending the reply
 COMMANDS = 2            # at a time
-SOURCE_LIMIT = 8 << 20  # bytes of what is sent to us on request
+SOURCE_LIMIT = 8 << 20  # bytes of the NVML reader that is sent on request
 SOURCE_S = 10.0
-BLOCK_FROM = 1024       # bytes; fewer compress better among the rest
+BLOCK_FROM = 1024       # bytes; fewer compress better with the rest
 
 
 class CollectorRun:
-    """The process that looks after the others, and the channel."""
+    """The supervising process and its channel to the head."""
 
     def __init__(self, nonce: str, probes: Dict[str, Any], channel: int) -> None:
         self.nonce = nonce
@@ -39,18 +49,18 @@ class CollectorRun:
         self.input = channel
         self.end: float = clock() + probes["seconds"]
         self.budget: Optional[float] = probes.get("cpu_seconds")
-        self.exhausted = False  # a child was ended for what was left of it
-        self.late: Optional[List[str]] = None   # once the budget is spent: the probes that were late before that
+        self.exhausted = False  # the kernel ended a child at the budget's end
+        self.late: Optional[List[str]] = None   # late probes when the budget was spent
         self.live: List[Child] = []
-        self.without: List[str] = []    # patterns of network devices of which nothing is read
+        self.excluded: List[str] = []    # patterns of network devices of which nothing is read
         self.captures: Dict[str, Dict[str, Any]] = {}
         self.lifeline = -1      # the helper's
         self.incoming, self.outgoing = bytearray(), bytearray()
-        self.output, self.piece = 1, 4096   # as much as a pipe that is ready takes without making us wait (PIPE_BUF)
-        self.wanted: List[Dict[str, Any]] = []
-        self.wanted_until = 0.0
+        self.output, self.piece = 1, 4096   # PIPE_BUF: a ready pipe takes so much without blocking
+        self.requested: List[Dict[str, Any]] = []
+        self.request_end = 0.0
         self.queue: List[Dict[str, Any]] = []       # commands, in their order
-        self.second: List[Dict[str, Any]] = []      # commands for where the NVML reader has no answer
+        self.fallbacks: List[Dict[str, Any]] = []      # commands for where the NVML reader has no answer
         self.devices: List[DeviceQueue] = []              # commands that are run once for each device
         self.wake, wake = os.pipe()
         os.set_blocking(wake, False)
@@ -58,53 +68,53 @@ class CollectorRun:
         self.poll.register(self.input, select.POLLIN)
         self.poll.register(self.wake, select.POLLIN)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        # Their numbers arrive on the pipe: a handler that left at once could do so between a fork and our knowing of the child.
+        # Their numbers arrive on the pipe: a handler that exits could lose a child that was just forked.
         for number in (*SIGNALS, signal.SIGCHLD):
             signal.signal(number, lambda number, frame: None)
-        # Should we ourselves hang, this still gets through.
-        signal.signal(signal.SIGALRM, lambda number, frame: self.leave())
-        # Whoever started us may have blocked some of them.
+        # Ends this process if it hangs itself.
+        signal.signal(signal.SIGALRM, lambda number, frame: self.abort())
+        # The parent process may have blocked some of them.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         signal.setitimer(signal.ITIMER_REAL, probes["seconds"] + LAST)
         self.folder = RunFolder()
         self.reading: Optional[ReaderProgress] = None
 
-    def leave(self) -> NoReturn:
-        """Nobody waits for us any more: ends everything that we started, and us."""
+    def abort(self) -> NoReturn:
+        """Ends all children and this process: no one waits for the reply any more."""
         try:
-            slay([child.pid for child in self.live])
+            kill_all([child.pid for child in self.live])
             for child in self.live:
                 if isinstance(child, Reader):
-                    child.remember()
+                    child.note_step()
         finally:
             os._exit(1)
 
     def wait(self, until: float) -> None:
-        """Waits for a child's end, the channel or this moment."""
+        """Waits for a child's end, the channel or this time."""
         self.poll.register(1, select.POLLOUT if self.outgoing else 0)
         for fd, event in self.poll.poll(max(0.0, until - clock()) * 1000):
             if fd == self.wake:
                 if set(os.read(fd, BLOCK)) & set(SIGNALS):
-                    self.leave()
+                    self.abort()
             elif fd == self.input:
                 data = os.read(fd, BLOCK) if event & select.POLLIN else b""
                 if not data:
-                    self.leave()
-                if self.wanted:
+                    self.abort()
+                if self.requested:
                     self.incoming += data
             elif not event & select.POLLOUT:
-                # The other end of our output was closed.
-                self.leave()
+                # The output's other end was closed.
+                self.abort()
             else:
                 try:
                     del self.outgoing[:os.write(self.output, self.outgoing[:self.piece])]
                 except BlockingIOError:
                     pass
                 except BrokenPipeError:
-                    self.leave()
+                    self.abort()
 
     def collect(self, helper: bool = False) -> None:
-        """Afterwards every probe has its capture; with `helper`, those that need root have it from the helper."""
+        """Makes a capture for every probe; with `helper`, the helper makes those that need root."""
         readers = []
         nvidia = []
         rooted = []
@@ -112,10 +122,10 @@ class CollectorRun:
             rooting = helper and probe["root"]
             stuck = self.folder.stuck.get("the helper" if rooting else "probe " + probe["id"])
             if stuck:
-                self.captures[probe["id"]] = capture("wedged", note=("the helper is " if rooting else "") + "wedged " + stuck)
-            elif rooting and self.without and any(path.startswith(NETWORK) for path in probe["each"] + probe["paths"]):
-                note = "the root-owned helper cannot be told what to leave out"
-                self.captures[probe["id"]] = capture("denied", note=note)
+                self.fail([probe], "wedged", ("the helper is " if rooting else "") + "wedged " + stuck)
+            elif (rooting and self.excluded
+                  and any(path.startswith(NETWORK) for path in probe["each"] + probe["paths"])):
+                self.fail([probe], "denied", "the root-owned helper cannot leave out devices")
             elif rooting:
                 rooted.append(probe)
             elif probe["kind"] == "nvml" or probe["needs"]:
@@ -126,150 +136,160 @@ class CollectorRun:
                 readers.append(probe)
         if rooted:
             try:
-                Helper(self, self.probes["helper"], rooted)
+                HelperChild(self, self.probes["helper"], rooted)
             except OSError as error:
-                for probe in rooted:
-                    self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+                self.not_started(rooted, error)
         if readers:
             self.reading = ReaderProgress(readers, self.folder.stuck)
             self.read(self.reading)
         if nvidia:
-            self.look_for_nvidia(nvidia)
+            self.detect_nvidia(nvidia)
         queue = self.queue
         while True:
-            self.resolve_second()
+            self.add_fallbacks()
             # What must run alone runs last.
             queue.sort(key=lambda probe: bool(probe.get("alone")))
-            while queue and clock() < self.end and self.room(queue[0]):
+            while queue and clock() < self.end and self.may_start(queue[0]):
                 probe = queue.pop(0)
-                self.start(Devices if probe["each"] else Command, probe)
-            for turns in list(self.devices):
-                if turns.over():
-                    self.devices.remove(turns)
-                    turns.done()
-            if not self.live and not self.wanted:
+                self.start(DeviceLister if probe["each"] else Command, probe)
+            for devices in list(self.devices):
+                if devices.advance():
+                    self.devices.remove(devices)
+                    devices.done()
+            if not self.live and not self.requested:
                 if not (queue and clock() < self.end):
                     break
-                continue    # the last devices have had their turn just now, and commands wait for their place
-            self.wait(min([child.due for child in self.live] + ([self.wanted_until] if self.wanted else [])))
+                continue    # the last devices are done just now, and commands wait for their place
+            until = [self.request_end] if self.requested else []
+            self.wait(min(until + [child.deadline for child in self.live]))
             for child in list(self.live):
                 child.check()
-            self.mind_the_budget()
-            if self.wanted:
+            self.check_budget()
+            if self.requested:
                 self.take_source()
-        for probe in queue + self.second:
-            self.captures[probe["id"]] = capture("timeout", note="its turn never came")
-        for turns in self.devices:
-            turns.done()
+        self.fail(queue + self.fallbacks, "timeout", "its turn never came")
+        for devices in self.devices:
+            devices.done()
         if self.late is not None:
             for name, made in self.captures.items():
-                if name not in self.late and (made["outcome"] == "timeout" or made.get("exit") == -signal.SIGXCPU):
+                stopped = made["outcome"] == "timeout" or made.get("exit") == -signal.SIGXCPU
+                if stopped and name not in self.late:
                     made.pop("exit", None)
-                    made.update(outcome="timeout", note="the CPU budget of %g s was spent" % (self.budget or 0.0))
+                    note = "the CPU budget of %g s was spent" % (self.budget or 0.0)
+                    made.update(outcome="timeout", note=note)
 
-    def room(self, probe: Dict[str, Any]) -> bool:
+    def may_start(self, probe: Dict[str, Any]) -> bool:
         """Whether this command may start now."""
-        return not (self.live or self.devices or self.wanted) if probe.get("alone") else self.commands() < COMMANDS
+        if probe.get("alone"):
+            return not (self.live or self.devices or self.requested)
+        return self.running() < COMMANDS
 
-    def commands(self) -> int:
-        """How many run now."""
-        return sum(isinstance(child, (Command, Devices)) and not isinstance(child, DeviceCommand)
+    def running(self) -> int:
+        """How many commands run now."""
+        return sum(isinstance(child, (Command, DeviceLister)) and not isinstance(child, DeviceCommand)
                    for child in self.live) + len(self.devices)
 
     def spent(self) -> float:
-        """CPU seconds of this process and of every child that has ended, with theirs."""
+        """CPU seconds of this process and of all children that have ended, with their children."""
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         return time.process_time() + ended.ru_utime + ended.ru_stime
 
-    def mind_the_budget(self) -> None:
-        """Once the CPU budget is spent nothing more is started, and what runs is ended; what was captured by then is kept."""
-        if self.budget is None or self.late is not None or not (self.exhausted or self.spent() >= self.budget):
+    def check_budget(self) -> None:
+        """Once the CPU budget is spent, starts nothing more and ends what runs; captures are kept."""
+        if (self.budget is None or self.late is not None
+            or not (self.exhausted or self.spent() >= self.budget)):
             return
-        # A reader's probe that goes on counts no seconds yet.
-        self.late = [name for name, made in self.captures.items() if made["outcome"] == "timeout" and made["seconds"]]
+        # An unfinished probe of a reader counts no seconds yet.
+        self.late = [name for name, made in self.captures.items() if made["outcome"] == "timeout"
+                     and made["seconds"]]
         self.end = clock()
         for child in self.live:
-            child.due = min(child.due, self.end)
-        self.unwanted("timeout", "")
+            child.deadline = min(child.deadline, self.end)
+        self.fail_request("timeout", "")
+
+    def not_started(self, probes: List[Dict[str, Any]], error: OSError) -> None:
+        self.fail(probes, "crashed", "no child could be started: " + failure(error)[1])
+
+    def fail(self, probes: List[Dict[str, Any]], outcome: str, note: str, seconds: float = 0.0) -> None:
+        for probe in probes:
+            self.captures[probe["id"]] = capture(outcome, seconds, note=note)
 
     def start(self, kind: Callable[..., Child], probe: Dict[str, Any], *rest: Any) -> None:
         try:
             kind(self, probe, *rest)
         except OSError as error:
-            self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+            self.not_started([probe], error)
 
     def read(self, state: ReaderProgress) -> bool:
         try:
             Reader(self, state)
         except OSError as error:
-            for probe in state.probes[state.at:]:
-                self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+            self.not_started(state.probes[state.at:], error)
             return False
         return True
 
-    def look_for_nvidia(self, probes: List[Dict[str, Any]]) -> None:
-        if os.path.exists(ROOT + "/proc/driver/nvidia/version") or os.path.exists(ROOT + "/sys/module/nvidia"):
-            self.found_nvidia(probes)
+    def detect_nvidia(self, probes: List[Dict[str, Any]]) -> None:
+        if (os.path.exists(ROOT + "/proc/driver/nvidia/version")
+            or os.path.exists(ROOT + "/sys/module/nvidia")):
+            self.start_nvidia(probes)
             return
         try:
-            Detect(self, probes)
+            Detector(self, probes)
         except OSError as error:
-            for probe in probes:
-                self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+            self.not_started(probes, error)
 
-    def found_nvidia(self, probes: List[Dict[str, Any]]) -> None:
+    def start_nvidia(self, probes: List[Dict[str, Any]]) -> None:
         for probe in probes:
             if probe["kind"] == "nvml":
-                self.want(probe)
+                self.request(probe)
             elif probe["needs"] == "nvidia-unanswered":
-                self.second.append(probe)
+                self.fallbacks.append(probe)
             else:
                 self.queue.append(probe)
 
-    def resolve_second(self) -> None:
-        """Once the NVML reader has ended, the second sources take their turn, or are told why not."""
+    def add_fallbacks(self) -> None:
+        """Once the NVML reader has ended, queues the second sources, or notes why they are not needed."""
         first = [probe["id"] for probe in self.probes["probes"] if probe["kind"] == "nvml"]
-        if not self.second or any(name not in self.captures for name in first):
+        if not self.fallbacks or any(name not in self.captures for name in first):
             return
-        why = [unneeded(self.captures[name]) for name in first]
-        for probe in self.second:
-            if all(why) and why:
-                self.captures[probe["id"]] = capture("missing", note=why[0])
-            else:
-                self.queue.append(probe)
-        self.second = []
+        why = [not_needed(self.captures[name]) for name in first]
+        if all(why) and why:
+            self.fail(self.fallbacks, "missing", why[0])
+        else:
+            self.queue += self.fallbacks
+        self.fallbacks = []
 
-    def want(self, probe: Dict[str, Any]) -> None:
-        if not self.wanted:
+    def request(self, probe: Dict[str, Any]) -> None:
+        if not self.requested:
             self.outgoing += ("muster:%s:want nvml\n" % self.nonce).encode()
-            self.wanted_until = min(clock() + SOURCE_S, self.end)
-        self.wanted.append(probe)
+            self.request_end = min(clock() + SOURCE_S, self.end)
+        self.requested.append(probe)
 
     def take_source(self) -> None:
         head, newline, source = bytes(self.incoming).partition(b"\n")
         size = int(head) if head.isdigit() and newline else -1
         if newline and 0 < size <= SOURCE_LIMIT:
             if len(source) >= size:
-                for probe in self.wanted:
-                    self.start(Nvml, probe, source[:size])
-                self.wanted = []
+                for probe in self.requested:
+                    self.start(NvmlReader, probe, source[:size])
+                self.requested = []
                 return
         elif newline or len(head) > 20:
-            self.unwanted("missing", "the NVML reader was not sent")
-        if clock() >= self.wanted_until:
-            self.unwanted("timeout", "the NVML reader was asked for and never came")
+            self.fail_request("missing", "the NVML reader was not sent")
+        if clock() >= self.request_end:
+            self.fail_request("timeout", "the NVML reader was requested and never came")
 
-    def unwanted(self, outcome: str, note: str) -> None:
-        for probe in self.wanted:
-            self.captures[probe["id"]] = capture(outcome, note=note)
-        self.wanted = []
+    def fail_request(self, outcome: str, note: str) -> None:
+        self.fail(self.requested, outcome, note)
+        self.requested = []
 
     def document(self) -> Dict[str, Any]:
-        """The answer, within its limit."""
+        """The reply, within its limit."""
         uname = os.uname()
         host = {
-            "hostname": first_line("/proc/sys/kernel/hostname") or uname.nodename, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
-            "time": time.time(), "uid": os.geteuid(), "python": "%d.%d.%d" % sys.version_info[:3], "machine": uname.machine,
+            "hostname": first_line("/proc/sys/kernel/hostname") or uname.nodename,
+            "boot_id": first_line("/proc/sys/kernel/random/boot_id"), "time": time.time(),
+            "uid": os.geteuid(), "python": "%d.%d.%d" % sys.version_info[:3], "machine": uname.machine,
             "cpu_s": round(time.process_time() + (self.reading.cpu if self.reading else 0.0), 4),
         }
         tails = {probe["id"] for probe in self.probes["probes"] if probe["tail"]}
@@ -277,9 +297,10 @@ class CollectorRun:
         return {"schema": "muster.reply/2", "host": host, "captures": captures}
 
     def packed(self) -> bytes:
-        """The answer, compressed: a JSON object, and after it the files of each capture that has many, the size of which is in their place.
+        """The reply, compressed: a JSON object, then a block for the files of each large capture.
 
-        What a fleet's nodes have in common is then the same block in all their answers, and is read once (`healthcheck.collector.reply`).
+        The block's size stands in place of the files. What a fleet's nodes have in common is the same block
+        in all their replies and is parsed once (`healthcheck.collector.reply`).
         """
         document = self.document()
         blocks = []
@@ -294,13 +315,14 @@ class CollectorRun:
         return zlib.compress(text.encode(), 3) + b"".join(blocks)
 
     def answer(self) -> None:
-        """Delivers everything in one frame."""
+        """Sends everything in one frame."""
         body = self.packed()
-        self.outgoing += ("muster:%s:frame %d %s\n" % (self.nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body
+        self.outgoing += ("muster:%s:frame %d %s\n"
+                          % (self.nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body
         try:
             if stat.S_ISFIFO(os.fstat(1).st_mode):
-                # The same pipe, opened as ours alone: it takes at once what it has room for, and never makes us wait. Each piece less is
-                # a packet less on the way, and a turn less for all who wait at the other end.
+                # The same pipe, opened without blocking: it takes at once what it has room for. Fewer pieces
+                # mean fewer packets and fewer wake-ups at the other end.
                 self.output, self.piece = os.open("/proc/self/fd/1", os.O_WRONLY | os.O_NONBLOCK), 1 << 20
         except OSError:
             pass
@@ -308,8 +330,8 @@ class CollectorRun:
             self.wait(clock() + LAST)
 
 
-def step_aside() -> None:
-    """A training job comes first, and no file system is held in use."""
+def lower_priority() -> None:
+    """Gives way to a training job, and keeps no file system in use."""
     try:
         os.chdir("/")
         os.nice(10)
@@ -318,15 +340,15 @@ def step_aside() -> None:
 
 
 def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
-    """Captures this probe set (JSON) and answers under the nonce; `stdin` is open for as long as somebody waits for us."""
-    step_aside()
+    """Captures this probe set (JSON) and replies under the nonce, as long as `stdin` stays open."""
+    lower_priority()
     run = CollectorRun(nonce, json.loads(probes.decode()), stdin.fileno())
     try:
-        # The probe set is the same for all nodes; what holds for this one alone are the last words on the command line.
+        # The probe set is the same for all nodes; the last arguments are this node's own.
         words = sys.argv[2:]
-        run.without = [word[8:] for word in words if word.startswith("without=")]
+        run.excluded = [word[8:] for word in words if word.startswith("without=")]
         run.collect(helper="helper" in words and os.geteuid() != 0)
         run.answer()
     finally:
-        slay([child.pid for child in run.live])
+        kill_all([child.pid for child in run.live])
     os._exit(0)

@@ -1,4 +1,4 @@
-"""What the rest of the collector stands on: processes, memory files, the form of a capture, and the limits that are shared."""
+"""Basics of the collector: processes, memory files, captures, and shared limits."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import signal
 import time
 from typing import Any, Dict, Sequence, Tuple
 
-GRACE = 0.5             # seconds that a killed child is given to die
+GRACE = 0.5             # seconds for a killed child to die
 ENTRIES = 16384         # files of one probe, names of one directory
 STDERR = 4096
 BLOCK = 16384           # above the kernel's longest log record (8192)
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
-# Whose files make a network device's driver ask its firmware.
+# Reading these files makes a network device's driver ask its firmware.
 LEFT_OUT = "left out: "
 NETWORK = ("/sys/class/infiniband", "/sys/class/net")
 FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # of a PCI device, as sysfs names it
@@ -25,7 +25,7 @@ clock = time.monotonic
 
 
 def process(pid: int) -> Tuple[str, int, int]:
-    """State, session and start time (clock ticks since boot) of a process; an empty state if there is none."""
+    """State, session and start time (clock ticks since boot) of a process; no state without one."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             words = file.read().rpartition(b")")[2].split()
@@ -34,8 +34,8 @@ def process(pid: int) -> Tuple[str, int, int]:
         return "", 0, 0
 
 
-def slay(leaders: Sequence[int]) -> None:
-    """Kills the sessions of these leaders: a child's child may lead a process group of its own, as under timeout(1)."""
+def kill_all(leaders: Sequence[int]) -> None:
+    """Kills these leaders' sessions: a grandchild may lead its own process group (timeout(1))."""
     for pid in leaders:
         for kill in (os.kill, os.killpg):
             try:
@@ -61,8 +61,8 @@ def memory() -> int:
         return fd
 
 
-def held(fd: int, limit: int, tail: bool) -> Tuple[bytes, int]:
-    """What a memory file holds, the beginning or the end of it up to the limit, and its whole size."""
+def contents(fd: int, limit: int, tail: bool) -> Tuple[bytes, int]:
+    """The beginning or the end of a memory file up to the limit, and its whole size."""
     size = os.fstat(fd).st_size
     return os.pread(fd, limit, max(0, size - limit) if tail else 0), size
 
@@ -72,7 +72,7 @@ def text(data: bytes) -> str:
 
 
 def failure(error: OSError) -> Tuple[str, str]:
-    """The outcome for an error of the system, and its name where the outcome does not say it all."""
+    """The outcome for a system error, and its name if the outcome alone is not clear."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
         return "missing", ""
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -81,7 +81,7 @@ def failure(error: OSError) -> Tuple[str, str]:
 
 
 def capture(outcome: str, seconds: float = 0.0, size: int = 0, **rest: Any) -> Dict[str, Any]:
-    """A capture in the form of the answer; empty members are left out."""
+    """A capture in the reply's format; empty members are left out."""
     made: Dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 4), "bytes": size}
     made.update((key, value) for key, value in rest.items() if value not in (None, ""))
     return made
@@ -95,10 +95,10 @@ def first_line(path: str) -> str:
         return ""
 
 
-def unread(path: str, patterns: Sequence[str]) -> str:
-    """How the network device that this path is, or is below, calls itself, if one of the patterns is of it; else nothing.
+def excluded_device(path: str, patterns: Sequence[str]) -> str:
+    """The name of the network device at or above this path if one of the patterns matches it; else empty.
 
-    By its links alone: none of its files is opened.
+    It reads only links and opens none of the device's files.
     """
     if not patterns:
         return ""
@@ -108,13 +108,14 @@ def unread(path: str, patterns: Sequence[str]) -> str:
         # "/sys/class/net/eth0", and "/sys/class/infiniband/mlx5_0/device/net/eth0".
         if "/".join(parts[:end]) in NETWORK or (parts[end - 1] == "net" and parts[1:3] == ["sys", "class"]):
             name, address = parts[end], function("/".join(parts[:end + 1]))
-            if any(fnmatch.fnmatchcase(word, pattern) for word in (name, address) if word for pattern in patterns):
+            if any(fnmatch.fnmatchcase(word, pattern) for word in (name, address) if word
+                   for pattern in patterns):
                 return name + (" (%s)" % address if address else "")
     return ""
 
 
 def function(path: str) -> str:
-    """The PCI address of the device that this link leads to; empty where it leads to none."""
+    """The PCI address of the device that this link leads to; empty without one."""
     for link in (path, path + "/device"):
         try:
             found = [part for part in os.readlink(ROOT + link).split("/") if FUNCTION.fullmatch(part)]

@@ -7,7 +7,17 @@ from enum import Enum
 from typing import Any
 
 from healthcheck.certify.certificate import STAGES
-from healthcheck.config.forms import FLAG, NAME, TEXT, Form, real, several, whole, word, yet
+from healthcheck.config.valuetypes import (
+    FLAG,
+    NAME,
+    TEXT,
+    ValueType,
+    choice,
+    integer,
+    list_of,
+    number,
+    optional,
+)
 from healthcheck.model.outcome import Owner
 from inventory.located import LocatedList, LocatedMap
 from provisioning.bmc.base import BootTarget
@@ -50,30 +60,30 @@ def _burnin_stages(given: Any) -> str | None:
     return ",".join(named)
 
 
-_LINE = Form(f"a line of at most {_MOST_TEXT} characters", _line)
-STEP: Mapping[str, Form] = {
-    "owner": word(Owner), "minutes": real(0.01, _MOST_MINUTES), "at_once": whole(1, _MOST_AT_ONCE),
-    "domain_at_once": yet(whole(1, _MOST_AT_ONCE)), "gather_seconds": real(0, 86400),
+_LINE = ValueType(f"a line of at most {_MOST_TEXT} characters", _line)
+STEP: Mapping[str, ValueType] = {
+    "owner": choice(Owner), "minutes": number(0.01, _MOST_MINUTES), "at_once": integer(1, _MOST_AT_ONCE),
+    "domain_at_once": optional(integer(1, _MOST_AT_ONCE)), "gather_seconds": number(0, 86400),
 }
-_OF: Mapping[str, Form] = {"vendor": _LINE, "skus": several("names of SKUs", NAME), "enabled": FLAG}
-WISHES: Mapping[str, Mapping[str, Form]] = {
-    "bios": {**_OF, "settings": Form(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings), "absent": word(MissingAttribute),
+_OF: Mapping[str, ValueType] = {"vendor": _LINE, "skus": list_of("names of SKUs", NAME), "enabled": FLAG}
+WISHES: Mapping[str, Mapping[str, ValueType]] = {
+    "bios": {**_OF, "settings": ValueType(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings), "absent": choice(MissingAttribute),
              "source": TEXT},
-    "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": word(Owner)},
+    "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": choice(Owner)},
 }
-SECTIONS: Mapping[str, Mapping[str, Form]] = {
-    "run": {"width": whole(1, _MOST_AT_ONCE), "grace_seconds": real(0, 3600)},
-    "stop": {"share": real(0.01, 1), "least": whole(1, 100_000), "refused_logins": whole(1, 100_000)},
-    "power": {"off_seconds": real(0.1, 3600), "on_seconds": real(0.1, 3600), "bios_minutes": real(0.01, _MOST_MINUTES),
-              "answer_minutes": real(0, _MOST_MINUTES)},
-    "boot": {"target": word(words("_Boots", (one.value for one in (BootTarget.NONE, BootTarget.PXE, BootTarget.DISK))))},
-    "parts": {"may_be_empty": Form(f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=word(words("_Parts", KINDS))),
-              "log_days": real(0, 3660), "doubles_seconds": real(0, 3600)},
-    "delivery": {"file": yet(_LINE)},
+SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
+    "run": {"width": integer(1, _MOST_AT_ONCE), "grace_seconds": number(0, 3600)},
+    "stop": {"share": number(0.01, 1), "least": integer(1, 100_000), "refused_logins": integer(1, 100_000)},
+    "power": {"off_seconds": number(0.1, 3600), "on_seconds": number(0.1, 3600), "bios_minutes": number(0.01, _MOST_MINUTES),
+              "answer_minutes": number(0, _MOST_MINUTES)},
+    "boot": {"target": choice(words("_Boots", (one.value for one in (BootTarget.NONE, BootTarget.PXE, BootTarget.DISK))))},
+    "parts": {"may_be_empty": ValueType(f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=choice(words("_Parts", KINDS))),
+              "log_days": number(0, 3660), "doubles_seconds": number(0, 3600)},
+    "delivery": {"file": optional(_LINE)},
     "ssh": {"host_keys": _LINE},
-    "burnin": {"length": word(words("_Lengths", STAGES)),
-               "stages": Form(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length", _burnin_stages)},
-    "checks": {"profile": NAME, "looks": whole(1, 100), "between_seconds": real(0, 86400)},
+    "burnin": {"length": choice(words("_Lengths", STAGES)),
+               "stages": ValueType(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length", _burnin_stages)},
+    "checks": {"profile": NAME, "looks": integer(1, 100), "between_seconds": number(0, 86400)},
 }
 
 
@@ -83,4 +93,4 @@ def _setting(given: Any) -> str | int | bool:
     return given if isinstance(given, int) else _line(given)
 
 
-SETTING = Form("text, a whole number, true or false", _setting)
+SETTING = ValueType("text, a whole number, true or false", _setting)

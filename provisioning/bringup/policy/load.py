@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, overlay
-from healthcheck.config.forms import NAME, Form, value, word
+from healthcheck.config.valuetypes import NAME, ValueType, choice, parse_value
 from healthcheck.model.outcome import Owner
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
@@ -109,10 +109,10 @@ def _read(draft: _Draft, path: Path) -> None:
         draft.base.written |= given.written
 
 
-def _keys(given: LocatedMap, where: str, forms: Mapping[str, Form], into: dict[str, Any]) -> None:
+def _keys(given: LocatedMap, where: str, forms: Mapping[str, ValueType], into: dict[str, Any]) -> None:
     known_keys(given, list(forms), f"{where}: ")
     for key in given:
-        into[key] = _plain(value(f"{where}: {key}", given[key], given.value_marks[key], forms[key]))
+        into[key] = _plain(parse_value(f"{where}: {key}", given[key], given.value_marks[key], forms[key]))
 
 
 def _plain(found: Any) -> Any:
@@ -122,16 +122,16 @@ def _plain(found: Any) -> Any:
     return found.value if isinstance(found, Enum) and not isinstance(found, (Owner, MissingAttribute)) else found
 
 
-def _wish(draft: _Draft, section: str, forms: Mapping[str, Form], item: Any, mark: Mark) -> None:
+def _wish(draft: _Draft, section: str, forms: Mapping[str, ValueType], item: Any, mark: Mark) -> None:
     entry = entry_of(item, ("id", *forms), "id", mark)
-    value("id", entry.name, entry.marks["id"], NAME)
+    parse_value("id", entry.name, entry.marks["id"], NAME)
     for key, form in forms.items():
         if key in entry.values:
-            entry.values[key] = value(f"{section}: {entry.name}: {key}", entry.values[key], entry.marks[key], form)
+            entry.values[key] = parse_value(f"{section}: {entry.name}: {key}", entry.values[key], entry.marks[key], form)
     settings = entry.values.get("settings")
     if isinstance(settings, LocatedMap):
         for name, given in settings.items():
-            value(f"{section}: {entry.name}: settings: {name}", given, settings.value_marks[name], SETTING)
+            parse_value(f"{section}: {entry.name}: settings: {name}", given, settings.value_marks[name], SETTING)
         old = draft.wishes[section].get(entry.name)
         if old is not None and old.mark.file != mark.file:
             entry.values["settings"] = {**old.values.get("settings", {}), **settings}
@@ -143,8 +143,8 @@ def _without(top: LocatedMap) -> frozenset[str]:
     if not isinstance(found, LocatedList):
         raise RulesError(f"without: expected a list of steps, got {kind_of(found)}", top.value_marks["without"])
     # Without its end a way would be gone again and again.
-    form = word(words("_Steps", ORDER[:-1]))
-    return frozenset(value("without", one, found.value_marks[at], form).value for at, one in enumerate(found))
+    form = choice(words("_Steps", ORDER[:-1]))
+    return frozenset(parse_value("without", one, found.value_marks[at], form).value for at, one in enumerate(found))
 
 
 def _map(top: LocatedMap, key: str, where: str = "") -> LocatedMap:
@@ -161,7 +161,7 @@ def _items(top: LocatedMap, key: str) -> list[tuple[Any, Mark]]:
     return [(item, top[key].value_marks[at]) for at, item in enumerate(found)]
 
 
-def _complete(where: str, found: Mapping[str, Any], forms: Mapping[str, Form], mark: Mark) -> None:
+def _complete(where: str, found: Mapping[str, Any], forms: Mapping[str, ValueType], mark: Mark) -> None:
     for key, form in forms.items():
         if key not in found:
             raise RulesError(f"{where}: {key} is missing: expected {form.phrase}", mark)

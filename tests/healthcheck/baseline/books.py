@@ -15,8 +15,8 @@ from healthcheck.model.outcome import Owner, Severity
 
 XID = "NVRM: Xid (PCI:0000:17:00): 79, pid=4711, name=python, GPU has fallen off the bus."
 CATALOGUE = Catalogue((CatalogueEntry(
-    "gpu-lost", "NVRM: Xid .*: 79,", Severity.CRITICAL, "The GPU does not answer any more.", "Reboot.", Owner.VENDOR, "NVIDIA's Xid catalogue",
-    (XID,), needs=(("xid",),), emitters=(KERNEL,),
+    "gpu-lost", "NVRM: Xid .*: 79,", Severity.CRITICAL, "The GPU does not answer any more.", "Reboot.",
+    Owner.VENDOR, "NVIDIA's Xid catalogue", (XID,), needs=(("xid",),), emitters=(KERNEL,),
 ),))
 H100 = Scope("dgx-h100", "6.5.0-1007-nvidia")
 DAY, NEXT = "2026-11-01", "2026-11-21"
@@ -24,10 +24,14 @@ DAY, NEXT = "2026-11-01", "2026-11-21"
 
 def told(text: str, count: int = 1, phase: Phase = Phase.KERNEL, priority: int | None = 6,
          kind: KernelEventKind = KernelEventKind.LINE) -> KernelMessage:
-    return KernelMessage(template(text), kind, count, (LogLine(text, 1.5, priority),), phase, 1.5, 1.5, text, count)
+    return KernelMessage(template(text), kind, count, (LogLine(text, 1.5, priority),), phase, 1.5, 1.5,
+                         text, count)
 
 
-def digest(node: str, boot: str, *said: str | KernelMessage, scope: Scope = H100, began: Mapping[Phase, float] | None = None) -> Digest:
+def digest(
+    node: str, boot: str, *said: str | KernelMessage, scope: Scope = H100,
+    began: Mapping[Phase, float] | None = None,
+) -> Digest:
     each = {one.template: one for one in (told(text) if isinstance(text, str) else text for text in said)}
     return Digest(node, boot, tuple(each.values()), len(said), scope, began or {})
 

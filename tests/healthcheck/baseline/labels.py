@@ -1,4 +1,5 @@
-"""Reads the labelled fault events of tests/recordings/kernel/faults: what real kernels print, how bad it is, and who says so."""
+"""Reads the labelled fault events of tests/recordings/kernel/faults: what real kernels print, how bad it is,
+and who says so."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ KEYS = frozenset({"bad", "why", "source", "lines"})
 
 @dataclass(frozen=True)
 class Labelled:
-    """One fault: its `lines` as they were printed, all of the event, and how bad it is held to be for a node that trains."""
+    """One fault: its `lines` as they were printed, all of the event, and how bad it is held to be for a node
+    that trains."""
 
     group: str
     bad: str
@@ -30,7 +32,8 @@ class Labelled:
 
 
 def labelled(folder: Path = FAULTS) -> tuple[Labelled, ...]:
-    """Every labelled event, by file and place. Raises ValueError, one line with file and event, for what is not of the form."""
+    """Every labelled event, by file and place. Raises ValueError, one line with file and event, for what is
+    not of the form."""
     return tuple(event for file in sorted(folder.glob("*.yaml")) for event in _of_file(file))
 
 
@@ -39,7 +42,8 @@ def _of_file(file: Path) -> tuple[Labelled, ...]:
     if not isinstance(document, dict) or set(document) != {"class", "events"}:
         raise ValueError(f"{file}: expected the keys class and events")
     if document["class"] != file.stem:
-        raise ValueError(f"{file}: class: expected {file.stem}, the name of the file, not {document['class']}")
+        raise ValueError(
+            f"{file}: class: expected {file.stem}, the name of the file, not {document['class']}")
     return tuple(_event(file, number, event) for number, event in enumerate(document["events"], 1))
 
 

@@ -1,4 +1,5 @@
-"""Judges recorded healthy boots by baselines of other boots, as `muster baseline learn`, `approve --seen-on 95% --boots 3` and `check` do."""
+"""Judges recorded healthy boots by baselines of other boots, as `muster baseline learn`, `approve --seen-on
+95% --boots 3` and `check` do."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from healthcheck.baseline.approval import ApprovalRule, approve, choose
 from healthcheck.baseline.flags import flagged
-from healthcheck.baseline.forms import read
+from healthcheck.baseline.formats import read
 from healthcheck.baseline.learn import Learner
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.explain import savedlog
@@ -33,8 +34,10 @@ def boots(prefix: str) -> dict[str, BootLog]:
 
 def planted() -> list[LogLine]:
     """Lines that no boot holds, each a minute after the one before."""
-    rows = [row.split(" ", 1) for row in (RECORDED / "novel/lines.txt").read_text().splitlines() if not row.startswith("#")]
-    return [LogLine(text, 900.0 + 60 * number, int(priority), 10**6 + number) for number, (priority, text) in enumerate(rows)]
+    rows = [row.split(" ", 1) for row in (RECORDED / "novel/lines.txt").read_text().splitlines()
+            if not row.startswith("#")]
+    return [LogLine(text, 900.0 + 60 * number, int(priority), 10**6 + number)
+            for number, (priority, text) in enumerate(rows)]
 
 
 def learned(logs: Iterable[tuple[str, BootLog]]) -> Baseline:
@@ -74,8 +77,10 @@ def judged(log: BootLog, baseline: Baseline, snapshots: int = 1) -> Judged:
 
 
 def _subjects(report: NodeReport, *, informs: bool, rules: Sequence[str] | None = None) -> tuple[str, ...]:
-    failed = [result for result in report.results if result.status is Status.FAIL and (result.severity is Severity.INFO) is informs]
-    return tuple(finding.subject for result in failed if rules is None or result.rule in rules for finding in result.findings)
+    failed = [result for result in report.results if result.status is Status.FAIL
+              and (result.severity is Severity.INFO) is informs]
+    return tuple(finding.subject for result in failed if rules is None or result.rule in rules
+                 for finding in result.findings)
 
 
 @cache

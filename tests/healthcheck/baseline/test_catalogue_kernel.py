@@ -1,7 +1,8 @@
-"""The catalogue's entries on processors, memory, the kernel, user space and remote storage: what they say, and what they leave alone.
+"""The catalogue's entries on processors, memory, the kernel, user space and remote storage: what they say,
+and what they leave alone.
 
-`healthy.txt` holds lines of healthy machines with their sources. What an entry of severity warning matches there is a false alarm on
-every boot of the fleet.
+`healthy.txt` holds lines of healthy machines with their sources. What an entry of severity warning matches
+there is a false alarm on every boot of the fleet.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from tests.healthcheck.baseline.numbers import others
 
 RULES = Path(__file__).parents[3] / "rules"
 GROUPS = frozenset({
-    "clocksource", "cper", "cpu", "edac", "firmware", "ipmi", "kernel", "limits", "lockup", "lustre", "mce", "memory", "network", "nfs",
-    "nmi", "oom", "oops", "panic", "platform", "segfault", "storageclient", "systemd", "thermal",
+    "clocksource", "cper", "cpu", "edac", "firmware", "ipmi", "kernel", "limits", "lockup", "lustre", "mce",
+    "memory", "network", "nfs", "nmi", "oom", "oops", "panic", "platform", "segfault", "storageclient",
+    "systemd", "thermal",
 })
-HEALTHY = [line for line in (Path(__file__).parent / "healthy.txt").read_text().splitlines() if not line.startswith("#")]
+HEALTHY = [line for line in (Path(__file__).parent / "healthy.txt").read_text().splitlines()
+           if not line.startswith("#")]
 
 
 @cache
@@ -37,35 +40,45 @@ def own() -> list[CatalogueEntry]:
 
 
 def test_lines_of_healthy_boots_raise_no_alarm() -> None:
-    alarms = {line: found.id for line in HEALTHY if (found := catalogue().find(line)) and found.severity is not Severity.INFO}
+    alarms = {line: found.id for line in HEALTHY if (found := catalogue().find(line))
+              and found.severity is not Severity.INFO}
     assert len(HEALTHY) >= 300
     assert alarms == {}
 
 
-def test_every_example_is_told_at_least_as_bad_as_its_entry_says() -> None:
+def test_every_example_is_reported_at_least_as_bad_as_its_entry_says() -> None:
     order = list(Severity)
     wrong = [(entry.id, example) for entry in own() for example in entry.examples
-             if (found := catalogue().find(example)) is None or order.index(found.severity) < order.index(entry.severity)]
+             if (found := catalogue().find(example)) is None
+             or order.index(found.severity) < order.index(entry.severity)]
     assert wrong == []
 
 
 def test_no_entry_depends_on_a_value_that_the_masks_hide() -> None:
     chance = Random(8)
-    lines = [(entry, other) for entry in own() for example in entry.examples for other in others(example, chance)]
+    lines = [(entry, other) for entry in own() for example in entry.examples
+             for other in others(example, chance)]
     assert len(lines) > 2000
-    assert [(entry.id, other) for entry, other in lines if not CompiledEntry(entry).knows(blanked(other))] == []
+    assert [(entry.id, other) for entry, other in lines
+            if not CompiledEntry(entry).knows(blanked(other))] == []
 
 
 @pytest.mark.parametrize(("line", "severity", "owner"), [
-    ("EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)", Severity.WARNING, Owner.VENDOR),
-    ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)", Severity.CRITICAL, Owner.VENDOR),
+    ("EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)",
+     Severity.WARNING, Owner.VENDOR),
+    ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)",
+     Severity.CRITICAL, Owner.VENDOR),
     ("{1}[Hardware Error]: event severity: corrected", Severity.WARNING, Owner.VENDOR),
     ("{1}[Hardware Error]: event severity: recoverable", Severity.CRITICAL, Owner.VENDOR),
     ("{1}[Hardware Error]: event severity: info", Severity.INFO, Owner.OPERATOR),
-    ("[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: 0xdc20", Severity.WARNING, Owner.VENDOR),
-    ("[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|UE|MiscV|AddrV|PCC|-|SyndV|UECC|-|-|-]: 0xfea0", Severity.CRITICAL, Owner.VENDOR),
+    ("[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: 0xdc20",
+     Severity.WARNING, Owner.VENDOR),
+    ("[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|UE|MiscV|AddrV|PCC|-|SyndV|UECC|-|-|-]: 0xfea0",
+     Severity.CRITICAL, Owner.VENDOR),
 ])
-def test_what_was_corrected_is_kept_apart_from_what_was_not(line: str, severity: Severity, owner: Owner) -> None:
+def test_what_was_corrected_is_kept_apart_from_what_was_not(
+    line: str, severity: Severity, owner: Owner,
+) -> None:
     found = catalogue().find(line)
     assert found is not None
     assert (found.severity, found.owner) == (severity, owner)
@@ -77,28 +90,36 @@ def test_what_was_corrected_is_kept_apart_from_what_was_not(line: str, severity:
 ])
 def test_running_out_of_memory_to_which_a_job_is_bound_is_its_users_and_out_of_the_nodes_the_operators(
         constraint: str, severity: Severity, owner: Owner) -> None:
-    found = catalogue().find(f"oom-kill:constraint={constraint},nodemask=(null),cpuset=/,mems_allowed=0-1,task=python3,pid=1,uid=0")
+    found = catalogue().find(
+        f"oom-kill:constraint={constraint},nodemask=(null),cpuset=/,mems_allowed=0-1,task=python3,pid=1,uid=0")
     assert found is not None
     assert (found.severity, found.owner) == (severity, owner)
 
 
-@pytest.mark.parametrize("name", ["python3", "slurmd", "systemd", "nvidia-persiste", "kubelet", "NVRM: Xid (PCI:", "mce: [Hardware ", "systemd[1]: a b", ""])
+@pytest.mark.parametrize("name", ["python3", "slurmd", "systemd", "nvidia-persiste", "kubelet",
+                                  "NVRM: Xid (PCI:", "mce: [Hardware ", "systemd[1]: a b", ""])
 @pytest.mark.parametrize("told", [
     "{}[2211]: segfault at 18 ip 00007f21c8a1b2c3 sp 00007ffd1a2b3c40 error 4 in {}[7f21c8900000+1e0000]",
-    "traps: {}[2211] general protection fault ip:7f21c8a1b2c3 sp:7ffd1a2b3c40 error:0 in {}[7f21c8900000+195000]",
+    "traps: {}[2211] general protection fault ip:7f21c8a1b2c3 sp:7ffd1a2b3c40 error:0 in "
+    "{}[7f21c8900000+195000]",
 ])
 def test_a_crash_is_its_users_whatever_the_program_calls_itself(told: str, name: str) -> None:
-    for file in ("libc.so.6", "slurmd", "x: Kernel panic - not syncing: Fatal exception", "a\nNVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."):
+    for file in ("libc.so.6", "slurmd", "x: Kernel panic - not syncing: Fatal exception",
+                 "a\nNVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."):
         found = catalogue().find(told.format(name, file))
         assert found is not None or not name
         assert found is None or (found.severity, found.owner) == (Severity.INFO, Owner.USER)
 
 
 @pytest.mark.parametrize(("line", "severity", "owner"), [
-    ("systemd[1]: slurmd.service: Main process exited, code=dumped, status=11/SEGV", Severity.WARNING, Owner.OPERATOR),
-    ("systemd[1]: user@1000.service: Main process exited, code=dumped, status=11/SEGV", Severity.INFO, Owner.USER),
+    ("systemd[1]: slurmd.service: Main process exited, code=dumped, status=11/SEGV", Severity.WARNING,
+     Owner.OPERATOR),
+    ("systemd[1]: user@1000.service: Main process exited, code=dumped, status=11/SEGV", Severity.INFO,
+     Owner.USER),
 ])
-def test_that_a_service_crashed_systemd_says_and_a_users_own_service_is_the_users(line: str, severity: Severity, owner: Owner) -> None:
+def test_that_a_service_crashed_systemd_says_and_a_users_own_service_is_the_users(
+    line: str, severity: Severity, owner: Owner,
+) -> None:
     found = catalogue().find(line)
     assert found is not None
     assert (found.severity, found.owner) == (severity, owner)
@@ -115,7 +136,8 @@ def test_another_process_than_the_first_says_nothing_of_the_nodes_services(line:
 
 
 @pytest.mark.parametrize("line", [
-    "EDAC MC0: Giving out device to module i10nm_edac controller Intel_10nm Socket#0 IMC#0: DEV 0000:7e:0c.0 (INTERRUPT)",
+    "EDAC MC0: Giving out device to module i10nm_edac controller Intel_10nm Socket#0 IMC#0: DEV 0000:7e:0c.0 "
+    "(INTERRUPT)",
     "mce: CPU0: Thermal monitoring enabled (TM1)",
     "MCE: In-kernel MCE decoding enabled.",
     "HEST: Table parsing has been initialized.",

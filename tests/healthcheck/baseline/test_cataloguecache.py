@@ -55,7 +55,7 @@ def test_what_is_kept_is_what_is_read(cache: Path, site: Path) -> None:
     assert len(json.loads(kept.read_bytes()[32:])) == len(read.entries)
 
 
-def test_a_file_that_changed_is_read_again_and_a_mistake_in_it_is_told(cache: Path, site: Path) -> None:
+def test_a_file_that_changed_is_read_again_and_a_mistake_in_it_is_reported(cache: Path, site: Path) -> None:
     assert catalogue([packaged(), site]).by_id("site-fault") is not None
     (site / "kernel" / "ours.yaml").write_text(ENTRY.replace("critical", "warning"))
     changed = catalogue([packaged(), site]).by_id("site-fault")
@@ -65,9 +65,12 @@ def test_a_file_that_changed_is_read_again_and_a_mistake_in_it_is_told(cache: Pa
         catalogue([packaged(), site])
 
 
-def test_an_emitter_that_changed_is_read_again_and_a_mistake_in_it_is_told(cache: Path, site: Path) -> None:
+def test_an_emitter_that_changed_is_read_again_and_a_mistake_in_it_is_reported(
+    cache: Path, site: Path,
+) -> None:
     lines = ("frobnicator 3: it has exploded", "frobnicator of 3: it has exploded")
-    assert [getattr(catalogue([packaged(), site]).find(line), "id", None) for line in lines] == ["site-fault", None]
+    assert [getattr(catalogue([packaged(), site]).find(line), "id", None) for line in lines] == [
+        "site-fault", None]
     (site / "emitter" / "ours.yaml").write_text(EMITTER.replace("frobnicator \\", "frobnicator (?:of )?\\"))
     changed = catalogue([packaged(), site])
     assert [getattr(changed.find(line), "id", None) for line in lines] == ["site-fault", "site-fault"]

@@ -1,4 +1,5 @@
-"""`muster baseline check`: saved logs in any form, without inventory or baseline, in a document with every line of an event."""
+"""`muster baseline check`: saved logs in any form, without inventory or baseline, in a document with every
+line of an event."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ BOOT = """\
 [    5.000000] mlx5_core 0000:0c:00.0: Port module event: module 0, Cable plugged
 [  400.000000] nfs: a quiet hour
 """
-XID = "[  500.000000] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+XID = ("[  500.000000] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off "
+       "the bus.")
 OOM = """\
 [  600.000000] python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
 [  600.000001] CPU: 3 PID: 77 Comm: python3 Not tainted 6.5.0-1007-nvidia #7
@@ -40,25 +42,30 @@ def checked(home: Path, *words: str) -> tuple[int, dict[str, Any]]:
 
 
 def findings(document: dict[str, Any], node: int = 0) -> list[dict[str, Any]]:
-    return [{"rule": result["rule"], **finding} for result in document["nodes"][node]["results"] for finding in result["findings"]]
+    return [{"rule": result["rule"], **finding} for result in document["nodes"][node]["results"]
+            for finding in result["findings"]]
 
 
 def test_a_clean_log_has_no_finding_and_says_that_no_baseline_judged_what_is_new(tmp_path: Path) -> None:
     (tmp_path / "gpu007.dmesg").write_text(BOOT)
     code, document = checked(tmp_path, "gpu007.dmesg")
-    assert (code, document["schema"], document["nodes"][0]["node"], findings(document)) == (3, "muster.check/1", "gpu007.dmesg", [])
+    assert (code, document["schema"], document["nodes"][0]["node"], findings(document)) == (
+        3, "muster.check/1", "gpu007.dmesg", [])
     unknown = [result for result in document["nodes"][0]["results"] if result["status"] == "unknown"]
     assert [(one["rule"], one["origin"]) for one in unknown] == [("kernel-baseline", "muster")]
 
 
 def test_a_log_whose_oldest_records_the_kernel_overwrote_is_judged_by_what_it_holds(tmp_path: Path) -> None:
-    (tmp_path / "saved").write_text("6,120,5000000,-;nfs: a quiet hour\n6,121,6000000,-;nfs: another\n6,130,7000000,-;nfs: a third\n")
+    (tmp_path / "saved").write_text(
+        "6,120,5000000,-;nfs: a quiet hour\n6,121,6000000,-;nfs: another\n6,130,7000000,-;nfs: a third\n")
     code, document = checked(tmp_path, "saved")
     results = {result["rule"]: result for result in document["nodes"][0]["results"]}
     assert (code, findings(document), results["kernel-fault"]["status"]) == (3, [], "pass")
-    assert results["kernel-fault"]["reason"] == ("of this boot, the 120 oldest records are gone from the kernel's buffer; "
-                                                 "8 records are missing, in 1 places")
-    (tmp_path / "saved").write_text(f"6,120,5000000,-;nfs: a quiet hour\n4,121,6000000,-;{XID.split('] ')[1]}\n")
+    assert results["kernel-fault"]["reason"] == (
+        "of this boot, the 120 oldest records are gone from the kernel's buffer; "
+        "8 records are missing, in 1 places")
+    (tmp_path / "saved").write_text(
+        f"6,120,5000000,-;nfs: a quiet hour\n4,121,6000000,-;{XID.split('] ')[1]}\n")
     assert [finding["rule"] for finding in findings(checked(tmp_path, "saved")[1])] == ["kernel-xid"]
 
 
@@ -79,14 +86,15 @@ def test_a_report_of_many_lines_is_one_finding_with_all_of_them(tmp_path: Path) 
 
 
 def test_repeats_fold_into_one_finding_with_the_first_twenty_distinct_lines(tmp_path: Path) -> None:
-    repeats = [f"[{500 + n / 100:12.6f}] nvme nvme{n % 50}: I/O {n} QID 3 timeout, reset controller" for n in range(5000)]
+    repeats = [f"[{500 + n / 100:12.6f}] nvme nvme{n % 50}: I/O {n} QID 3 timeout, reset controller"
+               for n in range(5000)]
     (tmp_path / "one.log").write_text(BOOT + "\n".join(repeats) + "\n")
     code, document = checked(tmp_path, "one.log")
     (finding,) = findings(document)
     assert code == 1 and finding["lines"] == repeats[:20] and finding["observed"].startswith("5000 times")
 
 
-def test_several_boots_of_one_file_are_told_apart_in_one_node(tmp_path: Path) -> None:
+def test_several_boots_of_one_file_are_reported_apart_in_one_node(tmp_path: Path) -> None:
     (tmp_path / "kern.log").write_text(f"{BOOT}{XID}\n{BOOT}")
     code, document = checked(tmp_path, "kern.log")
     (finding,) = findings(document)
@@ -97,28 +105,37 @@ def test_a_baseline_that_was_learned_and_approved_finds_what_is_new(tmp_path: Pa
     for number in range(3):
         (tmp_path / f"n{number}.log").write_text(BOOT.replace("0000:0c", f"0000:{number}c"))
     logs = [f"n{number}.log" for number in range(3)]
-    assert muster("baseline", "learn", *[word for log in logs for word in ("--from", log)], "-o", "b.yaml", home=tmp_path).returncode == 0
-    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--why", "acceptance", "--by", "ops", home=tmp_path)
+    assert muster("baseline", "learn", *[word for log in logs for word in ("--from", log)], "-o", "b.yaml",
+                  home=tmp_path).returncode == 0
+    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--why", "acceptance",
+                  "--by", "ops", home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert checked(tmp_path, "n0.log", "--baseline", "b.yaml")[0] == 0
-    (tmp_path / "new.log").write_text(BOOT + "[  700.000000] frobnicator 0000:0c:00.0: something nobody has seen\n")
+    (tmp_path / "new.log").write_text(
+        BOOT + "[  700.000000] frobnicator 0000:0c:00.0: something nobody has seen\n")
     code, document = checked(tmp_path, "new.log", "--baseline", "b.yaml")
     (finding,) = findings(document)
     (rule,) = [result for result in document["nodes"][0]["results"] if result["rule"] == "kernel-novel"]
-    assert (code, rule["severity"], finding["rule"], finding["subject"]) == (0, "info", "kernel-novel", "frobnicator <*>: something nobody has seen")
-    (tmp_path / "less.log").write_text(BOOT.replace("[    5.000000] mlx5_core 0000:0c:00.0: Port module event: module 0, Cable plugged\n", ""))
-    assert [found["rule"] for found in findings(checked(tmp_path, "less.log", "--baseline", "b.yaml")[1])] == ["kernel-missing"]
+    assert (code, rule["severity"], finding["rule"], finding["subject"]) == (
+        0, "info", "kernel-novel", "frobnicator <*>: something nobody has seen")
+    (tmp_path / "less.log").write_text(BOOT.replace(
+        "[    5.000000] mlx5_core 0000:0c:00.0: Port module event: module 0, Cable plugged\n", ""))
+    assert [found["rule"]
+            for found in findings(checked(tmp_path, "less.log", "--baseline", "b.yaml")[1])] == [
+                "kernel-missing"]
 
 
 def test_standard_input_is_read(tmp_path: Path) -> None:
-    done = subprocess.run([str(MUSTER), "baseline", "check", "-", "--format", "json"], cwd=tmp_path, env=environment(tmp_path), timeout=60,
-                          input=f"{BOOT}{XID}\n".encode(), capture_output=True, check=False)
+    done = subprocess.run([str(MUSTER), "baseline", "check", "-", "--format", "json"], cwd=tmp_path,
+                          env=environment(tmp_path), timeout=60, input=f"{BOOT}{XID}\n".encode(),
+                          capture_output=True, check=False)
     assert done.returncode == 1 and json.loads(done.stdout)["nodes"][0]["node"] == "standard input"
 
 
 @pytest.mark.parametrize(("made", "words", "said"), [
     (None, ("gone.log",), "cannot be read: No such file"), (b"", ("x.log",), "holds no line of a kernel log"),
-    (BOOT.encode(), ("x.log", "--baseline", "gone.yaml"), "gone.yaml"), (BOOT.encode(), ("x.log", "--sku", "gpu9"), "no such SKU"),
+    (BOOT.encode(), ("x.log", "--baseline", "gone.yaml"), "gone.yaml"),
+    (BOOT.encode(), ("x.log", "--sku", "gpu9"), "no such SKU"),
     (b"\x1f\x8b\x08\x00broken", ("x.log",), "x.log")])
 def test_a_mistake_is_one_line(tmp_path: Path, made: bytes | None, words: tuple[str, ...], said: str) -> None:
     if made is not None:

@@ -1,4 +1,5 @@
-"""The list of healthy machines' logs is of its form, and the logs that are here are those that were looked through."""
+"""The list of healthy machines' logs is of its form, and the logs that are here are those that were looked
+through."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def test_every_name_is_there_once() -> None:
 
 
 def test_every_published_log_is_named_by_the_commit_it_is_of() -> None:
-    assert [log.name for log in LOGS if log.url and not re.match(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/", log.url)] == []
+    assert [log.name for log in LOGS if log.url
+            and not re.match(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/", log.url)] == []
 
 
 def test_our_own_log_is_here_and_names_no_host() -> None:
@@ -38,11 +40,15 @@ def test_a_log_that_is_here_has_the_lines_that_were_looked_through(log: Healthy)
     assert len(log.data().decode("utf-8", "replace").removesuffix("\n").split("\n")) == log.length
 
 
-def test_a_published_log_is_read_plain_and_packed_and_only_if_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_published_log_is_read_plain_and_packed_and_only_if_it_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = b"[    0.000000] Linux version 6.1\n"
-    log = Healthy("a.txt", "a machine", "dmesg", 1, {}, "https://example.org/a.txt", hashlib.sha256(text).hexdigest())
+    log = Healthy("a.txt", "a machine", "dmesg", 1, {}, "https://example.org/a.txt",
+                  hashlib.sha256(text).hexdigest())
     monkeypatch.setenv(ELSEWHERE, str(tmp_path))
-    with pytest.raises(ValueError, match=r"a\.txt: not there: put https://example\.org/a\.txt into the folder"):
+    with pytest.raises(ValueError,
+                       match=r"a\.txt: not there: put https://example\.org/a\.txt into the folder"):
         log.data()
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text))
     assert log.data() == text
@@ -52,7 +58,8 @@ def test_a_published_log_is_read_plain_and_packed_and_only_if_it_is_the_same(tmp
 
 
 @pytest.mark.parametrize(("entry", "wanted"), [
-    ("{name: a}", "expected the keys form, lines, machine, name, truly_bad, and url and sha256 for a published log"),
+    ("{name: a}", "expected the keys form, lines, machine, name, truly_bad, and url and sha256 for a "
+                  "published log"),
     ("{name: a, machine: m, form: dmesg, lines: 3, truly_bad: [], url: u}", "url and sha256 go together"),
     ("{name: a, machine: m, form: dmesg, lines: 3, truly_bad: [{lines: 4, why: w}]}",
      "truly_bad: expected lines of the log, such as 12 or 12-14, not 4"),
@@ -65,10 +72,11 @@ def test_a_mistake_in_the_list_is_named(tmp_path: Path, entry: str, wanted: str)
 
 
 def test_the_numbers_of_a_range_are_all_truly_bad(tmp_path: Path) -> None:
-    (tmp_path / "logs.yaml").write_text(
-        "logs:\n  - {name: a, machine: m, form: dmesg, lines: 9, truly_bad: [{lines: 2-4, why: w}, {lines: 9, why: v}]}\n", encoding="utf-8")
+    (tmp_path / "logs.yaml").write_text("logs:\n  - {name: a, machine: m, form: dmesg, lines: 9, truly_bad: "
+                                        "[{lines: 2-4, why: w}, {lines: 9, why: v}]}\n", encoding="utf-8")
     assert healthy(tmp_path)[0].truly_bad == {2: "w", 3: "w", 4: "w", 9: "v"}
 
 
 def test_every_log_beside_the_list_is_in_it() -> None:
-    assert {file.name.removesuffix(".gz") for file in HEALTHY.iterdir()} - {"logs.yaml", "README.md"} <= {log.name for log in LOGS}
+    assert {file.name.removesuffix(".gz") for file in HEALTHY.iterdir()} - {"logs.yaml", "README.md"} <= {
+        log.name for log in LOGS}

@@ -1,4 +1,5 @@
-"""What is unusual in a kernel log, on recorded boots: a healthy boot is quiet, and what is new is reported all the same."""
+"""What is unusual in a kernel log, on recorded boots: a healthy boot is quiet, and what is new is reported
+all the same."""
 
 from __future__ import annotations
 
@@ -45,16 +46,20 @@ def test_a_healthy_boot_of_a_second_machine_is_quiet_by_a_baseline_of_one_first_
 
 @pytest.mark.parametrize("name", CLEAN)
 def test_every_planted_line_is_reported(name: str) -> None:
-    with_them = replace(clean(name), lines=(*clean(name).lines, *LINES), raw=(*clean(name).raw, *(line.text for line in LINES)))
+    with_them = replace(clean(name), lines=(*clean(name).lines, *LINES),
+                        raw=(*clean(name).raw, *(line.text for line in LINES)))
     found = judged(with_them, of_the_others(name))
-    reported = {*found.informs, *found.warns, *(line for result in found.report.results for finding in result.findings for line in finding.lines)}
-    missed = [line.text for line in LINES if template(line.text)[:200] not in reported and not any(line.text in one for one in reported)]
+    reported = {*found.informs, *found.warns, *(line for result in found.report.results
+                                                for finding in result.findings for line in finding.lines)}
+    missed = [line.text for line in LINES if template(line.text)[:200] not in reported
+              and not any(line.text in one for one in reported)]
     assert missed == []
 
 
 def test_what_is_new_and_says_trouble_warns_in_a_second_snapshot_and_the_rest_goes_on_informing() -> None:
     name = CLEAN[0]
-    with_them = replace(clean(name), lines=(*clean(name).lines, *LINES), raw=(*clean(name).raw, *(line.text for line in LINES)))
+    with_them = replace(clean(name), lines=(*clean(name).lines, *LINES),
+                        raw=(*clean(name).raw, *(line.text for line in LINES)))
     once, twice = (judged(with_them, of_the_others(name), snapshots) for snapshots in (1, 2))
     assert once.warns == ()
     errors = {template(line.text)[:200] for line in LINES if line.priority is not None and line.priority <= 3}

@@ -1,4 +1,5 @@
-"""The baseline that nodes are judged by: from exact to general, the newest among equals, and never another SKU's."""
+"""The baseline that nodes are judged by: from exact to general, the newest among equals, and never another
+SKU's."""
 
 from __future__ import annotations
 
@@ -33,11 +34,13 @@ def test_the_levels_go_from_all_four_to_the_sku() -> None:
 
 
 @pytest.mark.parametrize(("scope", "words"), [
-    (NODE, f"judged by the baseline exact, for SKU dgx-h100, kernel 6.5.0-1007-nvidia, driver 535.129.03, firmware {NODE.firmware}"),
+    (NODE, "judged by the baseline exact, for SKU dgx-h100, kernel 6.5.0-1007-nvidia, driver 535.129.03, "
+           f"firmware {NODE.firmware}"),
     (Scope("dgx-h100", "6.5", "535.129.03", NODE.firmware),
-     f"judged by the baseline for kernel 6.5, driver 535.129.03, firmware {NODE.firmware} in general: none for 6.5.0-1007-nvidia"),
-    (Scope("dgx-h100"), f"judged by the baseline for SKU dgx-h100 in general: none for 6.5.0-1007-nvidia, driver 535.129.03, firmware "
-                        f"{NODE.firmware}"),
+     f"judged by the baseline for kernel 6.5, driver 535.129.03, firmware {NODE.firmware} in general: none "
+     "for 6.5.0-1007-nvidia"),
+    (Scope("dgx-h100"), "judged by the baseline for SKU dgx-h100 in general: none for 6.5.0-1007-nvidia, "
+                        f"driver 535.129.03, firmware {NODE.firmware}"),
 ])
 def test_it_is_said_what_the_baseline_is_not_exact_about(scope: Scope, words: str) -> None:
     assert fitting([book(scope, "exact")], NODE).why == words
@@ -49,8 +52,9 @@ def test_only_the_kernel_differs() -> None:
 
 
 @pytest.mark.parametrize("scope", [
-    Scope("dgx-a100"), Scope(), Scope("dgx-h100", "6.50"), Scope("dgx-h100", "6"), Scope("dgx-h100", "6.5.0-1008-nvidia"),
-    Scope("dgx-h100", "6.5", "550.54.15"), replace(NODE, firmware="other"),
+    Scope("dgx-a100"), Scope(), Scope("dgx-h100", "6.50"), Scope("dgx-h100", "6"),
+    Scope("dgx-h100", "6.5.0-1008-nvidia"), Scope("dgx-h100", "6.5", "550.54.15"),
+    replace(NODE, firmware="other"),
 ])
 def test_what_is_learned_for_others_does_not_fit(scope: Scope) -> None:
     baseline, exact, why = fitting([book(scope)], NODE)

@@ -1,4 +1,5 @@
-"""The recorded logs of virtual machines are what they say they are, and a machine of today still says the like."""
+"""The recorded logs of virtual machines are what they say they are, and a machine of today still says the
+like."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.healthcheck.baseline.vmlogs import VmLog, load, names
 
 
 def holds(log: VmLog) -> None:
-    """Records without a gap, as many as stated; each fault's lines say what the fault is, and planted ones are there to the letter."""
+    """Records without a gap, as many as stated; each fault's lines say what the fault is, and planted ones
+    are there to the letter."""
     texts = log.texts()
     assert list(texts) == list(range(log.about["first"], log.about["last"] + 1))
     assert len(texts) == log.about["records"]

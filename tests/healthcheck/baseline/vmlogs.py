@@ -1,4 +1,5 @@
-"""The recorded kernel logs of virtual machines (tests/recordings/kernel/vm, written by scripts/record-kernel-logs), as tests use them."""
+"""The recorded kernel logs of virtual machines (tests/recordings/kernel/vm, written by
+scripts/record-kernel-logs), as tests use them."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ FOLDER = Path(__file__).resolve().parents[2] / "recordings/kernel/vm"
 
 @dataclass(frozen=True)
 class Suffered:
-    """A fault that was made: how, the regular expressions that its lines hold, and the sequence numbers of all that was said of it.
+    """A fault that was made: how, the regular expressions that its lines hold, and the sequence numbers of
+    all that was said of it.
 
-    `planted` are texts that were only written to /dev/kmsg. Of a machine that died (`console`) no record was saved, only its console.
+    `planted` are texts that were only written to /dev/kmsg. Of a machine that died (`console`) no record was
+    saved, only its console.
     """
 
     name: str
@@ -40,7 +43,8 @@ class VmLog:
     about: dict[str, Any]
 
     def texts(self) -> dict[int, str]:
-        """The text of each record by its sequence number, without continuation lines, escapes as the kernel wrote them."""
+        """The text of each record by its sequence number, without continuation lines, escapes as the kernel
+        wrote them."""
         found = (re.match(rb"\d+,(\d+),[^;]*;(.*)", line) for line in self.records.split(b"\n"))
         return {int(one[1]): one[2].decode() for one in found if one}
 
@@ -54,7 +58,9 @@ def load(name: str, folder: Path = FOLDER) -> VmLog:
     """One recording."""
     about = load_yaml(folder / f"{name}.yaml")
     console = folder / f"{name}.console.gz"
-    faults = tuple(Suffered(one["name"], one["how"], tuple(one["says"]), frozenset(one["lines"]), tuple(one.get("planted", ())),
-                            one.get("console", False)) for one in about["faults"])
+    faults = tuple(Suffered(one["name"], one["how"], tuple(one["says"]), frozenset(one["lines"]),
+                            tuple(one.get("planted", ())), one.get("console", False))
+                   for one in about["faults"])
     return VmLog(name, about["kernel"], gzip.decompress((folder / f"{name}.kmsg.gz").read_bytes()),
-                 gzip.decompress(console.read_bytes()).decode(errors="replace") if console.exists() else "", faults, about)
+                 gzip.decompress(console.read_bytes()).decode(errors="replace") if console.exists() else "",
+                 faults, about)

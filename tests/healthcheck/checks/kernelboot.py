@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from healthcheck.baseline.book import KernelRules
 from healthcheck.baseline.catalogue import Catalogue
+from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.kernellog.emitter import Emitter
 from healthcheck.kernellog.ending import ending
 from healthcheck.kernellog.fold import fold
@@ -67,7 +67,7 @@ def baseline(pairs: Pairs = BOOT, boots: int = 5, scope: Scope = SCOPE) -> Basel
     digest = fold([LogLine(said, seconds, 6, number) for number, (seconds, said) in enumerate(pairs)])
     known = {told.template: KnownTemplate(told.template, (told.phase,), boots, boots, told.count, told.count, told.head, "2026-11-01",
                                           "2026-11-20",
-                                          "ops", "acceptance", told.busiest) for told in digest.told}
+                                          "ops", "acceptance", told.busiest) for told in digest.messages}
     return Baseline("ours", scope, boots, boots, known, {phase: (began, began + 2) for phase, began in digest.began.items()})
 
 

@@ -17,7 +17,7 @@ from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.kernel import _LONGEST, _RECORD, WORDS, KernelLog, MessagePattern, Records, unescape
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.values import Partial
-from healthcheck.kernellog.fold import Folding
+from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.kernellog.model import KernelEventKind
 from healthcheck.model.recording import Recording
 from healthcheck.sweep.assess import Assessment
@@ -128,14 +128,14 @@ def test_records_are_the_same_however_they_are_read(said: list[str], more: str) 
 def test_where_no_line_may_be_of_a_report_each_event_is_a_line_and_its_template_is_among_the_logs(said: list[str]) -> None:
     events = build_fact(FACTS["kernel_events"], Captures(look("n0", log(["Linux version 6.5.0", *said], 0))))
     assert isinstance(events, KernelEvents)
-    assert {told.template for told in events.digest.told} <= events.templates
+    assert {told.template for told in events.digest.messages} <= events.templates
     if events.alone:
-        assert sorted(told.template for told in events.digest.told) == sorted(events.templates)
-        assert all(told.kind.value == "line" for told in events.digest.told)
+        assert sorted(told.template for told in events.digest.messages) == sorted(events.templates)
+        assert all(told.kind.value == "line" for told in events.digest.messages)
 
 
 def test_logs_that_fold_to_the_same_are_equal() -> None:
-    one, same, other = (Folding(records, records.texts) for records in (
+    one, same, other = (LazyDigest(records, records.texts) for records in (
         Records(log(said, 0)) for said in (["a 1", "b 2"], ["a 1", "b 2"], ["a 1", "b 3"])))
     assert one == same and hash(one) == hash(same) and one != other
 
@@ -144,9 +144,9 @@ def test_logs_that_fold_to_the_same_are_equal() -> None:
 @given(SAID, st.integers(0, 3))
 def test_what_is_told_of_some_templates_is_what_the_digest_tells_of_them(said: list[str], every: int) -> None:
     records = Records(log(said, 0, 1000))
-    folding = Folding(records, records.texts)
+    folding = LazyDigest(records, records.texts)
     some = sorted(folding.templates)[::every + 1]
-    assert list(folding.of(some)) == [told for told in folding.told if told.template in some or told.kind is not KernelEventKind.LINE]
+    assert list(folding.select(some)) == [told for told in folding.messages if told.template in some or told.kind is not KernelEventKind.LINE]
 
 
 @settings(deadline=None)
@@ -168,12 +168,12 @@ def test_a_form_whose_words_nobody_looks_for_is_refused() -> None:
         MessagePattern("x is gone")
 
 
-FORMS = {name: getattr(module, name) for module in (disk, hca, memory) for name in vars(module) if name.endswith("_LINES")}
+FORMATS = {name: getattr(module, name) for module in (disk, hca, memory) for name in vars(module) if name.endswith("_LINES")}
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_no_line_of_a_form_is_without_one_of_its_words(name: str) -> None:
-    form = FORMS[name]
+    form = FORMATS[name]
     ways = list(least(linear._parser.parse(form.pattern.pattern)))
     assert ways and [way for way in ways if not any(word in way for word in form.words)] == []
     # And each word is there for a line that has no other.
@@ -181,7 +181,7 @@ def test_no_line_of_a_form_is_without_one_of_its_words(name: str) -> None:
 
 
 def test_every_form_is_known_of_which_a_rule_of_its_own_tells() -> None:
-    assert set(map(id, FORMS.values())) == set(map(id, _ELSEWHERE))
+    assert set(map(id, FORMATS.values())) == set(map(id, _ELSEWHERE))
 
 
 def least(tree: Any) -> Iterator[str]:

@@ -73,11 +73,14 @@ def test_files_are_named_by_their_path_below_the_root(tree: Path) -> None:
     assert capture.bytes == 18
 
 
-def test_a_named_file_that_is_not_there_is_an_entry_and_a_pattern_that_matches_nothing_is_none(tree: Path) -> None:
+def test_a_named_file_that_is_not_there_is_an_entry_and_a_pattern_that_matches_nothing_is_none(
+    tree: Path,
+) -> None:
     plant(tree, "/sys/a/b", "x")
     capture = look(files("/sys/module/nvidia/version", "/sys/a/b/c", "/sys/a/*/c", "/sys/none/*"), tree)
     assert capture.files == {
-        "/sys/module/nvidia/version": FileCapture(Outcome.MISSING), "/sys/a/b/c": FileCapture(Outcome.MISSING),
+        "/sys/module/nvidia/version": FileCapture(Outcome.MISSING),
+        "/sys/a/b/c": FileCapture(Outcome.MISSING),
     }
 
 
@@ -96,7 +99,8 @@ def test_what_may_not_be_read_or_listed_is_denied_and_not_absent(tree: Path) -> 
     (tree / "sys/closed").chmod(0o711)
     capture = look(files("/proc/secret", "/sys/closed/*/state"), tree, **as_nobody(tree))
     assert capture.outcome is Outcome.DONE
-    assert capture.files == {"/proc/secret": FileCapture(Outcome.DENIED), "/sys/closed": FileCapture(Outcome.DENIED)}
+    assert capture.files == {"/proc/secret": FileCapture(Outcome.DENIED),
+                             "/sys/closed": FileCapture(Outcome.DENIED)}
 
 
 def test_pipes_sockets_folders_and_devices_are_not_opened(tree: Path) -> None:
@@ -110,17 +114,18 @@ def test_pipes_sockets_folders_and_devices_are_not_opened(tree: Path) -> None:
     assert len(capture.files) == 4
 
 
-def test_an_error_of_the_device_is_told_by_its_name(tmp_path: Path) -> None:
+def test_an_error_of_the_device_is_reported_by_its_name(tmp_path: Path) -> None:
     capture = look(files("/proc/self/mem"), Path("/"))
     assert capture.files == {"/proc/self/mem": FileCapture(Outcome.CRASHED, "EIO")}
 
 
-def test_past_its_limit_a_file_is_cut_and_says_so(tree: Path) -> None:
+def test_past_its_limit_a_file_is_cut_and_reports_it(tree: Path) -> None:
     plant(tree, "/log", b"0123456789" * 1000)
     capture = look(files("/log", limit=1000), tree)
     assert capture.outcome is Outcome.TRUNCATED
     assert capture.files["/log"].outcome is Outcome.TRUNCATED
-    assert ("0123456789" * 1000).startswith(capture.files["/log"].text) and 900 < len(capture.files["/log"].text) <= 1000
+    assert (("0123456789" * 1000).startswith(capture.files["/log"].text)
+            and 900 < len(capture.files["/log"].text) <= 1000)
 
 
 def test_a_file_of_exactly_the_limit_is_whole(tree: Path) -> None:
@@ -156,11 +161,13 @@ def test_bytes_that_are_not_text_survive(tree: Path) -> None:
 
 @pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="the kernel log may not be read here")
 def test_the_kernels_log_is_read_record_by_record_to_its_end() -> None:
-    entry = look(Probe("it", ProbeKind.FILES, paths=("/dev/kmsg",), limit=64 * MIB, tail=True), Path("/")).files["/dev/kmsg"]
+    entry = look(Probe("it", ProbeKind.FILES, paths=("/dev/kmsg",), limit=64 * MIB, tail=True),
+                 Path("/")).files["/dev/kmsg"]
     assert entry.outcome is Outcome.DONE
     records = [line for line in entry.text.splitlines() if not line.startswith(" ")]
     assert records and all(line.split(";")[0].count(",") >= 3 for line in records)
-    assert subprocess.run(["dmesg", "-r"], capture_output=True, check=True).stdout.count(b"\n") <= len(entry.text.splitlines())
+    assert subprocess.run(["dmesg", "-r"], capture_output=True, check=True).stdout.count(b"\n") <= len(
+        entry.text.splitlines())
 
 
 def test_a_probe_out_of_time_keeps_what_it_has(tree: Path) -> None:
@@ -179,8 +186,8 @@ def mount_line(point: str, kind: str, number: int = 1) -> str:
 
 def test_each_mount_that_holds_data_has_its_figures(tree: Path) -> None:
     (tree / "data one").mkdir()
-    plant(tree, MOUNTINFO, mount_line("/", "ext4") + mount_line("/data\\040one", "xfs") + mount_line("/sys", "sysfs")
-          + mount_line("/gone", "nfs"))
+    plant(tree, MOUNTINFO, mount_line("/", "ext4") + mount_line("/data\\040one", "xfs") + mount_line(
+        "/sys", "sysfs") + mount_line("/gone", "nfs"))
     capture = look(Probe("it", ProbeKind.MOUNTS, skip=("sysfs",)), tree)
     assert capture.outcome is Outcome.DONE
     assert list(capture.files) == [MOUNTINFO, "/", "/data one", "/gone"]
@@ -194,7 +201,8 @@ def test_each_mount_that_holds_data_has_its_figures(tree: Path) -> None:
 def test_of_mounts_stacked_at_one_point_only_the_topmost_counts(tree: Path) -> None:
     (tree / "a").mkdir()
     (tree / "b").mkdir()
-    plant(tree, MOUNTINFO, mount_line("/a", "ext4") + mount_line("/b", "sysfs") + mount_line("/a", "sysfs") + mount_line("/b", "ext4"))
+    plant(tree, MOUNTINFO, mount_line("/a", "ext4") + mount_line("/b", "sysfs") + mount_line(
+        "/a", "sysfs") + mount_line("/b", "ext4"))
     assert list(look(Probe("it", ProbeKind.MOUNTS, skip=("sysfs",)), tree).files) == [MOUNTINFO, "/b"]
 
 
@@ -207,7 +215,8 @@ def test_a_mount_with_a_hostile_name_is_one_mount(tree: Path) -> None:
 
 
 def test_too_many_mounts_are_truncated_and_not_forgotten(tree: Path) -> None:
-    plant(tree, MOUNTINFO, "".join(mount_line(f"/m{number}", "ext4") for number in range(reader.MOST_MOUNTS + 1)))
+    plant(tree, MOUNTINFO,
+          "".join(mount_line(f"/m{number}", "ext4") for number in range(reader.MOST_MOUNTS + 1)))
     capture = look(Probe("it", ProbeKind.MOUNTS, limit=8 * MIB), tree)
     assert capture.outcome is Outcome.TRUNCATED
     assert len(capture.files) == reader.MOST_MOUNTS + 1
@@ -226,14 +235,18 @@ def test_the_kernels_clock_answers_with_its_state(tree: Path) -> None:
 # Processes
 
 def task(tree: Path, pid: int, state: str, name: str = "python3", **more: str) -> None:
-    plant(tree, f"/proc/{pid}/stat", f"{pid} ({name}) {state} 1 1 1 0 -1 4194560 0 0 0 0 12 31 0 0 20 0 1 0 {100 + pid} 0 0\n")
+    plant(tree, f"/proc/{pid}/stat",
+          f"{pid} ({name}) {state} 1 1 1 0 -1 4194560 0 0 0 0 12 31 0 0 20 0 1 0 {100 + pid} 0 0\n")
     for file, text in more.items():
         plant(tree, f"/proc/{pid}/{file}", text)
 
 
-def test_processes_are_counted_and_those_that_sleep_for_good_or_were_not_waited_for_are_kept(tree: Path) -> None:
+def test_processes_are_counted_and_those_that_sleep_for_good_or_were_not_waited_for_are_kept(
+    tree: Path,
+) -> None:
     task(tree, 1, "S", "systemd")
-    task(tree, 7, "D", "a) Z (b", status="voluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n", wchan="io_schedule")
+    task(tree, 7, "D", "a) Z (b", status="voluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n",
+         wchan="io_schedule")
     task(tree, 8, "Z", "sh")
     task(tree, 9, "S", "slurmd", limits="Max open files  1 1 files\n")
     task(tree, 10, "D", status="Name: x\n")
@@ -243,7 +256,8 @@ def test_processes_are_counted_and_those_that_sleep_for_good_or_were_not_waited_
     document = json.loads(capture.text)
     assert capture.outcome is Outcome.DONE
     assert document["states"] == {"S": 2, "D": 2, "Z": 1} and document["hidden"] is False
-    assert sorted(document["processes"]) == [[7, "D", 107, 42, "a) Z (b"], [8, "Z", 108, -1, "sh"], [10, "D", 110, -1, "python3"]]
+    assert sorted(document["processes"]) == [[7, "D", 107, 42, "a) Z (b"], [8, "Z", 108, -1, "sh"],
+                                             [10, "D", 110, -1, "python3"]]
     assert document["waits"] == {"7": "io_schedule", "10": ""}
     assert document["limits"] == [[9, "slurmd", "Max open files  1 1 files\n"]]
 
@@ -263,7 +277,8 @@ def test_where_the_first_process_cannot_be_seen_others_are_hidden_too(tree: Path
 # Commands
 
 def test_a_command_runs_without_a_shell_input_or_foreign_locale(tree: Path) -> None:
-    script = "import os,sys; print(os.getcwd(), sys.stdin.read()=='', os.environ['LC_ALL'], os.environ['LANG'], os.getsid(0)==os.getpid())"
+    script = ("import os,sys; print(os.getcwd(), sys.stdin.read()=='', os.environ['LC_ALL'], "
+              "os.environ['LANG'], os.getsid(0)==os.getpid())")
     capture = look(command("/usr/bin/python3", "-c", script, "$(id)"), tree)
     assert (capture.outcome, capture.exit, capture.text) == (Outcome.DONE, 0, "/ True C C True\n")
 
@@ -274,7 +289,8 @@ def test_a_command_is_found_where_administrators_tools_are(tree: Path) -> None:
 
 def test_a_commands_exit_status_and_complaint_are_kept(tree: Path) -> None:
     capture = look(command("sh", "-c", "echo out; echo err >&2; exit 3"), tree)
-    assert (capture.outcome, capture.exit, capture.text, capture.stderr) == (Outcome.DONE, 3, "out\n", "err\n")
+    assert (capture.outcome, capture.exit, capture.text, capture.stderr) == (
+        Outcome.DONE, 3, "out\n", "err\n")
     assert capture.bytes == 4
 
 
@@ -302,7 +318,8 @@ def test_a_command_that_a_signal_ended_is_crashed(tree: Path) -> None:
 
 def test_a_command_past_its_time_is_killed_with_all_that_it_started(tree: Path) -> None:
     began = time.monotonic()
-    capture = look(command("sh", "-c", "echo begun; (timeout 1000 sleep 1000) & sleep 1000", seconds=0.3), tree)
+    capture = look(command("sh", "-c", "echo begun; (timeout 1000 sleep 1000) & sleep 1000", seconds=0.3),
+                   tree)
     assert (capture.outcome, capture.exit, capture.text) == (Outcome.TIMEOUT, None, "begun\n")
     assert time.monotonic() - began < 3
     await_none_with(str(tree))
@@ -314,7 +331,8 @@ def test_what_a_command_leaves_behind_in_the_background_ends_with_it(tree: Path)
     await_none_with(str(tree))
 
 
-@pytest.mark.parametrize("tool", ["yes", "cat /dev/zero", "trap '' XFSZ; while :; do echo yes || exit 1; done"])
+@pytest.mark.parametrize("tool",
+                         ["yes", "cat /dev/zero", "trap '' XFSZ; while :; do echo yes || exit 1; done"])
 def test_a_flood_of_output_is_cut_at_the_limit(tree: Path, tool: str) -> None:
     capture = look(command("sh", "-c", tool, limit=100_000), tree)
     assert capture.outcome is Outcome.TRUNCATED
@@ -350,13 +368,14 @@ def test_at_most_two_commands_run_at_a_time(tree: Path) -> None:
     assert peak == 2
 
 
-def test_a_node_out_of_time_says_so_for_each_probe(tree: Path) -> None:
-    probes = [Probe(f"c{number}", ProbeKind.COMMAND, argv=("sleep", "1000"), seconds=30) for number in range(4)]
+def test_a_node_out_of_time_reports_it_for_each_probe(tree: Path) -> None:
+    probes = [Probe(f"c{number}", ProbeKind.COMMAND, argv=("sleep", "1000"), seconds=30)
+              for number in range(4)]
     began = time.monotonic()
     recording = collect([*probes, files("/none")], tree, seconds=0.5)
     assert time.monotonic() - began < 4
-    assert {name: capture.outcome for name, capture in recording.captures.items() if name != "it"} == dict.fromkeys(
-        ("c0", "c1", "c2", "c3"), Outcome.TIMEOUT)
+    assert {name: capture.outcome for name, capture in recording.captures.items()
+            if name != "it"} == dict.fromkeys(("c0", "c1", "c2", "c3"), Outcome.TIMEOUT)
     assert [recording.captures[name].note for name in ("c2", "c3")] == ["its turn never came"] * 2
     assert recording.captures["it"].outcome is Outcome.DONE
 
@@ -369,7 +388,8 @@ def test_the_host_is_described_as_it_is_below_the_root(tree: Path) -> None:
     before = time.time()
     host = collect([], tree).host
     assert host is not None
-    assert (host.hostname, host.boot_id, host.uid, host.machine) == ("gpu007", "b007", os.geteuid(), os.uname().machine)
+    assert (host.hostname, host.boot_id, host.uid, host.machine) == (
+        "gpu007", "b007", os.geteuid(), os.uname().machine)
     assert before <= host.time <= time.time() and 0 < host.cpu_s < 5
     assert host.python.startswith("3.")
 
@@ -380,26 +400,30 @@ def test_without_a_hostname_file_the_kernel_is_asked(tree: Path) -> None:
     assert (host.hostname, host.boot_id) == (os.uname().nodename, "")
 
 
-def test_an_answer_over_its_limit_gives_up_the_largest_captures_and_says_so(tree: Path) -> None:
+def test_an_answer_over_its_limit_gives_up_the_largest_captures_and_reports_it(tree: Path) -> None:
     plant(tree, "/small", b"small")
     plant(tree, "/large", "".join(f"{number} \u00fc\n" for number in range(200_000)))
     probes = [
         Probe("large", ProbeKind.FILES, paths=("/large",), limit=4 * MIB, tail=True),
-        Probe("more", ProbeKind.COMMAND, argv=("seq", "200000"), limit=4 * MIB), Probe("small", ProbeKind.FILES, paths=("/small",)),
+        Probe("more", ProbeKind.COMMAND, argv=("seq", "200000"), limit=4 * MIB),
+        Probe("small", ProbeKind.FILES, paths=("/small",)),
     ]
     recording = collect(probes, tree, reply_bytes=MIB)
     assert recording.captures["small"].files["/small"] == FileCapture(Outcome.DONE, "small")
     large = recording.captures["large"]
     assert (large.outcome, large.files["/large"].outcome) == (Outcome.TRUNCATED, Outcome.TRUNCATED)
-    assert large.files["/large"].text.endswith("\n199999 \u00fc\n") and large.files["/large"].text[0].isdigit()
-    assert recording.captures["more"].outcome is Outcome.TRUNCATED and recording.captures["more"].text.startswith("1\n2\n")
+    assert (large.files["/large"].text.endswith("\n199999 \u00fc\n")
+            and large.files["/large"].text[0].isdigit())
+    assert (recording.captures["more"].outcome is Outcome.TRUNCATED
+            and recording.captures["more"].text.startswith("1\n2\n"))
 
 
 def test_fitting_ends_whatever_the_limit_and_claims_nothing_whole_that_was_cut() -> None:
     def captures() -> dict[str, dict[str, object]]:
         return {
             "a": {"outcome": "done", "seconds": 0.0, "bytes": 3, "text": "\udcff" * 3000, "note": "n" * 3000},
-            "b": {"outcome": "done", "seconds": 0.0, "bytes": 3, "files": {f"/{number}": ["done", "x" * 50] for number in range(100)}},
+            "b": {"outcome": "done", "seconds": 0.0, "bytes": 3,
+                  "files": {f"/{number}": ["done", "x" * 50] for number in range(100)}},
         }
 
     whole = captures()

@@ -19,15 +19,16 @@ from tests.testbed.collector import PYTHON, collect
 
 @pytest.fixture
 def large(tmp_path: Path) -> Probe:
-    """A probe whose capture fits into a pipe, though compressed it is several times what a pipe takes without making one wait."""
+    """A probe whose capture fits into a pipe, though compressed it is several times what a pipe takes without
+    making one wait."""
     (tmp_path / "large").write_text(os.urandom(10_000).hex())
     return Probe("large", ProbeKind.FILES, paths=("/large",))
 
 
 def started(probe: Probe, tree: Path, output: int) -> tuple[Program, subprocess.Popen[bytes]]:
     built = program.build(ProbeSet((probe,)))
-    process = subprocess.Popen([PYTHON, "-I", "-S", "-c", built.loader, built.nonce], stdin=subprocess.PIPE, stdout=output,
-                               env={**os.environ, "MUSTER_ROOT": str(tree)})
+    process = subprocess.Popen([PYTHON, "-I", "-S", "-c", built.loader, built.nonce], stdin=subprocess.PIPE,
+                               stdout=output, env={**os.environ, "MUSTER_ROOT": str(tree)})
     assert process.stdin is not None
     process.stdin.write(built.payload)
     process.stdin.flush()
@@ -48,7 +49,8 @@ def said(built: Program, pieces: list[bytes]) -> str:
 
 
 def test_an_answer_that_a_pipe_has_room_for_is_one_piece(large: Probe, tmp_path: Path) -> None:
-    # What is written here is read as it was written, in pieces of at most 4 KiB, unless the program has opened the pipe anew.
+    # What is written here is read as it was written, in pieces of at most 4 KiB, unless the program has
+    # opened the pipe anew.
     end, output = os.pipe2(os.O_DIRECT)
     built, process = started(large, tmp_path, output)
     os.close(output)
@@ -62,7 +64,8 @@ def test_an_answer_that_a_pipe_has_room_for_is_one_piece(large: Probe, tmp_path:
 def test_an_answer_larger_than_the_pipe_is_whole(tmp_path: Path) -> None:
     (tmp_path / "large").write_text(os.urandom(400_000).hex())
     probe = Probe("large", ProbeKind.FILES, paths=("/large",), limit=MIB)
-    assert collect([probe], tmp_path).captures["large"].files["/large"].text == (tmp_path / "large").read_text()
+    assert collect([probe], tmp_path).captures["large"].files["/large"].text == (
+        tmp_path / "large").read_text()
 
 
 def test_an_answer_into_a_file_comes_after_what_was_said_before(large: Probe, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The CPU budget of a look: what would spend more is ended or not started, and says so; what was captured by then is kept."""
+"""The CPU budget of a look: what would spend more is ended or not started, and says so; what was captured by
+then is kept."""
 
 from __future__ import annotations
 
@@ -19,17 +20,20 @@ SLOW = Probe("sleep", ProbeKind.COMMAND, argv=("sleep", "14"), seconds=15.0)
 
 
 def test_what_spins_is_ended_long_before_its_own_limit_and_the_rest_is_kept(tmp_path: Path) -> None:
-    """The program that spins and one that sleeps hold both places, so nothing after them can have started before the budget was spent."""
+    """The program that spins and one that sleeps hold both places, so nothing after them can have started
+    before the budget was spent."""
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/name").write_text("n\n")
     files = Probe("files", ProbeKind.FILES, paths=("/etc/name",))
     began = time.monotonic()
-    seen = collect((files, *QUICK, SPIN, SLOW, *LATER), tmp_path, cpu_seconds=1.0, mark=str(tmp_path)).captures
+    seen = collect((files, *QUICK, SPIN, SLOW, *LATER), tmp_path, cpu_seconds=1.0,
+                   mark=str(tmp_path)).captures
     assert time.monotonic() - began < 12
     assert seen["files"].files == {"/etc/name": FileCapture(Outcome.DONE, "n\n")}
     assert [(seen[p.id].outcome, seen[p.id].text) for p in QUICK] == [(Outcome.DONE, "here\n")] * 2
     for probe in (SPIN, SLOW, *LATER):
-        assert (seen[probe.id].outcome, seen[probe.id].note, seen[probe.id].exit) == (Outcome.TIMEOUT, SPENT, None), probe.id
+        assert (seen[probe.id].outcome, seen[probe.id].note, seen[probe.id].exit) == (
+            Outcome.TIMEOUT, SPENT, None), probe.id
     await_none_with(str(tmp_path))
 
 
@@ -42,7 +46,8 @@ def test_what_was_late_before_the_budget_was_spent_keeps_its_own_reason(tmp_path
 
 def test_within_its_budget_a_look_is_as_without_one(tmp_path: Path) -> None:
     free, bounded = (collect(QUICK, tmp_path, **more).captures for more in ({}, {"cpu_seconds": 60.0}))
-    assert [(c.outcome, c.text, c.note) for c in free.values()] == [(c.outcome, c.text, c.note) for c in bounded.values()]
+    assert [(c.outcome, c.text, c.note) for c in free.values()] == [
+        (c.outcome, c.text, c.note) for c in bounded.values()]
 
 
 def test_a_probe_that_the_budget_cut_off_holds_nothing_to_rely_on(tmp_path: Path) -> None:

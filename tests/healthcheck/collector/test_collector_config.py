@@ -1,4 +1,5 @@
-"""What the reader makes of configuration spaces: real binary files, whole, cut, looped, all ones, and read by somebody who is not root."""
+"""What the reader makes of configuration spaces: real binary files, whole, cut, looped, all ones, and read by
+someone who is not root."""
 
 from __future__ import annotations
 
@@ -23,12 +24,14 @@ PORT = space(DOWNSTREAM, "1000:C030", 0x060400, buses=(0x17, 0x18, 0x18), acs=0x
 TOP, SWITCH = "/sys/devices/pci0000:15/0000:15:01.0", "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0"
 DOWN, DEVICE = f"{SWITCH}/0000:17:00.0", f"{SWITCH}/0000:17:00.0/0000:18:00.0"
 TREE = {
-    TOP: space(ROOT, "8086:352A", 0x060400, acs=0x1D), SWITCH: space(UPSTREAM, "1000:C030", 0x060400), DOWN: PORT, DEVICE: GPU,
+    TOP: space(ROOT, "8086:352A", 0x060400, acs=0x1D), SWITCH: space(UPSTREAM, "1000:C030", 0x060400),
+    DOWN: PORT, DEVICE: GPU,
 }
 
 
 def said(data: bytes) -> tuple[str, str]:
-    """Outcome and words for a space that holds this; an error of the system is what the reader makes of it."""
+    """Outcome and words for a space that holds this; an error of the system is what the reader makes of
+    it."""
     fd = os.memfd_create("space")
     try:
         os.write(fd, data)
@@ -48,14 +51,18 @@ def put(data: bytes, at: int, *values: int) -> bytes:
     (GPU, ("done", "flags 0002\ndevcap 00008022\ndevctl 514f\n")),
     (PORT, ("done", "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 005f 001d\n")),
     (TREE[SWITCH], ("done", "flags 0052\ndevcap 00008022\ndevctl 214f\n")),
-    (put(PORT, 0x150, 0x0B), ("done", "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 0000 0000\n")),     # another capability there
-    (PORT[:256], ("done", "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 0000 0000\n")),                 # no room for extended ones
-    (put(GPU, 0x06, 0x00), ("done", "conventional\n")), (put(GPU, 0x40, 0x01, 0x00), ("done", "conventional\n")),
+    # another capability there
+    (put(PORT, 0x150, 0x0B), ("done", "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 0000 0000\n")),
+    # no room for extended ones
+    (PORT[:256], ("done", "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 0000 0000\n")),
+    (put(GPU, 0x06, 0x00), ("done", "conventional\n")),
+    (put(GPU, 0x40, 0x01, 0x00), ("done", "conventional\n")),
     (put(GPU, 0x41, 0x40), ("crashed", "the list of its capabilities has no end")),
     (put(PORT, 0x103, 0x10), ("crashed", "the list of its extended capabilities has no end")),
     (b"\xff" * 4096, ("crashed", "all ones: the device does not answer")),
     (put(PORT, 0x150, *[0xFF] * 4), ("crashed", "all ones: the device does not answer")),
-    (GPU[:64], ("denied", "")), (GPU[:0x66], ("denied", "")), (PORT[:0x154], ("denied", "")), (GPU[:32], ("denied", "")),
+    (GPU[:64], ("denied", "")), (GPU[:0x66], ("denied", "")), (PORT[:0x154], ("denied", "")),
+    (GPU[:32], ("denied", "")),
 ])
 def test_a_space_is_read_as_it_is_documented_or_not_at_all(data: bytes, expected: tuple[str, str]) -> None:
     assert said(data) == expected
@@ -137,7 +144,8 @@ def test_a_space_of_which_64_bytes_are_shown_is_denied_and_the_others_are_kept(t
     (tree / TOP.lstrip("/") / "config").unlink()
     files = look(tree).files
     assert files[f"{DOWN}/config"] == FileCapture(Outcome.DENIED)
-    assert files[f"{TOP}/config"].outcome is Outcome.MISSING and files[f"{DEVICE}/config"].outcome is Outcome.DONE
+    assert (files[f"{TOP}/config"].outcome is Outcome.MISSING
+            and files[f"{DEVICE}/config"].outcome is Outcome.DONE)
 
 
 def test_a_device_that_fell_off_the_bus_is_named_and_is_no_measurement(tree: Path) -> None:
@@ -147,7 +155,7 @@ def test_a_device_that_fell_off_the_bus_is_named_and_is_no_measurement(tree: Pat
     assert fact.reason == f"{DEVICE}/config: reading it failed (all ones: the device does not answer)"
 
 
-def test_a_link_that_is_none_and_a_node_without_any_device_are_told_apart(tree: Path) -> None:
+def test_a_link_that_is_none_and_a_node_without_any_device_are_reported_apart(tree: Path) -> None:
     at = tree / "sys/bus/pci/drivers/nvidia/0000:18:00.0"
     at.unlink()
     assert look(tree).files == {}
@@ -156,13 +164,14 @@ def test_a_link_that_is_none_and_a_node_without_any_device_are_told_apart(tree: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody who may not")
-def test_this_machines_kernel_shows_its_devices_to_root_and_to_nobody_else() -> None:
+def test_this_machines_kernel_shows_its_devices_to_root_and_to_no_one_else() -> None:
     """Real spaces, where this machine has any whose list of capabilities is not empty."""
     devices = Probe("it", ProbeKind.CONFIG, paths=("/sys/bus/pci/devices/*:*",))
     spaces = [path for path in Path("/sys/bus/pci/devices").glob("*/config") if path.read_bytes()[6] & 0x10]
     if not spaces:
         pytest.skip("no PCI device with capabilities here")
-    for before, outcome in ((), Outcome.DONE), (("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), Outcome.DENIED):
+    for before, outcome in ((), Outcome.DONE), (
+            ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), Outcome.DENIED):
         files = collect([devices], Path("/"), seconds=20.0, before=before).captures["it"].files
         found = {path.split("/")[-2]: entry.outcome for path, entry in files.items()}
         assert {found[space.parent.name] for space in spaces} == {outcome}

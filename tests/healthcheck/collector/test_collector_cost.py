@@ -1,4 +1,5 @@
-"""What a look costs the node in CPU time, in starts of its Python, so that the machine's speed does not decide."""
+"""What a look costs the node in CPU time, in starts of its Python, so that the machine's speed does not
+decide."""
 
 from __future__ import annotations
 
@@ -13,21 +14,23 @@ from healthcheck.model.recording import Outcome
 from provisioning.demo.build import build
 from tests.testbed.collector import PYTHON, running
 
-# On the machine where the limit of 60 ms was set, a start of /usr/bin/python3 takes 5.9 ms: ten of them are the limit.
+# On the machine where the limit of 60 ms was set, a start of /usr/bin/python3 takes 5.9 ms: ten of them are
+# the limit.
 MOST_STARTS = 10
 # And there a look through NVML may take 150 ms of CPU, of which compiling the binding is the most.
 MOST_STARTS_NVML = 25
 
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
-    """User and system time of a process that is about to end, with that of its children that it waited for."""
+    """User and system time of a process that is about to end, with that of its children that it waited
+    for."""
     _, _, usage = os.wait4(process.pid, 0)
     process.returncode = 0
     return usage.ru_utime + usage.ru_stime
 
 
 def best(of: Callable[[], float], times: int = 5) -> float:
-    """The least of some runs: what it takes when nobody interferes."""
+    """The least of some runs: what it takes when no one interferes."""
     return min(of() for _ in range(times))
 
 
@@ -59,7 +62,9 @@ def test_two_hundred_files_and_five_commands_cost_less_than_ten_starts_of_python
     assert best(look) < MOST_STARTS * best(start)
 
 
-def test_eight_gpus_with_eighteen_links_each_cost_less_than_twenty_five_starts_of_python(tmp_path: Path) -> None:
+def test_eight_gpus_with_eighteen_links_each_cost_less_than_twenty_five_starts_of_python(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     (tmp_path / "proc/driver/nvidia/version").write_text("NVRM version: 580\n")

@@ -41,7 +41,8 @@ def look(probe: Probe, tree: Path, **more: Any) -> Capture:
 
 
 def entries(capture: Capture) -> dict[str, tuple[str, str]]:
-    return {path.rpartition("/")[2]: (entry.outcome.value, entry.text) for path, entry in capture.files.items()}
+    return {path.rpartition("/")[2]: (entry.outcome.value, entry.text)
+            for path, entry in capture.files.items()}
 
 
 def test_the_command_is_run_for_each_device_and_its_answers_are_kept_apart(tree: Path) -> None:
@@ -50,14 +51,16 @@ def test_the_command_is_run_for_each_device_and_its_answers_are_kept_apart(tree:
     made = recording(probe, tree)
     assert made.captures["it"].outcome.value == "done"
     assert Captures(made).devices(probe) == {
-        f"/sys/class/nvme/{name}": DeviceOutput(0, f"/dev/{name} --of={name}\n") for name in ("nvme0", "nvme1", "nvme10")
+        f"/sys/class/nvme/{name}": DeviceOutput(0, f"/dev/{name} --of={name}\n")
+        for name in ("nvme0", "nvme1", "nvme10")
     }
 
 
 def test_an_exit_status_and_a_complaint_are_kept(tree: Path) -> None:
     plant(tree, "nvme0")
     probe = each("sh", "-c", "echo answer; echo first >&2; echo denied: $0 >&2; exit 4", "{name}")
-    assert Captures(recording(probe, tree)).devices(probe) == {"/sys/class/nvme/nvme0": DeviceOutput(4, "answer\n", "denied: nvme0")}
+    assert Captures(recording(probe, tree)).devices(probe) == {
+        "/sys/class/nvme/nvme0": DeviceOutput(4, "answer\n", "denied: nvme0")}
 
 
 def test_no_device_is_no_entry_also_where_there_is_no_tool(tree: Path) -> None:
@@ -93,7 +96,8 @@ def test_one_device_that_hangs_costs_its_own_entry(tree: Path) -> None:
     assert made.captures["it"].outcome.value == "done"
     said = Captures(made).devices(probe)
     assert said["/sys/class/nvme/nvme0"] == DeviceOutput(0, "nvme0\n")
-    assert said["/sys/class/nvme/nvme1"] == Unmeasured("/sys/class/nvme/nvme1: the command's outcome is timeout")
+    assert said["/sys/class/nvme/nvme1"] == Unmeasured(
+        "/sys/class/nvme/nvme1: the command's outcome is timeout")
     assert said["/sys/class/nvme/nvme2"] == DeviceOutput(0, "nvme2\n")
     await_none_with(str(tree))
 
@@ -125,13 +129,16 @@ def test_one_that_crashes_is_no_answer(tree: Path) -> None:
     plant(tree, "nvme0")
     probe = each("sh", "-c", "kill -SEGV $$")
     assert Captures(recording(probe, tree)).devices(probe) == {
-        "/sys/class/nvme/nvme0": Unmeasured("/sys/class/nvme/nvme0: the command's outcome is crashed (exit -11)"),
+        "/sys/class/nvme/nvme0": Unmeasured(
+            "/sys/class/nvme/nvme0: the command's outcome is crashed (exit -11)"),
     }
 
 
 def test_devices_of_two_probes_take_turns_side_by_side(tree: Path) -> None:
     plant(tree, *(f"nvme{number}" for number in range(4)))
-    probes = [Probe(name, ProbeKind.COMMAND, argv=("echo", name, "{name}"), each=("/sys/class/nvme/*",)) for name in ("a", "b", "c")]
+    probes = [Probe(name, ProbeKind.COMMAND, argv=("echo", name, "{name}"), each=("/sys/class/nvme/*",))
+              for name in ("a", "b", "c")]
     made = collect(probes, tree, seconds=20.0, mark=str(tree))
     for name in ("a", "b", "c"):
-        assert [entry.text for entry in made.captures[name].files.values()] == [f"exit 0\n{name} nvme{number}\n" for number in range(4)]
+        assert [entry.text for entry in made.captures[name].files.values()] == [
+            f"exit 0\n{name} nvme{number}\n" for number in range(4)]

@@ -31,7 +31,7 @@ def records(tree: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("needs_fuse")
-def test_where_nothing_can_be_remembered_the_capture_says_so(tree: Path) -> None:
+def test_where_nothing_can_be_remembered_the_capture_reports_it(tree: Path) -> None:
     (tree / "run").rmdir()
     (tree / "run").write_text("no folder")
     (tree / "tmp").write_text("no folder")
@@ -40,15 +40,17 @@ def test_where_nothing_can_be_remembered_the_capture_says_so(tree: Path) -> None
     with fuse.hung(tree / "hung"):
         capture = collect([probe], tree, env={"XDG_RUNTIME_DIR": ""}).captures["p"]
     assert capture.outcome is Outcome.WEDGED
-    assert capture.note.endswith("no safe run folder: the next look cannot tell whether it is stuck")
+    assert capture.note.endswith("no safe run folder: the next run cannot see whether it is stuck")
 
 
 def remember(tree: Path, pid: int, *, start: int | None = None, seconds: float = -1.0) -> None:
-    """Writes what an earlier run would have; a limit below zero is past from the first moment, grace included."""
+    """Writes what an earlier run would have; a limit below zero is past from the first moment, grace
+    included."""
     folder = tree / "run/muster"
     folder.mkdir(mode=0o700, exist_ok=True)
     ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    (folder / f"child-{pid}").write_text(json.dumps(["probe p", ticks if start is None else start, time.time(), seconds]))
+    (folder / f"child-{pid}").write_text(
+        json.dumps(["probe p", ticks if start is None else start, time.time(), seconds]))
 
 
 @pytest.fixture
@@ -67,7 +69,9 @@ def test_another_sweeps_probe_within_its_limit_is_no_wedge(tree: Path, sleeper: 
     assert len(records(tree)) == 1
 
 
-def test_a_predecessor_past_its_limit_is_killed_and_nothing_is_started_this_time(tree: Path, sleeper: int) -> None:
+def test_a_predecessor_past_its_limit_is_killed_and_nothing_is_started_this_time(
+    tree: Path, sleeper: int,
+) -> None:
     remember(tree, sleeper)
     capture = collect([ECHO], tree).captures["p"]
     assert capture.outcome is Outcome.WEDGED and f"(pid {sleeper})" in capture.note
@@ -85,7 +89,8 @@ def test_a_process_that_only_has_the_number_of_a_predecessor_is_left_alone(tree:
 def test_a_damaged_record_is_no_reason_to_stop(tree: Path) -> None:
     folder = tree / "run/muster"
     folder.mkdir(mode=0o700)
-    for name, text in (("child-1", "{"), ("child-x", "{}"), ("child-2", "[1]"), ("child-3", '["p", "x", 1, 1]'), ("child-6", '["p", 1, 1e300, 1]'), ("other", "")):
+    for name, text in (("child-1", "{"), ("child-x", "{}"), ("child-2", "[1]"),
+                       ("child-3", '["p", "x", 1, 1]'), ("child-6", '["p", 1, 1e300, 1]'), ("other", "")):
         (folder / name).write_text(text)
     os.mkfifo(folder / "child-4")
     (folder / "child-5").symlink_to("/etc/passwd")

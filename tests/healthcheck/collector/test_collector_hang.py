@@ -1,6 +1,8 @@
-"""Invariant 6 on the node: what can neither answer nor be killed costs its own entry, and is not touched a second time.
+"""Invariant 6 on the node: what can neither answer nor be killed costs its own entry, and is not touched a
+second time.
 
-The hung things hang in the kernel, in state D: they sit on a file system that takes a request and never answers.
+The hung things hang in the kernel, in state D: they sit on a file system that takes a request and never
+answers.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ def test_a_file_that_hangs_costs_its_entry_and_is_left_alone_until_it_is_free(tr
         capture = recording.captures["files"]
         assert swallowed.is_set() and took < 3
         assert capture.files == {
-            "/sys/a": FileCapture(Outcome.DONE, "a"), "/mnt/x": FileCapture(Outcome.WEDGED), "/sys/z": FileCapture(Outcome.DONE, "z"),
+            "/sys/a": FileCapture(Outcome.DONE, "a"), "/mnt/x": FileCapture(Outcome.WEDGED),
+            "/sys/z": FileCapture(Outcome.DONE, "z"),
         }
         assert "/mnt/x" in capture.note and NAMED.search(capture.note)
 
@@ -72,15 +75,17 @@ def test_a_file_that_hangs_costs_its_entry_and_is_left_alone_until_it_is_free(tr
 
 
 def test_a_folder_that_cannot_be_listed_for_hanging_is_an_entry(tree: Path, dead: Path) -> None:
-    capture = timed([Probe("files", ProbeKind.FILES, paths=("/mnt/*", "/sys/*"), each_s=0.3)], tree)[0].captures["files"]
+    capture = timed([Probe("files", ProbeKind.FILES, paths=("/mnt/*", "/sys/*"), each_s=0.3)],
+                    tree)[0].captures["files"]
     assert list(capture.files) == ["/mnt", "/sys/a", "/sys/z"]
     assert capture.files["/mnt"] == FileCapture(Outcome.WEDGED)
 
 
 def test_a_mount_that_hangs_costs_its_entry_and_is_left_alone(tree: Path, dead: Path) -> None:
     (tree / "proc/self").mkdir(parents=True)
-    (tree / "proc/self/mountinfo").write_text(
-        "".join(f"1 0 0:1 / {point} rw shared:1 - {kind} none rw\n" for point, kind in (("/", "ext4"), ("/mnt", "nfs4"), ("/sys", "xfs"))))
+    (tree / "proc/self/mountinfo").write_text("".join(f"1 0 0:1 / {point} rw shared:1 - {kind} none rw\n"
+                                                      for point, kind in (
+                                                          ("/", "ext4"), ("/mnt", "nfs4"), ("/sys", "xfs"))))
     probe = Probe("mounts", ProbeKind.MOUNTS, each_s=0.3)
     for note in (NAMED, SINCE):
         recording, took = timed([probe], tree)
@@ -99,13 +104,15 @@ def test_a_command_that_cannot_be_killed_is_abandoned_named_and_not_started_agai
     with fuse.hung(tree / "mnt") as swallowed:
         recording, took = timed(probes, tree)
         assert took < 6
-        assert recording.captures["cat"].outcome is Outcome.WEDGED and NAMED.search(recording.captures["cat"].note)
+        assert (recording.captures["cat"].outcome is Outcome.WEDGED
+                and NAMED.search(recording.captures["cat"].note))
         assert recording.captures["echo"].text == "fine\n"
         assert swallowed.is_set()
 
         swallowed.clear()
         recording, took = timed(probes, tree)
-        assert recording.captures["cat"].outcome is Outcome.WEDGED and SINCE.fullmatch(recording.captures["cat"].note)
+        assert (recording.captures["cat"].outcome is Outcome.WEDGED
+                and SINCE.fullmatch(recording.captures["cat"].note))
         assert recording.captures["echo"].text == "fine\n"
         assert not swallowed.is_set() and took < 2.0
     await_none_with(str(tree))
@@ -127,7 +134,8 @@ def test_many_hung_files_cost_no_more_than_the_probes_time(tree: Path, dead: Pat
 
 
 def test_after_too_many_hung_readers_the_rest_says_that_its_turn_never_came(tree: Path, dead: Path) -> None:
-    probe = Probe("files", ProbeKind.FILES, paths=tuple(f"/mnt/{number}" for number in range(20)), each_s=0.05, seconds=30.0)
+    probe = Probe("files", ProbeKind.FILES, paths=tuple(f"/mnt/{number}" for number in range(20)),
+                  each_s=0.05, seconds=30.0)
     later = Probe("later", ProbeKind.FILES, paths=("/sys/z",), each_s=0.05)
     recording, took = timed([probe, later], tree)
     assert took < 10
@@ -157,7 +165,8 @@ def test_without_a_place_under_run_the_users_own_is_used_and_left_empty(tree: Pa
     assert folder.stat().st_mode & 0o777 == 0o700 and list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"{}", b'["a",1,1e999,1]', b'[["a"],1,1,1]', b'["a",null,1,1]', b"[" * 9000])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"{}", b'["a",1,1e999,1]', b'[["a"],1,1,1]',
+                                     b'["a",null,1,1]', b"[" * 9000])
 def test_a_record_that_is_none_is_passed_over(tree: Path, content: bytes) -> None:
     (tree / "run/muster").mkdir(mode=0o700)
     (tree / "run/muster" / f"child-{os.getpid()}").write_bytes(content)

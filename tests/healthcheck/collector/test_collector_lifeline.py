@@ -1,4 +1,5 @@
-"""Nothing is left running when nobody waits any more: whatever ends the channel, and in the middle of anything."""
+"""Nothing is left running when no one waits any more: whatever ends the channel, and in the middle of
+anything."""
 
 from __future__ import annotations
 
@@ -32,10 +33,12 @@ def mark() -> str:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A root with a tool that hangs, has children in its own process group and in another, and ignores what can be ignored."""
+    """A root with a tool that hangs, has children in its own process group and in another, and ignores what
+    can be ignored."""
     tool = tmp_path / "usr/bin/hang"
     tool.parent.mkdir(parents=True)
-    tool.write_text("#!/bin/sh\ntrap '' HUP TERM INT PIPE\nsleep 1000 & timeout 1000 sleep 1000 &\ntouch $MUSTER_ROOT/started\nsleep 1000\n")
+    tool.write_text("#!/bin/sh\ntrap '' HUP TERM INT PIPE\nsleep 1000 & timeout 1000 sleep 1000 &\ntouch "
+                    "$MUSTER_ROOT/started\nsleep 1000\n")
     tool.chmod(0o755)
     return tmp_path
 
@@ -59,7 +62,8 @@ def await_end(process: subprocess.Popen[bytes], timeout: float = 3.0) -> None:
 def hanging(tree: Path, mark: str) -> Iterator[Running]:
     """A run in the middle of a command that hangs."""
     with running([hang(tree)], tree, seconds=60.0, mark=mark) as started:
-        wait_until(lambda: len(processes_with(mark)) >= 6, 10, "the program, the tool, two sleeps, timeout and its sleep")
+        wait_until(lambda: len(processes_with(mark)) >= 6, 10,
+                   "the program, the tool, two sleeps, timeout and its sleep")
         yield started
 
 
@@ -77,7 +81,8 @@ def test_a_signal_ends_everything_at_once(hanging: Running, mark: str, number: s
 
 
 def test_a_blocked_signal_ends_everything_all_the_same(tree: Path, mark: str) -> None:
-    blocked = "import os,signal,sys;signal.pthread_sigmask(signal.SIG_BLOCK,[15,17]);os.execvp(sys.argv[1],sys.argv[1:])"
+    blocked = ("import "
+               "os,signal,sys;signal.pthread_sigmask(signal.SIG_BLOCK,[15,17]);os.execvp(sys.argv[1],sys.argv[1:])")
     with running([hang(tree)], tree, before=(sys.executable, "-c", blocked), mark=mark) as started:
         await_file(tree / "started")
         started.process.terminate()
@@ -95,7 +100,8 @@ def test_a_client_that_is_killed_takes_everything_with_it(tree: Path, mark: str)
         process.stdout.read()
     """)
     (tree / "payload").write_bytes(built.payload)
-    words = [sys.executable, "-c", client, str(tree / "payload"), PYTHON, "-I", "-S", "-c", built.loader, built.nonce]
+    words = [sys.executable, "-c", client, str(tree / "payload"), PYTHON, "-I", "-S", "-c", built.loader,
+             built.nonce]
     with subprocess.Popen(words, env={**os.environ, MARK: mark, "MUSTER_ROOT": str(tree)}) as process:
         await_file(tree / "started")
         process.kill()
@@ -121,16 +127,18 @@ def test_the_end_of_standard_input_while_an_extra_is_awaited_ends_it(tmp_path: P
 
 def test_the_end_of_standard_input_while_the_answer_is_not_read_ends_it(tmp_path: Path, mark: str) -> None:
     (tmp_path / "big").write_bytes(os.urandom(3 * MIB))
-    with running([Probe("p", ProbeKind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, mark=mark) as started:
+    with running([Probe("p", ProbeKind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path,
+                 mark=mark) as started:
         _await_blocked(started)
         started.hang_up()
         await_end(started.process)
         await_none_with(mark)
 
 
-def test_an_answer_that_nobody_reads_is_not_offered_for_ever(tmp_path: Path, mark: str) -> None:
+def test_an_answer_that_no_one_reads_is_not_offered_for_ever(tmp_path: Path, mark: str) -> None:
     (tmp_path / "big").write_bytes(os.urandom(3 * MIB))
-    with running([Probe("p", ProbeKind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, seconds=1.0, mark=mark) as started:
+    with running([Probe("p", ProbeKind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, seconds=1.0,
+                 mark=mark) as started:
         await_end(started.process, timeout=20.0)
         await_none_with(mark)
 
@@ -146,7 +154,9 @@ def _await_blocked(started: Running) -> None:
 
 
 @pytest.mark.usefixtures("needs_fuse")
-def test_a_child_that_cannot_be_killed_keeps_neither_the_program_nor_the_channel(tmp_path: Path, mark: str) -> None:
+def test_a_child_that_cannot_be_killed_keeps_neither_the_program_nor_the_channel(
+    tmp_path: Path, mark: str,
+) -> None:
     (tmp_path / "hung").mkdir()
     (tmp_path / "run").mkdir()
     probe = Probe("cat", ProbeKind.COMMAND, argv=("cat", str(tmp_path / "hung/file")), seconds=60.0)
@@ -155,7 +165,8 @@ def test_a_child_that_cannot_be_killed_keeps_neither_the_program_nor_the_channel
         started.hang_up()
         await_end(started.process)
         assert started.process.stdout is not None and started.process.stderr is not None
-        assert started.process.stdout.read().count(b"\n") == 1      # ends: nobody holds the other end any more
+        # ends: no one holds the other end any more
+        assert started.process.stdout.read().count(b"\n") == 1
         assert started.process.stderr.read() == b""
         assert len(list((tmp_path / "run/muster").iterdir())) == 1
     await_none_with(mark)
@@ -166,9 +177,11 @@ def sudo_user() -> Iterator[str]:
     """A throw-away user who may become root without a password; removed in the end."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to create a user and to write a sudoers file")
-    require(shutil.which("sudo") and shutil.which("useradd"), "no sudo on this machine: apt-get install -y sudo")
+    require(shutil.which("sudo") and shutil.which("useradd"),
+            "no sudo on this machine: apt-get install -y sudo")
     name = f"muster-test-{os.getpid()}"
-    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True, capture_output=True)
+    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True,
+                   capture_output=True)
     rule = Path(f"/etc/sudoers.d/{name}")
     try:
         yield name
@@ -184,10 +197,12 @@ def test_it_ends_through_sudo_too(tree: Path, mark: str, sudo_user: str, options
         if folder.is_relative_to("/tmp") and folder != Path("/tmp"):
             folder.chmod(0o755)
     rule = Path(f"/etc/sudoers.d/{sudo_user}")
-    rule.write_text(f'Defaults:{sudo_user} {options}, env_keep += "{MARK} MUSTER_ROOT", !requiretty\n{sudo_user} ALL=(ALL) NOPASSWD: ALL\n')
+    rule.write_text(f'Defaults:{sudo_user} {options}, env_keep += "{MARK} MUSTER_ROOT", '
+                    f'!requiretty\n{sudo_user} ALL=(ALL) NOPASSWD: ALL\n')
     rule.chmod(0o440)
     user = pwd.getpwnam(sudo_user)
-    before = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "sudo", "-n", "--")
+    before = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "sudo",
+              "-n", "--")
     with running([hang(tree)], tree, seconds=60.0, before=before, mark=mark) as started:
         await_file(tree / "started")
         if how == "hang up":

@@ -1,4 +1,5 @@
-"""The NVML reader: on bindings that answer in every way, and on the real pynvml with a stand-in for NVIDIA's library."""
+"""The NVML reader: on bindings that answer in every way, and on the real pynvml with a stand-in for NVIDIA's
+library."""
 
 from __future__ import annotations
 
@@ -47,11 +48,13 @@ class Field(SimpleNamespace):
     """A value of nvmlDeviceGetFieldValues: of type unsigned long long, unless told otherwise."""
 
     def __init__(self, number: int = 0, code: int = 0, kind: int = 3) -> None:
-        super().__init__(nvmlReturn=code, valueType=kind, value=SimpleNamespace(ullVal=number, uiVal=number & 0xFFFFFFFF))
+        super().__init__(nvmlReturn=code, valueType=kind,
+                         value=SimpleNamespace(ullVal=number, uiVal=number & 0xFFFFFFFF))
 
 
 def fields(**changed: Field) -> Any:
-    """nvmlDeviceGetFieldValues of a GPU that has none but those given, by "fN", or "fN_L" for those of link L."""
+    """nvmlDeviceGetFieldValues of a GPU that has none but those given, by "fN", or "fN_L" for those of link
+    L."""
     def call(gpu: Any, asked: list[Any]) -> list[Field]:
         names = [f"f{each[0]}_{each[1]}" if isinstance(each, tuple) else f"f{each}" for each in asked]
         return [changed.get(name, Field(code=3)) for name in names]
@@ -60,22 +63,27 @@ def fields(**changed: Field) -> Any:
 
 
 def binding(**changed: Any) -> Any:
-    """Something that answers like pynvml with one GPU; what it is not told, it refuses as NOT_SUPPORTED; None is not there at all."""
+    """Something that answers like pynvml with one GPU; what it is not told, it refuses as NOT_SUPPORTED; None
+    is not there at all."""
     answers: dict[str, Any] = {
         "NVMLError": NVMLError, "NVML_VOLATILE_ECC": 0, "NVML_AGGREGATE_ECC": 1,
-        "NVML_MEMORY_ERROR_TYPE_CORRECTED": 0, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED": 1, "NVML_MEMORY_LOCATION_SRAM": 7,
-        "nvmlInit": lambda: None, "nvmlSystemGetDriverVersion": lambda: b"535.1", "nvmlSystemGetNVMLVersion": lambda: "12",
-        "nvmlDeviceGetCount": lambda: 1, "nvmlDeviceGetHandleByIndex": lambda index: index, "nvmlMemory_v2": 2,
-        "byref": lambda found: found, "c_nvmlEccSramErrorStatus_v1_t": SimpleNamespace, "c_nvmlGpuFabricInfo_v2_t": SimpleNamespace,
-        "c_nvmlGpuFabricInfo_t": SimpleNamespace,
-        "nvmlDeviceGetName": lambda gpu: "H100", "nvmlDeviceGetUUID": lambda gpu: f"GPU-{gpu}", "nvmlDeviceGetSerial": lambda gpu: "1",
+        "NVML_MEMORY_ERROR_TYPE_CORRECTED": 0, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED": 1,
+        "NVML_MEMORY_LOCATION_SRAM": 7, "nvmlInit": lambda: None,
+        "nvmlSystemGetDriverVersion": lambda: b"535.1", "nvmlSystemGetNVMLVersion": lambda: "12",
+        "nvmlDeviceGetCount": lambda: 1, "nvmlDeviceGetHandleByIndex": lambda index: index,
+        "nvmlMemory_v2": 2, "byref": lambda found: found, "c_nvmlEccSramErrorStatus_v1_t": SimpleNamespace,
+        "c_nvmlGpuFabricInfo_v2_t": SimpleNamespace, "c_nvmlGpuFabricInfo_t": SimpleNamespace,
+        "nvmlDeviceGetName": lambda gpu: "H100", "nvmlDeviceGetUUID": lambda gpu: f"GPU-{gpu}",
+        "nvmlDeviceGetSerial": lambda gpu: "1",
         "nvmlDeviceGetPciInfo": lambda gpu: SimpleNamespace(busId=b"00000001:9D:00.0"),
-        "nvmlDeviceGetMemoryInfo": lambda gpu, version=1: SimpleNamespace(total=80, used=version), "nvmlDeviceGetEccMode": lambda gpu: [1, 0],
-        "nvmlDeviceGetTotalEccErrors": lambda gpu, kind, counter: (kind + 1) * 10 + counter, "nvmlDeviceGetFieldValues": fields(),
-        "nvmlDeviceGetComputeRunningProcesses_v3": lambda gpu: [],
+        "nvmlDeviceGetMemoryInfo": lambda gpu, version=1: SimpleNamespace(total=80, used=version),
+        "nvmlDeviceGetEccMode": lambda gpu: [1, 0],
+        "nvmlDeviceGetTotalEccErrors": lambda gpu, kind, counter: (kind + 1) * 10 + counter,
+        "nvmlDeviceGetFieldValues": fields(), "nvmlDeviceGetComputeRunningProcesses_v3": lambda gpu: [],
     }
     answers.update(changed)
-    return Binding({name: answer for name, answer in answers.items() if answer is not None}, {name for name in changed if changed[name] is None})
+    return Binding({name: answer for name, answer in answers.items() if answer is not None},
+                   {name for name in changed if changed[name] is None})
 
 
 class Binding:
@@ -95,9 +103,10 @@ def test_a_gpu_is_a_line_of_readings(host: None) -> None:
     head, gpu = collector_nvml.lines(binding())
     assert head == {"driver": {"ok": "535.1"}, "nvml": {"ok": "12"}, "count": {"ok": 1}}
     assert {key: value for key, value in gpu.items() if value != {"na": True}} == {
-        "index": 0, "name": {"ok": "H100"}, "uuid": {"ok": "GPU-0"}, "serial": {"ok": "1"}, "pci": {"ok": "0001:9d:00.0"},
-        "memory_bytes": {"ok": 80}, "memory_used_bytes": {"ok": 2}, "ecc_mode": {"ok": 1}, "ecc_pending": {"ok": 0},
-        "ecc_uncorrected": {"ok": 20}, "ecc_corrected": {"ok": 10}, "ecc_uncorrected_lifetime": {"ok": 21},
+        "index": 0, "name": {"ok": "H100"}, "uuid": {"ok": "GPU-0"}, "serial": {"ok": "1"},
+        "pci": {"ok": "0001:9d:00.0"}, "memory_bytes": {"ok": 80}, "memory_used_bytes": {"ok": 2},
+        "ecc_mode": {"ok": 1}, "ecc_pending": {"ok": 0}, "ecc_uncorrected": {"ok": 20},
+        "ecc_corrected": {"ok": 10}, "ecc_uncorrected_lifetime": {"ok": 21},
         "ecc_corrected_lifetime": {"ok": 11}, "processes": {"ok": []}, "p2p": {"ok": []},
     }
 
@@ -112,10 +121,13 @@ GONE = fail(13, "Function Not Found")
 
 def test_a_function_that_came_with_a_newer_driver_is_not_supported_and_any_other_that_is_missing_is_an_error() -> None:
     _, gpu = collector_nvml.lines(binding(
-        nvmlDeviceGetMarginTemperature=GONE, nvmlDeviceGetGpuFabricInfoV=GONE, nvmlDeviceGetGpuFabricInfo=GONE,
-        nvmlDeviceGetGspFirmwareVersion=GONE, nvmlDeviceGetSramEccErrorStatus=GONE, nvmlDeviceGetMemoryErrorCounter=lambda *_: 4,
-        nvmlDeviceGetRowRemapperHistogram=GONE, nvmlDeviceGetPowerUsage=GONE, nvmlDeviceGetTotalEccErrors=GONE))
-    for key in ("temperature_margin_c", "fabric_state", "fabric_health", "gsp_firmware", "sram_threshold_exceeded", "banks_none"):
+        nvmlDeviceGetMarginTemperature=GONE, nvmlDeviceGetGpuFabricInfoV=GONE,
+        nvmlDeviceGetGpuFabricInfo=GONE, nvmlDeviceGetGspFirmwareVersion=GONE,
+        nvmlDeviceGetSramEccErrorStatus=GONE, nvmlDeviceGetMemoryErrorCounter=lambda *_: 4,
+        nvmlDeviceGetRowRemapperHistogram=GONE, nvmlDeviceGetPowerUsage=GONE,
+        nvmlDeviceGetTotalEccErrors=GONE))
+    for key in ("temperature_margin_c", "fabric_state", "fabric_health", "gsp_firmware",
+                "sram_threshold_exceeded", "banks_none"):
         assert gpu[key] == {"na": True}, key
     assert gpu["sram_uncorrected_lifetime"] == {"ok": 4}
     assert gpu["power_mw"] == gpu["ecc_uncorrected"] == {"error": [13, "Function Not Found"]}
@@ -135,11 +147,13 @@ def test_an_older_driver_tells_the_fabric_without_its_health_and_the_clocks_by_t
     def first(gpu: Any, out: Any) -> None:
         out.__dict__.update(state=2, status=0, cliqueId=7, clusterUuid=bytes(range(16)))
 
-    _, gpu = collector_nvml.lines(binding(
-        nvmlDeviceGetGpuFabricInfoV=GONE, nvmlDeviceGetGpuFabricInfo=first, nvmlDeviceGetCurrentClocksEventReasons=GONE,
-        nvmlDeviceGetCurrentClocksThrottleReasons=lambda gpu: 8))
-    assert (gpu["fabric_state"], gpu["fabric_status"], gpu["fabric_clique"]) == ({"ok": "in_progress"}, {"ok": 0}, {"ok": 7})
-    assert (gpu["fabric_cluster"], gpu["fabric_health"]) == ({"ok": "00010203-0405-0607-0809-0a0b0c0d0e0f"}, {"na": True})
+    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetGpuFabricInfoV=GONE, nvmlDeviceGetGpuFabricInfo=first,
+                                          nvmlDeviceGetCurrentClocksEventReasons=GONE,
+                                          nvmlDeviceGetCurrentClocksThrottleReasons=lambda gpu: 8))
+    assert (gpu["fabric_state"], gpu["fabric_status"], gpu["fabric_clique"]) == (
+        {"ok": "in_progress"}, {"ok": 0}, {"ok": 7})
+    assert (gpu["fabric_cluster"], gpu["fabric_health"]) == ({"ok": "00010203-0405-0607-0809-0a0b0c0d0e0f"},
+                                                             {"na": True})
     assert gpu["clock_reasons"] == {"ok": 8}
 
 
@@ -151,7 +165,7 @@ def test_an_older_driver_tells_the_fabric_without_its_health_and_the_clocks_by_t
     (Field(4 + (9 << 32), kind=1), {"ok": "drain_and_reset"}),          # the rest of the union is anything
     (Field(99), {"ok": "unknown (99)"}),
 ])
-def test_a_field_is_told_by_its_own_return_code_and_type(field: Field, told: dict[str, Any]) -> None:
+def test_a_field_is_reported_by_its_own_return_code_and_type(field: Field, told: dict[str, Any]) -> None:
     class Words(NVMLError):
         def __init__(self, value: int, words: str = "NVML's words") -> None:
             super().__init__(value, words)
@@ -165,27 +179,33 @@ def test_a_field_that_every_driver_knows_is_not_excused() -> None:
         def __init__(self, value: int) -> None:
             super().__init__(value, "Invalid Argument")
 
-    _, gpu = collector_nvml.lines(binding(NVMLError=Words, nvmlDeviceGetFieldValues=fields(f82=Field(code=2))))
+    _, gpu = collector_nvml.lines(
+        binding(NVMLError=Words, nvmlDeviceGetFieldValues=fields(f82=Field(code=2))))
     assert gpu["temperature_memory_c"] == {"error": [2, "Invalid Argument"]}
 
 
 @pytest.mark.parametrize(("driver", "number"), [
-    ("535.161.08", 0), ("570.172.08", 0), ("575.57.08", 251), ("580.65.06", 269), ("610.1", 269), ("", 0), ("newest", 0),
+    ("535.161.08", 0), ("570.172.08", 0), ("575.57.08", 251), ("580.65.06", 269), ("610.1", 269), ("", 0),
+    ("newest", 0),
 ])
-def test_counters_that_have_other_numbers_in_one_release_are_asked_for_by_the_right_ones(driver: str, number: int) -> None:
+def test_counters_that_have_other_numbers_in_one_release_are_asked_for_by_the_right_ones(
+    driver: str, number: int,
+) -> None:
     asked = collector_nvml.fields_of(driver)
     assert asked["slowdown_sw_thermal_ns"] == number
     assert asked["slowdown_hw_power_brake_ns"] == (number + 2 if number else 0)
 
 
-def test_when_all_fields_fail_each_says_so() -> None:
+def test_when_all_fields_fail_each_reports_it() -> None:
     _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=fail(15, "GPU is lost")))
-    assert gpu["temperature_memory_c"] == gpu["recovery_action"] == gpu["nvlinks"] == {"error": [15, "GPU is lost"]}
+    assert gpu["temperature_memory_c"] == gpu["recovery_action"] == gpu["nvlinks"] == {
+        "error": [15, "GPU is lost"]}
 
 
 def test_a_link_is_a_row_of_numbers_in_which_an_error_is_negative() -> None:
     _, gpu = collector_nvml.lines(binding(
-        nvmlDeviceGetFieldValues=fields(f91=Field(3), f166_0=Field(7), f164_0=Field(26562), f161_0=Field(5), f162_0=Field(code=999)),
+        nvmlDeviceGetFieldValues=fields(f91=Field(3), f166_0=Field(7), f164_0=Field(26562), f161_0=Field(5),
+                                        f162_0=Field(code=999)),
         nvmlDeviceGetNvLinkState=lambda gpu, link: (1, 0)[link] if link < 2 else fail(15, "GPU is lost")(),
         nvmlDeviceGetNvLinkRemoteDeviceType=lambda gpu, link: 2,
         nvmlDeviceGetNvLinkRemotePciInfo=lambda gpu, link: SimpleNamespace(busId="00000000:07:00.0"),
@@ -197,11 +217,12 @@ def test_a_link_is_a_row_of_numbers_in_which_an_error_is_negative() -> None:
 
 
 def test_counters_of_the_fifth_generation_follow_where_there_are_any() -> None:
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=fields(f91=Field(1), f215_0=Field(2), f220_0=Field(15 << 8 | 255))))
+    _, gpu = collector_nvml.lines(
+        binding(nvmlDeviceGetFieldValues=fields(f91=Field(1), f215_0=Field(2), f220_0=Field(15 << 8 | 255))))
     assert gpu["nvlinks"]["ok"] == [[-3] * 10 + [-3, -3, -3, -3, -3, 2, -3, 15 << 8 | 255, -3, -3]]
 
 
-def test_pairs_are_told_by_the_later_gpu_in_both_orders() -> None:
+def test_pairs_are_reported_by_the_later_gpu_in_both_orders() -> None:
     def status(one: Any, other: Any, kind: int) -> int:
         return fail(15, "GPU is lost")() if (one, kind) == (2, 1) else int(one) * 10 + kind  # type: ignore[no-any-return]
 
@@ -224,12 +245,13 @@ def host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector_nvml, "FIRST_NAMESPACE", str(Path("/proc/self/ns/pid").readlink()))
 
 
-def test_processes_are_told_with_their_state_and_name(host: None) -> None:
+def test_processes_are_reported_with_their_state_and_name(host: None) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living, \
             subprocess.Popen([sys.executable, "-c", ""]) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        _, gpu = collector_nvml.lines(binding(
-            nvmlDeviceGetComputeRunningProcesses_v3=pids(ended.pid), nvmlDeviceGetMPSComputeRunningProcesses_v3=pids(living.pid, ended.pid)))
+        _, gpu = collector_nvml.lines(binding(nvmlDeviceGetComputeRunningProcesses_v3=pids(ended.pid),
+                                              nvmlDeviceGetMPSComputeRunningProcesses_v3=pids(
+                                                  living.pid, ended.pid)))
         found = {number: (state, name) for number, state, name in gpu["processes"]["ok"]}
         living.communicate(b"\n")
     assert set(found) == {living.pid, ended.pid}
@@ -254,7 +276,7 @@ def test_a_process_that_proc_hides_exists_all_the_same(host: None, monkeypatch: 
     assert collector_nvml.process(os.getpid()) == ("?", "")
 
 
-def test_in_a_pid_namespace_of_its_own_nobody_is_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pid_namespace_of_its_own_no_one_is_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MUSTER_ROOT", raising=False)
     monkeypatch.setattr(collector_nvml, "FIRST_NAMESPACE", "another")
     assert collector_nvml.process(4194304) == ("-", "")
@@ -266,7 +288,7 @@ def test_in_a_pid_namespace_of_its_own_no_process_is_no_answer(monkeypatch: pyte
     monkeypatch.setattr(collector_nvml, "FIRST_NAMESPACE", "another")
     _, gpu = collector_nvml.lines(binding())
     assert gpu["processes"] == {"error": [-1, (
-        "RuntimeError: the collector runs in a PID namespace of its own, and is shown no process outside of it")]}
+        "RuntimeError: the collector runs in a PID namespace of its own and sees no process outside of it")]}
     _, gpu = collector_nvml.lines(binding(nvmlDeviceGetComputeRunningProcesses_v3=pids(7)))
     assert gpu["processes"] == {"ok": [[7, "-", ""]]}
 
@@ -290,11 +312,13 @@ def test_processes_that_may_not_be_listed_are_no_idle_gpu(code: int) -> None:
 
 
 def test_what_the_device_has_not_what_failed_and_what_the_binding_lacks_cost_one_reading_each() -> None:
-    _, gpu = collector_nvml.lines(binding(
-        nvmlDeviceGetSerial=fail(3, "Not Supported"), nvmlDeviceGetEccMode=fail(15, "GPU is lost"), nvmlDeviceGetMemoryInfo=None))
+    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetSerial=fail(3, "Not Supported"),
+                                          nvmlDeviceGetEccMode=fail(15, "GPU is lost"),
+                                          nvmlDeviceGetMemoryInfo=None))
     assert gpu["serial"] == {"na": True}
     assert gpu["ecc_mode"] == {"error": [15, "GPU is lost"]}
-    assert gpu["memory_bytes"]["error"][0] == -1 and "nvmlDeviceGetMemoryInfo" in gpu["memory_bytes"]["error"][1]
+    assert (gpu["memory_bytes"]["error"][0] == -1
+            and "nvmlDeviceGetMemoryInfo" in gpu["memory_bytes"]["error"][1])
     assert gpu["name"] == {"ok": "H100"}
 
 
@@ -304,7 +328,8 @@ def test_a_gpu_that_cannot_be_had_is_still_a_line() -> None:
 
 
 def test_a_library_that_does_not_come_up_is_the_only_line() -> None:
-    assert list(collector_nvml.lines(binding(nvmlInit=fail(9, "Driver Not Loaded")))) == [{"error": [9, "Driver Not Loaded"]}]
+    assert list(collector_nvml.lines(binding(nvmlInit=fail(9, "Driver Not Loaded")))) == [
+        {"error": [9, "Driver Not Loaded"]}]
 
 
 def test_without_a_count_no_gpu_is_guessed() -> None:
@@ -322,8 +347,10 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def look(tree: Path, reader: str = "", library: str = "", *, probe: Probe = NVML, extras: dict[str, bytes] | None = None,
-         env: dict[str, str] | None = None) -> tuple[Capture, int]:
+def look(
+    tree: Path, reader: str = "", library: str = "", *, probe: Probe = NVML,
+    extras: dict[str, bytes] | None = None, env: dict[str, str] | None = None,
+) -> tuple[Capture, int]:
     """The capture, and how often the extra was asked for."""
     with running([probe], tree, mark=str(tree), env=env) as started:
         if extras is None and reader:
@@ -350,17 +377,19 @@ LINES = "import time\ndef lines(nvml):\n    yield {'count': {'ok': 2}}\n    yiel
 
 
 def test_the_reader_gets_its_binding_as_the_module_pynvml(tree: Path) -> None:
-    reader = "import sys\ndef lines(nvml):\n    import pynvml\n    yield [nvml.ANSWER, pynvml is nvml, sys.modules['pynvml'].__name__]\n"
+    reader = ("import sys\ndef lines(nvml):\n    import pynvml\n    yield [nvml.ANSWER, pynvml is nvml, "
+              "sys.modules['pynvml'].__name__]\n")
     capture, _ = look(tree, reader, "ANSWER = 42")
     assert (capture.outcome, capture.text) == (Outcome.DONE, '[42, true, "pynvml"]\n')
 
 
 def test_a_gpu_that_hangs_leaves_those_that_were_read_before(tree: Path) -> None:
-    capture, _ = look(tree, LINES + "time.sleep(1000)\n", probe=Probe("gpu.nvml", ProbeKind.NVML, seconds=0.5))
+    capture, _ = look(tree, LINES + "time.sleep(1000)\n",
+                      probe=Probe("gpu.nvml", ProbeKind.NVML, seconds=0.5))
     assert (capture.outcome, capture.text) == (Outcome.TIMEOUT, '{"count": {"ok": 2}}\n{"index": 0}\n')
 
 
-def test_a_library_that_crashes_says_so(tree: Path) -> None:
+def test_a_library_that_crashes_reports_it(tree: Path) -> None:
     capture, _ = look(tree, LINES + "import os; os.abort()\n")
     assert (capture.outcome, capture.exit) == (Outcome.CRASHED, -6)
 
@@ -371,7 +400,8 @@ def test_a_reader_that_fails_tells_its_error(tree: Path) -> None:
 
 
 def test_what_the_library_prints_does_not_get_into_the_answer(tree: Path) -> None:
-    capture, _ = look(tree, "import os\ndef lines(nvml):\n    os.system('echo noise')\n    print('noise', flush=True)\n    yield {}\n")
+    capture, _ = look(tree, "import os\ndef lines(nvml):\n    os.system('echo noise')\n    print('noise', "
+                            "flush=True)\n    yield {}\n")
     assert (capture.outcome, capture.text) == (Outcome.DONE, "{}\n")
 
 
@@ -379,7 +409,8 @@ def test_past_the_limit_whole_lines_are_kept(tree: Path) -> None:
     reader = "def lines(nvml):\n    for index in range(1000):\n        yield {'index': index}\n"
     capture, _ = look(tree, reader, probe=Probe("gpu.nvml", ProbeKind.NVML, limit=1000))
     assert capture.outcome is Outcome.TRUNCATED and len(capture.text) <= 1000
-    assert [json.loads(line)["index"] for line in capture.text.splitlines()] == list(range(capture.text.count("\n")))
+    assert [json.loads(line)["index"] for line in capture.text.splitlines()] == list(
+        range(capture.text.count("\n")))
 
 
 @pytest.mark.parametrize("source", [b"not compressed", zlib.compress(b"def lines(\0")])
@@ -388,13 +419,14 @@ def test_a_damaged_source_is_a_crash_and_not_the_end_of_the_answer(tree: Path, s
     assert capture.outcome is Outcome.CRASHED and "rror" in capture.note
 
 
-def test_a_head_without_the_binding_is_told_apart_from_a_node_without_gpus(tree: Path) -> None:
+def test_a_head_without_the_binding_is_reported_apart_from_a_node_without_gpus(tree: Path) -> None:
     capture, asked = look(tree, extras={})
     assert (capture.outcome, capture.note, asked) == (Outcome.MISSING, "the NVML reader was not sent", 1)
 
 
 def test_a_node_without_an_nvidia_device_asks_for_nothing(tmp_path: Path) -> None:
-    for name, fields in (("0000:01:00.0", "PCI_CLASS=20000\nPCI_ID=15B3:1021\n"), ("0000:02:00.0", "PCI_CLASS=68000\nPCI_ID=10DE:22A3\n")):
+    for name, fields in (("0000:01:00.0", "PCI_CLASS=20000\nPCI_ID=15B3:1021\n"),
+                         ("0000:02:00.0", "PCI_CLASS=68000\nPCI_ID=10DE:22A3\n")):
         folder = tmp_path / "sys/bus/pci/devices" / name
         folder.mkdir(parents=True)
         (folder / "uevent").write_text(fields)
@@ -428,19 +460,22 @@ def scenario(tree: Path, libraries: Libraries, *lines: str) -> dict[str, str]:
 
 
 def test_eight_gpus_are_read_through_the_real_binding(tree: Path, libraries: Libraries) -> None:
-    env = scenario(tree, libraries, "gpu.3.ecc.volatile.uncorrected = 12", "gpu.2.ecc.mode = unsupported", "gpu.5.error = 15")
+    env = scenario(tree, libraries, "gpu.3.ecc.volatile.uncorrected = 12", "gpu.2.ecc.mode = unsupported",
+                   "gpu.5.error = 15")
     capture, _ = look(tree, env=env)
     assert capture.outcome is Outcome.DONE, capture
     head, *gpus = (json.loads(line) for line in capture.text.splitlines())
     assert head["count"] == {"ok": 8} and [gpu["index"] for gpu in gpus] == list(range(8))
     assert gpus[3]["ecc_uncorrected"] == {"ok": 12} and gpus[0]["ecc_uncorrected"] == {"ok": 0}
     assert gpus[2]["ecc_mode"] == {"na": True}
-    assert 15 in [found["error"][0] for found in gpus[5].values() if isinstance(found, dict) and "error" in found] + [
-        gpus[5].get("error", [0])[0]]
+    assert 15 in [found["error"][0] for found in gpus[5].values() if isinstance(found, dict)
+                  and "error" in found] + [gpus[5].get("error", [0])[0]]
     assert len({gpu["pci"]["ok"] for gpu in gpus if gpu["index"] != 5}) == 7
 
 
-def test_a_healthy_h100_is_read_through_the_real_binding_as_the_tests_machine_has_it(tree: Path, libraries: Libraries) -> None:
+def test_a_healthy_h100_is_read_through_the_real_binding_as_the_tests_machine_has_it(
+    tree: Path, libraries: Libraries,
+) -> None:
     identity = [line for n in range(8) for line in (
         f"gpu.{n}.uuid = GPU-{n}", f"gpu.{n}.serial = 16{n}", f"gpu.{n}.pci = 0000:{0x18 + n:02x}:00.0")]
     # The driver from which on all readings are there; its firmware is the machine's.
@@ -452,28 +487,35 @@ def test_a_healthy_h100_is_read_through_the_real_binding_as_the_tests_machine_ha
 
 
 @pytest.mark.parametrize("driver", ["535.161.08", "550.54.15", "570.86.10"])
-def test_what_an_older_driver_has_not_is_not_supported_and_no_failure(tree: Path, libraries: Libraries, driver: str) -> None:
+def test_what_an_older_driver_has_not_is_not_supported_and_no_failure(
+    tree: Path, libraries: Libraries, driver: str,
+) -> None:
     env = scenario(tree, libraries, f"driver.version = {driver}", "gpu.*.field.230 = unsupported", *(
         f"fail.{call} = 13" for call in ("nvmlDeviceGetMarginTemperature", "nvmlDeviceGetGpuFabricInfoV")))
     capture, _ = look(tree, env=env)
     gpu = json.loads(capture.text.splitlines()[1])
-    assert {key for key, value in gpu.items() if isinstance(value, dict) and "na" in value} == {
-        *machine.UNSUPPORTED_HERE, "recovery_action", "temperature_margin_c", "fabric_health", "slowdown_sw_thermal_ns",
-        "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns"}
+    assert {key for key, value in gpu.items() if isinstance(value, dict)
+            and "na" in value} == {*machine.UNSUPPORTED_HERE, "recovery_action", "temperature_margin_c",
+                                   "fabric_health", "slowdown_sw_thermal_ns", "slowdown_hw_thermal_ns",
+                                   "slowdown_hw_power_brake_ns"}
     assert not any("error" in value for value in gpu.values() if isinstance(value, dict))
 
 
-def test_links_pairs_and_processes_are_read_through_the_real_binding(tree: Path, libraries: Libraries) -> None:
+def test_links_pairs_and_processes_are_read_through_the_real_binding(
+    tree: Path, libraries: Libraries,
+) -> None:
     (tree / "proc/4711").mkdir()
     (tree / "proc/4711/stat").write_text("4711 (a (b) c) Z 1 4711 4711 0\n")
     env = scenario(
-        tree, libraries, "gpu.count = 2", "gpu.0.nvlink.3.state = 0", "gpu.0.nvlink.4.speed = 25000", "gpu.0.nvlink.5.crc_flit = 12",
-        "gpu.0.nvlink.6.replay = 99999999999", "gpu.1.nvlink.*.rx_errors = 5", "gpu.1.nvlink.count = 2", "gpu.1.p2p.0.nvlink = 2",
-        "gpu.0.processes = 4712 4711:1048576", "gpu.0.processes.mps = 4711:1048576", "gpu.1.processes = error 4")
+        tree, libraries, "gpu.count = 2", "gpu.0.nvlink.3.state = 0", "gpu.0.nvlink.4.speed = 25000",
+        "gpu.0.nvlink.5.crc_flit = 12", "gpu.0.nvlink.6.replay = 99999999999", "gpu.1.nvlink.*.rx_errors = 5",
+        "gpu.1.nvlink.count = 2", "gpu.1.p2p.0.nvlink = 2", "gpu.0.processes = 4712 4711:1048576",
+        "gpu.0.processes.mps = 4711:1048576", "gpu.1.processes = error 4")
     capture, _ = look(tree, env=env)
     _, first, second = (json.loads(line) for line in capture.text.splitlines())
     links = first["nvlinks"]["ok"]
-    assert (links[3][0], links[3][3:5], links[4][2], links[5][7], links[6][5]) == (0, [-3, -3], 25000, 12, 99999999999)
+    assert (links[3][0], links[3][3:5], links[4][2], links[5][7], links[6][5]) == (
+        0, [-3, -3], 25000, 12, 99999999999)
     assert [row[10:] for row in second["nvlinks"]["ok"]] == [[-3, -3, 5, *[-3] * 7]] * 2
     assert second["p2p"] == {"ok": [[0, 0, 2, 0, 0, 0]]}
     assert first["processes"] == {"ok": [[4711, "Z", "a (b) c"], [4712, "", ""]]}
@@ -483,11 +525,15 @@ def test_links_pairs_and_processes_are_read_through_the_real_binding(tree: Path,
 @pytest.mark.parametrize("value", ["0", "unsupported"])
 def test_a_gpu_without_nvlinks_has_none(tree: Path, libraries: Libraries, value: str) -> None:
     capture, _ = look(tree, env=scenario(tree, libraries, "gpu.count = 1", f"gpu.*.nvlink.count = {value}"))
-    assert json.loads(capture.text.splitlines()[1])["nvlinks"] == ({"ok": []} if value == "0" else {"na": True})
+    assert json.loads(capture.text.splitlines()[1])["nvlinks"] == (
+        {"ok": []} if value == "0" else {"na": True})
 
 
-def test_the_part_of_the_binding_that_travels_reads_what_the_whole_of_it_reads(tree: Path, libraries: Libraries) -> None:
-    env = scenario(tree, libraries, "gpu.3.ecc.volatile.uncorrected = 12", "gpu.2.ecc.mode = unsupported", "gpu.5.error = 15")
+def test_the_part_of_the_binding_that_travels_reads_what_the_whole_of_it_reads(
+    tree: Path, libraries: Libraries,
+) -> None:
+    env = scenario(tree, libraries, "gpu.3.ecc.volatile.uncorrected = 12", "gpu.2.ecc.mode = unsupported",
+                   "gpu.5.error = 15")
     reader = Path(collector_nvml.__file__).read_text()
     part, whole = look(tree, env=env)[0], look(tree, reader, Path(pynvml.__file__).read_text(), env=env)[0]
     assert part.outcome is Outcome.DONE and part.text == whole.text
@@ -502,8 +548,11 @@ def test_a_driver_that_does_not_answer_for_one_gpu_keeps_the_others(tree: Path, 
 
 def test_the_binding_travels_as_text_and_is_not_imported_on_the_head() -> None:
     script = (
-        "import sys\nfrom healthcheck.collector import program\nfrom healthcheck.model.probes import ProbeSet\n"
-        "extra = program.build(ProbeSet(())).extras['nvml']\nprint(len(extra) > 10000, 'pynvml' in sys.modules)"
+        "import sys\nfrom healthcheck.collector import program\nfrom healthcheck.model.probes import "
+        "ProbeSet\n"
+        "extra = program.build(ProbeSet(())).extras['nvml']\nprint(len(extra) > 10000, 'pynvml' in "
+        "sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=Path(program.__file__).parents[2], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", script], cwd=Path(program.__file__).parents[2],
+                          capture_output=True, text=True, check=True)
     assert done.stdout == "True False\n"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,17 +52,24 @@ def test_what_runs_on_a_node_has_no_formatted_string_literal(name: str) -> None:
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_runs_on_a_node_loads_the_standard_library_alone_and_not_typing(name: str) -> None:
     tree = ast.parse(sent(name))
-    tree.body = [node for node in tree.body if not isinstance(node, ast.If)]      # what is only there for the type checker
+    # what is only there for the type checker
+    tree.body = [node for node in tree.body if not isinstance(node, ast.If)]
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= sys.stdlib_module_names | {"__future__"}
-    assert not imported & {"typing", "subprocess", "threading", "logging", "socket", "asyncio", "argparse", "pathlib"}
+    assert not imported & {"typing", "subprocess", "threading", "logging", "socket", "asyncio", "argparse",
+                           "pathlib"}
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_only_people_read_stays_at_home(name: str) -> None:
     def is_docstring(node: ast.stmt) -> bool:
-        return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str))
+
+    def plain(node: Any) -> Any:
+        annotated = isinstance(node, ast.AnnAssign) and node.value is not None
+        return ast.Assign([node.target], node.value) if annotated else node
 
     def without_words(text: str) -> str:
         tree = ast.parse(text)
@@ -72,16 +80,22 @@ def test_what_only_people_read_stays_at_home(name: str) -> None:
                 node.returns = None
             if isinstance(node, ast.arg):
                 node.annotation = None
+            for name, value in ast.iter_fields(node):
+                if isinstance(value, list):
+                    setattr(node, name, [plain(part) for part in value])
         return ast.dump(tree)
 
     text = SOURCES[name]
     assert without_words(sent(name)) == without_words(text)
-    assert not any(ast.get_docstring(node) for node in ast.walk(ast.parse(sent(name))) if isinstance(node, (ast.Module, ast.FunctionDef)))
+    assert not any(ast.get_docstring(node) for node in ast.walk(ast.parse(sent(name)))
+                   if isinstance(node, (ast.Module, ast.FunctionDef)))
     assert len(sent(name)) < len(text)
+    assert not any(isinstance(node, ast.AnnAssign) for node in ast.walk(ast.parse(sent(name))))
 
 
 def test_the_payload_holds_the_probe_set() -> None:
-    assert parts(program.build(PROBES).payload)[1] == json.loads(json.dumps({**PROBES.to_json(), "helper": helper.PATH}))
+    assert parts(program.build(PROBES).payload)[1] == json.loads(
+        json.dumps({**PROBES.to_json(), "helper": helper.PATH}))
 
 
 def test_the_payload_is_small() -> None:
@@ -120,10 +134,12 @@ def interpreters() -> list[str]:
 
 @pytest.mark.parametrize("python", interpreters())
 def test_every_python_says_its_version_first_and_an_old_one_ends_there(python: str) -> None:
-    version = subprocess.run([python, "-c", "import sys;print('%d.%d' % sys.version_info[:2])"], capture_output=True, check=True, text=True)
+    version = subprocess.run([python, "-c", "import sys;print('%d.%d' % sys.version_info[:2])"],
+                             capture_output=True, check=True, text=True)
     major, minor = (int(word) for word in version.stdout.split("."))
     built = program.build(PROBES)
-    run = subprocess.run([python, "-c", built.loader, built.nonce], input=built.payload, capture_output=True, check=False, timeout=20)
+    run = subprocess.run([python, "-c", built.loader, built.nonce], input=built.payload, capture_output=True,
+                         check=False, timeout=20)
     first, *_ = run.stdout.splitlines()
     assert first == f"muster:{built.nonce}:python {major}.{minor}".encode()
     if (major, minor) < (3, 8):
@@ -140,5 +156,6 @@ def test_the_command_line_is_the_same_in_every_login_shell(shell: str, tmp_path:
     show.write_text('#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n')
     show.chmod(0o755)
     words = [str(show), "-I", "-S", "-c", loader.LOADER, "0123456789abcdef"]
-    run = subprocess.run([path, "-c", f"exec {shlex.join(words)}"], capture_output=True, check=True, text=True, env={"HOME": str(tmp_path)})
+    run = subprocess.run([path, "-c", f"exec {shlex.join(words)}"], capture_output=True, check=True,
+                         text=True, env={"HOME": str(tmp_path)})
     assert run.stdout.splitlines() == words[1:]

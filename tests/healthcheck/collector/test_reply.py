@@ -14,11 +14,15 @@ from healthcheck.collector.reply import decode
 from healthcheck.model.recording import Outcome, Recording, capture_to_json, from_json, to_json
 from inventory.transport.base import Failure, Reply, Stage
 
-HOST = {"hostname": "gpu007", "boot_id": "b007", "time": 1.5, "uid": 0, "python": "3.11.2", "machine": "x86_64", "cpu_s": 0.03}
+HOST = {"hostname": "gpu007", "boot_id": "b007", "time": 1.5, "uid": 0, "python": "3.11.2",
+        "machine": "x86_64", "cpu_s": 0.03}
 CAPTURES = {
-    "host.memory": {"outcome": "done", "seconds": 0.001, "bytes": 9, "files": {"/proc/meminfo": ["done", "MemTotal:"], "/proc/x": ["missing"]}},
-    "docker.info": {"outcome": "done", "seconds": 0.5, "bytes": 2, "exit": 0, "text": "{}", "stderr": "warning\n"},
-    "gpu.nvml": {"outcome": "wedged", "seconds": 0.0, "bytes": 0, "note": "wedged since 2026-11-21T06:00:00Z (pid 4711)"},
+    "host.memory": {"outcome": "done", "seconds": 0.001, "bytes": 9,
+                    "files": {"/proc/meminfo": ["done", "MemTotal:"], "/proc/x": ["missing"]}},
+    "docker.info": {"outcome": "done", "seconds": 0.5, "bytes": 2, "exit": 0, "text": "{}",
+                    "stderr": "warning\n"},
+    "gpu.nvml": {"outcome": "wedged", "seconds": 0.0, "bytes": 0,
+                 "note": "wedged since 2026-11-21T06:00:00Z (pid 4711)"},
 }
 DOCUMENT: dict[str, Any] = {"schema": "muster.reply/2", "host": HOST, "captures": CAPTURES}
 
@@ -104,21 +108,21 @@ def test_an_answer_with_something_behind_its_end_is_none() -> None:
 
 
 @pytest.mark.parametrize("schema", ["muster.reply/1", "other", None, 1, [], "\x1b[31m" * 100])
-def test_an_answer_of_another_version_says_so(schema: object) -> None:
+def test_an_answer_of_another_version_reports_it(schema: object) -> None:
     assert "another version" in refused(packed({**DOCUMENT, "schema": schema}))
 
 
 @pytest.mark.parametrize("text", [
-    b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"schema": "muster.reply/2"}', b"[" * 100_000, b'{"a":' * 100_000, b"9" * 100_000,
-    b'{"schema": "muster.reply/2", "host": [], "captures": {}}',
+    b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"schema": "muster.reply/2"}', b"[" * 100_000,
+    b'{"a":' * 100_000, b"9" * 100_000, b'{"schema": "muster.reply/2", "host": [], "captures": {}}',
 ])
 def test_what_is_not_our_document_is_refused_in_one_line(text: bytes) -> None:
     assert refused(zlib.compress(text))
 
 
 @pytest.mark.parametrize("value", [
-    "NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "9" * 5000, "true", "null", '"1"', "[]", "[" * 900 + "]" * 900,
-    "[" * 3000 + "]" * 3000,
+    "NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "9" * 5000, "true", "null", '"1"', "[]",
+    "[" * 900 + "]" * 900, "[" * 3000 + "]" * 3000,
 ])
 @pytest.mark.parametrize("key", ["time", "cpu_s", "uid"])
 def test_a_number_that_is_none_is_refused(key: str, value: str) -> None:
@@ -130,9 +134,11 @@ def test_a_number_that_is_none_is_refused(key: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [
-    ("outcome", "fine"), ("outcome", None), ("outcome", ["done"]), ("seconds", "1"), ("seconds", None), ("bytes", 1.5), ("bytes", True),
-    ("exit", "0"), ("exit", 0.0), ("text", 1), ("text", None), ("stderr", []), ("note", {}), ("files", []), ("files", {"/a": "done"}),
-    ("files", {"/a": []}), ("files", {"/a": ["done", 1]}), ("files", {"/a": ["done", "x", "y"]}), ("files", {"/a": ["fine"]}),
+    ("outcome", "fine"), ("outcome", None), ("outcome", ["done"]), ("seconds", "1"), ("seconds", None),
+    ("bytes", 1.5), ("bytes", True), ("exit", "0"), ("exit", 0.0), ("text", 1), ("text", None),
+    ("stderr", []), ("note", {}), ("files", []), ("files", {"/a": "done"}),
+    ("files", {"/a": []}), ("files", {"/a": ["done", 1]}), ("files", {"/a": ["done", "x", "y"]}),
+    ("files", {"/a": ["fine"]}),
 ])
 def test_a_capture_of_another_form_is_refused(key: str, value: object) -> None:
     captures = {"p": {"outcome": "done", "seconds": 0.0, "bytes": 0, key: value}}
@@ -147,11 +153,13 @@ def test_no_bytes_raise(data: bytes) -> None:
 
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["outcome", "seconds", "bytes", "files", "text", "x"]), inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
+        st.sampled_from(["outcome", "seconds", "bytes", "files", "text", "x"]), inner),
     max_leaves=12,
 ))
 def test_no_document_raises(value: object) -> None:
-    for document in (value, {**DOCUMENT, "host": value}, {**DOCUMENT, "captures": value}, {**DOCUMENT, "captures": {"p": value}}):
+    for document in (value, {**DOCUMENT, "host": value}, {**DOCUMENT, "captures": value},
+                     {**DOCUMENT, "captures": {"p": value}}):
         answered(packed(document))
         answered(zlib.compress(json.dumps(document).encode()))
 
@@ -170,9 +178,11 @@ def test_few_files_may_be_in_the_document_itself() -> None:
 
 
 @pytest.mark.parametrize(("block", "reason"), [
-    (b"", "cut"), (FILES[:-1], "cut"), (b"x" * 20, "damaged"), (zlib.compress(b""), "not JSON"), (zlib.compress(b"[]"), "not a JSON object"),
-    (zlib.compress(b"[" * 100_000), "nested too deeply"), (zlib.compress(b'{"/x": ["done", 1]}'), "not [outcome, text]"),
-    (FILES + b"more", "something follows"), (FILES + FILES, "something follows"), (zlib.compress(bytes(40 << 20), 9), "grows past 32 MiB"),
+    (b"", "cut"), (FILES[:-1], "cut"), (b"x" * 20, "damaged"), (zlib.compress(b""), "not JSON"),
+    (zlib.compress(b"[]"), "not a JSON object"), (zlib.compress(b"[" * 100_000), "nested too deeply"),
+    (zlib.compress(b'{"/x": ["done", 1]}'), "not [outcome, text]"),
+    (FILES + b"more", "something follows"), (FILES + FILES, "something follows"),
+    (zlib.compress(bytes(40 << 20), 9), "grows past 32 MiB"),
 ])
 def test_a_block_that_holds_no_files_is_refused(block: bytes, reason: str) -> None:
     assert reason in refused(in_blocks({"p": {**MADE, "files": len(block)}}, block))
@@ -181,11 +191,13 @@ def test_a_block_that_holds_no_files_is_refused(block: bytes, reason: str) -> No
 def test_files_within_files_are_refused_wherever_they_stand() -> None:
     block = zlib.compress(b'{"files":{"/a":["done","x"]}}')
     assert "not [outcome, text]" in refused(in_blocks({"p": {**MADE, "files": len(block)}}, block))
-    held = json.dumps({**DOCUMENT, "captures": {"p": {**MADE, "files": "HERE"}}}).replace('"HERE"', '{"files":{"/a":["done","x"]}}')
+    held = json.dumps({**DOCUMENT, "captures": {"p": {**MADE, "files": "HERE"}}}).replace(
+        '"HERE"', '{"files":{"/a":["done","x"]}}')
     assert "not [outcome, text]" in refused(zlib.compress(held.encode()))
 
 
-@pytest.mark.parametrize("size", [0, -1, len(FILES) - 1, len(FILES) + 1, 10**30, -10**30, True, False, None, 1.0, "1", []])
+@pytest.mark.parametrize("size", [0, -1, len(FILES) - 1, len(FILES) + 1, 10**30, -10**30, True, False, None,
+                                  1.0, "1", []])
 def test_files_of_another_size_than_their_block_are_refused(size: object) -> None:
     assert refused(in_blocks({"p": {**MADE, "files": size}}, FILES))
 
@@ -217,4 +229,5 @@ def test_a_changed_or_cut_answer_never_claims_more_than_was_sent(at: int, byte: 
     for body in (bytes(changed), GOOD[:kept], bytes(changed[:kept])):
         recording = answered(body)
         assert recording.failure is not None or recording.captures == sent
-        assert all(capture.outcome is not Outcome.DONE or capture == sent[name] for name, capture in recording.captures.items())
+        assert all(capture.outcome is not Outcome.DONE or capture == sent[name]
+                   for name, capture in recording.captures.items())

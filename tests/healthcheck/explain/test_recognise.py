@@ -22,7 +22,7 @@ from healthcheck.explain.recognise import MOST, open_file, opened_of, recognise
 from inventory.errors import UsageError
 from tests.healthcheck.explain.cases import FOLDER, explained
 
-FORMS = {".dmesg": FileKind.KERNEL, ".kern.log": FileKind.KERNEL, ".bug-report.log": FileKind.BUG_REPORT, ".nvidia-smi-q.txt": FileKind.SMI,
+FORMATS = {".dmesg": FileKind.KERNEL, ".kern.log": FileKind.KERNEL, ".bug-report.log": FileKind.BUG_REPORT, ".nvidia-smi-q.txt": FileKind.SMI,
          ".dcgm.json": FileKind.DCGM, ".nccl.log": FileKind.JOB, ".torchrun.log": FileKind.JOB, ".slurm.out": FileKind.JOB,
          ".nccl-tests.txt": FileKind.NCCL_TESTS}
 
@@ -30,7 +30,7 @@ FORMS = {".dmesg": FileKind.KERNEL, ".kern.log": FileKind.KERNEL, ".bug-report.l
 @pytest.mark.parametrize("path", [path for path in sorted(FOLDER.iterdir()) if path.suffix != ".md"], ids=lambda path: path.name)
 def test_a_file_is_known_by_what_it_holds_and_not_by_its_name(path: object) -> None:
     name = str(getattr(path, "name", ""))
-    expected = next(form for end, form in FORMS.items() if name.endswith(end))
+    expected = next(form for end, form in FORMATS.items() if name.endswith(end))
     assert recognise(opened_of((FOLDER / name).read_bytes(), "x")) is expected
 
 
@@ -73,7 +73,7 @@ def test_an_empty_file_is_refused(data: bytes) -> None:
 def test_a_packed_bomb_is_refused_before_it_is_whole(pack: object) -> None:
     bomb = pack(bytes(MOST + 10))  # type: ignore[operator]
     assert len(bomb) < 1 << 20
-    with pytest.raises(UsageError, match="longer than 256 MiB; give its end"):
+    with pytest.raises(UsageError, match="longer than 256 MiB; use its end"):
         opened_of(bomb, "bomb")
 
 

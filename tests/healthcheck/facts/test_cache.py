@@ -15,7 +15,7 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cache import FactCache, content_of
 from healthcheck.facts.values import Fact, readings
-from healthcheck.kernellog.fold import Folding
+from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.model.recording import SCHEMA, Capture, FileCapture, Outcome, Recording, read
 from healthcheck.ruleset.ruleset import load_ruleset
 from tests.healthcheck import machine
@@ -36,8 +36,8 @@ def recorded() -> Iterator[Recording]:
 
 def plain(value: Any) -> Any:
     """What is in a value, with the type of each part: NaN is equal to nothing, and 1 to True."""
-    if isinstance(value, Folding):
-        return plain(value.told)
+    if isinstance(value, LazyDigest):
+        return plain(value.messages)
     if isinstance(value, (tuple, list)):
         return [type(value), *map(plain, value)]
     if isinstance(value, (frozenset, Mapping)):

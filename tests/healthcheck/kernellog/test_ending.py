@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.kernellog.ending import DAY, FORM, PROOFS, Ending, EndKind, EndProof, ending
+from healthcheck.kernellog.ending import DAY, EXPECTED, PROOFS, Ending, EndKind, EndProof, ending
 
 
 @pytest.mark.parametrize(("text", "made"), [
-    ("boot", Ending(EndKind.BOOT)), ("reset", Ending(EndKind.RESET)), ("repair", Ending(EndKind.REPAIR)), ("quiet 24h", DAY),
-    ("quiet 1h", Ending(EndKind.QUIET, 1)), ("quiet 7d", Ending(EndKind.QUIET, 168)), ("quiet 9999h", Ending(EndKind.QUIET, 9999)),
+    ("boot", Ending(EndKind.BOOT)), ("reset", Ending(EndKind.RESET)), ("repair", Ending(EndKind.REPAIR)),
+    ("quiet 24h", DAY), ("quiet 1h", Ending(EndKind.QUIET, 1)), ("quiet 7d", Ending(EndKind.QUIET, 168)),
+    ("quiet 9999h", Ending(EndKind.QUIET, 9999)),
 ])
 def test_what_a_rules_file_may_say_is_read_and_said_again(text: str, made: Ending) -> None:
     assert ending(text) == made
@@ -17,13 +18,15 @@ def test_what_a_rules_file_may_say_is_read_and_said_again(text: str, made: Endin
 
 
 @pytest.mark.parametrize("text", [
-    "", " ", "never", "Boot", "boot ", " boot", "boot\n", "boot 24h", "reset 1d", "quiet", "quiet 24", "quiet h", "quiet 0h", "quiet 0d", "quiet -1h",
-    "quiet 1.5h", "quiet 24 h", "quiet  24h", "quiet 24h ", "quiet 24m", "quiet 10000h", "quiet 24hd", "quiet 24h, boot", "quiet ٢٤h",
+    "", " ", "never", "Boot", "boot ", " boot", "boot\n", "boot 24h", "reset 1d", "quiet", "quiet 24",
+    "quiet h", "quiet 0h", "quiet 0d", "quiet -1h", "quiet 1.5h", "quiet 24 h", "quiet  24h", "quiet 24h ",
+    "quiet 24m", "quiet 10000h", "quiet 24hd", "quiet 24h, boot", "quiet ٢٤h",
 ])
 def test_anything_else_is_refused_with_what_may_be_said(text: str) -> None:
-    with pytest.raises(ValueError, match="expected boot, reset, repair, or quiet with hours or days, as in quiet 24h") as problem:
+    with pytest.raises(ValueError, match="expected boot, reset, repair, or quiet with hours or days, as in "
+                                         "quiet 24h") as problem:
         ending(text)
-    assert FORM in str(problem.value)
+    assert EXPECTED in str(problem.value)
 
 
 @pytest.mark.parametrize("text", ["quiet 00h", "quiet 000d"])
@@ -50,5 +53,6 @@ def test_no_boot_and_no_silence_mends_a_broken_part() -> None:
 
 def test_silence_proves_only_what_ends_by_silence_and_a_reset_only_what_a_reset_ends() -> None:
     assert [ends for ends in EndKind if EndProof.HOURS in PROOFS[ends]] == [EndKind.QUIET]
-    assert [ends for ends in EndKind if {EndProof.DRIVER, EndProof.ROOT} & set(PROOFS[ends])] == [EndKind.RESET]
+    assert [ends for ends in EndKind if {EndProof.DRIVER, EndProof.ROOT} & set(PROOFS[ends])] == [
+        EndKind.RESET]
     assert [ends for ends in EndKind if EndProof.BOOT not in PROOFS[ends]] == [EndKind.REPAIR]

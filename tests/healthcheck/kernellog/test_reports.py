@@ -1,7 +1,7 @@
 """Lines of one report of the kernel are one event, and what others say in its midst stays theirs.
 
-The reports are real ones, shortened, from the kernel's documentation and commit messages, from its mailing lists and from issue trackers;
-each names its source.
+The reports are real ones, shortened, from the kernel's documentation and commit messages, from its mailing
+lists and from issue trackers; each names its source.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.baseline.forms import read
+from healthcheck.baseline.formats import read
 from healthcheck.kernellog.model import BootLog, KernelEventKind, LogLine
-from healthcheck.kernellog.reports import GAP_LINES, MOST_TOGETHER, LogReport, opens, reports
+from healthcheck.kernellog.reports import GAP_LINES, MOST_TOGETHER, LogReport, report_kind, reports
 
 
 def log_of(text: str) -> BootLog:
@@ -26,7 +26,7 @@ def log_of(text: str) -> BootLog:
 
 
 def found(lines: tuple[LogLine, ...]) -> list[LogReport]:
-    return reports(lines, [index for index, line in enumerate(lines) if opens(line.text)])
+    return reports(lines, [index for index, line in enumerate(lines) if report_kind(line.text)])
 
 
 def heads(text: str) -> list[tuple[KernelEventKind, int, str]]:
@@ -279,13 +279,16 @@ def lines_in(text: str) -> int:
     (MCE_INTEL, KernelEventKind.HARDWARE, 0, "mce: [Hardware Error]: CPU 0: Machine Check"),
     (GHES, KernelEventKind.HARDWARE, 0, "{35}[Hardware Error]: Hardware error from APEI"),
     (AER, KernelEventKind.HARDWARE, 0, "0000:50:00.0: PCIe Bus Error"),
-    (HEALTH, KernelEventKind.HARDWARE, 1, "mlx5_core 0000:0d:00.0: print_health_info:431:(pid 0): Health issue observed"),
+    (HEALTH, KernelEventKind.HARDWARE, 1,
+     "mlx5_core 0000:0d:00.0: print_health_info:431:(pid 0): Health issue observed"),
     (SEGFAULT, KernelEventKind.TRACE, 0, "python3[48210]: segfault"),
     (UBSAN, KernelEventKind.TRACE, 0, "UBSAN: array-index"),
     (ARM64, KernelEventKind.TRACE, 0, "Unable to handle kernel paging request"),
     (WATCHDOG, KernelEventKind.TRACE, 1, "WARNING: CPU: 0 PID: 0 at net/sched"),
 ])
-def test_a_report_is_one_event_named_by_the_line_that_says_what_it_is(text: str, kind: KernelEventKind, apart: int, head: str) -> None:
+def test_a_report_is_one_event_named_by_the_line_that_says_what_it_is(
+    text: str, kind: KernelEventKind, apart: int, head: str,
+) -> None:
     ((one, count, named),) = heads(text)
     assert one is kind
     assert count == lines_in(text) - apart
@@ -293,7 +296,8 @@ def test_a_report_is_one_event_named_by_the_line_that_says_what_it_is(text: str,
 
 
 def test_two_reports_one_after_the_other_are_two() -> None:
-    assert [kind for kind, _, _ in heads(OOPS + "\n" + WATCHDOG)] == [KernelEventKind.TRACE, KernelEventKind.TRACE]
+    assert [kind for kind, _, _ in heads(OOPS + "\n" + WATCHDOG)] == [
+        KernelEventKind.TRACE, KernelEventKind.TRACE]
     assert [count for _, count, _ in heads(GHES.replace("35", "1") + GHES.replace("35", "2"))] == [7, 7]
     assert [head for _, _, head in heads(SEGFAULT + SEGFAULT)] == [SEGFAULT.splitlines()[0]] * 2
 
@@ -306,7 +310,7 @@ def test_machine_checks_without_more_words_stay_single() -> None:
     assert heads("mce: [Hardware Error]: Machine check events logged\n" * 3) == []
 
 
-def test_errors_of_two_ports_at_once_are_told_apart_by_their_addresses() -> None:
+def test_errors_of_two_ports_at_once_are_reported_apart_by_their_addresses() -> None:
     lines = log_of(AER_TWO).lines
     first, second = found(lines)
     assert {lines[index].text.split()[1] for index in first.indices} == {"0003:00:00.0:"}
@@ -317,8 +321,10 @@ def test_errors_of_two_ports_at_once_are_told_apart_by_their_addresses() -> None
 
 @pytest.mark.parametrize("foreign", [
     "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
-    "nvme nvme0: I/O 128 QID 4 timeout, aborting", "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#2_DIMM#0",
-    "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm ls: reading directory lblock 0", "eth0: Link is Down",
+    "nvme nvme0: I/O 128 QID 4 timeout, aborting",
+    "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#2_DIMM#0",
+    "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm ls: reading directory lblock 0",
+    "eth0: Link is Down",
 ])
 @pytest.mark.parametrize("report", [OOPS, OOM, GHES, LOCKUP])
 def test_what_another_says_in_the_midst_of_a_report_is_not_swallowed(report: str, foreign: str) -> None:
@@ -331,26 +337,32 @@ def test_what_another_says_in_the_midst_of_a_report_is_not_swallowed(report: str
 
 
 def test_a_panic_is_an_event_of_its_own_beside_the_oops_that_brought_it() -> None:
-    text = OOPS + "Kernel panic - not syncing: Fatal exception\nKernel Offset: 0x3a000000 from 0xffffffff81000000\n---[ end Kernel panic - not syncing: Fatal exception ]---\n"
-    assert [(count, head[:12]) for _, count, head in heads(text)] == [(20, "BUG: kernel "), (3, "Kernel panic")]
+    text = (OOPS + "Kernel panic - not syncing: Fatal exception\nKernel Offset: 0x3a000000 from "
+                   "0xffffffff81000000\n---[ end Kernel panic - not syncing: Fatal exception ]---\n")
+    assert [(count, head[:12]) for _, count, head in heads(text)] == [
+        (20, "BUG: kernel "), (3, "Kernel panic")]
 
 
-def test_two_processors_that_speak_at_once_are_told_apart_by_who_says_it() -> None:
+def test_two_processors_that_speak_at_once_are_reported_apart_by_who_says_it() -> None:
     one, two = OOPS.splitlines(), HUNG.splitlines()
     rows = []
     for number in range(max(len(one), len(two))):
         rows += [f"[    9.{number:06}][    T7] {one[number]}"] if number < len(one) else []
         rows += [f"[    9.{number:06}][   T12] {two[number]}"] if number < len(two) else []
     lines = log_of("\n".join(rows)).lines
-    assert [(len(report.indices), {lines[index].caller for index in report.indices}) for report in found(lines)] == [
-        (len(one), {"T7"}), (len(two), {"T12"}),
-    ]
+    assert [(len(report.indices), {lines[index].caller for index in report.indices})
+            for report in found(lines)] == [
+                (len(one), {"T7"}), (len(two), {"T12"}),
+            ]
 
 
 def test_the_traces_of_other_processors_belong_to_the_stall_that_asked_for_them() -> None:
     rows = [
-        "[    9.000000][   C1] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:", "[    9.000001][   C1] Sending NMI from CPU 1 to CPUs 0:",
-        "[    9.000002][   C0] NMI backtrace for cpu 0", "[    9.000003][   C0] CPU: 0 PID: 9 Comm: x Not tainted 6.8.0", "[    9.000004][   C0] RIP: 0010:a+0x1/0x2",
+        "[    9.000000][   C1] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:",
+        "[    9.000001][   C1] Sending NMI from CPU 1 to CPUs 0:",
+        "[    9.000002][   C0] NMI backtrace for cpu 0",
+        "[    9.000003][   C0] CPU: 0 PID: 9 Comm: x Not tainted 6.8.0",
+        "[    9.000004][   C0] RIP: 0010:a+0x1/0x2",
     ]
     ((kind, count, head),) = heads("\n".join(rows))
     assert (kind, count) == (KernelEventKind.TRACE, 5)
@@ -358,42 +370,53 @@ def test_the_traces_of_other_processors_belong_to_the_stall_that_asked_for_them(
 
 
 def test_a_trace_without_a_name_is_named_by_the_line_before_it() -> None:
-    text = "[    9.0] mydriver: queue 3 is stuck\n[    9.000001] CPU: 1 PID: 602 Comm: x Not tainted 5.9.1 #2\n[    9.000002] Call Trace:\n[    9.000003]  dump_stack+0x84/0xba\n"
+    text = ("[    9.0] mydriver: queue 3 is stuck\n[    9.000001] CPU: 1 PID: 602 Comm: x Not tainted 5.9.1 "
+            "#2\n[    9.000002] Call Trace:\n[    9.000003]  dump_stack+0x84/0xba\n")
     assert heads(text) == [(KernelEventKind.TRACE, 4, "mydriver: queue 3 is stuck")]
 
 
 def test_an_xid_before_a_trace_stays_its_own() -> None:
-    text = "[    9.0] NVRM: Xid (PCI:0000:3b:00): 13, x\n[    9.000001] CPU: 1 PID: 602 Comm: x Not tainted\n[    9.000002] Call Trace:\n"
+    text = ("[    9.0] NVRM: Xid (PCI:0000:3b:00): 13, x\n[    9.000001] CPU: 1 PID: 602 Comm: x Not "
+            "tainted\n[    9.000002] Call Trace:\n")
     assert heads(text) == [(KernelEventKind.TRACE, 2, "CPU: 1 PID: 602 Comm: x Not tainted")]
 
 
 def test_an_unfinished_report_swallows_nothing_later() -> None:
-    rows = ["[  100.000000] ------------[ cut here ]------------", "[  100.000001] WARNING: CPU: 1 PID: 1 at a.c:1 b+0x1/0x2", "[  400.000000] Modules linked in: x",
+    rows = ["[  100.000000] ------------[ cut here ]------------",
+            "[  100.000001] WARNING: CPU: 1 PID: 1 at a.c:1 b+0x1/0x2", "[  400.000000] Modules linked in: x",
             "[  400.000001] Code: 48 8b"]
     lines = log_of("\n".join(rows)).lines
     assert found(lines)[0].indices == (0, 1)
 
 
 def test_lines_without_times_are_bounded_by_their_number() -> None:
-    lines = (LogLine("WARNING: CPU: 1 PID: 1 at a.c:1 b+0x1/0x2"), *(LogLine(f"other {number}") for number in range(GAP_LINES + 1)),
+    lines = (LogLine("WARNING: CPU: 1 PID: 1 at a.c:1 b+0x1/0x2"),
+             *(LogLine(f"other {number}") for number in range(GAP_LINES + 1)),
              LogLine("Modules linked in: x"))
     assert found(lines) == []
 
 
 def test_a_killed_process_whose_report_was_left_out_is_a_line_of_its_own() -> None:
-    assert heads("Memory cgroup out of memory: Killed process 7788 (bash) total-vm:7169492kB\nNode 0 hugepages_total=0\n") == []
+    assert heads("Memory cgroup out of memory: Killed process 7788 (bash) total-vm:7169492kB\nNode 0 "
+                 "hugepages_total=0\n") == []
 
 
 @pytest.mark.parametrize("text", [
-    "Linux version 6.8.0-49-generic", "rcu: Hierarchical RCU implementation.", "rcu: \tRCU event tracing is enabled.", "rcu: \tTrampoline variant of Tasks RCU enabled.",
-    "smp: Bringing up secondary CPUs ...", "ACPI: RSDP 0x00000000000E0000 000024", "EDAC MC0: Giving out device to module amd64_edac controller F19h_M60h",
-    "mce: CPU supports 7 MCE banks", "pcieport 0000:00:01.0: AER: enabled with IRQ 26", "GHES: APEI firmware first mode is enabled by APEI bit",
-    "mlx5_core 0000:5e:00.0: firmware version: 28.39.1002", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.183.06", "Freeing unused kernel image (initmem) memory: 4892K",
-    "x86/fpu: xstate_offset[2]:  576, xstate_sizes[2]:  256", "perf: interrupt took too long (2503 > 2500)", "NET: Registered PF_INET6 protocol family",
-    "usb 1-1: New USB device found, idVendor=1d6b", "BIOS-e820: [mem 0x0000000000000000-0x000000000009fbff] usable", "tsc: Detected 2700.000 MHz processor",
+    "Linux version 6.8.0-49-generic", "rcu: Hierarchical RCU implementation.",
+    "rcu: \tRCU event tracing is enabled.", "rcu: \tTrampoline variant of Tasks RCU enabled.",
+    "smp: Bringing up secondary CPUs ...", "ACPI: RSDP 0x00000000000E0000 000024",
+    "EDAC MC0: Giving out device to module amd64_edac controller F19h_M60h",
+    "mce: CPU supports 7 MCE banks", "pcieport 0000:00:01.0: AER: enabled with IRQ 26",
+    "GHES: APEI firmware first mode is enabled by APEI bit",
+    "mlx5_core 0000:5e:00.0: firmware version: 28.39.1002",
+    "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.183.06",
+    "Freeing unused kernel image (initmem) memory: 4892K",
+    "x86/fpu: xstate_offset[2]:  576, xstate_sizes[2]:  256", "perf: interrupt took too long (2503 > 2500)",
+    "NET: Registered PF_INET6 protocol family", "usb 1-1: New USB device found, idVendor=1d6b",
+    "BIOS-e820: [mem 0x0000000000000000-0x000000000009fbff] usable", "tsc: Detected 2700.000 MHz processor",
 ])
 def test_what_a_healthy_boot_says_opens_nothing(text: str) -> None:
-    assert opens(text) is None
+    assert report_kind(text) is None
 
 
 def test_a_million_beginnings_take_linear_time_and_bounded_reports() -> None:
@@ -413,16 +436,18 @@ def test_an_endless_report_is_cut_in_pieces() -> None:
     assert max(len(report.indices) for report in found(tuple(lines))) == MOST_TOGETHER
 
 
-@pytest.mark.parametrize("text", ["[" * 8000, " " * 8000, "a" * 8000, "\t" * 8000, "0000:00:00.0: " * 500, "a_b+" * 2000, " a" * 4000, "BUG" * 2000, "1" * 8000,
-                                  "mce: " * 1600, "x[1]: " * 1000, "A-" * 4000, "[Hardware Error]: " + "A" * 8000])
+@pytest.mark.parametrize("text", ["[" * 8000, " " * 8000, "a" * 8000, "\t" * 8000, "0000:00:00.0: " * 500,
+                                  "a_b+" * 2000, " a" * 4000, "BUG" * 2000, "1" * 8000, "mce: " * 1600,
+                                  "x[1]: " * 1000, "A-" * 4000, "[Hardware Error]: " + "A" * 8000])
 def test_no_text_takes_long(text: str) -> None:
     began = time.process_time()
     for tail in range(20):
-        opens(text + str(tail))
+        report_kind(text + str(tail))
     assert time.process_time() - began < 0.5
 
 
-EVERY = [line for text in (OOPS, WARNING, HUNG, OOM, STALL, MCE_AMD, GHES, AER_TWO, HEALTH, SEGFAULT, WATCHDOG, UBSAN) for line in log_of(text).lines]
+EVERY = [line for text in (OOPS, WARNING, HUNG, OOM, STALL, MCE_AMD, GHES, AER_TWO, HEALTH, SEGFAULT,
+                           WATCHDOG, UBSAN) for line in log_of(text).lines]
 
 
 @given(st.lists(st.builds(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.config.formernames import in_todays_names, renamed
+from healthcheck.config.formernames import renamed, with_current_names
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.policyload import load_gate_policy, with_todays_names
 from healthcheck.model.faultkind import Of
@@ -22,7 +22,7 @@ from tests.command import muster
 
 RULES = load_ruleset([packaged()])
 PARTS = ("clique", "health", "imex", "manager", "manager-log", "state")
-NOTE = "muster: fabric-state is called nvlink-fabric-state now\n"
+NOTE = "muster: fabric-state is now called nvlink-fabric-state\n"
 
 
 def site(folder: Path, text: str, name: str = "ours.yaml") -> Ruleset:
@@ -109,10 +109,10 @@ def test_a_gate_policy_takes_former_ids_and_the_first_word_counts(tmp_path: Path
 
 
 def test_a_glob_that_matches_the_new_id_itself_says_nothing_of_the_former_one() -> None:
-    assert in_todays_names(["*fabric-state", "fabric-state"], {"fabric-state": "nvlink-fabric-state"}) == (
+    assert with_current_names(["*fabric-state", "fabric-state"], {"fabric-state": "nvlink-fabric-state"}) == (
         "*fabric-state", "fabric-state", "nvlink-fabric-state")
     assert renamed(["*", "*fabric-state"], RULES.former) == []
-    assert renamed(["fabric-s*", "fabric-state"], RULES.former) == ["fabric-state is called nvlink-fabric-state now"]
+    assert renamed(["fabric-s*", "fabric-state"], RULES.former) == ["fabric-state is now called nvlink-fabric-state"]
 
 
 def test_explain_takes_the_former_id_and_says_once_what_the_rule_is_called(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Times as logs print them, in seconds: since boot, since the line before, or of a wall clock."""
+"""Parses times as logs print them: seconds since boot, since the line before, or of a wall clock."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ Clock = Callable[[str], float | None]
 _MONTHS = {name: number for number, name in enumerate(
     ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1,
 )}
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))? ?(?:([+-])(\d\d):?(\d\d))?", re.ASCII)
-_NAMED = re.compile(r"([A-Z][a-z]{2}) {0,2}(\d{1,2}) (\d\d):(\d\d)(?::(\d\d))?(?:\.(\d{1,9}))?(?: (\d{4}))?$", re.ASCII)
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))? ?(?:([+-])(\d\d):?(\d\d))?", re.ASCII)
+_NAMED = re.compile(r"([A-Z][a-z]{2}) {0,2}(\d{1,2}) (\d\d):(\d\d)(?::(\d\d))?(?:\.(\d{1,9}))?(?: (\d{4}))?$",
+                    re.ASCII)
 _NO_YEAR = 2000     # for stamps without one; a leap year, so that each day exists
 _YEAR = 366 * 86400.0
 
@@ -25,21 +27,23 @@ def since_boot(stamp: str) -> float | None:
 
 @lru_cache(maxsize=2048)
 def wall(stamp: str) -> float | None:
-    """Seconds of a wall clock, or None where it is no time that exists. Zones that have no number count as UTC: only differences matter."""
+    """Seconds of a wall clock, or None for an invalid time. Zones without a number count as UTC."""
     try:
         if found := _ISO.search(stamp):
             year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
             east = (int(found[9]) * 60 + int(found[10])) * (-60 if found[8] == "-" else 60) if found[8] else 0
-            return calendar.timegm((year, month, day, hour, minute, second)) - east + float(f"0.{found[7] or 0}")
+            whole = year, month, day, hour, minute, second
+            return calendar.timegm(whole) - east + float(f"0.{found[7] or 0}")
         if found := _NAMED.search(stamp):
-            whole = (int(found[7] or _NO_YEAR), _MONTHS[found[1]], int(found[2]), int(found[3]), int(found[4]), int(found[5] or 0))
+            whole = (int(found[7] or _NO_YEAR), _MONTHS[found[1]], int(found[2]), int(found[3]),
+                     int(found[4]), int(found[5] or 0))
             return calendar.timegm(whole) + float(f"0.{found[6] or 0}")
         return float(stamp)
     except (ValueError, KeyError, OverflowError):
         return None
 
 
-class Forward:
+class WallClock:
     """A wall clock read in order: without a year, December is followed by January."""
 
     def __init__(self) -> None:
@@ -56,10 +60,10 @@ class Forward:
         return self._last
 
 
-class Deltas:
+class DeltaClock:
     """`dmesg --time-format delta` and `reltime`: seconds since the line before, added up.
 
-    reltime shows the clock instead when its minute has changed, so that the seconds from there on are good to a minute.
+    reltime prints the clock instead when its minute has changed; from there seconds are good to a minute.
     """
 
     def __init__(self) -> None:

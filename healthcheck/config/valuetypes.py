@@ -1,4 +1,4 @@
-"""What a value of the policy may be: each form reads one and says, where it is none, what was expected."""
+"""Types of values in policy files: each reads a value or raises an error that says what was expected."""
 
 from __future__ import annotations
 
@@ -19,92 +19,93 @@ _MOST_TEXT, _MOST_ITEMS = 400, 200
 
 
 @dataclass(frozen=True)
-class Form:
-    """`read` gives the value, or raises ValueError; `known` are the words that there are; `item` is that of each member of a list."""
+class ValueType:
+    """`read` gives the value or raises ValueError; `known` are all words; `item` types a list's members."""
 
     phrase: str
     read: Callable[[Any], Any]
     known: tuple[str, ...] = ()
-    item: Form | None = None
+    item: ValueType | None = None
 
 
-def value(where: str, given: Any, mark: Mark, form: Form) -> Any:
-    """What was given, as the form reads it; raises RulesError at the mark, or at that of the member of a list."""
+def parse_value(where: str, given: Any, mark: Mark, form: ValueType) -> Any:
+    """The given value of this type; raises RulesError at the mark, or at that of a list's member."""
     try:
         if form.item is None:
             return form.read(given)
-        return tuple(value(where, one, given.value_marks[at], form.item) for at, one in enumerate(form.read(given)))
+        return tuple(parse_value(where, one, given.value_marks[at], form.item)
+                     for at, one in enumerate(form.read(given)))
     except ValueError:
         hint = nearest(given, form.known) if isinstance(given, str) else ""
         raise RulesError(f"{where}: expected {form.phrase}, got {kind_of(given)}{hint}", mark) from None
 
 
-def whole(least: int, most: int) -> Form:
+def integer(least: int, most: int) -> ValueType:
     """A whole number within bounds."""
-    def read(given: Any) -> int:
+    def read(given: object) -> int:
         if type(given) is not int or not least <= given <= most:
             raise ValueError
         return given
 
-    return Form(f"a whole number from {least} to {most}", read)
+    return ValueType(f"a whole number from {least} to {most}", read)
 
 
-def real(least: float, most: float) -> Form:
+def number(least: float, most: float) -> ValueType:
     """A finite number within bounds."""
     def read(given: Any) -> float:
         if type(given) not in (int, float) or not least <= given <= most:
             raise ValueError
         return float(given)
 
-    return Form(f"a number from {least:g} to {most:g}", read)
+    return ValueType(f"a number from {least:g} to {most:g}", read)
 
 
-def yet(form: Form) -> Form:
-    """The same, or null."""
-    return Form(f"{form.phrase}, or null", lambda given: None if given is None else form.read(given))
+def optional(form: ValueType) -> ValueType:
+    """A value of this type, or null."""
+    return ValueType(f"{form.phrase}, or null", lambda given: None if given is None else form.read(given))
 
 
-def word(kind: type[Enum]) -> Form:
+def choice(kind: type[Enum]) -> ValueType:
     """A member of an Enum, by its value."""
     known = tuple(str(member.value) for member in kind)
-    return Form(f"one of {', '.join(known)}", kind, known)
+    return ValueType(f"one of {', '.join(known)}", kind, known)
 
 
-def several(what: str, item: Form) -> Form:
+def list_of(what: str, item: ValueType) -> ValueType:
     """A list of at least one."""
     def read(given: Any) -> Any:
         if not isinstance(given, LocatedList) or not 1 <= len(given) <= _MOST_ITEMS:
             raise ValueError
         return given
 
-    return Form(f"a list of {what}, 1 to {_MOST_ITEMS}", read, item=item)
+    return ValueType(f"a list of {what}, 1 to {_MOST_ITEMS}", read, item=item)
 
 
-def _text(given: Any) -> str:
+def _text(given: object) -> str:
     if not isinstance(given, str) or not given.strip() or len(given) > _MOST_TEXT:
         raise ValueError
     return clean(" ".join(given.split()))
 
 
-def _glob(given: Any) -> str:
+def _glob(given: object) -> str:
     if not isinstance(given, str) or not _GLOB.fullmatch(given):
         raise ValueError
     return given
 
 
-def _name(given: Any) -> str:
+def _name(given: object) -> str:
     if not isinstance(given, str) or not _NAME.fullmatch(given):
         raise ValueError
     return given
 
 
-def _flag(given: Any) -> bool:
+def _flag(given: object) -> bool:
     if not isinstance(given, bool):
         raise ValueError
     return given
 
 
-TEXT = Form(f"text of at most {_MOST_TEXT} characters", _text)
-GLOB = Form("a glob over the ids of rules, such as gpu-*", _glob)
-NAME = Form("a name of lower-case letters, digits and -, at most 60", _name)
-FLAG = Form("true or false", _flag)
+TEXT = ValueType(f"text of at most {_MOST_TEXT} characters", _text)
+GLOB = ValueType("a glob over the ids of rules, such as gpu-*", _glob)
+NAME = ValueType("a name of lower-case letters, digits and -, at most 60", _name)
+FLAG = ValueType("true or false", _flag)

@@ -1,4 +1,4 @@
-"""From the bytes of a saved log to text without surprises: unpacked within a bound, decoded, without colours and control characters."""
+"""From the bytes of a saved log to clean text: unpacked within a bound, decoded, no control characters."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PIECE = 4096
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _COLOUR = re.compile("\x1b\\[[0-9;]{0,20}[mK]")
-# What text of one line must not hold: other line ends than ours, and what a terminal acts on. Tabs stay.
+# What the text of a line must not hold: other line ends, and what a terminal acts on. Tabs stay.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _ORDINARY = bytes([9, 10, *range(32, 127)])
 
 
 def unpack(data: bytes, name: str, most: int = MOST_BYTES) -> tuple[bytes, list[str]]:
-    """The data itself, or what gzip, xz or bzip2 packed there, and a caveat where the packed file ends early.
+    """The data itself, or what gzip, xz or bzip2 packed, with a caveat if the packed file ends early.
 
-    UsageError where it is longer than `most`, or packed in a way that we do not read.
+    Raises UsageError if it is longer than `most`, or packed in an unsupported way.
     """
     caveats: list[str] = []
     if data[:2] == b"\x1f\x8b":
@@ -35,16 +35,18 @@ def unpack(data: bytes, name: str, most: int = MOST_BYTES) -> tuple[bytes, list[
     elif data[:3] == b"BZh" and data[4:10] == b"1AY&SY":
         data = _inflate(bz2.BZ2Decompressor(), data, name, caveats, most)
     elif data[:4] == _ZSTD:
-        raise UsageError(f"{short(name)}: packed by zstd, which is not read here; unpack it first: zstd -d {short(name)}")
+        raise UsageError(
+            f"{short(name)}: packed by zstd, which muster does not read; unpack it: zstd -d {short(name)}")
     return _bounded(data, name, most), caveats
 
 
 def plain(data: bytes) -> tuple[str, list[str]]:
-    """Text whose lines end in line feeds only and hold no control character but tabs; bytes that are not UTF-8 are shown as \\xNN."""
+    """Text with line feeds as line ends and no control character but tabs; bytes not in UTF-8 as \\xNN."""
     caveats = []
     if zeros := data.count(0):
-        # A file that was being written when the machine went down ends, or goes on, in zeros.
-        caveats.append(f"{zeros} zero bytes were left out: such a file was being written when the machine went down")
+        # A file that was being written when the machine went down contains zeros.
+        caveats.append(
+            f"{zeros} zero bytes were left out: such a file was being written when the machine went down")
         data = data.replace(b"\0", b"")
     data = data.removeprefix(b"\xef\xbb\xbf")
     if not data.translate(None, _ORDINARY):
@@ -53,7 +55,7 @@ def plain(data: bytes) -> tuple[str, list[str]]:
         text = data.decode()
     except UnicodeDecodeError:
         text = data.decode(errors="backslashreplace")
-        caveats.append("some bytes are not UTF-8, and are shown as \\xNN")
+        caveats.append("bytes that are not UTF-8 are shown as \\xNN")
     if "\r" in text:
         text = re.sub("\r{1,4}\n", "\n", text)
     if "\x1b" in text:
@@ -63,11 +65,12 @@ def plain(data: bytes) -> tuple[str, list[str]]:
 
 def shown(text: str) -> str:
     """Control characters as \\xNN, as dmesg shows them; tabs and line feeds stay."""
-    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) < 0x100 else f"\\u{ord(found[0]):04x}", text)
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) < 0x100
+                       else f"\\u{ord(found[0]):04x}", text)
 
 
 def _gunzip(data: bytes, name: str, caveats: list[str], most: int) -> bytes:
-    """All members, as a log that was appended to has several; fed in pieces, for what is left behind a member is copied."""
+    """All members, as of a log that was appended to. Fed in pieces: the rest after a member is copied."""
     found, at, members = bytearray(), 0, 0
     while data[at:at + 2] == b"\x1f\x8b" and len(found) <= most:
         members += 1
@@ -81,7 +84,7 @@ def _gunzip(data: bytes, name: str, caveats: list[str], most: int) -> bytes:
                 found += packed.decompress(piece, most + 1 - len(found))
                 at += len(piece) - len(packed.unused_data)
         except zlib.error as error:
-            caveats.append(f"the packed file is damaged ({error}); what follows was not read")
+            caveats.append(f"the packed file is damaged ({error}); the rest was not read")
             break
         if not packed.eof and len(found) <= most:
             caveats.append("the packed file ends early")
@@ -103,5 +106,6 @@ def _inflate(packed: lzma.LZMADecompressor | bz2.BZ2Decompressor, data: bytes, n
 def _bounded(data: bytes, name: str, most: int) -> bytes:
     if len(data) > most:
         which = ", which no kernel log is" if most == MOST_BYTES else ""
-        raise UsageError(f"{short(name)}: longer than {most // MIB} MiB{which}; give its end: tail -c {most} FILE")
+        raise UsageError(
+            f"{short(name)}: longer than {most // MIB} MiB{which}; use its end: tail -c {most} FILE")
     return data

@@ -1,4 +1,4 @@
-"""Parts the lines of a saved log into boots, counts their seconds from each boot's start, and says what could not be seen."""
+"""Splits the lines of a saved log into boots, counts seconds from their start, notes what is missing."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from healthcheck.baseline.forms.found import NAMES_ITSELF, ParsedLog
+from healthcheck.baseline.formats.parsedlog import NAMES_ITSELF, ParsedLog
 from healthcheck.kernellog.model import LONGEST_LINE, BootLog, LogLine
 from healthcheck.kernellog.provenance import marked
 
 MOST_BOOTS = 200        # of one file
 _EARLY = 50             # lines that may come before a boot names its kernel: the first CPU, early microcode
 _NEAR_ZERO = 1.0        # seconds since boot that only the start of a boot has
-_STRAY = 3              # lines that one processor may say with a time of its own
+_STRAY = 3              # lines that one CPU may write with a time of its own
 _SOON = 5.0
 _FALL = 1.0             # seconds that lines of several CPUs may be out of order
-_DROPPED = re.compile(r"\*\* (\d{1,9}) printk messages dropped|printk: (\d{1,9}) messages dropped|/dev/kmsg buffer overrun")
+_DROPPED = re.compile(
+    r"\*\* (\d{1,9}) printk messages dropped|printk: (\d{1,9}) messages dropped|/dev/kmsg buffer overrun")
 
 
-def logs(found: ParsedLog) -> tuple[BootLog, ...]:
-    """One Log for each boot, in the order of the file."""
+def boot_logs(found: ParsedLog) -> tuple[BootLog, ...]:
+    """One BootLog for each boot, in the order of the file."""
     if not found.lines:
         return ()
     starts = _starts(found)
     kept = starts[:MOST_BOOTS]
     caveats = _of_the_file(found)
     if len(starts) > MOST_BOOTS:
-        caveats.append(f"the file holds {len(starts)} boots; the last {len(starts) - MOST_BOOTS + 1} were read as one")
+        caveats.append(
+            f"the file holds {len(starts)} boots; the last {len(starts) - MOST_BOOTS + 1} were read as one")
     ends = [*kept[1:], len(found.lines)]
     return tuple(
-        _log(found, start, end, found.starts.get(start, ""), caveats) for start, end in zip(kept, ends, strict=True) if end > start
+        _log(found, start, end, found.starts.get(start, ""), caveats)
+        for start, end in zip(kept, ends, strict=True) if end > start
     )
 
 
 def _starts(found: ParsedLog) -> list[int]:
     """The index of the first line of each boot.
 
-    A boot begins where the log says so, where the kernel names itself, and where time falls back to nearly 0. What a boot says before
-    the kernel names itself belongs to it only where one of the others shows it.
+    A boot begins where the log marks it, where the kernel names itself, and where time falls back to nearly
+    0. Lines before the kernel names itself belong to the boot only if one of the other signs shows it.
     """
     starts = [0]
     named = False
@@ -50,7 +53,8 @@ def _starts(found: ParsedLog) -> list[int]:
         if index in found.starts:
             begins = index > 0
         elif seconds is not None and last is not None and seconds < last - _FALL and not found.wall:
-            begins = line.sequence < sequence if found.numbered else seconds < _NEAR_ZERO and not _goes_on(found.lines, index, last)
+            begins = (line.sequence < sequence if found.numbered else seconds < _NEAR_ZERO
+                      and not _time_continues(found.lines, index, last))
         if begins:
             starts.append(index)
             named = False
@@ -65,36 +69,38 @@ def _starts(found: ParsedLog) -> list[int]:
     return sorted(set(starts))
 
 
-def _goes_on(lines: Sequence[LogLine], index: int, last: float) -> bool:
-    """Whether time goes on as it was right after this line: what a processor says as it starts may carry the time 0."""
+def _time_continues(lines: Sequence[LogLine], index: int, last: float) -> bool:
+    """Whether time continues right after this line as before: a starting CPU may write with the time 0."""
     after = lines[index:index + 1 + _STRAY]
     return any(line.seconds is not None and last < line.seconds <= last + _SOON for line in after) \
         and not any(line.text.startswith(NAMES_ITSELF) for line in after)
 
 
 def _log(found: ParsedLog, start: int, end: int, boot: str, caveats: Sequence[str]) -> BootLog:
-    lines = [line if not line.facility else replace(line, text=marked(line.text, line.facility)) for line in found.lines[start:end]]
+    lines = [line if not line.facility else replace(line, text=marked(line.text, line.facility))
+             for line in found.lines[start:end]]
     whole = any(line.text.startswith(NAMES_ITSELF) for line in lines[:_EARLY + 1])
-    said = []
+    caveats_here = []
     if found.numbered and lines[0].sequence > 0:
-        said.append(f"the {lines[0].sequence} oldest records of this boot are gone")
+        caveats_here.append(f"the {lines[0].sequence} oldest records of this boot are gone")
     elif not whole:
-        said.append("the start of this boot is missing")
+        caveats_here.append("the start of this boot is missing")
     if found.numbered:
-        said.extend(_gaps(lines))
+        caveats_here.extend(_gaps(lines))
     if found.wall:
         lines = _rebased(lines, whole)
         if not whole:
-            said.append("its times are of a clock, and when the boot began is not known")
+            caveats_here.append("its times are of a wall clock, and the start of the boot is not known")
     elif all(line.seconds is None for line in lines):
-        said.append("it gives no times")
-    said.extend(_dropped(lines))
+        caveats_here.append("it gives no times")
+    caveats_here.extend(_dropped(lines))
     notes = (f"{found.programs} lines of other programs were left out",) if found.programs else ()
-    return BootLog(tuple(lines), tuple(found.raw[start:end]), found.form, (*said, *caveats), boot, notes)
+    return BootLog(tuple(lines), tuple(found.raw[start:end]), found.format, (*caveats_here, *caveats),
+                   boot, notes)
 
 
 def _rebased(lines: Sequence[LogLine], whole: bool) -> list[LogLine]:
-    """Seconds since the first line of the boot, where that is in the file; else None. A clock that was set back stands still."""
+    """Seconds since the boot's first line if it is in the file, else None. Time never goes back."""
     first = next((line.seconds for line in lines if line.seconds is not None), None)
     at = 0.0
     found = []
@@ -108,27 +114,29 @@ def _rebased(lines: Sequence[LogLine], whole: bool) -> list[LogLine]:
 
 def _gaps(lines: Sequence[LogLine]) -> list[str]:
     # A record that holds line feeds is several lines of one number.
-    lost = [later.sequence - line.sequence - 1 for line, later in pairwise(lines) if later.sequence - line.sequence > 1]
+    lost = [later.sequence - line.sequence - 1 for line, later in pairwise(lines)
+            if later.sequence - line.sequence > 1]
     return [f"{sum(lost)} records are missing, in {len(lost)} places"] if lost else []
 
 
 def _dropped(lines: Sequence[LogLine]) -> list[str]:
     count = times = 0
     for line in lines:
-        if ("dropped" in line.text or "overrun" in line.text) and (told := _DROPPED.search(line.text)):
+        if ("dropped" in line.text or "overrun" in line.text) and (notes := _DROPPED.search(line.text)):
             times += 1
-            count += int(told[1] or told[2] or 0)
+            count += int(notes[1] or notes[2] or 0)
     if not times:
         return []
     return [f"the kernel says that messages were dropped: {count or 'some'}, in {times} places"]
 
 
 def _of_the_file(found: ParsedLog) -> list[str]:
-    told = list(found.caveats[:10])
+    notes = list(found.caveats[:10])
     if found.others:
-        told.append(f"{found.others} lines of no known form were left out")
+        notes.append(f"{found.others} lines of no known format were left out")
     if found.cut:
-        told.append(f"{found.cut} lines were longer than {LONGEST_LINE} characters, and cut")
+        notes.append(f"{found.cut} lines were longer than {LONGEST_LINE} characters, and cut")
     if found.blobs:
-        told.append(f"{found.blobs} messages are not in the file: journalctl shows them as blob data (-o export has them, and --all)")
-    return told
+        notes.append(f"{found.blobs} messages are not in the file: journalctl shows them as blob data "
+                     "(-o export has them, and --all)")
+    return notes

@@ -1,4 +1,4 @@
-"""Forms of whole journal entries, and of dmesg's JSON: journalctl -o json, json-pretty, export and verbose; dmesg --json.
+"""Formats of whole entries: journalctl -o json, json-pretty, export and verbose; dmesg --json.
 
 Sources: systemd, docs/JOURNAL_EXPORT_FORMATS.md and systemd.journal-fields(7); util-linux, sys-utils/dmesg.c.
 """
@@ -8,19 +8,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import replace
 
-from healthcheck.baseline.forms.found import ParsedLog
-from healthcheck.baseline.forms.rows import BLOB, FACILITIES, LEVELS
-from healthcheck.baseline.forms.unpack import shown
+from healthcheck.baseline.formats.lines import BLOB, FACILITIES, LEVELS
+from healthcheck.baseline.formats.parsedlog import ParsedLog
+from healthcheck.baseline.formats.unpack import shown
 from healthcheck.kernellog.model import LONGEST_LINE, LogLine
 from healthcheck.kernellog.provenance import USER
 
 EXPORT = "journalctl export"
 VERBOSE = "journalctl verbose"
 _WANTED = {
-    "MESSAGE", "PRIORITY", "SYSLOG_FACILITY", "SYSLOG_IDENTIFIER", "SYSLOG_PID", "_TRANSPORT", "_BOOT_ID", "_SOURCE_MONOTONIC_TIMESTAMP",
-    "__MONOTONIC_TIMESTAMP",
+    "MESSAGE", "PRIORITY", "SYSLOG_FACILITY", "SYSLOG_IDENTIFIER", "SYSLOG_PID", "_TRANSPORT", "_BOOT_ID",
+    "_SOURCE_MONOTONIC_TIMESTAMP", "__MONOTONIC_TIMESTAMP",
 }
 _BOOT_ID = re.compile(r"[0-9a-f]{32}")
 _VERBOSE = re.compile(r"\S{1,12} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} .{0,20}\[s=")
@@ -45,7 +45,7 @@ def read_verbose(rows: list[str]) -> ParsedLog:
 
 
 def read_dmesg_json(rows: list[str]) -> ParsedLog:
-    """dmesg --json: an object a record, each field in a line of its own."""
+    """dmesg --json: one object a record, each field in a line of its own."""
     found = ParsedLog("dmesg --json")
     for number, entry in _objects(rows, "},{"):
         text = entry.get("msg")
@@ -55,15 +55,17 @@ def read_dmesg_json(rows: list[str]) -> ParsedLog:
         level, time, caller = entry.get("pri"), entry.get("time"), entry.get("caller")
         code = level if isinstance(level, int) and 0 <= level < 4096 else LEVELS.get(str(level))
         if code is not None and "fac" in entry:
-            code |= FACILITIES.get(str(entry["fac"]), USER) << 3     # one without a name (local0) is a process's, too
+            # An unknown one (local0) is a process's, too.
+            code |= FACILITIES.get(str(entry["fac"]), USER) << 3
         seconds = float(time) if isinstance(time, (int, float)) and 0 <= time < 1e12 else None
-        _add(found, text, text, LogLine("", seconds, None if code is None else code & 7, number, (code or 0) >> 3,
-                                        str(caller)[:12] if re.fullmatch(r"[TC]\d{1,10}", str(caller)) else ""))
+        priority, facility = (None, 0) if code is None else (code & 7, code >> 3)
+        thread = str(caller)[:12] if re.fullmatch(r"[TC]\d{1,10}", str(caller)) else ""
+        _add(found, text, text, LogLine("", seconds, priority, number, facility, thread))
     return found
 
 
-def _collect(form: str, entries: Iterator[tuple[int, Mapping[str, Any] | None]]) -> ParsedLog:
-    """The kernel's own lines of these entries, and where boots begin by their ids. None stands for an entry that cannot be read."""
+def _collect(form: str, entries: Iterator[tuple[int, Mapping[str, object] | None]]) -> ParsedLog:
+    """The kernel's lines of these entries, and where boots begin. None is an unreadable entry."""
     found = ParsedLog(form)
     boot = ""
     for number, entry in entries:
@@ -71,7 +73,8 @@ def _collect(form: str, entries: Iterator[tuple[int, Mapping[str, Any] | None]])
             found.others += 1
             continue
         text = _text(entry.get("MESSAGE"))
-        transport = entry.get("_TRANSPORT") or ("kernel" if entry.get("SYSLOG_IDENTIFIER") == "kernel" else "")
+        named_kernel = entry.get("SYSLOG_IDENTIFIER") == "kernel"
+        transport = entry.get("_TRANSPORT") or ("kernel" if named_kernel else "")
         if transport == "kernel" and text is None:
             found.blobs += 1
             continue
@@ -91,8 +94,10 @@ def _collect(form: str, entries: Iterator[tuple[int, Mapping[str, Any] | None]])
         if micros is None:
             micros = _number(entry.get("__MONOTONIC_TIMESTAMP"))
         level = _number(entry.get("PRIORITY"))
-        _add(found, text, text, LogLine("", None if micros is None else micros / 1e6, level if level is not None and level < 8 else None,
-                                        number, _number(entry.get("SYSLOG_FACILITY")) or 0))
+        seconds = None if micros is None else micros / 1e6
+        priority = level if level is not None and level < 8 else None
+        _add(found, text, text,
+             LogLine("", seconds, priority, number, _number(entry.get("SYSLOG_FACILITY")) or 0))
     return found
 
 
@@ -100,11 +105,11 @@ def _add(found: ParsedLog, text: str, raw: str, line: LogLine) -> None:
     if len(text) > LONGEST_LINE:
         found.cut += 1
         text = raw = text[:LONGEST_LINE]
-    found.add(LogLine(shown(text), line.seconds, line.priority, line.sequence, line.facility, line.caller), shown(raw).replace("\n", "\\n"))
+    found.add(replace(line, text=shown(text)), shown(raw).replace("\n", "\\n"))
 
 
-def _program(entry: Mapping[str, Any]) -> str:
-    """What the log has before the text of a program that wrote to it: journald takes it apart."""
+def _program(entry: Mapping[str, object]) -> str:
+    """The prefix of a program's text in the kernel log, which journald splits off."""
     name, pid = str(entry.get("SYSLOG_IDENTIFIER", "")), _number(entry.get("SYSLOG_PID"))
     if name in ("", "kernel") or not _PROGRAM.fullmatch(name):
         return ""
@@ -112,7 +117,7 @@ def _program(entry: Mapping[str, Any]) -> str:
 
 
 def _text(value: object) -> str | None:
-    """A message; one that is not UTF-8 is a list of bytes."""
+    """A message; the journal gives one that is not UTF-8 as a list of bytes."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in value):
@@ -121,10 +126,11 @@ def _text(value: object) -> str | None:
 
 
 def _number(value: object) -> int | None:
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18 else None
+    digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18
+    return int(str(value)) if digits else None
 
 
-def _json_entries(rows: list[str]) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
+def _json_entries(rows: list[str]) -> Iterator[tuple[int, Mapping[str, object] | None]]:
     if "{" in rows[:1000]:
         yield from _objects(rows, "")
         return
@@ -134,8 +140,8 @@ def _json_entries(rows: list[str]) -> Iterator[tuple[int, Mapping[str, Any] | No
             yield number, _object(row)
 
 
-def _objects(rows: list[str], between: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Objects over several lines that begin with a line `{` and end with a line `}`, or with one that is `between` two of them."""
+def _objects(rows: list[str], between: str) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Objects over several lines, from a line `{` to a line `}`, or to one that is `between` two of them."""
     inside: list[str] = []
     start = 0
     for number, row in enumerate(rows, 1):
@@ -151,7 +157,7 @@ def _objects(rows: list[str], between: str) -> Iterator[tuple[int, Mapping[str, 
             inside.append(bare)
 
 
-def _object(text: str) -> Mapping[str, Any] | None:
+def _object(text: str) -> Mapping[str, object] | None:
     try:
         value = json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -159,7 +165,7 @@ def _object(text: str) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _export_entries(data: bytes) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _export_entries(data: bytes) -> Iterator[tuple[int, Mapping[str, object]]]:
     entry: dict[str, str] = {}
     at, number, start = 0, 0, 1
     while at < len(data):
@@ -184,7 +190,7 @@ def _export_entries(data: bytes) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield start, entry
 
 
-def _verbose_entries(rows: list[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _verbose_entries(rows: list[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
     entry: dict[str, str] = {}
     start, last = 0, ""
     for number, row in enumerate(rows, 1):

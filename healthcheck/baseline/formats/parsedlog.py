@@ -1,29 +1,28 @@
-"""What one reader found in a saved log, before it is parted into boots."""
+"""What a reader found in a saved log, before it is split into boots."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
 from healthcheck.kernellog.model import LONGEST_LINE, LogLine
-from healthcheck.kernellog.quoting import blanked, goes_on, messages
+from healthcheck.kernellog.quoting import blanked, messages, same_emitter
 
-NAMES_ITSELF = "Linux version "     # how the kernel's own line at a boot's start begins
-
-
-LINE_FEED = "\\x0a"      # as the kernel writes it
+NAMES_ITSELF = "Linux version "     # the kernel's first line of a boot begins so
+LINE_FEED = "\\x0a"                 # as the kernel escapes it
 
 
 @dataclass
 class ParsedLog:
-    """Lines in their order; `raw[i]` is where `lines[i]` was read from.
+    """Lines in their order; `raw[i]` is the line that `lines[i]` was read from.
 
-    `starts` gives the index of each line with which the log itself says that a boot begins, and that boot's id, if it names one. With
-    `wall`, seconds are not since boot, and only their differences mean anything. `numbered` is true where `sequence` is the kernel's own
-    number. `programs` counts lines of other programs, `others` those that are neither, `cut` those that were too long, and `blobs`
-    messages that the file does not show. `continued` are the indices of lines that go on with the record of the line before.
+    `starts` gives the index of each line at which the log marks a boot's begin, with the boot's id or "".
+    With `wall`, seconds are not since boot and only their differences mean anything. `numbered`: `sequence`
+    is the kernel's number. `programs` counts lines of other programs, `others` lines of no known format,
+    `cut` those that were too long, and `blobs` messages that the file does not contain. `continued` are the
+    indices of lines that continue the record of the line before.
     """
 
-    form: str
+    format: str
     lines: list[LogLine] = field(default_factory=list)
     raw: list[str] = field(default_factory=list)
     starts: dict[int, str] = field(default_factory=dict)
@@ -37,9 +36,10 @@ class ParsedLog:
     continued: set[int] = field(default_factory=set)
 
     def add(self, line: LogLine, raw: str) -> None:
-        """A line that holds line feeds becomes as many lines: so consoles and syslog show such a record.
+        """Adds a line. One with line feeds becomes as many lines, as on consoles and in syslog.
 
-        Only lines that begin with one prefix are of one emitter: any other line feed may be a user's, and the record stays one line.
+        Only lines with one prefix are of one emitter: any other line feed may be a user's, and the record
+        stays one line.
         """
         parts = [line.text]
         if "\n" in line.text:
@@ -50,9 +50,9 @@ class ParsedLog:
             self.raw.append(raw)
 
     def follow(self, text: str, raw: str, sequence: int) -> bool:
-        """A further line of the record before: one of its own (true) where it is of the same emitter, else a part of it."""
+        """Adds a further line of the last record: as its own (true) if of the same emitter, else as part."""
         last = self.lines[-1]
-        if blanked(last.text) == last.text and goes_on(last.text, text) and "\n" not in text:
+        if blanked(last.text) == last.text and same_emitter(last.text, text) and "\n" not in text:
             self.continued.add(len(self.lines))
             self.lines.append(replace(last, text=text, sequence=sequence))
             self.raw.append(raw)

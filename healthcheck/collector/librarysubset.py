@@ -1,7 +1,8 @@
-"""What of a Python module another one needs: pynvml without the nine tenths that the NVML reader never calls.
+"""The subset of a Python module that another one needs: a tenth of pynvml, for the NVML reader.
 
-pynvml (nvidia-ml-py) is one module of some 2400 functions, structures and numbers; a node that compiles all of it spends more on that
-than on its whole look. What is left out is found by names alone, in the text, because parsing all of pynvml would cost the head as much.
+pynvml (nvidia-ml-py) is one module of some 2400 functions, structures and numbers. Compiling all of it costs
+a node more than the rest of its run. The subset is found by names in the text: parsing all of pynvml would
+cost the head as much.
 """
 
 from __future__ import annotations
@@ -9,26 +10,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# What can begin a statement at the left margin; a bracket, a quote or a comment there goes on with the one before.
+# What can begin a statement at the left margin; a bracket, quote or comment continues the one before.
 _START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[A-Za-z_@]", re.MULTILINE)
 _DEFINED = re.compile(
-    r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)|^(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(\w+)[ \t]*$", re.MULTILINE)
+    r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)|^(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(\w+)[ \t]*$",
+    re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMPOSED = re.compile(r"['\"]([A-Za-z_]\w*_|[A-Za-z_]\w*%s\w*)['\"]")
-# pynvml makes a class of each of these by itself.
+# pynvml makes a class of each of these.
 _ALWAYS = ("NVML_ERROR_",)
 
 
-def needed(library: str, reader: str) -> str:
-    """The library's text with what `reader` names, and what that needs in turn; its notice of copyright stays.
+def subset(library: str, reader: str) -> str:
+    """The part of the library's text that `reader` names, directly or not, with the copyright notice.
 
-    Names that the reader puts together are found by their constant part ("NVML_MEMORY_ERROR_TYPE_", "NVML_%s_ECC"). A library that this
-    cannot divide is returned whole.
+    Names that the reader composes are found by their constant part ("NVML_MEMORY_ERROR_TYPE_",
+    "NVML_%s_ECC"). A library that cannot be divided is returned whole.
     """
     begins = [match.start() for match in _START.finditer(library)]
     if not begins:
         return library
-    parts = list(_statements(library[begin:end] for begin, end in zip(begins, [*begins[1:], len(library)], strict=True)))
+    ends = [*begins[1:], len(library)]
+    parts = list(_statements(library[begin:end] for begin, end in zip(begins, ends, strict=True)))
     defined: dict[str, list[int]] = {}
     kept: set[int] = set()
     for at, part in enumerate(parts):
@@ -36,8 +39,9 @@ def needed(library: str, reader: str) -> str:
         for name in names:
             defined.setdefault(name, []).append(at)
         if not names:
-            kept.add(at)    # something that is done on loading, or an import of many names
-    composed = [re.compile(re.escape(text).replace("%s", r"\w+")) for text in (*_ALWAYS, *_COMPOSED.findall(reader))]
+            kept.add(at)    # a statement that runs on loading, or an import of many names
+    composed = [re.compile(re.escape(text).replace("%s", r"\w+"))
+                for text in (*_ALWAYS, *_COMPOSED.findall(reader))]
     wanted = {name for name in defined if any(pattern.match(name) for pattern in composed)}
     wanted.update(_WORD.findall(reader), *(_WORD.findall(parts[at]) for at in kept))
     seen: set[str] = set()
@@ -57,7 +61,7 @@ def needed(library: str, reader: str) -> str:
 
 
 def _statements(parts: Iterable[str]) -> Iterable[str]:
-    """The parts, those that are no whole statement joined to the next: a decorator, or text in triple quotes with words at the margin."""
+    """The parts; an incomplete statement is joined to the next one: a decorator, or text in triple quotes."""
     pending = ""
     for part in parts:
         pending += part

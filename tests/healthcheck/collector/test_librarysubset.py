@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.collector import program
-from healthcheck.collector.binding import needed
+from healthcheck.collector.librarysubset import subset
 from healthcheck.model.probes import ProbeSet
 
 
@@ -37,17 +37,22 @@ def loaded(text: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
 def named(code: types.CodeType) -> set[str]:
     """All names that a piece of code and what it defines look up."""
-    return set(code.co_names).union(*(named(each) for each in code.co_consts if isinstance(each, types.CodeType)))
+    return set(code.co_names).union(
+        *(named(each) for each in code.co_consts if isinstance(each, types.CodeType)))
 
 
-def test_whatever_the_whole_binding_has_for_the_reader_or_for_itself_the_part_has_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_the_whole_binding_has_for_the_reader_or_for_itself_the_part_has_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reader, text = sent()
     whole, part = loaded(pynvml(), monkeypatch), loaded(text, monkeypatch)
     words = {string for string in reader.replace("'", '"').split('"') if string.isidentifier()}
     looked_up = named(compile(reader, "reader", "exec")) | named(compile(text, "pynvml", "exec")) | words
     assert {name for name in looked_up if name in dir(whole) and not name.startswith("__")} <= set(dir(part))
-    assert {"nvmlInit", "nvmlDeviceGetMPSComputeRunningProcesses_v2", "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", "NVML_AGGREGATE_ECC"} <= set(dir(part))
-    assert [name for name in dir(part) if name.startswith("NVMLError")] == [name for name in dir(whole) if name.startswith("NVMLError")]
+    assert {"nvmlInit", "nvmlDeviceGetMPSComputeRunningProcesses_v2", "NVML_MEMORY_ERROR_TYPE_UNCORRECTED",
+            "NVML_AGGREGATE_ECC"} <= set(dir(part))
+    assert [name for name in dir(part) if name.startswith("NVMLError")] == [
+        name for name in dir(whole) if name.startswith("NVMLError")]
 
 
 def test_the_part_is_small_and_keeps_the_notice_of_copyright() -> None:
@@ -94,21 +99,24 @@ NVML_ERROR_OF_ITS_OWN = 3
 
 
 def test_what_is_needed_brings_what_it_needs_in_turn() -> None:
-    text = needed(LIBRARY, "def lines(nvml):\n    nvml.used()\n")
+    text = subset(LIBRARY, "def lines(nvml):\n    nvml.used()\n")
     assert text.startswith("# (c) somebody\n")
-    for kept in ("from os import *", "import functools", "A = 1", "B = (", "def helper", "@functools.cache", "def used", "def _register", "\n_register()", "OF_ITS_OWN"):
+    for kept in ("from os import *", "import functools", "A = 1", "B = (", "def helper", "@functools.cache",
+                 "def used", "def _register", "\n_register()", "OF_ITS_OWN"):
         assert kept in text
-    assert not [gone for gone in ("class Unused", "C = [A", "import subprocess", "ctypes.util") if gone in text]
+    assert not [gone for gone in ("class Unused", "C = [A", "import subprocess", "ctypes.util")
+                if gone in text]
     scope: dict[str, object] = {}
     exec(text + "\nresult = used.__wrapped__", scope)  # noqa: S102  (it has kept its decorator)
 
 
 def test_names_that_the_reader_puts_together_are_found_by_their_constant_part() -> None:
     library = "TYPE_A = 1\nTYPE_B = 2\nOF_C_ECC = 3\nOF_D_ECC = 4\nOTHER = 5\n"
-    text = needed(library, "lambda nvml, x: getattr(nvml, 'TYPE_' + x) + getattr(nvml, \"OF_%s_ECC\" % x)")
+    text = subset(library, "lambda nvml, x: getattr(nvml, 'TYPE_' + x) + getattr(nvml, \"OF_%s_ECC\" % x)")
     assert text == "TYPE_A = 1\nTYPE_B = 2\nOF_C_ECC = 3\nOF_D_ECC = 4\n"
 
 
-@pytest.mark.parametrize("library", ["", "# nothing\n", "used = {\nOTHER: 1,\n}\n", "used = '\n", "if True:\n    pass\nused = 1 + \\\nother\n"])
+@pytest.mark.parametrize("library", ["", "# nothing\n", "used = {\nOTHER: 1,\n}\n", "used = '\n",
+                                     "if True:\n    pass\nused = 1 + \\\nother\n"])
 def test_a_library_that_cannot_be_divided_travels_whole(library: str) -> None:
-    assert needed(library, "nvml.used") == library
+    assert subset(library, "nvml.used") == library

@@ -1,7 +1,8 @@
-"""The form of /dev/kmsg, read and written: `priority,sequence,microseconds,flags;text`, in which each record is one line.
+"""Reads and writes the format of /dev/kmsg, one record a line: `priority,sequence,microseconds,flags;text`.
 
-Source: Documentation/ABI/testing/dev-kmsg and kernel/printk/printk.c (msg_add_ext_text). The kernel escapes what is no printable ASCII,
-and the backslash, as \\xNN. What follows a record in lines that begin with a space are the device's properties, and nothing that was said.
+Source: Documentation/ABI/testing/dev-kmsg and kernel/printk/printk.c (msg_add_ext_text). The kernel escapes
+the backslash and what is not printable ASCII as \\xNN. Lines that begin with a space are properties of the
+device of the record before.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from healthcheck.baseline.forms.found import ParsedLog
-from healthcheck.baseline.forms.unpack import shown
+from healthcheck.baseline.formats.parsedlog import ParsedLog
+from healthcheck.baseline.formats.unpack import shown
 from healthcheck.facts.kernel import NO_PRIORITY, NO_TIME
 from healthcheck.kernellog.model import LONGEST_LINE, BootLog, LogLine
 
@@ -41,7 +42,7 @@ def read_kmsg(rows: list[str]) -> ParsedLog:
         known: int | None = level & 7
         caller = ""
         if len(flags) > 1:
-            caller = said[1] if (said := _CALLER.search(flags)) else ""
+            caller = match[1] if (match := _CALLER.search(flags)) else ""
             seconds = None if NO_TIME in flags else seconds
             known = None if NO_PRIORITY in flags else known
         if "\\" in text:
@@ -53,7 +54,7 @@ def read_kmsg(rows: list[str]) -> ParsedLog:
 
 
 def unescape(text: str) -> str:
-    """Undoes the kernel's \\xNN, except for control characters, which stay shown so; a line feed is one."""
+    """Reverses the kernel's \\xNN, except for control characters such as a line feed."""
     return _ESCAPED.sub(_bytes, text)
 
 
@@ -62,10 +63,10 @@ def _bytes(match: re.Match[str]) -> str:
 
 
 def to_kmsg(log: BootLog) -> str:
-    """The log's lines as records, for facts that read /dev/kmsg; `read` gives back the same lines.
+    """The log's lines as records, for facts that read /dev/kmsg; `read` gives the same lines back.
 
-    Where the log gives no time the record carries that of the line before, or 0, and the flag `muster-notime`; where it gives no
-    priority, 6 and `muster-nopriority`. The number is the line's `sequence`.
+    A record without a time carries that of the line before, or 0, and the flag `muster-notime`; one without a
+    priority carries 6 and `muster-nopriority`. Its number is the line's `sequence`.
     """
     records, last = [], 0
     for line in log.lines:
