@@ -35,10 +35,24 @@ SelectionFunction = TypeVar("SelectionFunction", bound=Callable[..., Iterable[An
 
 GROWTH = "growth"
 # The moment of a snapshot, which growth is measured against.
-MOMENT = "look"
+SNAPSHOT_TIME = "look"
 
-__all__ = ["CHECKS", "GROWTH", "MOMENT", "SELECTIONS", "Check", "NotJudged", "NotMeasured", "NotSupported", "Parameter", "Peers",
-           "Selection", "check", "fleet_check", "selection"]
+__all__ = [
+    "CHECKS",
+    "GROWTH",
+    "SELECTIONS",
+    "SNAPSHOT_TIME",
+    "Check",
+    "NotJudged",
+    "NotMeasured",
+    "NotSupported",
+    "Parameter",
+    "Peers",
+    "Selection",
+    "check",
+    "fleet_check",
+    "selection",
+]
 
 
 class NotJudged(Exception):
@@ -116,7 +130,7 @@ class Check:
         names = [fact_of(name) for name in self.arguments if name != GROWTH]
         if self.over:
             names += map(fact_of, SELECTIONS[self.over].arguments)
-        return tuple(dict.fromkeys([*names, *([MOMENT] if self.trend else [])]))
+        return tuple(dict.fromkeys([*names, *([SNAPSHOT_TIME] if self.trend else [])]))
 
     @cached_property
     def trend(self) -> bool:
@@ -126,7 +140,7 @@ class Check:
     @cached_property
     def earlier(self) -> tuple[str, ...]:
         """The facts of the earlier snapshot that it takes."""
-        return (self.subject, MOMENT) if self.trend else ()
+        return (self.subject, SNAPSHOT_TIME) if self.trend else ()
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def bmc_sel_critical(bmc_log: BmcLog, *, days: float) -> Iterator[Finding]:
         text = event.text.casefold()
         known = next(((remedy, owner) for word, remedy, owner in _CRITICAL if word in text), None)
         if known is not None:
-            yield Finding(event.shown, f"none in {days:g} days", event.sensor, *known)
+            yield Finding(event.description, f"none in {days:g} days", event.sensor, *known)
 
 
 @check("bmc.power_supply")
@@ -57,7 +57,7 @@ def bmc_power_supply(bmc_log: BmcLog) -> Iterator[Finding]:
     for event in bmc_log.events:
         sensor, text = event.sensor.casefold(), event.text.casefold()
         if any(word in sensor for word in _POWER_SENSORS) and any(word in text for word in _POWER_EVENTS):
-            yield Finding(event.shown, "supplied, and redundant", event.sensor)
+            yield Finding(event.description, "supplied, and redundant", event.sensor)
 
 
 @check("bmc.sel_full")

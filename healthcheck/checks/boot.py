@@ -26,10 +26,10 @@ def host_rebooted(earlier_boot: EarlierBoot, uptime: Uptime, *, within_hours: fl
     since = earlier_boot.now - uptime.hours * 3600
     if since < earlier_boot.looked - _SLACK_S:
         raise NotJudged(f"the look at {utc(earlier_boot.looked)} was of another machine: this one is up since {utc(since)}")
-    said = f"rebooted since the look at {utc(earlier_boot.looked)}; up since {utc(since)}"
+    observed = f"rebooted since the look at {utc(earlier_boot.looked)}; up since {utc(since)}"
     if earlier_boot.out:
-        yield Note(f"{said}; it was in {earlier_boot.out}, so it was expected")
+        yield Note(f"{observed}; it was in {earlier_boot.out}, so it was expected")
     elif uptime.hours >= within_hours:
-        yield Note(f"{said}: {within_hours:g} h ago or more, and not judged")
+        yield Note(f"{observed}: {within_hours:g} h ago or more, and not judged")
     else:
-        yield Finding(said, "no reboot in service", earlier_boot.name)
+        yield Finding(observed, "no reboot in service", earlier_boot.name)

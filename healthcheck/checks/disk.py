@@ -25,7 +25,7 @@ _EMITTERS = (
     ("nvme nvme", "nvme"), ("nvme", "nvme-command"), ("block nvme", "nvme-multipath"), ("md/raid", "md"),
     ("EXT", "ext4"), ("XFS", "xfs"), ("BTRFS", "btrfs"),
 )
-Said = Iterator[Finding | Note]
+Findings = Iterator[Finding | Note]
 
 # ---- NVMe drives as the kernel has them
 
@@ -104,25 +104,25 @@ DEAD_LINES = MessagePattern(
 
 
 @check("disk.log_io_errors")
-def disk_log_io_errors(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Said:
+def disk_log_io_errors(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Findings:
     """The kernel reported no I/O error of a disk, an array or a path to one. `ignore` names devices, such as a BMC's virtual media."""
     yield from _reported(kernel_log, IO_LINES, "no I/O error", Ending(EndKind.REPAIR), ignore)
 
 
 @check("disk.log_filesystem")
-def disk_log_filesystem(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Said:
+def disk_log_filesystem(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Findings:
     """No file system on a disk reported damage to itself, or was shut down or made read-only for it."""
     yield from _reported(kernel_log, FILESYSTEM_LINES, "no such report", Ending(EndKind.BOOT), ignore)
 
 
 @check("disk.log_nvme_resets")
-def disk_log_nvme_resets(kernel_log: KernelLog, *, hours: float) -> Said:
+def disk_log_nvme_resets(kernel_log: KernelLog, *, hours: float) -> Findings:
     """No NVMe drive let a command time out, or had to be reset."""
     yield from _reported(kernel_log, RESET_LINES, "no timeout and no reset", Ending(EndKind.QUIET, hours), ())
 
 
 @check("disk.log_nvme_dead")
-def disk_log_nvme_dead(kernel_log: KernelLog) -> Said:
+def disk_log_nvme_dead(kernel_log: KernelLog) -> Findings:
     """The kernel gave up no NVMe drive."""
     yield from _reported(kernel_log, DEAD_LINES, "a drive that comes back", Ending(EndKind.BOOT), ())
 
@@ -132,11 +132,11 @@ def _emitter(line: str) -> str:
     return next((emitter for prefix, emitter in _EMITTERS if line.startswith(prefix)), CORE)
 
 
-def _reported(log: KernelLog, form: MessagePattern, expected: str, ends: Ending, ignore: tuple[str, ...]) -> Said:
+def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Ending, ignore: tuple[str, ...]) -> Findings:
     """One finding for each device, by the first line that is not over, and a note on what is."""
     recent: dict[str, list[KernelLine]] = {}
     older: dict[str, KernelLine] = {}
-    for line, found in log.matching(form):
+    for line, found in log.matching(pattern):
         device = next(filter(None, found.groups()), "")
         if device and any(fnmatchcase(device, name) for name in ignore):
             continue
@@ -151,9 +151,9 @@ def _reported(log: KernelLog, form: MessagePattern, expected: str, ends: Ending,
                                telling([line.sequence for line in lines]))
         yield Finding(f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, device or "disks", log=evidence)
     if older:
-        said = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago" for device, line in sorted(older.items())]
-        more = f" and {len(said) - 3} more" if len(said) > 3 else ""
-        yield Note(f"over, having been quiet for {ends.hours:g} h: {', '.join(said[:3])}{more}")
+        over = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago" for device, line in sorted(older.items())]
+        more = f" and {len(over) - 3} more" if len(over) > 3 else ""
+        yield Note(f"over, having been quiet for {ends.hours:g} h: {', '.join(over[:3])}{more}")
 
 
 # ---- what disks say of themselves

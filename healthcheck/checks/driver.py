@@ -68,7 +68,7 @@ def driver_peermem(driver: Driver, ports: Peers[Port]) -> Iterator[Finding]:
 def driver_persistence_daemon(gpu: Gpu, services: Services) -> Iterator[Finding]:
     """Something keeps the driver's state between jobs: persistence mode on every GPU, or nvidia-persistenced."""
     if not gpu.persistence and services.persistenced.active != "active":
-        observed = f"persistence mode is off, nvidia-persistenced is {services.persistenced.shown}"
+        observed = f"persistence mode is off, nvidia-persistenced is {services.persistenced.description}"
         yield Finding(observed, "one of the two is on")
 
 

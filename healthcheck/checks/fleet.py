@@ -32,7 +32,7 @@ class Split(Enum):
 
     UNKNOWN = "unknown"         # NoMajority is raised: the rule is UNKNOWN for all
     ALONE = "alone"             # each is reported as having no peers
-    NOBODY = "nobody"           # no one is accused
+    NO_ONE = "no one"           # no one is accused
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def fleet_sysctl(sysctls: Mapping[str, Sysctls]) -> Comparison:
     values = read_all(sysctls, lambda fact: fact.values)
     for name in sorted({name for held in values.values() for name in held}):
         given = [(node, name, held[name]) for node, held in values.items() if name in held]
-        yield from odd_ones(given, name, "nodes", Split.NOBODY)
+        yield from odd_ones(given, name, "nodes", Split.NO_ONE)
 
 
 @fleet_check("fleet.bios")

@@ -116,36 +116,36 @@ _UNPLUGGED, _PLUGGED = r"Port module event: module \d+, Cable unplugged", r"Port
 REFUSED_LINES = MessagePattern(_WHO + r"ACCESS_REG[^\n]{0,60}failed", "ACCESS_REG")
 
 
-def _form(parts: Iterable[str], *words: str) -> MessagePattern:
+def _pattern(parts: Iterable[str], *words: str) -> MessagePattern:
     return MessagePattern(_WHO + "(?:" + "|".join(f"(?P<k{number}>{part})" for number, part in enumerate(parts)) + ")", *words)
 
 
-LOST_LINES = _form(
+LOST_LINES = _pattern(
     _LOST.values(), "health compromised", "Will cause a leak of a command resource", "Fatal error ", "Health issue observed, ",
     "unrecoverable hardware error", "PCI slot is unavailable",
 )
-LOOK_LINES = _form(
-    [form for form, _, _ in _LOOK.values()], "insufficient power on the PCIe slot", "High Temperature", "High temperature on sensors",
+LOOK_LINES = _pattern(
+    [pattern for pattern, _, _ in _LOOK.values()], "insufficient power on the PCIe slot", "High Temperature", "High temperature on sensors",
     "emperature warning", "Cable error", "Health issue observed, ",
 )
 _OUT = "Cable unplugged"
-MODULE_LINES = _form((_UNPLUGGED, _PLUGGED), _OUT, "Cable plugged")
+MODULE_LINES = _pattern((_UNPLUGGED, _PLUGGED), _OUT, "Cable plugged")
 _LONGEST = 160
 _EMITTER = "mlx5"
 
 
-def _lines(log: KernelLog, form: MessagePattern, ends: Ending) -> Iterator[tuple[str, int, KernelLine]]:
+def _lines(log: KernelLog, pattern: MessagePattern, ends: Ending) -> Iterator[tuple[str, int, KernelLine]]:
     """The lines of a form that are not over: the adapter's address, which of the form's parts it is, and the line."""
-    for line, found in log.matching(form):
+    for line, found in log.matching(pattern):
         if not ends.over(log.age_hours(line.seconds)):
             kinds = [int(name[1:]) for name, text in found.groupdict().items() if name != "pci" and text]
             yield found["pci"].lower(), kinds[0] if kinds else 0, line
 
 
-def _by_adapter(log: KernelLog, form: MessagePattern, words: tuple[str, ...], ends: Ending) -> Iterator[tuple[str, str, str, LogEvidence]]:
+def _by_adapter(log: KernelLog, pattern: MessagePattern, words: tuple[str, ...], ends: Ending) -> Iterator[tuple[str, str, str, LogEvidence]]:
     """Equal lines of one adapter once: its address, what they are called, how many with the first, and their raw values."""
     found: dict[tuple[str, str], list[KernelLine]] = {}
-    for pci, kind, line in _lines(log, form, ends):
+    for pci, kind, line in _lines(log, pattern, ends):
         found.setdefault((pci, words[kind]), []).append(line)
     for (pci, what), lines in found.items():
         count = "" if len(lines) == 1 else f"{len(lines)} lines, the first "
@@ -171,7 +171,7 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     quiet = Ending(EndKind.QUIET, hours)
     for pci, what, text, evidence in _by_adapter(kernel_log, LOOK_LINES, tuple(_LOOK), quiet):
         yield Finding(text, "no such line", f"adapter at {pci}", _LOOK[what][1], _LOOK[what][2], log=evidence)
-    if not kernel_log.says(_OUT):       # as of nearly all, whose cables were plugged in as they booted
+    if not kernel_log.contains(_OUT):       # as of nearly all, whose cables were plugged in as they booted
         return
     last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, MODULE_LINES, quiet)}
     for pci, (kind, line) in last.items():

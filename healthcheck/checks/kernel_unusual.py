@@ -16,18 +16,18 @@ from healthcheck.checks.base import NotJudged, check
 from healthcheck.checks.kernel_event import LONGEST, evidence, lines_of, observed
 from healthcheck.facts.kernel import moment
 from healthcheck.facts.kernel_event import KernelEvents
-from healthcheck.facts.seen import SeenBefore, fingerprint
+from healthcheck.facts.seen_before import SeenBefore, fingerprint
 from healthcheck.kernellog.masking import nearest
 from healthcheck.kernellog.model import Baseline, KernelMessage, KnownTemplate, Phase
 from healthcheck.model.outcome import Finding, LogEvidence, Note
 
-Said = Iterator[Finding | Note]
+Findings = Iterator[Finding | Note]
 
 _BOOTING = (Phase.KERNEL, Phase.INITRD, Phase.SERVICES)
 _MOST_NEAREST = 20      # novel templates whose nearest known one is looked for; it is a search through all of them
 _ENOUGH_BOOTS = 3
 _MANY_BOOTS = 10        # of which each said it: then that one does not is worth a person's time
-_NOBODYS = LogEvidence("")      # evidence that isolates no node: nobody has described whose it is
+_NO_EMITTER = LogEvidence("")      # evidence that isolates no node: nobody has described whose it is
 
 
 class _Unusual(NamedTuple):
@@ -40,7 +40,7 @@ class _Unusual(NamedTuple):
 @check("kernel.novel", peers=True)
 def kernel_novel(
     kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline, seen_before: SeenBefore,
-) -> Said:
+) -> Findings:
     """The kernel's log holds no event that healthy nodes of this kind have not said before: neither catalogue nor baseline knows it."""
     baseline = _needed(kernel_baseline)
     yield from _informs(_novel(kernel_events, kernel_catalogue, baseline), seen_before)
@@ -55,13 +55,13 @@ def kernel_novel(
 def kernel_rate(
     kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline, seen_before: SeenBefore, *,
     factor: float, least: int,
-) -> Said:
+) -> Findings:
     """Nothing that healthy nodes say now and then is said far more often: `factor` times as often in an hour, and `least` times."""
     yield from _informs(_rate(kernel_events, kernel_catalogue, _needed(kernel_baseline), factor, least), seen_before)
 
 
 @check("kernel.missing")
-def kernel_missing(kernel_events: KernelEvents, kernel_baseline: KernelBaseline, seen_before: SeenBefore) -> Said:
+def kernel_missing(kernel_events: KernelEvents, kernel_baseline: KernelBaseline, seen_before: SeenBefore) -> Findings:
     """Everything that each healthy boot says was said, as often as each says it: eight adapters up, not seven."""
     baseline = _needed(kernel_baseline)
     if (why := _unjudged(kernel_events, baseline)) is not None:
@@ -70,7 +70,7 @@ def kernel_missing(kernel_events: KernelEvents, kernel_baseline: KernelBaseline,
 
 
 @check("kernel.order")
-def kernel_order(kernel_events: KernelEvents, kernel_baseline: KernelBaseline, seen_before: SeenBefore, *, slack_seconds: float) -> Said:
+def kernel_order(kernel_events: KernelEvents, kernel_baseline: KernelBaseline, seen_before: SeenBefore, *, slack_seconds: float) -> Findings:
     """The phases of the boot came in their order, and none of them later than in healthy boots by more than `slack_seconds`."""
     baseline = _needed(kernel_baseline)
     if Phase.KERNEL not in kernel_events.digest.began:
@@ -82,7 +82,7 @@ def kernel_order(kernel_events: KernelEvents, kernel_baseline: KernelBaseline, s
 def kernel_suspect(
     kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline, seen_before: SeenBefore, *,
     factor: float, least: int, slack_seconds: float,
-) -> Said:
+) -> Findings:
     """Nothing unusual that says trouble was in the log of an earlier snapshot or boot, too, and still is. The numbers are those of
     kernel.rate and kernel.order."""
     baseline = _needed(kernel_baseline)
@@ -100,7 +100,7 @@ def kernel_suspect(
 
 
 @check("kernel.baseline")
-def kernel_baseline(kernel_events: KernelEvents, kernel_baseline: KernelBaseline) -> Said:
+def kernel_baseline(kernel_events: KernelEvents, kernel_baseline: KernelBaseline) -> Findings:
     """There is a baseline for this node's kind, kernel and driver, so that what is new in its log can be told."""
     if kernel_baseline.baseline.known:
         yield Note(kernel_baseline.why)
@@ -108,27 +108,27 @@ def kernel_baseline(kernel_events: KernelEvents, kernel_baseline: KernelBaseline
         yield Finding("no template is approved", "at least one", f"baseline {kernel_baseline.baseline.name}")
 
 
-def _informs(found: Iterator[_Unusual], seen: SeenBefore) -> Iterator[Finding]:
+def _informs(found: Iterator[_Unusual], seen_before: SeenBefore) -> Iterator[Finding]:
     """What is not for kernel.suspect to warn of."""
-    return (one.finding for one in found if not _again(one, seen))
+    return (one.finding for one in found if not _again(one, seen_before))
 
 
-def _again(one: _Unusual, seen: SeenBefore) -> bool:
-    return bool(one.why) and fingerprint(one.finding.subject) in seen.fingerprints
+def _again(one: _Unusual, seen_before: SeenBefore) -> bool:
+    return bool(one.why) and fingerprint(one.finding.subject) in seen_before.fingerprints
 
 
 def _novel(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline) -> Iterator[_Unusual]:
     new = {template for template in events.templates - baseline.known.keys() if not _quiet(baseline.proposed.get(template))}
     held = events.digest.of(new) if new else ()
-    novel = [told for told in held if told.template not in baseline.known and not _quiet(baseline.proposed.get(told.template))
-             and not catalogue.fault(told)]
-    for number, told in enumerate(novel):
-        proposed = baseline.proposed.get(told.template)
-        seen = f"{observed([told], events.now)} (while {_WHEN[told.phase]}){_known_as(told, baseline, proposed, number)}"
-        finding = Finding(seen, "a line that the baseline knows", _subject(told.template), lines=tuple(lines_of([told])),
-                          log=evidence([told], ""))
+    novel = [message for message in held if message.template not in baseline.known and not _quiet(baseline.proposed.get(message.template))
+             and not catalogue.fault(message)]
+    for number, message in enumerate(novel):
+        proposed = baseline.proposed.get(message.template)
+        seen_before = f"{observed([message], events.now)} (while {_WHEN[message.phase]}){_known_as(message, baseline, proposed, number)}"
+        finding = Finding(seen_before, "a line that the baseline knows", _subject(message.template), lines=tuple(lines_of([message])),
+                          log=evidence([message], ""))
         # What several healthy boots said when the baseline was learned waits for a person, but is no suspicion.
-        yield _Unusual(finding, _says_trouble(told) if proposed is None or proposed.boots == 1 else "")
+        yield _Unusual(finding, _says_trouble(message) if proposed is None or proposed.boots == 1 else "")
 
 
 def _quiet(proposed: KnownTemplate | None) -> bool:
@@ -136,34 +136,34 @@ def _quiet(proposed: KnownTemplate | None) -> bool:
     return proposed is not None and trouble(proposed.template) is None and (proposed.priority is None or proposed.priority > WORST_PRIORITY)
 
 
-def _says_trouble(told: KernelMessage) -> str:
-    levels = [line.priority for line in told.lines if line.priority is not None]
-    word = trouble(told.template)
+def _says_trouble(message: KernelMessage) -> str:
+    levels = [line.priority for line in message.lines if line.priority is not None]
+    word = trouble(message.template)
     if levels and min(levels) <= WORST_PRIORITY:
         return f"its level is {_LEVELS[min(levels)]}"
     return f"it says '{word}'" if word is not None else ""
 
 
-def _known_as(told: KernelMessage, baseline: Baseline, proposed: KnownTemplate | None, number: int) -> str:
+def _known_as(message: KernelMessage, baseline: Baseline, proposed: KnownTemplate | None, number: int) -> str:
     if proposed is not None:
         return f"; learned in {proposed.boots} of {baseline.boots} boots, and not approved (muster baseline review)"
-    before = baseline.expired.get(told.template)
+    before = baseline.expired.get(message.template)
     if before is not None:
         return f"; approved once, and last seen {before.last_seen}"
-    near = nearest(told.template, baseline.known) if number < _MOST_NEAREST else None
+    near = nearest(message.template, baseline.known) if number < _MOST_NEAREST else None
     return f"; nearest known: {near[:LONGEST]}" if near else ""
 
 
 def _rate(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline, factor: float, least: int) -> Iterator[_Unusual]:
-    for told in events.digest.told:
-        known = baseline.known.get(told.template)
-        if known is None or told.busiest < least or catalogue.fault(told):
+    for message in events.digest.told:
+        known = baseline.known.get(message.template)
+        if known is None or message.busiest < least or catalogue.fault(message):
             continue
-        usual = max(known.busiest, known.most if told.phase in _BOOTING else 1)
-        if told.busiest > factor * usual:
-            finding = Finding(f"{told.busiest} times in an hour; {observed([told], events.now)}",
+        usual = max(known.busiest, known.most if message.phase in _BOOTING else 1)
+        if message.busiest > factor * usual:
+            finding = Finding(f"{message.busiest} times in an hour; {observed([message], events.now)}",
                               f"at most {usual} times, as in {baseline.boots} boots of healthy nodes",
-                              _subject(told.template), lines=tuple(lines_of([told])), log=evidence([told], ""))
+                              _subject(message.template), lines=tuple(lines_of([message])), log=evidence([message], ""))
             yield _Unusual(finding, "what a device says so often is mostly its failing")
 
 
@@ -177,12 +177,12 @@ def _unjudged(events: KernelEvents, baseline: Baseline) -> str | None:
 
 
 def _missing(events: KernelEvents, baseline: Baseline) -> Iterator[_Unusual]:
-    counts = {told.template: told.count for told in events.digest.told}
+    counts = {message.template: message.count for message in events.digest.told}
     for template, known in baseline.known.items():
         count = counts.get(template, 0)
         if known.boots == baseline.boots and set(known.phases) <= set(_BOOTING) and count < known.least:
             finding = Finding(f"{count} times", f"{_times(known)}, as in each healthy boot ({known.example[:LONGEST]})",
-                              _subject(template), log=_NOBODYS)
+                              _subject(template), log=_NO_EMITTER)
             sure = known.least == known.most and baseline.boots >= _MANY_BOOTS
             yield _Unusual(finding, f"each of {baseline.boots} healthy boots says it {known.least} times" if sure else "")
 
@@ -198,14 +198,14 @@ def _order(events: KernelEvents, baseline: Baseline, slack_seconds: float) -> It
         if phase not in began:
             if Phase.RUNNING in began:
                 yield _Unusual(Finding("not seen", f"{usual[0]:.0f} to {usual[1]:.0f} s after boot", f"phase {phase.value}",
-                                       log=_NOBODYS), "")
+                                       log=_NO_EMITTER), "")
         elif began[phase] > usual[1] + slack_seconds:
             late = Finding(moment(began[phase], 0.0), f"at most {usual[1] + slack_seconds:.0f} s after boot", f"phase {phase.value}",
-                           log=_NOBODYS)
+                           log=_NO_EMITTER)
             yield _Unusual(late, "a boot that waits so long waits for something that is not there")
     came = [phase for phase in (Phase.INITRD, Phase.SERVICES) if phase in began]
     if len(came) == 2 and began[came[0]] > began[came[1]]:
-        yield _Unusual(Finding("services before initrd", "initrd before services", "order of the phases", log=_NOBODYS), "")
+        yield _Unusual(Finding("services before initrd", "initrd before services", "order of the phases", log=_NO_EMITTER), "")
 
 
 def _subject(template: str) -> str:

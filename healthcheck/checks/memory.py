@@ -109,14 +109,14 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
     """The log holds no more than so many reports of corrected hardware errors within the hours before its newest record."""
     lines = _recent(kernel_log, CORRECTED_LINES, hours)
     if len(lines) > most:
-        told = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
+        quoted = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
         # Fewer than so many would not be found again.
         newest = telling([line.sequence for line in lines[-(most + 1):]], most + 1)
         evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds,
                                lines[-1].seconds, newest)
         yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}",
-                      "kernel log", lines=told, log=evidence)
+                      "kernel log", lines=quoted, log=evidence)
 
 
-def _recent(log: KernelLog, form: MessagePattern, hours: float) -> list[KernelLine]:
-    return [line for line, _ in log.matching(form) if log.age_hours(line.seconds) <= hours]
+def _recent(log: KernelLog, pattern: MessagePattern, hours: float) -> list[KernelLine]:
+    return [line for line, _ in log.matching(pattern) if log.age_hours(line.seconds) <= hours]

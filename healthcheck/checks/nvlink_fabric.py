@@ -68,9 +68,9 @@ def nvlink_fabric_clique(gpus: Peers[Gpu]) -> Iterator[Finding]:
 
     Only GPUs whose probe is completed have a place; where none has one, nvlink_fabric.state says why.
     """
-    told = gpus.read(_place)
-    places = {gpu.name: place for gpu, place in told if place is not None}
-    if told and not places:
+    placed = gpus.read(_place)
+    places = {gpu.name: place for gpu, place in placed if place is not None}
+    if placed and not places:
         raise NotMeasured(None, "no GPU's fabric probe is completed")
     for (cluster, clique), _ in Counter(places.values()).most_common(1):
         for name, place in places.items():
@@ -99,7 +99,7 @@ def nvlink_fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: boo
         return
     if manager.load == "not-found" and len(gpus.where(_in_fabric)) == len(gpus):
         return
-    yield Finding(manager.shown, "active", manager.name, remedy=_RESTART)
+    yield Finding(manager.description, "active", manager.name, remedy=_RESTART)
 
 
 @check("nvlink_fabric.manager_log")
@@ -111,8 +111,8 @@ def nvlink_fabric_manager_log(nvlink_fabric_log: NvlinkFabricLog, *, expected: b
         counts[line.what] += 1
         first.setdefault(line.what, line.text)
     for what, number in counts.items():
-        said = f"{number} lines, the first: {first[what]}" if number > 1 else first[what]
-        yield Finding(said, "no such line in this boot", what)
+        observed = f"{number} lines, the first: {first[what]}" if number > 1 else first[what]
+        yield Finding(observed, "no such line in this boot", what)
 
 
 @check("nvlink_fabric.imex")
@@ -121,4 +121,4 @@ def nvlink_fabric_imex(services: Services, *, expected: bool) -> Iterator[Findin
     if not expected:
         raise NotJudged("there are no NVLinks between nodes, as the SKU says")
     if services.imex.active != "active":
-        yield Finding(services.imex.shown, "active", services.imex.name)
+        yield Finding(services.imex.description, "active", services.imex.name)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from healthcheck.checks.base import NotMeasured, Peers, check, selection
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
-from healthcheck.facts.port import Port, most_alike
+from healthcheck.facts.port import Port, most_common_kind
 from healthcheck.facts.site import PortPlans
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Finding
@@ -27,7 +27,7 @@ V = TypeVar("V", int, str)
 def compute_ports(ports: Peers[Port], port_plans: PortPlans) -> tuple[Port, ...]:
     """The compute ports whose link should be up."""
     if not port_plans.compute:
-        return most_alike(ports.where(lambda port: not _for_others(port, port_plans)).members)
+        return most_common_kind(ports.where(lambda port: not _planned_otherwise(port, port_plans)).members)
     addressed = ports.read(lambda port: port.pci)
     planned = [(port, pci) for port, pci in addressed if pci in port_plans.compute]
     if not planned and len(addressed) == len(ports):
@@ -35,7 +35,7 @@ def compute_ports(ports: Peers[Port], port_plans: PortPlans) -> tuple[Port, ...]
     return tuple(port for port, pci in planned if pci not in port_plans.down)
 
 
-def _for_others(port: Port, port_plans: PortPlans) -> bool:
+def _planned_otherwise(port: Port, port_plans: PortPlans) -> bool:
     """Whether the port is planned for something else; where nothing is, its address is not asked for."""
     return bool(port_plans.others) and port.pci in port_plans.others
 
@@ -123,7 +123,7 @@ def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str 
     if port_plans.compute or expected:
         ours = Peers(compute_ports(ports, port_plans))
     else:
-        ours = ports.where(lambda port: not port.virtual and not _for_others(port, port_plans))
+        ours = ports.where(lambda port: not port.virtual and not _planned_otherwise(port, port_plans))
     if expected:
         for port, own in ours.read(lambda port: port.link_layer):
             if own != expected:

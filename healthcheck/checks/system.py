@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import NotMeasured, check
 from healthcheck.facts.firmware import Dimms, Firmware
-from healthcheck.facts.look import SnapshotTime
 from healthcheck.facts.resolver import OwnName, Resolver
+from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.system import Crash, HostName, Sysctls, System
 from healthcheck.model.outcome import Finding
 

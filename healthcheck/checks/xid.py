@@ -47,12 +47,12 @@ _NOTHING = "none"
 _HELD_BY_THE_GPU = (1, 4, 6)
 _NO_COMPANIONS = (_NVLINK, _TORN_DOWN, 154)
 
-Said = Iterator[Finding | Note]
+Findings = Iterator[Finding | Note]
 E = TypeVar("E", Xid, SXid)
 
 
 @check("kernel.xid")
-def kernel_xid(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
+def kernel_xid(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Findings:
     """The GPU driver reported no Xid that calls for a reset, a reboot, an inspection or the vendor, nor one that is in no table.
 
     `everything`, here and in the other checks of Xids, reports also what time has ended.
@@ -67,7 +67,7 @@ def kernel_xid(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> 
 
 
 @check("kernel.xid_watch")
-def kernel_xid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
+def kernel_xid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Findings:
     """The GPU driver reported no Xid that is to be watched: repairs that wait for a reset, many corrected errors, bit errors of links."""
     found = _Events(xids, xid_table, everything)
     for event, group in _by_number(found.alive(xids.events, lambda event: _entry(event, xid_table).action in WATCHED)):
@@ -80,7 +80,7 @@ def kernel_xid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = Fals
 
 
 @check("kernel.xid_job")
-def kernel_xid_job(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
+def kernel_xid_job(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Findings:
     """No job made the GPU driver report an Xid. Such a one is the business of the job's user, and no word against the node."""
     found = _Events(xids, xid_table, everything)
     for event, group in _by_number(found.alive(xids.events, lambda event: _entry(event, xid_table).action is Action.APP)):
@@ -98,14 +98,14 @@ def kernel_xid_job(xids: Xids, xid_table: XidTable, *, everything: bool = False)
 
 
 @check("kernel.xid_recovery")
-def kernel_xid_recovery(xids: Xids, xid_table: XidTable) -> Said:
+def kernel_xid_recovery(xids: Xids, xid_table: XidTable) -> Findings:
     """By its newest word (Xid 154), the driver asks for no recovery of any GPU."""
     newest = {event.pci: event for event in xids.events if _entry(event, xid_table).action is Action.OBEY}
     wanted = dict(xids.wanted)
     found, met = _Events(xids, xid_table), []
     for _, event in sorted(newest.items()):
-        said = event.recovery
-        known = xid_table.recoveries.get(said[0]) if said is not None else None
+        words = event.recovery
+        known = xid_table.recoveries.get(words[0]) if words is not None else None
         if known is not None and known.action is Action.IGNORE:
             continue
         # A reboot is asked for by the driver's own memory, which goes when it is loaded anew; the rest by the GPU or its fabric.
@@ -116,14 +116,14 @@ def kernel_xid_recovery(xids: Xids, xid_table: XidTable) -> Said:
         recovery = known or Recovery(-1, "", Action.SUPPORT, xid_table.remedy(Action.SUPPORT))
         meaning = f"the driver asks for: {recovery.says}" if known else "the driver asks for what no table holds"
         owner = OWNERS.get(recovery.action, Owner.OPERATOR)
-        yield Finding(_told([event], xids.now), "no recovery action", _subject(event), _sentences(meaning, recovery.remedy), owner,
+        yield Finding(_observed([event], xids.now), "no recovery action", _subject(event), _sentences(meaning, recovery.remedy), owner,
                       REPAIRS.get(recovery.action), _lines([event]), found.context(Action.OBEY).evidence([event]))
     if met:
         yield Note(f"no longer asked for, by NVML: {_few([_subject(event) for event in met])}")
 
 
 @check("kernel.xid_nvlink")
-def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
+def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Findings:
     """The GPU driver reported no NVLink error (Xid 74; 144 to 150 on NVLink 5) that its own words, decoded, do not excuse."""
     found = _Events(xids, xid_table, everything)
     for subject, group, decoded, context in found.decoded((*SERIOUS, Action.IGNORE)):
@@ -136,7 +136,7 @@ def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, everything: bool = Fal
 
 
 @check("kernel.xid_repeat")
-def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
+def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Findings:
     """No GPU reports Xids again and again in a way that says more than one of them does (`repeats` in xid.yaml).
 
     What a job can cause counts only where it follows one GPU from job to job.
@@ -160,7 +160,7 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
                 where = f"GPU at PCI {pci}" + (f", GPC {tpc[0]} TPC {tpc[1]}" if tpc else "")
                 numbers = ", ".join(str(number) for number in sorted({event.number for burst in bursts for event in burst}))
                 firsts = [burst[0] for burst in bursts]
-                observed = f"{len(bursts)} bursts in {repeat.hours:g} h{_processes(bursts)}, {_told(firsts, xids.now, count=False)}"
+                observed = f"{len(bursts)} bursts in {repeat.hours:g} h{_processes(bursts)}, {_observed(firsts, xids.now, count=False)}"
                 remedy = _sentences(repeat.why, repeat.remedy or xid_table.remedy(repeat.action))
                 yield Finding(observed, f"fewer than {repeat.count} bursts", f"{where}, Xid {numbers}", remedy, repeat.owner,
                               REPAIRS.get(repeat.action), _lines([event for burst in bursts for event in burst]),
@@ -168,7 +168,7 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
 
 
 @check("kernel.sxid")
-def kernel_sxid(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
+def kernel_sxid(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Findings:
     """No NVSwitch reported an error (SXid) that is fatal to partitions, nor one that is neither in the table nor called non-fatal."""
     found = _Events(xids, xid_table, everything)
     for subject, group in _by_switch(found.alive(xids.switch_events, lambda event: _fatal(event, xid_table))):
@@ -177,14 +177,14 @@ def kernel_sxid(xids: Xids, xid_table: XidTable, *, everything: bool = False) ->
         action = _switch_action(entry)
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(action)
         owner = entry.owner if entry else Owner.VENDOR
-        said = _sentences(meaning, _reach(entry, group, xids.events), remedy)
-        yield Finding(_told(group, xids.now), "no such SXid", subject, said, owner, REPAIRS.get(action), _lines(group),
+        words = _sentences(meaning, _reach(entry, group, xids.events), remedy)
+        yield Finding(_observed(group, xids.now), "no such SXid", subject, words, owner, REPAIRS.get(action), _lines(group),
                       found.context(action, entry.ends if entry else None, NVSWITCH).evidence(group))
     yield from found.over()
 
 
 @check("kernel.sxid_watch")
-def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
+def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Findings:
     """No NVSwitch reported an error (SXid) that lets jobs go on, such as a corrected one or a noisy link."""
     found = _Events(xids, xid_table, everything)
     for subject, group in _by_switch(found.alive(xids.switch_events, lambda event: not _fatal(event, xid_table), Action.MONITOR)):
@@ -192,7 +192,7 @@ def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = Fal
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}, and non-fatal by the driver's word"
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(Action.MONITOR)
         owner = entry.owner if entry else Owner.OPERATOR
-        yield Finding(_told(group, xids.now), "no such SXid", subject, _sentences(meaning, remedy), owner, Repair.WATCH, _lines(group),
+        yield Finding(_observed(group, xids.now), "no such SXid", subject, _sentences(meaning, remedy), owner, Repair.WATCH, _lines(group),
                       found.context(Action.MONITOR, entry.ends if entry else None, NVSWITCH).evidence(group))
     yield from found.over()
 
@@ -236,8 +236,8 @@ class _Events:
         for event in self._xids.events:
             if _entry(event, self._table).action is Action.DECODE:
                 found = event.registers if event.number == _NVLINK else None
-                said = event.nvlink5 if event.number != _NVLINK else None
-                link = found[0] if found else said.link if said else -1
+                words = event.nvlink5 if event.number != _NVLINK else None
+                link = found[0] if found else words.link if words else -1
                 groups.setdefault((event.pci, event.number, link), []).append(event)
         beside = _Companions(self._xids) if groups else None
         for (pci, number, link), group in sorted(groups.items()):
@@ -248,14 +248,14 @@ class _Events:
                 yield (_subject(group[0]) + (f", link {link}" if link >= 0 else ""), alive, result,
                        _Context(NVRM, ends, self._xids.now, companion))
 
-    def over(self) -> Said:
+    def over(self) -> Findings:
         """What was left out, and why."""
         if self._reset:
             yield Note(f"over, for the GPU was reset since: {_few(list(dict.fromkeys(map(_named, self._reset))))}")
         if self._quiet:
             ages = {_named(event): self._xids.age_hours(event.seconds) for event in self._quiet}
-            told = _few([f"{what}, {age:.0f} h ago" for what, age in ages.items()])
-            yield Note(f"over, having been quiet for as long as it takes: {told}")
+            listed = _few([f"{what}, {age:.0f} h ago" for what, age in ages.items()])
+            yield Note(f"over, having been quiet for as long as it takes: {listed}")
 
     def _ending(self, event: Xid | SXid, action: Action | None) -> Ending:
         if isinstance(event, Xid):
@@ -474,7 +474,7 @@ def _subject(event: Xid) -> str:
 def _finding(
     subject: str, group: Sequence[Xid], meaning: str, remedy: str, owner: Owner | None, action: Action, context: _Context,
 ) -> Finding:
-    return Finding(_told(group, context.now), "no such Xid", subject, _sentences(meaning, remedy), owner, REPAIRS.get(action),
+    return Finding(_observed(group, context.now), "no such Xid", subject, _sentences(meaning, remedy), owner, REPAIRS.get(action),
                    _lines(group), context.evidence(group))
 
 
@@ -483,7 +483,7 @@ def _lines(group: Sequence[Xid] | Sequence[SXid]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(as_dmesg(event.seconds, event.text) for event in group))[:MOST_DISTINCT]
 
 
-def _told(group: Sequence[Xid] | Sequence[SXid], now: float, *, count: bool = True) -> str:
+def _observed(group: Sequence[Xid] | Sequence[SXid], now: float, *, count: bool = True) -> str:
     """The first line, which is nearest to the cause, and how many there are; `now` is the uptime, 0 where it is not known."""
     first = group[0]
     more = f"{len(group)} lines, the first " if count and len(group) > 1 else "" if count else "the first "

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from healthcheck.facts.cache import Content, FactCache, content_of
-from healthcheck.facts.files import CapturedFiles, DeviceOutput, said
+from healthcheck.facts.files import CapturedFiles, DeviceOutput, device_output
 from healthcheck.facts.values import Partial, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Host, Outcome, Recording
@@ -123,7 +123,7 @@ class Captures:
         capture = self._captures.get(probe.id)
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
             raise Unread(why(probe, capture))
-        return {path: said(path, entry) for path, entry in capture.files.items()}
+        return {path: device_output(path, entry) for path, entry in capture.files.items()}
 
 
 @dataclass(frozen=True)

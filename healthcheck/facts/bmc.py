@@ -44,7 +44,7 @@ class BmcEvent:
     when: str
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """As a person would say it, with its day."""
         return f"{self.text} ({self.when})"
 

@@ -51,7 +51,7 @@ class Bond(Fact):
 def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name, as root sees it."""
     files = captures.files(LACP)
-    files.must(*unlisted(files, BONDING))
+    files.require(*unlisted(files, BONDING))
     return each_bond(read_bonds(files))
 
 

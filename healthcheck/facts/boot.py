@@ -17,7 +17,7 @@ from inventory.model import LifecycleState
 from inventory.text import clean
 
 EARLIER_BOOT = "earlier_boot"
-KEPT = "muster.boots"
+BOOT_CAPTURE = "muster.boots"
 _IN_SERVICE = LifecycleState.SERVICE.value
 
 
@@ -46,7 +46,7 @@ class _Kept:
     out: str = ""
 
 
-def kept(recording: Recording, previous: Recording | None, state: LifecycleState) -> Capture:
+def boot_capture(recording: Recording, previous: Recording | None, state: LifecycleState) -> Capture:
     """What this look is to be kept with: what the earlier look told, and what this one adds."""
     found = _since(recording, previous, state)
     text = json.dumps({"state": state.value, "last": recording.received, "looked": found.looked, "out": found.out})
@@ -65,7 +65,7 @@ def _since(recording: Recording, previous: Recording | None, state: LifecycleSta
     """The boot before this one, with the present look's lifecycle taken in."""
     known = _Kept()
     if previous is not None and previous.host is not None and recording.host is not None:
-        known = _read(previous.captures.get(KEPT))
+        known = _read(previous.captures.get(BOOT_CAPTURE))
         if previous.host.boot_id != recording.host.boot_id and previous.host.boot_id:
             out = "" if known.state == _IN_SERVICE else known.state
             known = replace(known, looked=known.last or previous.received, out=out)

@@ -35,7 +35,7 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
     whole = set()
     for kind, builder, keys in (
             ("gpu", gpus, {"serial": "serial", "uuid": "uuid", "firmware": "vbios"}), ("nic", hcas, {"firmware": "firmware"})):
-        subjects, all_of_them = _several(captures, builder)
+        subjects, all_of_them = _subjects(captures, builder)
         guids = _guids(captures) if kind == "nic" else {}
         for subject in subjects[:_MOST]:
             pci = reading(subject, "pci")
@@ -44,33 +44,33 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
                 continue
             if kind == "nic" and reading(subject, "virtual") is True:
                 continue
-            part = dict(_said(subject, keys))
+            part = dict(_known_values(subject, keys))
             if kind == "nic" and subject.device in guids:
                 part["uuid"] = guids[subject.device]
             found[f"{kind} {clean(pci.lower(), 20)}"] = part
         if all_of_them and subjects:
             whole.add(kind)
     board = build_fact(BY_BUILDER[firmware], captures)
-    if isinstance(board, Firmware) and (part := dict(_said(board, {"serial": "serial", "firmware": "bios"}))):
+    if isinstance(board, Firmware) and (part := dict(_known_values(board, {"serial": "serial", "firmware": "bios"}))):
         found["board"] = part
     running = build_fact(BY_BUILDER[versions], captures)
-    named = dict(_said(running, {"driver": "driver", "kernel": "kernel"})) if isinstance(running, Versions) else {}
+    named = dict(_known_values(running, {"driver": "driver", "kernel": "kernel"})) if isinstance(running, Versions) else {}
     boot = recording.host.boot_id if recording.host is not None else ""
     return Now(found, frozenset(whole), clean(boot, 64), named)
 
 
-def told(now: Now) -> dict[str, Any]:
+def to_document(now: Now) -> dict[str, Any]:
     """As JSON has it, for the store."""
     return {"hardware": now.hardware, "whole": sorted(now.whole), "versions": now.versions}
 
 
-def read_told(document: Any, boot: str) -> Now:
+def from_document(document: Any, boot: str) -> Now:
     """What `told` told."""
     hardware: Hardware = document["hardware"]
     return Now(hardware, frozenset(document["whole"]), boot, document["versions"])
 
 
-def _several(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:
+def _subjects(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:
     """The subjects of a fact, and whether these are all."""
     value = build_fact(BY_BUILDER[builder], captures)
     if isinstance(value, Partial):
@@ -78,7 +78,7 @@ def _several(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:
     return (value, True) if type(value) is tuple else ((), False)
 
 
-def _said(subject: Any, keys: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _known_values(subject: Any, keys: dict[str, str]) -> Iterator[tuple[str, str]]:
     for key, field in keys.items():
         value = reading(subject, field)
         if isinstance(value, str) and _NO_NUMBER.fullmatch(value.strip()) is None:

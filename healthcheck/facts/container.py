@@ -179,9 +179,9 @@ def cdi(captures: Captures) -> Cdi:
         parsed = parse_cdi(files.text(path))
         if parsed is not None and (best is None or parsed[0] > best[0]):
             best = (parsed[0], parsed[1], path)
-    unseen = files.unseen()
-    if unseen:
-        raise Unread(unseen)
+    unreadable = files.unreadable()
+    if unreadable:
+        raise Unread(unreadable)
     gone: Any = UNSUPPORTED
     if best is None:
         return Cdi("CDI", found=False, toolkit=toolkit, file=gone, gpus=gone, driver=gone)
@@ -201,8 +201,8 @@ def container_gpus(captures: Captures) -> ContainerGpus:
         gone: Any = UNSUPPORTED
         return ContainerGpus("container GPUs", gone)
     if capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None):
-        said = next((line for line in capture.stderr.splitlines() if line.strip()), "")
-        raise Unread(f"nvidia-container-cli ended with exit status {capture.exit}: {clean(said, 200)}")
+        error = next((line for line in capture.stderr.splitlines() if line.strip()), "")
+        raise Unread(f"nvidia-container-cli ended with exit status {capture.exit}: {clean(error, 200)}")
     return ContainerGpus("container GPUs", tuple(_CLI_UUID.findall(captures.text(CLI))))
 
 
@@ -211,15 +211,15 @@ def container_run(captures: Captures) -> ContainerGpus:
     """The GPUs that nvidia-smi saw inside a container. Where the site has tagged no image for it there is nothing to run."""
     capture = captures.capture(RUN)
     if capture is not None and capture.outcome is Outcome.DONE and capture.exit != 0:
-        said = capture.stderr.strip()
-        if "no such image" in said.lower() or "unable to find image" in said.lower():
+        error = capture.stderr.strip()
+        if "no such image" in error.lower() or "unable to find image" in error.lower():
             gone: Any = UNSUPPORTED
             return ContainerGpus("container", gone)
         if capture.exit in (124, 137):
             raise Unread(f"the container did not end within {RUN_S} s, and was told to stop")
-        if capture.exit == 125 and "could not select device driver" not in said and "nvidia" not in said.lower():
+        if capture.exit == 125 and "could not select device driver" not in error and "nvidia" not in error.lower():
             # Docker's own failure, before anything was asked of the GPUs.
-            raise Unread(f"docker run ended with exit status 125: {clean(said.splitlines()[-1] if said else 'no word of why', 200)}")
+            raise Unread(f"docker run ended with exit status 125: {clean(error.splitlines()[-1] if error else 'no word of why', 200)}")
         return ContainerGpus("container", ())
     if capture is not None and capture.outcome is Outcome.MISSING:
         raise Unread(why(RUN, capture))
@@ -238,9 +238,9 @@ def pyxis(captures: Captures) -> Pyxis:
     named = any(plugin.rpartition("/")[2] == "spank_pyxis.so" for path in stacks for plugin in _SPANK.findall(files.text(path)))
     if enroot:
         files.text(ENROOT_CONFIG)
-    unseen = files.unseen()
-    if unseen:
-        raise Unread(unseen)
+    unreadable = files.unreadable()
+    if unreadable:
+        raise Unread(unreadable)
     if not named and (not stacks or not enroot):
         gone: Any = UNSUPPORTED
         return Pyxis("pyxis", gone, gone)

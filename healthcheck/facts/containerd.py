@@ -56,11 +56,11 @@ def containerd(captures: Captures) -> Containerd:
         return Containerd("containerd", answers=gone, trouble="", version=gone)
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(VERSION, capture))
-    said = next((line for line in reversed(capture.stderr.splitlines()) if line.strip()), "")
+    error = next((line for line in reversed(capture.stderr.splitlines()) if line.strip()), "")
     if capture.exit != 0:
-        if "permission denied" in said.lower() or not said:
-            raise Unread("ctr: permission denied on containerd's socket (needs root)" if said else why(VERSION, capture))
-        return Containerd("containerd", False, clean(said.removeprefix("ctr: "), 300), version=gone)
+        if "permission denied" in error.lower() or not error:
+            raise Unread("ctr: permission denied on containerd's socket (needs root)" if error else why(VERSION, capture))
+        return Containerd("containerd", False, clean(error.removeprefix("ctr: "), 300), version=gone)
     match = _SERVER.search(capture.text)
     if match is None:
         raise Unread("ctr version names no server, so no daemon is known to have answered")
@@ -85,9 +85,9 @@ def cri_ready(captures: Captures) -> CriReady:
     found = {str(each.get("type")): each for each in conditions if isinstance(each, dict)}
     words = tuple(clean(f"{kind}: {each.get('reason') or ''} {each.get('message') or ''}", 200)
                   for kind, each in found.items() if each.get("status") is not True)
-    return CriReady("CRI", _said(found, "RuntimeReady"), _said(found, "NetworkReady"), words[:4])
+    return CriReady("CRI", _condition(found, "RuntimeReady"), _condition(found, "NetworkReady"), words[:4])
 
 
-def _said(found: dict[str, Any], kind: str) -> Any:
+def _condition(found: dict[str, Any], kind: str) -> Any:
     value = found.get(kind, {}).get("status")
     return value if isinstance(value, bool) else Unmeasured(f"crictl info does not say {kind}")

@@ -37,14 +37,14 @@ class CounterSpec:
     """
 
     name: str
-    means: GrowthMeaning
+    meaning: GrowthMeaning
     source: str
     bits: int = 0
     per: float = 0.0
     folder: str = "counters"
 
     @property
-    def full(self) -> int | None:
+    def saturates_at(self) -> int | None:
         """The value at which it stays; None where it never does."""
         return (1 << self.bits) - 1 if self.bits else None
 
@@ -95,9 +95,9 @@ class PortCounter(Fact):
     counter: str
     value: int
 
-    def full(self, counter: str) -> int | None:
+    def saturates_at(self, counter: str) -> int | None:
         """The value at which it stays until somebody resets it (perfquery -R)."""
-        return BY_NAME[self.counter].full if counter == "value" else None
+        return BY_NAME[self.counter].saturates_at if counter == "value" else None
 
 
 def _value(text: str) -> Any:
@@ -132,33 +132,33 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
     # Nothing is made of counters that nobody judges: they grow with all that is sent.
     of_ports = [_counters(files, port.name, port.device, pci_of(sysfs, port.device), port.number) for port in every]
-    read: _ByKind = {means: tuple(chain.from_iterable([of_port[means] for of_port in of_ports])) for means in _JUDGED}
+    read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports])) for meaning in _JUDGED}
     if isinstance(found, Partial):
         return read, found.reason
     # Only those of ports that there are: a device may have gone meanwhile.
-    files.passed_over(_path(port.device, port.number, counter) for port in every for counter in TABLE
-                      if counter.means is GrowthMeaning.INFORMATIONAL)
-    return read, files.unseen()
+    files.ignore(_path(port.device, port.number, counter) for port in every for counter in TABLE
+                      if counter.meaning is GrowthMeaning.INFORMATIONAL)
+    return read, files.unreadable()
 
 
-_JUDGED = {means: tuple(counter for counter in TABLE if counter.means is means) for means in GrowthMeaning
-           if means is not GrowthMeaning.INFORMATIONAL}
+_JUDGED = {meaning: tuple(counter for counter in TABLE if counter.meaning is meaning) for meaning in GrowthMeaning
+           if meaning is not GrowthMeaning.INFORMATIONAL}
 
 
 def _path(device: str, number: int, counter: CounterSpec) -> str:
     return f"{BASE}/{device}/ports/{number}/{counter.folder}/{counter.name}"
 
 
-def _of_kind(captures: Captures, means: GrowthMeaning) -> Any:
-    read, unseen = captures.once(_read)
-    return Partial(read[means], unseen) if unseen else read[means]
+def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
+    read, unreadable = captures.once(_read)
+    return Partial(read[meaning], unreadable) if unreadable else read[meaning]
 
 
 def _counters(files: CapturedFiles, port: str, device: str, pci: Any, number: int) -> _ByKind:
     found: _ByKind = {}
-    for means, counters in _JUDGED.items():
+    for meaning, counters in _JUDGED.items():
         there = [(counter.name, path) for counter in counters if files.has(path := _path(device, number, counter))]
-        values = [(name, files.read(path, _value)) for name, path in there] or [(f"{means.value} counters", UNSUPPORTED)]
-        found[means] = tuple([PortCounter(name=f"{port} {name}", pci=pci, number=number, counter=name, value=value)
+        values = [(name, files.read(path, _value)) for name, path in there] or [(f"{meaning.value} counters", UNSUPPORTED)]
+        found[meaning] = tuple([PortCounter(name=f"{port} {name}", pci=pci, number=number, counter=name, value=value)
                               for name, value in values])
     return found

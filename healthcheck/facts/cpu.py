@@ -121,9 +121,9 @@ def cpus(captures: Captures) -> Cpus:
 def governors(captures: Captures) -> Governors:
     """The governor of each frequency policy."""
     files = captures.files(GOVERNORS)
-    said: list[Any] = [files.read(path, _word) for path in files]
-    unread = next((value for value in said if isinstance(value, Unmeasured)), None)
-    counted: Any = unread or (tuple(sorted(Counter(said).items())) if said else UNSUPPORTED)
+    names: list[Any] = [files.read(path, _word) for path in files]
+    unread = next((value for value in names if isinstance(value, Unmeasured)), None)
+    counted: Any = unread or (tuple(sorted(Counter(names).items())) if names else UNSUPPORTED)
     return Governors("CPU frequency", counted)
 
 

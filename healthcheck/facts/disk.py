@@ -113,14 +113,14 @@ def _disk(name: str, document: dict[str, Any]) -> DiskHealth:
     attributes = _attributes(_member(document, "ata_smart_attributes", "table"))
     passed = _member(document, "smart_status", "passed")
 
-    said: dict[str, Any] = log if isinstance(log, dict) else {}
+    counters: dict[str, Any] = log if isinstance(log, dict) else {}
     kind, serial = _member(document, "device", "protocol"), document.get("serial_number")
     return DiskHealth(**{
         "name": name,
         "kind": kind if isinstance(kind, str) else UNSUPPORTED,
         "serial": serial if isinstance(serial, str) else UNSUPPORTED,
         "passed": passed if isinstance(passed, bool) else UNSUPPORTED,
-        **{field: _count(said[member], member) if member in said else UNSUPPORTED for field, member in _OF_LOG},
+        **{field: _count(counters[member], member) if member in counters else UNSUPPORTED for field, member in _OF_LOG},
         "reallocated": attributes.get(_REALLOCATED, UNSUPPORTED),
         "pending": attributes.get(_PENDING, UNSUPPORTED),
         "uncorrectable": attributes.get(_OFFLINE, UNSUPPORTED),

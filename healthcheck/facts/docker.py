@@ -67,7 +67,7 @@ def denied(text: str) -> bool:
     return "permission denied" in text.lower()
 
 
-def nobody_there(capture: Capture) -> bool:
+def no_daemon(capture: Capture) -> bool:
     """Whether there is no client, or it found no daemon at the socket: there are no containers then, for or against."""
     if capture.outcome is Outcome.MISSING:
         return True
@@ -80,7 +80,7 @@ def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] |
     Raises Unread where it did not answer.
     """
     capture = captures.capture(probe)
-    if capture is not None and nobody_there(capture):
+    if capture is not None and no_daemon(capture):
         return None
     if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED):
         raise Unread(why(probe, capture))

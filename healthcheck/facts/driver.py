@@ -16,7 +16,7 @@ from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import NVML, PCI, on_pci
-from healthcheck.facts.gpuanswer import reading
+from healthcheck.facts.nvml_output import reading
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
@@ -96,7 +96,7 @@ def _kernel(text: str) -> tuple[int, int]:
     return int(major), int(re.match(r"\d{1,6}", minor)[0])  # type: ignore[index]
 
 
-def _there(files: CapturedFiles, *paths: str) -> Any:
+def _loaded(files: CapturedFiles, *paths: str) -> Any:
     """Whether a kernel module is loaded, by its own folder; Unmeasured where nobody looked there."""
     asked = set(files)
     if not asked.issuperset(paths):
@@ -105,7 +105,7 @@ def _there(files: CapturedFiles, *paths: str) -> Any:
 
 
 @dataclass(frozen=True)
-class _Word:
+class _DriverReport:
     """What NVML or nvidia-smi says of the driver: `loads` is None where there is no verdict, and `trouble` then says why."""
 
     loads: bool | None
@@ -115,42 +115,42 @@ class _Word:
     caveat: str = ""
 
 
-def _by_nvml(captures: Captures) -> _Word:
+def _by_nvml(captures: Captures) -> _DriverReport:
     capture = captures.capture(NVML)
     if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TIMEOUT, Outcome.TRUNCATED) or "\n" not in capture.text:
         crashed = capture is not None and capture.outcome is Outcome.CRASHED
-        return _Word(None, why(NVML, capture), "crashed" if crashed else "")
+        return _DriverReport(None, why(NVML, capture), "crashed" if crashed else "")
     head = json.loads(capture.text[:capture.text.find("\n")])
     if not isinstance(head, dict):
-        return _Word(None, "the NVML reader's answer is not of our form")
+        return _DriverReport(None, "the NVML reader's answer is not of our form")
     error = head.get("error")
     if error is None:
-        return _Word(True, head=head)
+        return _DriverReport(True, head=head)
     if not isinstance(error, list) or len(error) != 2 or type(error[0]) is not int:
-        return _Word(None, "NVML failed to start")
+        return _DriverReport(None, "NVML failed to start")
     return _refusal(error[0], f"NVML: {clean(error[1], 100)}")
 
 
-def _refusal(code: int, words: str) -> _Word:
+def _refusal(code: int, words: str) -> _DriverReport:
     if code in _NO_VERDICT:
-        return _Word(None, words)
-    return _Word(False, words, CAUSES.get(code, "refused"))
+        return _DriverReport(None, words)
+    return _DriverReport(False, words, CAUSES.get(code, "refused"))
 
 
-def _by_smi(captures: Captures) -> _Word:
+def _by_smi(captures: Captures) -> _DriverReport:
     refusal = smi.trouble(captures)
     if refusal is not None:
         return _refusal(refusal[0], f"nvidia-smi: {refusal[1]}")
     capture = captures.capture(SMI)
     if capture is not None and capture.outcome is Outcome.CRASHED:
-        return _Word(None, why(SMI, capture), "crashed")
+        return _DriverReport(None, why(SMI, capture), "crashed")
     try:
-        return _Word(True, head=captures.once(smi.log).head)
+        return _DriverReport(True, head=captures.once(smi.log).head)
     except Unread as error:
-        return _Word(None, str(error))
+        return _DriverReport(None, str(error))
 
 
-def _verdict(captures: Captures) -> _Word:
+def _verdict(captures: Captures) -> _DriverReport:
     """NVML's word, else nvidia-smi's; both ending in a crash is a word, too: the library cannot live with this driver."""
     first = _by_nvml(captures)
     if first.loads is not None:
@@ -159,21 +159,21 @@ def _verdict(captures: Captures) -> _Word:
     if second.loads is not None:
         return replace(second, caveat=f"told by nvidia-smi ({first.trouble})")
     if first.cause == second.cause == "crashed":
-        return _Word(False, f"{first.trouble}; {second.trouble}", "crashed")
+        return _DriverReport(False, f"{first.trouble}; {second.trouble}", "crashed")
     asked = (capture := captures.capture(SMI)) is not None and capture.outcome is not Outcome.MISSING
-    return _Word(None, f"{first.trouble}; {second.trouble}" if asked else first.trouble)
+    return _DriverReport(None, f"{first.trouble}; {second.trouble}" if asked else first.trouble)
 
 
-def _loads(word: _Word, on_pci: Any, module: Any, asked: bool) -> tuple[Any, str, str]:
+def _loads(report: _DriverReport, on_pci: Any, module: Any, asked: bool) -> tuple[Any, str, str]:
     """Whether the driver came up, its trouble and the cause. Where nothing is on PCI, and so NVML was not asked, none is wanted."""
-    if word.loads is None:
-        return (UNSUPPORTED if on_pci == 0 and not asked else Unmeasured(word.trouble)), "", ""
-    if word.loads and on_pci and isinstance(on_pci, int) and reading(word.head, "count", int) == 0:
+    if report.loads is None:
+        return (UNSUPPORTED if on_pci == 0 and not asked else Unmeasured(report.trouble)), "", ""
+    if report.loads and on_pci and isinstance(on_pci, int) and reading(report.head, "count", int) == 0:
         return False, f"No devices were found: {on_pci} GPUs are on PCI, and the driver lists none", CAUSES[smi.NO_DEVICES]
-    trouble = word.trouble
-    if word.cause == "mismatch" and isinstance(module, str):
+    trouble = report.trouble
+    if report.cause == "mismatch" and isinstance(module, str):
         trouble += f"; the loaded module is {module}"
-    return word.loads, trouble, word.cause
+    return report.loads, trouble, report.cause
 
 
 def _dmabuf(open_module: Any, kernel: Any) -> Any:
@@ -186,17 +186,17 @@ def _dmabuf(open_module: Any, kernel: Any) -> Any:
 def driver(captures: Captures) -> Driver:
     """The driver as NVML (else nvidia-smi), the kernel and the PCI bus show it."""
     parts = captures.once(_parts)
-    word, module = _verdict(captures), parts["module_version"]
-    told: dict[str, Any] = {
-        key: reading(word.head, key, str) if word.head else Unmeasured(word.trouble) for key in ("driver", "nvml", "cuda")
+    report, module = _verdict(captures), parts["module_version"]
+    reported: dict[str, Any] = {
+        key: reading(report.head, key, str) if report.head else Unmeasured(report.trouble) for key in ("driver", "nvml", "cuda")
     }
     nvml = captures.capture(NVML)
-    loads, trouble, cause = _loads(word, captures.once(on_pci), module, nvml is None or nvml.outcome is not Outcome.MISSING)
+    loads, trouble, cause = _loads(report, captures.once(on_pci), module, nvml is None or nvml.outcome is not Outcome.MISSING)
     # NVML's own version is CUDA's major number and the driver version that it belongs to: 12.550.54.15.
-    library: Any = told["nvml"].partition(".")[2] if isinstance(told["nvml"], str) else told["nvml"]
+    library: Any = reported["nvml"].partition(".")[2] if isinstance(reported["nvml"], str) else reported["nvml"]
     return Driver(
-        name="driver", loads=loads, trouble=trouble, cause=cause, version=told["driver"] if isinstance(told["driver"], str) else module,
-        library_version=library, cuda=told["cuda"], caveat=word.caveat, **parts,
+        name="driver", loads=loads, trouble=trouble, cause=cause, version=reported["driver"] if isinstance(reported["driver"], str) else module,
+        library_version=library, cuda=reported["cuda"], caveat=report.caveat, **parts,
     )
 
 
@@ -209,6 +209,6 @@ def _parts(captures: Captures) -> dict[str, Any]:
     open_module: Any = files.optional(PROC, _open)
     return {
         "module_version": module, "open_module": open_module, "gsp_enabled": files.optional(PARAMS, _gsp),
-        "peermem_loaded": _there(files, *PEERMEM), "dmabuf": _dmabuf(open_module, files.read(OSRELEASE, _kernel)),
-        "uvm_loaded": _there(files, UVM),
+        "peermem_loaded": _loaded(files, *PEERMEM), "dmabuf": _dmabuf(open_module, files.read(OSRELEASE, _kernel)),
+        "uvm_loaded": _loaded(files, UVM),
     }

@@ -62,7 +62,7 @@ def _value(files: CapturedFiles, path: str) -> int:
 def edac(captures: Captures) -> Edac:
     """Every controller and every DIMM that the drivers know; all of them or nothing."""
     files = captures.files(EDAC)
-    files.must(ALWAYS)
+    files.require(ALWAYS)
     controllers, dimms = [], []
     for path in files:
         if match := _CONTROLLER.fullmatch(path):
@@ -72,9 +72,9 @@ def edac(captures: Captures) -> Edac:
             # Older controllers' drivers count uncorrected errors for the controller alone.
             uncorrected = _value(files, f"{at}/dimm_ue_count") if files.has(f"{at}/dimm_ue_count") else 0
             dimms.append(Errors(_place(files, at, match[1]), _value(files, path), uncorrected))
-    unseen = files.unseen()
-    if unseen:
-        raise Unread(unseen)
+    unreadable = files.unreadable()
+    if unreadable:
+        raise Unread(unreadable)
     known: Any = (tuple(controllers), tuple(dimms)) if controllers else (UNSUPPORTED, UNSUPPORTED)
     return Edac("memory errors", *known)
 

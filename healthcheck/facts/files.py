@@ -51,7 +51,7 @@ class CapturedFiles:
         entry = self._entries.get(path)
         return entry.text.strip() if entry is not None and entry.outcome is not _DONE else ""
 
-    def must(self, *paths: str) -> None:
+    def require(self, *paths: str) -> None:
         """Raises Unread where one of these is not wholly there."""
         for path in paths:
             self.text(path)
@@ -86,11 +86,11 @@ class CapturedFiles:
         entry = self._entries.get(path)
         return UNSUPPORTED if entry is None or entry.outcome is _MISSING else self.read(path, parse)
 
-    def passed_over(self, paths: Iterable[str]) -> None:
+    def ignore(self, paths: Iterable[str]) -> None:
         """Takes these for seen: nothing is made of them, and whether they could be read is of no account."""
         self._asked.update(paths)
 
-    def unseen(self) -> str | None:
+    def unreadable(self) -> str | None:
         """Why an entry that nobody asked for is unusable (an unlistable directory, say), or None."""
         for path, entry in self._entries.items():
             if entry.outcome is not _DONE and entry.outcome is not _MISSING and path not in self._asked:
@@ -115,7 +115,7 @@ class DeviceOutput:
     complaint: str = ""
 
 
-def said(path: str, entry: FileCapture) -> DeviceOutput | Unmeasured:
+def device_output(path: str, entry: FileCapture) -> DeviceOutput | Unmeasured:
     """What one entry of a probe with `each` holds; Unmeasured where the command did not come to its end by itself."""
     head, _, rest = entry.text.partition("\n")
     if entry.outcome is not Outcome.DONE:

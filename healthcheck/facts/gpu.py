@@ -11,7 +11,18 @@ from typing import Any, TypeVar
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.gpuanswer import GONE, READINGS, Line, NvmlAnswer, all_fields, gone, index_of, read, reading, standing
+from healthcheck.facts.nvml_output import (
+    LOST_CODES,
+    READINGS,
+    Line,
+    NvmlAnswer,
+    gpu_fields,
+    handle_error,
+    index_of,
+    read,
+    reading,
+    responds,
+)
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.model.probes import MIB, Probe, ProbeKind
@@ -176,8 +187,8 @@ def on_pci(captures: Captures) -> Any:
     except Unread as error:
         return Unmeasured(str(error))
     capture = captures.capture(PCI)
-    if files.unseen() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
-        return Unmeasured(files.unseen() or "the PCI bus was not wholly read")
+    if files.unreadable() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
+        return Unmeasured(files.unreadable() or "the PCI bus was not wholly read")
     return count
 
 
@@ -186,7 +197,7 @@ def _no_gpu_on_pci(captures: Captures) -> bool:
     return bool(captures.once(on_pci) == 0)
 
 
-def _second(captures: Captures, reason: str) -> smi.SmiLog:
+def _smi_log(captures: Captures, reason: str) -> smi.SmiLog:
     """nvidia-smi's log, which the collector fetches where NVML has no answer; raises Unread with both reasons."""
     try:
         return captures.once(smi.log)
@@ -224,7 +235,7 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
 
 
 def _by_smi(captures: Captures, reason: str) -> Any:
-    log = _second(captures, reason)
+    log = _smi_log(captures, reason)
     caveat = f"read by nvidia-smi ({reason})"
     found = tuple([_gpu(line, "nvidia-smi", caveat) for line in log.gpus])
     return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
@@ -245,16 +256,16 @@ def _gpus_of(lines: Sequence[Line]) -> tuple[Gpu, ...]:
 
 def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
     index = index_of(line)
-    unread = gone(line, source)
+    unread = handle_error(line, source)
     answers: Any
     if unread is not None:
         code, words = line["error"]
-        answers = False if code in GONE else unread
+        answers = False if code in LOST_CODES else unread
         nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat, **nothing)
-    answers, lost = standing(line, source)
+    answers, lost = responds(line, source)
     values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "", "caveat": caveat,
-              **all_fields(line, source)}
+              **gpu_fields(line, source)}
     # Of one that gives the threshold instead, what is left to it is the same distance.
     if values["temperature_margin_c"] is UNSUPPORTED:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
@@ -273,7 +284,7 @@ def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
     except (ValueError, RecursionError):
         return ()
     try:
-        return _actions(_second(captures, reason).gpus)
+        return _actions(_smi_log(captures, reason).gpus)
     except Unread:
         return ()
 
@@ -298,7 +309,7 @@ def gpu_presence(captures: Captures) -> GpuPresence:
             listed = 0
         else:
             try:
-                listed = reading(_second(captures, str(error)).head, "count", int, "nvidia-smi")
+                listed = reading(_smi_log(captures, str(error)).head, "count", int, "nvidia-smi")
             except Unread as both:
                 listed = Unmeasured(str(both))
     return GpuPresence(name="GPUs", listed=listed, on_pci=captures.once(on_pci))

@@ -12,7 +12,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVML, PCI, each
-from healthcheck.facts.gpuanswer import Line, gone, index_of, reading
+from healthcheck.facts.nvml_output import Line, handle_error, index_of, reading
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
 _SUPERCHIP = re.compile(r"\bG[HB]\d{3}\b")     # GH200, GB200, GB300
@@ -47,7 +47,7 @@ def _loads(lines: Sequence[Line]) -> tuple[GpuLoad, ...]:
 
 def _load(line: Line) -> GpuLoad:
     index = index_of(line)
-    unread = gone(line)
+    unread = handle_error(line)
     rows: Any = unread or reading(line, "processes", list)
     if type(rows) is list and not all(type(row) is list and [type(part) for part in row] == [int, str, str] for row in rows):
         rows = Unmeasured("NVML: processes is not of the reader's form")

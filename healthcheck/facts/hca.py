@@ -102,8 +102,8 @@ def hcas(captures: Captures) -> Any:
     names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/") and path != BASE}
     users = {folder: [files.read(path, str) for path in files if path.startswith(f"{folder}/")] for folder in (_VERBS, _MAD)}
     result = tuple(_hca(files, name, users) for name in sorted(names, key=natural))
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    unreadable = files.unreadable()
+    return Partial(result, unreadable) if unreadable else result
 
 
 def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:

@@ -137,7 +137,7 @@ class KernelLog(Fact):
     def _records(self) -> Records:
         return Records(self.text)
 
-    def says(self, *words: str) -> bool:
+    def contains(self, *words: str) -> bool:
         """Whether any of these of WORDS stands in it."""
         return not self._words.isdisjoint(words)
 
@@ -147,17 +147,17 @@ class KernelLog(Fact):
         block = "\n".join({*zeroed(self.records().raw), *zeroed(Records(self.earlier).raw if self.earlier else ())})
         return frozenset([word for word in WORDS if word in block])
 
-    def matching(self, form: MessagePattern) -> Iterator[tuple[KernelLine, re.Match[str]]]:
+    def matching(self, pattern: MessagePattern) -> Iterator[tuple[KernelLine, re.Match[str]]]:
         """The records that are of the form, oldest first, with what it found: the earlier ones, and those that the log holds."""
-        if not self.says(*form.words):
+        if not self.contains(*pattern.words):
             return
         for log in (self.earlier, self.text) if self.earlier else (self.text,):
-            for start in sorted({start for word in form.words for start in _lines_with(log, word)}):
+            for start in sorted({start for word in pattern.words for start in _lines_with(log, word)}):
                 record = _RECORD.match(log, start)
                 if record is None:
                     continue
                 text = unescape(record[5][:_LONGEST])
-                if found := form.match(text):
+                if found := pattern.match(text):
                     yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, text, int(record[2])), found
 
 
@@ -215,7 +215,7 @@ class Records(Sequence[LogLine]):
         level: int | None = int(priority) & 7
         caller = ""
         if len(flags) > 1:
-            caller = said[1] if (said := _CALLER.search(flags)) else ""
+            caller = found[1] if (found := _CALLER.search(flags)) else ""
             seconds = None if NO_TIME in flags else seconds
             level = None if NO_PRIORITY in flags else level
         return made(LogLine, {"text": self.texts[index], "seconds": seconds, "priority": level, "sequence": int(sequence),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.process import TASKS, document
+from healthcheck.facts.process import TASKS, process_document
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from inventory.text import clean
 
@@ -41,15 +41,15 @@ class Starters(Fact):
 @fact("starters", TASKS)
 def starters(captures: Captures) -> Starters:
     """From /proc/PID/limits (proc(5)), which anybody may read."""
-    said = document(captures)["limits"]
-    locking = [row for row in said if row[1] in MEMLOCK_STARTERS]
-    return Starters("limits of what starts jobs", memlock=_limits(_MEMLOCK, locking), nofile=_limits(_NOFILE, said))
+    rows = process_document(captures)["limits"]
+    locking = [row for row in rows if row[1] in MEMLOCK_STARTERS]
+    return Starters("limits of what starts jobs", memlock=_limits(_MEMLOCK, locking), nofile=_limits(_NOFILE, rows))
 
 
-def _limits(form: re.Pattern[str], rows: list[list[Any]]) -> Any:
+def _limits(pattern: re.Pattern[str], rows: list[list[Any]]) -> Any:
     found = []
     for pid, name, text in rows:
-        match = form.search(text)
+        match = pattern.search(text)
         if match is None:
             return Unmeasured(f"the limits of {clean(name, 20)} are not of the documented form")
         found.append(DaemonLimit(f"{clean(name, 20)}, process {pid}", UNLIMITED if match[1] == "unlimited" else int(match[1])))

@@ -116,11 +116,11 @@ def _unlinked(files: CapturedFiles, path: str, parse: Any) -> Any:
 def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     """Every Ethernet interface of a PCI device that is no virtual function, by name."""
     files = captures.files(NETDEV)
-    files.must(*unlisted(files, BASE, BONDING))
+    files.require(*unlisted(files, BASE, BONDING))
     members = members_of(captures.once(_bonds))
     counts = files.read(_COUNTS, parse_counts)
     devices = [(name, _device(files, name)) for name in _names(files)]
-    return tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None]) or (_nothing(),)
+    return tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None]) or (_none(),)
 
 
 def _names(files: CapturedFiles) -> list[str]:
@@ -145,8 +145,8 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
     if not files.has(device) or files.has(f"{at}/device/physfn/uevent"):
         return None
     pci = files.read(device, slot)
-    said = files.read(device, str)
-    if isinstance(said, str) and "PCI_SLOT_NAME=" not in said:
+    text = files.read(device, str)
+    if isinstance(text, str) and "PCI_SLOT_NAME=" not in text:
         return None
     kind = files.read(f"{at}/type", str)
     if kind != _ETHERNET and not isinstance(kind, Unmeasured):
@@ -165,7 +165,7 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
     }
 
 
-def _nothing() -> NetDev:
+def _none() -> NetDev:
     no: Any = UNSUPPORTED
     return NetDev(NONE, *(no,) * 16)
 
@@ -174,7 +174,7 @@ def _nothing() -> NetDev:
 def bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name."""
     files = captures.files(NETDEV)
-    files.must(*unlisted(files, BONDING))
+    files.require(*unlisted(files, BONDING))
     return each_bond(captures.once(_bonds))
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVML, PCI, each
-from healthcheck.facts.gpuanswer import Line, gone, index_of, reading
+from healthcheck.facts.nvml_output import Line, handle_error, index_of, reading
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ def _number(value: Any) -> Any:
 
 def _rows(line: Line) -> Any:
     """The rows of a GPU's links, UNSUPPORTED or Unmeasured."""
-    rows = gone(line) or reading(line, "nvlinks", list)
+    rows = handle_error(line) or reading(line, "nvlinks", list)
     if type(rows) is list and not (_LISTS.issuperset(map(type, rows)) and _LENGTHS.issuperset(map(len, rows))):
         return Unmeasured("NVML: nvlinks is not of the reader's form")
     return rows
@@ -161,7 +161,7 @@ def nvlink5_errors(captures: Captures) -> Any:
     return each(captures, lambda lines: tuple([link for line in lines for link in _errors(line, NvLink5Errors, _COUNTERS5, _SHORT)]))
 
 
-def _no_link(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
+def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
     """The one subject that stands for all links of a GPU."""
     return kind(**{"name": f"GPU {index} NVLinks", "gpu": index, "link": why, **dict.fromkeys(names, why)})
 
@@ -181,7 +181,7 @@ def _gpu_links(line: Line) -> GpuLinks:
 def _links(line: Line) -> list[NvLink]:
     index, rows = index_of(line), _rows(line)
     if not rows or type(rows) is not list:
-        return [_no_link(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
+        return [_for_all_links(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
     down: Any = _DIVIDED if _is_divided(line) else False
     found = []
     state: Any
@@ -216,11 +216,11 @@ def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> li
     """The counters of each link; one subject where no link of the GPU counts any: that is told of the GPU and not of each link."""
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
-        return [_no_link(index, kind, names, rows)]
+        return [_for_all_links(index, kind, names, rows)]
     end, fields = start + len(names), ("name", "gpu", "link", *names)
     counted = [row[start:end] for row in rows]
     if not any(counted) or all(value == -3 for values in counted for value in values):
-        return [_no_link(index, kind, names, UNSUPPORTED)]
+        return [_for_all_links(index, kind, names, UNSUPPORTED)]
     found = []
     for link, values in enumerate(counted):
         numbers = [value if type(value) is int and value >= 0 else _number(value) for value in values or [-3] * len(names)]
@@ -249,21 +249,21 @@ def _every_pair(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
 
 
 def _alone(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
-    return tuple([_no_pair(index_of(line), "alone", ALONE) for line in lines])
+    return tuple([_for_all_pairs(index_of(line), "alone", ALONE) for line in lines])
 
 
-def _no_pair(index: int, what: str, why: Any) -> GpuPair:
+def _for_all_pairs(index: int, what: str, why: Any) -> GpuPair:
     """The one subject that stands for all pairs of a GPU."""
     return GpuPair(name=f"GPU {index} {what}", gpu=index, **dict.fromkeys(("peer", "read", "write", "nvlink"), why))
 
 
 def _pairs(line: Line) -> tuple[GpuPair, ...]:
-    index, rows = index_of(line), gone(line) or reading(line, "p2p", list)
+    index, rows = index_of(line), handle_error(line) or reading(line, "p2p", list)
     if type(rows) is not list or len(rows) != index:
         if not index:
             return ()
         why = Unmeasured("NVML: p2p is not of the reader's form") if type(rows) is list else rows
-        return (_no_pair(index, "and those before it", why),)
+        return (_for_all_pairs(index, "and those before it", why),)
     return _each_pair(index, ([_status(code) for code in row] if type(row) is list and len(row) == 6
                               else [Unmeasured("NVML: the other GPU was not read")] * 6 for row in rows))
 

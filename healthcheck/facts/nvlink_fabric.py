@@ -52,9 +52,9 @@ class NvlinkFabricLog(Fact):
     def errors(self) -> Iterator[NvlinkFabricLine]:
         """The lines of a documented form, oldest first."""
         for line in self.text.splitlines():
-            for what, form in FORMS:
-                if found := form.search(line):
-                    yield NvlinkFabricLine(f"{what} {found[1]}" if form.groups else what, clean(line, 300))
+            for what, pattern in FORMS:
+                if found := pattern.search(line):
+                    yield NvlinkFabricLine(f"{what} {found[1]}" if pattern.groups else what, clean(line, 300))
                     break
 
 
@@ -73,8 +73,8 @@ def nvlink_fabric_log(captures: Captures) -> NvlinkFabricLog:
         if len(lines) >= MOST_LINES:
             caveat = f"only the newest {MOST_LINES} lines of the journal were read"
         if not lines:
-            said = capture.stderr if capture is not None else ""
-            hidden = "insufficient permissions" in said or "not seeing messages" in said or captures.host.uid
+            error = capture.stderr if capture is not None else ""
+            hidden = "insufficient permissions" in error or "not seeing messages" in error or captures.host.uid
             text = Unmeasured(
                 f"the journal shows nothing of {UNIT} since boot" + (" (needs root, or the group systemd-journal)" if hidden else ""))
     except Unread as error:

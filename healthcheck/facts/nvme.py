@@ -129,8 +129,8 @@ def nvmes(captures: Captures) -> Any:
     none: Any = UNSUPPORTED
     result = tuple([_drive(files, device) for device in _devices(files)]) or (
         Nvme(NO_DRIVE, none, none, none, none, none, none, none, none, none, none),)
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    unreadable = files.unreadable()
+    return Partial(result, unreadable) if unreadable else result
 
 
 def _drive(files: CapturedFiles, device: str) -> Nvme:
@@ -181,8 +181,8 @@ def nvme_heat(captures: Captures) -> Any:
         NvmeHeat(name=name, celsius=files.read(now, _degrees), limit=files.read(most, _limit) if files.has(most) else 0.0)
         for name, now, most in _sensors(files)
     ]) or (NvmeHeat("NVMe temperatures (none here)", none, none),)
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    unreadable = files.unreadable()
+    return Partial(result, unreadable) if unreadable else result
 
 
 def _sensors(files: CapturedFiles) -> list[tuple[str, str, str]]:
@@ -194,8 +194,8 @@ def _sensors(files: CapturedFiles) -> list[tuple[str, str, str]]:
 def _on_pci(captures: Captures) -> Any:
     bus = captures.files(PCI)
     found = tuple(sorted(path.split("/")[-2] for path in bus if path.endswith("/uevent") and _CLASS.search(bus.text(path))))
-    unseen = bus.unseen()
-    return Partial(found, unseen) if unseen else found
+    unreadable = bus.unreadable()
+    return Partial(found, unreadable) if unreadable else found
 
 
 @fact("nvme_bus", PCI, NVME)
@@ -205,15 +205,15 @@ def nvme_bus(captures: Captures) -> Any:
     driven = []
     for device in _devices(files):
         # Whether all else of a drive could be read is its own fact's to say.
-        files.passed_over(path.replace("*", device[4:], 1) for path in NVME.paths)
+        files.ignore(path.replace("*", device[4:], 1) for path in NVME.paths)
         at = f"{BASE}/{device}"
         if files.has(f"{at}/transport"):
-            files.must(f"{at}/transport")       # where that is not known, neither is whether the drive is to be on the bus
+            files.require(f"{at}/transport")       # where that is not known, neither is whether the drive is to be on the bus
         pci = _pci(files, at)
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)
         if isinstance(pci, str):
             driven.append(pci)
-    unseen = found.reason if isinstance(found, Partial) else files.unseen()
+    unreadable = found.reason if isinstance(found, Partial) else files.unreadable()
     value = NvmeBus("NVMe drives", found.value if isinstance(found, Partial) else found, tuple(sorted(driven)))
-    return Partial(value, unseen) if unseen else value
+    return Partial(value, unreadable) if unreadable else value

@@ -60,16 +60,16 @@ class Iommu(Fact):
 
 def total(text: str) -> int:
     """The errors of one severity: the last line, or the sum of the others where that is more, since a message may stand for several."""
-    held: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line.strip())
         if match is None:
             raise ValueError(text)
-        held[match[1]] = int(match[2])
-    said = [value for key, value in held.items() if _TOTAL.fullmatch(key)]
-    if len(said) != 1:
+        counts[match[1]] = int(match[2])
+    totals = [value for key, value in counts.items() if _TOTAL.fullmatch(key)]
+    if len(totals) != 1:
         raise ValueError(text)
-    return max(said[0], sum(held.values()) - said[0])
+    return max(totals[0], sum(counts.values()) - totals[0])
 
 
 @fact("pcie_errors", AER)
@@ -87,7 +87,7 @@ def pcie_errors(captures: Captures) -> Any:
             unread = unread or wrong.reason
             continue
         counted.append(PcieErrorCount(address, _place(files, driver, address, below), *figures))
-    unread = unread or files.unseen() or ""
+    unread = unread or files.unreadable() or ""
     devices: Any = tuple(counted) if counted or unread else UNSUPPORTED
     made = PcieErrors("PCI Express", devices)
     return Partial(made, unread) if unread else made

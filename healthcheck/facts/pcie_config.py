@@ -108,7 +108,7 @@ def pcie_config(captures: Captures) -> Any:
                 unread = unread or held.reason
             elif held[1] is not None:
                 found[folder] = held[1]
-    unread = unread or files.unseen() or ""
+    unread = unread or files.unreadable() or ""
     functions = {folder: _placed(folder, found) for folder in found}
 
     def some(chosen: Iterable[Function]) -> Any:

@@ -58,7 +58,7 @@ class Port(Fact):
     board: str
     virtual: bool
 
-    def full(self, counter: str) -> int | None:
+    def saturates_at(self, counter: str) -> int | None:
         """An 8-bit counter of the InfiniBand specification stays at its highest value."""
         return _FULL if counter == "link_downed" else None
 
@@ -152,8 +152,8 @@ def ports(captures: Captures) -> Any:
     """Every port of every RDMA device, in natural order of their names."""
     files = captures.files(SYSFS)
     result = tuple([_port(files, device, number) for device, number in numbered(files)])
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    unreadable = files.unreadable()
+    return Partial(result, unreadable) if unreadable else result
 
 
 def _gids(files: CapturedFiles, at: str) -> Any:
@@ -219,7 +219,7 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
 VIRTUAL = tuple(f"15b3:{device}" for device in ("1014", "1016", "1018", "101a", "101c", "101e", "a2d3"))
 
 
-def most_alike(ports: Iterable[Port]) -> tuple[Port, ...]:
+def most_common_kind(ports: Iterable[Port]) -> tuple[Port, ...]:
     """The ports of the most numerous kind: what a machine's compute ports are when nobody says which they are.
 
     It tells the eight adapters beside the GPUs from the two of storage, or from a BlueField, whichever mode that is in. Kinds of equal

@@ -62,24 +62,24 @@ class Tables(Fact):
     load: float
 
 
-def document(captures: Captures) -> dict[str, Any]:
+def process_document(captures: Captures) -> dict[str, Any]:
     """The reader's answer, of its form: states, processes, waits and limits; raises Unread."""
     try:
-        said = json.loads(captures.text(TASKS))
-        made = {
-            "states": {str(key): _whole(value) for key, value in said["states"].items()},
+        document = json.loads(captures.text(TASKS))
+        checked = {
+            "states": {str(key): _whole(value) for key, value in document["states"].items()},
             "processes": [[_whole(pid), str(state), _whole(started), _whole(switches), str(name)]
-                          for pid, state, started, switches, name in said["processes"]],
-            "waits": {str(key): str(value) for key, value in said["waits"].items()},
-            "limits": [[_whole(pid), str(name), str(text)] for pid, name, text in said["limits"]], "hidden": said["hidden"] is True,
+                          for pid, state, started, switches, name in document["processes"]],
+            "waits": {str(key): str(value) for key, value in document["waits"].items()},
+            "limits": [[_whole(pid), str(name), str(text)] for pid, name, text in document["limits"]], "hidden": document["hidden"] is True,
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise Unread("what was said of processes is not of the reader's form") from None
-    if made["hidden"]:
+    if checked["hidden"]:
         raise Unread("/proc hides the processes of others from us")
-    if not made["states"]:
+    if not checked["states"]:
         raise Unread("/proc holds no process")
-    return made
+    return checked
 
 
 def _whole(value: object) -> int:
@@ -91,16 +91,16 @@ def _whole(value: object) -> int:
 @fact("processes", TASKS)
 def processes(captures: Captures) -> Any:
     """Counted in one pass over /proc; nothing is said where it hides the processes of others from us (hidepid)."""
-    said = document(captures)
-    names = Counter(row[4] for row in said["processes"] if row[1] == "Z")
-    rows = [row for row in said["processes"] if row[1] == "D"]
+    document = process_document(captures)
+    names = Counter(row[4] for row in document["processes"] if row[1] == "Z")
+    rows = [row for row in document["processes"] if row[1] == "D"]
     sleepers = tuple(
-        BlockedProcess(pid, started, clean(name, 20), switches, _function(said["waits"].get(str(pid), "")))
+        BlockedProcess(pid, started, clean(name, 20), switches, _function(document["waits"].get(str(pid), "")))
         for pid, _, started, switches, name in rows if switches >= 0
     )
-    found = Processes("processes", sum(said["states"].values()), said["states"].get("Z", 0),
+    found = Processes("processes", sum(document["states"].values()), document["states"].get("Z", 0),
                       tuple(clean(name, 20) for name, _ in names.most_common(3)), sleepers)
-    more = said["states"].get("D", 0) - len(sleepers)
+    more = document["states"].get("D", 0) - len(sleepers)
     return Partial(found, f"{more} more processes in uninterruptible sleep could not be looked at closely") if more > 0 else found
 
 

@@ -90,8 +90,8 @@ def arrays(captures: Captures) -> Any:
     none: Any = UNSUPPORTED
     result = tuple(_array(files, name) for name in sorted(names, key=natural)) or (
         Array(NO_ARRAY, none, none, none, none, none, none, none, none),)
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    unreadable = files.unreadable()
+    return Partial(result, unreadable) if unreadable else result
 
 
 def _array(files: CapturedFiles, name: str) -> Array:
@@ -131,5 +131,5 @@ def pools(captures: Captures) -> Any:
     paths = sorted(path for path in files if path.endswith("/state"))
     none: Any = UNSUPPORTED
     result = tuple(Pool(path.split("/")[-2], files.read(path, _state)) for path in paths) or (Pool(NO_POOL, none),)
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    unreadable = files.unreadable()
+    return Partial(result, unreadable) if unreadable else result

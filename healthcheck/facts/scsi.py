@@ -68,8 +68,8 @@ def scsi_disks(captures: Captures) -> tuple[ScsiDisk, ...]:
     files = captures.files(SCSI)
     if files.has(BASE):
         files.text(BASE)    # an entry of its own: it could not be listed
-    form = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|device/\w+)")
-    names = sorted({found[1] for path in files if (found := form.fullmatch(path))}, key=natural)
+    pattern = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|device/\w+)")
+    names = sorted({found[1] for path in files if (found := pattern.fullmatch(path))}, key=natural)
     disks = tuple(_disk(files, name) for name in names if files.read(f"{BASE}/{name}/removable", _removable) is not True)
     no: Any = UNSUPPORTED
     return disks or (ScsiDisk(NO_DISK, *(no,) * 4),)

@@ -32,7 +32,7 @@ class Service(Fact):
     since_s: float
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """The state as a person would say it."""
         return "not installed" if self.load == "not-found" else f"{self.active} ({self.sub})"
 

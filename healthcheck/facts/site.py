@@ -29,11 +29,11 @@ class PortPlans(Fact):
 def plans_of(node: Node, usual: Mapping[str, PortPlan], unread: frozenset[str]) -> PortPlans:
     """The plans of a node of whose kind of machine `usual` holds: what the node's entry says goes before that."""
     plans = dict(usual)
-    for pci, said in node.ports.items():
+    for pci, planned in node.ports.items():
         below = plans.get(pci, PortPlan("compute"))
-        role = said.role or below.role
-        rail = below.rail if said.rail is None and role == below.role else said.rail
-        plans[pci] = PortPlan(role, rail, expect=said.expect)
+        role = planned.role or below.role
+        rail = below.rail if planned.rail is None and role == below.role else planned.rail
+        plans[pci] = PortPlan(role, rail, expect=planned.expect)
     compute = {pci: plan.rail for pci, plan in plans.items() if plan.role == "compute"}
     down = frozenset(pci for pci in compute if plans[pci].expect == "down")
     others = frozenset(plans.keys() - compute.keys())

@@ -1,7 +1,7 @@
 """nvidia-smi as the second source of GPU facts: its XML log, read into the lines that the NVML reader would have said.
 
 The document is that of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13), the exit statuses those of nvidia-smi's manual page. What the
-elements of one GPU say is in `smivalues`.
+elements of one GPU say is in `smi_values`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from xml.parsers import expat
 
 from healthcheck.facts.base import Captures, why
-from healthcheck.facts.smivalues import NVML_WORDS, head, line
+from healthcheck.facts.smi_values import NVML_WORDS, gpu_line, summary
 from healthcheck.facts.values import Unread
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -106,7 +106,7 @@ def parse(text: str) -> SmiLog:
     start = text.find("<?xml")
     start = text.find("<nvidia_smi_log") if start < 0 else start
     if start < 0:
-        raise Unread(f"nvidia-smi printed no XML: {_said(text)}")
+        raise Unread(f"nvidia-smi printed no XML: {_first_line(text)}")
     end = text.find("</nvidia_smi_log>", start)
     body = text[start:] if end < 0 else text[start:end] + "</nvidia_smi_log>"
     reader = _Reader()
@@ -127,9 +127,9 @@ def parse(text: str) -> SmiLog:
     if not reader.ended and not reader.head and not reader.gpus:
         raise Unread(f"nvidia-smi's log cannot be read: {cut}")
     # What came after the break is the tool's last word, and often the reason.
-    lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(said.lower(), 999), said]} for said in _unreachable(text)]
-    gpus = [line(index, gpu) for index, gpu in enumerate(reader.gpus)]
-    return SmiLog(head(reader.head), tuple(gpus + lost[:1]), f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
+    lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(message.lower(), 999), message]} for message in _unreachable(text)]
+    gpus = [gpu_line(index, gpu) for index, gpu in enumerate(reader.gpus)]
+    return SmiLog(summary(reader.head), tuple(gpus + lost[:1]), f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
 
 
 _UNREACHABLE = re.compile(r"Unable to determine the device handle for [Gg][Pp][Uu][ \d]{0,5}[0-9A-Fa-f:.]{5,20}: ([^\n.<]{3,60})")
@@ -140,7 +140,7 @@ def _unreachable(text: str) -> list[str]:
     return [clean(match[1].strip()) for match in _UNREACHABLE.finditer(text)]
 
 
-def _said(text: str) -> str:
+def _first_line(text: str) -> str:
     lines = [line.strip() for line in text[:4000].splitlines() if line.strip()]
     return clean(lines[0], 200) if lines else "it said nothing"
 
@@ -150,10 +150,10 @@ def trouble(captures: Captures) -> tuple[int, str] | None:
     capture = captures.capture(SMI)
     if capture is None or capture.outcome is not Outcome.DONE or not capture.exit:
         return None
-    said = " ".join((capture.text[:2000] + "\n" + capture.stderr[-2000:]).split())
-    if "Driver/library version mismatch" in said:
-        return 18, clean(said[said.index("Driver/library version mismatch"):], 200)
-    if capture.exit == NO_DEVICES or "No devices were found" in said:
+    message = " ".join((capture.text[:2000] + "\n" + capture.stderr[-2000:]).split())
+    if "Driver/library version mismatch" in message:
+        return 18, clean(message[message.index("Driver/library version mismatch"):], 200)
+    if capture.exit == NO_DEVICES or "No devices were found" in message:
         return NO_DEVICES, "No devices were found"
     if capture.exit in (4, 9, 12):
         return capture.exit, STATUSES[capture.exit]
@@ -171,8 +171,8 @@ def log(captures: Captures) -> SmiLog:
         if capture.outcome is not Outcome.DONE:
             raise Unread(why(SMI, capture)) from None
         if capture.exit:
-            said = STATUSES.get(capture.exit) or _said(capture.text + "\n" + capture.stderr)
-            raise Unread(f"nvidia-smi: {said} (exit status {capture.exit})") from None
+            message = STATUSES.get(capture.exit) or _first_line(capture.text + "\n" + capture.stderr)
+            raise Unread(f"nvidia-smi: {message} (exit status {capture.exit})") from None
         raise
     if capture.outcome is not Outcome.DONE:
         return SmiLog(found.head, found.gpus, why(SMI, capture))

@@ -138,7 +138,7 @@ def crash(captures: Captures) -> Crash:
     if records:
         return Crash("kernel", records)
     backend = files.read(BACKEND, _backend) if files.has(BACKEND) else ""
-    unseen: Any = files.unseen()
-    if isinstance(backend, Unmeasured) or unseen:
-        return Crash("kernel", backend if isinstance(backend, Unmeasured) else Unmeasured(unseen))  # type: ignore[arg-type]
+    unreadable: Any = files.unreadable()
+    if isinstance(backend, Unmeasured) or unreadable:
+        return Crash("kernel", backend if isinstance(backend, Unmeasured) else Unmeasured(unreadable))  # type: ignore[arg-type]
     return Crash("kernel", records if backend else UNSUPPORTED)  # type: ignore[arg-type]

@@ -37,13 +37,13 @@ def read_module(text: str) -> dict[str, Any]:
     rows = [(name, value.strip()) for name, value in _LINE.findall(text)]
     if not rows or rows[0][0] != "Identifier" or not text.endswith("\n"):
         raise ValueError("the answer has no Identifier, or is cut")
-    said = dict(rows)
-    rx_low, rx_high = _limits(said, "Laser rx power")
-    tx_low, tx_high = _limits(said, "Laser output power")
-    high = said.get("Module temperature high alarm threshold")
+    fields = dict(rows)
+    rx_low, rx_high = _limits(fields, "Laser rx power")
+    tx_low, tx_high = _limits(fields, "Laser output power")
+    high = fields.get("Module temperature high alarm threshold")
     celsius_high = UNSUPPORTED if high is None else _celsius(high)
     return {
-        "celsius": _celsius(said["Module temperature"]) if "Module temperature" in said else UNSUPPORTED,
+        "celsius": _celsius(fields["Module temperature"]) if "Module temperature" in fields else UNSUPPORTED,
         "celsius_high": UNSUPPORTED if celsius_high == 0.0 else celsius_high,
         "rx_dbm": _lanes(rows, _RX), "rx_low": rx_low, "rx_high": rx_high,
         "tx_dbm": _lanes(rows, _TX), "tx_low": tx_low, "tx_high": tx_high,
@@ -63,9 +63,9 @@ def _celsius(text: str) -> Any:
     return float(found[1]) if found else Unmeasured(f"ethtool's temperature is {clean(text, 60)}, which is not of the known form")
 
 
-def _limits(said: Mapping[str, str], what: str) -> tuple[Any, Any]:
+def _limits(fields: Mapping[str, str], what: str) -> tuple[Any, Any]:
     """The alarm thresholds of a power; a module that has none gives 0 mW for all of them."""
-    texts = [said.get(f"{what} {side} alarm threshold") for side in ("low", "high")]
+    texts = [fields.get(f"{what} {side} alarm threshold") for side in ("low", "high")]
     low, high = (UNSUPPORTED if text is None else _dbm(text) for text in texts)
     return (UNSUPPORTED, UNSUPPORTED) if high == _DARK else (low, high)
 

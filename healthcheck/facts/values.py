@@ -157,19 +157,19 @@ class Fact:
                 raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.FIELDS)}; missing or not among them: {wrong}")
             self.__dict__.update(fields)
             if not _ABSENT.isdisjoint(map(type, fields.values())):
-                self._hide()
+                self._set_aside()
 
         def __post_init__(self) -> None:
             # A plug-in's fact may be a dataclass besides, whose own __init__ ends here.
-            self._hide()
+            self._set_aside()
 
-        def _hide(self) -> None:
+        def _set_aside(self) -> None:
             held = self.__dict__
             absent = {field: value for field, value in held.items() if type(value) in _ABSENT}
             for field in absent:
                 del held[field]
             if absent:
-                held[_HIDDEN] = absent
+                held[_ABSENT_FIELDS] = absent
 
         def __setattr__(self, field: str, value: object) -> None:
             raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be set: make another fact with `changed`")
@@ -179,7 +179,7 @@ class Fact:
 
     if not TYPE_CHECKING:
         def __getattr__(self, field: str) -> Any:
-            absent = self.__dict__.get(_HIDDEN)
+            absent = self.__dict__.get(_ABSENT_FIELDS)
             if absent is None or field not in absent:
                 raise AttributeError(f"{type(self).__name__} has no {field}")
             value = absent[field]
@@ -192,7 +192,7 @@ class Fact:
         """What tells this subject from its like in any snapshot. Raises NotMeasured or NotSupported."""
         return type(self)._identity(self)
 
-    def full(self, counter: str) -> int | None:
+    def saturates_at(self, counter: str) -> int | None:
         """The value at which this counter stays and counts no more; None where it has none."""
         return None
 
@@ -207,13 +207,13 @@ class Fact:
 
 
 # No field has such a name.
-_HIDDEN = "absent fields"
+_ABSENT_FIELDS = "absent fields"
 
 
 def readings(fact: Fact) -> dict[str, Any]:
     """Every field of a fact in the order of its class: its value, or Unmeasured or UNSUPPORTED."""
     held = fact.__dict__
-    absent = held.get(_HIDDEN, {})
+    absent = held.get(_ABSENT_FIELDS, {})
     return {field: held[field] if field in held else absent[field] for field in fact.FIELDS}
 
 

@@ -220,25 +220,25 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
     switches: list[SXid] = []
     unread: list[KernelLine] = []
     known: Mapping[str, str] | None = None
-    if log.says("Xid"):
+    if log.contains("Xid"):
         known = architectures()
         for line, found in log.matching(_ANY_XID):
-            said = found.string
-            if match := XID.match(said):
+            text = found.string
+            if match := XID.match(text):
                 events.append(_xid(line, match, known))
-            elif match := _SXID.match(said):
+            elif match := _SXID.match(text):
                 switches.append(_sxid(line, match))
             else:
                 unread.append(line)
-    if log.says("fallen off the bus"):
+    if log.contains("fallen off the bus"):
         known = architectures() if known is None else known
         events = sorted([*events, *_falls(log, events, known)], key=lambda event: event.seconds)
-    resets = tuple(_resets(log)) if log.says("muster: ") else ()
+    resets = tuple(_resets(log)) if log.contains("muster: ") else ()
     return Xids(
         name="kernel log",
         newest=log.newest,
         events=tuple(events),
-        switch_events=tuple(_told(switches)),
+        switch_events=tuple(_merged(switches)),
         caveat=log.caveat,
         resets=resets,
         wanted=(),
@@ -266,7 +266,7 @@ def _sxid(line: KernelLine, match: re.Match[str]) -> SXid:
     )
 
 
-def _told(events: Iterable[SXid]) -> list[SXid]:
+def _merged(events: Iterable[SXid]) -> list[SXid]:
     """One event for each: the lines that only go on about the one before are left out."""
     kept: list[SXid] = []
     last: dict[tuple[str, int], SXid] = {}

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.boot import KEPT, EarlierBoot, earlier_boot, kept, utc
-from healthcheck.facts.earlier import HANDED_ON
-from healthcheck.facts.seen import SEEN
+from healthcheck.facts.boot import BOOT_CAPTURE, EarlierBoot, boot_capture, earlier_boot, utc
+from healthcheck.facts.carried_log import LOG_CAPTURE
+from healthcheck.facts.seen_before import UNUSUAL_CAPTURE
 from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
@@ -137,7 +137,7 @@ def test_looks_for_other_rules_are_looks_too_and_leave_what_is_compared_its_own_
     assert fact == EarlierBoot("node", known=True, looked=NOON + 600, now=NOON + 900, out="")
     looks.write(look(900, "0ther", only=True), found)
     found = looks.read("gpu001")
-    assert found is not None and set(found.captures) == {KEPT, SEEN, HANDED_ON}
+    assert found is not None and set(found.captures) == {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE}
     assert earlier_boot(look(1000, "0ther"), found, SERVICE).looked == NOON + 600
 
 
@@ -148,17 +148,17 @@ JSON = st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st
 @given(st.one_of(st.text(), JSON.map(json.dumps), st.fixed_dictionaries(
     {"state": JSON, "last": JSON, "looked": JSON, "out": JSON}).map(json.dumps)))
 def test_whatever_stands_in_a_kept_look_a_fact_is_made_of_it(text: str) -> None:
-    previous = replace(look(0), captures={KEPT: Capture(Outcome.DONE, text=text)})
+    previous = replace(look(0), captures={BOOT_CAPTURE: Capture(Outcome.DONE, text=text)})
     for boot in ("b00t", "0ther"):
         fact: Any = earlier_boot(look(600, boot), previous, SERVICE)
         assert isinstance(fact, EarlierBoot) and utc(fact.looked) and (boot == "b00t" or fact.looked)
-        assert kept(look(600, boot), previous, SERVICE).outcome is Outcome.DONE
+        assert boot_capture(look(600, boot), previous, SERVICE).outcome is Outcome.DONE
 
 
 def test_a_kept_text_that_is_cut_anywhere_is_no_word_of_a_boot() -> None:
-    whole = kept(look(600, "0ther"), look(0), MAINTENANCE).text
+    whole = boot_capture(look(600, "0ther"), look(0), MAINTENANCE).text
     for end in range(len(whole)):
-        previous = replace(look(0), captures={KEPT: Capture(Outcome.DONE, text=whole[:end])})
+        previous = replace(look(0), captures={BOOT_CAPTURE: Capture(Outcome.DONE, text=whole[:end])})
         assert earlier_boot(look(600), previous, SERVICE) == EarlierBoot("node", True, 0.0, NOON + 600, "")
 
 

@@ -95,9 +95,9 @@ def test_what_a_builder_raises_is_not_kept_and_what_it_returns_is_made_once() ->
 def test_a_file_that_nobody_could_read_nor_asked_for_is_told() -> None:
     files = CapturedFiles({"/a": FileCapture(Outcome.DENIED), "/b": FileCapture(Outcome.DENIED), "/c": FileCapture(Outcome.DONE, "1\n")})
     assert files.read("/a", int) == Unmeasured("/a: permission denied") and files.read("/c", int) == 1
-    assert files.unseen() == "/b: permission denied"
-    files.passed_over(("/b",))
-    assert files.unseen() is None
+    assert files.unreadable() == "/b: permission denied"
+    files.ignore(("/b",))
+    assert files.unreadable() is None
 
 
 def test_a_file_that_crashed_says_why_and_one_of_another_form_what_it_holds() -> None:
@@ -108,4 +108,4 @@ def test_a_file_that_crashed_says_why_and_one_of_another_form_what_it_holds() ->
     assert files.read("/d", int) == Unmeasured("/d was not captured")
     assert files.text("/c", part=True) == "1" and files.truncated("/c")
     with pytest.raises(Unread, match="/c: longer than its limit"):
-        files.must("/b", "/c")
+        files.require("/b", "/c")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from healthcheck.facts import optics
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.bond import parse_bond
-from healthcheck.facts.files import DeviceOutput, said
+from healthcheck.facts.files import DeviceOutput, device_output
 from healthcheck.facts.netdev import parse_counts
 from healthcheck.facts.optics import parse_link
 from healthcheck.facts.roce import parse_statistics
@@ -27,8 +27,8 @@ MINE = ("netdevs", "bonds", "lacp_bonds", "roce_ports", "pfcs", "sensors", "opti
 
 @given(st.text(max_size=400))
 def test_no_text_upsets_a_parser(text: str) -> None:
-    for parse in (parse_counts, parse_statistics, lambda said: parse_bond("bond0", said), lambda said: parse_link("mlx5_0", said),
-                  read_module, lambda said: read_module(f"\tIdentifier : 0x11 (QSFP28)\n{said}\n")):
+    for parse in (parse_counts, parse_statistics, lambda device_output: parse_bond("bond0", device_output), lambda device_output: parse_link("mlx5_0", device_output),
+                  read_module, lambda device_output: read_module(f"\tIdentifier : 0x11 (QSFP28)\n{device_output}\n")):
         with suppress(ValueError, KeyError):
             parse(text)
 
@@ -97,7 +97,7 @@ def test_lanes_come_with_the_modules_thresholds() -> None:
     (FileCapture(Outcome.WEDGED, "wedged since noon"), Unmeasured("/a: the command's outcome is wedged (wedged since noon)")),
 ])
 def test_a_devices_answer_is_taken_only_when_its_command_ended_by_itself(entry: FileCapture, expected: DeviceOutput | Unmeasured) -> None:
-    assert said("/a", entry) == expected
+    assert device_output("/a", entry) == expected
 
 
 @pytest.mark.parametrize("name", MINE)

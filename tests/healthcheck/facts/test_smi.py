@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures
 from healthcheck.facts.gpu import NVML, Gpu, gpu_presence, gpus
-from healthcheck.facts.gpuanswer import READINGS
-from healthcheck.facts.smivalues import NOT_PRINTED
+from healthcheck.facts.nvml_output import READINGS
+from healthcheck.facts.smi_values import NOT_PRINTED
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread, reading
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome

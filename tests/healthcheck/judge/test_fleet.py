@@ -14,8 +14,8 @@ from healthcheck.checks.fleet import Comparison, FleetReadings, NoMajority, Unco
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
-from healthcheck.facts.look import SnapshotTime
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
+from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, changed, reading
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.nodefacts import NodeFacts

@@ -23,7 +23,7 @@ NVML_WORDS: Mapping[str, int] = {
     "unknown error": 999, "err!": 999,
 }
 _NOTHING = ("n/a", "not supported", "not available", "")
-_UNTOLD = {"insufficient permissions", "timeout", "gpu is lost", "gpu requires reset", "in use by another client", "no data",
+_UNKNOWN = {"insufficient permissions", "timeout", "gpu is lost", "gpu requires reset", "in use by another client", "no data",
            "requested functionality has been deprecated", "not ready", "unknown error", "err!", "not found"}
 
 Read = Callable[[Mapping[str, str]], dict[str, Any]]
@@ -52,7 +52,7 @@ def _reading(text: str, convert: Callable[[str], Any], what: str) -> dict[str, A
     word = _word(text)
     if word in _NOTHING:
         return {"na": True}
-    if word in _UNTOLD:
+    if word in _UNKNOWN:
         return {"error": [NVML_WORDS[word], text.strip("[] ")]}
     try:
         return {"ok": convert(text.strip())}
@@ -258,7 +258,7 @@ _ROWS = "remapped_rows/"
 _HISTOGRAM = "remapped_rows/row_remapper_histogram/row_remapper_histogram_"
 _LINK = "pci/pci_gpu_link_info/"
 
-# By the NVML reader's keys (`facts/gpuanswer.py`, READINGS): how nvidia-smi says the same.
+# By the NVML reader's keys (`facts/nvml_output.py`, READINGS): how nvidia-smi says the same.
 _READS: Mapping[str, Read] = {
     "pci": _at(pci_address, "pci/pci_bus_id", "@id"),
     "uuid": _at(str, "uuid"),
@@ -337,12 +337,12 @@ _READS: Mapping[str, Read] = {
 NOT_PRINTED = ("slowdown_thermal_ns",)
 
 
-def line(index: int, gpu: Mapping[str, str]) -> dict[str, Any]:
+def gpu_line(index: int, gpu: Mapping[str, str]) -> dict[str, Any]:
     """One GPU in the NVML reader's form, from the texts of its elements by their paths."""
     return {"index": index, **{key: read(gpu) for key, read in _READS.items()}}
 
 
-def head(found: Mapping[str, str]) -> dict[str, Any]:
+def summary(found: Mapping[str, str]) -> dict[str, Any]:
     """The NVML reader's first line, from what stands before the GPUs."""
     return {
         "driver": _value(found, ("driver_version",), str),

@@ -17,7 +17,7 @@ from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
 
 SEEN_BEFORE = "seen_before"
-SEEN = "muster.unusual"
+UNUSUAL_CAPTURE = "muster.unusual"
 CHECKS = ("kernel.novel", "kernel.missing", "kernel.order", "kernel.rate", "kernel.suspect")
 _MOST = 1000        # fingerprints of one boot
 
@@ -45,16 +45,16 @@ def unusual(results: Mapping[str, Result]) -> tuple[str, ...]:
 
 def seen_before(previous: Recording | None) -> SeenBefore:
     """The fact; `previous` is the newest snapshot before this one, of whatever boot."""
-    capture = previous.captures.get(SEEN) if previous is not None else None
+    capture = previous.captures.get(UNUSUAL_CAPTURE) if previous is not None else None
     if capture is None:
         return NOTHING_SEEN
     now, before = _read(capture)
     return SeenBefore("kernel log", frozenset((*now, *before)))
 
 
-def kept(recording: Recording, previous: Recording | None, now: Iterable[str]) -> Capture:
+def unusual_capture(recording: Recording, previous: Recording | None, now: Iterable[str]) -> Capture:
     """What this snapshot is to be kept with: what it reported, with what earlier ones of its boot did, and what the boot before it did."""
-    earlier, before = _read(previous.captures.get(SEEN)) if previous is not None else ((), ())
+    earlier, before = _read(previous.captures.get(UNUSUAL_CAPTURE)) if previous is not None else ((), ())
     if previous is not None and _boot(previous) != _boot(recording):
         earlier, before = (), earlier
     held = sorted({*now, *earlier})[:_MOST]

@@ -15,6 +15,6 @@ class SnapshotTime(Fact):
 
 
 @fact("look", of_snapshot=True)
-def look(captures: Captures) -> SnapshotTime:
+def snapshot_time(captures: Captures) -> SnapshotTime:
     """The moment of this look, as the collector said it and as the head saw it."""
     return SnapshotTime("look", time=captures.host.time, received=captures.received)

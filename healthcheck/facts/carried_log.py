@@ -13,7 +13,7 @@ from healthcheck.facts.kernel import KMSG, LOG, TORN
 from healthcheck.kernellog.carried import NOTHING, Carried, RepairStatement, after, before, read, written
 from healthcheck.model.recording import Capture, Outcome, Recording
 
-HANDED_ON = "muster.log"
+LOG_CAPTURE = "muster.log"
 
 
 def with_earlier(recording: Recording, previous: Recording | None) -> Recording:
@@ -28,7 +28,7 @@ def with_earlier(recording: Recording, previous: Recording | None) -> Recording:
     return _with(recording, capture, "" if found == before(NOTHING, log) else written(found))
 
 
-def with_words(recording: Recording, words: Sequence[RepairStatement]) -> Recording:
+def with_statements(recording: Recording, words: Sequence[RepairStatement]) -> Recording:
     """The recording with people's words that are of its boot."""
     capture = recording.captures.get(LOG.id)
     boot = recording.host.boot_id if recording.host is not None else ""
@@ -42,7 +42,7 @@ def with_words(recording: Recording, words: Sequence[RepairStatement]) -> Record
     return _with(recording, capture, written(found))
 
 
-def kept(recording: Recording, previous: Recording | None, rests: Mapping[str, Collection[int] | None]) -> Capture:
+def log_capture(recording: Recording, previous: Recording | None, rests: Mapping[str, Collection[int] | None]) -> Capture:
     """What this snapshot is to be kept with. `rests` as of `healthcheck.kernellog.carried.after`; of a log that was not read, what was
     handed on to it is handed on."""
     log = _log(recording)
@@ -57,7 +57,7 @@ def _handed_on(recording: Recording, previous: Recording | None) -> Carried:
     if previous is None or previous.host is None or recording.host is None or not recording.host.boot_id \
             or previous.host.boot_id != recording.host.boot_id:
         return NOTHING
-    capture = previous.captures.get(HANDED_ON)
+    capture = previous.captures.get(LOG_CAPTURE)
     return read(capture.text) if capture is not None else NOTHING
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from healthcheck.facts import gpu, gpu_process, gpuanswer, nvlink
+from healthcheck.facts import gpu, gpu_process, nvlink, nvml_output
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.gpuanswer import READINGS
+from healthcheck.facts.nvml_output import READINGS
 from healthcheck.facts.values import Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
@@ -73,6 +73,6 @@ def test_an_answer_is_read_whatever_its_lines_end_with_and_parsed_once(monkeypat
     usually = usual(1, gpus=40)
     looked = Captures(machine.recording(gpu_nvml=dataclasses.replace(usually, text=usually.text.replace("\n", "\r\n"))))
     parsed: list[str] = []
-    monkeypatch.setattr(gpu, "read", lambda text: parsed.append(text) or gpuanswer.read(text))
+    monkeypatch.setattr(gpu, "read", lambda text: parsed.append(text) or nvml_output.read(text))
     assert [len(build_fact(FACTS[name], looked)) for name in ("gpus", "gpu_loads", "gpus")] == [40] * 3
     assert len(parsed) == 1

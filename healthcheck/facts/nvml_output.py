@@ -75,13 +75,13 @@ READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any] | None]] = {
 }
 
 
-def all_fields(line: Line, source: str) -> dict[str, Any]:
+def gpu_fields(line: Line, source: str) -> dict[str, Any]:
     """Every reading of a line by the field of a Gpu that it makes; one that the device lacks is UNSUPPORTED."""
     values = {}
     for field, (key, kind, convert) in READINGS.items():
-        said = line.get(key)
+        answer = line.get(key)
         # Nearly all are measured: these are taken here, and the others' reasons are found out one by one.
-        if type(said) is dict and len(said) == 1 and type(value := said.get("ok")) is kind:
+        if type(answer) is dict and len(answer) == 1 and type(value := answer.get("ok")) is kind:
             values[field] = convert(value) if convert else value
         else:
             values[field] = _field(line, key, kind, convert, source)
@@ -93,7 +93,7 @@ def _field(line: Line, key: str, kind: type, convert: Callable[[Any], Any] | Non
     return convert(value) if convert and type(value) is kind else value
 
 
-def standing(line: Line, source: str) -> tuple[Any, str | None]:
+def responds(line: Line, source: str) -> tuple[Any, str | None]:
     """Whether the GPU answers, and NVML's word where it is lost."""
     lost = _lost(line)
     if lost is not None:
@@ -104,12 +104,12 @@ def standing(line: Line, source: str) -> tuple[Any, str | None]:
 
 
 # NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_NOT_FOUND (nvml.h): the GPU itself does not answer.
-GONE = (15, 16, 28)
+LOST_CODES = (15, 16, 28)
 
 
 def _lost(line: Line) -> str | None:
     for error in [value["error"] for value in line.values() if type(value) is dict and "error" in value]:
-        if isinstance(error, list) and len(error) == 2 and error[0] in GONE:
+        if isinstance(error, list) and len(error) == 2 and error[0] in LOST_CODES:
             return str(error[1])[:100]
     return None
 
@@ -122,7 +122,7 @@ def index_of(line: Line) -> int:
     return index
 
 
-def gone(line: Line, source: str = "NVML") -> Unmeasured | None:
+def handle_error(line: Line, source: str = "NVML") -> Unmeasured | None:
     """Why nothing was read of this GPU, if it gave no handle."""
     error = line.get("error")
     return Unmeasured(f"{source}: {str(error[1])[:100]} (error {error[0]})") if isinstance(error, list) and len(error) == 2 else None
