@@ -1,4 +1,4 @@
-"""What a check's author uses: the decorators, and what a check may ask for beside its subject.
+"""What a check's author uses: the decorators, and what a check may take beside its subject.
 
 A check is a pure generator of findings. Its keyword-only parameters are what a rule may set, typed. Its other parameters are facts by
 name; the first is the check's subject:
@@ -7,7 +7,7 @@ name; the first is the check's subject:
                                 one that cannot be read hides no other
     gpus: tuple[Gpu, ...]       the whole collection, for counts
     ports: Peers[Port]          the whole collection, to compare its members: those that cannot be read are UNKNOWN by themselves
-    driver: Driver              a fact of which a node has one
+    driver: Driver              a single fact of the node
     growth: Growth[Gpu]         the subject in the earlier snapshot of the same boot; without one the check is SKIPPED
     port: Port                  beside another subject: the one of the collection `ports` with the same identity
 
@@ -18,7 +18,7 @@ inside the check, and the engine makes that UNKNOWN. A fleet check takes facts o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
@@ -29,34 +29,22 @@ from healthcheck.model.outcome import Finding, Note
 
 F = TypeVar("F", bound=Fact)
 T = TypeVar("T")
-CheckFunction = Callable[..., Iterator[Finding | Note]]
+Findings = Iterator[Finding | Note]
+CheckFunction = Callable[..., Findings]
 FleetFunction = Callable[..., Iterator[tuple[str, Any]]]
 SelectionFunction = TypeVar("SelectionFunction", bound=Callable[..., Iterable[Any]])
 
 GROWTH = "growth"
-# The moment of a snapshot, which growth is measured against.
+# The fact with a snapshot's time, which growth is measured against.
 SNAPSHOT_TIME = "look"
 
-__all__ = [
-    "CHECKS",
-    "GROWTH",
-    "SELECTIONS",
-    "SNAPSHOT_TIME",
-    "Check",
-    "NotJudged",
-    "NotMeasured",
-    "NotSupported",
-    "Parameter",
-    "Peers",
-    "Selection",
-    "check",
-    "fleet_check",
-    "selection",
-]
+__all__ = ["CHECKS", "GIB", "GROWTH", "SELECTIONS", "SNAPSHOT_TIME", "Check", "Findings", "NotJudged", "NotMeasured", "NotSupported",
+           "Parameter", "Peers", "Selection", "and_more", "check", "fleet_check", "listed", "selection"]
+GIB = 2**30
 
 
 class NotJudged(Exception):
-    """A check has nothing to go by on this node, and that is no fault of anything; its text says why. The rule is SKIPPED."""
+    """A check does not apply to this node; its text says why. The rule is SKIPPED."""
 
 
 class Peers(Generic[F]):
@@ -69,11 +57,11 @@ class Peers(Generic[F]):
         return len(self.members)
 
     def read(self, read: Callable[[F], T]) -> list[tuple[F, T]]:
-        """Each member with what `read` makes of it; a member that refuses it is left out, and UNKNOWN."""
+        """Each member with the result of `read`; a member that refuses is left out, and UNKNOWN."""
         return list(readable(self.members, read))
 
     def where(self, holds: Callable[[F], bool]) -> Peers[F]:
-        """Those members of which it holds; a member that refuses to say is left out, and UNKNOWN."""
+        """The members for which it holds; a member that refuses is left out, and UNKNOWN."""
         return Peers(member for member, held in readable(self.members, holds) if held)
 
 
@@ -86,12 +74,12 @@ class Parameter:
     required: bool
 
     def accepts(self, value: object) -> bool:
-        """Whether a rule may set this value: exactly typed, except that a whole number will do for a float."""
+        """Whether a rule may set this value: of the exact type, or a whole number for a float."""
         return _fits(value, self.hint)
 
     @property
     def phrase(self) -> str:
-        """The type as a person would name it."""
+        """The type, for people."""
         return _phrase(self.hint)
 
 
@@ -99,7 +87,7 @@ class Parameter:
 class Check:
     """A registered check. `arguments` are the names it takes, in order, and `peers_of` those of them that it compares.
 
-    `counts`: it concludes from what is not there. `peers`: each of its findings is reported with how many nodes have it. `over` is the
+    `counts`: it concludes from what is missing. `peers`: each of its findings is reported with how many nodes have it. `over` is the
     selection whose subjects it judges.
     """
 
@@ -116,7 +104,7 @@ class Check:
 
     @cached_property
     def each(self) -> str:
-        """The collection of whose members it judges one at a time; empty where it does not."""
+        """The collection whose members it judges one at a time; empty where it does not."""
         return MEMBERS.get(self.arguments[0], "")
 
     @cached_property
@@ -164,8 +152,8 @@ def fact_of(argument: str) -> str:
 def check(name: str, *, over: str = "", counts: bool = False, peers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
     """Registers a check of one node under `subject.property`.
 
-    `over` names a selection. `counts` says that it concludes from what is not there: then the whole collection must have been measured,
-    or nothing is said. `peers` asks that each finding be reported with how many nodes of the sweep have one of the same subject.
+    `over` names a selection. `counts`: it concludes from what is missing, so it is UNKNOWN unless the whole collection was measured.
+    `peers`: each finding is reported with how many nodes of the sweep have one of the same subject.
     """
 
     def register(function: CheckFunction) -> CheckFunction:
@@ -178,8 +166,8 @@ def check(name: str, *, over: str = "", counts: bool = False, peers: bool = Fals
 def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
     """Registers a check of a cohort: each positional parameter is a mapping from node to the fact of that name.
 
-    Only nodes whose facts were measured are in them; `growth` maps a node to the Growth of its subject, or of each. It reads facts
-    through `readable`, so that what one node lacks costs the others nothing, and yields a finding, or for what has no peers `Uncompared`.
+    They hold only nodes whose facts were measured; `growth` maps a node to the Growth of its subject, or of each. It reads facts through
+    `readable`, so that what one node lacks does not affect the others, and yields findings, or `Uncompared` for what has no peers.
     """
 
     def register(function: FleetFunction) -> FleetFunction:
@@ -190,7 +178,7 @@ def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
 
 
 def selection(name: str) -> Callable[[SelectionFunction], SelectionFunction]:
-    """Registers a selection: a function of facts that returns the chosen subjects. What refuses a reading in it is UNKNOWN."""
+    """Registers a selection: a function of facts that returns the chosen subjects. A subject that refuses a reading in it is UNKNOWN."""
 
     def register(function: SelectionFunction) -> SelectionFunction:
         arguments = tuple(inspect.signature(function).parameters)
@@ -206,7 +194,7 @@ def _compared(arguments: Iterable[str], function: Callable[..., Any]) -> frozens
 
 
 def _is_peers(annotation: Any) -> bool:
-    # As text it is not evaluated: with hundreds of checks that is a tenth of what `muster rules list` takes.
+    # Not evaluated: with hundreds of checks that is a tenth of the time of `muster rules list`.
     return annotation.startswith("Peers[") if isinstance(annotation, str) else get_origin(annotation) is Peers
 
 
@@ -233,12 +221,22 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool,
     if not summary:
         raise ValueError(f"the check {name} has no docstring, and `muster explain` shows it")
     if not arguments or arguments[0] == GROWTH:
-        raise ValueError(f"the check {name} has no subject: its first parameter is to be a fact")
+        raise ValueError(f"the check {name} has no subject: its first parameter must be a fact")
     CHECKS[name] = Check(name, function, tuple(arguments), parameters, summary, fleet, counts, peers, over, _compared(arguments, function))
 
 
+def and_more(subjects: Sequence[str]) -> str:
+    """Several subjects as one: "port 1 and 3 more"."""
+    return subjects[0] if len(subjects) == 1 else f"{subjects[0]} and {len(subjects) - 1} more"
+
+
+def listed(words: Sequence[str], most: int = 3) -> str:
+    """The first of them: "a, b, c and 2 more"."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
 def missing_facts(check: Check, handed_in: Iterable[str]) -> list[str]:
-    """The facts that a check asks for and that do not exist; `handed_in` are those that are read from no machine."""
+    """The facts that a check takes and that do not exist; `handed_in` are those that the sweep passes in."""
     return [name for name in check.facts if name not in FACTS and name not in handed_in]
 
 

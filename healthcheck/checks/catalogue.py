@@ -1,4 +1,4 @@
-"""Brings all checks, and the facts that they ask for, into their registries: importing it loads every module of this package."""
+"""Registers all checks and their facts: importing it loads every module of this package."""
 
 from __future__ import annotations
 

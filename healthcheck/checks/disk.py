@@ -1,8 +1,8 @@
-"""Checks of disks: NVMe drives as the kernel has them, and what the kernel log says of disks and of the file systems on them.
+"""Checks of disks: NVMe drives by the kernel, and kernel-log reports on disks and their file systems.
 
-Forms of the log: block/blk-core.c ("I/O error, dev sda, sector 1"), fs/buffer.c, drivers/nvme/host/pci.c and core.c, drivers/md, and the
-messages of ext4, XFS and Btrfs; gpud and node-problem-detector look for most of them. An error of a disk or of a file system stays accused
-in its boot; what passes by itself (a reset) for `hours` after the last, and what is older is said beside the result.
+Messages of the log: block/blk-core.c ("I/O error, dev sda, sector 1"), fs/buffer.c, drivers/nvme/host/pci.c and core.c, drivers/md, and
+those of ext4, XFS and Btrfs; gpud and node-problem-detector search for most of them. An error of a disk or file system counts for the
+rest of its boot; a passing one (a reset) counts for `hours` after the last, and a note reports older ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import check
+from healthcheck.checks.base import Findings, check, listed
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
@@ -25,7 +25,6 @@ _EMITTERS = (
     ("nvme nvme", "nvme"), ("nvme", "nvme-command"), ("block nvme", "nvme-multipath"), ("md/raid", "md"),
     ("EXT", "ext4"), ("XFS", "xfs"), ("BTRFS", "btrfs"),
 )
-Findings = Iterator[Finding | Note]
 
 # ---- NVMe drives as the kernel has them
 
@@ -39,7 +38,7 @@ def disk_nvme_count(nvme_bus: NvmeBus, *, expected: int) -> Iterator[Finding]:
 
 @check("disk.nvme_driven", counts=True)
 def disk_nvme_driven(nvme_bus: NvmeBus) -> Iterator[Finding]:
-    """The kernel's driver runs every NVMe drive that is on the PCI bus: it gives up those that do not come back from a reset."""
+    """The kernel's driver runs every NVMe drive on the PCI bus: it drops drives that do not come back from a reset."""
     for pci in nvme_bus.on_pci:
         if pci not in nvme_bus.driven:
             yield Finding("on the PCI bus, and no driver runs it", "a controller below /sys/class/nvme",
@@ -55,7 +54,7 @@ def disk_nvme_state(nvme: Nvme) -> Iterator[Finding]:
 
 @check("disk.nvme_pcie")
 def disk_nvme_pcie(nvme: Nvme) -> Iterator[Finding]:
-    """Every NVMe drive has the PCI Express lanes and speed that it and its slot both can."""
+    """Every NVMe drive has the PCI Express lanes and speed that it and its slot support."""
     if nvme.width < nvme.width_best:
         yield Finding(f"x{nvme.width}", f"x{nvme.width_best}")
     if nvme.gigatransfers < nvme.gigatransfers_best:
@@ -64,15 +63,15 @@ def disk_nvme_pcie(nvme: Nvme) -> Iterator[Finding]:
 
 @check("disk.nvme_temperature")
 def disk_nvme_temperature(nvme_sensor: NvmeHeat, *, at_most_c: float) -> Iterator[Finding]:
-    """No NVMe drive is hotter than the limit at which it warns itself, or than the rule allows where it has none."""
+    """No NVMe drive is hotter than its own warning limit, or than the rule allows where it has none."""
     limit = nvme_sensor.limit or at_most_c
     if nvme_sensor.celsius > limit:
         yield Finding(f"{nvme_sensor.celsius:.0f} C", f"at most {limit:g} C")
 
 
-# ---- what the kernel log says
+# ---- reports in the kernel log
 
-# An operation that a disk does not know is no error of it, nor is a discard or a write of zeroes that it declines.
+# An operation that a disk does not support is no error, nor is a discard or a write of zeroes that it declines.
 IO_LINES = MessagePattern(
     r"Buffer I/O error on dev(?:ice)? (?P<a>[\w!-]{1,32}), logical block"
     r"|(?:blk_update_request: |print_req_error: |end_request: )?(?:I/O|critical medium|critical nexus|timeout|protection|critical target)"
@@ -128,12 +127,12 @@ def disk_log_nvme_dead(kernel_log: KernelLog) -> Findings:
 
 
 def _emitter(line: str) -> str:
-    """Whose message a line of these forms is: the block layer's, which has no prefix, or a driver's."""
+    """The emitter of such a line: the block layer, which has no prefix, or a driver."""
     return next((emitter for prefix, emitter in _EMITTERS if line.startswith(prefix)), CORE)
 
 
 def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Ending, ignore: tuple[str, ...]) -> Findings:
-    """One finding for each device, by the first line that is not over, and a note on what is."""
+    """One finding for each device by its first line that still counts, and a note on the others."""
     recent: dict[str, list[KernelLine]] = {}
     older: dict[str, KernelLine] = {}
     for line, found in log.matching(pattern):
@@ -152,11 +151,10 @@ def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Endi
         yield Finding(f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, device or "disks", log=evidence)
     if older:
         over = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago" for device, line in sorted(older.items())]
-        more = f" and {len(over) - 3} more" if len(over) > 3 else ""
-        yield Note(f"over, having been quiet for {ends.hours:g} h: {', '.join(over[:3])}{more}")
+        yield Note(f"over, quiet for {ends.hours:g} h: {listed(over)}")
 
 
-# ---- what disks say of themselves
+# ---- disks' own reports
 
 # NVM Express Base Specification, SMART / Health Information log, Critical Warning.
 _WARNINGS = (
@@ -167,9 +165,9 @@ _WARNINGS = (
 
 @check("disk.smart_failed")
 def disk_smart_failed(disk: DiskHealth) -> Iterator[Finding]:
-    """No disk says that it is failing (SMART overall health)."""
+    """No disk reports that it is failing (SMART overall health)."""
     if not disk.passed:
-        yield Finding("failing, by its own word", "passed")
+        yield Finding("failing, by its own report", "passed")
 
 
 @check("disk.smart_warning")
@@ -199,7 +197,7 @@ def disk_smart_media_errors_growing(disk: DiskHealth, growth: Growth[DiskHealth]
 
 @check("disk.smart_spare")
 def disk_smart_spare(disk: DiskHealth, *, above: int) -> Iterator[Finding]:
-    """Every NVMe drive has more spare than the threshold that its maker set, by so many points above it."""
+    """Every NVMe drive's spare is above its vendor's threshold by so many points."""
     least = min(disk.spare_threshold + above, 100)
     if disk.spare < least:
         yield Finding(f"{disk.spare}% spare (its threshold is {disk.spare_threshold}%)", f"at least {least}%")
@@ -207,7 +205,7 @@ def disk_smart_spare(disk: DiskHealth, *, above: int) -> Iterator[Finding]:
 
 @check("disk.smart_wear")
 def disk_smart_wear(disk: DiskHealth, *, below_percent: int) -> Iterator[Finding]:
-    """No NVMe drive has used up so much of the life that its maker gives it."""
+    """No NVMe drive has used up so much of its vendor's rated life."""
     if disk.used_percent >= below_percent:
         yield Finding(f"{disk.used_percent}% of its life used", f"below {below_percent}%")
 

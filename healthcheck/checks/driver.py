@@ -1,6 +1,6 @@
 """Driver checks: whether it comes up, and whether its parts fit together.
 
-The remedy of a refusal depends on its cause, so the finding carries it.
+The remedy of a refusal depends on its cause, so the finding has it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REMEDIES = {
 
 @check("driver.loads")
 def driver_loads(driver: Driver) -> Iterator[Finding]:
-    """NVIDIA's driver comes up: NVML, or else nvidia-smi, was not refused by it. That nobody answered in time is no refusal."""
+    """NVIDIA's driver comes up: it does not refuse NVML, or else nvidia-smi. A timeout is not a refusal."""
     if not driver.loads:
         remedy, owner = _REMEDIES.get(driver.cause, ("", None))
         yield Finding(driver.trouble, "a driver that answers", remedy=remedy, owner=owner)
@@ -43,7 +43,7 @@ def driver_loads(driver: Driver) -> Iterator[Finding]:
 
 @check("driver.module_matches")
 def driver_module_matches(driver: Driver) -> Iterator[Finding]:
-    """The driver's library and the loaded module are of one version. The driver itself says so when it comes up, and when it does not."""
+    """The driver's library and the loaded module are of one version; the driver itself reports whether they are."""
     if driver.loads or driver.cause == "no-devices":
         return
     if driver.cause != "mismatch":
@@ -55,7 +55,7 @@ def driver_module_matches(driver: Driver) -> Iterator[Finding]:
 def driver_peermem(driver: Driver, ports: Peers[Port]) -> Iterator[Finding]:
     """A node with RDMA ports lets its adapters reach GPU memory: nvidia-peermem is loaded, or DMA-BUF is possible.
 
-    DMA-BUF asks for the open kernel module and Linux 5.12 or newer. Without either, every message passes through the host's memory.
+    DMA-BUF needs the open kernel module and Linux 5.12 or newer. Without either, every message goes through the host's memory.
     """
     if not driver.loads:
         raise NotMeasured(driver, "the driver does not come up")
@@ -74,7 +74,7 @@ def driver_persistence_daemon(gpu: Gpu, services: Services) -> Iterator[Finding]
 
 @check("driver.gsp")
 def driver_gsp(gpu: Gpu, driver: Driver) -> Iterator[Finding]:
-    """Every GPU whose system processor runs firmware runs that of the driver's version; a GPU without it has nothing to compare."""
+    """Every GPU's system processor runs firmware of the driver's version; a GPU without that firmware is not judged."""
     if not driver.loads:
         raise NotMeasured(driver, "the driver does not come up")
     if gpu.gsp_firmware != driver.version:

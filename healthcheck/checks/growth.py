@@ -1,4 +1,4 @@
-"""By how much a subject's counters grew between two snapshots of one boot, for checks of trends."""
+"""The growth of a subject's counters between two snapshots of one boot, for checks of trends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Growth(Generic[F]):
     __slots__ = ("_before", "_seconds", "_what", "now")
 
     def __init__(self, now: F, before: F | None, seconds: float, what: str = "subject") -> None:
-        """`seconds` passed between the two by the node's clock, which may have been set; `what` the subject is, for messages."""
+        """`seconds` passed between the two by the node's clock, which may have been set; `what` names the kind of subject in messages."""
         self.now = now
         self._before = before
         self._seconds = seconds
@@ -46,7 +46,7 @@ class Growth(Generic[F]):
         return self._seconds
 
     def of(self, counter: str) -> int:
-        """The growth of one counter. Raises NotMeasured where it fell, for it was reset, or where it is full and counts no more."""
+        """The growth of one counter. Raises NotMeasured where it fell (it was reset), or where it is full and counts no more."""
         now: Any = getattr(self.now, counter)
         before: Any = getattr(self.before if self._before is None else self._before, counter)
         if now == before:

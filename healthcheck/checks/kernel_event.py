@@ -1,6 +1,6 @@
-"""Checks of the kernel log's known faults, by the catalogue; what is merely unusual is judged in `kernel_unusual`.
+"""Checks of the kernel log's known faults, by the catalogue; `kernel_unusual` judges what is merely unusual.
 
-How long a fault stays accused is its entry's to say (`healthcheck.kernellog.ending`): time ends only those that end by quiet.
+Each entry says how long its fault counts (`healthcheck.kernellog.ending`): time ends only those that end by quiet.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from itertools import chain
 
 from healthcheck.baseline.book import KernelCatalogue
 from healthcheck.checks import disk, hca, memory
-from healthcheck.checks.base import check
+from healthcheck.checks.base import Findings, check, listed
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.kernellog.fold import Folding
 from healthcheck.kernellog.model import CatalogueEntry, KernelMessage
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Severity
-
-Findings = Iterator[Finding | Note]
 
 LONGEST = 200           # characters of a line that a finding quotes
 
@@ -53,7 +51,7 @@ def kernel_told(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, 
     yield from _known(kernel_events, kernel_catalogue, Severity.INFO, everything)
 
 
-# What checks of their own tell, by the device.
+# Lines that other checks report, by device.
 _ELSEWHERE = (
     disk.IO_LINES, disk.FILESYSTEM_LINES, disk.RESET_LINES, disk.DEAD_LINES, hca.LOST_LINES, hca.LOOK_LINES, hca.MODULE_LINES,
     hca.REFUSED_LINES,
@@ -65,7 +63,7 @@ def _known(
     events: KernelEvents, catalogue: KernelCatalogue, severity: Severity, everything: bool, *, groups: tuple[str, ...] = (),
     but: tuple[str, ...] = (),
 ) -> Findings:
-    """A finding for each entry that knows something of the log and has not ended."""
+    """A finding for each entry that matches the log and has not ended."""
     def asked(entry: CatalogueEntry) -> bool:
         return not (entry.xid or entry.severity is not severity or entry.group in but or (groups and entry.group not in groups)
                     or (entry.ordinary and not everything))
@@ -82,22 +80,22 @@ def _known(
             continue
         by_entry.setdefault(entry.id, (entry, emitter, []))[2].append(message)
     for entry, emitter, messages in by_entry.values():
-        expected = "harmless: healthy machines write it, too" if entry.ordinary else "no such message"
+        expected = "harmless: healthy machines write it too" if entry.ordinary else "no such message"
         yield Finding(observed(messages, events.now), expected, entry.id, _sentences(entry.meaning, entry.remedy), entry.owner, entry.repair,
                       tuple(lines_of(messages)), evidence(messages, emitter, str(entry.ending)))
     if over:
-        yield Note(f"over, having been quiet for as long as it takes: {_few(sorted(set(over)))}")
+        yield Note(f"over, quiet for long enough: {listed(sorted(set(over)))}")
 
 
 def _candidates(digest: Folding, catalogue: KernelCatalogue, asked: Callable[[CatalogueEntry], bool]) -> Iterable[KernelMessage]:
-    """What of a log may be of an entry that is asked for."""
+    """The messages of a log that may belong to an entry that is asked for."""
     known = catalogue.entries(digest.templates)
     wanted = digest.templates if known is None else {template for template, entry in known.items() if asked(entry)}
     return () if digest.alone and not wanted else digest.of(wanted)
 
 
 def evidence(messages: Sequence[KernelMessage], emitter: str, ends: str = "") -> LogEvidence:
-    """The raw values of what was read."""
+    """The raw values of these messages."""
     first = [message.first for message in messages if message.first is not None]
     last = [message.last for message in messages if message.last is not None]
     records = dict.fromkeys(number for message in messages for number in (
@@ -106,7 +104,7 @@ def evidence(messages: Sequence[KernelMessage], emitter: str, ends: str = "") ->
 
 
 def observed(messages: Sequence[KernelMessage], now: float) -> str:
-    """How often and when, and the first line, which is nearest to the cause. `now` is the uptime in seconds, 0 where it is not known."""
+    """How often and when, and the first line, which is nearest to the cause. `now` is the uptime in seconds, 0 where not known."""
     first = min(messages, key=lambda message: (message.first is None, message.first or 0.0))
     count = sum(message.count for message in messages)
     times = "" if count == 1 else f"{count} times, the first "
@@ -123,9 +121,6 @@ def lines_of(messages: Iterable[KernelMessage]) -> Iterator[str]:
         for line in message.lines:
             yield as_dmesg(line.seconds, line.text)
 
-
-def _few(words: Sequence[str], most: int = 3) -> str:
-    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
 def _sentences(*parts: str) -> str:

@@ -1,8 +1,8 @@
-"""Checks of what is unusual in the kernel's log, by the baseline of healthy nodes; no node is isolated for any of it.
+"""Checks of what is unusual in the kernel's log, by the baseline of healthy nodes; none of it isolates a node.
 
-What is unusual informs. It warns (kernel.suspect) only when an earlier snapshot or boot had it, too, and there is a reason why it is worth
-a person's time: the line's level or words say trouble, or what is missing is what every one of many healthy boots has. Whatever the
-catalogue knows is judged in `kernel_event`, whatever a baseline has learned.
+Unusual things inform. They warn (kernel.suspect) only when an earlier snapshot or boot had them too, and there is a reason to spend a
+person's time: the line's level or words report trouble, or every one of many healthy boots has the missing line. `kernel_event` judges
+what the catalogue knows, whatever a baseline has learned.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from healthcheck.baseline.book import KernelBaseline, KernelCatalogue
 from healthcheck.baseline.flags import WORST_PRIORITY, trouble
-from healthcheck.checks.base import NotJudged, check
+from healthcheck.checks.base import Findings, NotJudged, check
 from healthcheck.checks.kernel_event import LONGEST, evidence, lines_of, observed
 from healthcheck.facts.kernel import moment
 from healthcheck.facts.kernel_event import KernelEvents
@@ -21,17 +21,15 @@ from healthcheck.kernellog.masking import nearest
 from healthcheck.kernellog.model import Baseline, KernelMessage, KnownTemplate, Phase
 from healthcheck.model.outcome import Finding, LogEvidence, Note
 
-Findings = Iterator[Finding | Note]
-
 _BOOTING = (Phase.KERNEL, Phase.INITRD, Phase.SERVICES)
-_MOST_NEAREST = 20      # novel templates whose nearest known one is looked for; it is a search through all of them
+_MOST_NEAREST = 20      # novel templates whose nearest known one is searched, which goes through all of them
 _ENOUGH_BOOTS = 3
-_MANY_BOOTS = 10        # of which each said it: then that one does not is worth a person's time
-_NO_EMITTER = LogEvidence("")      # evidence that isolates no node: nobody has described whose it is
+_MANY_BOOTS = 10        # if each of so many has a line, its absence is worth a person's time
+_NO_EMITTER = LogEvidence("")      # evidence that isolates no node, since its emitter is not known
 
 
 class _Unusual(NamedTuple):
-    """A finding, and why it would be worth a person's time if it were seen again; empty where it would not."""
+    """A finding, and why it would be worth a person's time if it repeats; empty where it would not."""
 
     finding: Finding
     why: str
@@ -41,7 +39,7 @@ class _Unusual(NamedTuple):
 def kernel_novel(
     kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline, seen_before: SeenBefore,
 ) -> Findings:
-    """The kernel's log holds no event that healthy nodes of this kind have not said before: neither catalogue nor baseline knows it."""
+    """The kernel's log holds no event that is new for healthy nodes of this kind, unknown to both catalogue and baseline."""
     baseline = _needed(kernel_baseline)
     yield from _informs(_novel(kernel_events, kernel_catalogue, baseline), seen_before)
     waiting = sum(1 for template in kernel_events.templates - baseline.known.keys() if _quiet(baseline.proposed.get(template)))
@@ -56,13 +54,13 @@ def kernel_rate(
     kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline, seen_before: SeenBefore, *,
     factor: float, least: int,
 ) -> Findings:
-    """Nothing that healthy nodes say now and then is said far more often: `factor` times as often in an hour, and `least` times."""
+    """No line of healthy nodes comes far more often than on them: `factor` times as often in an hour, and `least` times."""
     yield from _informs(_rate(kernel_events, kernel_catalogue, _needed(kernel_baseline), factor, least), seen_before)
 
 
 @check("kernel.missing")
 def kernel_missing(kernel_events: KernelEvents, kernel_baseline: KernelBaseline, seen_before: SeenBefore) -> Findings:
-    """Everything that each healthy boot says was said, as often as each says it: eight adapters up, not seven."""
+    """Every line of each healthy boot is there, as often as in each: eight adapters up, not seven."""
     baseline = _needed(kernel_baseline)
     if (why := _unjudged(kernel_events, baseline)) is not None:
         raise NotJudged(why)
@@ -83,7 +81,7 @@ def kernel_suspect(
     kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline, seen_before: SeenBefore, *,
     factor: float, least: int, slack_seconds: float,
 ) -> Findings:
-    """Nothing unusual that says trouble was in the log of an earlier snapshot or boot, too, and still is. The numbers are those of
+    """Nothing unusual that reports trouble was in the log of an earlier snapshot or boot and still is. The numbers are those of
     kernel.rate and kernel.order."""
     baseline = _needed(kernel_baseline)
     if not seen_before.fingerprints:
@@ -101,7 +99,7 @@ def kernel_suspect(
 
 @check("kernel.baseline")
 def kernel_baseline(kernel_events: KernelEvents, kernel_baseline: KernelBaseline) -> Findings:
-    """There is a baseline for this node's kind, kernel and driver, so that what is new in its log can be told."""
+    """There is a baseline for this node's kind, kernel and driver, so that new lines in its log are found."""
     if kernel_baseline.baseline.known:
         yield Note(kernel_baseline.why)
     else:
@@ -109,7 +107,7 @@ def kernel_baseline(kernel_events: KernelEvents, kernel_baseline: KernelBaseline
 
 
 def _informs(found: Iterator[_Unusual], seen_before: SeenBefore) -> Iterator[Finding]:
-    """What is not for kernel.suspect to warn of."""
+    """The findings that kernel.suspect does not warn of."""
     return (one.finding for one in found if not _again(one, seen_before))
 
 
@@ -127,12 +125,12 @@ def _novel(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline)
         seen_before = f"{observed([message], events.now)} (while {_WHEN[message.phase]}){_known_as(message, baseline, proposed, number)}"
         finding = Finding(seen_before, "a line that the baseline knows", _subject(message.template), lines=tuple(lines_of([message])),
                           log=evidence([message], ""))
-        # What several healthy boots said when the baseline was learned waits for a person, but is no suspicion.
+        # A line of several healthy boots of the baseline waits for a person's approval, but is not suspicious.
         yield _Unusual(finding, _says_trouble(message) if proposed is None or proposed.boots == 1 else "")
 
 
 def _quiet(proposed: KnownTemplate | None) -> bool:
-    """Whether it was learned and only waits for approval: nothing in it says trouble."""
+    """Whether it was learned and only waits for approval: nothing in it reports trouble."""
     return proposed is not None and trouble(proposed.template) is None and (proposed.priority is None or proposed.priority > WORST_PRIORITY)
 
 
@@ -164,16 +162,16 @@ def _rate(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline, 
             finding = Finding(f"{message.busiest} times in an hour; {observed([message], events.now)}",
                               f"at most {usual} times, as in {baseline.boots} boots of healthy nodes",
                               _subject(message.template), lines=tuple(lines_of([message])), log=evidence([message], ""))
-            yield _Unusual(finding, "what a device says so often is mostly its failing")
+            yield _Unusual(finding, "a device that logs so often is mostly failing")
 
 
 def _unjudged(events: KernelEvents, baseline: Baseline) -> str | None:
-    """Why nobody can say what is missing in this log."""
+    """Why this log cannot be judged for missing lines."""
     if baseline.boots < _ENOUGH_BOOTS:
         return f"the baseline {baseline.name} is of {baseline.boots} boots; what every boot says takes {_ENOUGH_BOOTS}"
     if not events.whole or Phase.KERNEL not in events.digest.began:
         return "the log does not hold the whole boot"
-    return None if Phase.RUNNING in events.digest.began else "the node has not yet done booting"
+    return None if Phase.RUNNING in events.digest.began else "the node has not finished booting"
 
 
 def _missing(events: KernelEvents, baseline: Baseline) -> Iterator[_Unusual]:
@@ -202,14 +200,14 @@ def _order(events: KernelEvents, baseline: Baseline, slack_seconds: float) -> It
         elif began[phase] > usual[1] + slack_seconds:
             late = Finding(moment(began[phase], 0.0), f"at most {usual[1] + slack_seconds:.0f} s after boot", f"phase {phase.value}",
                            log=_NO_EMITTER)
-            yield _Unusual(late, "a boot that waits so long waits for something that is not there")
+            yield _Unusual(late, "a boot that takes so long waits for something that is missing")
     came = [phase for phase in (Phase.INITRD, Phase.SERVICES) if phase in began]
     if len(came) == 2 and began[came[0]] > began[came[1]]:
         yield _Unusual(Finding("services before initrd", "initrd before services", "order of the phases", log=_NO_EMITTER), "")
 
 
 def _subject(template: str) -> str:
-    """A template as findings name it: of a long one the beginning, and what tells it from others that begin so."""
+    """A template as findings name it; a long one by its beginning and fingerprint."""
     return template if len(template) <= LONGEST else f"{template[:LONGEST - 20]} ({fingerprint(template)})"
 
 

@@ -1,7 +1,6 @@
-"""Ethernet checks: links that went, run slower than their equals or damage frames, and bonds that lost a member.
+"""Ethernet checks: links that went down, run slower than their equals or damage frames, and bonds that lost a member.
 
-An interface that is set up and never had a link is no one's fault: managers of networks set up every port
-there is. In a bond it is one.
+An interface that is set up and never had a link is no fault, since network managers set up every port. In a bond it is one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from healthcheck.model.outcome import Finding
 
 @check("netdev.link")
 def netdev_link(netdev: NetDev) -> Iterator[Finding]:
-    """Every interface that is set up and had a link since its driver was loaded has one; members of bonds are bond.members' matter."""
+    """Every interface that is set up and had a link since its driver was loaded has one; bond.members judges members of bonds."""
     if netdev.up and not netdev.link and not netdev.bond and netdev.ups:
         yield Finding(f"no link; since its driver was loaded it had one {netdev.ups} times", "a link")
 
@@ -85,9 +84,9 @@ def netdev_errors(
 
 @check("netdev.drops")
 def netdev_drops(netdev: NetDev, growth: Growth[NetDev], *, share: float, at_least: int) -> Iterator[Finding]:
-    """No interface dropped more than this share of what it received between two snapshots, where it dropped so many packets at least.
+    """No interface dropped more than this share of its received packets between two snapshots, and at least so many.
 
-    Packets of protocols that nobody on the node speaks count as dropped, so some are on every network.
+    Packets of protocols that the node does not use count as dropped, so every network has some.
     """
     if not netdev.up:
         return

@@ -1,6 +1,6 @@
-"""NVLink checks: that all links are there, up, fast and sound, and that the GPUs of a node reach each other over them.
+"""NVLink checks: all links are present, up, fast and free of errors, and the GPUs of a node reach each other over them.
 
-One link of eighteen that is lost is a fault: collectives run at the pace of the slowest pair.
+A single lost link is a fault: collectives run at the speed of the slowest pair.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def nvlink_errors(
 ) -> Iterator[Finding]:
     """No NVLink (to its fourth generation) has CRC errors, replays or recoveries at these rates or above between two snapshots.
 
-    Some CRC errors are the nature of such links. Those in data are nvlink.crc_data's to judge; those that the link's ECC corrected are
-    not judged: not every generation counts them, and none is known to act on them.
+    Such links always have some CRC errors. nvlink.crc_data judges those in data. Those that the link's ECC corrected are not judged: not
+    every generation counts them, and no tool is known to act on them.
     """
     yield from _crc(growth, "crc_flit", crc_per_second)
     yield from _storms(growth, ("replay", "recovery"), events_per_minute)
@@ -58,7 +58,7 @@ def nvlink_crc_data(
 ) -> Iterator[Finding]:
     """No NVLink (to its fourth generation) has CRC errors in data at this rate or above between two snapshots.
 
-    A check of its own, because generations that count all the others do not count these: what they lack must not leave the rest unjudged.
+    A check of its own, because some generations count all others but not these, and that must not leave the others unjudged.
     """
     yield from _crc(growth, "crc_data", crc_per_second)
 
@@ -105,6 +105,6 @@ def nvlink_p2p(gpu_pair: GpuPair, *, expected: bool) -> Iterator[Finding]:
     if not expected:
         return
     if gpu_pair.read == ALONE:
-        raise NotJudged("a GPU that is alone has no other one to reach")
+        raise NotJudged("the node's single GPU has no other one to reach")
     if not gpu_pair.read == gpu_pair.write == gpu_pair.nvlink == "ok":
         yield Finding(f"read {gpu_pair.read}, write {gpu_pair.write}, NVLink {gpu_pair.nvlink}", "ok, ok, ok")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotMeasured, check
+from healthcheck.checks.base import NotMeasured, and_more, check
 from healthcheck.checks.growth import MINUTE, SHORTEST_S, Growth
 from healthcheck.facts.pcie import KINDS, Iommu, PcieErrorCount, PcieErrors
 from healthcheck.model.outcome import Finding
@@ -44,7 +44,7 @@ def pcie_aer_correctable(
 
 
 def _pairs(errors: PcieErrors, previous: PcieErrors) -> Iterator[tuple[PcieErrorCount, PcieErrorCount]]:
-    """Each device and its earlier self, first those that can be compared. A counter that fell was reset, and a device may be new."""
+    """Each device now and in the earlier snapshot. Raises NotMeasured at the end if a counter fell (it was reset) or a device is new."""
     earlier = {device.address: device for device in previous.devices}
     lost = ""
     for now in errors.devices:
@@ -52,7 +52,7 @@ def _pairs(errors: PcieErrors, previous: PcieErrors) -> Iterator[tuple[PcieError
         if before is None:
             lost = f"the earlier snapshot has no {now.place}"
         elif any(getattr(now, kind) < getattr(before, kind) for kind in KINDS):
-            lost = f"the counters of {now.place} began anew between the two snapshots"
+            lost = f"the counters of {now.place} were reset between the two snapshots"
         else:
             yield now, before
     if lost:
@@ -61,11 +61,10 @@ def _pairs(errors: PcieErrors, previous: PcieErrors) -> Iterator[tuple[PcieError
 
 @check("pcie.iommu")
 def pcie_iommu(iommu: Iommu, *, expected: str) -> Iterator[Finding]:
-    """The IOMMU lets GPUs and mlx5 adapters through untranslated, if there is one."""
+    """The IOMMU, if there is one, does not translate for GPUs and mlx5 adapters."""
     others: dict[str, list[str]] = {}
     for device, kind in iommu.groups:
         if kind != expected:
             others.setdefault(kind, []).append(device)
     for kind, devices in others.items():
-        subject = devices[0] if len(devices) == 1 else f"{devices[0]} and {len(devices) - 1} more"
-        yield Finding(kind, expected, subject)
+        yield Finding(kind, expected, and_more(devices))

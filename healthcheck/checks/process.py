@@ -1,4 +1,4 @@
-"""Process checks: what is stuck, what nobody waited for, and the kernel's tables."""
+"""Process checks: stuck processes, zombies, and the kernel's tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DRIVER = re.compile(r"nvidia|nv[-_]")
 
 @check("process.stuck")
 def process_stuck(processes: Processes, growth: Growth[Processes]) -> Iterator[Finding]:
-    """No process was in uninterruptible sleep in both snapshots without having run in between; NVIDIA's are another rule's."""
+    """No process was in uninterruptible sleep in both snapshots without having run in between; another rule judges NVIDIA's."""
     for task in _stuck(growth):
         if not _DRIVER.match(task.command):
             yield _finding(task, growth.seconds)
@@ -43,7 +43,7 @@ def _finding(task: BlockedProcess, seconds: float) -> Finding:
 
 @check("process.zombies")
 def process_zombies(processes: Processes, *, most: int) -> Iterator[Finding]:
-    """No more processes than allowed have ended without their parent taking notice."""
+    """No more processes than allowed have ended without their parent waiting for them."""
     if processes.zombies > most:
         names = ", ".join(processes.zombie_names)
         yield Finding(f"{processes.zombies} zombies, mostly {names}", f"at most {most}")

@@ -1,6 +1,6 @@
-"""What the node's own management controller says in band, through ipmitool(1): its event log, how full that is, and its sensors.
+"""The node's management controller, read in band through ipmitool(1): its event log, how full the log is, and its sensors.
 
-The log is never cleared. (ipmitool itself rebuilds a repository of sensors that is empty, where it may: lib/ipmi_sdr.c.) Forms: ipmitool's
+The log is never cleared. (ipmitool itself rebuilds an empty sensor repository: lib/ipmi_sdr.c.) Formats: ipmitool's
 lib/ipmi_sel.c (`id | date | time | sensor | event | direction`, `Pre-Init` and a counter for what happened before the controller knew the
 time, OEM records shorter) and lib/ipmi_sdr.c (`name | number | status | entity | reading`; status ok, ns, and nc, cr, nr with l or u in
 front).
@@ -19,7 +19,7 @@ from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
-# A controller answers a record in some milliseconds: the last ones are what is new.
+# A controller returns a record in some milliseconds, so only the newest are read.
 LOG = Probe("bmc.log", ProbeKind.COMMAND, argv=("ipmitool", "sel", "elist", "last", "100"), seconds=15.0, root=True)
 LOG_INFO = Probe("bmc.log-info", ProbeKind.COMMAND, argv=("ipmitool", "sel", "info"), seconds=8.0, root=True)
 SENSORS = Probe("bmc.sensors", ProbeKind.COMMAND, argv=("ipmitool", "sdr", "elist", "full"), seconds=15.0, root=True)
@@ -35,8 +35,8 @@ _STATUS = re.compile(r"ok|ns|us|na|[lu]?(?:nc|cr|nr)|disabled", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class BmcEvent:
-    """One event that was asserted and not taken back since; `time` is epoch seconds by the controller's clock, None before it knew it,
-    and `when` the same for people."""
+    """An event that was asserted and not deasserted since. `time` is epoch seconds by the controller's clock, None before the clock was
+    set; `when` is the same for people."""
 
     sensor: str
     text: str
@@ -45,7 +45,7 @@ class BmcEvent:
 
     @property
     def description(self) -> str:
-        """As a person would say it, with its day."""
+        """The event and its day, for people."""
         return f"{self.text} ({self.when})"
 
 
@@ -86,7 +86,7 @@ class BmcSensors(Fact):
 
 
 def _there(captures: Captures, probe: Probe) -> bool:
-    """Whether the node has ipmitool, and a controller that it could ask; raises Unread where that is not known."""
+    """Whether the node has ipmitool and a controller."""
     capture = captures.capture(probe)
     if capture is None:
         return True
@@ -108,9 +108,9 @@ def _time(date: str, clock: str) -> tuple[float | None, str]:
 
 
 def events(text: str) -> tuple[BmcEvent, ...]:
-    """The events that were asserted and not taken back later; raises ValueError for a line that is no record.
+    """The events that were asserted and not deasserted later; raises ValueError for a line that is no record.
 
-    A maker's own records (OEM) have no meaning that is known, and are left out.
+    OEM records are left out: their meaning is not documented.
     """
     held: dict[tuple[str, str], BmcEvent] = {}
     for line in text.splitlines():
@@ -150,12 +150,12 @@ def _parsed(captures: Captures, probe: Probe, parse: Any, what: str) -> Any:
     try:
         return parse(text)
     except ValueError:
-        raise Unread(f"ipmitool's {what} is not of its form") from None
+        raise Unread(f"ipmitool's {what} is not in its format") from None
 
 
 @fact("bmc_log", LOG, of_snapshot=True)
 def bmc_log(captures: Captures) -> BmcLog:
-    """The controller's last 100 events, less those that were taken back."""
+    """The controller's last 100 events, without those that were deasserted."""
     return BmcLog("BMC", events=_parsed(captures, LOG, events, "event log"), now=captures.host.time)
 
 

@@ -35,7 +35,7 @@ class Slave:
 class Bond(Fact):
     """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it; in other modes there is none.
 
-    `active` is the aggregator that carries traffic, empty where none does. A node without bonds has one of which nothing is supported.
+    `active` is the aggregator that carries traffic, empty where none does. A node without bonds has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -56,7 +56,7 @@ def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
 
 
 def unlisted(files: CapturedFiles, *paths: str) -> list[str]:
-    """Those that have an entry of their own: they could not be listed."""
+    """The folders that have an entry of their own, which means that they could not be listed."""
     return [path for path in paths if files.has(path)]
 
 
@@ -71,20 +71,20 @@ def members_of(found: Iterable[tuple[str, Bond | Unmeasured]]) -> Mapping[str, s
 
 
 def each_bond(found: Iterable[tuple[str, Bond | Unmeasured]]) -> tuple[Bond, ...]:
-    """The bonds themselves; one of which nothing is supported where there is none."""
+    """The bonds; one entry, all UNSUPPORTED, where there is none."""
     no: Any = UNSUPPORTED
     return tuple([Bond(name, *(read,) * 6) if isinstance(read, Unmeasured) else read  # type: ignore[arg-type]
                   for name, read in found]) or (Bond("bonds", *(no,) * 6),)
 
 
 def read_bonds(files: CapturedFiles) -> list[tuple[str, Bond | Unmeasured]]:
-    """Those there are, by name, with what was read of each."""
+    """Every bond by name, with what was read of it."""
     found = [(path.rpartition("/")[2], path) for path in sorted(files) if path.startswith(f"{BONDING}/")]
     return [(name, files.read(path, partial(parse_bond, name))) for name, path in found]
 
 
 def parse_bond(name: str, text: str) -> Bond:
-    """One file of /proc/net/bonding; raises ValueError for what is none, and for one that is cut."""
+    """One file of /proc/net/bonding; raises ValueError for another format and for a truncated file."""
     head, *parts = re.split(r"(?m)^Slave Interface: ", text)
     top = _pairs(head)
     mode = top["Bonding Mode"]

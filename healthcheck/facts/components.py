@@ -1,7 +1,7 @@
-"""What of a look a certificate holds for: each component's serial number, UUID and firmware, and the versions that run on the node.
+"""The hardware that a certificate holds for: each component's serial number, UUID and firmware, and the versions that run on the node.
 
-A GPU and an adapter are known by their PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"), the machine is "board". An adapter has no
-serial number in sysfs; it is known by the GUID in the first entry of its port's GID table, which it is made with.
+GPUs and adapters are identified by PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"); the machine is "board". sysfs has no serial
+number of an adapter, so the GUID in the first entry of its port's GID table, which is set at manufacture, stands for it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from inventory.text import clean
 
 _MOST = 64          # components of a kind; the largest machines have 16 GPUs and some 20 adapters
 _GID = re.compile(r"(?:[0-9a-f]{4}:){4}((?:[0-9a-f]{4}:){3}[0-9a-f]{4})")
-# What makers leave where a number should be.
+# Placeholders that vendors leave in place of a serial number.
 _NO_NUMBER = re.compile(r"[0 .:-]*|n/?a|none|unknown|not (specified|available)|default string|to be filled by o\.e\.m\.|"
                         r"system serial number", re.IGNORECASE)
 
 
 def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
-    """The components of a reached node, by what this look read of them; what could not be read is left out."""
+    """The components of a reached node; what could not be read is left out."""
     captures = captures if captures is not None else Captures(recording)
     found: dict[str, dict[str, str]] = {}
     whole = set()
@@ -60,18 +60,18 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
 
 
 def to_document(now: Now) -> dict[str, Any]:
-    """As JSON has it, for the store."""
+    """The JSON document for the store."""
     return {"hardware": now.hardware, "whole": sorted(now.whole), "versions": now.versions}
 
 
 def from_document(document: Any, boot: str) -> Now:
-    """What `told` told."""
+    """The hardware in a document of `to_document`."""
     hardware: Hardware = document["hardware"]
     return Now(hardware, frozenset(document["whole"]), boot, document["versions"])
 
 
 def _subjects(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:
-    """The subjects of a fact, and whether these are all."""
+    """The subjects of a fact, and whether they are complete."""
     value = build_fact(BY_BUILDER[builder], captures)
     if isinstance(value, Partial):
         return (value.value, False) if type(value.value) is tuple else ((), False)

@@ -1,7 +1,7 @@
-"""Container facts: Docker's containers, what hands GPUs to containers (CDI, NVIDIA's container tools), and Slurm's pyxis with enroot.
+"""Container facts: Docker's containers, what gives GPUs to containers (CDI, NVIDIA's container tools), and Slurm's pyxis with enroot.
 
-Sources: docs.docker.com, `docker container ls` (placeholders; a format that names .Size, as {{json .}} does, has the daemon measure every
-layer, so the few that are needed are named, and commands and labels, which may hold secrets, are not) and units.HumanDuration of
+Sources: docs.docker.com, `docker container ls` (placeholders; a format with .Size, such as {{json .}}, makes the daemon measure every
+layer, so only the fields that are needed are named; commands and labels may hold secrets and are not) and units.HumanDuration of
 docker/go-units (the words of "Up ..."); the CDI specification (cncf-tags/container-device-interface, SPEC.md) and what `nvidia-ctk cdi
 generate` of NVIDIA/nvidia-container-toolkit writes; `nvidia-container-cli info` of NVIDIA/libnvidia-container (src/cli/info.c);
 spank(7) (plugstack.conf) and the README files of NVIDIA/pyxis and NVIDIA/enroot.
@@ -27,8 +27,8 @@ CDI = Probe(
     "container.cdi", ProbeKind.FILES, limit=1 * MIB,
     paths=("/etc/cdi/*.yaml", "/etc/cdi/*.json", "/var/run/cdi/*.yaml", "/var/run/cdi/*.json", TOOLKIT_CONFIG))
 CLI = Probe("container.cli", ProbeKind.COMMAND, argv=("nvidia-container-cli", "info"), seconds=20.0, needs=Needs.NVIDIA, root=True)
-# The site says which image by tagging it so on the node; a rule cannot. Nothing is pulled, and nothing outlives the run: timeout(1) tells
-# the client, which passes it on, and an init in the container hears it.
+# The site chooses the image by tagging it so on the node; a rule cannot. Nothing is pulled, and nothing outlives the run: timeout(1)
+# signals the client, which passes the signal to the container's init.
 CHECK_IMAGE = "muster/gpu-check"
 RUN_S = 90
 RUN = Probe(
@@ -37,7 +37,7 @@ RUN = Probe(
         "muster-gpu-check", "--gpus", "all", CHECK_IMAGE, "nvidia-smi", "-L",
     ), seconds=RUN_S + 15.0, root=True, effect=Effect.DISRUPTIVE,
 )
-# /run/slurm/conf and slurmd's spool hold what slurmctld hands out (configless Slurm).
+# /run/slurm/conf and slurmd's spool hold what slurmctld distributes (configless Slurm).
 PLUGSTACKS = ("/etc/slurm/plugstack.conf", "/run/slurm/conf/plugstack.conf", "/var/spool/slurmd/conf-cache/plugstack.conf")
 ENROOT_CONFIG = "/etc/enroot/enroot.conf"
 SLURM = Probe(
@@ -46,9 +46,9 @@ SLURM = Probe(
 
 
 class Container(Fact):
-    """One container. `state` is Docker's word; `exit` its last exit status, `up_s` at least for how long it has run, where there is such.
+    """One container. `state` is Docker's word; `exit` the last exit status; `up_s` how long it has run at least.
 
-    `health` is what its own health check says: healthy, unhealthy or starting, "" where it has none.
+    `health` is the result of its own health check: healthy, unhealthy or starting, "" where it has none.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Container(Fact):
 
 
 class Containers(Fact):
-    """All containers of the Docker daemon, the newest first; none is a fine answer. UNSUPPORTED where there is no daemon."""
+    """All containers of the Docker daemon, the newest first; there may be none. UNSUPPORTED where there is no daemon."""
 
     name: str
     listed: tuple[Container, ...]
@@ -71,7 +71,7 @@ class Cdi(Fact):
     """The CDI specifications of nvidia.com/gpu: GPUs by their minor numbers, the file that names most of them, and the driver version of
     the libraries that it mounts; these are UNSUPPORTED where no specification is of that kind.
 
-    `toolkit` is whether NVIDIA's container toolkit has its configuration, which its package installs.
+    `toolkit`: the configuration of NVIDIA's container toolkit exists, which its package installs.
     """
 
     name: str
@@ -127,7 +127,7 @@ def _container(row: dict[str, Any]) -> Container | None:
         try:
             up = up_seconds(status)
         except ValueError:
-            up = Unmeasured(f"docker ps gives the status {clean(status, 60)}, which is not of the documented form")
+            up = Unmeasured(f"docker ps gives the status {clean(status, 60)}, which is not in the documented format")
     exit_status: Any = int(ended[1]) if ended else UNSUPPORTED
     return Container(
         clean(row["container"] or row["id"], 120), id=clean(row["id"], 64), image=clean(row["image"], 200), state=row["state"],
@@ -146,7 +146,7 @@ def containers(captures: Captures) -> Any:
     read = [_container(row) for row in listed]
     known = tuple(container for container in read if container is not None)
     if len(known) < len(read) and not trouble:
-        trouble = f"docker ps printed {len(read) - len(known)} containers that are not of its documented form"
+        trouble = f"docker ps printed {len(read) - len(known)} containers that are not in its documented format"
     return Partial(Containers("containers", known), trouble) if trouble else Containers("containers", known)
 
 
@@ -157,9 +157,9 @@ _LIBRARY = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})(
 
 
 def parse_cdi(text: str) -> tuple[int, str] | None:
-    """How many GPUs a CDI specification names, and its driver's version ("" where it mounts no library); None if it is of another kind.
+    """The number of GPUs in a CDI specification, and its driver's version ("" where it mounts no library); None if it is of another kind.
 
-    Device nodes and libraries are the same words in YAML and in JSON, so neither is parsed.
+    Device nodes and libraries are written the same in YAML and JSON, so neither is parsed.
     """
     if _KIND.search(text) is None and _COMPACT_KIND.search(text) is None:
         return None
@@ -195,7 +195,7 @@ _SMI_UUID = re.compile(r"(?m)^GPU \d{1,3}: .{1,100} \(UUID: (GPU-[0-9a-fA-F-]{8,
 
 @fact("container_gpus", CLI)
 def container_gpus(captures: Captures) -> ContainerGpus:
-    """What NVIDIA's container library would give to a container. Where its tool is not installed there is nothing to ask."""
+    """The GPUs that NVIDIA's container library would give to a container; UNSUPPORTED where its tool is not installed."""
     capture = captures.capture(CLI)
     if capture is not None and capture.outcome is Outcome.MISSING:
         gone: Any = UNSUPPORTED
@@ -208,7 +208,7 @@ def container_gpus(captures: Captures) -> ContainerGpus:
 
 @fact("container_run", RUN)
 def container_run(captures: Captures) -> ContainerGpus:
-    """The GPUs that nvidia-smi saw inside a container. Where the site has tagged no image for it there is nothing to run."""
+    """The GPUs that nvidia-smi saw inside a container; UNSUPPORTED where the site has tagged no image for it."""
     capture = captures.capture(RUN)
     if capture is not None and capture.outcome is Outcome.DONE and capture.exit != 0:
         error = capture.stderr.strip()
@@ -216,10 +216,10 @@ def container_run(captures: Captures) -> ContainerGpus:
             gone: Any = UNSUPPORTED
             return ContainerGpus("container", gone)
         if capture.exit in (124, 137):
-            raise Unread(f"the container did not end within {RUN_S} s, and was told to stop")
+            raise Unread(f"the container did not end within {RUN_S} s, and was stopped")
         if capture.exit == 125 and "could not select device driver" not in error and "nvidia" not in error.lower():
-            # Docker's own failure, before anything was asked of the GPUs.
-            raise Unread(f"docker run ended with exit status 125: {clean(error.splitlines()[-1] if error else 'no word of why', 200)}")
+            # Docker's own failure, before the GPUs were involved.
+            raise Unread(f"docker run ended with exit status 125: {clean(error.splitlines()[-1] if error else 'no reason given', 200)}")
         return ContainerGpus("container", ())
     if capture is not None and capture.outcome is Outcome.MISSING:
         raise Unread(why(RUN, capture))
@@ -231,7 +231,7 @@ _SPANK = re.compile(r"^\s*(?:required|optional)\s+(\S+)", re.MULTILINE)
 
 @fact("pyxis", SLURM)
 def pyxis(captures: Captures) -> Pyxis:
-    """Slurm's plug-in stack and enroot's configuration, as far as files say."""
+    """Slurm's plug-in stack and enroot's configuration, from their files."""
     files = captures.files(SLURM)
     stacks = [path for path in files if "plugstack" in path and files.has(path)]
     enroot: Any = files.has(ENROOT_CONFIG)

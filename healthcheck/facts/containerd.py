@@ -1,6 +1,6 @@
 """The containerd facts, for nodes that run containers without Docker: whether it answers, and whether it is ready for a kubelet.
 
-Both clients are told the node's own socket. `ctr version` names the server's version below "Server:" (containerd, cmd/ctr/commands/
+Both clients are given the node's own socket. `ctr version` prints the server's version below "Server:" (containerd, cmd/ctr/commands/
 version); `crictl info` prints the runtime's StatusResponse of the CRI (kubernetes-sigs/cri-tools, docs/crictl.md; cri-api
 RuntimeCondition: RuntimeReady and NetworkReady).
 """
@@ -27,7 +27,7 @@ CRI = Probe(
 
 
 class Containerd(Fact):
-    """The containerd daemon. `answers` is False, with its client's word in `trouble`, when it was reached for in vain."""
+    """The containerd daemon. `answers` is False, with the client's message in `trouble`, when it could not be reached."""
 
     name: str
     answers: bool
@@ -36,7 +36,7 @@ class Containerd(Fact):
 
 
 class CriReady(Fact):
-    """What the runtime says of itself to a kubelet: whether it is ready, and whether its network is; with its words where not."""
+    """What the runtime reports to a kubelet: whether it and its network are ready, and its messages where not."""
 
     name: str
     runtime: bool
@@ -49,7 +49,7 @@ _SERVER = re.compile(r"(?m)^Server:\n(?:[ \t]+.*\n)*?[ \t]+Version:[ \t]+(\S{1,1
 
 @fact("containerd", VERSION)
 def containerd(captures: Captures) -> Containerd:
-    """What containerd's own client says of the daemon. Where it is not installed there is none to ask."""
+    """What containerd's client reports of the daemon; UNSUPPORTED where the client is not installed."""
     capture = captures.capture(VERSION)
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:
@@ -69,7 +69,7 @@ def containerd(captures: Captures) -> Containerd:
 
 @fact("cri_ready", CRI)
 def cri_ready(captures: Captures) -> CriReady:
-    """The two conditions that a kubelet asks for. Where crictl is not installed nothing is said."""
+    """The two conditions that a kubelet asks for; UNSUPPORTED where crictl is not installed."""
     capture = captures.capture(CRI)
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:

@@ -1,9 +1,9 @@
-"""Counters of RDMA ports from sysfs, and the one table that says of each what kind it is, how wide, and what it means when it falls.
+"""Counters of RDMA ports from sysfs, and the table of their kinds, widths and meanings.
 
 What they count: Documentation/ABI/stable/sysfs-class-infiniband for `counters`, drivers/infiniband/hw/mlx5/counters.c and NVIDIA's list of
 mlx5 counters for `hw_counters`. Widths are those of the PortCounters attribute as the kernel reads it (drivers/infiniband/core/sysfs.c);
-such a counter stays at its highest value until somebody resets it (perfquery -R), those of `hw_counters` begin again at 0. Kernels that
-read the extended attribute go beyond these widths. With no performance agent to ask, old kernels write "N/A (no PMA)".
+such a counter stays at its highest value until it is reset (perfquery -R), those of `hw_counters` start again at 0. Kernels that
+read the extended attribute exceed these widths. Without a performance agent, old kernels write "N/A (no PMA)".
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 
 class GrowthMeaning(Enum):
-    """What growth of a counter says."""
+    """What growth of a counter means."""
 
     FATAL = "fatal"                     # each one is data lost, or a link that cannot hold its data
-    RATE = "rate"                       # some are the nature of links; more than a rule's limit is a fault
-    JOB = "job"                         # a connection met trouble: at which end, the counter does not say
-    INFORMATIONAL = "informational"     # normal under load; read, so that a saved sweep holds it, and not judged
+    RATE = "rate"                       # links have some; more than a rule's limit is a fault
+    JOB = "job"                         # a connection had trouble, at either end
+    INFORMATIONAL = "informational"     # normal under load; read for saved sweeps, and not judged
 
 
 @dataclass(frozen=True)
 class CounterSpec:
-    """One counter: its name in sysfs and its folder there, what growth means, its width in bits (0: no limit that matters).
+    """One counter: its name and folder in sysfs, what growth means, its width in bits (0: no limit that matters).
 
-    `per` is the unit of the limit that rules give, in seconds; limits themselves stand in the rules. `source` says who judges it so.
+    `per` is the unit of the rules' limits, in seconds. `source` says who judges it so.
     """
 
     name: str
@@ -45,7 +45,7 @@ class CounterSpec:
 
     @property
     def saturates_at(self) -> int | None:
-        """The value at which it stays; None where it never does."""
+        """The value at which it stops counting; None where it never does."""
         return (1 << self.bits) - 1 if self.bits else None
 
 
@@ -83,7 +83,7 @@ COUNTERS = Probe(
 class PortCounter(Fact):
     """One counter of one port ("mlx5_0/1 (0000:18:00.0) symbol_error"); `value` is since boot or its last reset.
 
-    A driver knows some of the table's counters; where it knows none of a kind, the port has one entry ("fatal counters") of value
+    A driver has some of the table's counters; where it has none of a kind, the port has one entry ("fatal counters") of value
     UNSUPPORTED.
     """
 
@@ -96,7 +96,7 @@ class PortCounter(Fact):
     value: int
 
     def saturates_at(self, counter: str) -> int | None:
-        """The value at which it stays until somebody resets it (perfquery -R)."""
+        """The value at which it stays until it is reset (perfquery -R)."""
         return BY_NAME[self.counter].saturates_at if counter == "value" else None
 
 
@@ -106,19 +106,19 @@ def _value(text: str) -> Any:
 
 @fact("port_fatal_counters", SYSFS, COUNTERS, each="port_fatal_counter")
 def port_fatal_counters(captures: Captures) -> Any:
-    """Of every port the counters of which each is a fault."""
+    """Every port's counters whose growth is a fault."""
     return _of_kind(captures, GrowthMeaning.FATAL)
 
 
 @fact("port_rate_counters", SYSFS, COUNTERS, each="port_rate_counter")
 def port_rate_counters(captures: Captures) -> Any:
-    """Of every port the counters that may grow slowly."""
+    """Every port's counters that may grow slowly."""
     return _of_kind(captures, GrowthMeaning.RATE)
 
 
 @fact("port_job_counters", SYSFS, COUNTERS, each="port_job_counter")
 def port_job_counters(captures: Captures) -> Any:
-    """Of every port the counters of connections that met trouble."""
+    """Every port's counters of connections that had trouble."""
     return _of_kind(captures, GrowthMeaning.JOB)
 
 
@@ -126,16 +126,16 @@ _ByKind = dict[GrowthMeaning, tuple[PortCounter, ...]]
 
 
 def _read(captures: Captures) -> tuple[_ByKind, str | None]:
-    """The counters that each port's driver has, by their kind, port by port in the table's order; and why some were not seen, if so."""
+    """The counters that each port's driver has, by kind, port by port in the table's order; and why some could not be read, if so."""
     found = captures.once(ports)
     files, sysfs = captures.files(COUNTERS), captures.files(SYSFS)
     every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
-    # Nothing is made of counters that nobody judges: they grow with all that is sent.
+    # Counters that no rule judges make no facts: they grow with traffic.
     of_ports = [_counters(files, port.name, port.device, pci_of(sysfs, port.device), port.number) for port in every]
     read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports])) for meaning in _JUDGED}
     if isinstance(found, Partial):
         return read, found.reason
-    # Only those of ports that there are: a device may have gone meanwhile.
+    # Only those of present ports: a device may have gone in between.
     files.ignore(_path(port.device, port.number, counter) for port in every for counter in TABLE
                       if counter.meaning is GrowthMeaning.INFORMATIONAL)
     return read, files.unreadable()

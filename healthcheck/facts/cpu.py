@@ -13,7 +13,7 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import Probe, ProbeKind
 
 CPU = "/sys/devices/system/cpu"
-# Every fifth CPU is asked for its package: however CPUs are numbered (by socket, or in turn), each package has one of them.
+# Every fifth CPU is read for its package: however CPUs are numbered, each package has one of them.
 SOME = f"{CPU}/cpu*[05]"
 TOPOLOGY = Probe("cpu.topology", ProbeKind.FILES, paths=(f"{CPU}/present", f"{CPU}/online", f"{CPU}/smt/control"))
 GOVERNORS = Probe("cpu.governor", ProbeKind.FILES, paths=(f"{CPU}/cpufreq/policy*/scaling_governor",))
@@ -28,9 +28,9 @@ _PACKAGE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/topology/physical_package
 
 
 class Cpus(Fact):
-    """How many CPUs (hardware threads) the kernel found and runs, and those that it found and does not run.
+    """How many CPUs (hardware threads) are present and online, and which are offline.
 
-    `smt` is the kernel's word on hardware threads: on, off, forceoff, notsupported, notimplemented; with `off` the second threads are
+    `smt` is the kernel's state of hardware threads: on, off, forceoff, notsupported, notimplemented; with `off` the second threads are
     offline on purpose.
     """
 
@@ -152,7 +152,7 @@ def _throttled(files: CapturedFiles, cpu: str) -> Any:
 
 @fact("microcode", MICROCODE)
 def microcode(captures: Captures) -> Microcode:
-    """What CPU 0 runs; the kernel gives all CPUs the same."""
+    """The revision of CPU 0; the kernel loads the same on all CPUs."""
     files = captures.files(MICROCODE)
     files.text(f"{CPU}/online")
     path = f"{CPU}/cpu0/microcode/version"

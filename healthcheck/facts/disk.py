@@ -1,8 +1,8 @@
-"""What disks say of their own health, as smartctl of smartmontools (7.0 or newer) prints it in JSON, one command for each disk.
+"""The health that disks report, as smartctl of smartmontools (7.0 or newer) prints it in JSON, one command for each disk.
 
 Names of members: smartmontools, nvmeprint.cpp (nvme_smart_health_information_log), ataprint.cpp (ata_smart_attributes) and scsiprint.cpp
 (scsi_grown_defect_list); their meaning: NVM Express Base Specification, SMART / Health Information log. smartctl's exit status is a
-set of bits (smartctl(8)): the lower three say that it could not ask, the others what it found, which the JSON says better.
+set of bits (smartctl(8)): the lower three mean that it could not read the disk, the others what it found, which the JSON has in detail.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _REALLOCATED, _PENDING, _OFFLINE = 5, 197, 198
 
 
 class DiskHealth(Fact):
-    """One disk ("nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"). What its kind does not count is UNSUPPORTED, and so is all of a disk behind
-    a RAID controller, of a virtual one, and of the one entry that stands for none.
+    """One disk ("nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"). What its kind does not count is UNSUPPORTED. So is every field of a disk behind
+    a RAID controller, of a virtual one, and of the entry that stands for no disk.
 
-    `critical_warning` has a bit for each thing that an NVMe drive warns of; `spare` and `used_percent` are in per cent of what it was
-    made with, `used_percent` may pass 100; `spare_threshold` is the drive's own. ATA disks count sectors; SCSI disks grown defects.
+    `critical_warning` has a bit for each warning of an NVMe drive; `spare` and `used_percent` are in per cent of the original,
+    `used_percent` may pass 100; `spare_threshold` is the drive's own. ATA disks count sectors; SCSI disks grown defects.
     """
 
     IDENTITY = ("serial",)
@@ -63,7 +63,7 @@ def _all(name: str, value: Any) -> DiskHealth:
 
 @fact("disk_health", SMART, each="disk")
 def disk_health(captures: Captures) -> Any:
-    """Every disk that was asked, in natural order of their names; one entry that is not supported where there is nobody to ask."""
+    """Every disk that was read, in natural order of their names; one entry, all UNSUPPORTED, where there is no tool or no disk."""
     capture = captures.capture(SMART)
     if capture is not None and capture.outcome is Outcome.MISSING:
         return (_all(NO_TOOL, UNSUPPORTED),)
@@ -75,7 +75,7 @@ def disk_health(captures: Captures) -> Any:
 
 
 def read_disk(device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
-    """What smartctl said of a disk; never raises."""
+    """smartctl's report on a disk; never raises."""
     if isinstance(answer, Unmeasured):
         return _all(device, answer)
     try:
@@ -136,14 +136,14 @@ _OF_LOG = (
 
 
 def _count(value: Any, what: str) -> Any:
-    """A whole number. smartctl adds the text of those that JSON readers may not hold, under another name."""
+    """A whole number. smartctl adds those that JSON readers may not hold as text, under another name."""
     if type(value) is int and 0 <= value < _MOST:
         return value
     return Unmeasured(f"{what} is {str(value)[:40]!r}, which is no whole number")
 
 
 def _attributes(table: Any) -> dict[int, Any]:
-    """Raw values by attribute. Of the sector counts the lower 32 bits count; some disks keep other things above."""
+    """Raw values by attribute. The lower 32 bits count sectors; some disks use the upper ones otherwise."""
     found: dict[int, Any] = {}
     for row in table if isinstance(table, list) else ():
         number, raw = _member(row, "id"), _member(row, "raw", "value")

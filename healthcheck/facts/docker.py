@@ -1,7 +1,7 @@
-"""The Docker facts: what the daemon says of itself (`docker info`), and the images that it holds (`docker images`).
+"""The Docker facts: the daemon's own report (`docker info`), and the images that it holds (`docker images`).
 
-The client is told the node's own socket, so that neither DOCKER_HOST nor a context of the login's makes it ask another machine. Fields
-of the answer are those of moby's api/types/system.Info (SystemInfo of the Engine API): CDISpecDirs since API 1.44, DiscoveredDevices
+The client is given the node's own socket, so that neither DOCKER_HOST nor a context of the login makes it ask another machine. Fields
+of the output are those of moby's api/types/system.Info (SystemInfo of the Engine API): CDISpecDirs since API 1.44, DiscoveredDevices
 since 1.50. Placeholders of a format are those that docs.docker.com documents for `docker image ls`.
 """
 
@@ -27,10 +27,10 @@ MOST_WARNINGS = 16
 
 
 class Docker(Fact):
-    """The Docker daemon. `answers` is False, with the client's word in `trouble`, when it was reached for in vain.
+    """The Docker daemon. `answers` is False, with the client's message in `trouble`, when it could not be reached.
 
-    What an absent or dead daemon has not got is UNSUPPORTED: that it is gone is for `answers` to say, once. `runtimes` are their names,
-    `cdi` is whether the daemon looks for CDI specifications, which one before 25 never does.
+    The other fields of an absent or dead daemon are UNSUPPORTED, so that only `answers` reports it. `runtimes` are their names; `cdi`
+    says whether the daemon reads CDI specifications, which no version before 25 does.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Docker(Fact):
 
 
 class Image(Fact):
-    """One image under one tag. `digest` is the registry's, "" for what was never in one; `id` is that of its configuration."""
+    """One image under one tag. `digest` is the registry's, "" for an image that was never in one; `id` is that of its configuration."""
 
     name: str
     digest: str
@@ -63,21 +63,21 @@ class Images(Fact):
 
 
 def denied(text: str) -> bool:
-    """Whether this is what a client says that may not open the socket; it has measured nothing."""
+    """Whether this is the message of a client that may not open the socket, and so has measured nothing."""
     return "permission denied" in text.lower()
 
 
 def no_daemon(capture: Capture) -> bool:
-    """Whether there is no client, or it found no daemon at the socket: there are no containers then, for or against."""
+    """Whether there is no client, or no daemon at its socket: then there are no containers."""
     if capture.outcome is Outcome.MISSING:
         return True
     return capture.outcome is Outcome.DONE and capture.exit != 0 and "cannot connect to the docker daemon" in capture.stderr.lower()
 
 
 def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] | None:
-    """The objects that a client printed, one a line, and what of it is not to be relied on; None where there is no daemon.
+    """The objects that a client printed, one a line, and why they are incomplete, if they are; None where there is no daemon.
 
-    Raises Unread where it did not answer.
+    Raises Unread where the client failed.
     """
     capture = captures.capture(probe)
     if capture is not None and no_daemon(capture):
@@ -103,12 +103,12 @@ def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] |
             strange += 1
     if capture.outcome is Outcome.TRUNCATED:
         return found, why(probe, capture)
-    return found, f"docker {probe.argv[3]} printed {strange} lines that are not of its documented form" if strange else ""
+    return found, f"docker {probe.argv[3]} printed {strange} lines that are not in its documented format" if strange else ""
 
 
 @fact("docker", INFO)
 def docker(captures: Captures) -> Docker:
-    """What the client says of the daemon. A client that may not reach the socket has measured nothing."""
+    """What the client reports of the daemon. A client that may not open the socket has measured nothing."""
     capture = captures.capture(INFO)
     if capture is not None and capture.outcome is Outcome.MISSING:
         return _without(Unmeasured(why(INFO, capture)), "", UNSUPPORTED)
@@ -187,7 +187,7 @@ def _warnings(info: dict[str, Any]) -> Any:
 
 @fact("docker_images", IMAGES)
 def docker_images(captures: Captures) -> Any:
-    """What `docker images` lists, without what has no tag."""
+    """The images with a tag."""
     listed = rows(captures, IMAGES)
     if listed is None:
         gone: Any = UNSUPPORTED
@@ -196,7 +196,7 @@ def docker_images(captures: Captures) -> Any:
     images = tuple(_tagged(found))
     lost = sum(1 for row in found if not _whole(row))
     if lost and not trouble:
-        trouble = f"docker images printed {lost} images that are not of its documented form"
+        trouble = f"docker images printed {lost} images that are not in its documented format"
     return Partial(Images("images", images), trouble) if trouble else Images("images", images)
 
 

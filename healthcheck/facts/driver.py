@@ -1,8 +1,8 @@
-"""The driver fact: whether NVIDIA's driver comes up, in its own words, and how its parts fit together.
+"""The driver fact: whether NVIDIA's driver comes up, in its own words, and whether its parts fit together.
 
 /sys/module and /proc/driver/nvidia are the driver's own interfaces (NVIDIA Linux driver README, chapters on /proc and on the open
-kernel modules). That memory of a GPU can be shared through DMA-BUF asks for the open kernel module and Linux 5.12 (NVIDIA GPU
-Operator documentation, "GPUDirect RDMA and GPUDirect Storage", prerequisites).
+kernel modules). Sharing GPU memory through DMA-BUF needs the open kernel module and Linux 5.12 (NVIDIA GPU Operator documentation,
+"GPUDirect RDMA and GPUDirect Storage", prerequisites).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ FILES = Probe("driver.module", ProbeKind.FILES, paths=(MODULE, PROC, PARAMS, *PE
 
 DMABUF_KERNEL = (5, 12)
 
-# Why a driver does not come up, by nvmlReturn_t (nvml.h); the words are what a check finds a remedy by.
+# Why a driver does not come up, by nvmlReturn_t (nvml.h); checks choose the remedy by these words.
 CAUSES = {6: "no-devices", 9: "not-loaded", 12: "library", 18: "mismatch"}
-# These say that we may not look, or could not: permission, a timeout, the control device blocked by a cgroup, no memory.
+# Errors of the query itself: permission, a timeout, the control device blocked by a cgroup, no memory.
 _NO_VERDICT = (-1, 4, 10, 17, 20)
 
 
 class Driver(Fact):
-    """The node's NVIDIA driver; UNSUPPORTED throughout where there is no NVIDIA GPU and no driver.
+    """The node's NVIDIA driver; all UNSUPPORTED where there is no NVIDIA GPU and no driver.
 
-    `loads` is False where the driver itself refused, with its words in `trouble` and `cause` one of not-loaded, mismatch, library,
+    `loads` is False where the driver itself refused, with its message in `trouble` and `cause` one of not-loaded, mismatch, library,
     no-devices, crashed and refused. `version` is the loaded module's as NVML has it, `library_version` that of the library beside it.
     `dmabuf` says whether GPU memory can be shared with an RDMA adapter without nvidia-peermem.
     """
@@ -70,7 +70,7 @@ def _version(text: str) -> str:
 
 
 def _open(text: str) -> bool:
-    """Of "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build ..."."""
+    """Parses "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build ..."."""
     line = text.splitlines()[0]
     if not line.startswith("NVRM version:"):
         raise ValueError(text)
@@ -82,7 +82,7 @@ def _proc_version(text: str) -> str:
 
 
 def _gsp(text: str) -> Any:
-    """Of "EnableGpuFirmware: 18": 0 is off; 18 leaves it to the driver, GPU by GPU (NVIDIA driver README, "GSP firmware")."""
+    """Parses "EnableGpuFirmware: 18": 0 is off; 18 leaves it to the driver, GPU by GPU (NVIDIA driver README, "GSP firmware")."""
     found = re.search(r"^EnableGpuFirmware: (\d{1,10})$", text, re.MULTILINE)
     if found is None:
         raise ValueError(text)
@@ -97,7 +97,7 @@ def _kernel(text: str) -> tuple[int, int]:
 
 
 def _loaded(files: CapturedFiles, *paths: str) -> Any:
-    """Whether a kernel module is loaded, by its own folder; Unmeasured where nobody looked there."""
+    """Whether a kernel module is loaded, by its own folder; Unmeasured where that was not captured."""
     asked = set(files)
     if not asked.issuperset(paths):
         return Unmeasured(f"{paths[0]} was not captured")
@@ -106,7 +106,7 @@ def _loaded(files: CapturedFiles, *paths: str) -> Any:
 
 @dataclass(frozen=True)
 class _DriverReport:
-    """What NVML or nvidia-smi says of the driver: `loads` is None where there is no verdict, and `trouble` then says why."""
+    """What NVML or nvidia-smi reports of the driver: `loads` is None where there is no verdict, and `trouble` then says why."""
 
     loads: bool | None
     trouble: str = ""
@@ -122,7 +122,7 @@ def _by_nvml(captures: Captures) -> _DriverReport:
         return _DriverReport(None, why(NVML, capture), "crashed" if crashed else "")
     head = json.loads(capture.text[:capture.text.find("\n")])
     if not isinstance(head, dict):
-        return _DriverReport(None, "the NVML reader's answer is not of our form")
+        return _DriverReport(None, "the NVML reader's answer is not in our format")
     error = head.get("error")
     if error is None:
         return _DriverReport(True, head=head)
@@ -151,13 +151,13 @@ def _by_smi(captures: Captures) -> _DriverReport:
 
 
 def _verdict(captures: Captures) -> _DriverReport:
-    """NVML's word, else nvidia-smi's; both ending in a crash is a word, too: the library cannot live with this driver."""
+    """NVML's report, else nvidia-smi's. Where both crash, the library does not work with this driver."""
     first = _by_nvml(captures)
     if first.loads is not None:
         return first
     second = _by_smi(captures)
     if second.loads is not None:
-        return replace(second, caveat=f"told by nvidia-smi ({first.trouble})")
+        return replace(second, caveat=f"reported by nvidia-smi ({first.trouble})")
     if first.cause == second.cause == "crashed":
         return _DriverReport(False, f"{first.trouble}; {second.trouble}", "crashed")
     asked = (capture := captures.capture(SMI)) is not None and capture.outcome is not Outcome.MISSING
@@ -165,7 +165,7 @@ def _verdict(captures: Captures) -> _DriverReport:
 
 
 def _loads(report: _DriverReport, on_pci: Any, module: Any, asked: bool) -> tuple[Any, str, str]:
-    """Whether the driver came up, its trouble and the cause. Where nothing is on PCI, and so NVML was not asked, none is wanted."""
+    """Whether the driver came up, its trouble and the cause. Without a GPU on PCI NVML was not asked, and no driver is needed."""
     if report.loads is None:
         return (UNSUPPORTED if on_pci == 0 and not asked else Unmeasured(report.trouble)), "", ""
     if report.loads and on_pci and isinstance(on_pci, int) and reading(report.head, "count", int) == 0:
@@ -184,7 +184,7 @@ def _dmabuf(open_module: Any, kernel: Any) -> Any:
 
 @fact("driver", NVML, SMI, PCI, FILES)
 def driver(captures: Captures) -> Driver:
-    """The driver as NVML (else nvidia-smi), the kernel and the PCI bus show it."""
+    """The driver by NVML (else nvidia-smi), the kernel and the PCI bus."""
     parts = captures.once(_parts)
     report, module = _verdict(captures), parts["module_version"]
     reported: dict[str, Any] = {
@@ -201,7 +201,7 @@ def driver(captures: Captures) -> Driver:
 
 
 def _parts(captures: Captures) -> dict[str, Any]:
-    """What the kernel shows of the driver."""
+    """The fields that come from the kernel's files."""
     files = captures.files(FILES)
     module: Any = UNSUPPORTED
     if files.has(MODULE) or files.has(PROC):

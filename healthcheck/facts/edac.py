@@ -13,7 +13,7 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/devices/system/edac/mc"
-# A file that every kernel has, so that a node without EDAC says so rather than nothing.
+# A file that every kernel has, to distinguish a node without EDAC from one that was not read.
 ALWAYS = "/proc/meminfo"
 EDAC = Probe("memory.edac", ProbeKind.FILES, limit=1 * MIB, paths=(
     ALWAYS, f"{BASE}/mc*/ue_count", f"{BASE}/mc*/ce_count",
@@ -35,7 +35,7 @@ class Errors:
 
 
 class Edac(Fact):
-    """What was counted: controllers count what DIMMs do, and what could not be put down to any DIMM.
+    """The error counters; a controller's include its DIMMs' and errors of no known DIMM.
 
     UNSUPPORTED where no EDAC driver is loaded: virtual machines, and hosts whose firmware keeps the errors to itself.
     """
@@ -60,7 +60,7 @@ def _value(files: CapturedFiles, path: str) -> int:
 
 @fact("edac", EDAC)
 def edac(captures: Captures) -> Edac:
-    """Every controller and every DIMM that the drivers know; all of them or nothing."""
+    """Every controller and every DIMM that the drivers know; raises Unread unless all were read."""
     files = captures.files(EDAC)
     files.require(ALWAYS)
     controllers, dimms = [], []

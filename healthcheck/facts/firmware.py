@@ -1,5 +1,5 @@
-"""What firmware says of the machine: DMI strings that everybody may read (Documentation/ABI/testing/sysfs-class-dmi), and, for root,
-the memory modules as dmidecode(8) prints them (SMBIOS, structure type 17)."""
+"""The machine by its firmware: DMI strings that any user may read (Documentation/ABI/testing/sysfs-class-dmi), and, for root, the memory
+modules as dmidecode(8) prints them (SMBIOS, structure type 17)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SPEED = re.compile(r"(\d{1,6}) (?:MT/s|MHz)")
 
 
 class Firmware(Fact):
-    """The firmware's words for itself and the machine; UNSUPPORTED on a machine without DMI (a container, some Arm boards).
+    """The firmware's strings for itself and the machine; UNSUPPORTED on a machine without DMI (a container, some Arm boards).
 
     `serial` is the chassis' number, which only root may read (mode 0400).
     """
@@ -52,7 +52,7 @@ class Dimm:
 
 
 class Dimms(Fact):
-    """The modules that are plugged in, and the names of the empty slots; UNSUPPORTED where dmidecode or its tables are not there."""
+    """The installed modules, and the names of the empty slots; UNSUPPORTED without dmidecode or its tables."""
 
     name: str
     modules: tuple[Dimm, ...]
@@ -74,9 +74,9 @@ def firmware(captures: Captures) -> Firmware:
 
 
 def installation(captures: Captures) -> str:
-    """What tells this installation of an operating system from others: a hash of its machine-id, which is confidential (machine-id(5)).
+    """The identity of this operating system installation: a hash of its machine-id, which is confidential (machine-id(5)).
 
-    Empty where the node does not say, or has none yet.
+    Empty where the node has none or it was not read.
     """
     try:
         text = captures.files(DMI).text(MACHINE_ID).strip()
@@ -114,7 +114,7 @@ def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:
 
 @fact("dimms", DIMMS)
 def dimms(captures: Captures) -> Dimms:
-    """The memory slots. Where there is no dmidecode, or firmware has no such table (virtual machines), there is nothing to compare."""
+    """The memory slots; UNSUPPORTED where there is no dmidecode, or firmware has no such table (virtual machines)."""
     capture = captures.capture(DIMMS)
     unsupported: Any = UNSUPPORTED
     if capture is not None and (capture.outcome is Outcome.MISSING or "No SMBIOS nor DMI entry point" in capture.text + capture.stderr):
@@ -125,4 +125,4 @@ def dimms(captures: Captures) -> Dimms:
     try:
         return Dimms("memory", *slots(text.strip()))
     except ValueError:
-        raise Unread("dmidecode's memory devices are not of its form") from None
+        raise Unread("dmidecode's memory devices are not in its format") from None

@@ -1,8 +1,8 @@
-"""RDMA adapters: firmware, board, PCI Express link and user-space devices of each, and the adapters on the bus that have none.
+"""RDMA adapters: firmware, board, PCI Express link and user-space devices of each, and the adapters on the bus without an RDMA device.
 
-Names and forms: Documentation/ABI/stable/sysfs-class-infiniband (fw_ver, board_id, infiniband_verbs, infiniband_mad) and
+Formats: Documentation/ABI/stable/sysfs-class-infiniband (fw_ver, board_id, infiniband_verbs, infiniband_mad) and
 Documentation/ABI/testing/sysfs-bus-pci (current_link_speed "32.0 GT/s PCIe", max_link_width). `device/..` is the port that the adapter
-is plugged into: an adapter of generation 5 in a slot of generation 4 runs at 4, and nothing is wrong with it.
+is plugged into: an adapter of generation 5 in a slot of generation 4 rightly runs at 4.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ HCA = Probe(
 class Hca(Fact):
     """One RDMA device ("mlx5_0 (0000:18:00.0)"). `kind` is its PCI vendor and device ("15b3:1021"), `board` its PSID.
 
-    Of its PCI Express link `width` is in lanes and `gigatransfers` in GT/s a lane, both as they are now; the `_best` ones are what
-    adapter and slot both can. `verbs` and `mads` count its user-space devices (uverbsN, one umadN a port).
+    `width` (lanes) and `gigatransfers` (GT/s a lane) are those of its PCI Express link now, the `_best` ones what adapter and slot
+    support. `verbs` and `mads` count its user-space devices (uverbsN, one umadN a port).
     """
 
     IDENTITY = ("pci",)
@@ -79,7 +79,7 @@ _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
 
 
 def _width(text: str) -> Any:
-    """Lanes; 0, 63 and 255 are what a virtual machine or a device without a link of its own shows."""
+    """Lanes; virtual machines, and devices without a link of their own, show 0, 63 or 255."""
     if _WIDTH.fullmatch(text) is None:
         raise ValueError(text)
     return UNSUPPORTED if text in ("0", "63", "255") else int(text)
@@ -131,7 +131,7 @@ def _optional(files: CapturedFiles, path: str, parse: Callable[[str], Any]) -> A
 
 
 def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any]) -> Any:
-    """The lesser of what the adapter can and what its slot can, where the slot says so; a root complex has no slot to ask."""
+    """The lesser of what the adapter and its slot support; below a root complex there is no slot to read."""
     own, its_slot = _optional(files, f"{at}/device/{name}", parse), _optional(files, f"{at}/device/../{name}", parse)
     if own is UNSUPPORTED or isinstance(own, Unmeasured) or its_slot is UNSUPPORTED:
         return own
@@ -139,7 +139,7 @@ def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any])
 
 
 def _number(names: list[Any], device: str) -> Any:
-    """How many of these devices belong to it; if one cannot be read, it may be one of them."""
+    """How many of these devices belong to it; Unmeasured if one of them cannot be read."""
     unread = [name for name in names if isinstance(name, Unmeasured)]
     return unread[0] if unread else sum(name == device for name in names)
 
@@ -160,7 +160,7 @@ def adapter_bus(captures: Captures) -> AdapterBus:
 
 
 def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
-    """Without a word yet of whether they are RDMA devices."""
+    """The adapters, `rdma` not yet known."""
     bus = captures.files(PCI)
     found = []
     for path in bus:

@@ -11,7 +11,7 @@ from healthcheck.facts.process import TASKS, process_document
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from inventory.text import clean
 
-# Those that hand their own limit of locked memory on; a container gets what its engine is told for it.
+# Daemons whose own limit of locked memory jobs inherit; a container's limit is set by its engine.
 MEMLOCK_STARTERS = ("slurmd", "pbs_mom")
 _LIMIT = r"^{}\s+(\d{{1,20}}|unlimited)\s+(?:\d{{1,20}}|unlimited)\s"
 _MEMLOCK = re.compile(_LIMIT.format("Max locked memory"), re.MULTILINE)
@@ -28,9 +28,9 @@ class DaemonLimit:
 
 
 class Starters(Fact):
-    """The limits of the daemons that start jobs here: bytes of locked memory, where jobs get the daemon's own, and open files.
+    """The limits of the daemons that start jobs: bytes of locked memory, where jobs inherit the daemon's, and open files.
 
-    UNSUPPORTED where none of those that are known runs.
+    UNSUPPORTED where no known daemon runs.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Starters(Fact):
 
 @fact("starters", TASKS)
 def starters(captures: Captures) -> Starters:
-    """From /proc/PID/limits (proc(5)), which anybody may read."""
+    """From /proc/PID/limits (proc(5)), which any user may read."""
     rows = process_document(captures)["limits"]
     locking = [row for row in rows if row[1] in MEMLOCK_STARTERS]
     return Starters("limits of what starts jobs", memlock=_limits(_MEMLOCK, locking), nofile=_limits(_NOFILE, rows))
@@ -51,6 +51,6 @@ def _limits(pattern: re.Pattern[str], rows: list[list[Any]]) -> Any:
     for pid, name, text in rows:
         match = pattern.search(text)
         if match is None:
-            return Unmeasured(f"the limits of {clean(name, 20)} are not of the documented form")
+            return Unmeasured(f"the limits of {clean(name, 20)} are not in the documented format")
         found.append(DaemonLimit(f"{clean(name, 20)}, process {pid}", UNLIMITED if match[1] == "unlimited" else int(match[1])))
     return tuple(found) or UNSUPPORTED

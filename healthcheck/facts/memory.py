@@ -13,9 +13,9 @@ _LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re
 
 
 class MemoryUse(Fact):
-    """Main memory in bytes: all of it, what a new program could have without swapping, and what lies idle in reserved huge pages.
+    """Main memory in bytes: the total, what a new program could use without swapping, and what lies idle in reserved huge pages.
 
-    `poisoned_bytes` is what the kernel no longer uses since it met a hardware error there; UNSUPPORTED without CONFIG_MEMORY_FAILURE.
+    `poisoned_bytes` is what the kernel took out of use after a hardware error; UNSUPPORTED without CONFIG_MEMORY_FAILURE.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Ethernet interfaces of PCI devices, and which bond each is in.
 
 Files of /sys/class/net: Documentation/ABI/testing/sysfs-class-net; flags: include/uapi/linux/if.h. Counts of all interfaces are in
-/proc/net/dev (net/core/net-procfs.c). An interface that belongs to no PCI device (a bridge, one of a container) is nobody's hardware, and
-a virtual function is none either.
+/proc/net/dev (net/core/net-procfs.c). An interface without a PCI device (a bridge, one of a container) and a virtual function are no
+hardware, and left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/net"
 _COUNTS = "/proc/net/dev"
-# Few and cheap: on a node with many containers each file is looked for once for each of their interfaces.
+# Few and cheap: on a node with many containers each file is read for each of their interfaces.
 _NAMES = ("device/uevent", "device/physfn/uevent", "type", "flags", "operstate", "speed", "duplex", "mtu", "carrier_up_count",
           "carrier_down_count")
 NETDEV = Probe(
@@ -34,9 +34,9 @@ NONE = "Ethernet interfaces"
 class NetDev(Fact):
     """One Ethernet interface of a PCI device: "eth0 (0000:0b:00.0)". `kind` is its PCI vendor and device; `bond` is empty if it is in none.
 
-    `up` says that it was set up (IFF_UP), `link` that it has one; `link` is UNSUPPORTED where the driver does not tell, `mbps` and `duplex`
-    also where there is no link. `ups` and `downs` count changes of the link since the driver was loaded. `rx_frame` counts frames that were
-    damaged on the wire (CRC, alignment, length), and is a part of `rx_errors`. A node without any has one of which nothing is supported.
+    `up`: it was set up (IFF_UP); `link`: it has a link. `link` is UNSUPPORTED where the driver does not report it, `mbps` and `duplex` also
+    where there is no link. `ups` and `downs` count changes of the link since the driver was loaded. `rx_frame` counts frames that were
+    damaged on the wire (CRC, alignment, length), a part of `rx_errors`. A node without any has one entry, all UNSUPPORTED.
     """
 
     IDENTITY = ("pci", "interface")
@@ -61,14 +61,14 @@ class NetDev(Fact):
 
 
 def _link(text: str) -> Any:
-    """RFC 2863's words; 'unknown' is what drivers say that do not tell."""
+    """RFC 2863's words; 'unknown' where the driver does not report it."""
     if text not in ("up", "down", "unknown", "dormant", "lowerlayerdown", "notpresent", "testing"):
         raise ValueError(text)
     return UNSUPPORTED if text == "unknown" else text in ("up", "dormant")
 
 
 def _mbps(text: str) -> Any:
-    """-1 is unknown, and so is its unsigned form of older kernels."""
+    """-1 is unknown, and so is the same as an unsigned number of older kernels."""
     if text in ("-1", "4294967295"):
         return UNSUPPORTED
     return count(text)
@@ -90,8 +90,7 @@ def _flags(text: str) -> bool:
 
 
 def parse_counts(text: str) -> Mapping[str, list[str]]:
-    """/proc/net/dev by interface, each a number: received bytes, packets, errs, drop, fifo, frame, compressed, multicast, and eight of sent
-    ones."""
+    """/proc/net/dev by interface: received bytes, packets, errs, drop, fifo, frame, compressed, multicast, and eight of sent ones."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(":")
@@ -105,7 +104,7 @@ def parse_counts(text: str) -> Mapping[str, list[str]]:
 
 
 def _unlinked(files: CapturedFiles, path: str, parse: Any) -> Any:
-    """A file that a kernel or driver may lack, or that says EINVAL without a link."""
+    """A file that a kernel or driver may lack, or that gives EINVAL without a link."""
     if not files.has(path):
         return UNSUPPORTED
     value = files.read(path, parse)
@@ -139,7 +138,7 @@ _COLUMNS = (("rx_packets", 1), ("rx_errors", 2), ("rx_drops", 3), ("rx_frame", 5
 
 
 def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
-    """What an interface is and how it is linked; None where it is not one of Ethernet and of a PCI device of its own."""
+    """The interface's own fields; None where it is not Ethernet, or has no PCI device of its own."""
     at = f"{BASE}/{name}"
     device = f"{at}/device/uevent"
     if not files.has(device) or files.has(f"{at}/device/physfn/uevent"):
@@ -179,5 +178,5 @@ def bonds(captures: Captures) -> tuple[Bond, ...]:
 
 
 def _bonds(captures: Captures) -> list[tuple[str, Bond | Unmeasured]]:
-    """The bonds as anybody may read them."""
+    """The bonds as any user may read them."""
     return read_bonds(captures.files(NETDEV))

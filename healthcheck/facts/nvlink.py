@@ -1,6 +1,6 @@
-"""NVLink facts: what NVML says of each link, of its errors, and of who may reach whose memory.
+"""NVLink facts: NVML's readings of each link, its errors, and which GPUs may reach each other's memory.
 
-A GPU that was not read, or that has no such links or counters at all, is one subject ("GPU 5 NVLinks"), so that it is told once.
+A GPU that was not read, or that has no such links or counters at all, is one subject ("GPU 5 NVLinks"), so that it is reported once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class GpuLinks(Fact):
-    """How many NVLinks a GPU ("GPU 3") has, and how many of them are up; UNSUPPORTED where NVML knows no NVLink on it."""
+    """How many NVLinks a GPU ("GPU 3") has, and how many are up; UNSUPPORTED where NVML has no NVLink of it."""
 
     name: str
     index: int
@@ -26,7 +26,7 @@ class GpuLinks(Fact):
 
 
 class NvLink(Fact):
-    """One NVLink of one GPU ("GPU 3 NVLink 7"). Speed and remote end mean something only while it is `active`.
+    """One NVLink of one GPU ("GPU 3 NVLink 7"). Speed and remote end are valid only while it is `active`.
 
     `gigabytes_per_second` is one direction's (NVML's field 164, in MB/s, by 1000); `version` is NVML's number of the generation, not
     the generation; `remote_type` is gpu, npu, switch or unknown; `remote_pci` is as the kernel writes it.
@@ -80,7 +80,7 @@ class NvLink5Errors(Fact):
     symbol_ber: float
 
 
-# What a GPU without another one says for each of a pair's answers.
+# In place of each status, on a node with a single GPU.
 ALONE = "alone"
 
 
@@ -88,8 +88,7 @@ class GpuPair(Fact):
     """Whether one GPU may read, write and reach over NVLink the memory of another ("GPU 0 to GPU 3"); each order is a pair.
 
     Each is an nvmlGpuP2PStatus_t in lower case: ok, chipset_not_supported, gpu_not_supported, ioh_topology_not_supported,
-    disabled_by_regkey, not_supported, unknown. A GPU that is alone is one subject and says so in each, which is not to say that NVML
-    does not support its pairs.
+    disabled_by_regkey, not_supported, unknown. A single GPU is one subject with ALONE in each, which is not the same as UNSUPPORTED.
     """
 
     name: str
@@ -117,9 +116,9 @@ _P2P = (
 
 
 def _number(value: Any) -> Any:
-    """A number of a row, of which -N stands for NVML's error N."""
+    """A number of a row; -N stands for NVML's error N."""
     if type(value) is not int:
-        return Unmeasured("NVML: not of the reader's form")
+        return Unmeasured("NVML: not in the reader's format")
     if value >= 0:
         return value
     return UNSUPPORTED if value == -3 else Unmeasured(f"NVML: error {-value}")
@@ -129,17 +128,17 @@ def _rows(line: Line) -> Any:
     """The rows of a GPU's links, UNSUPPORTED or Unmeasured."""
     rows = handle_error(line) or reading(line, "nvlinks", list)
     if type(rows) is list and not (_LISTS.issuperset(map(type, rows)) and _LENGTHS.issuperset(map(len, rows))):
-        return Unmeasured("NVML: nvlinks is not of the reader's form")
+        return Unmeasured("NVML: nvlinks is not in the reader's format")
     return rows
 
 
-# Which a fault looks like, and which it may hide: DCGM's health watch leaves the links of such a GPU out as well.
+# That looks like a fault and may hide one: DCGM's health watch ignores the links of such a GPU as well.
 _DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of divided GPUs gives nvlink_count: null)")
 
 
 @fact("gpu_links", NVML, PCI, each="gpu_link")
 def gpu_links(captures: Captures) -> Any:
-    """Of each GPU how many links it has."""
+    """How many links each GPU has."""
     return each(captures, lambda lines: tuple([_gpu_links(line) for line in lines]))
 
 
@@ -213,7 +212,7 @@ def _is_divided(line: Line) -> bool:
 
 
 def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> list[T]:
-    """The counters of each link; one subject where no link of the GPU counts any: that is told of the GPU and not of each link."""
+    """The counters of each link; one subject for the GPU where none of its links has any."""
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
         return [_for_all_links(index, kind, names, rows)]
@@ -233,7 +232,7 @@ def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> li
 
 
 def bit_error_ratio(value: int) -> float:
-    """NVML's form of a ratio: four bits of mantissa above eight of the negated decimal exponent (NVML_NVLINK_BER_* of nvml.h)."""
+    """NVML's encoding of a ratio: four bits of mantissa above eight of the negated decimal exponent (NVML_NVLINK_BER_* of nvml.h)."""
     return float(f"{value >> 8 & 0xF}e-{value & 0xFF}")
 
 
@@ -262,7 +261,7 @@ def _pairs(line: Line) -> tuple[GpuPair, ...]:
     if type(rows) is not list or len(rows) != index:
         if not index:
             return ()
-        why = Unmeasured("NVML: p2p is not of the reader's form") if type(rows) is list else rows
+        why = Unmeasured("NVML: p2p is not in the reader's format") if type(rows) is list else rows
         return (_for_all_pairs(index, "and those before it", why),)
     return _each_pair(index, ([_status(code) for code in row] if type(row) is list and len(row) == 6
                               else [Unmeasured("NVML: the other GPU was not read")] * 6 for row in rows))

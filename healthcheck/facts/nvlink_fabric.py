@@ -1,6 +1,6 @@
 """The Fabric Manager's own log of this boot, from the journal.
 
-The forms are those of NVIDIA's Fabric Manager user guide (chapter on errors): "detected NVSwitch fatal error 12028 on fid 0 ...".
+The messages are those of NVIDIA's Fabric Manager user guide (chapter on errors): "detected NVSwitch fatal error 12028 on fid 0 ...".
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ JOURNAL = Probe(
     argv=("journalctl", "--no-pager", "-b", "-u", UNIT, "-o", "short-iso", "-n", str(MOST_LINES)),
 )
 
-# By the form, what it is called; a form that is part of another comes after it.
-FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
+# The name of each kind of error and its pattern; the first match counts.
+ERRORS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("NVSwitch fatal error", re.compile(r"detected NVSwitch fatal error (\d{1,6})", re.IGNORECASE)),
     ("NVSwitch non-fatal error", re.compile(r"detected NVSwitch non-fatal error (\d{1,6})", re.IGNORECASE)),
     ("GPU without a place in its multicast team", re.compile(r"failed to find the GPU handle \d{1,20} in the multicast team")),
@@ -36,7 +36,7 @@ FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 @dataclass(frozen=True)
 class NvlinkFabricLine:
-    """One line that says of an error: what it is called, with its number where it has one, and the line."""
+    """One line that reports an error: the error's name, with its number where it has one, and the line."""
 
     what: str
     text: str
@@ -50,9 +50,9 @@ class NvlinkFabricLog(Fact):
     caveat: str
 
     def errors(self) -> Iterator[NvlinkFabricLine]:
-        """The lines of a documented form, oldest first."""
+        """The lines that report errors, oldest first."""
         for line in self.text.splitlines():
-            for what, pattern in FORMS:
+            for what, pattern in ERRORS:
                 if found := pattern.search(line):
                     yield NvlinkFabricLine(f"{what} {found[1]}" if pattern.groups else what, clean(line, 300))
                     break
@@ -60,7 +60,7 @@ class NvlinkFabricLog(Fact):
 
 @fact("nvlink_fabric_log", JOURNAL, of_snapshot=True)
 def nvlink_fabric_log(captures: Captures) -> NvlinkFabricLog:
-    """The journal's lines of the unit; what cannot be read is one field, so that nodes without NVSwitches need none."""
+    """The journal's lines of the unit. An unreadable journal is one absent field, since nodes without NVSwitches need none."""
     capture = captures.capture(JOURNAL)
     text: Any
     caveat = ""

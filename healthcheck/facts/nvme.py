@@ -1,6 +1,6 @@
-"""NVMe drives as the kernel has them: state, identity, PCI Express link and temperature of each, and those that only the bus shows.
+"""NVMe drives by the kernel: state, identity, PCI Express link and temperature of each, and those that only the PCI bus shows.
 
-Forms: drivers/nvme/host/sysfs.c (state, model, serial, firmware_rev, transport, address), drivers/nvme/host/hwmon.c (temp1_input and
+Formats: drivers/nvme/host/sysfs.c (state, model, serial, firmware_rev, transport, address), drivers/nvme/host/hwmon.c (temp1_input and
 temp1_max, in thousandths of a degree), Documentation/ABI/testing/sysfs-bus-pci (link speed and width). `device/..` is the port that the
 drive is plugged into: a drive of generation 5 in a slot of generation 4 runs at 4, rightly.
 """
@@ -28,7 +28,7 @@ NVME = Probe(
         f"{BASE}/nvme*/device/../max_link_speed", f"{BASE}/nvme*/device/../max_link_width",
     ),
 )
-# Apart, for the kernel asks the drive for it, and one that is being reset does not answer.
+# A probe of its own: the kernel reads it from the drive, and a drive in reset does not answer.
 HEAT = Probe("nvme.temperature", ProbeKind.FILES, paths=tuple(f"{BASE}/nvme*/hwmon*/temp1_{name}" for name in ("input", "max")))
 
 NO_DRIVE = "NVMe drives (none here)"
@@ -38,8 +38,8 @@ _CLASS = re.compile(r"^PCI_CLASS=108[0-9A-Fa-f]{2}$", re.MULTILINE)
 class Nvme(Fact):
     """One NVMe controller ("nvme3 (0000:2b:00.0)"). `pci` and the link are UNSUPPORTED for one that is reached over a network.
 
-    `width` is in lanes and `gigatransfers` in GT/s a lane, as they are now; the `_best` ones are what drive and slot both can.
-    A node without NVMe drives has one entry, all of whose fields are UNSUPPORTED.
+    `width` (lanes) and `gigatransfers` (GT/s a lane) are those of the link now, the `_best` ones what drive and slot support.
+    A node without NVMe drives has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Nvme(Fact):
 
 
 class NvmeHeat(Fact):
-    """A drive's composite temperature and the one at which it warns, in degrees Celsius; `limit` is 0 where it knows none."""
+    """A drive's composite temperature and its warning limit, in degrees Celsius; `limit` is 0 where it has none."""
 
     name: str
     celsius: float
@@ -106,7 +106,7 @@ def _degrees(text: str) -> float:
 
 
 def _limit(text: str) -> float:
-    """A drive that knows no limit says 0 kelvin, or the highest number there is."""
+    """A drive without a limit reports 0 kelvin, or the highest number there is."""
     celsius = _degrees(text)
     return celsius if 0 < celsius < 200 else 0.0
 
@@ -166,7 +166,7 @@ def _pci(files: CapturedFiles, at: str) -> Any:
 
 
 def _best(drive: Any, slot: Any) -> Any:
-    """What both can; the slot counts where it says."""
+    """What both support; the slot counts where it is known."""
     if isinstance(drive, Unmeasured) or isinstance(slot, Unmeasured):
         return drive if isinstance(drive, Unmeasured) else slot
     return drive if slot is UNSUPPORTED or drive is UNSUPPORTED else min(drive, slot)
@@ -174,7 +174,7 @@ def _best(drive: Any, slot: Any) -> Any:
 
 @fact("nvme_heat", HEAT, each="nvme_sensor")
 def nvme_heat(captures: Captures) -> Any:
-    """Of every NVMe drive that the kernel has a sensor of."""
+    """The temperature of every NVMe drive with a sensor."""
     files = captures.files(HEAT)
     none: Any = UNSUPPORTED
     result = tuple([
@@ -186,7 +186,7 @@ def nvme_heat(captures: Captures) -> Any:
 
 
 def _sensors(files: CapturedFiles) -> list[tuple[str, str, str]]:
-    """Of every drive's sensor the drive's name, and the files of the temperature and of its limit."""
+    """For every sensor the drive's name, and the files of the temperature and its limit."""
     found = sorted({path.rpartition("/")[0] for path in files if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
     return [(at.split("/")[4], f"{at}/temp1_input", f"{at}/temp1_max") for at in found]
 
@@ -204,11 +204,11 @@ def nvme_bus(captures: Captures) -> Any:
     found, files = captures.once(_on_pci), captures.files(NVME)
     driven = []
     for device in _devices(files):
-        # Whether all else of a drive could be read is its own fact's to say.
+        # The fact `nvmes` reports what could not be read of a drive.
         files.ignore(path.replace("*", device[4:], 1) for path in NVME.paths)
         at = f"{BASE}/{device}"
         if files.has(f"{at}/transport"):
-            files.require(f"{at}/transport")       # where that is not known, neither is whether the drive is to be on the bus
+            files.require(f"{at}/transport")       # says whether the drive must be on the bus
         pci = _pci(files, at)
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)

@@ -1,4 +1,4 @@
-"""The NVML reader's answer (healthcheck.collector.onnode.nvml): a first line of the whole, and one of each GPU with its readings."""
+"""The NVML reader's output (healthcheck.collector.onnode.nvml): a first line for the node, and one for each GPU with its readings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Line = Mapping[str, Any]
 
 
 class NvmlAnswer(NamedTuple):
-    """What the reader said: its first line, and one of each GPU."""
+    """The reader's lines: the first, and one for each GPU."""
 
     head: Line
     gpus: Sequence[Line]
 
 
 def read(text: str) -> NvmlAnswer:
-    """The reader's lines; raises Unread where it has said nothing of our form, ValueError for what is not JSON."""
+    """The reader's lines; raises Unread where they are not in our format, ValueError for text that is not JSON."""
     lines = [json.loads(line) for line in text.splitlines()]
     if not lines or not all(isinstance(line, dict) for line in lines):
-        raise Unread("the NVML reader's answer is empty or not of our form")
+        raise Unread("the NVML reader's answer is empty or not in our format")
     twice = [index for index, count in Counter(str(line.get("index")) for line in lines[1:]).items() if count > 1]
     if twice:
         raise Unread(f"the NVML reader's answer holds GPU {twice[0][:20]} twice")
@@ -45,13 +45,13 @@ def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:
     return Unmeasured(f"{source}: {key} has the value {str(value.get('ok'))[:40]!r}, expected {kind.__name__}")
 
 
-# By the field of a Gpu: the reader's key, the type that it sends, and what is made of it if it is not taken as it is.
+# By field of a Gpu: the reader's key, the type that it sends, and a conversion if there is one.
 READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any] | None]] = {
     **{name: (name, str, None) for name in (
         "pci", "uuid", "serial", "architecture", "part_number", "vbios", "inforom", "gsp_firmware", "recovery_action", "compute_mode",
         "fabric_cluster",
     )},
-    # nvml.h's state 0 and a mask without one set part say that there is no such thing.
+    # nvml.h's state 0, and a mask without any part set, mean that the GPU has no fabric.
     "fabric_state": ("fabric_state", str, lambda value: UNSUPPORTED if value == "not_supported" else value),
     "fabric_health": ("fabric_health", int, lambda value: value or UNSUPPORTED),
     "model": ("name", str, None),
@@ -76,11 +76,11 @@ READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any] | None]] = {
 
 
 def gpu_fields(line: Line, source: str) -> dict[str, Any]:
-    """Every reading of a line by the field of a Gpu that it makes; one that the device lacks is UNSUPPORTED."""
+    """Every reading of a line by field of a Gpu; readings that the device lacks are UNSUPPORTED."""
     values = {}
     for field, (key, kind, convert) in READINGS.items():
         answer = line.get(key)
-        # Nearly all are measured: these are taken here, and the others' reasons are found out one by one.
+        # The fast path: nearly all are measured.
         if type(answer) is dict and len(answer) == 1 and type(value := answer.get("ok")) is kind:
             values[field] = convert(value) if convert else value
         else:
@@ -94,13 +94,13 @@ def _field(line: Line, key: str, kind: type, convert: Callable[[Any], Any] | Non
 
 
 def responds(line: Line, source: str) -> tuple[Any, str | None]:
-    """Whether the GPU answers, and NVML's word where it is lost."""
+    """Whether the GPU answers, and NVML's message where it is lost."""
     lost = _lost(line)
     if lost is not None:
         return False, lost
     if any(isinstance(value, dict) and "ok" in value for key, value in line.items() if key != "p2p"):    # which has an answer per pair
         return True, None
-    return Unmeasured(f"{source}: not one of its readings was had"), None
+    return Unmeasured(f"{source}: none of its readings could be read"), None
 
 
 # NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_NOT_FOUND (nvml.h): the GPU itself does not answer.
@@ -123,6 +123,6 @@ def index_of(line: Line) -> int:
 
 
 def handle_error(line: Line, source: str = "NVML") -> Unmeasured | None:
-    """Why nothing was read of this GPU, if it gave no handle."""
+    """Why nothing was read of this GPU, if NVML gave no handle of it."""
     error = line.get("error")
     return Unmeasured(f"{source}: {str(error[1])[:100]} (error {error[0]})") if isinstance(error, list) and len(error) == 2 else None

@@ -1,11 +1,11 @@
-"""Temperatures of adapters and their modules, and what mlxlink says of a port's optics and bit errors.
+"""Temperatures of adapters and their modules, and mlxlink's readings of a port's optics and bit errors.
 
 Temperatures are files: mlx5 registers the sensors "asic" and "Module0" with hwmon (Linux 6.6, mellanox/mlx5/core/hwmon.c; millidegrees,
-Documentation/hwmon/sysfs-interface.rst). All else needs root and one command for each port: `mlxlink -d DEV -m -c --json`,
-whose keys and forms are those of Mellanox/mstflint, mlxlink/modules/mlxlink_commander.cpp: "1.9,2.0,2.3,2.0 [-10.4..6]" for lanes and
-their thresholds, "54 [-5..75]" for a temperature, {"values": ["0", ...]} for flags, "15E-255" for a ratio of errors that is none. Copper
-cables say "N/A", or 0 with the thresholds [0..0]. On a node without mlxlink, `ethtool -m` is asked (`healthcheck.facts.transceiver`),
-which tells no bit errors; whether the link is up is then the port's own word.
+Documentation/hwmon/sysfs-interface.rst). All else needs root and one command for each port: `mlxlink -d DEV -m -c --json`, with the keys
+and formats of Mellanox/mstflint, mlxlink/modules/mlxlink_commander.cpp: "1.9,2.0,2.3,2.0 [-10.4..6]" for lanes and their thresholds,
+"54 [-5..75]" for a temperature, {"values": ["0", ...]} for flags, "15E-255" for an error ratio of zero. Copper cables show "N/A", or 0
+with the thresholds [0..0]. A node without mlxlink is read by `ethtool -m` (`healthcheck.facts.transceiver`), which has no bit errors;
+whether the link is up then comes from the port.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MODULES = Probe(
 class AdapterTemperature(Fact):
     """One temperature of an RDMA device in degrees Celsius: "mlx5_0 (0000:18:00.0) Module0". `critical_c` is the device's own threshold.
 
-    `module` says that it is of what is plugged in. A node without any has one of which nothing is supported.
+    `module`: it is the plugged-in module's. A node without any has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -58,11 +58,11 @@ class AdapterTemperature(Fact):
 
 
 class Optics(Fact):
-    """What mlxlink says of one port, "mlx5_0", or ethtool of its interface, "mlx5_0 eth2".
+    """mlxlink's readings of one port, "mlx5_0", or ethtool's of its interface, "mlx5_0 eth2".
 
-    Lanes are in dBm, `_low` and `_high` are the module's own alarm thresholds. `faults` are the module's words for what is wrong
-    ("Rx LOS lane 2"), empty where nothing is. `effective_ber` is what is left after error correction, which ethtool does not tell. A
-    copper cable's powers are UNSUPPORTED, and on a node without either tool everything is.
+    Lanes are in dBm, `_low` and `_high` are the module's own alarm thresholds. `faults` are the module's words for its faults
+    ("Rx LOS lane 2"). `effective_ber` is the bit error ratio after error correction, which ethtool does not have. A copper cable's powers
+    are UNSUPPORTED, and on a node without either tool everything is.
     """
 
     name: str
@@ -102,7 +102,7 @@ def sensors(captures: Captures) -> tuple[AdapterTemperature, ...]:
 
 
 def _found(files: CapturedFiles) -> list[tuple[str, str]]:
-    """Every file of a temperature of no virtual function, with its device, in natural order."""
+    """Every temperature's file with its device, without virtual functions, in natural order."""
     found = [(match[1], path) for path in files if (match := _INPUT.fullmatch(path))]
     return sorted([at for at in found if not files.has(f"{BASE}/{at[0]}/device/physfn/uevent")], key=lambda at: (natural(at[0]), at[1]))
 
@@ -121,7 +121,7 @@ def _sensor(files: CapturedFiles, device: str, stem: str) -> AdapterTemperature:
 
 @fact("optics", MLXLINK, besides=(MODULES, SYSFS), each="module_optics")
 def optics(captures: Captures) -> tuple[Optics, ...]:
-    """What mlxlink says of each RDMA device of mlx5, and where it is not installed ethtool of each one's interface, in natural order."""
+    """mlxlink's readings of each mlx5 device, or, where it is not installed, ethtool's of each one's interface, in natural order."""
     no: Any = UNSUPPORTED
     capture = captures.capture(MLXLINK)
     if capture is not None and capture.outcome is Outcome.MISSING:
@@ -178,8 +178,8 @@ def _optics(name: str, answer: DeviceOutput | Unmeasured) -> Optics:
     try:
         return parse_link(name, answer.text)
     except ValueError as error:
-        said = f"exit status {answer.exit}, {answer.complaint}" if answer.exit else str(error)
-        return _unread(name, f"mlxlink -d {name}: {clean(said, 200)}")
+        why = f"exit status {answer.exit}, {answer.complaint}" if answer.exit else str(error)
+        return _unread(name, f"mlxlink -d {name}: {clean(why, 200)}")
 
 
 def _unread(name: str, reason: str) -> Optics:
@@ -188,7 +188,7 @@ def _unread(name: str, reason: str) -> Optics:
 
 
 def parse_link(name: str, text: str) -> Optics:
-    """mlxlink's JSON; raises ValueError for what is none, and with mlxlink's own words where it says that it failed."""
+    """mlxlink's JSON; raises ValueError for another format, and with mlxlink's own message where it failed."""
     try:
         document = json.loads(text)
     except RecursionError:
@@ -224,13 +224,13 @@ _NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?"
 _LANES = re.compile(rf"({_NUMBER}(?:,{_NUMBER}){{0,15}})(?: \[({_NUMBER})\.\.({_NUMBER})\])?")
 
 
-def _lanes(said: Any, what: str) -> tuple[Any, Any, Any]:
+def _lanes(text: object, what: str) -> tuple[Any, Any, Any]:
     """Values, lower and upper threshold of "1.9,2.0 [-10.4..6]"."""
-    if said in (None, "N/A", ""):
+    if text in (None, "N/A", ""):
         return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
-    found = _LANES.fullmatch(said.strip()) if isinstance(said, str) else None
+    found = _LANES.fullmatch(text.strip()) if isinstance(text, str) else None
     if found is None:
-        wrong = Unmeasured(f"mlxlink's {what} is {clean(str(said), 60)}, which is not of the known form")
+        wrong = Unmeasured(f"mlxlink's {what} is {clean(str(text), 60)}, which is not in the known format")
         return wrong, wrong, wrong
     if found[2] is not None and float(found[2]) == float(found[3]) == 0:
         return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
@@ -243,12 +243,12 @@ _WHOLE_MODULE = ("Module FW Fault", "DataPath FW Fault")
 
 
 def _faults(module: dict[str, Any]) -> Any:
-    """What flags are set, lanes counted from 0; UNSUPPORTED where the module has none."""
+    """The flags that are set, lanes counted from 0; UNSUPPORTED where the module has none."""
     found: list[str] = []
     known = False
     for name in _FLAGS:
-        said = module.get(f"{name} [per lane]")
-        values = said.get("values") if isinstance(said, dict) else None
+        flags = module.get(f"{name} [per lane]")
+        values = flags.get("values") if isinstance(flags, dict) else None
         for lane, value in enumerate(values if isinstance(values, list) else ()):
             known |= value in ("0", "1")
             found += [f"{name} lane {lane}"] if value == "1" else []
@@ -258,11 +258,11 @@ def _faults(module: dict[str, Any]) -> Any:
     return tuple(found) if known else UNSUPPORTED
 
 
-def _ratio(said: Any) -> Any:
-    """15E-255 is what mlxlink says for no errors at all."""
-    if said in (None, "N/A", ""):
+def _ratio(text: object) -> Any:
+    """mlxlink prints 15E-255 for no errors at all."""
+    if text in (None, "N/A", ""):
         return UNSUPPORTED
-    if not isinstance(said, str) or not re.fullmatch(r"\d{1,3}(?:\.\d{1,3})?E-?\d{1,3}", said):
-        return Unmeasured(f"mlxlink's ratio of bit errors is {clean(str(said), 40)}, which is not of the known form")
-    value = float(said)
-    return value if math.isfinite(value) else Unmeasured(f"mlxlink's ratio of bit errors is {said}")
+    if not isinstance(text, str) or not re.fullmatch(r"\d{1,3}(?:\.\d{1,3})?E-?\d{1,3}", text):
+        return Unmeasured(f"mlxlink's ratio of bit errors is {clean(str(text), 40)}, which is not in the known format")
+    value = float(text)
+    return value if math.isfinite(value) else Unmeasured(f"mlxlink's ratio of bit errors is {text}")

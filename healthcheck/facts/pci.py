@@ -1,4 +1,4 @@
-"""PCI facts: which of NVIDIA's devices the bus holds, also where no driver answers."""
+"""PCI facts: NVIDIA's devices on the bus, with or without a driver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from healthcheck.facts.gpu import NVIDIA_VENDOR, PCI, is_gpu, uevent
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.recording import Outcome
 
-# PCI code and ID assignment specification: class 06h (bridges), subclass 80h (other): what NVSwitches of HGX boards call themselves.
+# PCI code and ID assignment specification: class 06h (bridges), subclass 80h (other), as NVSwitches of HGX boards have it.
 _BRIDGE_CLASS = "68000"
 
 PCI_BUS = "pci_bus"
@@ -25,7 +25,7 @@ class PciBus(Fact):
 
 @fact(PCI_BUS, PCI)
 def pci_bus(captures: Captures) -> Any:
-    """From the uevent files of every device; nothing is counted unless all of them were read."""
+    """From the uevent files of every device; raises Unread unless all of them were read."""
     files = captures.files(PCI)
     devices = [uevent(files.text(path)) for path in files]
     capture = captures.capture(PCI)

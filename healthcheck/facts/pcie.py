@@ -17,7 +17,7 @@ ENDPOINTS = ("nvidia", "mlx5_core", "nvme", "bnxt_en", "ice", "efa", "nvidia-nvs
 PORTS = "pcieport"
 # Devices that move a job's data past the CPU.
 DIRECT = ("nvidia", "mlx5_core")
-ALWAYS = "/proc/meminfo"    # a file that every kernel has, so that a node without any such device says so rather than nothing
+ALWAYS = "/proc/meminfo"    # every kernel has it: distinguishes a node without such devices from one that was not read
 KINDS = ("fatal", "nonfatal", "correctable")
 AER = Probe("pcie.aer", ProbeKind.FILES, limit=1 * MIB, paths=(
     ALWAYS, *(f"{BASE}/{driver}/*:*/aer_dev_{kind}" for driver in (*ENDPOINTS, PORTS) for kind in KINDS),
@@ -44,15 +44,15 @@ class PcieErrorCount:
 
 
 class PcieErrors(Fact):
-    """What each device and port reported; UNSUPPORTED where none can (virtual machines, or firmware that keeps it to itself)."""
+    """The errors of each device and port; UNSUPPORTED where none reports any (virtual machines, or firmware that handles them)."""
 
     name: str
     devices: tuple[PcieErrorCount, ...]
 
 
 class Iommu(Fact):
-    """Of each GPU and mlx5 adapter ("nvidia 0000:1b:00.0") the type of its IOMMU group: identity, DMA, DMA-FQ, blocked; UNSUPPORTED where
-    there is no IOMMU, or none of these devices."""
+    """The type of the IOMMU group of each GPU and mlx5 adapter ("nvidia 0000:1b:00.0"): identity, DMA, DMA-FQ, blocked; UNSUPPORTED
+    without an IOMMU or any of these devices."""
 
     name: str
     groups: tuple[tuple[str, str], ...]
@@ -110,7 +110,7 @@ def _bus(text: str) -> int:
 
 @fact("iommu", IOMMU)
 def iommu(captures: Captures) -> Iommu:
-    """The groups' types, which the kernel tells since 5.11; all of them or nothing."""
+    """The groups' types, which the kernel shows since 5.11; raises Unread unless all were read."""
     files = captures.files(IOMMU)
     files.text(ALWAYS)
     found = []

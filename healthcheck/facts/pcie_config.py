@@ -32,10 +32,10 @@ _LARGEST = 5    # 128 << 5: 4096 bytes
 @dataclass(frozen=True)
 class Function:
     """One device or port. `driver` is empty for a port; `place` is for people: "mlx5_core 0000:18:00.0", "port 0000:17:00.0 above
-    mlx5_core 0000:18:00.0". `above` is the address of the port that it hangs from, empty where that is none of PCI Express.
+    mlx5_core 0000:18:00.0". `above` is the address of the port above it, empty where that is not PCI Express.
 
-    Sizes are in bytes: the largest payload that it sends and takes, the largest that it could, and the largest read that it asks for.
-    `acs` is the ACS Control register, 0 where there is none; `switch` says whether it is a port of a switch that looks down.
+    Sizes are in bytes: the payload limit in use, the supported one, and the largest read request. `acs` is the ACS Control register, 0
+    where there is none; `switch`: it is a downstream port of a switch.
     """
 
     address: str
@@ -52,8 +52,8 @@ class Function:
 class PcieConfig(Fact):
     """GPUs, mlx5 adapters and the ports above them, in the order of their paths; `switch_ports` and `adapters` are some of them.
 
-    `switch_ports` are those that look down from a switch with two or more such ports: below a single one (of the switch within a
-    BlueField, say) there are no peers. Each is UNSUPPORTED where it was wholly read and there is none.
+    `switch_ports` are the downstream ports of switches with two or more of them: below a single one (in a BlueField, for example) there
+    are no peers. Each is UNSUPPORTED where all was read and there is none.
     """
 
     name: str
@@ -69,7 +69,7 @@ def _size(code: int) -> int:
 
 
 def words(text: str) -> tuple[str, tuple[int, int, int, int] | None]:
-    """The driver's name, and flags, Device Capabilities, Device Control and ACS Control; None for what is none of PCI Express."""
+    """The driver's name, and flags, Device Capabilities, Device Control and ACS Control; None for a device without PCI Express."""
     match = _WORDS.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -97,12 +97,12 @@ def pcie_config(captures: Captures) -> Any:
     """Every function that could be read; where one could not, the rest is Partial."""
     files = captures.files(CONFIG)
     found: dict[str, Function] = {}
-    hanging: Counter[str] = Counter()   # from each folder, whether they could be read or not
+    below: Counter[str] = Counter()     # devices below each folder, readable or not
     unread = ""
     for path in files:
         if _PATH.fullmatch(path):
             folder = _parent(path)
-            hanging[_parent(folder)] += 1
+            below[_parent(folder)] += 1
             held = files.read(path, partial(_function, path))
             if isinstance(held, Unmeasured):
                 unread = unread or held.reason
@@ -116,7 +116,7 @@ def pcie_config(captures: Captures) -> Any:
 
     made = PcieConfig(
         "PCI Express settings", some(functions.values()),
-        some(one for folder, one in functions.items() if one.switch and hanging[_parent(folder)] > 1),
+        some(one for folder, one in functions.items() if one.switch and below[_parent(folder)] > 1),
         some(one for one in functions.values() if one.driver == ADAPTER))
     return Partial(made, unread) if unread else made
 
@@ -126,7 +126,7 @@ def _parent(path: str) -> str:
 
 
 def _placed(folder: str, found: dict[str, Function]) -> Function:
-    """The function with what it hangs from, and a port with the first device below it."""
+    """The function with the port above it, and a port with the first device below it."""
     held = found[folder]
     above = found.get(_parent(folder))
     below = "" if held.driver else next((one.place for at, one in found.items() if one.driver and at.startswith(f"{folder}/")), "")

@@ -15,7 +15,7 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, rea
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/infiniband"
-# Of the tables only the first entries: there may be 256 GIDs and 128 partition keys, and what is wanted is whether there are any.
+# Only the first entries of the tables, which may have 256 GIDs and 128 partition keys: checks ask whether there are any.
 ENTRIES = 4
 SYSFS = Probe(
     "port.sysfs", ProbeKind.FILES, limit=1 * MIB,
@@ -33,9 +33,9 @@ class Port(Fact):
     `name` is for people: "mlx5_0/1 (0000:18:00.0)". `kind` is the adapter's PCI vendor and device with the link layer,
     "15b3:1021 InfiniBand", and empty where it cannot be read. `state` and `phys_state` are the kernel's words ("ACTIVE", "LinkUp");
     `rate_gbps` is in 1e9 bit/s; `link_downed` counts since it was last reset, and stays at 255 (an 8-bit counter of the
-    InfiniBand specification); drivers that have no such counter leave it UNSUPPORTED. `lanes` is the 4 of "4X NDR". `lid` and `sm_lid`
+    InfiniBand specification); UNSUPPORTED where the driver has no such counter. `lanes` is the 4 of "4X NDR". `lid` and `sm_lid`
     are 0 where no subnet manager gave any. `gids` counts the first GIDs that are not zero; `keys` are the first partition keys that are
-    not, 0xffff being full membership of the default partition. `board` is the adapter's PSID. `virtual` says a function of SR-IOV.
+    not zero, 0xffff being full membership of the default partition. `board` is the adapter's PSID. `virtual`: a function of SR-IOV.
     """
 
     IDENTITY = ("pci", "number")
@@ -220,10 +220,10 @@ VIRTUAL = tuple(f"15b3:{device}" for device in ("1014", "1016", "1018", "101a", 
 
 
 def most_common_kind(ports: Iterable[Port]) -> tuple[Port, ...]:
-    """The ports of the most numerous kind: what a machine's compute ports are when nobody says which they are.
+    """The ports of the most common kind: a machine's compute ports where no plan names them.
 
-    It tells the eight adapters beside the GPUs from the two of storage, or from a BlueField, whichever mode that is in. Kinds of equal
-    number all count, a port whose kind cannot be read counts always, and virtual functions count only where there is nothing else.
+    This separates the eight adapters beside the GPUs from the two of storage, or from a BlueField in either mode. Kinds of equal number
+    all count, a port whose kind cannot be read always counts, and virtual functions count only where there is nothing else.
     """
     known = [(port, kind, virtual) for port, (kind, virtual) in readable(ports, lambda port: (port.kind, port.virtual))]
     real = [(port, kind) for port, kind, virtual in known if not virtual and not kind.startswith(VIRTUAL)]

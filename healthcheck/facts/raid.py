@@ -1,6 +1,6 @@
-"""Arrays of disks: Linux md from sysfs, ZFS pools from their kernel statistics. No tool is run: both say it in files.
+"""Arrays of disks: Linux md from sysfs, ZFS pools from their kernel statistics, without running a tool.
 
-Forms: the kernel's Documentation/admin-guide/md.rst ("MD devices in sysfs"; level, array_state, degraded, sync_action, mismatch_cnt,
+Formats: the kernel's Documentation/admin-guide/md.rst ("MD devices in sysfs"; level, array_state, degraded, sync_action, mismatch_cnt,
 dev-*/state), and OpenZFS's /proc/spl/kstat/zfs/POOL/state (module/os/linux/spl, the names of zpool status). `raid0` and `linear` have
 no redundancy, and so none of the files about it; their state is "broken" once a member is gone.
 """
@@ -26,10 +26,10 @@ NO_POOL = "ZFS pools (none here)"
 
 
 class Array(Fact):
-    """One md array ("md0 (raid1)"). `missing` is how many members it lacks, `faulty` names those that it threw out.
+    """One md array ("md0 (raid1)"). `missing` is how many members it lacks, `faulty` names those that it removed.
 
-    `action` is idle, resync, recover, check, repair, reshape or frozen; `done_percent` tells how far it is. A node without arrays has
-    one entry, all of whose fields are UNSUPPORTED.
+    `action` is idle, resync, recover, check, repair, reshape or frozen; `done_percent` is its progress. A node without arrays has one
+    entry, all UNSUPPORTED.
     """
 
     name: str
@@ -67,7 +67,7 @@ def _word(text: str) -> str:
 
 
 def _done(text: str) -> Any:
-    """Of "123 / 4567" sectors; "none" and "delayed" say that nothing was done yet."""
+    """The percentage of "123 / 4567" sectors; "none" and "delayed" are 0."""
     if text in ("none", "delayed"):
         return 0.0
     found = re.fullmatch(r"(\d{1,19}) / (\d{1,19})", text)

@@ -13,7 +13,7 @@ from inventory.text import clean
 
 PATH = "/etc/resolv.conf"
 RESOLV = Probe("host.resolver", ProbeKind.FILES, paths=(PATH,))
-# A silent name server is asked twice, five seconds each time (resolv.conf(5), timeout and attempts): nobody waits for that here.
+# A silent name server takes twice five seconds (resolv.conf(5), timeout and attempts), which is longer than this probe waits.
 OWN_NAME = Probe("host.own-name", ProbeKind.COMMAND, argv=("hostname", "-i"), seconds=3.0, limit=4096)
 _MOST = 16
 
@@ -26,7 +26,7 @@ class Resolver(Fact):
 
 
 class OwnName(Fact):
-    """Whether the node's host name leads to an address, and in `trouble` what the tool says where it does not."""
+    """Whether the node's host name resolves to an address, and the tool's message in `trouble` where it does not."""
 
     name: str
     resolves: bool
@@ -45,7 +45,7 @@ def servers(text: str) -> tuple[str, ...]:
 
 @fact("resolver", RESOLV)
 def resolver(captures: Captures) -> Resolver:
-    """The name servers. A file that is not there names none; the resolver then asks the node itself."""
+    """The name servers; none without the file, and the resolver then asks the node itself."""
     files = captures.files(RESOLV)
     if list(files) and not files.has(PATH):
         return Resolver("resolver", ())
@@ -54,7 +54,7 @@ def resolver(captures: Captures) -> Resolver:
 
 @fact("own_name", OWN_NAME)
 def own_name(captures: Captures) -> OwnName:
-    """What `hostname -i` says: addresses, or that the name is not known. UNSUPPORTED without the tool; a timeout is a silent resolver."""
+    """The result of `hostname -i`; UNSUPPORTED without the tool. A timeout means a silent resolver."""
     capture = captures.capture(OWN_NAME)
     unread: Any
     if capture is not None and capture.outcome is Outcome.MISSING:
@@ -62,7 +62,7 @@ def own_name(captures: Captures) -> OwnName:
     if capture is not None and capture.outcome is Outcome.DONE and capture.exit == 1:
         lines = capture.stderr.strip().splitlines() or ["hostname -i ended with exit status 1"]
         return OwnName("host name", False, clean(lines[-1], 100))
-    # One whose turn never came, or that a spent budget ended, was not given the time.
+    # A command that did not get its full time has measured nothing.
     if capture is not None and capture.outcome is Outcome.TIMEOUT and capture.seconds >= OWN_NAME.seconds:
         return OwnName("host name", False, f"no answer within {OWN_NAME.seconds:g} s")
     try:

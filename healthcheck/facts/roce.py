@@ -42,8 +42,8 @@ class RocePort(Fact):
     """One RDMA port whose link is Ethernet; `name`, `pci` and `number` are those of the Port. Counters are since the driver was loaded,
     and UNSUPPORTED where it has none of that name.
 
-    `routable` says whether one of the first GIDs is of RoCE v2 and of no link-local address; `mtu` is of the interface, the largest if
-    there are several. A node without any has one of which nothing is supported.
+    `routable`: one of the first GIDs is of RoCE v2 and not link-local. `mtu` is the interface's, the largest if there are several. A node
+    without any has one entry, all UNSUPPORTED.
     """
 
     IDENTITY = ("pci", "number")
@@ -65,10 +65,10 @@ class RocePort(Fact):
 
 class Pfc(Fact):
     """Pause frames of one interface of an RDMA device, all priorities together. `stalls` counts how often the adapter paused the network
-    for so long that it gave up and dropped (tx_pause_storm_error_events); `paused_us` is for how many microseconds it was told to be
-    silent, `pausing_us` for how many it told its switch to be.
+    so long that it gave up and dropped packets (tx_pause_storm_error_events); `paused_us` is how many microseconds it was paused,
+    `pausing_us` how many it paused its switch.
 
-    A node without such interfaces, or without ethtool, has one of which nothing is supported.
+    A node without such interfaces, or without ethtool, has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -109,7 +109,7 @@ def _port(files: CapturedFiles, port: Port) -> RocePort:
 
 
 def _routable(files: CapturedFiles, at: str) -> Any:
-    """Unmeasured where no entry is, and one could not be read; an entry that is not in use is EINVAL."""
+    """Whether an entry is routable; Unmeasured where none is and one could not be read. An unused entry gives EINVAL."""
     if not any(files.has(f"{at}/gid_attrs/types/{entry}") for entry in range(_GIDS)):
         return UNSUPPORTED
     unread = None
@@ -141,7 +141,7 @@ def _nothing() -> RocePort:
 
 @fact("pfcs", ETHTOOL, each="pfc")
 def pfcs(captures: Captures) -> tuple[Pfc, ...]:
-    """What ethtool says of each interface of an RDMA device, by name."""
+    """ethtool's statistics of each interface of an RDMA device, by name."""
     no: Any = UNSUPPORTED
     capture = captures.capture(ETHTOOL)
     if capture is not None and capture.outcome is Outcome.MISSING:
@@ -173,10 +173,10 @@ def _pfc(path: str, answer: DeviceOutput | Unmeasured) -> Pfc:
 
 
 def parse_statistics(text: str) -> Mapping[str, int]:
-    """`ethtool -S`: "NIC statistics:", then "     name: number" a line; raises ValueError for what is none."""
+    """`ethtool -S`: "NIC statistics:", then "     name: number" a line; raises ValueError for another format."""
     head, _, rest = text.partition("\n")
     if head.strip() != "NIC statistics:" or not text.endswith("\n"):
-        raise ValueError("the answer is not of the known form")
+        raise ValueError("the answer is not in the known format")
     found: dict[str, int] = {}
     for line in rest.splitlines():
         name, colon, value = line.rpartition(":")

@@ -1,8 +1,8 @@
-"""What was unusual in a node's kernel log at its earlier snapshots: read from no machine, handed in by the sweep.
+"""What was unusual in a node's kernel log at its earlier snapshots. The sweep passes it in; no machine is read for it.
 
-Each snapshot that is kept in the state folder carries one more capture, SEEN, with a fingerprint of each unusual thing that its rules
-reported (a line that the baseline does not hold, one that is missing, or too frequent, a late phase), of this boot and of the boot before
-it. So what was there before is told from what is there for the first time, and a saved sweep holds what its replay needs.
+Each snapshot in the state folder has one more capture, UNUSUAL_CAPTURE, with a fingerprint of each unusual thing that its rules reported
+(a line that the baseline does not know, one that is missing or too frequent, a late phase), of this boot and the boot before it. So checks
+distinguish new findings from repeated ones, and a saved sweep holds what its replay needs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOTHING_SEEN = SeenBefore("kernel log", frozenset())
 
 
 def fingerprint(subject: str) -> str:
-    """What a finding's subject is remembered by."""
+    """The stored identity of a finding's subject."""
     return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -44,7 +44,7 @@ def unusual(results: Mapping[str, Result]) -> tuple[str, ...]:
 
 
 def seen_before(previous: Recording | None) -> SeenBefore:
-    """The fact; `previous` is the newest snapshot before this one, of whatever boot."""
+    """The fact; `previous` is the newest snapshot before this one, of any boot."""
     capture = previous.captures.get(UNUSUAL_CAPTURE) if previous is not None else None
     if capture is None:
         return NOTHING_SEEN
@@ -53,7 +53,7 @@ def seen_before(previous: Recording | None) -> SeenBefore:
 
 
 def unusual_capture(recording: Recording, previous: Recording | None, now: Iterable[str]) -> Capture:
-    """What this snapshot is to be kept with: what it reported, with what earlier ones of its boot did, and what the boot before it did."""
+    """The capture that is stored with this snapshot: fingerprints of its boot, and of the boot before it."""
     earlier, before = _read(previous.captures.get(UNUSUAL_CAPTURE)) if previous is not None else ((), ())
     if previous is not None and _boot(previous) != _boot(recording):
         earlier, before = (), earlier
@@ -67,7 +67,7 @@ def _boot(recording: Recording) -> str:
 
 
 def _read(capture: Capture | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of this boot and of the one before; nothing where it was kept by another version, or damaged."""
+    """The fingerprints of this boot and of the one before; none from another version's capture or a damaged one."""
     try:
         document: Any = json.loads(capture.text) if capture is not None else {}
         now, before = document.get("boot", []), document.get("boot_before", [])

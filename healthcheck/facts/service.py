@@ -22,7 +22,7 @@ SHOW = Probe(
 
 
 class Service(Fact):
-    """One unit: systemd's words for its state. `load` is not-found where it is not installed; `since_s` is in seconds since boot."""
+    """One unit in systemd's words. `load` is not-found where it is not installed; `since_s` is in seconds since boot."""
 
     name: str
     load: str
@@ -33,12 +33,12 @@ class Service(Fact):
 
     @property
     def description(self) -> str:
-        """The state as a person would say it."""
+        """The state, for people."""
         return "not installed" if self.load == "not-found" else f"{self.active} ({self.sub})"
 
 
 class Services(Fact):
-    """NVIDIA's services, each for itself: one that systemd did not show is Unmeasured and costs the others nothing."""
+    """NVIDIA's services; one that systemd did not show is Unmeasured by itself."""
 
     name: str
     fabric_manager: Service
@@ -64,7 +64,7 @@ def _word(fields: dict[str, str], key: str) -> Any:
 
 def _number(fields: dict[str, str], key: str) -> Any:
     value = fields.get(key, "")
-    # [not set] and an older systemd without the property are no zero.
+    # [not set], and an older systemd without the property, do not mean zero.
     return int(value) if value.isascii() and value.isdigit() and len(value) <= 20 else Unmeasured(f"systemctl shows no {key}")
 
 
@@ -82,16 +82,16 @@ def _service(unit: str, found: dict[str, dict[str, str]]) -> Any:
 
 @fact("services", SHOW)
 def services(captures: Captures) -> Services:
-    """The four services. Without systemd, or without an NVIDIA device, none is measured: that alone is no fault."""
+    """The four services; none is measured without systemd or an NVIDIA device."""
     try:
         found = blocks(captures.text(SHOW))
     except Unread as error:
         capture = captures.capture(SHOW)
         reason = str(error)
         if capture is not None and capture.outcome is Outcome.MISSING and not capture.note:
-            reason = "the node has no systemctl: its services are kept by something else"
+            reason = "the node has no systemctl: something else manages its services"
         elif capture is not None and "not been booted with systemd" in capture.stderr:
-            reason = "the node was not booted with systemd: its services are kept by something else"
+            reason = "the node was not booted with systemd: something else manages its services"
         unread: Any = Unmeasured(reason or why(SHOW, capture))
         return Services("services", unread, unread, unread, unread)
     return Services("services", **{name: _service(unit, found) for name, unit in UNITS.items()})

@@ -1,7 +1,7 @@
-"""nvidia-smi as the second source of GPU facts: its XML log, read into the lines that the NVML reader would have said.
+"""nvidia-smi as the second source of GPU facts: its XML log, converted to the NVML reader's lines.
 
-The document is that of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13), the exit statuses those of nvidia-smi's manual page. What the
-elements of one GPU say is in `smi_values`.
+The document is that of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13), the exit statuses those of nvidia-smi's manual page.
+`smi_values` converts the elements of one GPU.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ STATUSES: Mapping[int, str] = {
     15: "GPU is lost", 18: "Driver/library version mismatch",
 }
 NO_DEVICES = 6
-# With 14 the whole log is there: a corrupted infoROM is a warning at its end.
+# With 14 the log is complete: a corrupted infoROM is a warning at its end.
 _WHOLE_WITH = (0, 14)
 
 
 @dataclass(frozen=True)
 class SmiLog:
-    """The log as lines of the NVML reader's form: `head`, then one for each GPU that was whole. `cut` says why it ends early."""
+    """The log as lines in the NVML reader's format: `head`, then one for each complete GPU. `cut` says why it ends early."""
 
     head: dict[str, Any]
     gpus: tuple[dict[str, Any], ...]
@@ -52,7 +52,7 @@ class _Refused(Exception):
 
 
 class _Reader:
-    """Takes expat's events; holds the elements of one GPU at a time."""
+    """Receives expat's events; collects the elements of one GPU at a time."""
 
     def __init__(self) -> None:
         self.path: list[str] = []
@@ -126,7 +126,7 @@ def parse(text: str) -> SmiLog:
         cut = f"it ends in the middle or is broken (line {error.lineno})"
     if not reader.ended and not reader.head and not reader.gpus:
         raise Unread(f"nvidia-smi's log cannot be read: {cut}")
-    # What came after the break is the tool's last word, and often the reason.
+    # The text after the break is the tool's last message, and often the reason.
     lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(message.lower(), 999), message]} for message in _unreachable(text)]
     gpus = [gpu_line(index, gpu) for index, gpu in enumerate(reader.gpus)]
     return SmiLog(summary(reader.head), tuple(gpus + lost[:1]), f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
@@ -136,17 +136,17 @@ _UNREACHABLE = re.compile(r"Unable to determine the device handle for [Gg][Pp][U
 
 
 def _unreachable(text: str) -> list[str]:
-    """What nvidia-smi says where it gives up on a GPU."""
+    """nvidia-smi's messages about GPUs that it could not open."""
     return [clean(match[1].strip()) for match in _UNREACHABLE.finditer(text)]
 
 
 def _first_line(text: str) -> str:
     lines = [line.strip() for line in text[:4000].splitlines() if line.strip()]
-    return clean(lines[0], 200) if lines else "it said nothing"
+    return clean(lines[0], 200) if lines else "no output"
 
 
 def trouble(captures: Captures) -> tuple[int, str] | None:
-    """nvidia-smi's refusal, as NVML's number and words; None where it did not refuse, or was not asked, or nothing can be told from it."""
+    """nvidia-smi's refusal as NVML's number and words; None where it did not run, did not refuse, or gave no known reason."""
     capture = captures.capture(SMI)
     if capture is None or capture.outcome is not Outcome.DONE or not capture.exit:
         return None
@@ -161,7 +161,7 @@ def trouble(captures: Captures) -> tuple[int, str] | None:
 
 
 def log(captures: Captures) -> SmiLog:
-    """What nvidia-smi said of the GPUs; raises Unread where it was not run or said nothing of use."""
+    """nvidia-smi's readings of the GPUs; raises Unread where it did not run or gave none."""
     capture = captures.capture(SMI)
     if capture is None or capture.outcome not in (Outcome.DONE, Outcome.CRASHED, Outcome.TIMEOUT, Outcome.TRUNCATED):
         raise Unread(why(SMI, capture))

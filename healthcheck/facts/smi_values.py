@@ -1,8 +1,8 @@
-"""What nvidia-smi's XML log says of one GPU, reading by reading, in the form in which the NVML reader would have said it.
+"""The readings of one GPU in nvidia-smi's XML log, in the NVML reader's format.
 
-The elements and words are those of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13) and of nvidia-smi's manual page. nvidia-smi
-says one of three things where it has no value: that the device has no such thing ("N/A", "[Not Supported]"), that it could not tell
-("[Unknown Error]", "ERR!"), or that the GPU is gone ("[GPU is lost]"); they stay three things here.
+The elements and words are those of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13) and of nvidia-smi's manual page. Where nvidia-smi has
+no value, it prints one of three things: the device has no such thing ("N/A", "[Not Supported]"), the value could not be read
+("[Unknown Error]", "ERR!"), or the GPU is gone ("[GPU is lost]"). They stay distinct here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from healthcheck.model.probes import MIB
 from inventory.text import clean
 
-# NVML's words for its statuses (nvmlErrorString), as far as nvidia-smi puts them in a value's place.
+# NVML's words for its statuses (nvmlErrorString) that nvidia-smi prints in place of a value.
 NVML_WORDS: Mapping[str, int] = {
     "success": 0, "invalid argument": 2, "not supported": 3, "insufficient permissions": 4, "not found": 6, "insufficient size": 7,
     "insufficient external power": 8, "driver not loaded": 9, "timeout": 10, "gpu is lost": 15, "gpu requires reset": 16,
@@ -30,11 +30,11 @@ Read = Callable[[Mapping[str, str]], dict[str, Any]]
 
 
 def _value(gpu: Mapping[str, str], paths: tuple[str, ...], convert: Callable[[str], Any]) -> dict[str, Any]:
-    """The value at the first of these paths that the log has, in the NVML reader's form."""
+    """The value at the first of these paths that the log has, in the NVML reader's format."""
     for path in paths:
         found = gpu.get(path)
         if found is None:
-            # "N/A" in the place of a whole block.
+            # "N/A" in place of a whole block.
             above = path
             while found is None and "/" in above:
                 above = above.rpartition("/")[0]
@@ -57,7 +57,7 @@ def _reading(text: str, convert: Callable[[str], Any], what: str) -> dict[str, A
     try:
         return {"ok": convert(text.strip())}
     except (ValueError, KeyError, OverflowError):
-        return {"error": [-1, f"{what} is {clean(text, 40)!r}, which is not of the documented form"]}
+        return {"error": [-1, f"{what} is {clean(text, 40)!r}, which is not in the documented format"]}
 
 
 def _whole(text: str) -> int:
@@ -102,7 +102,7 @@ def _lower(text: str) -> str:
 
 
 def pci_address(text: str) -> str:
-    """The kernel's form of NVIDIA's PCI address: "00000000:1A:00.0" is 0000:1a:00.0."""
+    """NVIDIA's PCI address "00000000:1A:00.0" as the kernel writes it: 0000:1a:00.0."""
     match = re.fullmatch(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])", text)
     if match is None:
         raise ValueError(text)
@@ -110,7 +110,7 @@ def pci_address(text: str) -> str:
 
 
 def _added(values: list[dict[str, Any]]) -> dict[str, Any]:
-    """The sum of counters; what the device has none of counts nothing, and where it has none at all, neither has the sum."""
+    """The sum of counters. Those that the device lacks count as nothing; without any, the sum is missing too."""
     broken = [value for value in values if "error" in value]
     known = [value["ok"] for value in values if "ok" in value]
     return broken[0] if broken else {"ok": sum(known)} if known else {"na": True}
@@ -126,7 +126,7 @@ def _sum(*parts: tuple[str, ...]) -> Read:
 
 
 def _either(first: Read, second: Read) -> Read:
-    """The second, where this nvidia-smi does not print the first."""
+    """The first, or the second where this nvidia-smi does not print the first."""
 
     def read(gpu: Mapping[str, str]) -> dict[str, Any]:
         value = first(gpu)
@@ -189,7 +189,7 @@ _KNOWN_RECOVERY = _choice(
 
 
 def _recovery_word(text: str) -> str:
-    """A word newer than these asks for something, too: as with NVML, it is named and not taken for a value that could not be read."""
+    """An action newer than this table is returned by name, as with NVML, and not as unreadable."""
     try:
         return str(_KNOWN_RECOVERY(text))
     except KeyError:
@@ -197,7 +197,7 @@ def _recovery_word(text: str) -> str:
 
 
 def _recovery(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """Before driver 570 there were two flags in its place."""
+    """The recovery action; before driver 570 there were two flags instead."""
     found = _value(gpu, ("gpu_recovery_action",), _recovery_word)
     if "gpu_recovery_action" in gpu:
         return found
@@ -211,14 +211,14 @@ def _recovery(gpu: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _fabric_status(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """Here NVML's words are the value: of the probe that made the GPU known to its fabric."""
+    """The status of the GPU's fabric probe: here NVML's words are the value."""
     word = _word(gpu.get("fabric/status", ""))
     if "fabric/status" in gpu and word in NVML_WORDS:
         return {"ok": NVML_WORDS[word]}
     return _value(gpu, ("fabric/status",), lambda text: NVML_WORDS[text])
 
 
-# Each part of the fabric's health: its element, where it stands in nvml.h's mask (NVML_GPU_FABRIC_HEALTH_MASK_*), and its words.
+# Each part of the fabric's health: its element, its place in nvml.h's mask (NVML_GPU_FABRIC_HEALTH_MASK_*), and its words.
 _FLAG = {"true": 1, "false": 2}
 _HEALTH: tuple[tuple[str, int, Mapping[str, int]], ...] = (
     ("bandwidth", 0, {"degraded": 1, "full": 2}),
@@ -236,7 +236,7 @@ HEALTH_PARTS = tuple(name for name, _, _ in _HEALTH)
 
 
 def _fabric_health(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """The mask that NVML would have given. A part that this version does not print is one that is not supported."""
+    """The mask that NVML would have returned. Parts that this version does not print are not supported."""
     if "fabric/health" not in gpu and "fabric" not in gpu:
         return {"error": [-1, "it does not print fabric/health"]}
     mask = 0
@@ -258,7 +258,7 @@ _ROWS = "remapped_rows/"
 _HISTOGRAM = "remapped_rows/row_remapper_histogram/row_remapper_histogram_"
 _LINK = "pci/pci_gpu_link_info/"
 
-# By the NVML reader's keys (`facts/nvml_output.py`, READINGS): how nvidia-smi says the same.
+# By the NVML reader's keys (`facts/nvml_output.py`, READINGS): where nvidia-smi prints the same.
 _READS: Mapping[str, Read] = {
     "pci": _at(pci_address, "pci/pci_bus_id", "@id"),
     "uuid": _at(str, "uuid"),
@@ -333,17 +333,17 @@ _READS: Mapping[str, Read] = {
     "fabric_cluster": _at(str.lower, "fabric/clusterUuid"),
     "fabric_health": _fabric_health,
 }
-# What NVML tells and nvidia-smi -q does not.
+# Readings of NVML that nvidia-smi -q does not print.
 NOT_PRINTED = ("slowdown_thermal_ns",)
 
 
 def gpu_line(index: int, gpu: Mapping[str, str]) -> dict[str, Any]:
-    """One GPU in the NVML reader's form, from the texts of its elements by their paths."""
+    """One GPU in the NVML reader's format, from the texts of its elements by their paths."""
     return {"index": index, **{key: read(gpu) for key, read in _READS.items()}}
 
 
 def summary(found: Mapping[str, str]) -> dict[str, Any]:
-    """The NVML reader's first line, from what stands before the GPUs."""
+    """The NVML reader's first line, from the elements before the GPUs."""
     return {
         "driver": _value(found, ("driver_version",), str),
         "cuda": _value(found, ("cuda_version",), str),

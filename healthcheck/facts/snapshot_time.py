@@ -1,4 +1,4 @@
-"""When a node was looked at, so that a check can turn the growth of a counter between two looks into a rate."""
+"""The time of a snapshot, with which checks turn a counter's growth into a rate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from healthcheck.facts.values import Fact
 
 
 class SnapshotTime(Fact):
-    """One look at a node. `time` is the node's own clock (epoch seconds) as its answer left, `received` the head's as it came."""
+    """When a snapshot was taken, in epoch seconds: `time` by the node's clock as it answered, `received` by the head's on arrival."""
 
     name: str
     time: float
@@ -16,5 +16,5 @@ class SnapshotTime(Fact):
 
 @fact("look", of_snapshot=True)
 def snapshot_time(captures: Captures) -> SnapshotTime:
-    """The moment of this look, as the collector said it and as the head saw it."""
+    """The time of this snapshot, by the node and by the head."""
     return SnapshotTime("look", time=captures.host.time, received=captures.received)

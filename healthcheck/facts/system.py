@@ -1,4 +1,4 @@
-"""What a node was installed and booted as: distribution, kernel parameters, host name, and whether its kernel has left a crash record.
+"""A node's installation and boot: distribution, kernel parameters, host name, and crash records of its kernel.
 
 os-release(5); proc(5) for /proc/cmdline and /proc/sys; the kernel's Documentation/ABI/testing/pstore and systemd-pstore(8), which moves
 the records to /var/lib/systemd/pstore at boot.
@@ -19,7 +19,7 @@ from inventory.text import clean
 
 OS_RELEASE = "/etc/os-release"
 CMDLINE = "/proc/cmdline"
-# Those that change how a training job runs and do not follow from the machine's size, so that equal nodes have them alike.
+# Settings that change how a training job runs and do not depend on the machine's size, so that equal nodes have equal ones.
 SYSCTLS = (
     "kernel.numa_balancing", "kernel.panic", "kernel.panic_on_oops", "kernel.pid_max", "kernel.randomize_va_space",
     "net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_mtu_probing", "vm.max_map_count", "vm.overcommit_memory", "vm.swappiness",
@@ -29,12 +29,12 @@ SYSTEM = Probe("host.system", ProbeKind.FILES, paths=(OS_RELEASE, CMDLINE))
 SYSCTL = Probe("host.sysctl", ProbeKind.FILES, paths=tuple(f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS))
 # "(null)" where nothing keeps records across a reboot (kernel, fs/pstore/platform.c).
 BACKEND = "/sys/module/pstore/parameters/backend"
-# Only that there are records is asked, not what they say: a few bytes of each will do.
+# Only the existence of records matters, so a few bytes of each are enough.
 CRASH = Probe("host.crash", ProbeKind.FILES, limit=4096, root=True, paths=(
     BACKEND, "/sys/fs/pstore/dmesg-*", "/var/lib/systemd/pstore/*/dmesg.txt", "/var/lib/systemd/pstore/dmesg-*",
 ))
 
-# What differs from node to node, or only says where the kernel was loaded from.
+# Parameters that differ from node to node, or only say where the kernel was loaded from.
 _OWN = re.compile(r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|crashkernel|cloud-config-url|hostname|systemd\.hostname)")
 _VALUE = re.compile(r"-?[0-9]{1,20}")
 
@@ -63,7 +63,7 @@ class HostName(Fact):
 
 
 class Crash(Fact):
-    """The records of kernel crashes that nobody has taken away yet: their paths. UNSUPPORTED on a machine that keeps none."""
+    """The paths of kernel crash records that no one has removed yet. UNSUPPORTED on a machine that keeps none."""
 
     name: str
     records: tuple[str, ...]
@@ -114,7 +114,7 @@ def system(captures: Captures) -> System:
 
 @fact("sysctls", SYSCTL)
 def sysctls(captures: Captures) -> Sysctls:
-    """The settings that this kernel has; one that cannot be read makes all unmeasured, so that none is taken for absent."""
+    """The settings that this kernel has; all Unmeasured if one cannot be read, so that none is taken for absent."""
     files = captures.files(SYSCTL)
     found: dict[str, Any] = {
         name: files.read(path, _number) for name, path in zip(SYSCTLS, SYSCTL.paths, strict=True) if files.has(path)
@@ -126,13 +126,13 @@ def sysctls(captures: Captures) -> Sysctls:
 
 @fact("host_name", of_snapshot=True)
 def host_name(captures: Captures) -> HostName:
-    """Both names, for whoever reads logs by the one and drains by the other."""
+    """The node's own name and its inventory name."""
     return HostName("host name", own=clean(captures.host.hostname, 100), inventory=captures.node)
 
 
 @fact("crash", CRASH)
 def crash(captures: Captures) -> Crash:
-    """The records there are. A folder that may not be listed is no absence of records."""
+    """The crash records; Unmeasured where a folder may not be listed."""
     files = captures.files(CRASH)
     records = tuple(sorted(clean(path, 120) for path in files if path.rpartition("/")[2].startswith("dmesg") and files.has(path)))
     if records:

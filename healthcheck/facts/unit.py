@@ -17,7 +17,7 @@ UNITS = Probe(
     argv=("systemctl", "list-units", "--type=service", "--all", "--no-legend", "--plain", "--no-pager", "--full"),
 )
 _LINE = re.compile(r"(\S{1,255}\.service) +([a-z-]{1,20}) +([a-z-]{1,20}) +([a-z-]{1,30})(?: +.*)?")
-# A unit that failed is marked in front where systemctl thinks that somebody looks on.
+# systemctl marks failed units in front where it takes its output for a terminal.
 _MARKS = "\u25cf\u25cb\u00d7* "
 
 
@@ -29,7 +29,7 @@ class Units(Fact):
 
 
 def states(text: str) -> Mapping[str, tuple[str, str, str]]:
-    """The services of systemctl's list; raises ValueError for a line that is not of its form, or for none at all."""
+    """The services of systemctl's list; raises ValueError for a line that is not in its format, or for none at all."""
     found = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line.lstrip(_MARKS).rstrip())
@@ -43,7 +43,7 @@ def states(text: str) -> Mapping[str, tuple[str, str, str]]:
 
 @fact("units", UNITS)
 def units(captures: Captures) -> Units:
-    """All services. A node whose services are kept by something else than systemd has none of them."""
+    """All services; UNSUPPORTED on a node without systemd."""
     capture = captures.capture(UNITS)
     missing = capture is not None and capture.outcome is Outcome.MISSING
     if missing or (capture is not None and "not been booted with systemd" in capture.stderr):
@@ -52,4 +52,4 @@ def units(captures: Captures) -> Units:
     try:
         return Units("services", states(captures.text(UNITS)))
     except ValueError:
-        raise Unread("systemctl's list of units is not of its form") from None
+        raise Unread("systemctl's list of units is not in its format") from None

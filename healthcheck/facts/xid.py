@@ -1,4 +1,4 @@
-"""The Xid fact: every report of NVIDIA's GPU and NVSwitch drivers that the kernel log still holds, in the forms that they print.
+"""The Xid fact: every report of NVIDIA's GPU and NVSwitch drivers that the kernel log still holds, in these formats.
 
     NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
     NVRM: Xid (PCI:0000:31:00 GPU-I:05 GPU-CI:00): 94, pid=7194, name=python3, Ch 00000008          (an instance under MIG)
@@ -6,14 +6,14 @@
     NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.                                              (Xid 79, without its number)
     nvidia-nvswitch0: SXid (PCI:0000:00:00.0): 20034, Fatal, Link 30 LTSSM Fault Up
 
-Forms: NVIDIA's Xid documentation and Fabric Manager User Guide. What the numbers mean is `healthcheck.xid.xidtable`'s to say.
+Formats: NVIDIA's Xid documentation and Fabric Manager User Guide. `healthcheck.xid.xidtable` has the meanings of the numbers.
 
-The kernel writes what any user chose into its lines, too: only a message that begins as the driver's do is the driver's, and what a user
-chose in it (the name of a process) tells nothing but who that was (`healthcheck.kernellog`).
+The kernel's lines also hold text that users chose. Only a message that begins as the driver's do is the driver's, and user text in it (the
+name of a process) is read as that and nothing else (`healthcheck.kernellog`).
 
-Of a GPU's reset the driver logs nothing: it makes its object of the GPU anew and takes the recovery action without a word
-(open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gpu.c, gpuRefreshRecoveryAction). So NVML is asked what the driver wants now, and
-who has reset a GPU may say so in the kernel log, which only root can write:
+The driver does not log a GPU's reset: it rebuilds its object of the GPU and clears the recovery action silently
+(open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gpu.c, gpuRefreshRecoveryAction). So NVML is asked for the present action, and whoever
+resets a GPU may write so to the kernel log, which only root can:
 
     muster: GPU 0000:3b:00.0 was reset
     muster: all GPUs were reset
@@ -69,7 +69,7 @@ _RESET = MessagePattern(
 _PCI_ID = re.compile(rf"^PCI_ID={NVIDIA_VENDOR}:([0-9A-Fa-f]{{4}})$", re.MULTILINE)
 
 # PCI device ids of data-centre GPUs by generation, first and last: the PCI ID database of 2026-08-22, vendor 10de, by the names of the
-# chips (GP, GV, TU, GA, GH, AD, GB). What else has an id between them (NVSwitches, bridges) reports no Xid. A card outside has no
+# chips (GP, GV, TU, GA, GH, AD, GB). Other devices within these ranges (NVSwitches, bridges) report no Xid. Cards outside them have no
 # generation here.
 _GENERATIONS = (
     (0x15F0, 0x15FF, "pascal"), (0x1B30, 0x1B3F, "pascal"), (0x1BB0, 0x1BBF, "pascal"), (0x1D80, 0x1DFF, "volta"),
@@ -80,7 +80,7 @@ _GENERATIONS = (
 
 @dataclass(frozen=True)
 class NvLinkWords:
-    """What Xids 144 to 150 say beside their number: unit, severity, link, interrupt information and error status."""
+    """The details of Xids 144 to 150: unit, severity, link, interrupt information and error status."""
 
     unit: str
     fatal: bool
@@ -97,10 +97,10 @@ class NvLinkWords:
 @dataclass(frozen=True)
 class Xid:
     """One report of the GPU driver: seconds since boot, the GPU's PCI address without its function, the text of the line, and the numbers
-    of its records in the log, of which the last is the line's.
+    of its records in the log, the line's last.
 
-    `pid` and `process` are empty where the line does not say; `instance` names an instance under MIG. What stands in the text is read
-    when it is asked for, since most of it never is.
+    `pid` and `process` are empty where the line has none; `instance` names an instance under MIG. Details in the text are parsed on
+    access, since most are never read.
     """
 
     seconds: float
@@ -136,7 +136,7 @@ class Xid:
 
     @property
     def recovery(self) -> tuple[int, str] | None:
-        """Of Xid 154: the number of the action that the driver now asks for, and its words."""
+        """Of Xid 154: the number of the action that the driver now asks for, and its name."""
         match = _RECOVERY.search(blanked(self.text))
         return (int(match[1], 16), match[2]) if match else None
 
@@ -149,7 +149,7 @@ class Xid:
 
 @dataclass(frozen=True)
 class SXid:
-    """One report of the NVSwitch driver. `fatal` and `link` are None where the line does not say; `records` as of an Xid."""
+    """One report of the NVSwitch driver. `fatal` and `link` are None where the line has none; `records` as of an Xid."""
 
     seconds: float
     pci: str
@@ -162,7 +162,7 @@ class SXid:
 
 @dataclass(frozen=True)
 class Reset:
-    """Root wrote to the log that this GPU (no address: that each of them) was reset; `sequence` is the record's number."""
+    """Root wrote to the log that this GPU (no address: every GPU) was reset; `sequence` is the record's number."""
 
     seconds: float
     pci: str
@@ -170,11 +170,11 @@ class Reset:
 
 
 class Xids(Fact):
-    """All of them, oldest first. `newest` is the time of the look, against which 'within so many hours' is meant.
+    """All of them, oldest first. `newest` is the time of the snapshot, from which 'within so many hours' counts.
 
-    `wanted` is the recovery action that NVML has the driver want of each GPU now, by PCI address: empty where the driver knows no such
-    thing. A GPU of which it was not measured is not among them. `now` is `newest` where the node's uptime was measured, else 0. Before
-    `whole_since` seconds since boot records were lost between snapshots: no quiet hour is counted from before it.
+    `wanted` is the recovery action that the driver asks for now (NVML), by PCI address: empty where it has no such reading; a GPU without
+    a measurement is left out. `now` is `newest` where the node's uptime was measured, else 0. Before `whole_since` seconds since boot,
+    records were lost between snapshots: quiet hours count only from then on.
     """
 
     name: str
@@ -199,8 +199,7 @@ def architecture(device: int) -> str:
 
 @fact("xids", LOG, besides=(PCI, UPTIME, NVML))
 def xids(captures: Captures) -> Any:
-    """What the kernel log says. Where the PCI bus was not captured, only the generation of the GPUs is not known; where NVML was not,
-    what the log says of them stays said."""
+    """The kernel log's reports. Without a capture of the PCI bus the GPUs' generation is not known; without NVML no reset ends a report."""
     found = captures.once(kernel_log)
     if isinstance(found, Unmeasured):
         return found
@@ -210,12 +209,12 @@ def xids(captures: Captures) -> Any:
         value = changed(value, wanted=_wanted(captures))
     reasons = [found.reason] if isinstance(found, Partial) else []
     if unread:
-        reasons.append(f"{len(unread)} lines about Xids are not of a documented form, the first {unread[0].text[:120]!r}")
+        reasons.append(f"{len(unread)} lines about Xids are not in a documented format, the first {unread[0].text[:120]!r}")
     return Partial(value, "; ".join(reasons)) if reasons else value
 
 
 def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = dict) -> tuple[Xids, list[KernelLine]]:
-    """The events of a log, and the lines that speak of an Xid but could not be read."""
+    """The events of a log, and the lines about an Xid that could not be parsed."""
     events: list[Xid] = []
     switches: list[SXid] = []
     unread: list[KernelLine] = []
@@ -267,7 +266,7 @@ def _sxid(line: KernelLine, match: re.Match[str]) -> SXid:
 
 
 def _merged(events: Iterable[SXid]) -> list[SXid]:
-    """One event for each: the lines that only go on about the one before are left out."""
+    """One event for each report, without the lines that continue it."""
     kept: list[SXid] = []
     last: dict[tuple[str, int], SXid] = {}
     for event in events:
@@ -280,9 +279,9 @@ def _merged(events: Iterable[SXid]) -> list[SXid]:
 
 
 def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> list[Xid]:
-    """GPUs that fell off the bus by a line without a number, unless one with it stands beside it.
+    """GPUs that fell off the bus by a line without a number, unless a line with the number is near it.
 
-    The driver also says so over two records, the first of which holds the address.
+    The driver also splits this message into two records, with the address in the first.
     """
     everywhere = sorted(event.seconds for event in events if event.number == OFF_THE_BUS)
     near: dict[str, list[float]] = {}

@@ -89,7 +89,7 @@ def test_a_pass_by_nvidia_smi_says_so_beside_it() -> None:
 def test_nvidia_smi_tells_of_the_driver_where_nvml_is_not_to_be_had() -> None:
     found = facts(gpu_nvml=GONE, gpu_smi=printed(LOG))
     assert (found.loads, found.version, found.cuda) == (True, "550.54.15", "12.4")
-    assert found.caveat.startswith("told by nvidia-smi")
+    assert found.caveat.startswith("reported by nvidia-smi")
 
 
 # ---- driver-loads ----

@@ -62,13 +62,13 @@ def test_a_node_in_the_boot_of_its_earlier_look_passes_and_says_nothing() -> Non
 
 def test_without_an_earlier_look_nothing_can_be_said_and_that_is_no_fault() -> None:
     result = verdict(RULE, look(0))
-    assert (result.status, result.reason) == (Status.SKIPPED, "no earlier look at this node")
+    assert (result.status, result.reason) == (Status.SKIPPED, "no earlier snapshot of this node")
 
 
 def test_a_reboot_between_two_looks_is_told_with_both_times() -> None:
     result = verdict(RULE, look(600, "0ther", up_s=240), look(0))
     assert result.status is Status.FAIL
-    assert said(result) == ("node: rebooted since the look at 2026-11-21T12:00Z; up since 2026-11-21T12:06Z, expected no reboot in service")
+    assert said(result) == ("node: rebooted since the snapshot at 2026-11-21T12:00Z; up since 2026-11-21T12:06Z, expected no reboot in service")
 
 
 def test_an_earlier_look_that_did_not_read_its_boot_is_of_no_other_boot() -> None:
@@ -81,7 +81,7 @@ def test_a_node_is_accused_for_a_day_and_then_only_the_note_is_left(up_s: float,
     result = verdict(RULE, look(30 * HOUR, "0ther", up_s=up_s), look(0))
     assert result.status is status
     if status is Status.PASS:
-        assert result.reason == ("rebooted since the look at 2026-11-21T12:00Z; up since 2026-11-21T18:00Z: 24 h ago or more, and not judged")
+        assert result.reason == ("rebooted since the snapshot at 2026-11-21T12:00Z; up since 2026-11-21T18:00Z: 24 h ago or more, and not judged")
 
 
 @pytest.mark.parametrize("text", ["", "a while\n", "-3 1\n"])
@@ -98,7 +98,7 @@ def test_a_machine_that_is_up_for_longer_than_the_other_was_away_is_another_one(
 
 def test_a_node_that_says_no_boot_id_is_unknown() -> None:
     result = verdict(RULE, look(600, ""), look(0))
-    assert (result.status, result.reason) == (Status.UNKNOWN, "earlier_boot: the node says no boot_id")
+    assert (result.status, result.reason) == (Status.UNKNOWN, "earlier_boot: the node reports no boot_id")
 
 
 def test_a_reboot_is_still_told_at_the_looks_after_the_one_that_met_it(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_a_node_that_was_out_of_service_before_the_reboot_or_since_is_not_accuse
     looks = (look(0), look(600, "0ther", up_s=240), look(660, "0ther", up_s=300))
     result = swept(tmp_path, *zip(looks, states, strict=True))
     assert result.status is Status.PASS
-    assert result.reason == ("rebooted since the look at 2026-11-21T12:00Z; up since 2026-11-21T12:06Z; it was in maintenance, "
-                             "so it was expected")
+    assert result.reason == ("rebooted since the snapshot at 2026-11-21T12:00Z; up since 2026-11-21T12:06Z; "
+                             "expected, since it was in maintenance")
 
 
 def test_that_a_reboot_was_meant_says_nothing_of_the_next_one(tmp_path: Path) -> None:

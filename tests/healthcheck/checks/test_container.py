@@ -223,8 +223,8 @@ NAMED = "# pyxis\nrequired /usr/local/lib/slurm/spank_pyxis.so runtime_path=/run
 @pytest.mark.parametrize(("files", "status", "words"), [
     ({STACK: NAMED, ENROOT: ""}, Status.PASS, ""), ({STACK: "include plugstack.conf.d/*\n", "/etc/slurm/plugstack.conf.d/pyxis.conf": NAMED, ENROOT: ""}, Status.PASS, ""),
     ({STACK: "optional spank_pyxis.so\n", ENROOT: ""}, Status.PASS, ""),
-    ({STACK: "# required spank_pyxis.so\n", ENROOT: ""}, Status.FAIL, "pyxis: plugstack.conf does not name spank_pyxis.so, expected named, for enroot is set up"),
-    ({STACK: NAMED}, Status.FAIL, "enroot: no /etc/enroot/enroot.conf, expected set up, for plugstack.conf names pyxis"),
+    ({STACK: "# required spank_pyxis.so\n", ENROOT: ""}, Status.FAIL, "pyxis: plugstack.conf does not name spank_pyxis.so, expected named, since enroot is set up"),
+    ({STACK: NAMED}, Status.FAIL, "enroot: no /etc/enroot/enroot.conf, expected set up, since plugstack.conf names pyxis"),
     ({}, Status.SKIPPED, ""), ({ENROOT: ""}, Status.SKIPPED, ""), ({STACK: "required other.so\n"}, Status.SKIPPED, ""),
 ])
 def test_pyxis_and_enroot_are_there_together_or_not_at_all(files: dict[str, str], status: Status, words: str) -> None:

@@ -216,7 +216,7 @@ def test_a_test_that_passes_in_its_summary_and_has_no_result_of_any_device_has_n
         whole = four()
         whole["DCGM Diagnostic"]["test_categories"][category]["tests"][0]["results"] = []
         result = judged(said(whole))
-        assert result.status is Status.UNKNOWN and f"node {at}: DCGM lets it pass, and gives no result of any device" in result.reason
+        assert result.status is Status.UNKNOWN and f"node {at}: DCGM passes it, but gives no result for any device" in result.reason
 
 
 def test_a_test_of_gpus_that_has_results_of_something_else_alone_is_unknown_of_every_gpu() -> None:
@@ -224,7 +224,7 @@ def test_a_test_of_gpus_that_has_results_of_something_else_alone_is_unknown_of_e
     test = whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]
     test["results"] = [{"entity_group": "CPU", "entity_group_id": 7, "entity_id": 0, "status": "Pass"}]
     result = judged(said(whole))
-    assert result.status is Status.UNKNOWN and "GPU 0 memory: DCGM looked at this GPU and gives no result" in result.reason
+    assert result.status is Status.UNKNOWN and "GPU 0 memory: DCGM tested this GPU and gives no result" in result.reason
 
 
 @pytest.mark.parametrize("whole", [four(), three()])
@@ -249,7 +249,7 @@ def test_an_entry_that_is_null_is_no_result() -> None:
 
 def test_fewer_gpus_than_nvml_lists_is_unknown() -> None:
     result = judged(said(four(gpus=7)))
-    assert result.status is Status.UNKNOWN and "NVML lists 8 GPUs, and DCGM looked at 7" in result.reason
+    assert result.status is Status.UNKNOWN and "NVML lists 8 GPUs, and DCGM tested 7" in result.reason
 
 
 def test_gpus_that_nobody_counted_are_unknown() -> None:
@@ -277,7 +277,7 @@ def test_a_pass_with_an_error_beside_it_is_unknown() -> None:
     whole = four()
     whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]["results"][4]["warnings"] = [error(56, 4, "Could not allocate memory")]
     result = judged(said(whole, 226))
-    assert result.status is Status.UNKNOWN and "GPU 4 memory: DCGM lets it pass, and yet reports an error: Could not allocate" in result.reason
+    assert result.status is Status.UNKNOWN and "GPU 4 memory: DCGM passes it, but reports an error: Could not allocate" in result.reason
 
 
 def test_an_error_that_only_the_summary_holds_is_not_lost() -> None:
@@ -295,7 +295,7 @@ def test_a_summary_that_is_worse_than_the_results_counts() -> None:
     assert [f.subject for f in judged(said(whole, 226)).findings] == ["node pcie"]
     summary.update(status="Pass", warnings=[error(101, 4, "Xid 79")])
     result = judged(said(whole, 226))
-    assert result.status is Status.UNKNOWN and "node pcie: DCGM lets it pass, and yet reports an error: Xid 79" in result.reason
+    assert result.status is Status.UNKNOWN and "node pcie: DCGM passes it, but reports an error: Xid 79" in result.reason
 
 
 @pytest.mark.parametrize("order", [("Fail", "Pass"), ("Pass", "Fail")])
@@ -336,11 +336,11 @@ def test_the_deployment_tests_of_dcgm_3_have_their_errors_under_another_key() ->
 
 @pytest.mark.parametrize(("capture", "words"), [
     (Capture(Outcome.MISSING), "dcgmi diag is not there"), (Capture(Outcome.DENIED), "permission denied"),
-    (Capture(Outcome.TIMEOUT), "dcgmi diag did not answer within 645 s"), (Capture(Outcome.TRUNCATED, text="{"), "said more than"),
+    (Capture(Outcome.TIMEOUT), "dcgmi diag did not answer within 645 s"), (Capture(Outcome.TRUNCATED, text="{"), "gave more than"),
     (Capture(Outcome.CRASHED, exit=-11), "crashed (signal 11)"), (Capture(Outcome.WEDGED, note="wedged since 06:00"), "is wedged"),
     (said("", 127), "dcgmi diag is not there"), (said("", 126), "cannot be executed"),
-    (said(four(), 124), "did not end within 600 s, and was told to stop"), (said(four(), 137), "nor when told to, and was killed"),
-    (None, "was not captured"), (said("", 1), "gave no whole result (exit status 1): it said nothing"),
+    (said(four(), 124), "did not end within 600 s, and was stopped"), (said(four(), 137), "ignored the request to stop, and was killed"),
+    (None, "was not captured"), (said("", 1), "gave no whole result (exit status 1): no output"),
     (said("Error: unable to establish a connection to the specified host: localhost\n", 1), "unable to establish a connection"),
     (said({"DCGM Diagnostic": {"version": "4.2.3", "runtime_error": "Error: MIG is enabled"}}, 226), "did not run: Error: MIG is enabled"),
     (said({"DCGM Diagnostic": {"version": "4.2.3"}}), "lists no test"), (said({"DCGM Diagnostic": {"test_categories": []}}), "lists no test"),
@@ -394,7 +394,7 @@ def test_whatever_a_document_holds_it_is_read_or_refused(root: object, beside: o
     for fact in ("dcgm_tests_long", "dcgm_run_long"):
         value = build_fact(FACTS[fact], Captures(recording))
         assert isinstance(value, Unmeasured | Partial | tuple) or fact == "dcgm_run_long"
-        assert "could not be read from what the node said" not in getattr(value, "reason", "")
+        assert "could not be read from the node's output" not in getattr(value, "reason", "")
 
 
 @settings(deadline=None, max_examples=60)

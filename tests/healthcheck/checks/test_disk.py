@@ -73,7 +73,7 @@ FAILING: list[tuple[str, Recording, str]] = [
     ("disk-nvme-pcie", files(**{"nvme3.current_link_speed": "8.0 GT/s PCIe\n"}), "nvme3 (0000:83:00.0): 8 GT/s, expected 16 GT/s"),
     ("disk-nvme-temperature", files(**{"nvme3.temp1_input": "82850\n"}), "nvme3: 83 C, expected at most 81.85 C"),
     ("disk-nvme-temperature", files(**{"nvme3.temp1_input": "75850\n", "nvme3.temp1_max": "0\n"}), "nvme3: 76 C, expected at most 75 C"),
-    ("disk-smart-failed", smart(passed=False), f"{NAME}: failing, by its own word, expected passed"),
+    ("disk-smart-failed", smart(passed=False), f"{NAME}: failing, by its own report, expected passed"),
     ("disk-smart-warning", smart(critical_warning=0x88), f"{NAME}: 0x88: the media is read-only; bit 7, expected no critical warning"),
     ("disk-smart-media-errors", smart(media_errors=1), f"{NAME}: 1 media and data integrity errors, expected at most 0"),
     ("disk-smart-spare", smart(available_spare=19), f"{NAME}: 19% spare (its threshold is 10%), expected at least 20%"),
@@ -136,7 +136,7 @@ def test_a_line_of_the_kernel_fails_for_the_device_that_it_names(rule: str, devi
     assert (found.subject, found.observed) == (device, f"100 s after boot, 20 s ago: {line}")
     older = verdict(rule, logged(line, later=24 * 3600 + 1))
     if rule == "disk-log-nvme-resets":
-        assert (older.status, older.reason) == (Status.PASS, f"over, having been quiet for 24 h: {device}, 24 h ago")
+        assert (older.status, older.reason) == (Status.PASS, f"over, quiet for 24 h: {device}, 24 h ago")
     else:                   # a disk's error does not end by age
         assert [(f.subject, f.log and f.log.count) for f in older.findings] == [(device, 1)]
 
@@ -202,7 +202,7 @@ def test_a_disk_behind_a_raid_controller_is_not_supported_and_no_fault() -> None
 
 def test_a_disk_that_smartctl_calls_failing_in_its_exit_status_is_read_all_the_same() -> None:
     result = verdict("disk-smart-failed", one_disk("sda", {"model_name": "X1", "smart_status": {"passed": False}}, code=8 + 16 + 64))
-    assert said(result) == "sda (X1): failing, by its own word, expected passed"
+    assert said(result) == "sda (X1): failing, by its own report, expected passed"
 
 
 @pytest.mark.parametrize("rule", LOG_RULES)

@@ -150,9 +150,9 @@ SUSPECTS: dict[str, tuple[Pairs, Mapping[str, int], Baseline, str, str]] = {
     "a new line of the worst level": ([*BOOT, (500.0, GONE)], {GONE: 0}, baseline(), "kernel-novel", "its level is emergency"),
     "a line that one boot said when the baseline was learned, and that says trouble":
         ([*BOOT, (500.0, FAILED)], {}, proposing(FAILED, 1), "kernel-novel", "it says 'failed'"),
-    "a line that comes far too often": (_OFTEN, {}, _RARE, "kernel-rate", "what a device says so often is mostly its failing"),
+    "a line that comes far too often": (_OFTEN, {}, _RARE, "kernel-rate", "a device that logs so often is mostly failing"),
     "what each of ten boots said eight times": (_SEVEN, {}, baseline(boots=10), "kernel-missing", "each of 10 healthy boots says it 8 times"),
-    "a boot that hung": (_LATE, {}, baseline(), "kernel-order", "a boot that waits so long waits for something that is not there"),
+    "a boot that hung": (_LATE, {}, baseline(), "kernel-order", "a boot that takes so long waits for something that is missing"),
 }
 
 

@@ -57,11 +57,11 @@ def test_rails_that_are_numbered_otherwise_accuse_nobody(plans: dict[str, PortPl
 
 @pytest.mark.parametrize(("capture", "reason"), [
     (places(nodes="0"), "there is one NUMA node"),
-    (places(gpus=HALVES[:5]), "8 compute ports cannot be dealt evenly to 5 GPUs"),
-    (places(gpus=()), "8 compute ports cannot be dealt evenly to 0 GPUs"),
+    (places(gpus=HALVES[:5]), "8 compute ports cannot be divided evenly among 5 GPUs"),
+    (places(gpus=()), "8 compute ports cannot be divided evenly among 0 GPUs"),
     (places(gpus=(-1, *HALVES[1:])), "firmware does not say on which NUMA node some of them sit"),
     (places(ports=HALVES[:7]), "firmware does not say on which NUMA node some of them sit"),
-    (places(ports=(2, 2, 2, 2, 3, 3, 3, 3), nodes="0-3"), "on no NUMA node every GPU has a compute port beside it: this machine is made otherwise"),
+    (places(ports=(2, 2, 2, 2, 3, 3, 3, 3), nodes="0-3"), "on no NUMA node every GPU has a compute port beside it: this machine is built differently"),
 ])
 def test_where_ports_cannot_be_told_to_be_for_a_gpu_the_rule_is_skipped_and_says_why(capture: Capture, reason: str) -> None:
     result = rails(capture)

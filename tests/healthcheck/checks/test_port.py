@@ -210,7 +210,7 @@ def test_virtual_functions_are_not_judged_beside_real_ones() -> None:
 
 # ---- reading
 
-RATES = [entry for entry in TABLE if entry.means is GrowthMeaning.RATE]
+RATES = [entry for entry in TABLE if entry.meaning is GrowthMeaning.RATE]
 
 
 @pytest.mark.parametrize(("fact", "probe", "part"), [

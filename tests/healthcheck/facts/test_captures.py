@@ -104,7 +104,7 @@ def test_a_file_that_crashed_says_why_and_one_of_another_form_what_it_holds() ->
     files = CapturedFiles({"/a": FileCapture(Outcome.CRASHED, "EIO\n"), "/b": FileCapture(Outcome.DONE, " x\n"),
                            "/c": FileCapture(Outcome.TRUNCATED, "1\n")})
     assert files.read("/a", int) == Unmeasured("/a: reading it failed (EIO)") and files.complaint("/a") == "EIO"
-    assert files.read("/b", int) == Unmeasured("/b holds 'x', which is not of the documented form")
+    assert files.read("/b", int) == Unmeasured("/b holds 'x', which is not in the documented format")
     assert files.read("/d", int) == Unmeasured("/d was not captured")
     assert files.text("/c", part=True) == "1" and files.truncated("/c")
     with pytest.raises(Unread, match="/c: longer than its limit"):

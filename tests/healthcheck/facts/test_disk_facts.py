@@ -65,7 +65,7 @@ def test_no_text_of_sysfs_or_proc_upsets_a_fact(changes: dict[str, tuple[Outcome
     captures = Captures(machine.recording(**held))
     for name in FILE_FACTS:
         value = build_fact(FACTS[name], captures)
-        assert not (isinstance(value, Unmeasured) and "could not be read from what the node said" in value.reason), (name, value)
+        assert not (isinstance(value, Unmeasured) and "could not be read from the node's output" in value.reason), (name, value)
 
 
 def test_every_file_cut_at_every_byte_is_what_it_says_or_nothing() -> None:

@@ -261,5 +261,5 @@ def test_a_recording_survives_json_byte_for_byte() -> None:
 
 def test_a_probe_that_the_look_had_no_more_time_for_is_not_said_to_have_had_its_own() -> None:
     cut = replace(machine.nvml(), outcome=Outcome.TIMEOUT, text="", seconds=2.12)
-    assert built("gpus", gpu_nvml=cut).reason == "gpu.nvml had not answered after 2.1 s, when this look's time was over"
+    assert built("gpus", gpu_nvml=cut).reason == "gpu.nvml had not answered after 2.1 s, when the snapshot's time was over"
     assert built("gpus", gpu_nvml=replace(cut, seconds=15.0)).reason == "gpu.nvml did not answer within 15 s"

@@ -72,8 +72,8 @@ def test_a_link_whose_state_is_not_told_is_not_counted_as_down() -> None:
 @pytest.mark.parametrize("name", ["gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors"])
 @pytest.mark.parametrize(("told", "expected"), [
     ({"na": True}, UNSUPPORTED), ({"error": [4, "no"]}, Unmeasured("NVML: nvlinks: no (error 4)")),
-    (None, Unmeasured("NVML: nvlinks was not read")), ({"ok": [[1]]}, Unmeasured("NVML: nvlinks is not of the reader's form")),
-    ({"ok": [1]}, Unmeasured("NVML: nvlinks is not of the reader's form")),
+    (None, Unmeasured("NVML: nvlinks was not read")), ({"ok": [[1]]}, Unmeasured("NVML: nvlinks is not in the reader's format")),
+    ({"ok": [1]}, Unmeasured("NVML: nvlinks is not in the reader's format")),
 ])
 def test_a_gpu_whose_links_were_not_read_is_one_subject(name: str, told: Any, expected: Any) -> None:
     found = [fact for fact in built(name, gpu2={"nvlinks": told}) if fact.name.startswith("GPU 2")]
@@ -118,7 +118,7 @@ def test_the_fifth_generation_has_its_own_errors_and_an_older_one_says_so_once_a
 def test_a_gpu_of_which_nothing_was_read_does_not_answer_by_having_a_list_of_pairs() -> None:
     nothing = {key: {"error": [999, "Unknown Error"]} for key in json.loads(machine.nvml().text.splitlines()[1]) if key not in ("index", "p2p")}
     gpus = built("gpus", gpu1=nothing)
-    assert reading(gpus[1], "answers") == Unmeasured("NVML: not one of its readings was had") and gpus[2].answers is True
+    assert reading(gpus[1], "answers") == Unmeasured("NVML: none of its readings could be read") and gpus[2].answers is True
 
 
 def test_every_pair_is_there_in_both_orders() -> None:
@@ -244,7 +244,7 @@ def test_an_answer_that_holds_one_gpu_twice_is_not_relied_on() -> None:
 def test_a_number_in_the_place_of_a_links_remote_end_is_no_address() -> None:
     first = built("nvlinks", machine.nvml(1, gpu0={"nvlinks": {"ok": [[0] * 10, [0, 0, 0, 0, -3] + [0] * 5, [0, 0, 0, 0, -999] + [0] * 5]}}))
     assert [reading(link, "remote_pci") for link in first] == [
-        Unmeasured("NVML: not of the reader's form"), UNSUPPORTED, Unmeasured("NVML: error 999")]
+        Unmeasured("NVML: not in the reader's format"), UNSUPPORTED, Unmeasured("NVML: error 999")]
 
 
 @settings(deadline=None, max_examples=300)

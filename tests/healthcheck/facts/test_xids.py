@@ -121,7 +121,7 @@ def test_an_nvswitchs_lines_of_one_second_are_one_event() -> None:
 @pytest.mark.parametrize("text", ["NVRM: Xid garbled", "NVRM: Xid (PCI:0000:66:00): abc, pid=2280636", "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): garbled, Fatal"])
 def test_a_report_that_cannot_be_read_leaves_the_log_partly_measured(text: str) -> None:
     found = built(kmsg(GONE, text))
-    assert isinstance(found, Partial) and "1 lines about Xids are not of a documented form" in found.reason and len(found.value.events) == 1
+    assert isinstance(found, Partial) and "1 lines about Xids are not in a documented format" in found.reason and len(found.value.events) == 1
 
 
 @pytest.mark.parametrize("text", ["usb 1-1: Product: Xid 79 lookalike", "systemd[1]: Started Xid watcher.", "NVRM: loading NVIDIA UNIX"])

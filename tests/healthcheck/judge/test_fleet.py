@@ -262,7 +262,7 @@ def test_a_node_whose_earlier_look_tells_of_the_reboot_is_not_accused_twice() ->
         assessment.add(seen, before)
     results = {r.node: next(one for one in r.results if one.rule == "fleet-boot-time") for r in assessment.finish().reports}
     assert (results["n6"].status, results["n7"].status) == (Status.FAIL, Status.SKIPPED)
-    assert results["n7"].reason == "an earlier snapshot shows this reboot, which is host-rebooted's matter"
+    assert results["n7"].reason == "an earlier snapshot shows this reboot, which host-rebooted judges"
 
 
 def test_a_wave_of_reboots_and_a_young_fleet_accuse_nobody() -> None:
