@@ -1,18 +1,21 @@
 """What a check's author uses: the decorators, and what a check may take beside its subject.
 
-A check is a pure generator of findings. Its keyword-only parameters are what a rule may set, typed. Its other parameters are facts by
-name; the first is the check's subject:
+A check is a pure generator of findings. Its keyword-only parameters are what a rule may set, typed. Its other
+parameters are facts by name; the first is the check's subject:
 
-    gpu: Gpu                    one of a collection (`gpus`): the check runs once for each, the engine names it in the findings, and
-                                one that cannot be read hides no other
-    gpus: tuple[Gpu, ...]       the whole collection, for counts
-    ports: Peers[Port]          the whole collection, to compare its members: those that cannot be read are UNKNOWN by themselves
-    driver: Driver              a single fact of the node
-    growth: Growth[Gpu]         the subject in the earlier snapshot of the same boot; without one the check is SKIPPED
-    port: Port                  beside another subject: the one of the collection `ports` with the same identity
+    gpu: Gpu                one of a collection (`gpus`): the check runs once for each, the engine names it in
+                            the findings, and one that cannot be read hides no other
+    gpus: tuple[Gpu, ...]   the whole collection, for counts
+    ports: Peers[Port]      the whole collection, to compare its members: those that cannot be read are
+                            UNKNOWN by themselves
+    driver: Driver          a single fact of the node
+    growth: Growth[Gpu]     the subject in the earlier snapshot of the same boot; without one the check is
+                            SKIPPED
+    port: Port              beside another subject: the one of the collection `ports` with the same identity
 
-`over="compute_ports"` runs a check over a selection of its collection. The author writes nothing for missing values: reading one raises
-inside the check, and the engine makes that UNKNOWN. A fleet check takes facts of every node of a cohort and yields (node, finding).
+`over="compute_ports"` runs a check over a selection of its collection. The author writes nothing for missing
+values: reading one raises inside the check, and the engine makes that UNKNOWN. A fleet check takes facts of
+every node of a cohort and yields (node, finding).
 """
 
 from __future__ import annotations
@@ -38,8 +41,9 @@ GROWTH = "growth"
 # The fact with a snapshot's time, which growth is measured against.
 SNAPSHOT_TIME = "look"
 
-__all__ = ["CHECKS", "GIB", "GROWTH", "SELECTIONS", "SNAPSHOT_TIME", "Check", "Findings", "NotJudged", "NotMeasured", "NotSupported",
-           "Parameter", "Peers", "Selection", "and_more", "check", "fleet_check", "listed", "selection"]
+__all__ = ["CHECKS", "GIB", "GROWTH", "SELECTIONS", "SNAPSHOT_TIME", "Check", "Findings", "NotJudged",
+           "NotMeasured", "NotSupported", "Parameter", "Peers", "Selection", "and_more", "check",
+           "fleet_check", "listed", "selection"]
 GIB = 2**30
 
 
@@ -67,7 +71,8 @@ class Peers(Generic[F]):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One keyword-only parameter: its type as a phrase for messages, a test for values, and its default, if any."""
+    """One keyword-only parameter: its type as a phrase for messages, a test for values, and its default, if
+    any."""
 
     name: str
     hint: Any
@@ -85,10 +90,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Check:
-    """A registered check. `arguments` are the names it takes, in order, and `peers_of` those of them that it compares.
+    """A registered check. `arguments` are the names it takes, in order, and `peers_of` those of them that it
+    compares.
 
-    `counts`: it concludes from what is missing. `peers`: each of its findings is reported with how many nodes have it. `over` is the
-    selection whose subjects it judges.
+    `counts`: it concludes from what is missing. `peers`: each of its findings is reported with how many nodes
+    have it. `over` is the selection whose subjects it judges.
     """
 
     name: str
@@ -149,11 +155,13 @@ def fact_of(argument: str) -> str:
     return MEMBERS.get(argument, argument)
 
 
-def check(name: str, *, over: str = "", counts: bool = False, peers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
+def check(name: str, *, over: str = "", counts: bool = False,
+          peers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
     """Registers a check of one node under `subject.property`.
 
-    `over` names a selection. `counts`: it concludes from what is missing, so it is UNKNOWN unless the whole collection was measured.
-    `peers`: each finding is reported with how many nodes of the sweep have one of the same subject.
+    `over` names a selection. `counts`: it concludes from what is missing, so it is UNKNOWN unless the whole
+    collection was measured. `peers`: each finding is reported with how many nodes of the sweep have one of
+    the same subject.
     """
 
     def register(function: CheckFunction) -> CheckFunction:
@@ -164,10 +172,12 @@ def check(name: str, *, over: str = "", counts: bool = False, peers: bool = Fals
 
 
 def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
-    """Registers a check of a cohort: each positional parameter is a mapping from node to the fact of that name.
+    """Registers a check of a cohort: each positional parameter is a mapping from node to the fact of that
+    name.
 
-    They hold only nodes whose facts were measured; `growth` maps a node to the Growth of its subject, or of each. It reads facts through
-    `readable`, so that what one node lacks does not affect the others, and yields findings, or `Uncompared` for what has no peers.
+    They hold only nodes whose facts were measured; `growth` maps a node to the Growth of its subject, or of
+    each. It reads facts through `readable`, so that what one node lacks does not affect the others, and
+    yields findings, or `Uncompared` for what has no peers.
     """
 
     def register(function: FleetFunction) -> FleetFunction:
@@ -178,7 +188,8 @@ def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
 
 
 def selection(name: str) -> Callable[[SelectionFunction], SelectionFunction]:
-    """Registers a selection: a function of facts that returns the chosen subjects. A subject that refuses a reading in it is UNKNOWN."""
+    """Registers a selection: a function of facts that returns the chosen subjects. A subject that refuses a
+    reading in it is UNKNOWN."""
 
     def register(function: SelectionFunction) -> SelectionFunction:
         arguments = tuple(inspect.signature(function).parameters)
@@ -206,8 +217,8 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     return _HINTS.get(parameter.annotation) or get_type_hints(function)[parameter.name]
 
 
-def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False, peers: bool = False,
-              over: str = "") -> None:
+def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False,
+              peers: bool = False, over: str = "") -> None:
     if name in CHECKS and CHECKS[name].function.__module__ != function.__module__:
         raise ValueError(f"the check {name} is defined in {CHECKS[name].function.__module__} already")
     arguments, parameters = [], {}
@@ -222,7 +233,8 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool,
         raise ValueError(f"the check {name} has no docstring, and `muster explain` shows it")
     if not arguments or arguments[0] == GROWTH:
         raise ValueError(f"the check {name} has no subject: its first parameter must be a fact")
-    CHECKS[name] = Check(name, function, tuple(arguments), parameters, summary, fleet, counts, peers, over, _compared(arguments, function))
+    CHECKS[name] = Check(name, function, tuple(arguments), parameters, summary, fleet, counts, peers, over,
+                         _compared(arguments, function))
 
 
 def and_more(subjects: Sequence[str]) -> str:

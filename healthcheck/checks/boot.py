@@ -14,8 +14,10 @@ _SLACK_S = 60.0
 
 
 @check("host.rebooted")
-def host_rebooted(earlier_boot: EarlierBoot, uptime: Uptime, *, within_hours: float) -> Iterator[Finding | Note]:
-    """The node was not rebooted since its earlier snapshot, or was out of service then, or the reboot is `within_hours` ago or more.
+def host_rebooted(earlier_boot: EarlierBoot, uptime: Uptime, *,
+                  within_hours: float) -> Iterator[Finding | Note]:
+    """The node was not rebooted since its earlier snapshot, or was out of service then, or the reboot is
+    `within_hours` ago or more.
 
     To mark a reboot as planned, take the node out of service before it, or before the next snapshot after it.
     """
@@ -25,7 +27,8 @@ def host_rebooted(earlier_boot: EarlierBoot, uptime: Uptime, *, within_hours: fl
         return
     since = earlier_boot.now - uptime.hours * 3600
     if since < earlier_boot.looked - _SLACK_S:
-        raise NotJudged(f"the snapshot at {utc(earlier_boot.looked)} was of another machine: this one is up since {utc(since)}")
+        raise NotJudged(f"the snapshot at {utc(earlier_boot.looked)} was of another machine: this one is up "
+                        f"since {utc(since)}")
     observed = f"rebooted since the snapshot at {utc(earlier_boot.looked)}; up since {utc(since)}"
     if earlier_boot.out:
         yield Note(f"{observed}; expected, since it was in {earlier_boot.out}")

@@ -7,6 +7,7 @@ import pkgutil
 
 import healthcheck.checks
 
-MODULES = tuple(f"{healthcheck.checks.__name__}.{module.name}" for module in pkgutil.iter_modules(healthcheck.checks.__path__))
+MODULES = tuple(f"{healthcheck.checks.__name__}.{module.name}"
+                for module in pkgutil.iter_modules(healthcheck.checks.__path__))
 for _module in MODULES:
     importlib.import_module(_module)

@@ -65,7 +65,8 @@ def container_stopped(containers: Containers, *, at_most: int) -> Iterator[Findi
 
 @check("container.left_over")
 def container_left_over(containers: Containers, *, known: tuple[str, ...]) -> Iterator[Finding]:
-    """No container runs on a node that should be idle, except those that the rule names by name or image (patterns with * and ?)."""
+    """No container runs on a node that should be idle, except those that the rule names by name or image
+    (patterns with * and ?)."""
     for container in containers.listed:
         if container.state not in ("running", "paused"):
             continue
@@ -91,7 +92,8 @@ def container_all_gpus(container_run: ContainerGpus, gpu_presence: GpuPresence) 
     """A container that is given all GPUs sees every GPU that the driver lists.
 
     It runs the image that root on the node has tagged `muster/gpu-check`; any with a shell's libraries works:
-    `docker tag nvcr.io/nvidia/cuda:12.4.1-base-ubuntu22.04 muster/gpu-check`. Without such a tag nothing runs, and nothing is pulled.
+    `docker tag nvcr.io/nvidia/cuda:12.4.1-base-ubuntu22.04 muster/gpu-check`. Without such a tag nothing
+    runs, and nothing is pulled.
     """
     yield from _missing(container_run, gpu_presence, "in a container")
 
@@ -105,7 +107,8 @@ def cdi_gpus(cdi: Cdi, pci_bus: PciBus) -> Iterator[Finding]:
 
 @check("cdi.driver")
 def cdi_driver(cdi: Cdi, versions: Versions) -> Iterator[Finding]:
-    """The CDI specification mounts the libraries of the loaded driver: one from before an upgrade names files that are gone."""
+    """The CDI specification mounts the libraries of the loaded driver: one from before an upgrade names files
+    that are gone."""
     if cdi.driver != versions.driver:
         expected = f"{versions.driver}, the driver that is loaded"
         yield Finding(f"libraries of {cdi.driver} in {cdi.file}", expected)

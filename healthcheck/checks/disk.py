@@ -1,8 +1,9 @@
 """Checks of disks: NVMe drives by the kernel, and kernel-log reports on disks and their file systems.
 
-Messages of the log: block/blk-core.c ("I/O error, dev sda, sector 1"), fs/buffer.c, drivers/nvme/host/pci.c and core.c, drivers/md, and
-those of ext4, XFS and Btrfs; gpud and node-problem-detector search for most of them. An error of a disk or file system counts for the
-rest of its boot; a passing one (a reset) counts for `hours` after the last, and a note reports older ones.
+Messages of the log: block/blk-core.c ("I/O error, dev sda, sector 1"), fs/buffer.c, drivers/nvme/host/pci.c
+and core.c, drivers/md, and those of ext4, XFS and Btrfs; gpud and node-problem-detector search for most of
+them. An error of a disk or file system counts for the rest of its boot; a passing one (a reset) counts for
+`hours` after the last, and a note reports older ones.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def disk_nvme_count(nvme_bus: NvmeBus, *, expected: int) -> Iterator[Finding]:
 
 @check("disk.nvme_driven", counts=True)
 def disk_nvme_driven(nvme_bus: NvmeBus) -> Iterator[Finding]:
-    """The kernel's driver runs every NVMe drive on the PCI bus: it drops drives that do not come back from a reset."""
+    """The kernel's driver runs every NVMe drive on the PCI bus: it drops drives that do not come back from a
+    reset."""
     for pci in nvme_bus.on_pci:
         if pci not in nvme_bus.driven:
             yield Finding("on the PCI bus, and no driver runs it", "a controller below /sys/class/nvme",
@@ -71,40 +73,48 @@ def disk_nvme_temperature(nvme_sensor: NvmeHeat, *, at_most_c: float) -> Iterato
 
 # ---- reports in the kernel log
 
-# An operation that a disk does not support is no error, nor is a discard or a write of zeroes that it declines.
+# An operation that a disk does not support is no error, nor is a discard or a write of zeroes that it
+# declines.
 IO_LINES = MessagePattern(
     r"Buffer I/O error on dev(?:ice)? (?P<a>[\w!-]{1,32}), logical block"
-    r"|(?:blk_update_request: |print_req_error: |end_request: )?(?:I/O|critical medium|critical nexus|timeout|protection|critical target)"
+    r"|(?:blk_update_request: |print_req_error: |end_request: )?"
+    r"(?:I/O|critical medium|critical nexus|timeout|protection|critical target)"
     r" error, dev (?P<b>[\w!-]{1,32}), sector \d{1,20}\b(?! op 0x[39]:)"
     r"|block (?P<c>nvme[\w-]{1,24}): no available path - failing I/O"
     r"|md/raid\S{0,40}: Disk failure on (?P<d>[\w!-]{1,32})"
-    r"|(?P<e>nvme\d{1,4}n\d{1,4}): I/O Cmd\([^)\n]{0,40}\) @ LBA \d{1,20}, [^\n]{0,80}\b(?:Media Error|Unrecovered Read|Write Fault)"
+    r"|(?P<e>nvme\d{1,4}n\d{1,4}): I/O Cmd\([^)\n]{0,40}\) @ LBA \d{1,20}, [^\n]{0,80}"
+    r"\b(?:Media Error|Unrecovered Read|Write Fault)"
     r"|EXT[234]-fs \((?P<f>[\w!.-]{1,64})\): I/O error while writing superblock",
     "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(",
 )
 FILESYSTEM_LINES = MessagePattern(
-    r"EXT[234]-fs error \(device (?P<a>[\w!.-]{1,64})\)|EXT[234]-fs \((?P<b>[\w!.-]{1,64})\): Remounting filesystem read-only"
-    r"|XFS \((?P<c>[\w!.-]{1,64})\): (?:Corruption|[^\n]{0,40}(?:I/O [Ee]rror|corruption detected|[Ss]hutting down filesystem"
-    r"|[Ff]ilesystem has been shut down)|Internal error)"
-    r"|BTRFS(?: error| critical)? \(device (?P<d>[\w!.-]{1,64})[^)\n]{0,40}\):? [^\n]{0,80}(?:forced readonly|corrupt|errno=-5)",
-    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "I/O error", "I/O Error", "corrupt", "hutting down filesystem",
-    "ilesystem has been shut down", "Internal error", "forced readonly", "errno=-",
+    r"EXT[234]-fs error \(device (?P<a>[\w!.-]{1,64})\)"
+    r"|EXT[234]-fs \((?P<b>[\w!.-]{1,64})\): Remounting filesystem read-only"
+    r"|XFS \((?P<c>[\w!.-]{1,64})\): (?:Corruption|[^\n]{0,40}(?:I/O [Ee]rror|corruption detected"
+    r"|[Ss]hutting down filesystem|[Ff]ilesystem has been shut down)|Internal error)"
+    r"|BTRFS(?: error| critical)? \(device (?P<d>[\w!.-]{1,64})[^)\n]{0,40}\):? [^\n]{0,80}"
+    r"(?:forced readonly|corrupt|errno=-5)",
+    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "I/O error", "I/O Error",
+    "corrupt", "hutting down filesystem", "ilesystem has been shut down", "Internal error", "forced readonly",
+    "errno=-",
 )
 RESET_LINES = MessagePattern(
-    r"nvme (?P<a>nvme\d{1,4}): (?:I/O (?:tag )?\d{1,6}[^\n]{0,80} timeout, (?:reset controller|aborting|disable controller)"
-    r"|controller is down; will reset)",
+    r"nvme (?P<a>nvme\d{1,4}): (?:I/O (?:tag )?\d{1,6}[^\n]{0,80} timeout, "
+    r"(?:reset controller|aborting|disable controller)|controller is down; will reset)",
     " timeout, ", "controller is down; will reset",
 )
 DEAD_LINES = MessagePattern(
     r"nvme (?P<a>nvme\d{1,4}): (?:Disabling device after reset failure|Removing after probe failure"
     r"|Device not ready; aborting (?:reset|init)|Identify Controller failed)",
-    "Disabling device after reset failure", "Removing after probe failure", "Device not ready; aborting ", "Identify Controller failed",
+    "Disabling device after reset failure", "Removing after probe failure", "Device not ready; aborting ",
+    "Identify Controller failed",
 )
 
 
 @check("disk.log_io_errors")
 def disk_log_io_errors(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Findings:
-    """The kernel reported no I/O error of a disk, an array or a path to one. `ignore` names devices, such as a BMC's virtual media."""
+    """The kernel reported no I/O error of a disk, an array or a path to one. `ignore` names devices, such as
+    a BMC's virtual media."""
     yield from _reported(kernel_log, IO_LINES, "no I/O error", Ending(EndKind.REPAIR), ignore)
 
 
@@ -131,7 +141,8 @@ def _emitter(line: str) -> str:
     return next((emitter for prefix, emitter in _EMITTERS if line.startswith(prefix)), CORE)
 
 
-def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Ending, ignore: tuple[str, ...]) -> Findings:
+def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Ending,
+              ignore: tuple[str, ...]) -> Findings:
     """One finding for each device by its first line that still counts, and a note on the others."""
     recent: dict[str, list[KernelLine]] = {}
     older: dict[str, KernelLine] = {}
@@ -146,11 +157,12 @@ def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Endi
     for device, lines in sorted(recent.items()):
         count = f"{len(lines)} lines, the first " if len(lines) > 1 else ""
         at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
-        evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds, lines[-1].seconds,
-                               telling([line.sequence for line in lines]))
+        evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds,
+                               lines[-1].seconds, telling([line.sequence for line in lines]))
         yield Finding(f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, device or "disks", log=evidence)
     if older:
-        over = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago" for device, line in sorted(older.items())]
+        over = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago"
+                for device, line in sorted(older.items())]
         yield Note(f"over, quiet for {ends.hours:g} h: {listed(over)}")
 
 
@@ -158,8 +170,10 @@ def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Endi
 
 # NVM Express Base Specification, SMART / Health Information log, Critical Warning.
 _WARNINGS = (
-    "the spare is below its threshold", "a temperature is beyond its threshold", "reliability is degraded by media or internal errors",
-    "the media is read-only", "the backup of the volatile memory failed", "the persistent memory region is read-only or unreliable",
+    "the spare is below its threshold", "a temperature is beyond its threshold",
+    "reliability is degraded by media or internal errors",
+    "the media is read-only", "the backup of the volatile memory failed",
+    "the persistent memory region is read-only or unreliable",
 )
 
 
@@ -232,7 +246,8 @@ def disk_smart_defects(disk: DiskHealth, *, at_most: int) -> Iterator[Finding]:
 
 @check("disk.smart_unsafe_shutdowns")
 def disk_smart_unsafe_shutdowns(disk: DiskHealth, growth: Growth[DiskHealth]) -> Iterator[Finding]:
-    """No NVMe drive lost power since the earlier snapshot of the same boot: the node did not, so its slot or its supply did."""
+    """No NVMe drive lost power since the earlier snapshot of the same boot: the node did not, so its slot or
+    its supply did."""
     if not growth.new and (grown := growth.of("unsafe_shutdowns")):
         observed = f"{grown} more unsafe shutdowns since the earlier snapshot"
         yield Finding(observed, "none while the node is up")

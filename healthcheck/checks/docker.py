@@ -32,15 +32,16 @@ def docker_storage_driver(docker: Docker, *, allowed: tuple[str, ...]) -> Iterat
 
 @check("docker.cgroup_driver")
 def docker_cgroup_driver(docker: Docker, *, on_version_2: str) -> Iterator[Finding]:
-    """On a host with cgroup v2, Docker uses the manager that the rule names, so that only one manages the tree."""
+    """On a host with cgroup v2, Docker uses the manager that the rule names, so that only one manages the
+    tree."""
     if docker.cgroup_version == "2" and docker.cgroup_driver != on_version_2:
         yield Finding(docker.cgroup_driver, f"{on_version_2}, on a host with cgroup v2", "cgroup driver")
 
 
 @check("docker.gpu_runtime")
 def docker_gpu_runtime(docker: Docker, pci_bus: PciBus, cdi: Cdi) -> Iterator[Finding]:
-    """A node with GPUs can give them to a container: by NVIDIA's runtime, its toolkit's hook (`--gpus`), or a CDI specification that the
-    daemon reads."""
+    """A node with GPUs can give them to a container: by NVIDIA's runtime, its toolkit's hook (`--gpus`), or a
+    CDI specification that the daemon reads."""
     if not pci_bus.gpus or "nvidia" in docker.runtimes or cdi.toolkit:
         return
     if docker.cdi and cdi.found:
@@ -59,7 +60,8 @@ def docker_warnings(docker: Docker, *, ignore: tuple[str, ...]) -> Iterator[Find
 
 
 @check("docker.disk")
-def docker_disk(docker: Docker, filesystems: tuple[Filesystem, ...], *, at_least_gib: float) -> Iterator[Finding]:
+def docker_disk(docker: Docker, filesystems: tuple[Filesystem, ...], *,
+                at_least_gib: float) -> Iterator[Finding]:
     """The file system of Docker's data root has room for one more image."""
     root = docker.root.rstrip("/") or "/"
     holding = [f for f in filesystems if f.name == "/" or f"{root}/".startswith(f"{f.name}/")]
@@ -80,7 +82,8 @@ def docker_live_restore(docker: Docker) -> Iterator[Finding]:
 
 
 def wanted(named: str) -> tuple[str, str]:
-    """An image as `docker images` names it, "repository:tag" (latest where no tag is given), and the required digest, or ""."""
+    """An image as `docker images` names it, "repository:tag" (latest where no tag is given), and the required
+    digest, or ""."""
     name, _, digest = named.partition("@")
     for registry in _REGISTRIES:
         name = name.removeprefix(registry)
@@ -89,15 +92,18 @@ def wanted(named: str) -> tuple[str, str]:
 
 @check("docker.images", counts=True)
 def docker_images(docker_images: Images, *, images: tuple[str, ...]) -> Iterator[Finding]:
-    """Every image that the rule names is on the node: `repository:tag`, with `@sha256:...` to require a digest.
+    """Every image that the rule names is on the node: `repository:tag`, with `@sha256:...` to require a
+    digest.
 
     An image that was built or loaded on the node has no digest of a registry; name its id instead.
     """
     if not images:
-        raise NotMeasured(None, "no image is named: set `with: {images: [...]}` of docker-images in the site's rules")
+        raise NotMeasured(None, "no image is named: set `with: {images: [...]}` of docker-images in the "
+                          "site's rules")
     for named in images:
         name, digest = wanted(named)
-        held = [image for image in docker_images.listed if name in (image.name, image.name.rpartition(":")[0])]
+        held = [image for image in docker_images.listed
+                if name in (image.name, image.name.rpartition(":")[0])]
         if not held:
             yield Finding("not on the node", "pulled", name)
         elif digest and not any(digest in (image.digest, image.id) for image in held):
@@ -114,9 +120,11 @@ def fleet_docker_version(docker: Mapping[str, Docker]) -> Comparison:
 def fleet_docker_image(
     docker_images: Mapping[str, Images], *, images: tuple[str, ...], at_least: int,
 ) -> Comparison:
-    """A tag that the rule's patterns choose is the same image everywhere: it has the digest that most nodes with it have.
+    """A tag that the rule's patterns choose is the same image everywhere: it has the digest that most nodes
+    with it have.
 
-    A tag on fewer than `at_least` nodes is not compared. Digests are compared where every such node has one, ids otherwise.
+    A tag on fewer than `at_least` nodes is not compared. Digests are compared where every such node has one,
+    ids otherwise.
     """
     holders: dict[str, list[tuple[str, str, str]]] = {}
     for node, listed in read_all(docker_images, lambda fact: fact.listed).items():

@@ -32,7 +32,8 @@ def _judged(
 
 @check("filesystem.space")
 def filesystem_space(
-    filesystems: Peers[Filesystem], *, at_most_percent: float, ignore: tuple[str, ...], types: tuple[str, ...],
+    filesystems: Peers[Filesystem], *, at_most_percent: float, ignore: tuple[str, ...],
+    types: tuple[str, ...],
 ) -> Iterator[Finding]:
     """No file system is fuller than allowed, counted as df does."""
     judged = _judged(filesystems, ignore, types)
@@ -44,7 +45,8 @@ def filesystem_space(
 
 @check("filesystem.inodes")
 def filesystem_inodes(
-    filesystems: Peers[Filesystem], *, at_most_percent: float, ignore: tuple[str, ...], types: tuple[str, ...],
+    filesystems: Peers[Filesystem], *, at_most_percent: float, ignore: tuple[str, ...],
+    types: tuple[str, ...],
 ) -> Iterator[Finding]:
     """No file system has used more of its inodes than allowed."""
     for filesystem, used in _judged(filesystems, ignore, types).read(lambda each: each.inodes_used_percent):
@@ -54,9 +56,11 @@ def filesystem_inodes(
 
 @check("filesystem.read_only")
 def filesystem_read_only(
-    filesystems: Peers[Filesystem], *, writable: tuple[str, ...], ignore: tuple[str, ...], types: tuple[str, ...],
+    filesystems: Peers[Filesystem], *, writable: tuple[str, ...], ignore: tuple[str, ...],
+    types: tuple[str, ...],
 ) -> Iterator[Finding]:
-    """The kernel made no file system read-only, as it does when a device fails, and those that must be writable are.
+    """The kernel made no file system read-only, as it does when a device fails, and those that must be
+    writable are.
 
     One that was mounted read-only is read-only as a mount as well; the kernel changes only the file system.
     """
@@ -68,7 +72,8 @@ def filesystem_read_only(
 
 # Served by another machine: a fault is first the network's or the server's.
 _NETWORK = (
-    "nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "fuse.ceph", "beegfs", "gpfs", "wekafs", "glusterfs", "fuse.glusterfs", "panfs", "9p",
+    "nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "fuse.ceph", "beegfs", "gpfs", "wekafs", "glusterfs",
+    "fuse.glusterfs", "panfs", "9p",
     "afs", "orangefs", "fuse.juicefs", "fuse.cvmfs2",
 )
 
@@ -87,7 +92,8 @@ def _silent(answer: MountAnswer, observed: str, expected: str) -> Finding:
 def filesystem_answers(
     mount_answer: MountAnswer, *, ignore: tuple[str, ...], ignore_types: tuple[str, ...],
 ) -> Iterator[Finding]:
-    """Every mounted file system answers statvfs(3). A silent one is unknown; one for which an earlier reader still waits is dead."""
+    """Every mounted file system answers statvfs(3). A silent one is unknown; one for which an earlier reader
+    still waits is dead."""
     if _of_a_user(mount_answer, ignore, ignore_types):
         return
     error = mount_answer.error
@@ -116,7 +122,8 @@ def filesystem_hung(
 
 
 @check("filesystem.expected")
-def filesystem_expected(mount_plan: MountPlan, *, expected: tuple[str, ...], ignore: tuple[str, ...]) -> Iterator[Finding]:
+def filesystem_expected(mount_plan: MountPlan, *, expected: tuple[str, ...],
+                        ignore: tuple[str, ...]) -> Iterator[Finding]:
     """Everything that fstab mounts at boot is mounted, and so is what the rule names."""
     for point in expected:
         if point not in mount_plan.mounted:

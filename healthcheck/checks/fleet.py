@@ -1,4 +1,5 @@
-"""Fleet checks of whole nodes, and the comparisons of all fleet checks: with a majority, or with the median of equals."""
+"""Fleet checks of whole nodes, and the comparisons of all fleet checks: with a majority, or with the median
+of equals."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ Comparison = Iterator[tuple[str, Finding | Uncompared]]
 
 
 class FleetReadings(NamedTuple):
-    """A node's readings, a value for each subject. `peers` names those that they are compared with, as in '... of 64 GPUs in slot 3,
-    idle'."""
+    """A node's readings, a value for each subject. `peers` names those that they are compared with, as in
+    '... of 64 GPUs in slot 3, idle'."""
 
     node: str
     subjects: Sequence[str]
@@ -62,17 +63,23 @@ def read_all(facts: Mapping[str, F], read: Callable[[F], T]) -> dict[str, T]:
 
 
 def rows(facts: Mapping[str, tuple[F, ...]], read: Callable[[F], str]) -> list[tuple[str, str, str]]:
-    """(node, subject, value) of each member of each node's collection; a member that refuses is left out, and UNKNOWN."""
-    return [(node, member.name, value) for node, members in facts.items() for member, value in readable(members, read)]
+    """(node, subject, value) of each member of each node's collection; a member that refuses is left out, and
+    UNKNOWN."""
+    return [(node, member.name, value) for node, members in facts.items()
+            for member, value in readable(members, read)]
 
 
-def outliers(facts: Mapping[str, F], read: Callable[[F], str], what: str, split: Split = Split.UNKNOWN) -> Comparison:
+def outliers(facts: Mapping[str, F], read: Callable[[F], str], what: str,
+             split: Split = Split.UNKNOWN) -> Comparison:
     """A finding for each node that differs from more than half of them."""
-    yield from odd_ones([(node, what, value) for node, value in read_all(facts, read).items()], what, "nodes", split)
+    yield from odd_ones([(node, what, value) for node, value in read_all(facts, read).items()], what, "nodes",
+                        split)
 
 
-def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str, split: Split = Split.UNKNOWN) -> Comparison:
-    """The same for several subjects of a node, given as (node, subject, value); equal values on one node are one finding."""
+def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str,
+             split: Split = Split.UNKNOWN) -> Comparison:
+    """The same for several subjects of a node, given as (node, subject, value); equal values on one node are
+    one finding."""
     values = list(values)
     counts = Counter(value for _, _, value in values)
     if not counts:
@@ -99,8 +106,8 @@ def by_peers(
 ) -> Comparison:
     """The same for members of the nodes' collections, each among its own peers.
 
-    `read` returns the peers ("nodes at 0000:43:00.0") and the value; with None a member is not compared. Where no value has a majority of
-    the peers, each of them is `Uncompared`.
+    `read` returns the peers ("nodes at 0000:43:00.0") and the value; with None a member is not compared.
+    Where no value has a majority of the peers, each of them is `Uncompared`.
     """
     groups: dict[str, list[tuple[str, str, str]]] = {}
     for node, members in facts.items():
@@ -112,13 +119,14 @@ def by_peers(
 
 
 def far_off(
-    readings: Iterable[FleetReadings], unit: str, *, spreads: float, floor: float, at_least: int, above: bool = True, below: bool = True,
+    readings: Iterable[FleetReadings], unit: str, *, spreads: float, floor: float, at_least: int,
+    above: bool = True, below: bool = True,
 ) -> Comparison:
     """A finding for each reading that is further from its peers' median than `spreads` times their spread.
 
-    The spread is 1.4826 times the median absolute deviation, and at least `floor`: among identical readings, one degree is no fault.
-    There is no finding among fewer than `at_least` peers, where the peers are spread too widely for a useful median, or where more than a
-    quarter of them would be outliers.
+    The spread is 1.4826 times the median absolute deviation, and at least `floor`: among identical readings,
+    one degree is no fault. There is no finding among fewer than `at_least` peers, where the peers are spread
+    too widely for a useful median, or where more than a quarter of them would be outliers.
     """
     groups: dict[str, list[FleetReadings]] = {}
     for some in readings:
@@ -151,7 +159,8 @@ def far_off(
 
 
 def _level(group: Iterable[FleetReadings], at_least: int) -> bool:
-    """Whether there are enough readings and all are equal, as most counters' are: then there is no outlier."""
+    """Whether there are enough readings and all are equal, as most counters' are: then there is no
+    outlier."""
     values = [value for some in group for value in some.values]
     return len(values) >= at_least and values.count(values[0]) == len(values)
 
@@ -170,12 +179,14 @@ def fleet_driver(versions: Mapping[str, Versions]) -> Comparison:
 
 @fleet_check("fleet.boot_time")
 def fleet_boot_time(
-    uptime: Mapping[str, Uptime], earlier_boot: Mapping[str, EarlierBoot], *, recent_hours: float, settled_hours: float,
+    uptime: Mapping[str, Uptime], earlier_boot: Mapping[str, EarlierBoot], *, recent_hours: float,
+    settled_hours: float,
 ) -> Comparison:
-    """No node has booted lately while its peers have long been up: such a reboot was hardly planned, and needs an explanation.
+    """No node has booted lately while its peers have long been up: such a reboot was hardly planned, and
+    needs an explanation.
 
-    Where more than a quarter have booted lately, that is maintenance. Where an earlier snapshot shows the reboot, host.rebooted reports
-    it in detail.
+    Where more than a quarter have booted lately, that is maintenance. Where an earlier snapshot shows the
+    reboot, host.rebooted reports it in detail.
     """
     hours = read_all(uptime, lambda fact: fact.hours)
     looked = read_all({node: earlier_boot[node] for node in hours}, lambda fact: fact.looked)
@@ -185,7 +196,8 @@ def fleet_boot_time(
     recent = [node for node in looked if hours[node] < recent_hours]
     for node in recent:
         if looked[node]:
-            yield node, Uncompared("boot", "an earlier snapshot shows this reboot, which host-rebooted judges")
+            why = "an earlier snapshot shows this reboot, which host-rebooted judges"
+            yield node, Uncompared("boot", why)
         elif _MOST_OUTLIERS * len(recent) > len(hours):
             yield node, Uncompared("boot", "many of its peers have booted lately as well")
         else:

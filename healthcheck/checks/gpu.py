@@ -23,34 +23,44 @@ def gpu_count(gpu_presence: GpuPresence, *, expected: int) -> Iterator[Finding]:
 
 @check("gpu.answers")
 def gpu_answers(gpu: Gpu) -> Iterator[Finding]:
-    """Every GPU that the driver lists answers it; a lost one is still listed, so counting does not find it."""
+    """Every GPU that the driver lists answers it; a lost one is still listed, so counting does not find
+    it."""
     if not gpu.answers:
         yield Finding(gpu.trouble, "an answer")
 
 
-# Remedy, owner and repair for each nvmlDeviceGpuRecoveryAction. The driver writes the same request to the log (Xid 154): the repairs are
-# those of `recoveries` in xid.yaml.
+# Remedy, owner and repair for each nvmlDeviceGpuRecoveryAction. The driver writes the same request to the log
+# (Xid 154): the repairs are those of `recoveries` in xid.yaml.
 _RECOVERIES: Mapping[str, tuple[str, Owner, Repair]] = {
-    "gpu_reset": ("Drain the node, end every process on the GPU, and reset it (nvidia-smi --gpu-reset -i {index}).", Owner.OPERATOR,
-                  Repair.RESET_GPU),
-    "node_reboot": ("Drain the node and reboot it: the fault may have harmed the operating system, and a reset is not enough.",
-                    Owner.OPERATOR, Repair.REBOOT),
-    "drain_p2p": ("Drain the node, end every process that talks between GPUs, and check again: the driver then gives the next action.",
-                  Owner.OPERATOR, Repair.RESET_GPU),
-    "drain_and_reset": ("Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i {index}).",
-                        Owner.OPERATOR, Repair.RESET_GPU),
-    "bus_reset": ("Drain the node and reboot it: the GPU needs a reset of its bus, which only a restart of the machine guarantees.",
-                  Owner.OPERATOR, Repair.REBOOT),
+    "gpu_reset": (
+        "Drain the node, end every process on the GPU, and reset it (nvidia-smi --gpu-reset -i {index}).",
+        Owner.OPERATOR, Repair.RESET_GPU),
+    "node_reboot": (
+        "Drain the node and reboot it: the fault may have harmed the operating system, and a reset is not "
+        "enough.", Owner.OPERATOR, Repair.REBOOT),
+    "drain_p2p": (
+        "Drain the node, end every process that talks between GPUs, and check again: the driver then gives "
+        "the next action.", Owner.OPERATOR, Repair.RESET_GPU),
+    "drain_and_reset": (
+        "Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i "
+        "{index}).", Owner.OPERATOR, Repair.RESET_GPU),
+    "bus_reset": (
+        "Drain the node and reboot it: the GPU needs a reset of its bus, which only a restart of the machine "
+        "guarantees.", Owner.OPERATOR, Repair.REBOOT),
     "system_reboot": ("Drain the node and power-cycle it.", Owner.OPERATOR, Repair.REBOOT),
     # More than one node's service: it ends what runs anywhere in the domain.
-    "recover_imex_domain": ("Drain the NVLink domain and restart nvidia-imex on all of its nodes.", Owner.OPERATOR, Repair.INSPECT),
+    "recover_imex_domain": (
+        "Drain the NVLink domain and restart nvidia-imex on all of its nodes.",
+        Owner.OPERATOR, Repair.INSPECT),
 }
-_UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of its driver.", Owner.OPERATOR, Repair.INSPECT)
+_UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of its driver.", Owner.OPERATOR,
+                     Repair.INSPECT)
 
 
 @check("gpu.recovery_action")
 def gpu_recovery_action(gpu: Gpu) -> Iterator[Finding]:
-    """The driver asks for no recovery of any GPU. It knows what happened, so its request goes before every other remedy."""
+    """The driver asks for no recovery of any GPU. It knows what happened, so its request goes before every
+    other remedy."""
     if gpu.recovery_action != "none":
         remedy, owner, repair = _RECOVERIES.get(gpu.recovery_action, _UNKNOWN_RECOVERY)
         yield Finding(f"the driver asks for {gpu.recovery_action}", "none",
@@ -59,7 +69,8 @@ def gpu_recovery_action(gpu: Gpu) -> Iterator[Finding]:
 
 @check("gpu.persistence")
 def gpu_persistence(gpu: Gpu) -> Iterator[Finding]:
-    """The driver stays loaded for every GPU when its last process ends: loading again takes seconds and loses counters and settings."""
+    """The driver stays loaded for every GPU when its last process ends: loading again takes seconds and loses
+    counters and settings."""
     if not gpu.persistence:
         yield Finding("persistence mode is off", "on")
 

@@ -1,6 +1,8 @@
-"""Checks of GPU memory: ECC and its counters, and what the GPU replaced (remapped rows, on older ones retired pages).
+"""Checks of GPU memory: ECC and its counters, and what the GPU replaced (remapped rows, on older ones retired
+pages).
 
-Corrected and uncorrected errors are never judged by one limit: millions of the first are a nuisance, one of the second is lost data.
+Corrected and uncorrected errors are never judged by one limit: millions of the first are a nuisance, one of
+the second is lost data.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ def gpu_ecc_uncorrected(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
 
 @check("gpu.ecc_uncorrected_lifetime")
 def gpu_ecc_uncorrected_lifetime(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
-    """No GPU has had more uncorrectable memory errors in its life than allowed: errors that repeat on one board show here first."""
+    """No GPU has had more uncorrectable memory errors in its life than allowed: errors that repeat on one
+    board show here first."""
     if gpu.ecc_uncorrected_lifetime > allow:
         yield Finding(f"{gpu.ecc_uncorrected_lifetime} in the board's life", f"at most {allow}")
 
@@ -54,7 +57,8 @@ def gpu_ecc_corrected(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
 
 @check("gpu.ecc_corrected_rate")
 def gpu_ecc_corrected_rate(gpu: Gpu, growth: Growth[Gpu], *, allow_per_hour: float) -> Iterator[Finding]:
-    """No GPU corrects memory errors faster than allowed between two snapshots: a storm of them precedes the uncorrectable one."""
+    """No GPU corrects memory errors faster than allowed between two snapshots: a storm of them precedes the
+    uncorrectable one."""
     hourly = growth.rate("ecc_corrected", per=HOUR)
     if hourly > allow_per_hour:
         yield Finding(f"{hourly:.0f} corrected an hour", f"at most {allow_per_hour:.0f} an hour")
@@ -69,21 +73,24 @@ def gpu_sram_threshold(gpu: Gpu) -> Iterator[Finding]:
 
 @check("gpu.row_remap_pending")
 def gpu_row_remap_pending(gpu: Gpu) -> Iterator[Finding]:
-    """No GPU waits for a reset to replace a faulty row; until then it avoids the row, and jobs are not harmed."""
+    """No GPU waits for a reset to replace a faulty row; until then it avoids the row, and jobs are not
+    harmed."""
     if gpu.rows_pending:
         yield Finding("a row remapping is pending", "none")
 
 
 @check("gpu.row_remap_failed")
 def gpu_row_remap_failed(gpu: Gpu) -> Iterator[Finding]:
-    """No GPU has failed to replace a faulty row, for lack of spares or otherwise: jobs can hit that row again."""
+    """No GPU has failed to replace a faulty row, for lack of spares or otherwise: jobs can hit that row
+    again."""
     if gpu.rows_failed:
         yield Finding("a row remapping failed", "none")
 
 
 @check("gpu.row_remap_count")
 def gpu_row_remap_count(gpu: Gpu, *, fewer_than: int) -> Iterator[Finding]:
-    """Every GPU has replaced fewer rows for uncorrectable errors than the limit. Rows replaced for corrected ones do not count."""
+    """Every GPU has replaced fewer rows for uncorrectable errors than the limit. Rows replaced for corrected
+    ones do not count."""
     if gpu.rows_uncorrected >= fewer_than:
         remapped = f"{gpu.rows_uncorrected} rows remapped for uncorrectable errors"
         yield Finding(remapped, f"fewer than {fewer_than}")

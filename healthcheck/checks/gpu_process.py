@@ -1,4 +1,5 @@
-"""Checks of what runs on each GPU: memory without a process, processes that no longer exist, and, where required, idleness."""
+"""Checks of what runs on each GPU: memory without a process, processes that no longer exist, and, where
+required, idleness."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from healthcheck.model.outcome import Finding
 
 @check("gpu.memory_leaked")
 def gpu_memory_leaked(gpu_load: GpuLoad, *, allow_mib: int) -> Iterator[Finding]:
-    """No GPU without a process has more memory in use than allowed: what a dead process left behind, the next one lacks."""
+    """No GPU without a process has more memory in use than allowed: what a dead process left behind, the next
+    one lacks."""
     if not gpu_load.processes and gpu_load.memory_used_bytes > allow_mib * 2**20:
         yield Finding(f"{gpu_load.memory_used_bytes / 2**20:.0f} MiB in use without a process",
                       f"at most {allow_mib} MiB")

@@ -28,7 +28,8 @@ _LONGEST = 200
 
 @check("memory.ecc_uncorrected")
 def memory_ecc_uncorrected(edac: Edac, *, allow: int) -> Iterator[Finding]:
-    """No more uncorrected memory errors than allowed were counted since the EDAC driver was loaded; findings name the DIMM if known."""
+    """No more uncorrected memory errors than allowed were counted since the EDAC driver was loaded; findings
+    name the DIMM if known."""
     of_dimms = [dimm for dimm in edac.dimms if dimm.uncorrected > allow]
     for dimm in of_dimms:
         yield Finding(f"{dimm.uncorrected} uncorrected", f"at most {allow}", dimm.place)
@@ -44,7 +45,8 @@ def memory_ecc_uncorrected(edac: Edac, *, allow: int) -> Iterator[Finding]:
 def memory_ecc_corrected(
     edac: Edac, growth: Growth[Edac], *, at_least: int, per_day: float,
 ) -> Iterator[Finding]:
-    """No DIMM corrected at least so many errors between two snapshots, at a rate of more than so many a day."""
+    """No DIMM corrected at least so many errors between two snapshots, at a rate of more than so many a
+    day."""
     seconds = growth.seconds
     for now, before in _pairs(edac, growth.before):
         grown = now.corrected - before.corrected
@@ -104,7 +106,8 @@ def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[
 
 @check("kernel.hardware_corrected")
 def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float) -> Iterator[Finding]:
-    """The log holds no more than so many reports of corrected hardware errors within the hours before its newest record."""
+    """The log holds no more than so many reports of corrected hardware errors within the hours before its
+    newest record."""
     lines = _recent(kernel_log, CORRECTED_LINES, hours)
     if len(lines) > most:
         quoted = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
@@ -112,8 +115,8 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
         newest = telling([line.sequence for line in lines[-(most + 1):]], most + 1)
         evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds,
                                lines[-1].seconds, newest)
-        yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}",
-                      "kernel log", lines=quoted, log=evidence)
+        yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}",
+                      f"at most {most}", "kernel log", lines=quoted, log=evidence)
 
 
 def _recent(log: KernelLog, pattern: MessagePattern, hours: float) -> list[KernelLine]:

@@ -27,7 +27,8 @@ def numa_memory(numa_nodes: tuple[NumaNode, ...], *, tolerance_percent: float) -
     most = max((node.memory_bytes for node in nodes), default=0)
     for node in nodes:
         if node.memory_bytes < most * (1 - tolerance_percent / 100):
-            expected = f"about {most / GIB:.1f} GiB, as the node that has most (within {tolerance_percent:g} %)"
+            expected = (f"about {most / GIB:.1f} GiB, as the node that has most (within "
+                        f"{tolerance_percent:g} %)")
             yield Finding(f"{node.memory_bytes / GIB:.1f} GiB", expected, node.name)
 
 
@@ -42,10 +43,11 @@ def numa_affinity(affinity: Affinity) -> Iterator[Finding]:
 
 @check("numa.rails", over="compute_ports", counts=True)
 def numa_rails(ports: tuple[Port, ...], affinity: Affinity, port_plans: PortPlans) -> Iterator[Finding]:
-    """Where every GPU has its own compute ports, each NUMA node has equally many for each of its GPUs, and where the ports' rails are
-    planned, a rail's port is on the NUMA node of its GPU.
+    """Where every GPU has its own compute ports, each NUMA node has equally many for each of its GPUs, and
+    where the ports' rails are planned, a rail's port is on the NUMA node of its GPU.
 
-    No source assigns GPUs to rails: they are paired in order of PCI address and rail, if most of the node's pairs agree.
+    No source assigns GPUs to rails: they are paired in order of PCI address and rail, if most of the node's
+    pairs agree.
     """
     places = {device.partition(" ")[2]: (device.partition(" ")[0], node) for device, node in affinity.devices}
     compute = {port.pci for port in ports}
@@ -62,7 +64,8 @@ def numa_rails(ports: tuple[Port, ...], affinity: Affinity, port_plans: PortPlan
     shares = {node: number * each for node, number in sorted(gpus_beside.items())}
     short = [node for node, share in shares.items() if beside[node] < share]
     if len(short) == len(shares):
-        raise NotJudged("on no NUMA node every GPU has a compute port beside it: this machine is built differently")
+        raise NotJudged("on no NUMA node every GPU has a compute port beside it: this machine is built "
+                        "differently")
     for node in short:
         yield Finding(f"{beside[node]} compute ports beside {shares[node] // each} GPUs", shares[node],
                       f"NUMA node {node}")

@@ -14,10 +14,11 @@ from healthcheck.facts.nvlink_fabric import NvlinkFabricLog
 from healthcheck.facts.service import Services
 from healthcheck.model.outcome import Finding, Owner
 
-_RESTART = "Drain, stop the jobs, restart nvidia-fabricmanager, then reset the GPUs or reboot; read its log if it fails again."
+_RESTART = ("Drain, stop the jobs, restart nvidia-fabricmanager, then reset the GPUs or reboot; read its log "
+            "if it fails again.")
 # The values of nvmlReturn_t in which a fabric probe ends.
-_STATUS = {3: "not supported", 10: "timeout", 15: "GPU is lost", 16: "GPU requires reset", 23: "insufficient resources", 27: "not ready",
-           29: "invalid state", 999: "unknown error"}
+_STATUS = {3: "not supported", 10: "timeout", 15: "GPU is lost", 16: "GPU requires reset",
+           23: "insufficient resources", 27: "not ready", 29: "invalid state", 999: "unknown error"}
 
 
 @check("nvlink_fabric.state")
@@ -45,7 +46,8 @@ _QUESTIONS = (
 )
 _CONFIGURATION = {2: "system GUID", 3: "chassis serial number", 4: "no partition", 5: "insufficient NVLinks",
                   6: "incompatible GPU firmware", 7: "invalid location", 8: "GPU state invalid"}
-_CORRECT = ("Drain. Compare the fabric's configuration (partition, chassis, firmware) with that of its neighbours "
+_CORRECT = ("Drain. Compare the fabric's configuration (partition, chassis, firmware) with that of its "
+            "neighbours "
             "and correct it.")
 
 
@@ -65,7 +67,8 @@ def nvlink_fabric_health(gpu: Gpu) -> Iterator[Finding]:
 
 @check("nvlink_fabric.clique")
 def nvlink_fabric_clique(gpus: Peers[Gpu]) -> Iterator[Finding]:
-    """All GPUs of a node are in one NVLink cluster and clique; GPUs of two cliques do not reach each other over NVLink.
+    """All GPUs of a node are in one NVLink cluster and clique; GPUs of two cliques do not reach each other
+    over NVLink.
 
     Only GPUs whose probe is completed have a place; where none has one, nvlink_fabric.state says why.
     """
@@ -91,9 +94,11 @@ def _in_fabric(gpu: Gpu) -> bool:
 
 @check("nvlink_fabric.manager")
 def nvlink_fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: bool) -> Iterator[Finding]:
-    """On a machine with its own NVSwitches the Fabric Manager runs. Only the SKU says whether it has any: not all are PCI devices.
+    """On a machine with its own NVSwitches the Fabric Manager runs. Only the SKU says whether it has any: not
+    all are PCI devices.
 
-    Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric probes show that it worked.
+    Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric
+    probes show that it worked.
     """
     manager = services.fabric_manager if expected else None
     if manager is None or manager.active == "active":
@@ -105,7 +110,8 @@ def nvlink_fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: boo
 
 @check("nvlink_fabric.manager_log")
 def nvlink_fabric_manager_log(nvlink_fabric_log: NvlinkFabricLog, *, expected: bool) -> Iterator[Finding]:
-    """The Fabric Manager logged no error in this boot, on a machine with its own NVSwitches. Equal errors are one finding, counted."""
+    """The Fabric Manager logged no error in this boot, on a machine with its own NVSwitches. Equal errors are
+    one finding, counted."""
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
     for line in nvlink_fabric_log.errors() if expected else ():
@@ -118,7 +124,8 @@ def nvlink_fabric_manager_log(nvlink_fabric_log: NvlinkFabricLog, *, expected: b
 
 @check("nvlink_fabric.imex")
 def nvlink_fabric_imex(services: Services, *, expected: bool) -> Iterator[Finding]:
-    """Where GPUs of several nodes share memory over NVLink, the IMEX service that exports and imports it runs."""
+    """Where GPUs of several nodes share memory over NVLink, the IMEX service that exports and imports it
+    runs."""
     if not expected:
         raise NotJudged("there are no NVLinks between nodes, as the SKU says")
     if services.imex.active != "active":

@@ -1,4 +1,5 @@
-"""Checks of optics: heat of adapters and modules, light below or above the module's own thresholds, its alarms, and bit errors.
+"""Checks of optics: heat of adapters and modules, light below or above the module's own thresholds, its
+alarms, and bit errors.
 
 Light and bit errors are judged where the link is up; the port's own rules report one that is down.
 """
@@ -50,7 +51,8 @@ def optics_tx_power(module_optics: Optics) -> Iterator[Finding]:
 
 @check("optics.alarm")
 def optics_alarm(module_optics: Optics) -> Iterator[Finding]:
-    """No module of a link that is up flags lost light, a lost lock or a fault, or is hotter than its own threshold."""
+    """No module of a link that is up flags lost light, a lost lock or a fault, or is hotter than its own
+    threshold."""
     if not module_optics.up:
         return
     for fault in module_optics.faults:

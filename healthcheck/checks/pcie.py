@@ -1,4 +1,5 @@
-"""PCI Express checks: errors that devices and ports reported between two snapshots, and how the IOMMU treats devices."""
+"""PCI Express checks: errors that devices and ports reported between two snapshots, and how the IOMMU treats
+devices."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def pcie_aer_fatal(pcie_errors: PcieErrors, growth: Growth[PcieErrors], *, allow
 def pcie_aer_nonfatal(
     pcie_errors: PcieErrors, growth: Growth[PcieErrors], *, allow: int,
 ) -> Iterator[Finding]:
-    """No device and no port above one reported more uncorrected errors that are not fatal between two snapshots than allowed."""
+    """No device and no port above one reported more uncorrected errors that are not fatal between two
+    snapshots than allowed."""
     for now, before in _pairs(pcie_errors, growth.before):
         if now.nonfatal - before.nonfatal > allow:
             yield Finding(f"{now.nonfatal - before.nonfatal} uncorrected errors since the earlier snapshot",
@@ -34,7 +36,8 @@ def pcie_aer_nonfatal(
 def pcie_aer_correctable(
     pcie_errors: PcieErrors, growth: Growth[PcieErrors], *, per_minute: float,
 ) -> Iterator[Finding]:
-    """No device and no port above one corrected errors at a higher rate than allowed between two snapshots (over a minute at least)."""
+    """No device and no port above one corrected errors at a higher rate than allowed between two snapshots
+    (over a minute at least)."""
     minutes = max(growth.seconds, SHORTEST_S) / MINUTE
     for now, before in _pairs(pcie_errors, growth.before):
         rate = (now.correctable - before.correctable) / minutes
@@ -44,7 +47,8 @@ def pcie_aer_correctable(
 
 
 def _pairs(errors: PcieErrors, previous: PcieErrors) -> Iterator[tuple[PcieErrorCount, PcieErrorCount]]:
-    """Each device now and in the earlier snapshot. Raises NotMeasured at the end if a counter fell (it was reset) or a device is new."""
+    """Each device now and in the earlier snapshot. Raises NotMeasured at the end if a counter fell (it was
+    reset) or a device is new."""
     earlier = {device.address: device for device in previous.devices}
     lost = ""
     for now in errors.devices:

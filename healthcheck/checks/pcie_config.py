@@ -1,4 +1,5 @@
-"""Checks of PCI Express settings: whether switches let peers reach each other (ACS), and the sizes of payloads and read requests."""
+"""Checks of PCI Express settings: whether switches let peers reach each other (ACS), and the sizes of
+payloads and read requests."""
 
 from __future__ import annotations
 
@@ -16,10 +17,12 @@ _DIRECT_TRANSLATED = 0x40
 
 @check("pcie.acs")
 def pcie_acs(pcie_config: PcieConfig) -> Iterator[Finding]:
-    """No port of a PCI Express switch above a GPU or an mlx5 adapter redirects traffic between peers to the root complex (ACS).
+    """No port of a PCI Express switch above a GPU or an mlx5 adapter redirects traffic between peers to the
+    root complex (ACS).
 
-    Not judged are root ports, where traffic is at the root already, switches with a single such port, which has no peers, and ports that
-    let translated requests through (DirectTrans), a setting for virtual machines.
+    Not judged are root ports, where traffic is at the root already, switches with a single such port, which
+    has no peers, and ports that let translated requests through (DirectTrans), a setting for virtual
+    machines.
     """
     held: dict[str, list[str]] = {}
     for port in pcie_config.switch_ports:
@@ -33,7 +36,8 @@ def pcie_acs(pcie_config: PcieConfig) -> Iterator[Finding]:
 
 @check("pcie.max_payload")
 def pcie_max_payload(pcie_config: PcieConfig) -> Iterator[Finding]:
-    """No device or port sends larger payloads than the port above it accepts, and none that supports that size is set to less.
+    """No device or port sends larger payloads than the port above it accepts, and none that supports that
+    size is set to less.
 
     The first loses data (a malformed packet is a fatal error), the second costs bandwidth.
     """
@@ -47,7 +51,8 @@ def pcie_max_payload(pcie_config: PcieConfig) -> Iterator[Finding]:
 
 @check("pcie.max_read_request")
 def pcie_max_read_request(pcie_config: PcieConfig, *, at_least: int) -> Iterator[Finding]:
-    """Every mlx5 adapter may read as many bytes with one request as the rule says; less costs it bandwidth."""
+    """Every mlx5 adapter may read as many bytes with one request as the rule says; less costs it
+    bandwidth."""
     held: dict[int, list[str]] = {}
     for one in pcie_config.adapters:
         if one.read_request < at_least:
@@ -58,7 +63,8 @@ def pcie_max_read_request(pcie_config: PcieConfig, *, at_least: int) -> Iterator
 
 @fleet_check("fleet.pcie_config")
 def fleet_pcie_config(pcie_config: Mapping[str, PcieConfig]) -> Comparison:
-    """Every GPU and mlx5 adapter has the sizes of payload and read request that the one at the same address has on most nodes."""
+    """Every GPU and mlx5 adapter has the sizes of payload and read request that the one at the same address
+    has on most nodes."""
     slots: dict[str, list[tuple[str, str, str]]] = {}
     for node, functions in read_all(pcie_config, lambda fact: fact.functions).items():
         for one in functions:

@@ -1,8 +1,9 @@
 """InfiniBand and RoCE port checks.
 
-Judged are the compute ports of the plan (`ports:` of the inventory or the SKU, by PCI address), and a missing one is reported. Without a
-plan these are the ports of the most common kind of adapter, except those planned for something else. Virtual functions are never judged
-beside real ones, and a port with `expect: down` must only be present.
+Judged are the compute ports of the plan (`ports:` of the inventory or the SKU, by PCI address), and a missing
+one is reported. Without a plan these are the ports of the most common kind of adapter, except those planned
+for something else. Virtual functions are never judged beside real ones, and a port with `expect: down` must
+only be present.
 """
 
 from __future__ import annotations
@@ -69,13 +70,15 @@ def port_count(ports: Peers[Port], port_plans: PortPlans, *, expected: int) -> I
     elif (number := len(compute_ports(ports, port_plans))) < expected:
         unread = len(port_plans.unread)
         if number + unread >= expected:
-            raise NotMeasured(None, f"{number} ports, and {unread} adapters that were not read may have others")
+            raise NotMeasured(None,
+                              f"{number} ports, and {unread} adapters that were not read may have others")
         yield Finding(number, f"at least {expected}", "ports")
 
 
 @check("port.state", over="compute_ports")
 def port_state(port: Port, port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
-    """Every compute port has a physical link and is active; an InfiniBand port that stays INIT has seen no subnet manager.
+    """Every compute port has a physical link and is active; an InfiniBand port that stays INIT has seen no
+    subnet manager.
 
     Where no ports are planned and the SKU has none, none are judged.
     """
@@ -97,7 +100,8 @@ def port_rate(ports: Peers[Port], port_plans: PortPlans, *, at_least_gbps: float
 
 @check("port.width", over="compute_ports")
 def port_width(ports: Peers[Port], *, lanes: int = 0) -> Iterator[Finding]:
-    """Every active compute port has as many lanes as `lanes` says, or else as most of the node's of its kind and link layer.
+    """Every active compute port has as many lanes as `lanes` says, or else as most of the node's of its kind
+    and link layer.
 
     A cable with a broken lane trains with fewer. Where split cables give all ports fewer, none is reported.
     """
@@ -114,10 +118,11 @@ def port_width(ports: Peers[Port], *, lanes: int = 0) -> Iterator[Finding]:
 
 @check("port.link_layer")
 def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str = "") -> Iterator[Finding]:
-    """Every compute port has the link layer of `expected`, or else that of most of the node's ports on equal boards.
+    """Every compute port has the link layer of `expected`, or else that of most of the node's ports on equal
+    boards.
 
-    An adapter whose firmware was reset to defaults comes up with the other one. Without a plan all ports of a board are compared, since
-    such a port is no longer of the most common kind.
+    An adapter whose firmware was reset to defaults comes up with the other one. Without a plan all ports of a
+    board are compared, since such a port is no longer of the most common kind.
     """
     if port_plans.compute or expected:
         ours = Peers(compute_ports(ports, port_plans))
@@ -134,7 +139,8 @@ def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str 
 
 @check("port.lid", over="compute_ports")
 def port_lid(port: Port) -> Iterator[Finding]:
-    """Every active InfiniBand compute port has an address (LID) and its subnet manager's; without them no one reaches it."""
+    """Every active InfiniBand compute port has an address (LID) and its subnet manager's; without them no one
+    reaches it."""
     if port.state != "ACTIVE" or port.link_layer != INFINIBAND:
         return
     if not 0 < port.lid < 0xC000:
@@ -145,7 +151,8 @@ def port_lid(port: Port) -> Iterator[Finding]:
 
 @check("port.gid", over="compute_ports")
 def port_gid(port: Port) -> Iterator[Finding]:
-    """Every active compute port, InfiniBand or RoCE, has a GID at the start of its table; without one no connection can be made."""
+    """Every active compute port, InfiniBand or RoCE, has a GID at the start of its table; without one no
+    connection can be made."""
     if port.state == "ACTIVE" and not port.gids:
         yield Finding("no GID in its table", "one at least")
 
@@ -155,7 +162,8 @@ _MEMBERSHIP = 0x8000    # InfiniBand specification, P_Key: the highest bit is fu
 
 @check("port.pkey", over="compute_ports")
 def port_pkey(port: Port, *, keys: tuple[str, ...] = ()) -> Iterator[Finding]:
-    """Every active InfiniBand compute port is a full member of some partition, and holds each of `keys` ("0xffff") where they are given.
+    """Every active InfiniBand compute port is a full member of some partition, and holds each of `keys`
+    ("0xffff") where they are given.
 
     Two limited members of a partition cannot communicate. Only the first keys of the table are read.
     """
@@ -178,10 +186,11 @@ def port_link_downed(port: Port, growth: Growth[Port], *, allow: int) -> Iterato
 
 @check("port.flapping", over="compute_ports")
 def port_flapping(port: Port, growth: Growth[Port], *, losses: int, within_hours: float) -> Iterator[Finding]:
-    """No compute port lost its link so often between two snapshots that are no further apart than `within_hours`.
+    """No compute port lost its link so often between two snapshots that are no further apart than
+    `within_hours`.
 
-    It reads the counter of port.link_downed: one loss is an accident, repeated ones are a link that no job can use. Between snapshots
-    further apart the losses may have come far from each other.
+    It reads the counter of port.link_downed: one loss is an accident, repeated ones are a link that no job
+    can use. Between snapshots further apart the losses may have come far from each other.
     """
     lost = growth.of("link_downed")
     if lost >= losses and (hours := growth.seconds / HOUR) <= within_hours:

@@ -10,13 +10,15 @@ from healthcheck.checks.growth import Growth
 from healthcheck.facts.process import BlockedProcess, Processes, Tables
 from healthcheck.model.outcome import Finding
 
-# The driver's own threads and tools: nv_queue, nvidia-smi, nvidia-modeset, nv-fabricmanager (cut to 15 characters), nv-hostengine.
+# The driver's own threads and tools: nv_queue, nvidia-smi, nvidia-modeset, nv-fabricmanager (cut to 15
+# characters), nv-hostengine.
 _DRIVER = re.compile(r"nvidia|nv[-_]")
 
 
 @check("process.stuck")
 def process_stuck(processes: Processes, growth: Growth[Processes]) -> Iterator[Finding]:
-    """No process was in uninterruptible sleep in both snapshots without having run in between; another rule judges NVIDIA's."""
+    """No process was in uninterruptible sleep in both snapshots without having run in between; another rule
+    judges NVIDIA's."""
     for task in _stuck(growth):
         if not _DRIVER.match(task.command):
             yield _finding(task, growth.seconds)
@@ -24,7 +26,8 @@ def process_stuck(processes: Processes, growth: Growth[Processes]) -> Iterator[F
 
 @check("process.stuck_driver")
 def process_stuck_driver(processes: Processes, growth: Growth[Processes]) -> Iterator[Finding]:
-    """None of NVIDIA's processes and kernel threads was in uninterruptible sleep in both snapshots without having run in between."""
+    """None of NVIDIA's processes and kernel threads was in uninterruptible sleep in both snapshots without
+    having run in between."""
     for task in _stuck(growth):
         if _DRIVER.match(task.command):
             yield _finding(task, growth.seconds)

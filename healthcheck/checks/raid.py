@@ -39,7 +39,8 @@ def raid_rebuilding(array: Array) -> Iterator[Finding]:
 
 @check("raid.mismatch")
 def raid_mismatch(array: Array) -> Iterator[Finding]:
-    """The last check of no array with parity found blocks that disagree. In mirrors, swap and memory maps cause harmless ones."""
+    """The last check of no array with parity found blocks that disagree. In mirrors, swap and memory maps
+    cause harmless ones."""
     if array.mismatches > 0 and array.level in _PARITY:
         yield Finding(f"{array.mismatches} sectors disagree with their parity", "0")
 

@@ -13,7 +13,8 @@ from healthcheck.model.outcome import Finding
 def sku_matches(gpu: Gpu, *, model: str) -> Iterator[Finding]:
     """Every GPU is of the model that the node's SKU names; a single other one is a wrong replacement board.
 
-    Where most are of another model, the SKU is wrong and not the node: then this and every rule that needs a number of the SKU is UNKNOWN.
+    Where most are of another model, the SKU is wrong and not the node: then this and every rule that needs a
+    number of the SKU is UNKNOWN.
     """
     if model.casefold() not in gpu.model.casefold():
         yield Finding(gpu.model, model)

@@ -1,4 +1,5 @@
-"""Checks of a node's installation and boot: clock against the head's, names, kernel parameters and settings, crash records, memory modules."""
+"""Checks of a node's installation and boot: clock against the head's, names, kernel parameters and settings,
+crash records, memory modules."""
 
 from __future__ import annotations
 
@@ -20,26 +21,30 @@ def host_clock_offset(look: SnapshotTime, *, most_seconds: float) -> Iterator[Fi
     """
     off = look.time - look.received
     if abs(off) > most_seconds:
-        yield Finding(f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's", f"at most {most_seconds:g} s apart", "clock")
+        yield Finding(f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's",
+                      f"at most {most_seconds:g} s apart", "clock")
 
 
 @check("host.resolver")
 def host_resolver(resolver: Resolver) -> Iterator[Finding]:
-    """/etc/resolv.conf names a server to ask. Without one every name outside /etc/hosts fails, and storage and logins with it."""
+    """/etc/resolv.conf names a server to ask. Without one every name outside /etc/hosts fails, and storage
+    and logins with it."""
     if not resolver.servers:
         yield Finding("no nameserver in /etc/resolv.conf", "one at least", "resolver")
 
 
 @check("host.own_name")
 def host_own_name(own_name: OwnName) -> Iterator[Finding]:
-    """The node finds an address for its own host name in time, as launchers of distributed jobs ask for it."""
+    """The node finds an address for its own host name in time, as launchers of distributed jobs ask for
+    it."""
     if not own_name.resolves:
         yield Finding(own_name.trouble, "an address (hostname -i)", "host name")
 
 
 @check("host.name")
 def host_name(host_name: HostName) -> Iterator[Finding]:
-    """The node's own name is that of the inventory, up to the first dot: logs use one name, drains the other."""
+    """The node's own name is that of the inventory, up to the first dot: logs use one name, drains the
+    other."""
     if host_name.own.partition(".")[0].casefold() != host_name.inventory.partition(".")[0].casefold():
         yield Finding(host_name.own, f"{host_name.inventory}, as in the inventory", "host name")
 
@@ -52,7 +57,8 @@ def host_crash(crash: Crash) -> Iterator[Finding]:
 
 
 @check("host.cmdline")
-def host_cmdline(system: System, *, expected: tuple[str, ...], forbidden: tuple[str, ...] = ()) -> Iterator[Finding]:
+def host_cmdline(system: System, *, expected: tuple[str, ...],
+                 forbidden: tuple[str, ...] = ()) -> Iterator[Finding]:
     """The kernel was booted with these parameters, each as a whole word, and with none of those."""
     for word in expected:
         if word not in system.parameters:
@@ -64,7 +70,8 @@ def host_cmdline(system: System, *, expected: tuple[str, ...], forbidden: tuple[
 
 @check("host.sysctl")
 def host_sysctl(sysctls: Sysctls, *, expected: tuple[str, ...]) -> Iterator[Finding]:
-    """Kernel settings have these values, each given as `name=value`; facts/system.py lists the names that are read."""
+    """Kernel settings have these values, each given as `name=value`; facts/system.py lists the names that are
+    read."""
     unread = ""
     for setting in expected:
         name, equals, value = setting.partition("=")

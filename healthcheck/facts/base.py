@@ -28,7 +28,8 @@ def why(probe: Probe, capture: Capture | None) -> str:
     if capture.outcome is Outcome.DENIED:
         return f"{what}: permission denied{note}" + (" (needs root)" if probe.root else "")
     if capture.outcome is Outcome.TIMEOUT and 0 < capture.seconds < probe.seconds - 0.5:
-        return f"{what} had not answered after {capture.seconds:.1f} s, when the snapshot's time was over{note}"
+        return (f"{what} had not answered after {capture.seconds:.1f} s, when the snapshot's time was "
+                f"over{note}")
     if capture.outcome is Outcome.TIMEOUT:
         return f"{what} did not answer within {probe.seconds:g} s{note}"
     if capture.outcome is Outcome.TRUNCATED:
@@ -42,7 +43,8 @@ def why(probe: Probe, capture: Capture | None) -> str:
 
 
 class Captures:
-    """A reached node's recording as fact builders read it, probe by probe; what was not captured raises Unread.
+    """A reached node's recording as fact builders read it, probe by probe; what was not captured raises
+    Unread.
 
     With a `cache`, facts of captures that were seen before are not built again.
     """
@@ -73,7 +75,8 @@ class Captures:
         return self._recording.received
 
     def once(self, build: Callable[[Captures], T]) -> T:
-        """What `build` returns for these captures, built once for all facts that share it; exceptions are not cached."""
+        """What `build` returns for these captures, built once for all facts that share it; exceptions are not
+        cached."""
         if build not in self._built:
             self._built[build] = self._build(build)
         found: T = self._built[build]
@@ -83,7 +86,8 @@ class Captures:
         spec = BY_BUILDER.get(build)
         if self._cache is None or spec is None or spec.of_snapshot:
             return build(self)
-        return self._cache.fact(spec.name, [self._content(probe) for probe in spec.everything], partial(build, self))
+        return self._cache.fact(spec.name, [self._content(probe) for probe in spec.everything],
+                                partial(build, self))
 
     def _content(self, probe: Probe) -> Content | None:
         if probe.id not in self._contents:
@@ -119,7 +123,8 @@ class Captures:
         return CapturedFiles(capture.files)
 
     def devices(self, probe: Probe) -> Mapping[str, DeviceOutput | Unmeasured]:
-        """The output of a command with `each`, by device path; raises Unread where it never ran (no tool, for example)."""
+        """The output of a command with `each`, by device path; raises Unread where it never ran (no tool, for
+        example)."""
         capture = self._captures.get(probe.id)
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
             raise Unread(why(probe, capture))
@@ -130,8 +135,8 @@ class Captures:
 class FactSpec:
     """A registered fact: its name as checks ask for it, the probes it is built from, and the builder.
 
-    `besides` are probes that add to the fact but are not required. `of_snapshot`: the fact also depends on the snapshot's `host`, `node`
-    or `received`, which no capture holds.
+    `besides` are probes that add to the fact but are not required. `of_snapshot`: the fact also depends on
+    the snapshot's `host`, `node` or `received`, which no capture holds.
     """
 
     name: str
@@ -155,7 +160,8 @@ BY_BUILDER: dict[Builder, FactSpec] = {}
 def fact(
     name: str, *probes: Probe, besides: tuple[Probe, ...] = (), each: str = "", of_snapshot: bool = False,
 ) -> Callable[[Builder], Builder]:
-    """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or Unmeasured, or raises Unread.
+    """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or
+    Unmeasured, or raises Unread.
 
     `each` is what checks call one member of a collection.
     """
@@ -180,7 +186,7 @@ def build_fact(spec: FactSpec, captures: Captures) -> Any:
         value = captures.once(spec.build)
     except Unread as error:
         return Unmeasured(str(error))
-    except Exception as error:  # noqa: BLE001  (a parser that foreign bytes can upset must cost one fact, not the sweep)
+    except Exception as error:  # noqa: BLE001  (a parser that fails on foreign bytes must cost one fact only)
         return Unmeasured(f"{spec.name} could not be read from the node's output ({type(error).__name__})")
     if isinstance(value, (Unmeasured, Partial)):
         return value

@@ -1,7 +1,7 @@
 """Bonds of Ethernet interfaces.
 
-/proc/net/bonding: Documentation/networking/bonding.rst and drivers/net/bonding/bond_procfs.c. The kernel shows what LACP agreed on to
-CAP_NET_ADMIN only, so root reads these files once more (`LACP`).
+/proc/net/bonding: Documentation/networking/bonding.rst and drivers/net/bonding/bond_procfs.c. The kernel
+shows what LACP agreed on to CAP_NET_ADMIN only, so root reads these files once more (`LACP`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ class Slave:
 
 
 class Bond(Fact):
-    """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it; in other modes there is none.
+    """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it; in other modes
+    there is none.
 
-    `active` is the aggregator that carries traffic, empty where none does. A node without bonds has one entry, all UNSUPPORTED.
+    `active` is the aggregator that carries traffic, empty where none does. A node without bonds has one
+    entry, all UNSUPPORTED.
     """
 
     name: str
@@ -72,9 +74,8 @@ def members_of(found: Iterable[tuple[str, Bond | Unmeasured]]) -> Mapping[str, s
 
 def each_bond(found: Iterable[tuple[str, Bond | Unmeasured]]) -> tuple[Bond, ...]:
     """The bonds; one entry, all UNSUPPORTED, where there is none."""
-    no: Any = UNSUPPORTED
-    return tuple([Bond(name, *(read,) * 6) if isinstance(read, Unmeasured) else read  # type: ignore[arg-type]
-                  for name, read in found]) or (Bond("bonds", *(no,) * 6),)
+    bonds = [Bond.absent(name, read) if isinstance(read, Unmeasured) else read for name, read in found]
+    return tuple(bonds) or (Bond.absent("bonds"),)
 
 
 def read_bonds(files: CapturedFiles) -> list[tuple[str, Bond | Unmeasured]]:
@@ -103,7 +104,8 @@ def parse_bond(name: str, text: str) -> Bond:
         churn = tuple(pairs[key] for key in ("Actor Churn State", "Partner Churn State") if key in pairs)
         if "Slave queue ID" not in pairs:
             raise ValueError(interface)
-        slaves.append(Slave(interface.strip(), _mii(pairs["MII Status"]), pairs.get("Aggregator ID", ""), churn))
+        slaves.append(Slave(interface.strip(), _mii(pairs["MII Status"]), pairs.get("Aggregator ID", ""),
+                            churn))
     return Bond(name, mode, _mii(top["MII Status"]), lacp, partner, active, tuple(slaves))
 
 

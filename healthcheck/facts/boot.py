@@ -1,8 +1,9 @@
-"""The boot before this one, from earlier snapshots of the node. The sweep passes it in; no machine is read for it.
+"""The boot before this one, from earlier snapshots of the node. The sweep passes it in; no machine is read
+for it.
 
-Each snapshot in the state folder has one more capture, BOOT_CAPTURE: the node's lifecycle at that time, and when its previous boot was
-last seen. So a reboot stays known after newer snapshots have replaced the one that first saw it, and a saved sweep holds what its
-replay needs.
+Each snapshot in the state folder has one more capture, BOOT_CAPTURE: the node's lifecycle at that time, and
+when its previous boot was last seen. So a reboot stays known after newer snapshots have replaced the one that
+first saw it, and a saved sweep holds what its replay needs.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _IN_SERVICE = LifecycleState.SERVICE.value
 class EarlierBoot(Fact):
     """The node's boot before this one. Times are epoch seconds by the head's clock.
 
-    `known`: there is an earlier snapshot. `looked` is the time of the last snapshot in the boot before this one, 0 where all known
-    snapshots are of this boot; `now` is that of the present one. `out` is the lifecycle ("maintenance") where the node was out of service
-    at the last snapshot before the reboot or at one after it, else empty.
+    `known`: there is an earlier snapshot. `looked` is the time of the last snapshot in the boot before this
+    one, 0 where all known snapshots are of this boot; `now` is that of the present one. `out` is the
+    lifecycle ("maintenance") where the node was out of service at the last snapshot before the reboot or at
+    one after it, else empty.
     """
 
     name: str
@@ -38,7 +40,8 @@ class EarlierBoot(Fact):
 
 @dataclass(frozen=True)
 class _Kept:
-    """The members of BOOT_CAPTURE: lifecycle and time of the newest snapshot, and the fact's `looked` and `out`."""
+    """The members of BOOT_CAPTURE: lifecycle and time of the newest snapshot, and the fact's `looked` and
+    `out`."""
 
     state: str = _IN_SERVICE
     last: float = 0.0
@@ -49,7 +52,8 @@ class _Kept:
 def boot_capture(recording: Recording, previous: Recording | None, state: LifecycleState) -> Capture:
     """The capture that is stored with this snapshot: what the earlier snapshot had, updated by this one."""
     found = _since(recording, previous, state)
-    text = json.dumps({"state": state.value, "last": recording.received, "looked": found.looked, "out": found.out})
+    text = json.dumps({"state": state.value, "last": recording.received, "looked": found.looked,
+                       "out": found.out})
     return Capture(Outcome.DONE, bytes=len(text), text=text)
 
 
@@ -58,7 +62,8 @@ def earlier_boot(recording: Recording, previous: Recording | None, state: Lifecy
     if recording.host is None or not recording.host.boot_id:
         return Unmeasured("the node reports no boot_id")
     found = _since(recording, previous, state)
-    return EarlierBoot("node", previous is not None and previous.host is not None, found.looked, recording.received, found.out)
+    return EarlierBoot("node", previous is not None and previous.host is not None, found.looked,
+                       recording.received, found.out)
 
 
 def _since(recording: Recording, previous: Recording | None, state: LifecycleState) -> _Kept:
@@ -80,7 +85,8 @@ def _read(capture: Capture | None) -> _Kept:
         return _Kept()
     try:
         document = json.loads(capture.text)
-        return _Kept(_word(document["state"]), _time(document["last"]), _time(document["looked"]), _word(document["out"]))
+        return _Kept(_word(document["state"]), _time(document["last"]), _time(document["looked"]),
+                     _word(document["out"]))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return _Kept()
 
@@ -110,5 +116,5 @@ def utc(seconds: float) -> str:
     of_year = of_era - (365 * year + year // 4 - year // 100)
     month = (5 * of_year + 2) // 153
     day = of_year - (153 * month + 2) // 5 + 1
-    late = month >= 10
-    return f"{year + era * 400 + late:04d}-{month - 9 if late else month + 3:02d}-{day:02d}T{minute // 60:02d}:{minute % 60:02d}Z"
+    year, month = (year + era * 400 + 1, month - 9) if month >= 10 else (year + era * 400, month + 3)
+    return f"{year:04d}-{month:02d}-{day:02d}T{minute // 60:02d}:{minute % 60:02d}Z"

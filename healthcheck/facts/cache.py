@@ -1,7 +1,8 @@
 """The cache of facts, by the exact content of the captures that they are built from.
 
-Much of what a fleet's nodes return is identical (loaded modules, Docker's settings), and so is most of two snapshots of one node. The
-cache changes no result: a fact is a pure function of these captures, and without a cache it is built again.
+Much of what a fleet's nodes return is identical (loaded modules, Docker's settings), and so is most of two
+snapshots of one node. The cache changes no result: a fact is a pure function of these captures, and without a
+cache it is built again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class FactCache:
         self._facts: dict[Content, tuple[Any, int]] = {}
 
     def fact(self, name: str, contents: Sequence[Content | None], make: Callable[[], Any]) -> Any:
-        """The fact of this name for these contents, by `make` where it is not cached; exceptions are not cached."""
+        """The fact of this name for these contents, by `make` where it is not cached; exceptions are not
+        cached."""
         if None in contents:
             return make()
         key = (name, *contents)
@@ -43,8 +45,8 @@ class FactCache:
 
 
 def content_of(capture: Capture | None) -> Content | None:
-    """All of a capture that a fact can depend on, its number of characters first; equal contents give equal facts. Empty where there is
-    no capture; None for one that is too long."""
+    """All of a capture that a fact can depend on, its number of characters first; equal contents give equal
+    facts. Empty where there is no capture; None for one that is too long."""
     if capture is None:
         return ()
     files = capture.files
@@ -52,7 +54,9 @@ def content_of(capture: Capture | None) -> Content | None:
     size = len(capture.text) + len(capture.stderr) + sum(map(len, files)) + sum(map(len, texts))
     if size > _LONGEST:
         return None
-    ended = tuple([(path, entry.outcome.value) for path, entry in files.items() if entry.outcome is not _DONE])
+    ended = tuple([(path, entry.outcome.value) for path, entry in files.items()
+                   if entry.outcome is not _DONE])
     # Messages about timeouts name the seconds.
     seconds = capture.seconds if capture.outcome is Outcome.TIMEOUT else 0.0
-    return size, capture.outcome.value, capture.exit, seconds, capture.text, capture.stderr, capture.note, tuple(files), texts, ended
+    return (size, capture.outcome.value, capture.exit, seconds, capture.text, capture.stderr, capture.note,
+            tuple(files), texts, ended)

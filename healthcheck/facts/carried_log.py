@@ -1,7 +1,9 @@
-"""Adds kernel records from earlier snapshots of the same boot, and people's repair statements, to the recording that is judged.
+"""Adds kernel records from earlier snapshots of the same boot, and people's repair statements, to the
+recording that is judged.
 
-Each snapshot in the state folder has one more capture, LOG_CAPTURE, with the records on which its findings rest
-(`healthcheck.kernellog.carried`). They become the text of the kernel log's capture, which a probe of files leaves empty.
+Each snapshot in the state folder has one more capture, LOG_CAPTURE, with the records on which its findings
+rest (`healthcheck.kernellog.carried`). They become the text of the kernel log's capture, which a probe of
+files leaves empty.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ LOG_CAPTURE = "muster.log"
 
 
 def with_earlier(recording: Recording, previous: Recording | None) -> Recording:
-    """The recording with the log records of `previous`, the newest snapshot before this one, where that is of the same boot.
+    """The recording with the log records of `previous`, the newest snapshot before this one, where that is of
+    the same boot.
 
     What the node itself sent as records of earlier snapshots is dropped.
     """
@@ -42,9 +45,10 @@ def with_statements(recording: Recording, statements: Sequence[RepairStatement])
     return _with(recording, capture, written(found))
 
 
-def log_capture(recording: Recording, previous: Recording | None, rests: Mapping[str, Collection[int] | None]) -> Capture:
-    """The capture that is stored with this snapshot. `rests` as of `healthcheck.kernellog.carried.after`. Where the log was not read,
-    the earlier snapshot's records are carried on."""
+def log_capture(recording: Recording, previous: Recording | None,
+                rests: Mapping[str, Collection[int] | None]) -> Capture:
+    """The capture that is stored with this snapshot. `rests` as of `healthcheck.kernellog.carried.after`.
+    Where the log was not read, the earlier snapshot's records are carried on."""
     log = _log(recording)
     if log is None:
         return _capture(_handed_on(recording, previous))
@@ -65,7 +69,8 @@ def _log(recording: Recording) -> str | None:
     """The kernel's log as far as it was read; None where no record was read."""
     capture = recording.captures.get(LOG.id)
     entry = capture.files.get(KMSG) if capture is not None else None
-    return entry.text if entry is not None and entry.outcome in (Outcome.DONE, Outcome.TRUNCATED) and entry.text else None
+    return (entry.text if entry is not None and entry.outcome in (Outcome.DONE, Outcome.TRUNCATED)
+            and entry.text else None)
 
 
 def _with(recording: Recording, capture: Capture, text: str) -> Recording:

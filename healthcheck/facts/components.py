@@ -1,7 +1,9 @@
-"""The hardware that a certificate holds for: each component's serial number, UUID and firmware, and the versions that run on the node.
+"""The hardware that a certificate holds for: each component's serial number, UUID and firmware, and the
+versions that run on the node.
 
-GPUs and adapters are identified by PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"); the machine is "board". sysfs has no serial
-number of an adapter, so the GUID in the first entry of its port's GID table, which is set at manufacture, stands for it.
+GPUs and adapters are identified by PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"); the machine is
+"board". sysfs has no serial number of an adapter, so the GUID in the first entry of its port's GID table,
+which is set at manufacture, stands for it.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from inventory.text import clean
 _MOST = 64          # components of a kind; the largest machines have 16 GPUs and some 20 adapters
 _GID = re.compile(r"(?:[0-9a-f]{4}:){4}((?:[0-9a-f]{4}:){3}[0-9a-f]{4})")
 # Placeholders that vendors leave in place of a serial number.
-_NO_NUMBER = re.compile(r"[0 .:-]*|n/?a|none|unknown|not (specified|available)|default string|to be filled by o\.e\.m\.|"
-                        r"system serial number", re.IGNORECASE)
+_NO_NUMBER = re.compile(
+    r"[0 .:-]*|n/?a|none|unknown|not (specified|available)|default string|to be filled by o\.e\.m\.|"
+    r"system serial number", re.IGNORECASE)
 
 
 def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
@@ -33,8 +36,8 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
     captures = captures if captures is not None else Captures(recording)
     found: dict[str, dict[str, str]] = {}
     whole = set()
-    for kind, builder, keys in (
-            ("gpu", gpus, {"serial": "serial", "uuid": "uuid", "firmware": "vbios"}), ("nic", hcas, {"firmware": "firmware"})):
+    for kind, builder, keys in (("gpu", gpus, {"serial": "serial", "uuid": "uuid", "firmware": "vbios"}),
+                                ("nic", hcas, {"firmware": "firmware"})):
         subjects, all_of_them = _subjects(captures, builder)
         guids = _guids(captures) if kind == "nic" else {}
         for subject in subjects[:_MOST]:
@@ -51,10 +54,12 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
         if all_of_them and subjects:
             whole.add(kind)
     board = build_fact(BY_BUILDER[firmware], captures)
-    if isinstance(board, Firmware) and (part := dict(_known_values(board, {"serial": "serial", "firmware": "bios"}))):
+    if (isinstance(board, Firmware)
+            and (part := dict(_known_values(board, {"serial": "serial", "firmware": "bios"})))):
         found["board"] = part
     running = build_fact(BY_BUILDER[versions], captures)
-    named = dict(_known_values(running, {"driver": "driver", "kernel": "kernel"})) if isinstance(running, Versions) else {}
+    named = (dict(_known_values(running, {"driver": "driver", "kernel": "kernel"}))
+             if isinstance(running, Versions) else {})
     boot = recording.host.boot_id if recording.host is not None else ""
     return Now(found, frozenset(whole), clean(boot, 64), named)
 
@@ -94,7 +99,8 @@ def _guids(captures: Captures) -> dict[str, str]:
     found = {}
     for path in files:
         at, _, entry = path.partition("/ports/")
-        if at.startswith(f"{BASE}/") and entry == "1/gids/0" and isinstance(text := files.read(path, str), str):
+        if (at.startswith(f"{BASE}/") and entry == "1/gids/0"
+                and isinstance(text := files.read(path, str), str)):
             match = _GID.fullmatch(text.strip().lower())
             if match is not None and match[1].replace("0", "").strip(":"):
                 found[at[len(BASE) + 1:]] = match[1]

@@ -1,8 +1,9 @@
-"""The containerd facts, for nodes that run containers without Docker: whether it answers, and whether it is ready for a kubelet.
+"""The containerd facts, for nodes that run containers without Docker: whether it answers, and whether it is
+ready for a kubelet.
 
-Both clients are given the node's own socket. `ctr version` prints the server's version below "Server:" (containerd, cmd/ctr/commands/
-version); `crictl info` prints the runtime's StatusResponse of the CRI (kubernetes-sigs/cri-tools, docs/crictl.md; cri-api
-RuntimeCondition: RuntimeReady and NetworkReady).
+Both clients are given the node's own socket. `ctr version` prints the server's version below "Server:"
+(containerd, cmd/ctr/commands/ version); `crictl info` prints the runtime's StatusResponse of the CRI
+(kubernetes-sigs/cri-tools, docs/crictl.md; cri-api RuntimeCondition: RuntimeReady and NetworkReady).
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from inventory.text import clean
 
 SOCKET = "/run/containerd/containerd.sock"
 VERSION = Probe(
-    "containerd.version", ProbeKind.COMMAND, argv=("ctr", "--address", SOCKET, "--connect-timeout", "5s", "--timeout", "5s", "version"),
+    "containerd.version", ProbeKind.COMMAND,
+    argv=("ctr", "--address", SOCKET, "--connect-timeout", "5s", "--timeout", "5s", "version"),
     seconds=10.0, root=True)
 CRI = Probe(
-    "containerd.cri", ProbeKind.COMMAND, argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
+    "containerd.cri", ProbeKind.COMMAND,
+    argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
     root=True)
 
 
 class Containerd(Fact):
-    """The containerd daemon. `answers` is False, with the client's message in `trouble`, when it could not be reached."""
+    """The containerd daemon. `answers` is False, with the client's message in `trouble`, when it could not be
+    reached."""
 
     name: str
     answers: bool
@@ -36,7 +40,8 @@ class Containerd(Fact):
 
 
 class CriReady(Fact):
-    """What the runtime reports to a kubelet: whether it and its network are ready, and its messages where not."""
+    """What the runtime reports to a kubelet: whether it and its network are ready, and its messages where
+    not."""
 
     name: str
     runtime: bool
@@ -59,7 +64,8 @@ def containerd(captures: Captures) -> Containerd:
     error = next((line for line in reversed(capture.stderr.splitlines()) if line.strip()), "")
     if capture.exit != 0:
         if "permission denied" in error.lower() or not error:
-            raise Unread("ctr: permission denied on containerd's socket (needs root)" if error else why(VERSION, capture))
+            raise Unread("ctr: permission denied on containerd's socket (needs root)"
+                         if error else why(VERSION, capture))
         return Containerd("containerd", False, clean(error.removeprefix("ctr: "), 300), version=gone)
     match = _SERVER.search(capture.text)
     if match is None:

@@ -1,9 +1,11 @@
 """Counters of RDMA ports from sysfs, and the table of their kinds, widths and meanings.
 
-What they count: Documentation/ABI/stable/sysfs-class-infiniband for `counters`, drivers/infiniband/hw/mlx5/counters.c and NVIDIA's list of
-mlx5 counters for `hw_counters`. Widths are those of the PortCounters attribute as the kernel reads it (drivers/infiniband/core/sysfs.c);
-such a counter stays at its highest value until it is reset (perfquery -R), those of `hw_counters` start again at 0. Kernels that
-read the extended attribute exceed these widths. Without a performance agent, old kernels write "N/A (no PMA)".
+What they count: Documentation/ABI/stable/sysfs-class-infiniband for `counters`,
+drivers/infiniband/hw/mlx5/counters.c and NVIDIA's list of mlx5 counters for `hw_counters`. Widths are those
+of the PortCounters attribute as the kernel reads it (drivers/infiniband/core/sysfs.c); such a counter stays
+at its highest value until it is reset (perfquery -R), those of `hw_counters` start again at 0. Kernels that
+read the extended attribute exceed these widths. Without a performance agent, old kernels write "N/A (no
+PMA)".
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.port import BASE, SYSFS, Port, count, pci_of, ports
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
+from healthcheck.facts.parsing import whole
+from healthcheck.facts.port import BASE, SYSFS, Port, pci_of, ports
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 
@@ -31,7 +34,8 @@ class GrowthMeaning(Enum):
 
 @dataclass(frozen=True)
 class CounterSpec:
-    """One counter: its name and folder in sysfs, what growth means, its width in bits (0: no limit that matters).
+    """One counter: its name and folder in sysfs, what growth means, its width in bits (0: no limit that
+    matters).
 
     `per` is the unit of the rules' limits, in seconds. `source` says who judges it so.
     """
@@ -68,23 +72,25 @@ TABLE: tuple[CounterSpec, ...] = (
     CounterSpec("req_rnr_retries_exceeded", GrowthMeaning.JOB, _MLX5, folder=_HW),
     # Congestion and adaptive routing make these grow on healthy fabrics.
     CounterSpec("port_xmit_wait", GrowthMeaning.INFORMATIONAL, "kernel ABI sysfs-class-infiniband", bits=32),
-    CounterSpec("port_rcv_remote_physical_errors", GrowthMeaning.INFORMATIONAL, "kernel ABI sysfs-class-infiniband (another link's errors)",
-                bits=16),
+    CounterSpec("port_rcv_remote_physical_errors", GrowthMeaning.INFORMATIONAL,
+                "kernel ABI sysfs-class-infiniband (another link's errors)", bits=16),
     CounterSpec("out_of_sequence", GrowthMeaning.INFORMATIONAL, _MLX5, folder=_HW),
     CounterSpec("packet_seq_err", GrowthMeaning.INFORMATIONAL, _MLX5, folder=_HW),
 )
 BY_NAME = {counter.name: counter for counter in TABLE}
 
 COUNTERS = Probe(
-    "port.counters", ProbeKind.FILES, limit=1 * MIB, paths=tuple(f"{BASE}/*/ports/*/{counter.folder}/{counter.name}" for counter in TABLE),
+    "port.counters", ProbeKind.FILES, limit=1 * MIB,
+    paths=tuple(f"{BASE}/*/ports/*/{counter.folder}/{counter.name}" for counter in TABLE),
 )
 
 
 class PortCounter(Fact):
-    """One counter of one port ("mlx5_0/1 (0000:18:00.0) symbol_error"); `value` is since boot or its last reset.
+    """One counter of one port ("mlx5_0/1 (0000:18:00.0) symbol_error"); `value` is since boot or its last
+    reset.
 
-    A driver has some of the table's counters; where it has none of a kind, the port has one entry ("fatal counters") of value
-    UNSUPPORTED.
+    A driver has some of the table's counters; where it has none of a kind, the port has one entry ("fatal
+    counters") of value UNSUPPORTED.
     """
 
     IDENTITY = ("pci", "number", "counter")
@@ -101,7 +107,7 @@ class PortCounter(Fact):
 
 
 def _value(text: str) -> Any:
-    return UNSUPPORTED if text.startswith("N/A") else count(text)
+    return UNSUPPORTED if text.startswith("N/A") else whole(text)
 
 
 @fact("port_fatal_counters", SYSFS, COUNTERS, each="port_fatal_counter")
@@ -126,13 +132,16 @@ _ByKind = dict[GrowthMeaning, tuple[PortCounter, ...]]
 
 
 def _read(captures: Captures) -> tuple[_ByKind, str | None]:
-    """The counters that each port's driver has, by kind, port by port in the table's order; and why some could not be read, if so."""
+    """The counters that each port's driver has, by kind, port by port in the table's order; and why some
+    could not be read, if so."""
     found = captures.once(ports)
     files, sysfs = captures.files(COUNTERS), captures.files(SYSFS)
     every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
     # Counters that no rule judges make no facts: they grow with traffic.
-    of_ports = [_counters(files, port.name, port.device, pci_of(sysfs, port.device), port.number) for port in every]
-    read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports])) for meaning in _JUDGED}
+    of_ports = [_counters(files, port.name, port.device, pci_of(sysfs, port.device), port.number)
+                for port in every]
+    read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports]))
+                     for meaning in _JUDGED}
     if isinstance(found, Partial):
         return read, found.reason
     # Only those of present ports: a device may have gone in between.
@@ -141,8 +150,8 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     return read, files.unreadable()
 
 
-_JUDGED = {meaning: tuple(counter for counter in TABLE if counter.meaning is meaning) for meaning in GrowthMeaning
-           if meaning is not GrowthMeaning.INFORMATIONAL}
+_JUDGED = {meaning: tuple(counter for counter in TABLE if counter.meaning is meaning)
+           for meaning in GrowthMeaning if meaning is not GrowthMeaning.INFORMATIONAL}
 
 
 def _path(device: str, number: int, counter: CounterSpec) -> str:
@@ -151,14 +160,16 @@ def _path(device: str, number: int, counter: CounterSpec) -> str:
 
 def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
     read, unreadable = captures.once(_read)
-    return Partial(read[meaning], unreadable) if unreadable else read[meaning]
+    return partial_if(read[meaning], unreadable)
 
 
 def _counters(files: CapturedFiles, port: str, device: str, pci: Any, number: int) -> _ByKind:
     found: _ByKind = {}
     for meaning, counters in _JUDGED.items():
-        there = [(counter.name, path) for counter in counters if files.has(path := _path(device, number, counter))]
-        values = [(name, files.read(path, _value)) for name, path in there] or [(f"{meaning.value} counters", UNSUPPORTED)]
-        found[meaning] = tuple([PortCounter(name=f"{port} {name}", pci=pci, number=number, counter=name, value=value)
-                              for name, value in values])
+        there = [(counter.name, path) for counter in counters
+                 if files.has(path := _path(device, number, counter))]
+        values = ([(name, files.read(path, _value)) for name, path in there]
+                  or [(f"{meaning.value} counters", UNSUPPORTED)])
+        found[meaning] = tuple([PortCounter(name=f"{port} {name}", pci=pci, number=number, counter=name,
+                                            value=value) for name, value in values])
     return found

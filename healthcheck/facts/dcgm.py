@@ -1,8 +1,9 @@
 """The DCGM diagnostic's facts: the result of every test on every GPU, from `dcgmi diag -r LEVEL -j`.
 
-Two shapes are read. DCGM 3 (dcgmi/Diag.cpp of v3.3.8): "DCGM GPU Diagnostic", results by `gpu_id`, and Deployment tests with one
-result for all GPUs, whose errors are under the key `warnings`. DCGM 4 (dcgmi/Diag.cpp and testing/python3/dcgm_diag_schema.json of
-v4.6.0): "DCGM Diagnostic", results by entity, and a summary for each test. Both leave out results of tests that did not run.
+Two shapes are read. DCGM 3 (dcgmi/Diag.cpp of v3.3.8): "DCGM GPU Diagnostic", results by `gpu_id`, and
+Deployment tests with one result for all GPUs, whose errors are under the key `warnings`. DCGM 4
+(dcgmi/Diag.cpp and testing/python3/dcgm_diag_schema.json of v4.6.0): "DCGM Diagnostic", results by entity,
+and a summary for each test. Both leave out results of tests that did not run.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from healthcheck.model.probes import MIB, Effect, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean, short
 
-# Level and outer limit in seconds, well above what NVIDIA's NVSentinel documents (half a minute, 2 minutes, 15 minutes, up to 2
-# hours): a diagnostic is known to hang (NVIDIA/DCGM issues 136 and 247). Even the quick one is not passive: it starts nvvs beside
-# the host engine, which runs one diagnostic at a time, and leaves a process behind (issue 279).
-# A child of the host engine loads the GPUs: dcgmi stops it on TERM (within 25 s), and does not when it is killed. So timeout(1) sends
-# TERM first, and the probe's own limit comes after that.
+# Level and outer limit in seconds, well above what NVIDIA's NVSentinel documents (half a minute, 2 minutes,
+# 15 minutes, up to 2 hours): a diagnostic is known to hang (NVIDIA/DCGM issues 136 and 247). Even the quick
+# one is not passive: it starts nvvs beside the host engine, which runs one diagnostic at a time, and leaves a
+# process behind (issue 279). A child of the host engine loads the GPUs: dcgmi stops it on TERM (within 25 s),
+# and does not when it is killed. So timeout(1) sends TERM first, and the probe's own limit comes after that.
 LEVELS: Mapping[str, tuple[int, float]] = MappingProxyType({
     "quick": (1, 120.0), "medium": (2, 600.0), "long": (3, 3600.0), "xlong": (4, 10800.0),
 })
 DIAGNOSTICS: Mapping[str, Probe] = MappingProxyType({
     name: Probe(
-        f"dcgm.diag_{name}", ProbeKind.COMMAND, argv=("timeout", "-k", "30", f"{seconds:g}", "dcgmi", "diag", "-r", str(level), "-j"),
+        f"dcgm.diag_{name}", ProbeKind.COMMAND,
+        argv=("timeout", "-k", "30", f"{seconds:g}", "dcgmi", "diag", "-r", str(level), "-j"),
         seconds=seconds + 45.0, limit=2 * MIB, effect=Effect.DISRUPTIVE,
     )
     for name, (level, seconds) in LEVELS.items()
@@ -39,21 +41,24 @@ ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 # dcgmErrorSeverity_t of dcgm_errors.h, the same from v3.3.8 to v4.6.0.
 SEVERITIES: Mapping[int, str] = MappingProxyType(
     {0: "none", 1: "monitor", 2: "isolate", 3: "unknown", 4: "triage", 5: "config", 6: "reset"})
-STATUSES: Mapping[str, str] = MappingProxyType({"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip", "skipped": "skip"})
+STATUSES: Mapping[str, str] = MappingProxyType({"pass": "pass", "fail": "fail", "warn": "warn",
+                                                "skip": "skip", "skipped": "skip"})
 # The tests that run on every GPU, in the spellings of DCGM 4 and 3.
-PER_GPU = frozenset({"memory", "gpu_memory", "pcie", "diagnostic", "sm_stress", "targeted_stress", "targeted_power", "memory_bandwidth",
-                     "memtest", "pulse_test"})
+PER_GPU = frozenset({"memory", "gpu_memory", "pcie", "diagnostic", "sm_stress", "targeted_stress",
+                     "targeted_power", "memory_bandwidth", "memtest", "pulse_test"})
 MOST_ERRORS = 16
 # Exit statuses of timeout(1); dcgmi's own are those of dcgmReturn_t, negative and above these as a byte.
 _ENDED: Mapping[int | None, str] = MappingProxyType({
-    124: "did not end within {seconds} s, and was stopped", 137: "did not end within {seconds} s, ignored the request to stop, and was killed",
+    124: "did not end within {seconds} s, and was stopped",
+    137: "did not end within {seconds} s, ignored the request to stop, and was killed",
     126: "cannot be executed", 127: "is not there",
 })
 
 
 @dataclass(frozen=True)
 class DcgmError:
-    """One error of a test in DCGM's words, with its dcgmError_t (-1 where none is given) and severity (`SEVERITIES`)."""
+    """One error of a test in DCGM's words, with its dcgmError_t (-1 where none is given) and severity
+    (`SEVERITIES`)."""
 
     words: str
     code: int
@@ -61,7 +66,8 @@ class DcgmError:
 
 
 class DcgmTest(Fact):
-    """One test on one device. `status` is pass, fail, warn or skip; `device` is "GPU 3", or "node" where DCGM names none."""
+    """One test on one device. `status` is pass, fail, warn or skip; `device` is "GPU 3", or "node" where DCGM
+    names none."""
 
     name: str
     test: str
@@ -127,7 +133,8 @@ def _listed(whole: dict[str, Any]) -> dict[int, str]:
                     found[number] = str(entity.get("serial_num") or "")
     serials, devices = whole.get("GPU Device Serials"), whole.get("GPU Device IDs")
     if isinstance(serials, dict):
-        found.update((number, str(serial)) for key, serial in serials.items() if (number := _number(key)) is not None)
+        found.update((number, str(serial)) for key, serial in serials.items()
+                     if (number := _number(key)) is not None)
     elif isinstance(devices, list) and not found:
         found = dict.fromkeys(range(len(devices)), "")
     return found
@@ -141,7 +148,8 @@ def _names(captures: Captures, listed: Mapping[int, str]) -> dict[int, str]:
         value = ()
     known = value.value if isinstance(value, Partial) else value
     indices = {each.serial: each.index for each in known if isinstance(each.serial, str)}
-    certain = len(set(listed.values())) == len(listed) and all(serial in indices for serial in listed.values())
+    certain = (len(set(listed.values())) == len(listed)
+               and all(serial in indices for serial in listed.values()))
     return {number: f"GPU {indices[serial] if certain else number}" for number, serial in listed.items()}
 
 
@@ -173,7 +181,8 @@ def _info(value: object) -> str:
     return clean("; ".join(item for item in items if isinstance(item, str)), 400)
 
 
-def _test(test: str, device: str, result: Mapping[str, Any], *, errors: tuple[DcgmError, ...] | None = None) -> DcgmTest:
+def _test(test: str, device: str, result: Mapping[str, Any], *,
+          errors: tuple[DcgmError, ...] | None = None) -> DcgmTest:
     errors = _errors(result.get("warnings")) if errors is None else errors
     word = result.get("status")
     status: Any = STATUSES.get(word.lower()) if isinstance(word, str) else None
@@ -182,7 +191,8 @@ def _test(test: str, device: str, result: Mapping[str, Any], *, errors: tuple[Dc
     elif status == "pass" and errors:
         # NVIDIA/DCGM issue 284: the memory test passes although it could not allocate what it was to test.
         status = Unmeasured(f"DCGM passes it, but reports an error: {errors[0].words[:200]}")
-    return DcgmTest(f"{device} {test}", test=test, device=device, status=status, errors=errors, info=_info(result.get("info")))
+    return DcgmTest(f"{device} {test}", test=test, device=device, status=status, errors=errors,
+                    info=_info(result.get("info")))
 
 
 def _devices(result: Mapping[str, Any], names: Mapping[int, str], errors: int) -> list[str]:
@@ -201,8 +211,8 @@ def _devices(result: Mapping[str, Any], names: Mapping[int, str], errors: int) -
 def _results(test: Mapping[str, Any], names: Mapping[int, str], *, each_gpu: bool) -> Iterator[DcgmTest]:
     """Every result of one test; a GPU that DCGM tested and has no result is unmeasured."""
     name = clean(test.get("name") or "unnamed", 60).lower().replace(" ", "_")
-    found = [_test(name, device, result)
-             for result in _dicts(test.get("results")) for device in _devices(result, names, len(_errors(result.get("warnings"))))]
+    found = [_test(name, device, result) for result in _dicts(test.get("results"))
+             for device in _devices(result, names, len(_errors(result.get("warnings"))))]
     yield from found
     on = {entry.device for entry in found}
     if each_gpu and (any(device.startswith("GPU ") for device in on) or (on and name in PER_GPU)):
@@ -215,11 +225,13 @@ def _results(test: Mapping[str, Any], names: Mapping[int, str], *, each_gpu: boo
     reported = {error for entry in found for error in entry.errors}
     own = tuple(error for error in _errors(summary.get("warnings")) if error not in reported)
     bad = ("fail", "warn")
-    worse = STATUSES.get(str(summary.get("status")).lower()) in bad and not any(reading(entry, "status") in bad for entry in found)
+    worse = (STATUSES.get(str(summary.get("status")).lower()) in bad
+             and not any(reading(entry, "status") in bad for entry in found))
     if not found or own or worse:
         whole = _test(name, "node", summary, errors=own)
         if not found and reading(whole, "status") == "pass":
-            # DCGM leaves out results of tests that did not run: then nothing passed, whatever the summary says.
+            # DCGM leaves out results of tests that did not run: then nothing passed, whatever the summary
+            # says.
             nothing: Any = Unmeasured("DCGM passes it, but gives no result for any device")
             whole = changed(whole, status=nothing)
         yield whole
@@ -273,16 +285,19 @@ def _run(captures: Captures, probe: Probe) -> DcgmRun:
                 ran[entry.test] = None
                 if reading(entry, "status") == "skip":
                     skipped.setdefault(entry.test, []).append(entry.device)
-    caveat = "DCGM skipped " + ", ".join(f"{test} ({len(on)}x)" for test, on in skipped.items()) if skipped else ""
+    caveat = ("DCGM skipped " + ", ".join(f"{test} ({len(on)}x)" for test, on in skipped.items())
+              if skipped else "")
     unsaid: Any = Unmeasured("DCGM does not report it")
     return DcgmRun(
         " ".join(probe.argv[4:8]), version=clean(version, 60) if isinstance(version, str) else unsaid,
-        driver=clean(driver, 60) if isinstance(driver, str) else unsaid, listed=tuple(ran), caveat=clean(caveat, 400),
+        driver=clean(driver, 60) if isinstance(driver, str) else unsaid, listed=tuple(ran),
+        caveat=clean(caveat, 400),
     )
 
 
 def _register(name: str, probe: Probe) -> None:
-    fact(f"dcgm_tests_{name}", probe, gpu.NVML, gpu.PCI, each=f"dcgm_test_{name}")(lambda captures: _tests(captures, probe))
+    fact(f"dcgm_tests_{name}", probe, gpu.NVML, gpu.PCI,
+         each=f"dcgm_test_{name}")(lambda captures: _tests(captures, probe))
     fact(f"dcgm_run_{name}", probe, gpu.NVML, gpu.PCI)(lambda captures: _run(captures, probe))
 
 

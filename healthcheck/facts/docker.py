@@ -1,8 +1,9 @@
 """The Docker facts: the daemon's own report (`docker info`), and the images that it holds (`docker images`).
 
-The client is given the node's own socket, so that neither DOCKER_HOST nor a context of the login makes it ask another machine. Fields
-of the output are those of moby's api/types/system.Info (SystemInfo of the Engine API): CDISpecDirs since API 1.44, DiscoveredDevices
-since 1.50. Placeholders of a format are those that docs.docker.com documents for `docker image ls`.
+The client is given the node's own socket, so that neither DOCKER_HOST nor a context of the login makes it ask
+another machine. Fields of the output are those of moby's api/types/system.Info (SystemInfo of the Engine
+API): CDISpecDirs since API 1.44, DiscoveredDevices since 1.50. Placeholders of a format are those that
+docs.docker.com documents for `docker image ls`.
 """
 
 from __future__ import annotations
@@ -12,25 +13,28 @@ from collections.abc import Iterator
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from inventory.text import clean
 
 SOCKET = "unix:///var/run/docker.sock"
 CLIENT = ("docker", "--host", SOCKET)
-INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0, limit=1 * MIB, root=True)
+INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0,
+             limit=1 * MIB, root=True)
 _IMAGE = '{"repository":{{json .Repository}},"tag":{{json .Tag}},"digest":{{json .Digest}},"id":{{json .ID}}}'
-IMAGES = Probe(
-    "docker.images", ProbeKind.COMMAND, argv=(*CLIENT, "images", "--digests", "--no-trunc", "--format", _IMAGE), seconds=10.0, root=True)
+IMAGES = Probe("docker.images", ProbeKind.COMMAND, seconds=10.0, root=True,
+               argv=(*CLIENT, "images", "--digests", "--no-trunc", "--format", _IMAGE))
 MOST_WARNINGS = 16
 
 
 class Docker(Fact):
-    """The Docker daemon. `answers` is False, with the client's message in `trouble`, when it could not be reached.
+    """The Docker daemon. `answers` is False, with the client's message in `trouble`, when it could not be
+    reached.
 
-    The other fields of an absent or dead daemon are UNSUPPORTED, so that only `answers` reports it. `runtimes` are their names; `cdi`
-    says whether the daemon reads CDI specifications, which no version before 25 does.
+    The other fields of an absent or dead daemon are UNSUPPORTED, so that only `answers` reports it.
+    `runtimes` are their names; `cdi` says whether the daemon reads CDI specifications, which no version
+    before 25 does.
     """
 
     name: str
@@ -48,7 +52,8 @@ class Docker(Fact):
 
 
 class Image(Fact):
-    """One image under one tag. `digest` is the registry's, "" for an image that was never in one; `id` is that of its configuration."""
+    """One image under one tag. `digest` is the registry's, "" for an image that was never in one; `id` is
+    that of its configuration."""
 
     name: str
     digest: str
@@ -71,11 +76,13 @@ def no_daemon(capture: Capture) -> bool:
     """Whether there is no client, or no daemon at its socket: then there are no containers."""
     if capture.outcome is Outcome.MISSING:
         return True
-    return capture.outcome is Outcome.DONE and capture.exit != 0 and "cannot connect to the docker daemon" in capture.stderr.lower()
+    return (capture.outcome is Outcome.DONE and capture.exit != 0
+            and "cannot connect to the docker daemon" in capture.stderr.lower())
 
 
 def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] | None:
-    """The objects that a client printed, one a line, and why they are incomplete, if they are; None where there is no daemon.
+    """The objects that a client printed, one a line, and why they are incomplete, if they are; None where
+    there is no daemon.
 
     Raises Unread where the client failed.
     """
@@ -103,7 +110,8 @@ def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] |
             strange += 1
     if capture.outcome is Outcome.TRUNCATED:
         return found, why(probe, capture)
-    return found, f"docker {probe.argv[3]} printed {strange} lines that are not in its documented format" if strange else ""
+    return (found, f"docker {probe.argv[3]} printed {strange} lines that are not in its documented format"
+            if strange else "")
 
 
 @fact("docker", INFO)
@@ -115,7 +123,8 @@ def docker(captures: Captures) -> Docker:
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(INFO, capture))
     info = _info(capture.text)
-    # Clients before 23 exit with 0 and put the failure into ServerErrors; later ones exit with 1 and print it.
+    # Clients before 23 exit with 0 and put the failure into ServerErrors; later ones exit with 1 and print
+    # it.
     listed = info.get("ServerErrors") or []
     errors = [str(error) for error in listed] if isinstance(listed, list) else [str(listed)]
     if capture.exit != 0 and not errors:
@@ -132,15 +141,18 @@ def docker(captures: Captures) -> Docker:
     if isinstance(version, Unmeasured):
         raise Unread("docker info names no server version, so no daemon is known to have answered")
     return Docker(
-        "docker", True, "", version=version, storage_driver=_word(info, "Driver"), cgroup_driver=_word(info, "CgroupDriver"),
-        cgroup_version=_word(info, "CgroupVersion"), root=_word(info, "DockerRootDir"), runtimes=_runtimes(info), cdi=_cdi(info),
+        "docker", True, "", version=version, storage_driver=_word(info, "Driver"),
+        cgroup_driver=_word(info, "CgroupDriver"),
+        cgroup_version=_word(info, "CgroupVersion"), root=_word(info, "DockerRootDir"),
+        runtimes=_runtimes(info), cdi=_cdi(info),
         warnings=_warnings(info), live_restore=_flag(info, "LiveRestoreEnabled"),
     )
 
 
 def _without(answers: Any, trouble: str, gone: Any) -> Docker:
     return Docker(
-        "docker", answers, trouble, version=gone, storage_driver=gone, cgroup_driver=gone, cgroup_version=gone, root=gone, runtimes=gone,
+        "docker", answers, trouble, version=gone, storage_driver=gone, cgroup_driver=gone,
+        cgroup_version=gone, root=gone, runtimes=gone,
         cdi=gone, warnings=gone, live_restore=gone,
     )
 
@@ -169,12 +181,14 @@ def _flag(info: dict[str, Any], key: str) -> Any:
 
 def _runtimes(info: dict[str, Any]) -> Any:
     value = info.get("Runtimes")
-    return tuple(sorted(value)) if isinstance(value, dict) and value else Unmeasured("docker info has no Runtimes")
+    return (tuple(sorted(value)) if isinstance(value, dict)
+            and value else Unmeasured("docker info has no Runtimes"))
 
 
 def _cdi(info: dict[str, Any]) -> Any:
     value = info.get("CDISpecDirs")
-    return bool(value) if value is None or isinstance(value, list) else Unmeasured("docker info has no list of CDISpecDirs")
+    return (bool(value) if value is None
+            or isinstance(value, list) else Unmeasured("docker info has no list of CDISpecDirs"))
 
 
 def _warnings(info: dict[str, Any]) -> Any:
@@ -190,14 +204,13 @@ def docker_images(captures: Captures) -> Any:
     """The images with a tag."""
     listed = rows(captures, IMAGES)
     if listed is None:
-        gone: Any = UNSUPPORTED
-        return Images("images", gone)
+        return Images.absent("images")
     found, trouble = listed
     images = tuple(_tagged(found))
     lost = sum(1 for row in found if not _whole(row))
     if lost and not trouble:
         trouble = f"docker images printed {lost} images that are not in its documented format"
-    return Partial(Images("images", images), trouble) if trouble else Images("images", images)
+    return partial_if(Images("images", images), trouble)
 
 
 def _whole(row: dict[str, Any]) -> bool:
@@ -208,4 +221,5 @@ def _tagged(found: list[dict[str, Any]]) -> Iterator[Image]:
     for row in found:
         if _whole(row) and "<none>" not in (row["repository"], row["tag"]):
             digest = "" if row["digest"] == "<none>" else clean(row["digest"], 100)
-            yield Image(f"{clean(row['repository'], 200)}:{clean(row['tag'], 130)}", digest=digest, id=clean(row["id"], 100))
+            yield Image(f"{clean(row['repository'], 200)}:{clean(row['tag'], 130)}", digest=digest,
+                        id=clean(row["id"], 100))

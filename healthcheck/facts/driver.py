@@ -1,8 +1,8 @@
 """The driver fact: whether NVIDIA's driver comes up, in its own words, and whether its parts fit together.
 
-/sys/module and /proc/driver/nvidia are the driver's own interfaces (NVIDIA Linux driver README, chapters on /proc and on the open
-kernel modules). Sharing GPU memory through DMA-BUF needs the open kernel module and Linux 5.12 (NVIDIA GPU Operator documentation,
-"GPUDirect RDMA and GPUDirect Storage", prerequisites).
+/sys/module and /proc/driver/nvidia are the driver's own interfaces (NVIDIA Linux driver README, chapters on
+/proc and on the open kernel modules). Sharing GPU memory through DMA-BUF needs the open kernel module and
+Linux 5.12 (NVIDIA GPU Operator documentation, "GPUDirect RDMA and GPUDirect Storage", prerequisites).
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ _NO_VERDICT = (-1, 4, 10, 17, 20)
 class Driver(Fact):
     """The node's NVIDIA driver; all UNSUPPORTED where there is no NVIDIA GPU and no driver.
 
-    `loads` is False where the driver itself refused, with its message in `trouble` and `cause` one of not-loaded, mismatch, library,
-    no-devices, crashed and refused. `version` is the loaded module's as NVML has it, `library_version` that of the library beside it.
-    `dmabuf` says whether GPU memory can be shared with an RDMA adapter without nvidia-peermem.
+    `loads` is False where the driver itself refused, with its message in `trouble` and `cause` one of
+    not-loaded, mismatch, library, no-devices, crashed and refused. `version` is the loaded module's as NVML
+    has it, `library_version` that of the library beside it. `dmabuf` says whether GPU memory can be shared
+    with an RDMA adapter without nvidia-peermem.
     """
 
     name: str
@@ -82,13 +83,15 @@ def _proc_version(text: str) -> str:
 
 
 def _gsp(text: str) -> Any:
-    """Parses "EnableGpuFirmware: 18": 0 is off; 18 leaves it to the driver, GPU by GPU (NVIDIA driver README, "GSP firmware")."""
+    """Parses "EnableGpuFirmware: 18": 0 is off; 18 leaves it to the driver, GPU by GPU (NVIDIA driver README,
+    "GSP firmware")."""
     found = re.search(r"^EnableGpuFirmware: (\d{1,10})$", text, re.MULTILINE)
     if found is None:
         raise ValueError(text)
     if found[1] == "0":
         return False
-    return True if found[1] in ("1", "17") else Unmeasured("the driver decides GPU by GPU whether it uses the GSP")
+    return (True if found[1] in ("1", "17")
+            else Unmeasured("the driver decides GPU by GPU whether it uses the GSP"))
 
 
 def _kernel(text: str) -> tuple[int, int]:
@@ -106,7 +109,8 @@ def _loaded(files: CapturedFiles, *paths: str) -> Any:
 
 @dataclass(frozen=True)
 class _DriverReport:
-    """What NVML or nvidia-smi reports of the driver: `loads` is None where there is no verdict, and `trouble` then says why."""
+    """What NVML or nvidia-smi reports of the driver: `loads` is None where there is no verdict, and `trouble`
+    then says why."""
 
     loads: bool | None
     trouble: str = ""
@@ -117,7 +121,8 @@ class _DriverReport:
 
 def _by_nvml(captures: Captures) -> _DriverReport:
     capture = captures.capture(NVML)
-    if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TIMEOUT, Outcome.TRUNCATED) or "\n" not in capture.text:
+    if (capture is None or capture.outcome not in (Outcome.DONE, Outcome.TIMEOUT, Outcome.TRUNCATED)
+            or "\n" not in capture.text):
         crashed = capture is not None and capture.outcome is Outcome.CRASHED
         return _DriverReport(None, why(NVML, capture), "crashed" if crashed else "")
     head = json.loads(capture.text[:capture.text.find("\n")])
@@ -165,11 +170,13 @@ def _verdict(captures: Captures) -> _DriverReport:
 
 
 def _loads(report: _DriverReport, on_pci: Any, module: Any, asked: bool) -> tuple[Any, str, str]:
-    """Whether the driver came up, its trouble and the cause. Without a GPU on PCI NVML was not asked, and no driver is needed."""
+    """Whether the driver came up, its trouble and the cause. Without a GPU on PCI NVML was not asked, and no
+    driver is needed."""
     if report.loads is None:
         return (UNSUPPORTED if on_pci == 0 and not asked else Unmeasured(report.trouble)), "", ""
     if report.loads and on_pci and isinstance(on_pci, int) and reading(report.head, "count", int) == 0:
-        return False, f"No devices were found: {on_pci} GPUs are on PCI, and the driver lists none", CAUSES[smi.NO_DEVICES]
+        return (False, f"No devices were found: {on_pci} GPUs are on PCI, and the driver lists none",
+                CAUSES[smi.NO_DEVICES])
     trouble = report.trouble
     if report.cause == "mismatch" and isinstance(module, str):
         trouble += f"; the loaded module is {module}"
@@ -187,15 +194,17 @@ def driver(captures: Captures) -> Driver:
     """The driver by NVML (else nvidia-smi), the kernel and the PCI bus."""
     parts = captures.once(_parts)
     report, module = _verdict(captures), parts["module_version"]
-    reported: dict[str, Any] = {
-        key: reading(report.head, key, str) if report.head else Unmeasured(report.trouble) for key in ("driver", "nvml", "cuda")
-    }
+    reported: dict[str, Any] = {key: reading(report.head, key, str) if report.head
+                                else Unmeasured(report.trouble) for key in ("driver", "nvml", "cuda")}
     nvml = captures.capture(NVML)
-    loads, trouble, cause = _loads(report, captures.once(on_pci), module, nvml is None or nvml.outcome is not Outcome.MISSING)
+    loads, trouble, cause = _loads(report, captures.once(on_pci), module,
+                                   nvml is None or nvml.outcome is not Outcome.MISSING)
     # NVML's own version is CUDA's major number and the driver version that it belongs to: 12.550.54.15.
-    library: Any = reported["nvml"].partition(".")[2] if isinstance(reported["nvml"], str) else reported["nvml"]
+    library: Any = (reported["nvml"].partition(".")[2]
+                    if isinstance(reported["nvml"], str) else reported["nvml"])
     return Driver(
-        name="driver", loads=loads, trouble=trouble, cause=cause, version=reported["driver"] if isinstance(reported["driver"], str) else module,
+        name="driver", loads=loads, trouble=trouble, cause=cause,
+        version=reported["driver"] if isinstance(reported["driver"], str) else module,
         library_version=library, cuda=reported["cuda"], caveat=report.caveat, **parts,
     )
 
@@ -209,6 +218,7 @@ def _parts(captures: Captures) -> dict[str, Any]:
     open_module: Any = files.optional(PROC, _open)
     return {
         "module_version": module, "open_module": open_module, "gsp_enabled": files.optional(PARAMS, _gsp),
-        "peermem_loaded": _loaded(files, *PEERMEM), "dmabuf": _dmabuf(open_module, files.read(OSRELEASE, _kernel)),
+        "peermem_loaded": _loaded(files, *PEERMEM),
+        "dmabuf": _dmabuf(open_module, files.read(OSRELEASE, _kernel)),
         "uvm_loaded": _loaded(files, UVM),
     }

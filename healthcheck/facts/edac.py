@@ -1,5 +1,6 @@
-"""Errors of main memory as the kernel's EDAC drivers count them (Documentation/ABI/testing/sysfs-devices-edac): since the driver was
-loaded, for each memory controller and each DIMM, or rank where the controller tells no DIMMs apart (drivers/edac/edac_mc_sysfs.c)."""
+"""Errors of main memory as the kernel's EDAC drivers count them
+(Documentation/ABI/testing/sysfs-devices-edac): since the driver was loaded, for each memory controller and
+each DIMM, or rank where the controller tells no DIMMs apart (drivers/edac/edac_mc_sysfs.c)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.parsing import whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
@@ -17,17 +19,18 @@ BASE = "/sys/devices/system/edac/mc"
 ALWAYS = "/proc/meminfo"
 EDAC = Probe("memory.edac", ProbeKind.FILES, limit=1 * MIB, paths=(
     ALWAYS, f"{BASE}/mc*/ue_count", f"{BASE}/mc*/ce_count",
-    *(f"{BASE}/mc*/{kind}*/{name}" for kind in ("dimm", "rank") for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")),
+    *(f"{BASE}/mc*/{kind}*/{name}" for kind in ("dimm", "rank")
+      for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")),
 ))
 
 _CONTROLLER = re.compile(re.escape(BASE) + r"/(mc\d{1,4})/ue_count")
-_NUMBER = re.compile(r"\d{1,20}")
 _DIMM = re.compile(re.escape(BASE) + r"/(mc\d{1,4}/(?:dimm|rank)\d{1,4})/dimm_ce_count")
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of one controller or DIMM since the driver was loaded. `place` is for people: "DIMM P1-DIMMA1 (mc0/dimm0)"."""
+    """Errors of one controller or DIMM since the driver was loaded. `place` is for people: "DIMM P1-DIMMA1
+    (mc0/dimm0)"."""
 
     place: str
     corrected: int
@@ -37,7 +40,8 @@ class Errors:
 class Edac(Fact):
     """The error counters; a controller's include its DIMMs' and errors of no known DIMM.
 
-    UNSUPPORTED where no EDAC driver is loaded: virtual machines, and hosts whose firmware keeps the errors to itself.
+    UNSUPPORTED where no EDAC driver is loaded: virtual machines, and hosts whose firmware keeps the errors to
+    itself.
     """
 
     name: str
@@ -45,14 +49,8 @@ class Edac(Fact):
     dimms: tuple[Errors, ...]
 
 
-def _count(text: str) -> int:
-    if _NUMBER.fullmatch(text) is None:
-        raise ValueError(text)
-    return int(text)
-
-
 def _value(files: CapturedFiles, path: str) -> int:
-    value = files.read(path, _count)
+    value = files.read(path, whole)
     if isinstance(value, Unmeasured):
         raise Unread(value.reason)
     return int(value)
@@ -66,7 +64,8 @@ def edac(captures: Captures) -> Edac:
     controllers, dimms = [], []
     for path in files:
         if match := _CONTROLLER.fullmatch(path):
-            controllers.append(Errors(match[1], _value(files, f"{BASE}/{match[1]}/ce_count"), _value(files, path)))
+            controllers.append(Errors(match[1], _value(files, f"{BASE}/{match[1]}/ce_count"),
+                                      _value(files, path)))
         elif match := _DIMM.fullmatch(path):
             at = f"{BASE}/{match[1]}"
             # Older controllers' drivers count uncorrected errors for the controller alone.

@@ -13,14 +13,16 @@ T = TypeVar("T")
 
 _FILE_WHY = {
     Outcome.MISSING: "no such file", Outcome.DENIED: "permission denied", Outcome.TIMEOUT: "reading it hung",
-    Outcome.TRUNCATED: "longer than its limit", Outcome.CRASHED: "reading it failed", Outcome.WEDGED: "reading it is wedged",
+    Outcome.TRUNCATED: "longer than its limit", Outcome.CRASHED: "reading it failed",
+    Outcome.WEDGED: "reading it is wedged",
 }
 # Looked up once: an enum's members cost more than the rest of reading a small file.
 _DONE, _MISSING = Outcome.DONE, Outcome.MISSING
 
 
 class CapturedFiles:
-    """The entries of a FILES or MOUNTS capture. It remembers which failed reads a builder handled, so that no other goes unnoticed."""
+    """The entries of a FILES or MOUNTS capture. It remembers which failed reads a builder handled, so that no
+    other goes unnoticed."""
 
     def __init__(self, entries: Mapping[str, FileCapture]) -> None:
         self._entries = entries
@@ -70,7 +72,8 @@ class CapturedFiles:
         raise Unread(_why(path, entry))
 
     def read(self, path: str, parse: Callable[[str], T]) -> Any:
-        """`parse` of the file's text; Unmeasured where there is none or `parse` refuses it (ValueError, IndexError, KeyError)."""
+        """`parse` of the file's text; Unmeasured where there is none or `parse` refuses it (ValueError,
+        IndexError, KeyError)."""
         entry = self._entries.get(path)
         if entry is None or entry.outcome is not _DONE:
             self._asked.add(path)
@@ -108,7 +111,8 @@ def _why(path: str, entry: FileCapture | None) -> str:
 
 @dataclass(frozen=True)
 class DeviceOutput:
-    """What one device's command returned: its exit status, standard output, and the last line of its standard error."""
+    """What one device's command returned: its exit status, standard output, and the last line of its standard
+    error."""
 
     exit: int
     text: str

@@ -1,6 +1,6 @@
-"""File system facts: what is mounted where, from /proc/self/mountinfo (proc(5)), how full it is and whether it answers, from
-statvfs(3), what should be mounted, from fstab(5), and Lustre's own health (health_check; Lustre Operations Manual, "Monitoring").
-"""
+"""File system facts: what is mounted where, from /proc/self/mountinfo (proc(5)), how full it is and whether
+it answers, from statvfs(3), what should be mounted, from fstab(5), and Lustre's own health (health_check;
+Lustre Operations Manual, "Monitoring")."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ from healthcheck.model.recording import Outcome
 MOUNTINFO = "/proc/self/mountinfo"
 # File systems that hold no user data, or are read-only and full by design.
 PSEUDO = (
-    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl",
-    "fuse.lxcfs", "fuse.portal", "hugetlbfs", "iso9660", "mqueue", "nsfs", "nullfs", "proc", "pstore", "ramfs", "rootfs",
+    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs",
+    "efivarfs", "fusectl",
+    "fuse.lxcfs", "fuse.portal", "hugetlbfs", "iso9660", "mqueue", "nsfs", "nullfs", "proc", "pstore",
+    "ramfs", "rootfs",
     "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tracefs",
 )
 MOUNTS = Probe("filesystem.mounts", ProbeKind.MOUNTS, skip=PSEUDO, seconds=8.0, each_s=2.0, limit=2 * MIB)
 FSTAB = "/etc/fstab"
 _LUSTRE = ("/sys/fs/lustre/health_check", "/proc/fs/lustre/health_check")      # the latter before Lustre 2.11
-# Options of a super block that takes no writes. Since Linux 6.15 ext4 leaves "rw" beside "emergency_ro" when it goes read-only for an error
-# (fs/ext4/super.c, ext4_show_options), and says "shutdown" when it was shut down.
+# Options of a super block that takes no writes. Since Linux 6.15 ext4 leaves "rw" beside "emergency_ro" when
+# it goes read-only for an error (fs/ext4/super.c, ext4_show_options), and says "shutdown" when it was shut
+# down.
 _GIVEN_UP = frozenset(("ro", "emergency_ro", "shutdown"))
 PLAN = Probe("filesystem.plan", ProbeKind.FILES, paths=(FSTAB,))
 LUSTRE = Probe("filesystem.lustre", ProbeKind.FILES, paths=_LUSTRE)
 
 
 class Filesystem(Fact):
-    """One mounted file system. `name` is its mount point; sizes in bytes; `available_bytes` is what an ordinary user may still write.
+    """One mounted file system. `name` is its mount point; sizes in bytes; `available_bytes` is what an
+    ordinary user may still write.
 
-    `read_only` is the file system's own state, `mounted_read_only` that of this mount: when a device fails, the kernel changes only the
-    former. `used_percent` counts as df(1) does: used of what an ordinary user could ever use.
+    `read_only` is the file system's own state, `mounted_read_only` that of this mount: when a device fails,
+    the kernel changes only the former. `used_percent` counts as df(1) does: used of what an ordinary user
+    could ever use.
     """
 
     name: str
@@ -52,8 +57,9 @@ class Filesystem(Fact):
 class MountAnswer(Fact):
     """Whether a mounted file system answered statvfs(3): "" if it did, else how it failed.
 
-    That is "hung" (no answer within the probe's limit), "wedged" (the reader of an earlier snapshot still waits for it) or the system's
-    error (ESTALE, ENOTCONN). UNSUPPORTED where we may not ask, or where it was unmounted meanwhile.
+    That is "hung" (no answer within the probe's limit), "wedged" (the reader of an earlier snapshot still
+    waits for it) or the system's error (ESTALE, ENOTCONN). UNSUPPORTED where we may not ask, or where it was
+    unmounted meanwhile.
     """
 
     IDENTITY = ("name", "source")
@@ -74,7 +80,8 @@ class FstabMount:
 
 
 class MountPlan(Fact):
-    """What is mounted where, and what should be. `mounted` includes automount points; `wanted` is UNSUPPORTED without an fstab."""
+    """What is mounted where, and what should be. `mounted` includes automount points; `wanted` is UNSUPPORTED
+    without an fstab."""
 
     name: str
     mounted: frozenset[str]
@@ -105,7 +112,8 @@ class _Mount:
 
 
 def parse_mountinfo(text: str) -> dict[str, _Mount]:
-    """Mount points and what is visible at each (the last one mounted there); raises ValueError for a line in another format."""
+    """Mount points and what is visible at each (the last one mounted there); raises ValueError for a line in
+    another format."""
     mounts: dict[str, _Mount] = {}
     for line in text.split("\n"):  # a mount point may hold any other separator
         if not line:
@@ -144,9 +152,8 @@ def _filesystem(files: CapturedFiles, mount: _Mount) -> Filesystem:
 
 
 def _figures(text: str) -> tuple[Any, ...]:
-    """Size and available in bytes, space and inodes used in per cent, from the collector's ten figures: bsize frsize blocks bfree bavail
-    files ffree favail flag namemax.
-    """
+    """Size and available in bytes, space and inodes used in per cent, from the collector's ten figures: bsize
+    frsize blocks bfree bavail files ffree favail flag namemax."""
     _, unit, blocks, free, available, inodes, free_inodes, *_ = map(int, text.split())
     used, usable = blocks - free, blocks - free + available
     return (
@@ -161,11 +168,10 @@ def mount_answers(captures: Captures) -> tuple[MountAnswer, ...]:
     """Every mounted file system that can hold data, and whether it answered."""
     _, held = captures.once(_mounts)
     files, note = captures.files(MOUNTS), captures.note(MOUNTS)
-    return tuple(
-        # A reader of this snapshot that could not be killed is not one that an earlier snapshot left behind.
-        MountAnswer(mount.point, mount.source, mount.fstype, _answer(files, mount.point, f"{mount.point}: wedged since" in note))
-        for mount in held
-    )
+    # A reader of this snapshot that could not be killed is not one that an earlier snapshot left behind.
+    return tuple(MountAnswer(mount.point, mount.source, mount.fstype,
+                             _answer(files, mount.point, f"{mount.point}: wedged since" in note))
+                 for mount in held)
 
 
 def _mounts(captures: Captures) -> tuple[frozenset[str], tuple[_Mount, ...]]:
@@ -174,7 +180,8 @@ def _mounts(captures: Captures) -> tuple[frozenset[str], tuple[_Mount, ...]]:
         mounts = parse_mountinfo(captures.files(MOUNTS).text(MOUNTINFO))
     except ValueError:
         raise Unread(f"{MOUNTINFO} is not in the documented format") from None
-    return frozenset(mounts), tuple(mounts[point] for point in sorted(mounts) if mounts[point].fstype not in PSEUDO)
+    return frozenset(mounts), tuple(mounts[point] for point in sorted(mounts)
+                                    if mounts[point].fstype not in PSEUDO)
 
 
 def _answer(files: CapturedFiles, point: str, since_earlier: bool) -> Any:
@@ -201,7 +208,8 @@ def mount_plan(captures: Captures) -> MountPlan:
 
 
 def parse_fstab(text: str) -> tuple[FstabMount, ...]:
-    """The entries that are mounted at boot, in the file's order; raises ValueError for a line in another format."""
+    """The entries that are mounted at boot, in the file's order; raises ValueError for a line in another
+    format."""
     wanted = []
     for line in text.split("\n"):
         words = line.split()
@@ -222,6 +230,8 @@ def lustre(captures: Captures) -> Lustre:
     files = captures.files(LUSTRE)
     for path in _LUSTRE:
         if files.has(path):
-            return Lustre("Lustre", files.read(path, lambda text: "; ".join(line.strip() for line in text.splitlines() if line.strip())))
+            return Lustre("Lustre",
+                          files.read(path, lambda text: "; ".join(line.strip() for line in text.splitlines()
+                                                                  if line.strip())))
     return Lustre("Lustre", UNSUPPORTED if all(path in files for path in _LUSTRE)  # type: ignore[arg-type]
                   else Unmeasured("health_check was not captured"))

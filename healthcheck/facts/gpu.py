@@ -32,20 +32,22 @@ NVML = Probe("gpu.nvml", ProbeKind.NVML, seconds=15.0, limit=1 * MIB)
 PCI = Probe("gpu.pci", ProbeKind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)
 
 NVIDIA_VENDOR = "10DE"
-DISPLAY_CLASSES = ("30000", "30200")  # VGA and 3D controllers (PCI code and ID assignment specification, class 03h)
+# VGA and 3D controllers (PCI code and ID assignment specification, class 03h)
+DISPLAY_CLASSES = ("30000", "30200")
 
 
 Made = TypeVar("Made")
 
 
 class Gpu(Fact):
-    """One GPU that the driver lists. `answers` is False, with NVML's message in `trouble`, when NVML reports it lost or in need of a
-    reset, and True when at least one reading succeeded; anything else is unmeasured.
+    """One GPU that the driver lists. `answers` is False, with NVML's message in `trouble`, when NVML reports
+    it lost or in need of a reset, and True when at least one reading succeeded; anything else is unmeasured.
 
-    nvml.h defines the readings; units are in the names, and readings without one are counts. `ecc_corrected` and `ecc_uncorrected` are
-    the volatile totals (since the driver was loaded), `_lifetime` the aggregate ones (of the board's life). Each bit of `clock_reasons`
-    is an nvmlClocksEventReason; the `_ns` counters say for how long such a reason held since the driver was loaded. `fabric_state` and
-    `recovery_action` are nvml.h's names in lower case (`completed`, `drain_and_reset`), `fabric_status` is an nvmlReturn_t.
+    nvml.h defines the readings; units are in the names, and readings without one are counts. `ecc_corrected`
+    and `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate
+    ones (of the board's life). Each bit of `clock_reasons` is an nvmlClocksEventReason; the `_ns` counters
+    say for how long such a reason held since the driver was loaded. `fabric_state` and `recovery_action` are
+    nvml.h's names in lower case (`completed`, `drain_and_reset`), `fabric_status` is an nvmlReturn_t.
     `memory_used_bytes` excludes what the driver reserves. `caveat` says where nvidia-smi replaced NVML.
     """
 
@@ -141,7 +143,8 @@ class GpuPresence(Fact):
 
 
 def pci_gpus(files: CapturedFiles) -> list[str]:
-    """The PCI addresses of NVIDIA display controllers, from the uevent files of the bus; raises Unread if any cannot be read."""
+    """The PCI addresses of NVIDIA display controllers, from the uevent files of the bus; raises Unread if any
+    cannot be read."""
     return [found.get("PCI_SLOT_NAME", path.split("/")[-2]).lower() for path in files
             if is_gpu(found := uevent(files.text(path)))]
 
@@ -166,16 +169,20 @@ def _lines(captures: Captures) -> NvmlAnswer:
 
 
 def _is_cut(capture: Capture | None) -> bool:
-    return capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED) and "\n" in capture.text
+    return (capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED)
+            and "\n" in capture.text)
 
 
 def _nvml(captures: Captures) -> NvmlAnswer:
-    """The lines of a reader that ended; raises Unread with NVML's message when the library did not come up."""
+    """The lines of a reader that ended; raises Unread with NVML's message when the library did not come
+    up."""
     captures.text(NVML)
     answer = captures.once(_lines)
     error = answer.head.get("error")
     if error is not None:
-        raise Unread(f"NVML: {str(error[1])[:100] if isinstance(error, list) and len(error) == 2 else 'it failed to start'}")
+        raise Unread(
+            f"NVML: "
+            f"{str(error[1])[:100] if isinstance(error, list) and len(error) == 2 else 'it failed to start'}")
     return answer
 
 
@@ -220,7 +227,8 @@ def _counted(head: Line, found: Made, lines: int, source: str = "NVML") -> Made 
 def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | Partial:
     """`make` of the NVML reader's lines, one for each GPU; raises Unread where NVML failed.
 
-    There are no lines where NVML lists none, or where there is no driver and no GPU on the PCI bus. Partial where lines are missing.
+    There are no lines where NVML lists none, or where there is no driver and no GPU on the PCI bus. Partial
+    where lines are missing.
     """
     capture = captures.capture(NVML)
     if _is_cut(capture):
@@ -243,7 +251,8 @@ def _by_smi(captures: Captures, reason: str) -> Any:
 
 @fact("gpus", NVML, SMI, PCI, each="gpu")
 def gpus(captures: Captures) -> Any:
-    """Every GPU that the driver lists; empty where it lists none, or where there is no driver and no GPU on the PCI bus."""
+    """Every GPU that the driver lists; empty where it lists none, or where there is no driver and no GPU on
+    the PCI bus."""
     try:
         return each(captures, _gpus_of)
     except Unread as error:
@@ -262,10 +271,11 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
         code, words = line["error"]
         answers = False if code in LOST_CODES else unread
         nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
-        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat, **nothing)
+        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat,
+                   **nothing)
     answers, lost = responds(line, source)
-    values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "", "caveat": caveat,
-              **gpu_fields(line, source)}
+    values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "",
+              "caveat": caveat, **gpu_fields(line, source)}
     # A GPU that reports the threshold instead has the same margin by subtraction.
     if values["temperature_margin_c"] is UNSUPPORTED:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
@@ -275,7 +285,8 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
 
 
 def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
-    """The recovery action that the driver asks for, by PCI address of each GPU that was read: "" where it has no such reading."""
+    """The recovery action that the driver asks for, by PCI address of each GPU that was read: "" where it has
+    no such reading."""
     try:
         found = each(captures, _actions)
         return found.value if isinstance(found, Partial) else found

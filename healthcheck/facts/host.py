@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.parsing import searched
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -50,7 +51,8 @@ class Clock(Fact):
 
 
 class Versions(Fact):
-    """Versions that nodes of one kind should share. `driver` is UNSUPPORTED where no NVIDIA module is loaded."""
+    """Versions that nodes of one kind should share. `driver` is UNSUPPORTED where no NVIDIA module is
+    loaded."""
 
     name: str
     kernel: str
@@ -68,10 +70,7 @@ _MEMTOTAL = re.compile(r"^MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
 
 
 def _memtotal(text: str) -> int:
-    match = _MEMTOTAL.search(text)
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]) * 1024
+    return int(searched(_MEMTOTAL, text)[1]) * 1024
 
 
 @fact("memory", MEMORY)
@@ -90,7 +89,8 @@ def swap(captures: Captures) -> Swap:
         areas = [(line.split()[0], int(line.split()[2][:15])) for line in lines]
     except (IndexError, ValueError):
         raise Unread(f"{SWAPS} is not in the documented format") from None
-    return Swap("swap", total_bytes=sum(size for _, size in areas) * 1024, areas=tuple(name for name, _ in areas))
+    return Swap("swap", total_bytes=sum(size for _, size in areas) * 1024,
+                areas=tuple(name for name, _ in areas))
 
 
 @fact("clock", CLOCK)

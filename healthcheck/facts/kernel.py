@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, uptime_hours
-from healthcheck.facts.values import Fact, Partial, Unread
+from healthcheck.facts.values import Fact, Unread, partial_if
 from healthcheck.kernellog.carried import NOTHING, Carried, read
 from healthcheck.kernellog.masking import zeroed
 from healthcheck.kernellog.model import LogLine
@@ -21,13 +21,15 @@ from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 KMSG = "/dev/kmsg"
-LOG = Probe("kernel.log", ProbeKind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True, root=True)
+LOG = Probe("kernel.log", ProbeKind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True,
+            root=True)
 
 _RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),([^;\n]{0,200});(.*)$", re.MULTILINE)
 # The part of a record before its text, and its text.
 _HEAD = re.compile(r"^(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200});", re.MULTILINE)
 _TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILINE)
-# The kernel writes the device's properties below a record. A text cannot hold a line end, so none can imitate them.
+# The kernel writes the device's properties below a record. A text cannot hold a line end, so none can imitate
+# them.
 _SUBSYSTEM = "\n SUBSYSTEM="
 _NUMBER = re.compile(r"\d{1,6},(\d{1,20}),")
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
@@ -39,17 +41,22 @@ _LONGEST = 8192  # the kernel's own limit for a record
 # Control characters in a record's text are written as \xNN.
 _HEX = re.compile(r"\\x([0-9a-f]{2})")
 
-# The words of all MessagePatterns. A log is searched for them once; a healthy one has hardly any. No word holds a digit, because of lines
-# that differ in digits only one is searched.
+# The words of all MessagePatterns. A log is searched for them once; a healthy one has hardly any. No word
+# holds a digit, because of lines that differ in digits only one is searched.
 WORDS = frozenset((
     "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(", "beyond end of device",
-    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "corrupt", "I/O Error", "hutting down filesystem",
+    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "corrupt", "I/O Error",
+    "hutting down filesystem",
     "ilesystem has been shut down", "Internal error", "forced readonly", "errno=-",
-    " timeout, ", "controller is down; will reset", "Disabling device after reset failure", "Removing after probe failure",
+    " timeout, ", "controller is down; will reset", "Disabling device after reset failure",
+    "Removing after probe failure",
     "Device not ready; aborting ", "Identify Controller failed",
-    "health compromised", "Will cause a leak of a command resource", "Fatal error ", "Health issue observed, ",
-    "unrecoverable hardware error", "PCI slot is unavailable", "insufficient power on the PCIe slot", "High Temperature",
-    "High temperature on sensors", "emperature warning", "Cable error", "Cable unplugged", "Cable plugged", "ACCESS_REG",
+    "health compromised", "Will cause a leak of a command resource", "Fatal error ",
+    "Health issue observed, ",
+    "unrecoverable hardware error", "PCI slot is unavailable", "insufficient power on the PCIe slot",
+    "High Temperature",
+    "High temperature on sensors", "emperature warning", "Cable error", "Cable unplugged", "Cable plugged",
+    "ACCESS_REG",
     " CE ", "event severity: corrected", "Corrected error",
     "Xid", "fallen off the bus", "The NVIDIA GPU ", "muster: ",
 ))
@@ -74,7 +81,8 @@ class MessagePattern:
 
 @dataclass(frozen=True)
 class KernelLine:
-    """One record: seconds since boot, priority (0 emergency to 7 debug), the text as written with users' parts, and its number."""
+    """One record: seconds since boot, priority (0 emergency to 7 debug), the text as written with users'
+    parts, and its number."""
 
     seconds: float
     priority: int
@@ -83,13 +91,14 @@ class KernelLine:
 
 
 class KernelLog(Fact):
-    """The log as captured. It is searched as one text, and only lines that match are parsed: a healthy log has thousands.
+    """The log as captured. It is searched as one text, and only lines that match are parsed: a healthy log
+    has thousands.
 
-    `caveat` says how many records of this boot the kernel had already overwritten. `uptime` is in seconds, 0 where it was not measured.
-    `first` is the number of its first record.
+    `caveat` says how many records of this boot the kernel had already overwritten. `uptime` is in seconds, 0
+    where it was not measured. `first` is the number of its first record.
 
-    `carried` is what earlier snapshots of this boot passed on; its records are `earlier`, which checks of known faults judge first and
-    baselines ignore. `whole`: all records that the kernel holds were read.
+    `carried` is what earlier snapshots of this boot passed on; its records are `earlier`, which checks of
+    known faults judge first and baselines ignore. `whole`: all records that the kernel holds were read.
     """
 
     name: str
@@ -108,14 +117,17 @@ class KernelLog(Fact):
         return int(record[3]) / 1e6 if record is not None else 0.0
 
     def age_hours(self, seconds: float) -> float:
-        """The known quiet hours of a fault that was reported at that time; hours before records were lost do not count."""
+        """The known quiet hours of a fault that was reported at that time; hours before records were lost do
+        not count."""
         return (self.newest - max(seconds, self.carried.seconds)) / 3600
 
     @cached_property
     def newest(self) -> float:
-        """Seconds since boot of the snapshot, from which 'within so many hours' counts: a quiet node logs nothing for days.
+        """Seconds since boot of the snapshot, from which 'within so many hours' counts: a quiet node logs
+        nothing for days.
 
-        The newest record's time where that is later or uptime is not known: in a container, uptime may be the container's.
+        The newest record's time where that is later or uptime is not known: in a container, uptime may be the
+        container's.
         """
         return max(self.uptime, self._newest_record())
 
@@ -142,12 +154,15 @@ class KernelLog(Fact):
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        """The words of WORDS that it holds. Lines that differ only in digits are searched once: no word holds a digit."""
-        block = "\n".join({*zeroed(self.records().raw), *zeroed(Records(self.earlier).raw if self.earlier else ())})
+        """The words of WORDS that it holds. Lines that differ only in digits are searched once: no word holds
+        a digit."""
+        block = "\n".join({*zeroed(self.records().raw),
+                           *zeroed(Records(self.earlier).raw if self.earlier else ())})
         return frozenset([word for word in WORDS if word in block])
 
     def matching(self, pattern: MessagePattern) -> Iterator[tuple[KernelLine, re.Match[str]]]:
-        """The records that match, oldest first, with their matches: the earlier ones, then those of the log."""
+        """The records that match, oldest first, with their matches: the earlier ones, then those of the
+        log."""
         if not self.contains(*pattern.words):
             return
         for log in (self.earlier, self.text) if self.earlier else (self.text,):
@@ -170,7 +185,8 @@ def _lines_with(log: str, word: str) -> Iterator[int]:
 
 
 class Records(Sequence[LogLine]):
-    """Records as lines, each made on access, since most are read only as `texts`; `raw` are the texts with the kernel's escapes."""
+    """Records as lines, each made on access, since most are read only as `texts`; `raw` are the texts with
+    the kernel's escapes."""
 
     def __init__(self, log: str) -> None:
         self._log = log
@@ -216,12 +232,14 @@ class Records(Sequence[LogLine]):
             caller = found[1] if (found := _CALLER.search(flags)) else ""
             seconds = None if NO_TIME in flags else seconds
             level = None if NO_PRIORITY in flags else level
-        return made(LogLine, {"text": self.texts[index], "seconds": seconds, "priority": level, "sequence": int(sequence),
-                              "facility": int(priority) >> 3, "caller": caller, "subsystem": self._subsystems.get(int(sequence), "")})
+        return made(LogLine, {"text": self.texts[index], "seconds": seconds, "priority": level,
+                              "sequence": int(sequence), "facility": int(priority) >> 3, "caller": caller,
+                              "subsystem": self._subsystems.get(int(sequence), "")})
 
 
 def moment(seconds: float, now: float) -> str:
-    """A time of a log for people: '40 d after boot, 2 h ago'. Both are seconds since boot; `now` is 0 where it is not known."""
+    """A time of a log for people: '40 d after boot, 2 h ago'. Both are seconds since boot; `now` is 0 where
+    it is not known."""
     ago = f", {_span(now - seconds)} ago" if now >= seconds and now > 0 else ""
     return f"{_span(seconds)} after boot{ago}"
 
@@ -265,10 +283,12 @@ def kernel_log(captures: Captures) -> Any:
     capture = captures.capture(LOG)
     carried = read(capture.text) if capture is not None and capture.text else NOTHING
     earlier = marked_records(carried.records)
-    why = f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped" if files.truncated(KMSG) else ""
+    why = (f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped"
+           if files.truncated(KMSG) else "")
     if not why and capture is not None and TORN in capture.note:
         why = capture.note
     if not why and capture is not None:
         caveat = "; ".join(filter(None, (caveat, capture.note)))
-    log = KernelLog("kernel log", text, _uptime(captures), lost, carried, earlier, whole=not why, caveat=caveat)
-    return Partial(log, why) if why else log
+    log = KernelLog("kernel log", text, _uptime(captures), lost, carried, earlier, whole=not why,
+                    caveat=caveat)
+    return partial_if(log, why)

@@ -16,14 +16,15 @@ from healthcheck.kernellog.model import Scope
 
 
 class KernelEvents(Fact):
-    """One boot's log, folded on demand. `newest` is the time of the snapshot in seconds since boot, `now` the same where the node's uptime
-    was measured, else 0. `whole`: the log begins with the boot, and nothing of it is lost.
+    """One boot's log, folded on demand. `newest` is the time of the snapshot in seconds since boot, `now` the
+    same where the node's uptime was measured, else 0. `whole`: the log begins with the boot, and nothing of
+    it is lost.
 
-    `templates` are those of its lines. They are `alone` where no line belongs to a report of several lines: then each event is a line,
-    and checks decide by template whether `digest` has to be read at all.
+    `templates` are those of its lines. They are `alone` where no line belongs to a report of several lines:
+    then each event is a line, and checks decide by template whether `digest` has to be read at all.
 
-    `earlier` are the records that earlier snapshots of this boot passed on; None where there are none. They are few and chosen, so checks
-    search them for known faults only. `whole_since` as of Xids.
+    `earlier` are the records that earlier snapshots of this boot passed on; None where there are none. They
+    are few and chosen, so checks search them for known faults only. `whole_since` as of Xids.
     """
 
     name: str

@@ -28,7 +28,8 @@ class DaemonLimit:
 
 
 class Starters(Fact):
-    """The limits of the daemons that start jobs: bytes of locked memory, where jobs inherit the daemon's, and open files.
+    """The limits of the daemons that start jobs: bytes of locked memory, where jobs inherit the daemon's, and
+    open files.
 
     UNSUPPORTED where no known daemon runs.
     """
@@ -43,7 +44,8 @@ def starters(captures: Captures) -> Starters:
     """From /proc/PID/limits (proc(5)), which any user may read."""
     rows = process_document(captures)["limits"]
     locking = [row for row in rows if row[1] in MEMLOCK_STARTERS]
-    return Starters("limits of what starts jobs", memlock=_limits(_MEMLOCK, locking), nofile=_limits(_NOFILE, rows))
+    return Starters("limits of what starts jobs", memlock=_limits(_MEMLOCK, locking),
+                    nofile=_limits(_NOFILE, rows))
 
 
 def _limits(pattern: re.Pattern[str], rows: list[list[Any]]) -> Any:
@@ -52,5 +54,6 @@ def _limits(pattern: re.Pattern[str], rows: list[list[Any]]) -> Any:
         match = pattern.search(text)
         if match is None:
             return Unmeasured(f"the limits of {clean(name, 20)} are not in the documented format")
-        found.append(DaemonLimit(f"{clean(name, 20)}, process {pid}", UNLIMITED if match[1] == "unlimited" else int(match[1])))
+        found.append(DaemonLimit(f"{clean(name, 20)}, process {pid}",
+                                 UNLIMITED if match[1] == "unlimited" else int(match[1])))
     return tuple(found) or UNSUPPORTED

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
+from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
 PATH = "/proc/modules"
@@ -40,8 +39,7 @@ def modules(captures: Captures) -> Modules:
     """The loaded modules; UNSUPPORTED for a kernel without module support, which has no such file."""
     files = captures.files(MODULES)
     if list(files) and not files.has(PATH):
-        unsupported: Any = UNSUPPORTED
-        return Modules("modules", unsupported)
+        return Modules.absent("modules")
     loaded = files.read(PATH, live)
     if isinstance(loaded, frozenset):
         return Modules("modules", loaded)

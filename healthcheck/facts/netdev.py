@@ -1,8 +1,8 @@
 """Ethernet interfaces of PCI devices, and which bond each is in.
 
-Files of /sys/class/net: Documentation/ABI/testing/sysfs-class-net; flags: include/uapi/linux/if.h. Counts of all interfaces are in
-/proc/net/dev (net/core/net-procfs.c). An interface without a PCI device (a bridge, one of a container) and a virtual function are no
-hardware, and left out.
+Files of /sys/class/net: Documentation/ABI/testing/sysfs-class-net; flags: include/uapi/linux/if.h. Counts of
+all interfaces are in /proc/net/dev (net/core/net-procfs.c). An interface without a PCI device (a bridge, one
+of a container) and a virtual function are no hardware, and left out.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, read_bonds, unlisted
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.port import count, device_id, slot
+from healthcheck.facts.parsing import matched, whole
+from healthcheck.facts.port import device_id, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/net"
 _COUNTS = "/proc/net/dev"
 # Few and cheap: on a node with many containers each file is read for each of their interfaces.
-_NAMES = ("device/uevent", "device/physfn/uevent", "type", "flags", "operstate", "speed", "duplex", "mtu", "carrier_up_count",
-          "carrier_down_count")
+_NAMES = ("device/uevent", "device/physfn/uevent", "type", "flags", "operstate", "speed", "duplex", "mtu",
+          "carrier_up_count", "carrier_down_count")
 NETDEV = Probe(
-    "netdev.sysfs", ProbeKind.FILES, limit=1 * MIB, paths=(_COUNTS, f"{BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
+    "netdev.sysfs", ProbeKind.FILES, limit=1 * MIB,
+    paths=(_COUNTS, f"{BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
 )
 _ETHERNET = "1"     # ARPHRD_ETHER
 _UP = 0x1           # IFF_UP
@@ -32,11 +34,13 @@ NONE = "Ethernet interfaces"
 
 
 class NetDev(Fact):
-    """One Ethernet interface of a PCI device: "eth0 (0000:0b:00.0)". `kind` is its PCI vendor and device; `bond` is empty if it is in none.
+    """One Ethernet interface of a PCI device: "eth0 (0000:0b:00.0)". `kind` is its PCI vendor and device;
+    `bond` is empty if it is in none.
 
-    `up`: it was set up (IFF_UP); `link`: it has a link. `link` is UNSUPPORTED where the driver does not report it, `mbps` and `duplex` also
-    where there is no link. `ups` and `downs` count changes of the link since the driver was loaded. `rx_frame` counts frames that were
-    damaged on the wire (CRC, alignment, length), a part of `rx_errors`. A node without any has one entry, all UNSUPPORTED.
+    `up`: it was set up (IFF_UP); `link`: it has a link. `link` is UNSUPPORTED where the driver does not
+    report it, `mbps` and `duplex` also where there is no link. `ups` and `downs` count changes of the link
+    since the driver was loaded. `rx_frame` counts frames that were damaged on the wire (CRC, alignment,
+    length), a part of `rx_errors`. A node without any has one entry, all UNSUPPORTED.
     """
 
     IDENTITY = ("pci", "interface")
@@ -71,7 +75,7 @@ def _mbps(text: str) -> Any:
     """-1 is unknown, and so is the same as an unsigned number of older kernels."""
     if text in ("-1", "4294967295"):
         return UNSUPPORTED
-    return count(text)
+    return whole(text)
 
 
 def _duplex(text: str) -> Any:
@@ -84,13 +88,13 @@ _FLAGS = re.compile(r"0x[0-9a-fA-F]{1,8}")
 
 
 def _flags(text: str) -> bool:
-    if _FLAGS.fullmatch(text) is None:
-        raise ValueError(text)
+    matched(_FLAGS, text)
     return bool(int(text, 16) & _UP)
 
 
 def parse_counts(text: str) -> Mapping[str, list[str]]:
-    """/proc/net/dev by interface: received bytes, packets, errs, drop, fifo, frame, compressed, multicast, and eight of sent ones."""
+    """/proc/net/dev by interface: received bytes, packets, errs, drop, fifo, frame, compressed, multicast,
+    and eight of sent ones."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(":")
@@ -119,18 +123,22 @@ def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     members = members_of(captures.once(_bonds))
     counts = files.read(_COUNTS, parse_counts)
     devices = [(name, _device(files, name)) for name in _names(files)]
-    return tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None]) or (_none(),)
+    return (tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None])
+            or (NetDev.absent(NONE),))
 
 
 def _names(files: CapturedFiles) -> list[str]:
     return sorted({path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")})
 
 
-def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Unmeasured, counts: Any) -> NetDev:
-    row: Any = counts if isinstance(counts, Unmeasured) else counts.get(name, Unmeasured(f"{_COUNTS} has no {name}"))
+def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Unmeasured,
+            counts: Any) -> NetDev:
+    row: Any = (counts if isinstance(counts, Unmeasured)
+                else counts.get(name, Unmeasured(f"{_COUNTS} has no {name}")))
     bond: Any = members if isinstance(members, Unmeasured) else members.get(name, "")
     return NetDev(**{
-        **known, "bond": bond, **{field: row if isinstance(row, Unmeasured) else int(row[place]) for field, place in _COLUMNS},
+        **known, "bond": bond,
+        **{field: row if isinstance(row, Unmeasured) else int(row[place]) for field, place in _COLUMNS},
     })
 
 
@@ -158,15 +166,10 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
         "link": files.read(f"{at}/operstate", _link),
         "mbps": _unlinked(files, f"{at}/speed", _mbps),
         "duplex": _unlinked(files, f"{at}/duplex", _duplex),
-        "mtu": files.read(f"{at}/mtu", count),
-        "ups": _unlinked(files, f"{at}/carrier_up_count", count),
-        "downs": _unlinked(files, f"{at}/carrier_down_count", count),
+        "mtu": files.read(f"{at}/mtu", whole),
+        "ups": _unlinked(files, f"{at}/carrier_up_count", whole),
+        "downs": _unlinked(files, f"{at}/carrier_down_count", whole),
     }
-
-
-def _none() -> NetDev:
-    no: Any = UNSUPPORTED
-    return NetDev(NONE, *(no,) * 16)
 
 
 @fact("bonds", NETDEV, each="bond")

@@ -8,12 +8,14 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.cpu import cpu_list
+from healthcheck.facts.parsing import matched, searched
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
 BASE = "/sys/devices/system/node"
 DRIVERS = ("nvidia", "mlx5_core")
-NODES = Probe("numa.nodes", ProbeKind.FILES, paths=(f"{BASE}/online", f"{BASE}/node*/cpulist", f"{BASE}/node*/meminfo"))
+NODES = Probe("numa.nodes", ProbeKind.FILES,
+              paths=(f"{BASE}/online", f"{BASE}/node*/cpulist", f"{BASE}/node*/meminfo"))
 DEVICES = Probe("numa.devices", ProbeKind.FILES, paths=(
     f"{BASE}/online", *(f"/sys/bus/pci/drivers/{driver}/*:*/numa_node" for driver in DRIVERS),
 ))
@@ -23,7 +25,8 @@ _MEMTOTAL = re.compile(r"^Node \d{1,5} MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE
 
 
 class NumaNode(Fact):
-    """One NUMA node ("NUMA node 0"): its number of CPUs and bytes of memory. The memory of a Grace superchip's GPU is a node without CPUs."""
+    """One NUMA node ("NUMA node 0"): its number of CPUs and bytes of memory. The memory of a Grace
+    superchip's GPU is a node without CPUs."""
 
     name: str
     cpus: int
@@ -31,7 +34,8 @@ class NumaNode(Fact):
 
 
 class Affinity(Fact):
-    """The number of NUMA nodes, and the GPUs and mlx5 adapters ("nvidia 0000:1b:00.0") with their node, -1 where firmware gives none.
+    """The number of NUMA nodes, and the GPUs and mlx5 adapters ("nvidia 0000:1b:00.0") with their node, -1
+    where firmware gives none.
 
     `devices` is UNSUPPORTED where no driver has any.
     """
@@ -42,19 +46,14 @@ class Affinity(Fact):
 
 
 def _bytes(text: str) -> int:
-    match = _MEMTOTAL.search(text)
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]) * 1024
+    return int(searched(_MEMTOTAL, text)[1]) * 1024
 
 
 _NODE = re.compile(r"-1|\d{1,5}")
 
 
 def _node(text: str) -> int:
-    if _NODE.fullmatch(text) is None:
-        raise ValueError(text)
-    return int(text)
+    return int(matched(_NODE, text)[0])
 
 
 @fact("numa_nodes", NODES, each="numa_node")
@@ -65,11 +64,10 @@ def numa_nodes(captures: Captures) -> tuple[NumaNode, ...]:
         numbers = cpu_list(files.text(f"{BASE}/online"))
     except ValueError:
         raise Unread(f"{BASE}/online is not in the documented format") from None
-    return tuple(
-        NumaNode(f"NUMA node {number}", cpus=files.read(f"{BASE}/node{number}/cpulist", lambda text: len(cpu_list(text))),
-                 memory_bytes=files.read(f"{BASE}/node{number}/meminfo", _bytes))
-        for number in numbers
-    )
+    return tuple(NumaNode(f"NUMA node {number}",
+                          cpus=files.read(f"{BASE}/node{number}/cpulist", lambda text: len(cpu_list(text))),
+                          memory_bytes=files.read(f"{BASE}/node{number}/meminfo", _bytes))
+                 for number in numbers)
 
 
 @fact("affinity", DEVICES)

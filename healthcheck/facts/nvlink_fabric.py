@@ -1,6 +1,7 @@
 """The Fabric Manager's own log of this boot, from the journal.
 
-The messages are those of NVIDIA's Fabric Manager user guide (chapter on errors): "detected NVSwitch fatal error 12028 on fid 0 ...".
+The messages are those of NVIDIA's Fabric Manager user guide (chapter on errors): "detected NVSwitch fatal
+error 12028 on fid 0 ...".
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ JOURNAL = Probe(
 ERRORS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("NVSwitch fatal error", re.compile(r"detected NVSwitch fatal error (\d{1,6})", re.IGNORECASE)),
     ("NVSwitch non-fatal error", re.compile(r"detected NVSwitch non-fatal error (\d{1,6})", re.IGNORECASE)),
-    ("GPU without a place in its multicast team", re.compile(r"failed to find the GPU handle \d{1,20} in the multicast team")),
-    ("NVSwitches do not fit the system", re.compile(r"detected number of NVSwitches don't match with any supported system topology")),
+    ("GPU without a place in its multicast team",
+     re.compile(r"failed to find the GPU handle \d{1,20} in the multicast team")),
+    ("NVSwitches do not fit the system",
+     re.compile(r"detected number of NVSwitches don't match with any supported system topology")),
     ("no NVSwitch", re.compile(r"NV_WARN_NOTHING_TO_DO")),
-    ("fabric manager error", re.compile(r"\[ERROR\]|failed with error|nvidia-fabricmanager\.service: Failed with result")),
+    ("fabric manager error",
+     re.compile(r"\[ERROR\]|failed with error|nvidia-fabricmanager\.service: Failed with result")),
 )
 
 
@@ -43,7 +47,8 @@ class NvlinkFabricLine:
 
 
 class NvlinkFabricLog(Fact):
-    """The Fabric Manager's journal of this boot. `text` is Unmeasured where we may not read it, or it holds nothing of this boot."""
+    """The Fabric Manager's journal of this boot. `text` is Unmeasured where we may not read it, or it holds
+    nothing of this boot."""
 
     name: str
     text: str
@@ -60,13 +65,15 @@ class NvlinkFabricLog(Fact):
 
 @fact("nvlink_fabric_log", JOURNAL, of_snapshot=True)
 def nvlink_fabric_log(captures: Captures) -> NvlinkFabricLog:
-    """The journal's lines of the unit. An unreadable journal is one absent field, since nodes without NVSwitches need none."""
+    """The journal's lines of the unit. An unreadable journal is one absent field, since nodes without
+    NVSwitches need none."""
     capture = captures.capture(JOURNAL)
     text: Any
     caveat = ""
     try:
         if capture is not None and capture.outcome is Outcome.TRUNCATED:
-            text, caveat = capture.text, f"only the newest {JOURNAL.limit // MIB} MiB of the journal were read"
+            text, caveat = (capture.text,
+                            f"only the newest {JOURNAL.limit // MIB} MiB of the journal were read")
         else:
             text = captures.text(JOURNAL)
         lines = [line for line in text.splitlines() if line and not line.startswith("-- ")]
@@ -74,9 +81,10 @@ def nvlink_fabric_log(captures: Captures) -> NvlinkFabricLog:
             caveat = f"only the newest {MOST_LINES} lines of the journal were read"
         if not lines:
             error = capture.stderr if capture is not None else ""
-            hidden = "insufficient permissions" in error or "not seeing messages" in error or captures.host.uid
-            text = Unmeasured(
-                f"the journal shows nothing of {UNIT} since boot" + (" (needs root, or the group systemd-journal)" if hidden else ""))
+            hidden = ("insufficient permissions" in error or "not seeing messages" in error
+                      or captures.host.uid)
+            text = Unmeasured(f"the journal shows nothing of {UNIT} since boot"
+                              + (" (needs root, or the group systemd-journal)" if hidden else ""))
     except Unread as error:
         text = Unmeasured(str(error))
     return NvlinkFabricLog(name="fabric manager log", text=text, caveat=caveat)

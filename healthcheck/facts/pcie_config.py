@@ -1,6 +1,8 @@
-"""Settings in the PCI Express configuration space of GPUs, mlx5 adapters and the ports above them: payload and read request sizes, ACS.
+"""Settings in the PCI Express configuration space of GPUs, mlx5 adapters and the ports above them: payload
+and read request sizes, ACS.
 
-Registers and their fields: PCI Express Base Specification, Device Control and ACS Control; include/uapi/linux/pci_regs.h.
+Registers and their fields: PCI Express Base Specification, Device Control and ACS Control;
+include/uapi/linux/pci_regs.h.
 """
 
 from __future__ import annotations
@@ -13,17 +15,18 @@ from functools import partial
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.parsing import matched
 from healthcheck.facts.pcie import BASE, DIRECT
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
-CONFIG = Probe("pcie.config", ProbeKind.CONFIG, paths=tuple(f"{BASE}/{driver}/*:*" for driver in DIRECT), root=True)
+CONFIG = Probe("pcie.config", ProbeKind.CONFIG, paths=tuple(f"{BASE}/{driver}/*:*" for driver in DIRECT),
+               root=True)
 ADAPTER = "mlx5_core"
 
 _WORDS = re.compile(
-    r"(?:driver ([a-z0-9_-]{1,32})\n)?"
-    r"(?:conventional|flags ([0-9a-f]{4})\ndevcap ([0-9a-f]{8})\ndevctl ([0-9a-f]{4})(?:\nacs [0-9a-f]{4} ([0-9a-f]{4}))?)"
-)
+    r"(?:driver ([a-z0-9_-]{1,32})\n)?(?:conventional"
+    r"|flags ([0-9a-f]{4})\ndevcap ([0-9a-f]{8})\ndevctl ([0-9a-f]{4})(?:\nacs [0-9a-f]{4} ([0-9a-f]{4}))?)")
 _PATH = re.compile(r"/sys/devices/[^\n]{0,400}/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/config")
 _ROOT, _SWITCH_DOWN = 4, 6
 _LARGEST = 5    # 128 << 5: 4096 bytes
@@ -31,11 +34,12 @@ _LARGEST = 5    # 128 << 5: 4096 bytes
 
 @dataclass(frozen=True)
 class Function:
-    """One device or port. `driver` is empty for a port; `place` is for people: "mlx5_core 0000:18:00.0", "port 0000:17:00.0 above
-    mlx5_core 0000:18:00.0". `above` is the address of the port above it, empty where that is not PCI Express.
+    """One device or port. `driver` is empty for a port; `place` is for people: "mlx5_core 0000:18:00.0",
+    "port 0000:17:00.0 above mlx5_core 0000:18:00.0". `above` is the address of the port above it, empty where
+    that is not PCI Express.
 
-    Sizes are in bytes: the payload limit in use, the supported one, and the largest read request. `acs` is the ACS Control register, 0
-    where there is none; `switch`: it is a downstream port of a switch.
+    Sizes are in bytes: the payload limit in use, the supported one, and the largest read request. `acs` is
+    the ACS Control register, 0 where there is none; `switch`: it is a downstream port of a switch.
     """
 
     address: str
@@ -50,10 +54,11 @@ class Function:
 
 
 class PcieConfig(Fact):
-    """GPUs, mlx5 adapters and the ports above them, in the order of their paths; `switch_ports` and `adapters` are some of them.
+    """GPUs, mlx5 adapters and the ports above them, in the order of their paths; `switch_ports` and
+    `adapters` are some of them.
 
-    `switch_ports` are the downstream ports of switches with two or more of them: below a single one (in a BlueField, for example) there
-    are no peers. Each is UNSUPPORTED where all was read and there is none.
+    `switch_ports` are the downstream ports of switches with two or more of them: below a single one (in a
+    BlueField, for example) there are no peers. Each is UNSUPPORTED where all was read and there is none.
     """
 
     name: str
@@ -69,10 +74,9 @@ def _size(code: int) -> int:
 
 
 def words(text: str) -> tuple[str, tuple[int, int, int, int] | None]:
-    """The driver's name, and flags, Device Capabilities, Device Control and ACS Control; None for a device without PCI Express."""
-    match = _WORDS.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
+    """The driver's name, and flags, Device Capabilities, Device Control and ACS Control; None for a device
+    without PCI Express."""
+    match = matched(_WORDS, text)
     driver, flags, devcap, devctl, acs = match.groups()
     if flags is None:
         return driver or "", None
@@ -88,7 +92,8 @@ def _function(path: str, text: str) -> tuple[str, Function | None]:
     flags, devcap, devctl, acs = held
     address = path.split("/")[-2]
     return driver, Function(
-        address, driver, f"{driver} {address}" if driver else f"port {address}", "", _size(devctl >> 5 & 7), _size(devcap & 7),
+        address, driver, f"{driver} {address}" if driver else f"port {address}", "", _size(devctl >> 5 & 7),
+        _size(devcap & 7),
         _size(devctl >> 12 & 7), acs, flags >> 4 & 0xF == _SWITCH_DOWN)
 
 
@@ -118,7 +123,7 @@ def pcie_config(captures: Captures) -> Any:
         "PCI Express settings", some(functions.values()),
         some(one for folder, one in functions.items() if one.switch and below[_parent(folder)] > 1),
         some(one for one in functions.values() if one.driver == ADAPTER))
-    return Partial(made, unread) if unread else made
+    return partial_if(made, unread)
 
 
 def _parent(path: str) -> str:
@@ -129,5 +134,7 @@ def _placed(folder: str, found: dict[str, Function]) -> Function:
     """The function with the port above it, and a port with the first device below it."""
     held = found[folder]
     above = found.get(_parent(folder))
-    below = "" if held.driver else next((one.place for at, one in found.items() if one.driver and at.startswith(f"{folder}/")), "")
-    return replace(held, place=f"{held.place} above {below}" if below else held.place, above=above.address if above else "")
+    below = "" if held.driver else next((one.place for at, one in found.items() if one.driver
+                                         and at.startswith(f"{folder}/")), "")
+    return replace(held, place=f"{held.place} above {below}" if below else held.place,
+                   above=above.address if above else "")

@@ -1,8 +1,10 @@
-"""What was unusual in a node's kernel log at its earlier snapshots. The sweep passes it in; no machine is read for it.
+"""What was unusual in a node's kernel log at its earlier snapshots. The sweep passes it in; no machine is
+read for it.
 
-Each snapshot in the state folder has one more capture, UNUSUAL_CAPTURE, with a fingerprint of each unusual thing that its rules reported
-(a line that the baseline does not know, one that is missing or too frequent, a late phase), of this boot and the boot before it. So checks
-distinguish new findings from repeated ones, and a saved sweep holds what its replay needs.
+Each snapshot in the state folder has one more capture, UNUSUAL_CAPTURE, with a fingerprint of each unusual
+thing that its rules reported (a line that the baseline does not know, one that is missing or too frequent, a
+late phase), of this boot and the boot before it. So checks distinguish new findings from repeated ones, and a
+saved sweep holds what its replay needs.
 """
 
 from __future__ import annotations
@@ -39,8 +41,10 @@ def fingerprint(subject: str) -> str:
 
 def unusual(results: Mapping[str, Result]) -> tuple[str, ...]:
     """Fingerprints of all that these results report as unusual."""
-    failed = (result for result in results.values() if result.status is Status.FAIL and result.check in CHECKS)
-    return tuple(sorted({fingerprint(finding.subject) for result in failed for finding in result.findings})[:_MOST])
+    failed = (result for result in results.values() if result.status is Status.FAIL
+              and result.check in CHECKS)
+    return tuple(
+        sorted({fingerprint(finding.subject) for result in failed for finding in result.findings})[:_MOST])
 
 
 def seen_before(previous: Recording | None) -> SeenBefore:
@@ -67,7 +71,8 @@ def _boot(recording: Recording) -> str:
 
 
 def _read(capture: Capture | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fingerprints of this boot and of the one before; none from another version's capture or a damaged one."""
+    """The fingerprints of this boot and of the one before; none from another version's capture or a damaged
+    one."""
     try:
         document: Any = json.loads(capture.text) if capture is not None else {}
         now, before = document.get("boot", []), document.get("boot_before", [])

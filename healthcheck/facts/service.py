@@ -1,4 +1,5 @@
-"""Facts of NVIDIA's services, from one `systemctl show` of the units as NVIDIA's packages name them (systemctl(1))."""
+"""Facts of NVIDIA's services, from one `systemctl show` of the units as NVIDIA's packages name them
+(systemctl(1))."""
 
 from __future__ import annotations
 
@@ -10,19 +11,22 @@ from healthcheck.model.probes import Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 UNITS = {
-    "fabric_manager": "nvidia-fabricmanager.service", "persistenced": "nvidia-persistenced.service", "imex": "nvidia-imex.service",
+    "fabric_manager": "nvidia-fabricmanager.service", "persistenced": "nvidia-persistenced.service",
+    "imex": "nvidia-imex.service",
     "dcgm": "nvidia-dcgm.service",
 }
 SHOW = Probe(
     "service.nvidia", ProbeKind.COMMAND, seconds=5.0, needs=Needs.NVIDIA, argv=(
-        "systemctl", "show", "--no-pager", "--property=Id,LoadState,ActiveState,SubState,NRestarts,ActiveEnterTimestampMonotonic",
+        "systemctl", "show", "--no-pager",
+        "--property=Id,LoadState,ActiveState,SubState,NRestarts,ActiveEnterTimestampMonotonic",
         "--", *UNITS.values(),
     ),
 )
 
 
 class Service(Fact):
-    """One unit in systemd's words. `load` is not-found where it is not installed; `since_s` is in seconds since boot."""
+    """One unit in systemd's words. `load` is not-found where it is not installed; `since_s` is in seconds
+    since boot."""
 
     name: str
     load: str
@@ -59,13 +63,15 @@ def blocks(text: str) -> dict[str, dict[str, str]]:
 
 def _word(fields: dict[str, str], key: str) -> Any:
     value = fields.get(key, "")
-    return value if value and value.replace("-", "").isalnum() and len(value) <= 40 else Unmeasured(f"systemctl shows no {key}")
+    return (value if value and value.replace("-", "").isalnum()
+            and len(value) <= 40 else Unmeasured(f"systemctl shows no {key}"))
 
 
 def _number(fields: dict[str, str], key: str) -> Any:
     value = fields.get(key, "")
     # [not set], and an older systemd without the property, do not mean zero.
-    return int(value) if value.isascii() and value.isdigit() and len(value) <= 20 else Unmeasured(f"systemctl shows no {key}")
+    return (int(value) if value.isascii() and value.isdigit()
+            and len(value) <= 20 else Unmeasured(f"systemctl shows no {key}"))
 
 
 def _service(unit: str, found: dict[str, dict[str, str]]) -> Any:
@@ -74,7 +80,8 @@ def _service(unit: str, found: dict[str, dict[str, str]]) -> Any:
         return Unmeasured(f"systemctl shows no {unit}")
     since = _number(fields, "ActiveEnterTimestampMonotonic")
     return Service(
-        name=unit.removesuffix(".service"), load=_word(fields, "LoadState"), active=_word(fields, "ActiveState"),
+        name=unit.removesuffix(".service"), load=_word(fields, "LoadState"),
+        active=_word(fields, "ActiveState"),
         sub=_word(fields, "SubState"), restarts=_number(fields, "NRestarts"),
         since_s=since / 1e6 if isinstance(since, int) else since,
     )
@@ -92,6 +99,5 @@ def services(captures: Captures) -> Services:
             reason = "the node has no systemctl: something else manages its services"
         elif capture is not None and "not been booted with systemd" in capture.stderr:
             reason = "the node was not booted with systemd: something else manages its services"
-        unread: Any = Unmeasured(reason or why(SHOW, capture))
-        return Services("services", unread, unread, unread, unread)
+        return Services.absent("services", Unmeasured(reason or why(SHOW, capture)))
     return Services("services", **{name: _service(unit, found) for name, unit in UNITS.items()})

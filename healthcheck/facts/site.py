@@ -14,9 +14,9 @@ PORT_PLANS = "port_plans"
 class PortPlans(Fact):
     """The purpose of the node's ports by PCI address, from its inventory entry, or else its SKU.
 
-    `compute` gives each compute port's rail (None: not given), `others` are those for storage, management or a DPU. Both are empty where
-    nothing is planned. `down` are the compute ports that should have no link (not cabled, for example), `unread` the adapters that the
-    inventory excludes from the snapshot.
+    `compute` gives each compute port's rail (None: not given), `others` are those for storage, management or
+    a DPU. Both are empty where nothing is planned. `down` are the compute ports that should have no link (not
+    cabled, for example), `unread` the adapters that the inventory excludes from the snapshot.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """nvidia-smi as the second source of GPU facts: its XML log, converted to the NVML reader's lines.
 
-The document is that of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13), the exit statuses those of nvidia-smi's manual page.
-`smi_values` converts the elements of one GPU.
+The document is that of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13), the exit statuses those of
+nvidia-smi's manual page. `smi_values` converts the elements of one GPU.
 """
 
 from __future__ import annotations
@@ -19,17 +19,21 @@ from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
-SMI = Probe("gpu.smi", ProbeKind.COMMAND, argv=("nvidia-smi", "-q", "-x"), seconds=20.0, limit=2 * MIB, needs=Needs.NVIDIA_UNANSWERED)
+SMI = Probe("gpu.smi", ProbeKind.COMMAND, argv=("nvidia-smi", "-q", "-x"), seconds=20.0, limit=2 * MIB,
+            needs=Needs.NVIDIA_UNANSWERED)
 
 DEEPEST = 32
 MOST_ELEMENTS = 200_000
 MOST_GPUS = 1024
 LONGEST = 200       # characters of one element's text
 
-# Exit statuses as nvidia-smi's manual page gives them ("RETURN VALUE"); 18 is the NVML status that it passes on.
+# Exit statuses as nvidia-smi's manual page gives them ("RETURN VALUE"); 18 is the NVML status that it passes
+# on.
 STATUSES: Mapping[int, str] = {
-    2: "an argument is invalid", 3: "the operation is not available on the device", 4: "no permission", 6: "No devices were found",
-    8: "a GPU's external power cables are not attached", 9: "Driver Not Loaded", 10: "the kernel has an interrupt issue with a GPU",
+    2: "an argument is invalid", 3: "the operation is not available on the device", 4: "no permission",
+    6: "No devices were found",
+    8: "a GPU's external power cables are not attached", 9: "Driver Not Loaded",
+    10: "the kernel has an interrupt issue with a GPU",
     12: "NVML Shared Library Not Found", 13: "NVML does not have the function", 14: "an infoROM is corrupted",
     15: "GPU is lost", 18: "Driver/library version mismatch",
 }
@@ -40,7 +44,8 @@ _WHOLE_WITH = (0, 14)
 
 @dataclass(frozen=True)
 class SmiLog:
-    """The log as lines in the NVML reader's format: `head`, then one for each complete GPU. `cut` says why it ends early."""
+    """The log as lines in the NVML reader's format: `head`, then one for each complete GPU. `cut` says why it
+    ends early."""
 
     head: dict[str, Any]
     gpus: tuple[dict[str, Any], ...]
@@ -127,12 +132,15 @@ def parse(text: str) -> SmiLog:
     if not reader.ended and not reader.head and not reader.gpus:
         raise Unread(f"nvidia-smi's log cannot be read: {cut}")
     # The text after the break is the tool's last message, and often the reason.
-    lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(message.lower(), 999), message]} for message in _unreachable(text)]
+    lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(message.lower(), 999), message]}
+            for message in _unreachable(text)]
     gpus = [gpu_line(index, gpu) for index, gpu in enumerate(reader.gpus)]
-    return SmiLog(summary(reader.head), tuple(gpus + lost[:1]), f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
+    return SmiLog(summary(reader.head), tuple(gpus + lost[:1]),
+                  f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
 
 
-_UNREACHABLE = re.compile(r"Unable to determine the device handle for [Gg][Pp][Uu][ \d]{0,5}[0-9A-Fa-f:.]{5,20}: ([^\n.<]{3,60})")
+_UNREACHABLE = re.compile(
+    r"Unable to determine the device handle for [Gg][Pp][Uu][ \d]{0,5}[0-9A-Fa-f:.]{5,20}: ([^\n.<]{3,60})")
 
 
 def _unreachable(text: str) -> list[str]:
@@ -146,7 +154,8 @@ def _first_line(text: str) -> str:
 
 
 def trouble(captures: Captures) -> tuple[int, str] | None:
-    """nvidia-smi's refusal as NVML's number and words; None where it did not run, did not refuse, or gave no known reason."""
+    """nvidia-smi's refusal as NVML's number and words; None where it did not run, did not refuse, or gave no
+    known reason."""
     capture = captures.capture(SMI)
     if capture is None or capture.outcome is not Outcome.DONE or not capture.exit:
         return None
@@ -163,7 +172,8 @@ def trouble(captures: Captures) -> tuple[int, str] | None:
 def log(captures: Captures) -> SmiLog:
     """nvidia-smi's readings of the GPUs; raises Unread where it did not run or gave none."""
     capture = captures.capture(SMI)
-    if capture is None or capture.outcome not in (Outcome.DONE, Outcome.CRASHED, Outcome.TIMEOUT, Outcome.TRUNCATED):
+    if capture is None or capture.outcome not in (Outcome.DONE, Outcome.CRASHED, Outcome.TIMEOUT,
+                                                  Outcome.TRUNCATED):
         raise Unread(why(SMI, capture))
     try:
         found = parse(capture.text)
@@ -177,5 +187,6 @@ def log(captures: Captures) -> SmiLog:
     if capture.outcome is not Outcome.DONE:
         return SmiLog(found.head, found.gpus, why(SMI, capture))
     if capture.exit not in _WHOLE_WITH:
-        return SmiLog(found.head, found.gpus, f"nvidia-smi: {STATUSES.get(capture.exit or 0, 'ended')} (exit status {capture.exit})")
+        return SmiLog(found.head, found.gpus,
+                      f"nvidia-smi: {STATUSES.get(capture.exit or 0, 'ended')} (exit status {capture.exit})")
     return found

@@ -7,7 +7,8 @@ from healthcheck.facts.values import Fact
 
 
 class SnapshotTime(Fact):
-    """When a snapshot was taken, in epoch seconds: `time` by the node's clock as it answered, `received` by the head's on arrival."""
+    """When a snapshot was taken, in epoch seconds: `time` by the node's clock as it answered, `received` by
+    the head's on arrival."""
 
     name: str
     time: float

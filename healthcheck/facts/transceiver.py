@@ -1,5 +1,5 @@
-"""A module's readings by `ethtool -m`, as text: JSON exists only in ethtool 6.14 and newer, and has one key twice (a temperature, and its
-thresholds).
+"""A module's readings by `ethtool -m`, as text: JSON exists only in ethtool 6.14 and newer, and has one key
+twice (a temperature, and its thresholds).
 
 Lines of ethtool's qsfp.c, sfpid.c and sfpdiag.c, cmis.c and module-common.c, each a name and a value:
 
@@ -8,7 +8,8 @@ Lines of ethtool's qsfp.c, sfpid.c and sfpdiag.c, cmis.c and module-common.c, ea
     Rx loss of signal                         : [ Yes, No, No, No ]           (or None)
     Module temperature high alarm threshold   : 80.00 degrees C / 176.00 degrees F
 
-A copper cable has none of them. Only alarms are read, which mean that the module is beyond its own limits; warnings are not.
+A copper cable has none of them. Only alarms are read, which mean that the module is beyond its own limits;
+warnings are not.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ _CHANNEL = re.compile(r"(.{1,60}?)\s*\((?:Channel|Chan) (\d{1,2})\)")
 _DARK = -40.0
 _RX = ("Rcvr signal avg optical power", "Receiver signal average optical power", "Receiver signal OMA")
 _TX = ("Transmit avg optical power", "Laser output power")
-_LOST = ("Rx loss of signal", "Tx loss of signal", "Rx loss of lock", "Tx loss of lock", "Tx fault", "Tx adaptive eq fault")
+_LOST = ("Rx loss of signal", "Tx loss of signal", "Rx loss of lock", "Tx loss of lock", "Tx fault",
+         "Tx adaptive eq fault")
 _STATE = "Module State"
 
 
 def read_module(text: str) -> dict[str, Any]:
-    """The readings of `facts.optics.Optics` that ethtool has, by name; raises ValueError for another format."""
+    """The readings of `facts.optics.Optics` that ethtool has, by name; raises ValueError for another
+    format."""
     rows = [(name, value.strip()) for name, value in _LINE.findall(text)]
     if not rows or rows[0][0] != "Identifier" or not text.endswith("\n"):
         raise ValueError("the answer has no Identifier, or is truncated")
@@ -47,7 +50,7 @@ def read_module(text: str) -> dict[str, Any]:
         "celsius_high": UNSUPPORTED if celsius_high == 0.0 else celsius_high,
         "rx_dbm": _lanes(rows, _RX), "rx_low": rx_low, "rx_high": rx_high,
         "tx_dbm": _lanes(rows, _TX), "tx_low": tx_low, "tx_high": tx_high,
-        "faults": _faults(rows),
+        "faults": _faults(rows), "effective_ber": UNSUPPORTED, "raw_ber": UNSUPPORTED,
     }
 
 
@@ -60,7 +63,8 @@ def _dbm(text: str) -> Any:
 
 def _celsius(text: str) -> Any:
     found = _CELSIUS.fullmatch(text)
-    return float(found[1]) if found else Unmeasured(f"ethtool's temperature is {clean(text, 60)}, which is not in the known format")
+    return (float(found[1]) if found
+            else Unmeasured(f"ethtool's temperature is {clean(text, 60)}, which is not in the known format"))
 
 
 def _limits(fields: Mapping[str, str], what: str) -> tuple[Any, Any]:
@@ -84,7 +88,8 @@ def _of(name: str) -> tuple[str, str]:
 
 
 def _faults(rows: list[tuple[str, str]]) -> Any:
-    """Alarms and losses, by channel from 1 as ethtool counts; UNSUPPORTED where the module reports neither."""
+    """Alarms and losses, by channel from 1 as ethtool counts; UNSUPPORTED where the module reports
+    neither."""
     found: list[str] = []
     known = False
     for name, value in rows:

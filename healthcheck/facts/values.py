@@ -1,9 +1,10 @@
 """The base of every fact: fields that hold a value, or refuse to be read because there is none.
 
-A fact is a class that derives from `Fact` and declares its fields as a dataclass does. It is made with a value for each
-field, or with `Unmeasured(reason)` or `UNSUPPORTED` (the device has no such thing) in the value's place. Such a field is
-absent: reading it raises NotMeasured or NotSupported, so that no check can take it for a value. Fields are annotated with
-the value's type alone. Code that is no check reads with `reading`, which returns the value or the reason why there is none.
+A fact is a class that derives from `Fact` and declares its fields as a dataclass does. It is made with a
+value for each field, or with `Unmeasured(reason)` or `UNSUPPORTED` (the device has no such thing) in the
+value's place. Such a field is absent: reading it raises NotMeasured or NotSupported, so that no check can
+take it for a value. Fields are annotated with the value's type alone. Code that is no check reads with
+`reading`, which returns the value or the reason why there is none.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Refusal(Exception):
     """
 
     def __init__(self, fact: Fact | None, *words: object) -> None:
-        """`source` is what refused: the fact, which several nodes may share, or one node's own object, such as its growth."""
+        """`source` is what refused: the fact, which several nodes may share, or one node's own object, such
+        as its growth."""
         super().__init__(fact, *words)
         self.fact = fact
         self.source: object = fact
@@ -119,12 +121,14 @@ class refusals:
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Fact:
-    """Base of all facts: frozen, and made with a value for each field (`FIELDS`, in order, with their types), by position or by name.
+    """Base of all facts: frozen, and made with a value for each field (`FIELDS`, in order, with their types),
+    by position or by name.
 
     Each has a `name` that is always measured: the subject as findings call it.
 
-    `caveat` says what a PASS over this fact does not cover, and is shown beside it; mostly empty. The fields named in `IDENTITY` identify
-    a subject in any snapshot. Facts are equal, and have the same hash, if all their values and absent fields are.
+    `caveat` says what a PASS over this fact does not cover, and is shown beside it; mostly empty. The fields
+    named in `IDENTITY` identify a subject in any snapshot. Facts are equal, and have the same hash, if all
+    their values and absent fields are.
     """
 
     name: str
@@ -147,14 +151,15 @@ class Fact:
         cls._identity = staticmethod(read if len(cls.IDENTITY) > 1 else lambda fact: (read(fact),))
 
     if not TYPE_CHECKING:
-        # One constructor for all: @dataclass would generate a hundred, a tenth of the time to load the rules, and would set fields one by
-        # one, most of the cost of hundreds of links and GPUs with 75 fields.
+        # One constructor for all: @dataclass would generate a hundred, a tenth of the time to load the rules,
+        # and would set fields one by one, most of the cost of hundreds of links and GPUs with 75 fields.
         def __init__(self, *values: Any, **fields: Any) -> None:
             if values:
-                fields = {**dict(zip(self.FIELDS, values)), **fields}  # noqa: B905  (too many are found below)
+                fields = {**dict(zip(self.FIELDS, values)), **fields}  # noqa: B905  (checked below)
             if fields.keys() != self.FIELDS.keys() or len(values) > len(self.FIELDS):
                 wrong = ", ".join(sorted(fields.keys() ^ self.FIELDS.keys())) or f"{len(values)} values"
-                raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.FIELDS)}; missing or not among them: {wrong}")
+                raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.FIELDS)}; missing or "
+                                f"not among them: {wrong}")
             self.__dict__.update(fields)
             if not _ABSENT.isdisjoint(map(type, fields.values())):
                 self._set_aside()
@@ -172,7 +177,8 @@ class Fact:
                 held[_ABSENT_FIELDS] = absent
 
         def __setattr__(self, field: str, value: object) -> None:
-            raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be set: make another fact with `changed`")
+            raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be set: make another fact with "
+                                      f"`changed`")
 
         def __delattr__(self, field: str) -> None:
             raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be taken away")
@@ -187,6 +193,11 @@ class Fact:
                 raise NotMeasured(self, value.reason, value.origin)
             raise NotSupported(self, field)
 
+    @classmethod
+    def absent(cls: type[F], name: str, why: Unmeasured | Unsupported = UNSUPPORTED) -> F:
+        """The fact of this name without any value."""
+        return cls(**{**dict.fromkeys(cls.FIELDS, why), "name": name})
+
     @property
     def identity(self) -> tuple[Any, ...]:
         """The values of IDENTITY. Raises NotMeasured or NotSupported."""
@@ -197,13 +208,15 @@ class Fact:
         return None
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Fact) and type(self) is type(other) and readings(self) == readings(other))
+        return self is other or (isinstance(other, Fact) and type(self) is type(other)
+                                 and readings(self) == readings(other))
 
     def __hash__(self) -> int:
         return hash((type(self), *readings(self).values()))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{field}={value!r}' for field, value in readings(self).items())})"
+        fields = ", ".join(f"{field}={value!r}" for field, value in readings(self).items())
+        return f"{type(self).__name__}({fields})"
 
 
 # No field has such a name.
@@ -218,9 +231,15 @@ def readings(fact: Fact) -> dict[str, Any]:
 
 
 def reading(fact: Fact, field: str) -> Any:
-    """One field or property of a fact: its value, or Unmeasured or UNSUPPORTED. It records no refusal, so checks must not use it."""
+    """One field or property of a fact: its value, or Unmeasured or UNSUPPORTED. It records no refusal, so
+    checks must not use it."""
     with refusals(None):
         return attempt(lambda: getattr(fact, field))
+
+
+def partial_if(value: T, reason: str | None) -> T | Partial:
+    """The value, as Partial where there is a reason."""
+    return Partial(value, reason) if reason else value
 
 
 def changed(fact: F, **fields: Any) -> F:
@@ -239,7 +258,8 @@ def attempt(read: Callable[[], T]) -> T | Unmeasured | Unsupported:
 
 
 def readable(subjects: Iterable[F], read: Callable[[F], T]) -> Iterator[tuple[F, T]]:
-    """Each subject with the result of `read`, without those that refuse: they are recorded, and UNKNOWN by themselves."""
+    """Each subject with the result of `read`, without those that refuse: they are recorded, and UNKNOWN by
+    themselves."""
     for subject in subjects:
         try:
             value = read(subject)

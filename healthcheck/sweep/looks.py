@@ -46,8 +46,8 @@ class Looks:
         """Keeps this look as the newest; of a probe that it did not bring, what the previous look of the same boot brought stays.
 
         With it stands the node's lifecycle, when the boot before this one was last seen (`healthcheck.facts.boot`), what was unusual
-        in its kernel log (`healthcheck.facts.seen_before`), and the records on which its findings rest (`healthcheck.facts.carried_log`). A look at
-        a node that was not reached changes nothing. Raises OSError.
+        in its kernel log (`healthcheck.facts.seen_before`), and the records on which its findings rest (`healthcheck.facts.carried_log`).
+        A look at a node that was not reached changes nothing. Raises OSError.
         """
         if recording.host is None:
             return
