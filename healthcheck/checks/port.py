@@ -18,6 +18,7 @@ from healthcheck.facts.port import Port, most_common_kind
 from healthcheck.facts.site import PortPlans
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Finding
+from inventory.text import many
 
 INFINIBAND = "InfiniBand"
 F = TypeVar("F", bound=Fact)
@@ -70,8 +71,7 @@ def port_count(ports: Peers[Port], port_plans: PortPlans, *, expected: int) -> I
     elif (number := len(compute_ports(ports, port_plans))) < expected:
         unread = len(port_plans.unread)
         if number + unread >= expected:
-            raise NotMeasured(None,
-                              f"{number} ports, and {unread} adapters that were not read may have others")
+            raise NotMeasured(None, f"{number} ports found, {many(unread, 'adapter')} not read")
         yield Finding(number, f"at least {expected}", "ports")
 
 

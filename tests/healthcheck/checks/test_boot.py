@@ -92,7 +92,7 @@ def test_without_the_uptime_a_reboot_is_unknown_and_never_a_pass(text: str) -> N
 def test_a_machine_that_is_up_for_longer_than_the_other_was_away_is_another_one() -> None:
     result = verdict(RULE, look(600, "0ther", up_s=661), look(0))
     assert result.status is Status.SKIPPED
-    assert result.reason == "the look at 2026-11-21T12:00Z was of another machine: this one is up since 2026-11-21T11:58Z"
+    assert result.reason == "the snapshot at 2026-11-21T12:00Z was of another machine: this one is up since 2026-11-21T11:58Z"
     assert verdict(RULE, look(600, "0ther", up_s=660), look(0)).status is Status.FAIL      # clocks of two heads
 
 
@@ -105,7 +105,7 @@ def test_a_reboot_is_still_told_at_the_looks_after_the_one_that_met_it(tmp_path:
     again = swept(tmp_path, (look(0), SERVICE), (look(600, "0ther", up_s=240), SERVICE), (look(630, "0ther", up_s=270), SERVICE),
                   (look(1200, "0ther", up_s=840), SERVICE))
     assert again.status is Status.FAIL
-    assert "the look at 2026-11-21T12:00Z; up since 2026-11-21T12:06Z" in said(again)
+    assert "the snapshot at 2026-11-21T12:00Z; up since 2026-11-21T12:06Z" in said(again)
 
 
 @pytest.mark.parametrize("states", [(MAINTENANCE, SERVICE, SERVICE), (SERVICE, MAINTENANCE, SERVICE), (SERVICE, SERVICE, MAINTENANCE)])
@@ -123,7 +123,7 @@ def test_that_a_reboot_was_meant_says_nothing_of_the_next_one(tmp_path: Path) ->
     result = swept(tmp_path, (look(0), SERVICE), (look(600, "0ther", up_s=240), RMA), (look(700, "0ther", up_s=340), SERVICE),
                    (look(1800, "th1rd", up_s=60), SERVICE))
     assert result.status is Status.FAIL
-    assert "the look at 2026-11-21T12:11Z; up since 2026-11-21T12:29Z" in said(result)
+    assert "the snapshot at 2026-11-21T12:11Z; up since 2026-11-21T12:29Z" in said(result)
 
 
 def test_looks_for_other_rules_are_looks_too_and_leave_what_is_compared_its_own_time(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_seven_of_eight_cables_are_missed() -> None:
 
 
 @pytest.mark.parametrize(("pairs", "boots", "words"), [
-    (BOOT[1:], 5, "does not hold the whole boot"), (BOOT[:6], 5, "not yet done booting"), (BOOT, 2, "takes 3")])
+    (BOOT[1:], 5, "does not hold the whole boot"), (BOOT[:6], 5, "not finished booting"), (BOOT, 2, "takes 3")])
 def test_nothing_is_missed_where_it_cannot_be(pairs: list[tuple[float, str]], boots: int, words: str, tmp_path: Path) -> None:
     found = result("kernel-missing", pairs, [baseline(boots=boots)])
     assert found.status is Status.SKIPPED and words in found.reason

@@ -63,7 +63,7 @@ def test_a_device_that_is_new_or_was_reset_is_unknown_and_hides_no_other(rule: s
     kind = KIND[rule]
     reset = after(counted(kind, 5000, PORT), 600)
     result = verdict(rule, reset, counted(kind, 9))
-    assert (result.status, said(result).partition(":")[0]) == (Status.FAIL, "port 0000") and "nvidia 0000:1b:00.0 began anew" in result.reason
+    assert (result.status, said(result).partition(":")[0]) == (Status.FAIL, "port 0000") and "nvidia 0000:1b:00.0 were reset" in result.reason
     without = files("pcie.aer", {f"{GPU}/aer_dev_{name}": None for name in KIND.values()})
     assert verdict(rule, after(machine.recording(), 600), without).status is Status.UNKNOWN
 

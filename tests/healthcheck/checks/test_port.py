@@ -119,7 +119,7 @@ def test_a_counter_at_its_limit_passes_and_beyond_it_is_named(rule: str, counter
 
 
 def test_of_every_counter_that_is_judged_there_is_a_line_above_and_the_others_are_normal_under_load() -> None:
-    judged = {counter.name for counter in TABLE if counter.means is not GrowthMeaning.INFORMATIONAL}
+    judged = {counter.name for counter in TABLE if counter.meaning is not GrowthMeaning.INFORMATIONAL}
     assert judged <= {line[1] for line in COUNTED}
     busy = grown(**{f"mlx5_{n}.{counter}": "40000\n" for n in range(8) for counter in ("port_xmit_wait", "out_of_sequence", "packet_seq_err")})
     for rule in ("port-errors-fatal", "port-errors-rate", "port-retries"):

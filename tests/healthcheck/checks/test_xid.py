@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from healthcheck.config.rulesfolder import packaged
+from healthcheck.facts.values import changed
 from healthcheck.kernellog.ending import EndKind
 from healthcheck.model.outcome import LogEvidence, Owner, Result, Status
 from healthcheck.model.probes import MIB
@@ -240,7 +241,7 @@ def test_a_repeat_rule_that_a_site_disabled_is_not_judged_and_said() -> None:
 
     def under(*disabled: str) -> Result:
         repeats = {name: replace(repeat, enabled=name not in disabled) for name, repeat in TABLE.repeats.items()}
-        assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), replace(RULES, xids=replace(TABLE, repeats=repeats)))
+        assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), replace(RULES, xids=changed(TABLE, repeats=repeats)))
         assessment.add(machine.recording(kernel_log=bursts))
         return next(result for result in assessment.finish().reports[0].results if result.rule == "kernel-xid-repeat")
 
