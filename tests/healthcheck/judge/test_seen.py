@@ -24,7 +24,7 @@ from healthcheck.facts.seen_before import (
 from healthcheck.model.outcome import Finding, Result, Severity, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
 from tests.healthcheck import machine
-from tests.healthcheck.checks.judged import RULESET
+from tests.healthcheck.checks.verdicts import RULESET
 
 MOST = 1000
 
