@@ -15,7 +15,7 @@ from inventory.text import clean
 
 _PART = re.compile(r"(gpu|rail)(\d{1,4})")
 # A port's counters are narrow, and stay at their largest value: from there on they say nothing.
-FULL = {name: counter.saturates_at for name, counter in BY_NAME.items() if counter.bits} | {"link_downed": 255}
+FULL = {name: counter.full for name, counter in BY_NAME.items() if counter.bits} | {"link_downed": 255}
 TEST = "counters"       # what stands among the tests of an accusation
 
 

@@ -41,10 +41,11 @@ GROWTH = "growth"
 # The fact with a snapshot's time, which growth is measured against.
 SNAPSHOT_TIME = "look"
 
-__all__ = ["CHECKS", "GIB", "GROWTH", "SELECTIONS", "SNAPSHOT_TIME", "Check", "Findings", "NotJudged",
-           "NotMeasured", "NotSupported", "Parameter", "Peers", "Selection", "and_more", "check",
+__all__ = ["CHECKS", "GIB", "GROWTH", "LONGEST_QUOTE", "SELECTIONS", "SNAPSHOT_TIME", "Check", "Findings",
+           "NotJudged", "NotMeasured", "NotSupported", "Parameter", "Peers", "Selection", "and_more", "check",
            "fleet_check", "listed", "selection"]
 GIB = 2**30
+LONGEST_QUOTE = 200         # characters of a line that a finding quotes
 
 
 class NotJudged(Exception):

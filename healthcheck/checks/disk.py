@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import Findings, check, listed
+from healthcheck.checks.base import LONGEST_QUOTE, Findings, check, listed
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
@@ -21,7 +21,6 @@ from healthcheck.kernellog.emitter import CORE
 from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.model.outcome import Finding, LogEvidence, Note
 
-_LONGEST = 200
 _EMITTERS = (
     ("nvme nvme", "nvme"), ("nvme", "nvme-command"), ("block nvme", "nvme-multipath"), ("md/raid", "md"),
     ("EXT", "ext4"), ("XFS", "xfs"), ("BTRFS", "btrfs"),
@@ -159,7 +158,8 @@ def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Endi
         at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
         evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds,
                                lines[-1].seconds, telling([line.sequence for line in lines]))
-        yield Finding(f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, device or "disks", log=evidence)
+        yield Finding(f"{count}{at}: {lines[0].text[:LONGEST_QUOTE]}", expected, device or "disks",
+                      log=evidence)
     if older:
         over = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago"
                 for device, line in sorted(older.items())]

@@ -42,8 +42,8 @@ def gpu_ecc_uncorrected(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
 
 @check("gpu.ecc_uncorrected_lifetime")
 def gpu_ecc_uncorrected_lifetime(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
-    """No GPU has had more uncorrectable memory errors in its life than allowed: errors that repeat on one
-    board show here first."""
+    """No GPU has had more uncorrectable memory errors in its life than allowed: repeated ones show here
+    first."""
     if gpu.ecc_uncorrected_lifetime > allow:
         yield Finding(f"{gpu.ecc_uncorrected_lifetime} in the board's life", f"at most {allow}")
 
@@ -81,8 +81,7 @@ def gpu_row_remap_pending(gpu: Gpu) -> Iterator[Finding]:
 
 @check("gpu.row_remap_failed")
 def gpu_row_remap_failed(gpu: Gpu) -> Iterator[Finding]:
-    """No GPU has failed to replace a faulty row, for lack of spares or otherwise: jobs can hit that row
-    again."""
+    """No GPU has failed to replace a faulty row, for lack of spares or otherwise: jobs can hit it again."""
     if gpu.rows_failed:
         yield Finding("a row remapping failed", "none")
 

@@ -54,7 +54,7 @@ class Growth(Generic[F]):
         now: Any = getattr(self.now, counter)
         before: Any = getattr(self.before if self._before is None else self._before, counter)
         if now == before:
-            if now and now == self.now.saturates_at(counter):
+            if now and now == self.now.full(counter):
                 raise self._refusal(f"{counter} is full at {now}, so it counts no more: reset it")
             return 0
         if now < before:

@@ -11,14 +11,12 @@ from itertools import chain
 
 from healthcheck.baseline.book import KernelCatalogue
 from healthcheck.checks import disk, hca, memory
-from healthcheck.checks.base import Findings, check, listed
+from healthcheck.checks.base import LONGEST_QUOTE, Findings, check, listed
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.kernellog.fold import Folding
 from healthcheck.kernellog.model import CatalogueEntry, KernelMessage
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Severity
-
-LONGEST = 200           # characters of a line that a finding quotes
 
 
 @check("kernel.hardware_error")
@@ -127,7 +125,7 @@ def observed(messages: Sequence[KernelMessage], now: float) -> str:
     several = count > 1 and lasts and first.first is not None
     at = "" if first.first is None else moment(first.first, 0.0 if several else now)
     until = f" and the last {moment(max(lasts), now)}" if several else ""
-    return f"{times}{at}{until}{': ' if at else ''}{first.head[:LONGEST]}"
+    return f"{times}{at}{until}{': ' if at else ''}{first.head[:LONGEST_QUOTE]}"
 
 
 def lines_of(messages: Iterable[KernelMessage]) -> Iterator[str]:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from healthcheck.baseline.book import KernelBaseline, KernelCatalogue
 from healthcheck.baseline.flags import WORST_PRIORITY, trouble
-from healthcheck.checks.base import Findings, NotJudged, check
-from healthcheck.checks.kernel_event import LONGEST, evidence, lines_of, observed
+from healthcheck.checks.base import LONGEST_QUOTE, Findings, NotJudged, check
+from healthcheck.checks.kernel_event import evidence, lines_of, observed
 from healthcheck.facts.kernel import moment
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.seen_before import SeenBefore, fingerprint
@@ -167,7 +167,7 @@ def _known_as(message: KernelMessage, baseline: Baseline, proposed: KnownTemplat
     if before is not None:
         return f"; approved once, and last seen {before.last_seen}"
     near = nearest(message.template, baseline.known) if number < _MOST_NEAREST else None
-    return f"; nearest known: {near[:LONGEST]}" if near else ""
+    return f"; nearest known: {near[:LONGEST_QUOTE]}" if near else ""
 
 
 def _rate(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline, factor: float,
@@ -201,7 +201,7 @@ def _missing(events: KernelEvents, baseline: Baseline) -> Iterator[_Unusual]:
         count = counts.get(template, 0)
         if known.boots == baseline.boots and set(known.phases) <= set(_BOOTING) and count < known.least:
             finding = Finding(f"{count} times", f"{_times(known)}, as in each healthy boot "
-                              f"({known.example[:LONGEST]})", _subject(template), log=_NO_EMITTER)
+                              f"({known.example[:LONGEST_QUOTE]})", _subject(template), log=_NO_EMITTER)
             sure = known.least == known.most and baseline.boots >= _MANY_BOOTS
             yield _Unusual(finding, f"each of {baseline.boots} healthy boots says it {known.least} times"
                            if sure else "")
@@ -231,7 +231,8 @@ def _order(events: KernelEvents, baseline: Baseline, slack_seconds: float) -> It
 
 def _subject(template: str) -> str:
     """A template as findings name it; a long one by its beginning and fingerprint."""
-    return template if len(template) <= LONGEST else f"{template[:LONGEST - 20]} ({fingerprint(template)})"
+    return (template if len(template) <= LONGEST_QUOTE
+            else f"{template[:LONGEST_QUOTE - 20]} ({fingerprint(template)})")
 
 
 def _needed(baseline: KernelBaseline) -> Baseline:

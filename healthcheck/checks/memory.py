@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from healthcheck.checks.base import GIB, NotMeasured, check
+from healthcheck.checks.base import GIB, LONGEST_QUOTE, NotMeasured, check
 from healthcheck.checks.growth import DAY, Growth
 from healthcheck.facts.edac import Edac, Errors
 from healthcheck.facts.gpu_process import GpuLoad
@@ -23,7 +23,6 @@ CORRECTED_LINES = MessagePattern(
     r"|(?:mce: |BERT: )?(?:\{\d{1,10}\})?\[Hardware Error\]: (?:event severity: corrected|Corrected error)",
     " CE ", "event severity: corrected", "Corrected error",
 )
-_LONGEST = 200
 
 
 @check("memory.ecc_uncorrected")
@@ -115,7 +114,7 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
         newest = telling([line.sequence for line in lines[-(most + 1):]], most + 1)
         evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds,
                                lines[-1].seconds, newest)
-        yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}",
+        yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:LONGEST_QUOTE]}",
                       f"at most {most}", "kernel log", lines=quoted, log=evidence)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from healthcheck.checks.base import Findings, NotJudged, check, listed
+from healthcheck.checks.base import LONGEST_QUOTE, Findings, NotJudged, check, listed
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.xid import NVRM, NVSWITCH, SXid, Xid, Xids
 from healthcheck.kernellog.carried import telling
@@ -36,7 +36,6 @@ from healthcheck.xid.xidtable import (
     XidTable,
 )
 
-_LONGEST = 200
 _BESIDE_SECONDS = 60.0      # within which a companion comes, such as the 45 after a 79
 _PORT_SECONDS = 10.0        # within which GPUs report their side of a link that an NVSwitch lost
 _TORN_DOWN = 45
@@ -528,7 +527,7 @@ def _observed(group: Sequence[Xid] | Sequence[SXid], now: float, *, count: bool 
     is not known."""
     first = group[0]
     more = f"{len(group)} lines, the first " if count and len(group) > 1 else "" if count else "the first "
-    return f"{more}{moment(first.seconds, now)}: {first.text[:_LONGEST]}"
+    return f"{more}{moment(first.seconds, now)}: {first.text[:LONGEST_QUOTE]}"
 
 
 def _sentences(*parts: str) -> str:

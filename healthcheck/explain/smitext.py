@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from xml.sax.saxutils import escape, quoteattr
 
-from healthcheck.facts.smi import MOST_GPUS
+from healthcheck.facts.limits import SMI_GPUS
 from healthcheck.facts.smi_values import HEALTH_PARTS
 
 BANNER = "==============NVSMI LOG=============="
@@ -95,7 +95,7 @@ def as_xml(text: str) -> str:
     gpus: list[dict[str, str]] = []
     for path, value in _readings(text):
         if path == "":
-            if len(gpus) == MOST_GPUS:
+            if len(gpus) == SMI_GPUS:
                 break
             gpus.append({"@id": value})
         elif not gpus and path in _HEAD:

@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from healthcheck.facts.limits import CACHE, CACHE_ENTRY, CACHED_CAPTURE
 from healthcheck.model.recording import Capture, Outcome
 
 Content = tuple[Any, ...]
-# Characters of one capture: longer ones (NVML's output, a log) hold times and temperatures and never repeat.
-_LONGEST = 32 * 1024
-_MOST, _EACH = 8 * 1024 * 1024, 512       # characters of all entries, and what an entry itself counts
 _DONE = Outcome.DONE
 
 
 class FactCache:
     """Holds facts for at most `most` characters of captures, the most recently used ones."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, most: int = CACHE) -> None:
         self._most = most
         self._size = 0
         self._facts: dict[Content, tuple[Any, int]] = {}
@@ -35,7 +33,7 @@ class FactCache:
         key = (name, *contents)
         known = self._facts.pop(key, None)
         if known is None:
-            size = _EACH + sum([content[0] for content in contents if content])
+            size = CACHE_ENTRY + sum([content[0] for content in contents if content])
             known = make(), size
             self._size += size
         self._facts[key] = known        # as the last one
@@ -52,7 +50,7 @@ def content_of(capture: Capture | None) -> Content | None:
     files = capture.files
     texts = tuple([entry.text for entry in files.values()])
     size = len(capture.text) + len(capture.stderr) + sum(map(len, files)) + sum(map(len, texts))
-    if size > _LONGEST:
+    if size > CACHED_CAPTURE:
         return None
     ended = tuple([(path, entry.outcome.value) for path, entry in files.items()
                    if entry.outcome is not _DONE])

@@ -17,13 +17,13 @@ from healthcheck.facts.firmware import Firmware, firmware
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.hca import hcas
 from healthcheck.facts.host import Versions, versions
+from healthcheck.facts.limits import COMPONENTS
 from healthcheck.facts.port import BASE, SYSFS
 from healthcheck.facts.values import Partial, Unread, reading
 from healthcheck.model.hardware import Hardware, Now
 from healthcheck.model.recording import Recording
 from inventory.text import clean
 
-_MOST = 64          # components of a kind; the largest machines have 16 GPUs and some 20 adapters
 _GID = re.compile(r"(?:[0-9a-f]{4}:){4}((?:[0-9a-f]{4}:){3}[0-9a-f]{4})")
 # Placeholders that vendors leave in place of a serial number.
 _NO_NUMBER = re.compile(
@@ -40,7 +40,7 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
                                 ("nic", hcas, {"firmware": "firmware"})):
         subjects, all_of_them = _subjects(captures, builder)
         guids = _guids(captures) if kind == "nic" else {}
-        for subject in subjects[:_MOST]:
+        for subject in subjects[:COMPONENTS]:
             pci = reading(subject, "pci")
             if not isinstance(pci, str):
                 all_of_them = False

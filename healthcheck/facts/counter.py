@@ -48,7 +48,7 @@ class CounterSpec:
     folder: str = "counters"
 
     @property
-    def saturates_at(self) -> int | None:
+    def full(self) -> int | None:
         """The value at which it stops counting; None where it never does."""
         return (1 << self.bits) - 1 if self.bits else None
 
@@ -101,9 +101,9 @@ class PortCounter(Fact):
     counter: str
     value: int
 
-    def saturates_at(self, counter: str) -> int | None:
+    def full(self, counter: str) -> int | None:
         """The value at which it stays until it is reset (perfquery -R)."""
-        return BY_NAME[self.counter].saturates_at if counter == "value" else None
+        return BY_NAME[self.counter].full if counter == "value" else None
 
 
 def _value(text: str) -> Any:

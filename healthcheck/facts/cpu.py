@@ -10,6 +10,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.limits import CPUS
 from healthcheck.facts.parsing import matched, whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import Probe, ProbeKind
@@ -26,7 +27,6 @@ THROTTLE = Probe("cpu.throttle", ProbeKind.FILES, paths=(
 ))
 MICROCODE = Probe("cpu.microcode", ProbeKind.FILES, paths=(f"{CPU}/online", f"{CPU}/cpu0/microcode/version"))
 
-_MOST = 8192            # CONFIG_NR_CPUS of the largest configurations
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _PACKAGE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/topology/physical_package_id")
 
@@ -80,7 +80,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
         if match is None:
             raise ValueError(text)
         first, last = int(match[1]), int(match[2] or match[1])
-        if not (found[-1] if found else -1) < first <= last < _MOST:
+        if not (found[-1] if found else -1) < first <= last < CPUS:
             raise ValueError(text)
         found += range(first, last + 1)
     return tuple(found)

@@ -16,6 +16,7 @@ from typing import Any
 
 from healthcheck.facts import gpu
 from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.limits import DCGM_ERRORS
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed, reading
 from healthcheck.model.probes import MIB, Effect, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -46,7 +47,6 @@ STATUSES: Mapping[str, str] = MappingProxyType({"pass": "pass", "fail": "fail", 
 # The tests that run on every GPU, in the spellings of DCGM 4 and 3.
 PER_GPU = frozenset({"memory", "gpu_memory", "pcie", "diagnostic", "sm_stress", "targeted_stress",
                      "targeted_power", "memory_bandwidth", "memtest", "pulse_test"})
-MOST_ERRORS = 16
 # Exit statuses of timeout(1); dcgmi's own are those of dcgmReturn_t, negative and above these as a byte.
 _ENDED: Mapping[int | None, str] = MappingProxyType({
     124: "did not end within {seconds} s, and was stopped",
@@ -173,7 +173,7 @@ def _errors(value: object) -> tuple[DcgmError, ...]:
             code, severity = item.get("error_id"), item.get("error_severity")
             known = SEVERITIES.get(severity, "unknown") if type(severity) is int else "unknown"
             found.append(DcgmError(clean(words), code if type(code) is int else -1, known))
-    return tuple(found[:MOST_ERRORS])
+    return tuple(found[:DCGM_ERRORS])
 
 
 def _info(value: object) -> str:

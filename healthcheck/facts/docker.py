@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.limits import DOCKER_WARNINGS
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
@@ -25,7 +26,6 @@ INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format"
 _IMAGE = '{"repository":{{json .Repository}},"tag":{{json .Tag}},"digest":{{json .Digest}},"id":{{json .ID}}}'
 IMAGES = Probe("docker.images", ProbeKind.COMMAND, seconds=10.0, root=True,
                argv=(*CLIENT, "images", "--digests", "--no-trunc", "--format", _IMAGE))
-MOST_WARNINGS = 16
 
 
 class Docker(Fact):
@@ -196,7 +196,7 @@ def _warnings(info: dict[str, Any]) -> Any:
     value = info.get("Warnings", "")
     if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
         return Unmeasured("docker info has no Warnings")
-    return tuple(clean(each.removeprefix("WARNING: "), 200) for each in (value or [])[:MOST_WARNINGS])
+    return tuple(clean(each.removeprefix("WARNING: "), 200) for each in (value or [])[:DOCKER_WARNINGS])
 
 
 @fact("docker_images", IMAGES)

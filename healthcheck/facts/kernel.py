@@ -11,6 +11,7 @@ from typing import Any, overload
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, uptime_hours
+from healthcheck.facts.limits import KERNEL_RECORD
 from healthcheck.facts.values import Fact, Unread, partial_if
 from healthcheck.kernellog.carried import NOTHING, Carried, read
 from healthcheck.kernellog.masking import zeroed
@@ -37,7 +38,6 @@ TORN = "overwritten"        # in the note of a capture: records were overwritten
 # Our own flags for lines of a saved log without time or priority; the kernel's records always have both.
 NO_TIME = "muster-notime"
 NO_PRIORITY = "muster-nopriority"
-_LONGEST = 8192  # the kernel's own limit for a record
 # Control characters in a record's text are written as \xNN.
 _HEX = re.compile(r"\\x([0-9a-f]{2})")
 
@@ -170,7 +170,7 @@ class KernelLog(Fact):
                 record = _RECORD.match(log, start)
                 if record is None:
                     continue
-                text = unescape(record[5][:_LONGEST])
+                text = unescape(record[5][:KERNEL_RECORD])
                 if found := pattern.match(text):
                     yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, text, int(record[2])), found
 
@@ -192,8 +192,8 @@ class Records(Sequence[LogLine]):
         self._log = log
         texts: list[str] = _TEXT.findall(log)
         self.raw = texts
-        if len(log) > _LONGEST:
-            texts = [text[:_LONGEST] for text in texts]
+        if len(log) > KERNEL_RECORD:
+            texts = [text[:KERNEL_RECORD] for text in texts]
         self.texts = [unescape(text) if "\\x" in text else text for text in texts] if "\\x" in log else texts
 
     @cached_property

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.limits import JOURNAL_LINES
 from healthcheck.facts.values import Fact, Unmeasured, Unread
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 UNIT = "nvidia-fabricmanager.service"
-MOST_LINES = 4000
 JOURNAL = Probe(
     "fabric.journal", ProbeKind.COMMAND, seconds=10.0, limit=1 * MIB, tail=True, root=True,
-    argv=("journalctl", "--no-pager", "-b", "-u", UNIT, "-o", "short-iso", "-n", str(MOST_LINES)),
+    argv=("journalctl", "--no-pager", "-b", "-u", UNIT, "-o", "short-iso", "-n", str(JOURNAL_LINES)),
 )
 
 # The name of each kind of error and its pattern; the first match counts.
@@ -77,8 +77,8 @@ def nvlink_fabric_log(captures: Captures) -> NvlinkFabricLog:
         else:
             text = captures.text(JOURNAL)
         lines = [line for line in text.splitlines() if line and not line.startswith("-- ")]
-        if len(lines) >= MOST_LINES:
-            caveat = f"only the newest {MOST_LINES} lines of the journal were read"
+        if len(lines) >= JOURNAL_LINES:
+            caveat = f"only the newest {JOURNAL_LINES} lines of the journal were read"
         if not lines:
             error = capture.stderr if capture is not None else ""
             hidden = ("insufficient permissions" in error or "not seeing messages" in error

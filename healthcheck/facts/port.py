@@ -65,7 +65,7 @@ class Port(Fact):
     board: str
     virtual: bool
 
-    def saturates_at(self, counter: str) -> int | None:
+    def full(self, counter: str) -> int | None:
         """An 8-bit counter of the InfiniBand specification stays at its highest value."""
         return _FULL if counter == "link_downed" else None
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ipaddress
 
 from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.limits import NAME_SERVERS
 from healthcheck.facts.values import Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -16,7 +17,6 @@ RESOLV = Probe("host.resolver", ProbeKind.FILES, paths=(PATH,))
 # A silent name server takes twice five seconds (resolv.conf(5), timeout and attempts), which is longer than
 # this probe waits.
 OWN_NAME = Probe("host.own-name", ProbeKind.COMMAND, argv=("hostname", "-i"), seconds=3.0, limit=4096)
-_MOST = 16
 
 
 class Resolver(Fact):
@@ -43,7 +43,7 @@ def servers(text: str) -> tuple[str, ...]:
         words = line.split()
         if words and words[0] == "nameserver":
             found.append(str(ipaddress.ip_address(words[1].partition("%")[0])))
-    return tuple(found[:_MOST])
+    return tuple(found[:NAME_SERVERS])
 
 
 @fact("resolver", RESOLV)
@@ -69,7 +69,7 @@ def own_name(captures: Captures) -> OwnName:
         return OwnName("host name", False, f"no answer within {OWN_NAME.seconds:g} s")
     try:
         words = captures.text(OWN_NAME).split()
-        [ipaddress.ip_address(word.partition("%")[0]) for word in words[:_MOST]]
+        [ipaddress.ip_address(word.partition("%")[0]) for word in words[:NAME_SERVERS]]
     except Unread:
         return OwnName.absent("host name", Unmeasured(why(OWN_NAME, capture)))
     except ValueError:

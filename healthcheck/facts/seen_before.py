@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from healthcheck.facts.limits import FINGERPRINTS
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
@@ -21,7 +22,6 @@ from healthcheck.model.recording import Capture, Outcome, Recording
 SEEN_BEFORE = "seen_before"
 UNUSUAL_CAPTURE = "muster.unusual"
 CHECKS = ("kernel.novel", "kernel.missing", "kernel.order", "kernel.rate", "kernel.suspect")
-_MOST = 1000        # fingerprints of one boot
 
 
 class SeenBefore(Fact):
@@ -43,8 +43,8 @@ def unusual(results: Mapping[str, Result]) -> tuple[str, ...]:
     """Fingerprints of all that these results report as unusual."""
     failed = (result for result in results.values() if result.status is Status.FAIL
               and result.check in CHECKS)
-    return tuple(
-        sorted({fingerprint(finding.subject) for result in failed for finding in result.findings})[:_MOST])
+    return tuple(sorted({fingerprint(finding.subject) for result in failed
+                         for finding in result.findings})[:FINGERPRINTS])
 
 
 def seen_before(previous: Recording | None) -> SeenBefore:
@@ -61,7 +61,7 @@ def unusual_capture(recording: Recording, previous: Recording | None, now: Itera
     earlier, before = _read(previous.captures.get(UNUSUAL_CAPTURE)) if previous is not None else ((), ())
     if previous is not None and _boot(previous) != _boot(recording):
         earlier, before = (), earlier
-    held = sorted({*now, *earlier})[:_MOST]
+    held = sorted({*now, *earlier})[:FINGERPRINTS]
     text = json.dumps({"boot": held, "boot_before": list(before)}, separators=(",", ":"))
     return Capture(Outcome.DONE, bytes=len(text), text=text)
 
@@ -82,4 +82,5 @@ def _read(capture: Capture | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _words(value: Any) -> tuple[str, ...]:
-    return tuple(word for word in value[:_MOST] if isinstance(word, str)) if isinstance(value, list) else ()
+    return (tuple(word for word in value[:FINGERPRINTS] if isinstance(word, str))
+            if isinstance(value, list) else ())

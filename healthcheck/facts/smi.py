@@ -13,6 +13,7 @@ from typing import Any
 from xml.parsers import expat
 
 from healthcheck.facts.base import Captures, why
+from healthcheck.facts.limits import SMI_DEPTH, SMI_ELEMENTS, SMI_GPUS, SMI_TEXT
 from healthcheck.facts.smi_values import NVML_WORDS, gpu_line, summary
 from healthcheck.facts.values import Unread
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
@@ -22,10 +23,6 @@ from inventory.text import clean
 SMI = Probe("gpu.smi", ProbeKind.COMMAND, argv=("nvidia-smi", "-q", "-x"), seconds=20.0, limit=2 * MIB,
             needs=Needs.NVIDIA_UNANSWERED)
 
-DEEPEST = 32
-MOST_ELEMENTS = 200_000
-MOST_GPUS = 1024
-LONGEST = 200       # characters of one element's text
 
 # Exit statuses as nvidia-smi's manual page gives them ("RETURN VALUE"); 18 is the NVML status that it passes
 # on.
@@ -70,24 +67,24 @@ class _Reader:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.elements += 1
-        if len(self.path) >= DEEPEST or self.elements > MOST_ELEMENTS:
+        if len(self.path) >= SMI_DEPTH or self.elements > SMI_ELEMENTS:
             raise _Refused("it is deeper or longer than nvidia-smi's log")
         if not self.path and name != "nvidia_smi_log":
             raise _Refused("it is not nvidia-smi's log")
         self.path.append(name)
         self.text = ""
         if self.path == ["nvidia_smi_log", "gpu"]:
-            if len(self.gpus) == MOST_GPUS:
-                raise _Refused(f"it lists more than {MOST_GPUS} GPUs")
-            self.gpu = {"@id": attributes.get("id", "")[:LONGEST]}
+            if len(self.gpus) == SMI_GPUS:
+                raise _Refused(f"it lists more than {SMI_GPUS} GPUs")
+            self.gpu = {"@id": attributes.get("id", "")[:SMI_TEXT]}
 
     def data(self, text: str) -> None:
-        if len(self.text) <= LONGEST:
+        if len(self.text) <= SMI_TEXT:
             self.text += text
 
     def end(self, name: str) -> None:
         depth, at = len(self.path), "/".join(self.path[2:])
-        text = self.text.strip()[:LONGEST]
+        text = self.text.strip()[:SMI_TEXT]
         if depth == 2 and name == "gpu":
             self.gpus.append(self.gpu)
         elif depth == 2:

@@ -203,7 +203,7 @@ class Fact:
         """The values of IDENTITY. Raises NotMeasured or NotSupported."""
         return type(self)._identity(self)
 
-    def saturates_at(self, counter: str) -> int | None:
+    def full(self, counter: str) -> int | None:
         """The value at which this counter stops counting; None where it has none."""
         return None
 

@@ -155,7 +155,7 @@ def test_symbol_errors_of_fast_links_accuse_nobody() -> None:
 @pytest.mark.parametrize(("counter", "rule"), [("local_link_integrity_errors", "port-errors-fatal"),
                                                ("port_rcv_errors", "port-errors-rate")])
 def test_a_counter_that_was_reset_or_is_full_is_unknown(counter: str, rule: str) -> None:
-    full = next(entry.saturates_at for entry in TABLE if entry.name == counter)
+    full = next(entry.full for entry in TABLE if entry.name == counter)
     for before, now in ((3, 2), (full, full)):
         earlier = snapshot(port_counters=machine.counters(**{f"mlx5_3.{counter}": f"{before}\n"}))
         result = of(rule, grown(**{f"mlx5_3.{counter}": f"{now}\n"}), earlier)

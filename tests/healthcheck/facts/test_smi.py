@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures
 from healthcheck.facts.gpu import NVML, Gpu, gpu_presence, gpus
+from healthcheck.facts.limits import SMI_ELEMENTS
 from healthcheck.facts.nvml_output import READINGS
 from healthcheck.facts.smi_values import NOT_PRINTED
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread, reading
@@ -307,7 +308,7 @@ def test_what_is_no_log_is_unread(text: str) -> None:
 def test_depth_and_length_are_bounded() -> None:
     deep = LOG.replace("<fan_speed>", "<fan_speed>" + "<a>" * 100 + "</a>" * 100)
     assert "deeper" in smi.parse(deep).cut
-    many = LOG.replace("<fan_speed>", "<a/>" * (smi.MOST_ELEMENTS + 1) + "<fan_speed>")
+    many = LOG.replace("<fan_speed>", "<a/>" * (SMI_ELEMENTS + 1) + "<fan_speed>")
     assert "longer" in smi.parse(many).cut
     assert len(one(changed("serial", "x" * 100_000)).serial) == smi.LONGEST
 

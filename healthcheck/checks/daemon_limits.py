@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from healthcheck.checks.base import check
-from healthcheck.facts.limits import UNLIMITED, Starters
+from healthcheck.facts.daemon_limits import UNLIMITED, Starters
 from healthcheck.model.outcome import Finding
 
 
