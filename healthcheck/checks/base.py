@@ -229,9 +229,12 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool,
             parameters[parameter.name] = Parameter(parameter.name, _hint(function, parameter), required)
         else:
             arguments.append(parameter.name)
-    summary = inspect.getdoc(function)
-    if not summary:
+    doc = inspect.getdoc(function)
+    if not doc:
         raise ValueError(f"the check {name} has no docstring, and `muster explain` shows it")
+    # Lists and findings show the first line, so that is the whole first paragraph.
+    first, blank, rest = doc.partition("\n\n")
+    summary = " ".join(first.split()) + blank + rest
     if not arguments or arguments[0] == GROWTH:
         raise ValueError(f"the check {name} has no subject: its first parameter must be a fact")
     CHECKS[name] = Check(name, function, tuple(arguments), parameters, summary, fleet, counts, peers, over,
