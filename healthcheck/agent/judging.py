@@ -13,7 +13,7 @@ from healthcheck.agent.unjudged import failed, unknown
 from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
 from healthcheck.collector.reply import decode
 from healthcheck.config.codec import from_plain
-from healthcheck.facts.earlier import with_earlier
+from healthcheck.facts.carried_log import with_earlier
 from healthcheck.model.outcome import NodeReport, NodeState, Origin, Severity, Status, exit_code, unknowns
 from healthcheck.model.places import LOOKS
 from healthcheck.model.recording import to_json

@@ -1,24 +1,27 @@
-"""What a check's author uses: the decorators, and what a check may ask for beside its subject.
+"""What a check's author uses: the decorators, and what a check may take beside its subject.
 
-A check is a pure generator of findings. Its keyword-only parameters are what a rule may set, typed. Its other parameters are facts by
-name; the first is the check's subject:
+A check is a pure generator of findings. Its keyword-only parameters are what a rule may set, typed. Its other
+parameters are facts by name; the first is the check's subject:
 
-    gpu: Gpu                    one of a collection (`gpus`): the check runs once for each, the engine names it in the findings, and
-                                one that cannot be read hides no other
-    gpus: tuple[Gpu, ...]       the whole collection, for counts
-    ports: Peers[Port]          the whole collection, to compare its members: those that cannot be read are UNKNOWN by themselves
-    driver: Driver              a fact of which a node has one
-    growth: Growth[Gpu]         the subject in the earlier snapshot of the same boot; without one the check is SKIPPED
-    port: Port                  beside another subject: the one of the collection `ports` with the same identity
+    gpu: Gpu                one of a collection (`gpus`): the check runs once for each, the engine names it in
+                            the findings, and one that cannot be read hides no other
+    gpus: tuple[Gpu, ...]   the whole collection, for counts
+    ports: Peers[Port]      the whole collection, to compare its members: those that cannot be read are
+                            UNKNOWN by themselves
+    driver: Driver          a single fact of the node
+    growth: Growth[Gpu]     the subject in the earlier snapshot of the same boot; without one the check is
+                            SKIPPED
+    port: Port              beside another subject: the one of the collection `ports` with the same identity
 
-`over="compute_ports"` runs a check over a selection of its collection. The author writes nothing for missing values: reading one raises
-inside the check, and the engine makes that UNKNOWN. A fleet check takes facts of every node of a cohort and yields (node, finding).
+`over="compute_ports"` runs a check over a selection of its collection. The author writes nothing for missing
+values: reading one raises inside the check, and the engine makes that UNKNOWN. A fleet check takes facts of
+every node of a cohort and yields (node, finding).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
@@ -29,20 +32,24 @@ from healthcheck.model.outcome import Finding, Note
 
 F = TypeVar("F", bound=Fact)
 T = TypeVar("T")
-CheckFunction = Callable[..., Iterator[Finding | Note]]
+Findings = Iterator[Finding | Note]
+CheckFunction = Callable[..., Findings]
 FleetFunction = Callable[..., Iterator[tuple[str, Any]]]
 SelectionFunction = TypeVar("SelectionFunction", bound=Callable[..., Iterable[Any]])
 
 GROWTH = "growth"
-# The moment of a snapshot, which growth is measured against.
-MOMENT = "look"
+# The fact with a snapshot's time, which growth is measured against.
+SNAPSHOT_TIME = "look"
 
-__all__ = ["CHECKS", "GROWTH", "MOMENT", "SELECTIONS", "Check", "NotJudged", "NotMeasured", "NotSupported", "Parameter", "Peers",
-           "Selection", "check", "fleet_check", "selection"]
+__all__ = ["CHECKS", "GIB", "GROWTH", "LONGEST_QUOTE", "SELECTIONS", "SNAPSHOT_TIME", "Check", "Findings",
+           "NotJudged", "NotMeasured", "NotSupported", "Parameter", "Peers", "Selection", "and_more", "check",
+           "fleet_check", "listed", "selection"]
+GIB = 2**30
+LONGEST_QUOTE = 200         # characters of a line that a finding quotes
 
 
 class NotJudged(Exception):
-    """A check has nothing to go by on this node, and that is no fault of anything; its text says why. The rule is SKIPPED."""
+    """A check does not apply to this node; its text says why. The rule is SKIPPED."""
 
 
 class Peers(Generic[F]):
@@ -55,38 +62,40 @@ class Peers(Generic[F]):
         return len(self.members)
 
     def read(self, read: Callable[[F], T]) -> list[tuple[F, T]]:
-        """Each member with what `read` makes of it; a member that refuses it is left out, and UNKNOWN."""
+        """Each member with the result of `read`; a member that refuses is left out, and UNKNOWN."""
         return list(readable(self.members, read))
 
     def where(self, holds: Callable[[F], bool]) -> Peers[F]:
-        """Those members of which it holds; a member that refuses to say is left out, and UNKNOWN."""
+        """The members for which it holds; a member that refuses is left out, and UNKNOWN."""
         return Peers(member for member, held in readable(self.members, holds) if held)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One keyword-only parameter: its type as a phrase for messages, a test for values, and its default, if any."""
+    """One keyword-only parameter: its type as a phrase for messages, a test for values, and its default, if
+    any."""
 
     name: str
     hint: Any
     required: bool
 
     def accepts(self, value: object) -> bool:
-        """Whether a rule may set this value: exactly typed, except that a whole number will do for a float."""
+        """Whether a rule may set this value: of the exact type, or a whole number for a float."""
         return _fits(value, self.hint)
 
     @property
     def phrase(self) -> str:
-        """The type as a person would name it."""
+        """The type, for people."""
         return _phrase(self.hint)
 
 
 @dataclass(frozen=True)
 class Check:
-    """A registered check. `arguments` are the names it takes, in order, and `peers_of` those of them that it compares.
+    """A registered check. `arguments` are the names it takes, in order, and `peers_of` those of them that it
+    compares.
 
-    `counts`: it concludes from what is not there. `peers`: each of its findings is reported with how many nodes have it. `over` is the
-    selection whose subjects it judges.
+    `counts`: it concludes from what is missing. `peers`: each of its findings is reported with how many nodes
+    have it. `over` is the selection whose subjects it judges.
     """
 
     name: str
@@ -102,7 +111,7 @@ class Check:
 
     @cached_property
     def each(self) -> str:
-        """The collection of whose members it judges one at a time; empty where it does not."""
+        """The collection whose members it judges one at a time; empty where it does not."""
         return MEMBERS.get(self.arguments[0], "")
 
     @cached_property
@@ -116,7 +125,7 @@ class Check:
         names = [fact_of(name) for name in self.arguments if name != GROWTH]
         if self.over:
             names += map(fact_of, SELECTIONS[self.over].arguments)
-        return tuple(dict.fromkeys([*names, *([MOMENT] if self.trend else [])]))
+        return tuple(dict.fromkeys([*names, *([SNAPSHOT_TIME] if self.trend else [])]))
 
     @cached_property
     def trend(self) -> bool:
@@ -126,7 +135,7 @@ class Check:
     @cached_property
     def earlier(self) -> tuple[str, ...]:
         """The facts of the earlier snapshot that it takes."""
-        return (self.subject, MOMENT) if self.trend else ()
+        return (self.subject, SNAPSHOT_TIME) if self.trend else ()
 
 
 @dataclass(frozen=True)
@@ -147,11 +156,13 @@ def fact_of(argument: str) -> str:
     return MEMBERS.get(argument, argument)
 
 
-def check(name: str, *, over: str = "", counts: bool = False, peers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
+def check(name: str, *, over: str = "", counts: bool = False,
+          peers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
     """Registers a check of one node under `subject.property`.
 
-    `over` names a selection. `counts` says that it concludes from what is not there: then the whole collection must have been measured,
-    or nothing is said. `peers` asks that each finding be reported with how many nodes of the sweep have one of the same subject.
+    `over` names a selection. `counts`: it concludes from what is missing, so it is UNKNOWN unless the whole
+    collection was measured. `peers`: each finding is reported with how many nodes of the sweep have one of
+    the same subject.
     """
 
     def register(function: CheckFunction) -> CheckFunction:
@@ -162,10 +173,12 @@ def check(name: str, *, over: str = "", counts: bool = False, peers: bool = Fals
 
 
 def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
-    """Registers a check of a cohort: each positional parameter is a mapping from node to the fact of that name.
+    """Registers a check of a cohort: each positional parameter is a mapping from node to the fact of that
+    name.
 
-    Only nodes whose facts were measured are in them; `growth` maps a node to the Growth of its subject, or of each. It reads facts
-    through `readable`, so that what one node lacks costs the others nothing, and yields a finding, or for what has no peers `Uncompared`.
+    They hold only nodes whose facts were measured; `growth` maps a node to the Growth of its subject, or of
+    each. It reads facts through `readable`, so that what one node lacks does not affect the others, and
+    yields findings, or `Uncompared` for what has no peers.
     """
 
     def register(function: FleetFunction) -> FleetFunction:
@@ -176,7 +189,8 @@ def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
 
 
 def selection(name: str) -> Callable[[SelectionFunction], SelectionFunction]:
-    """Registers a selection: a function of facts that returns the chosen subjects. What refuses a reading in it is UNKNOWN."""
+    """Registers a selection: a function of facts that returns the chosen subjects. A subject that refuses a
+    reading in it is UNKNOWN."""
 
     def register(function: SelectionFunction) -> SelectionFunction:
         arguments = tuple(inspect.signature(function).parameters)
@@ -192,7 +206,7 @@ def _compared(arguments: Iterable[str], function: Callable[..., Any]) -> frozens
 
 
 def _is_peers(annotation: Any) -> bool:
-    # As text it is not evaluated: with hundreds of checks that is a tenth of what `muster rules list` takes.
+    # Not evaluated: with hundreds of checks that is a tenth of the time of `muster rules list`.
     return annotation.startswith("Peers[") if isinstance(annotation, str) else get_origin(annotation) is Peers
 
 
@@ -204,8 +218,8 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     return _HINTS.get(parameter.annotation) or get_type_hints(function)[parameter.name]
 
 
-def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False, peers: bool = False,
-              over: str = "") -> None:
+def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False,
+              peers: bool = False, over: str = "") -> None:
     if name in CHECKS and CHECKS[name].function.__module__ != function.__module__:
         raise ValueError(f"the check {name} is defined in {CHECKS[name].function.__module__} already")
     arguments, parameters = [], {}
@@ -215,16 +229,30 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool,
             parameters[parameter.name] = Parameter(parameter.name, _hint(function, parameter), required)
         else:
             arguments.append(parameter.name)
-    summary = inspect.getdoc(function)
-    if not summary:
+    doc = inspect.getdoc(function)
+    if not doc:
         raise ValueError(f"the check {name} has no docstring, and `muster explain` shows it")
+    # Lists and findings show the first line, so that is the whole first paragraph.
+    first, blank, rest = doc.partition("\n\n")
+    summary = " ".join(first.split()) + blank + rest
     if not arguments or arguments[0] == GROWTH:
-        raise ValueError(f"the check {name} has no subject: its first parameter is to be a fact")
-    CHECKS[name] = Check(name, function, tuple(arguments), parameters, summary, fleet, counts, peers, over, _compared(arguments, function))
+        raise ValueError(f"the check {name} has no subject: its first parameter must be a fact")
+    CHECKS[name] = Check(name, function, tuple(arguments), parameters, summary, fleet, counts, peers, over,
+                         _compared(arguments, function))
+
+
+def and_more(subjects: Sequence[str]) -> str:
+    """Several subjects as one: "port 1 and 3 more"."""
+    return subjects[0] if len(subjects) == 1 else f"{subjects[0]} and {len(subjects) - 1} more"
+
+
+def listed(words: Sequence[str], most: int = 3) -> str:
+    """The first of them: "a, b, c and 2 more"."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
 def missing_facts(check: Check, handed_in: Iterable[str]) -> list[str]:
-    """The facts that a check asks for and that do not exist; `handed_in` are those that are read from no machine."""
+    """The facts that a check takes and that do not exist; `handed_in` are those that the sweep passes in."""
     return [name for name in check.facts if name not in FACTS and name not in handed_in]
 
 

@@ -1,4 +1,4 @@
-"""Container checks: Docker's containers, the ways in which GPUs come into containers, and the runtimes beside Docker."""
+"""Container checks: Docker's containers, how GPUs get into containers, and the runtimes beside Docker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from healthcheck.model.outcome import Finding, Owner
 
 @check("container.dead")
 def container_dead(containers: Containers) -> Iterator[Finding]:
-    """No container is dead, or on its way out: Docker could not remove it, mostly because something still holds its mounts."""
+    """No container is dead or stuck in removal, mostly because something still uses its mounts."""
     for container in containers.listed:
         if container.state in ("dead", "removing"):
             yield Finding(f"{container.state} ({container.image})", "removed", container.name)
@@ -25,7 +25,7 @@ def container_dead(containers: Containers) -> Iterator[Finding]:
 
 @check("container.restarting")
 def container_restarting(containers: Containers) -> Iterator[Finding]:
-    """No container waits to be started again: it ended by itself, and its restart policy brings it back without end."""
+    """No container waits to be restarted: one that ends by itself is restarted without end by its policy."""
     for container in containers.listed:
         if container.state == "restarting":
             observed = f"restarting ({container.image}), ended with exit status {container.exit}"
@@ -36,7 +36,7 @@ def container_restarting(containers: Containers) -> Iterator[Finding]:
 def container_restarts_again(
     containers: Containers, growth: Growth[Containers], *, young_s: int,
 ) -> Iterator[Finding]:
-    """No container that is kept running has only just been started in two snapshots: it would end soon after each start."""
+    """No container was just started in two snapshots: it would end soon after each start."""
     running = [container for container in containers.listed if container.state == "running"]
     before = {container.id: container for container in growth.before.listed if container.state == "running"}
     for container in running:
@@ -56,7 +56,7 @@ def container_unhealthy(containers: Containers) -> Iterator[Finding]:
 
 @check("container.stopped")
 def container_stopped(containers: Containers, *, at_most: int) -> Iterator[Finding]:
-    """Containers that have ended do not pile up: each keeps its layer and its log, and `docker ps -a` grows slow with them."""
+    """Ended containers do not pile up: each keeps its layer and its log, and they slow `docker ps -a`."""
     ended = [container for container in containers.listed if container.state in ("exited", "created")]
     if len(ended) > at_most:
         failed = [container for container in ended if container.state == "exited" and container.exit != 0]
@@ -65,7 +65,8 @@ def container_stopped(containers: Containers, *, at_most: int) -> Iterator[Findi
 
 @check("container.left_over")
 def container_left_over(containers: Containers, *, known: tuple[str, ...]) -> Iterator[Finding]:
-    """No container runs but those that the rule knows by name or image (patterns with * and ?), on a node that should be idle."""
+    """No container runs on a node that should be idle, except those that the rule names by name or image
+    (patterns with * and ?)."""
     for container in containers.listed:
         if container.state not in ("running", "paused"):
             continue
@@ -90,22 +91,24 @@ def container_gpus(container_gpus: ContainerGpus, gpu_presence: GpuPresence) -> 
 def container_all_gpus(container_run: ContainerGpus, gpu_presence: GpuPresence) -> Iterator[Finding]:
     """A container that is given all GPUs sees every GPU that the driver lists.
 
-    It runs the image that somebody with root on the node has tagged `muster/gpu-check`, any that has a shell's libraries will do:
-    `docker tag nvcr.io/nvidia/cuda:12.4.1-base-ubuntu22.04 muster/gpu-check`. Without such a tag nothing runs, and nothing is pulled.
+    It runs the image that root on the node has tagged `muster/gpu-check`; any with a shell's libraries works:
+    `docker tag nvcr.io/nvidia/cuda:12.4.1-base-ubuntu22.04 muster/gpu-check`. Without such a tag nothing
+    runs, and nothing is pulled.
     """
     yield from _missing(container_run, gpu_presence, "in a container")
 
 
 @check("cdi.gpus")
 def cdi_gpus(cdi: Cdi, pci_bus: PciBus) -> Iterator[Finding]:
-    """The CDI specification names every GPU of the node: what it leaves out, no container gets."""
+    """The CDI specification names every GPU of the node: containers do not get the others."""
     if cdi.gpus < len(pci_bus.gpus):
         yield Finding(f"{cdi.gpus} GPUs in {cdi.file}", f"{len(pci_bus.gpus)}, as on the PCI bus")
 
 
 @check("cdi.driver")
 def cdi_driver(cdi: Cdi, versions: Versions) -> Iterator[Finding]:
-    """The CDI specification mounts the libraries of the driver that is loaded: one from before an upgrade names files that are gone."""
+    """The CDI specification mounts the libraries of the loaded driver: one from before an upgrade names files
+    that are gone."""
     if cdi.driver != versions.driver:
         expected = f"{versions.driver}, the driver that is loaded"
         yield Finding(f"libraries of {cdi.driver} in {cdi.file}", expected)
@@ -120,7 +123,7 @@ def containerd_answers(containerd: Containerd) -> Iterator[Finding]:
 
 @check("containerd.ready")
 def containerd_ready(cri_ready: CriReady) -> Iterator[Finding]:
-    """The runtime tells a kubelet that it is ready, and its network with it."""
+    """The runtime reports itself and its network ready to a kubelet."""
     words = "; ".join(cri_ready.words) or "no reason given"
     if not (cri_ready.runtime and cri_ready.network):
         yield Finding(f"not ready: {words}", "RuntimeReady and NetworkReady")
@@ -130,6 +133,6 @@ def containerd_ready(cri_ready: CriReady) -> Iterator[Finding]:
 def pyxis_configured(pyxis: Pyxis) -> Iterator[Finding]:
     """Slurm's plug-in stack names pyxis where enroot is set up, and enroot is set up where it names pyxis."""
     if not pyxis.configured:
-        yield Finding("plugstack.conf does not name spank_pyxis.so", "named, for enroot is set up")
+        yield Finding("plugstack.conf does not name spank_pyxis.so", "named, since enroot is set up")
     elif not pyxis.enroot:
-        yield Finding("no /etc/enroot/enroot.conf", "set up, for plugstack.conf names pyxis", "enroot")
+        yield Finding("no /etc/enroot/enroot.conf", "set up, since plugstack.conf names pyxis", "enroot")

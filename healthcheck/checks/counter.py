@@ -1,11 +1,12 @@
-"""Checks of the error counters of RDMA ports, always as growth between two snapshots of one boot, never as absolute values.
+"""Checks of the error counters of RDMA ports, always as growth between two snapshots of one boot, never as
+absolute values.
 
-Which counter is of which kind stands in `healthcheck.facts.counter.TABLE`; limits stand in the rules, under
-the counters' names and per the table's unit. A counter that fell was reset, one that stays at its highest
-value counts no more: neither is health. Links of 400 Gb/s and faster (PAM4) never run without raw bit errors,
-which their error correction mends; what got past it shows as recoveries, receive errors and integrity errors.
-sysfs does not tell errors before correction from those after it, and its authors' readers disagree on which
-of them `symbol_error` counts: it is judged on slower links only. (mlxlink tells both.)
+`healthcheck.facts.counter.TABLE` has each counter's kind; the rules have the limits, by counter and in the
+table's unit. A counter that fell was reset, and one at its highest value counts no more: neither is a pass.
+Links of 400 Gb/s and faster (PAM4) always have raw bit errors, which their error correction repairs; the rest
+shows as recoveries, receive errors and integrity errors. sysfs does not separate errors before correction
+from those after it, and sources disagree on which of them `symbol_error` counts, so it is judged on slower
+links only. (mlxlink has both.)
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def port_errors_rate(
     symbol_error_below_gbps: float, link_error_recovery: float, port_rcv_errors: float,
     port_xmit_discards: float, local_ack_timeout_err: float, roce_slow_restart: float,
 ) -> Iterator[Finding]:
-    """No error counter of a compute port grows faster than its limit: symbols an hour, recoveries a minute, all others a second.
+    """No error counter of a compute port grows faster than its limit: symbols an hour, recoveries a minute,
+    all others a second.
 
     Symbol errors are judged on active links slower than `symbol_error_below_gbps`.
     """
@@ -64,8 +66,9 @@ def port_errors_rate(
 
 @check("port.retries", over="compute_ports")
 def port_retries(port_job_counter: PortCounter, port: Port, growth: Growth[PortCounter]) -> Iterator[Finding]:
-    """No compute port was asked to wait by a receiver that was not ready, or gave a connection up, since the earlier snapshot.
+    """No compute port was asked to wait by a receiver that was not ready, or gave a connection up, since the
+    earlier snapshot.
 
-    It says that a job met trouble, and not at which end: a peer that dies is seen so by all others.
+    It shows that a job had trouble, not at which end: all peers of a node that dies see it.
     """
     yield from _grew(port_job_counter, port, growth)

@@ -10,7 +10,8 @@ from healthcheck.checks.growth import Growth
 from healthcheck.facts.cpu import Cpus, Governors, Microcode, Package
 from healthcheck.model.outcome import Finding
 
-# With hardware threads switched off the second thread of every core is offline on purpose (kernel: Documentation/admin-guide/hw-vuln).
+# With hardware threads switched off the second thread of every core is offline on purpose (kernel:
+# Documentation/admin-guide/hw-vuln).
 _THREADS_OFF = ("off", "forceoff")
 
 
@@ -24,7 +25,8 @@ def cpu_count(cpus: Cpus, *, expected: int) -> Iterator[Finding]:
 
 @check("cpu.offline")
 def cpu_offline(cpus: Cpus) -> Iterator[Finding]:
-    """No CPU that firmware presents is offline, but for the second threads of cores where hardware threads are switched off."""
+    """No CPU that firmware presents is offline, but for the second threads of cores where hardware threads
+    are switched off."""
     offline = len(cpus.offline)
     if offline and not (cpus.smt in _THREADS_OFF and offline <= cpus.present // 2):
         listed = ", ".join(map(str, cpus.offline[:8])) + (" ..." if offline > 8 else "")
@@ -42,7 +44,8 @@ def cpu_governor(governors: Governors, *, expected: str) -> Iterator[Finding]:
 
 @check("cpu.throttled")
 def cpu_throttled(package: Package, growth: Growth[Package], *, allow: int) -> Iterator[Finding]:
-    """No CPU package was throttled for its temperature, or by the board, more often between two snapshots than allowed."""
+    """No CPU package was throttled for its temperature, or by the board, more often between two snapshots
+    than allowed."""
     if package.throttled == 0:
         return
     grown = growth.of("throttled")

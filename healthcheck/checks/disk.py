@@ -1,8 +1,9 @@
-"""Checks of disks: NVMe drives as the kernel has them, and what the kernel log says of disks and of the file systems on them.
+"""Checks of disks: NVMe drives by the kernel, and kernel-log reports on disks and their file systems.
 
-Forms of the log: block/blk-core.c ("I/O error, dev sda, sector 1"), fs/buffer.c, drivers/nvme/host/pci.c and core.c, drivers/md, and the
-messages of ext4, XFS and Btrfs; gpud and node-problem-detector look for most of them. An error of a disk or of a file system stays accused
-in its boot; what passes by itself (a reset) for `hours` after the last, and what is older is said beside the result.
+Messages of the log: block/blk-core.c ("I/O error, dev sda, sector 1"), fs/buffer.c, drivers/nvme/host/pci.c
+and core.c, drivers/md, and those of ext4, XFS and Btrfs; gpud and node-problem-detector search for most of
+them. An error of a disk or file system counts for the rest of its boot; a passing one (a reset) counts for
+`hours` after the last, and a note reports older ones.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import check
+from healthcheck.checks.base import LONGEST_QUOTE, Findings, check, listed
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
@@ -20,12 +21,10 @@ from healthcheck.kernellog.emitter import CORE
 from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.model.outcome import Finding, LogEvidence, Note
 
-_LONGEST = 200
 _EMITTERS = (
     ("nvme nvme", "nvme"), ("nvme", "nvme-command"), ("block nvme", "nvme-multipath"), ("md/raid", "md"),
     ("EXT", "ext4"), ("XFS", "xfs"), ("BTRFS", "btrfs"),
 )
-Said = Iterator[Finding | Note]
 
 # ---- NVMe drives as the kernel has them
 
@@ -39,7 +38,8 @@ def disk_nvme_count(nvme_bus: NvmeBus, *, expected: int) -> Iterator[Finding]:
 
 @check("disk.nvme_driven", counts=True)
 def disk_nvme_driven(nvme_bus: NvmeBus) -> Iterator[Finding]:
-    """The kernel's driver runs every NVMe drive that is on the PCI bus: it gives up those that do not come back from a reset."""
+    """The kernel's driver runs every NVMe drive on the PCI bus: it drops drives that do not come back from a
+    reset."""
     for pci in nvme_bus.on_pci:
         if pci not in nvme_bus.driven:
             yield Finding("on the PCI bus, and no driver runs it", "a controller below /sys/class/nvme",
@@ -55,7 +55,7 @@ def disk_nvme_state(nvme: Nvme) -> Iterator[Finding]:
 
 @check("disk.nvme_pcie")
 def disk_nvme_pcie(nvme: Nvme) -> Iterator[Finding]:
-    """Every NVMe drive has the PCI Express lanes and speed that it and its slot both can."""
+    """Every NVMe drive has the PCI Express lanes and speed that it and its slot support."""
     if nvme.width < nvme.width_best:
         yield Finding(f"x{nvme.width}", f"x{nvme.width_best}")
     if nvme.gigatransfers < nvme.gigatransfers_best:
@@ -64,79 +64,88 @@ def disk_nvme_pcie(nvme: Nvme) -> Iterator[Finding]:
 
 @check("disk.nvme_temperature")
 def disk_nvme_temperature(nvme_sensor: NvmeHeat, *, at_most_c: float) -> Iterator[Finding]:
-    """No NVMe drive is hotter than the limit at which it warns itself, or than the rule allows where it has none."""
+    """No NVMe drive is hotter than its own warning limit, or than the rule allows where it has none."""
     limit = nvme_sensor.limit or at_most_c
     if nvme_sensor.celsius > limit:
         yield Finding(f"{nvme_sensor.celsius:.0f} C", f"at most {limit:g} C")
 
 
-# ---- what the kernel log says
+# ---- reports in the kernel log
 
-# An operation that a disk does not know is no error of it, nor is a discard or a write of zeroes that it declines.
+# An operation that a disk does not support is no error, nor is a discard or a write of zeroes that it
+# declines.
 IO_LINES = MessagePattern(
     r"Buffer I/O error on dev(?:ice)? (?P<a>[\w!-]{1,32}), logical block"
-    r"|(?:blk_update_request: |print_req_error: |end_request: )?(?:I/O|critical medium|critical nexus|timeout|protection|critical target)"
+    r"|(?:blk_update_request: |print_req_error: |end_request: )?"
+    r"(?:I/O|critical medium|critical nexus|timeout|protection|critical target)"
     r" error, dev (?P<b>[\w!-]{1,32}), sector \d{1,20}\b(?! op 0x[39]:)"
     r"|block (?P<c>nvme[\w-]{1,24}): no available path - failing I/O"
     r"|md/raid\S{0,40}: Disk failure on (?P<d>[\w!-]{1,32})"
-    r"|(?P<e>nvme\d{1,4}n\d{1,4}): I/O Cmd\([^)\n]{0,40}\) @ LBA \d{1,20}, [^\n]{0,80}\b(?:Media Error|Unrecovered Read|Write Fault)"
+    r"|(?P<e>nvme\d{1,4}n\d{1,4}): I/O Cmd\([^)\n]{0,40}\) @ LBA \d{1,20}, [^\n]{0,80}"
+    r"\b(?:Media Error|Unrecovered Read|Write Fault)"
     r"|EXT[234]-fs \((?P<f>[\w!.-]{1,64})\): I/O error while writing superblock",
     "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(",
 )
 FILESYSTEM_LINES = MessagePattern(
-    r"EXT[234]-fs error \(device (?P<a>[\w!.-]{1,64})\)|EXT[234]-fs \((?P<b>[\w!.-]{1,64})\): Remounting filesystem read-only"
-    r"|XFS \((?P<c>[\w!.-]{1,64})\): (?:Corruption|[^\n]{0,40}(?:I/O [Ee]rror|corruption detected|[Ss]hutting down filesystem"
-    r"|[Ff]ilesystem has been shut down)|Internal error)"
-    r"|BTRFS(?: error| critical)? \(device (?P<d>[\w!.-]{1,64})[^)\n]{0,40}\):? [^\n]{0,80}(?:forced readonly|corrupt|errno=-5)",
-    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "I/O error", "I/O Error", "corrupt", "hutting down filesystem",
-    "ilesystem has been shut down", "Internal error", "forced readonly", "errno=-",
+    r"EXT[234]-fs error \(device (?P<a>[\w!.-]{1,64})\)"
+    r"|EXT[234]-fs \((?P<b>[\w!.-]{1,64})\): Remounting filesystem read-only"
+    r"|XFS \((?P<c>[\w!.-]{1,64})\): (?:Corruption|[^\n]{0,40}(?:I/O [Ee]rror|corruption detected"
+    r"|[Ss]hutting down filesystem|[Ff]ilesystem has been shut down)|Internal error)"
+    r"|BTRFS(?: error| critical)? \(device (?P<d>[\w!.-]{1,64})[^)\n]{0,40}\):? [^\n]{0,80}"
+    r"(?:forced readonly|corrupt|errno=-5)",
+    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "I/O error", "I/O Error",
+    "corrupt", "hutting down filesystem", "ilesystem has been shut down", "Internal error", "forced readonly",
+    "errno=-",
 )
 RESET_LINES = MessagePattern(
-    r"nvme (?P<a>nvme\d{1,4}): (?:I/O (?:tag )?\d{1,6}[^\n]{0,80} timeout, (?:reset controller|aborting|disable controller)"
-    r"|controller is down; will reset)",
+    r"nvme (?P<a>nvme\d{1,4}): (?:I/O (?:tag )?\d{1,6}[^\n]{0,80} timeout, "
+    r"(?:reset controller|aborting|disable controller)|controller is down; will reset)",
     " timeout, ", "controller is down; will reset",
 )
 DEAD_LINES = MessagePattern(
     r"nvme (?P<a>nvme\d{1,4}): (?:Disabling device after reset failure|Removing after probe failure"
     r"|Device not ready; aborting (?:reset|init)|Identify Controller failed)",
-    "Disabling device after reset failure", "Removing after probe failure", "Device not ready; aborting ", "Identify Controller failed",
+    "Disabling device after reset failure", "Removing after probe failure", "Device not ready; aborting ",
+    "Identify Controller failed",
 )
 
 
 @check("disk.log_io_errors")
-def disk_log_io_errors(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Said:
-    """The kernel reported no I/O error of a disk, an array or a path to one. `ignore` names devices, such as a BMC's virtual media."""
+def disk_log_io_errors(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Findings:
+    """The kernel reported no I/O error of a disk, an array or a path to one. `ignore` names devices, such as
+    a BMC's virtual media."""
     yield from _reported(kernel_log, IO_LINES, "no I/O error", Ending(EndKind.REPAIR), ignore)
 
 
 @check("disk.log_filesystem")
-def disk_log_filesystem(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Said:
+def disk_log_filesystem(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Findings:
     """No file system on a disk reported damage to itself, or was shut down or made read-only for it."""
     yield from _reported(kernel_log, FILESYSTEM_LINES, "no such report", Ending(EndKind.BOOT), ignore)
 
 
 @check("disk.log_nvme_resets")
-def disk_log_nvme_resets(kernel_log: KernelLog, *, hours: float) -> Said:
+def disk_log_nvme_resets(kernel_log: KernelLog, *, hours: float) -> Findings:
     """No NVMe drive let a command time out, or had to be reset."""
     yield from _reported(kernel_log, RESET_LINES, "no timeout and no reset", Ending(EndKind.QUIET, hours), ())
 
 
 @check("disk.log_nvme_dead")
-def disk_log_nvme_dead(kernel_log: KernelLog) -> Said:
+def disk_log_nvme_dead(kernel_log: KernelLog) -> Findings:
     """The kernel gave up no NVMe drive."""
     yield from _reported(kernel_log, DEAD_LINES, "a drive that comes back", Ending(EndKind.BOOT), ())
 
 
 def _emitter(line: str) -> str:
-    """Whose message a line of these forms is: the block layer's, which has no prefix, or a driver's."""
+    """The emitter of such a line: the block layer, which has no prefix, or a driver."""
     return next((emitter for prefix, emitter in _EMITTERS if line.startswith(prefix)), CORE)
 
 
-def _reported(log: KernelLog, form: MessagePattern, expected: str, ends: Ending, ignore: tuple[str, ...]) -> Said:
-    """One finding for each device, by the first line that is not over, and a note on what is."""
+def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Ending,
+              ignore: tuple[str, ...]) -> Findings:
+    """One finding for each device by its first line that still counts, and a note on the others."""
     recent: dict[str, list[KernelLine]] = {}
     older: dict[str, KernelLine] = {}
-    for line, found in log.matching(form):
+    for line, found in log.matching(pattern):
         device = next(filter(None, found.groups()), "")
         if device and any(fnmatchcase(device, name) for name in ignore):
             continue
@@ -147,29 +156,32 @@ def _reported(log: KernelLog, form: MessagePattern, expected: str, ends: Ending,
     for device, lines in sorted(recent.items()):
         count = f"{len(lines)} lines, the first " if len(lines) > 1 else ""
         at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
-        evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds, lines[-1].seconds,
-                               representative([line.sequence for line in lines]))
-        yield Finding(f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, device or "disks", log=evidence)
+        evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds,
+                               lines[-1].seconds, representative([line.sequence for line in lines]))
+        yield Finding(f"{count}{at}: {lines[0].text[:LONGEST_QUOTE]}", expected, device or "disks",
+                      log=evidence)
     if older:
-        said = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago" for device, line in sorted(older.items())]
-        more = f" and {len(said) - 3} more" if len(said) > 3 else ""
-        yield Note(f"over, having been quiet for {ends.hours:g} h: {', '.join(said[:3])}{more}")
+        over = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago"
+                for device, line in sorted(older.items())]
+        yield Note(f"over, quiet for {ends.hours:g} h: {listed(over)}")
 
 
-# ---- what disks say of themselves
+# ---- disks' own reports
 
 # NVM Express Base Specification, SMART / Health Information log, Critical Warning.
 _WARNINGS = (
-    "the spare is below its threshold", "a temperature is beyond its threshold", "reliability is degraded by media or internal errors",
-    "the media is read-only", "the backup of the volatile memory failed", "the persistent memory region is read-only or unreliable",
+    "the spare is below its threshold", "a temperature is beyond its threshold",
+    "reliability is degraded by media or internal errors",
+    "the media is read-only", "the backup of the volatile memory failed",
+    "the persistent memory region is read-only or unreliable",
 )
 
 
 @check("disk.smart_failed")
 def disk_smart_failed(disk: DiskHealth) -> Iterator[Finding]:
-    """No disk says that it is failing (SMART overall health)."""
+    """No disk reports that it is failing (SMART overall health)."""
     if not disk.passed:
-        yield Finding("failing, by its own word", "passed")
+        yield Finding("failing, by its own report", "passed")
 
 
 @check("disk.smart_warning")
@@ -199,7 +211,7 @@ def disk_smart_media_errors_growing(disk: DiskHealth, growth: Growth[DiskHealth]
 
 @check("disk.smart_spare")
 def disk_smart_spare(disk: DiskHealth, *, above: int) -> Iterator[Finding]:
-    """Every NVMe drive has more spare than the threshold that its maker set, by so many points above it."""
+    """Every NVMe drive's spare is above its vendor's threshold by so many points."""
     least = min(disk.spare_threshold + above, 100)
     if disk.spare < least:
         yield Finding(f"{disk.spare}% spare (its threshold is {disk.spare_threshold}%)", f"at least {least}%")
@@ -207,7 +219,7 @@ def disk_smart_spare(disk: DiskHealth, *, above: int) -> Iterator[Finding]:
 
 @check("disk.smart_wear")
 def disk_smart_wear(disk: DiskHealth, *, below_percent: int) -> Iterator[Finding]:
-    """No NVMe drive has used up so much of the life that its maker gives it."""
+    """No NVMe drive has used up so much of its vendor's rated life."""
     if disk.used_percent >= below_percent:
         yield Finding(f"{disk.used_percent}% of its life used", f"below {below_percent}%")
 
@@ -234,7 +246,8 @@ def disk_smart_defects(disk: DiskHealth, *, at_most: int) -> Iterator[Finding]:
 
 @check("disk.smart_unsafe_shutdowns")
 def disk_smart_unsafe_shutdowns(disk: DiskHealth, growth: Growth[DiskHealth]) -> Iterator[Finding]:
-    """No NVMe drive lost power since the earlier snapshot of the same boot: the node did not, so its slot or its supply did."""
+    """No NVMe drive lost power since the earlier snapshot of the same boot: the node did not, so its slot or
+    its supply did."""
     if not growth.new and (grown := growth.of("unsafe_shutdowns")):
         observed = f"{grown} more unsafe shutdowns since the earlier snapshot"
         yield Finding(observed, "none while the node is up")

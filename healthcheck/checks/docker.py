@@ -1,11 +1,11 @@
-"""Docker checks: the daemon, how it is set up, and the images that it holds."""
+"""Docker checks: the daemon, its settings, and its images."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import NotMeasured, check, fleet_check
+from healthcheck.checks.base import GIB, NotMeasured, check, fleet_check
 from healthcheck.checks.fleet import Comparison, Split, odd_ones, outliers, read_all
 from healthcheck.facts.container import Cdi
 from healthcheck.facts.docker import Docker, Images
@@ -25,22 +25,23 @@ def docker_answers(docker: Docker, *, required: bool) -> Iterator[Finding]:
 
 @check("docker.storage_driver")
 def docker_storage_driver(docker: Docker, *, allowed: tuple[str, ...]) -> Iterator[Finding]:
-    """Images lie in layers under a storage driver that the rule allows; vfs copies every layer whole, and others are withdrawn."""
+    """The storage driver is one that the rule allows; vfs copies every layer, and others are withdrawn."""
     if docker.storage_driver not in allowed:
         yield Finding(docker.storage_driver, " or ".join(allowed), "storage driver")
 
 
 @check("docker.cgroup_driver")
 def docker_cgroup_driver(docker: Docker, *, on_version_2: str) -> Iterator[Finding]:
-    """Where the host has cgroup v2, Docker leaves the tree to the manager that the rule names, so that there is one and not two."""
+    """On a host with cgroup v2, Docker uses the manager that the rule names, so that only one manages the
+    tree."""
     if docker.cgroup_version == "2" and docker.cgroup_driver != on_version_2:
         yield Finding(docker.cgroup_driver, f"{on_version_2}, on a host with cgroup v2", "cgroup driver")
 
 
 @check("docker.gpu_runtime")
 def docker_gpu_runtime(docker: Docker, pci_bus: PciBus, cdi: Cdi) -> Iterator[Finding]:
-    """A node with GPUs has a way to give them to a container: NVIDIA's runtime, its toolkit's hook (`--gpus`), or a CDI specification that
-    the daemon looks for."""
+    """A node with GPUs can give them to a container: by NVIDIA's runtime, its toolkit's hook (`--gpus`), or a
+    CDI specification that the daemon reads."""
     if not pci_bus.gpus or "nvidia" in docker.runtimes or cdi.toolkit:
         return
     if docker.cdi and cdi.found:
@@ -52,21 +53,22 @@ def docker_gpu_runtime(docker: Docker, pci_bus: PciBus, cdi: Cdi) -> Iterator[Fi
 
 @check("docker.warnings")
 def docker_warnings(docker: Docker, *, ignore: tuple[str, ...]) -> Iterator[Finding]:
-    """The daemon has nothing to warn of, but for what the rule knows of (patterns with * and ?)."""
+    """The daemon warns of nothing, except what the rule ignores (patterns with * and ?)."""
     for words in docker.warnings:
         if not any(fnmatchcase(words.lower(), pattern.lower()) for pattern in ignore):
             yield Finding(words, "no warning")
 
 
 @check("docker.disk")
-def docker_disk(docker: Docker, filesystems: tuple[Filesystem, ...], *, at_least_gib: float) -> Iterator[Finding]:
+def docker_disk(docker: Docker, filesystems: tuple[Filesystem, ...], *,
+                at_least_gib: float) -> Iterator[Finding]:
     """The file system of Docker's data root has room for one more image."""
     root = docker.root.rstrip("/") or "/"
     holding = [f for f in filesystems if f.name == "/" or f"{root}/".startswith(f"{f.name}/")]
     if not holding:
         raise NotMeasured(None, f"no mounted file system holds {root}")
     filesystem = max(holding, key=lambda f: len(f.name))
-    free = filesystem.available_bytes / 2**30
+    free = filesystem.available_bytes / GIB
     if free < at_least_gib:
         where = f"{root} on {filesystem.name}"
         yield Finding(f"{free:.1f} GiB left", f"at least {at_least_gib:g} GiB", where)
@@ -74,13 +76,14 @@ def docker_disk(docker: Docker, filesystems: tuple[Filesystem, ...], *, at_least
 
 @check("docker.live_restore")
 def docker_live_restore(docker: Docker) -> Iterator[Finding]:
-    """Containers live on while the daemon is restarted."""
+    """Containers keep running while the daemon restarts."""
     if not docker.live_restore:
         yield Finding("off: a restart of the daemon ends every container", "on", "live-restore")
 
 
 def wanted(named: str) -> tuple[str, str]:
-    """An image as `docker images` names it, "repository:tag" (latest where none is said), and the digest that it is to have, or ""."""
+    """An image as `docker images` names it, "repository:tag" (latest where no tag is given), and the required
+    digest, or ""."""
     name, _, digest = named.partition("@")
     for registry in _REGISTRIES:
         name = name.removeprefix(registry)
@@ -89,15 +92,18 @@ def wanted(named: str) -> tuple[str, str]:
 
 @check("docker.images", counts=True)
 def docker_images(docker_images: Images, *, images: tuple[str, ...]) -> Iterator[Finding]:
-    """Every image that the rule names is on the node already: `repository:tag`, with `@sha256:...` to hold it to a digest.
+    """Every image that the rule names is on the node: `repository:tag`, with `@sha256:...` to require a
+    digest.
 
-    An image that was built on the node, or loaded into it, has no digest of a registry; then its id may be named.
+    An image that was built or loaded on the node has no digest of a registry; name its id instead.
     """
     if not images:
-        raise NotMeasured(None, "no image is named: set `with: {images: [...]}` of docker-images in the site's rules")
+        raise NotMeasured(None, "no image is named: set `with: {images: [...]}` of docker-images in the "
+                          "site's rules")
     for named in images:
         name, digest = wanted(named)
-        held = [image for image in docker_images.listed if name in (image.name, image.name.rpartition(":")[0])]
+        held = [image for image in docker_images.listed
+                if name in (image.name, image.name.rpartition(":")[0])]
         if not held:
             yield Finding("not on the node", "pulled", name)
         elif digest and not any(digest in (image.digest, image.id) for image in held):
@@ -114,9 +120,11 @@ def fleet_docker_version(docker: Mapping[str, Docker]) -> Comparison:
 def fleet_docker_image(
     docker_images: Mapping[str, Images], *, images: tuple[str, ...], at_least: int,
 ) -> Comparison:
-    """One tag is one image: wherever a tag that the rule's patterns choose is, it has the digest that most nodes with it have.
+    """A tag that the rule's patterns choose is the same image everywhere: it has the digest that most nodes
+    with it have.
 
-    A tag that fewer than `at_least` nodes have is not compared. Digests are compared where every holder has one, ids otherwise.
+    A tag on fewer than `at_least` nodes is not compared. Digests are compared where every such node has one,
+    ids otherwise.
     """
     holders: dict[str, list[tuple[str, str, str]]] = {}
     for node, listed in read_all(docker_images, lambda fact: fact.listed).items():

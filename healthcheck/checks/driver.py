@@ -1,6 +1,6 @@
 """Driver checks: whether it comes up, and whether its parts fit together.
 
-The remedy of a refusal depends on its cause, so the finding carries it.
+The remedy of a refusal depends on its cause, so the finding has it.
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ from healthcheck.model.outcome import Finding, Owner
 
 _REMEDIES = {
     "not-loaded": (
-        "Load the module (modprobe nvidia) and read the kernel log for why it was not: a kernel update without the rebuilt module, a "
-        "module that Secure Boot refused, nouveau in its place.", Owner.OPERATOR),
-    "mismatch": (
-        "Drain. The libraries were updated under a loaded module: unload and load the nvidia modules, or reboot; keep unattended "
-        "updates off the driver's packages.", Owner.OPERATOR),
-    "library": (
-        "Install the driver's user-space libraries (libnvidia-ml.so.1) of the loaded module's version; where the driver lives in a "
-        "container, make its libraries known to the host's linker.", Owner.OPERATOR),
-    "no-devices": (
-        "Drain and read the kernel log for why the module took none of the GPUs on PCI (RmInitAdapter failed, BAR too small, Xid 79). "
-        "Power the node off for a minute; still none, it goes to the vendor.", Owner.DATACENTRE),
-    "crashed": (
-        "Drain. Reinstall the driver's user-space libraries: they, or what is left of an older version, end in a crash with this module.",
+        "Load the module (modprobe nvidia) and read the kernel log for why it was not: a kernel update "
+        "without the rebuilt module, a module that Secure Boot refused, nouveau in its place.",
         Owner.OPERATOR),
+    "mismatch": (
+        "Drain. The libraries were updated under a loaded module: unload and load the nvidia modules, or "
+        "reboot; keep unattended updates off the driver's packages.", Owner.OPERATOR),
+    "library": (
+        "Install the driver's user-space libraries (libnvidia-ml.so.1) of the loaded module's version; where "
+        "the driver lives in a container, make its libraries known to the host's linker.", Owner.OPERATOR),
+    "no-devices": (
+        "Drain and read the kernel log for why the module took none of the GPUs on PCI (RmInitAdapter "
+        "failed, BAR too small, Xid 79). Power the node off for a minute; still none, it goes to the vendor.",
+        Owner.DATACENTRE),
+    "crashed": (
+        "Drain. Reinstall the driver's user-space libraries: they, or what is left of an older version, end "
+        "in a crash with this module.", Owner.OPERATOR),
 }
 
 
 @check("driver.loads")
 def driver_loads(driver: Driver) -> Iterator[Finding]:
-    """NVIDIA's driver comes up: NVML, or else nvidia-smi, was not refused by it. That nobody answered in time is no refusal."""
+    """NVIDIA's driver comes up: it does not refuse NVML, or else nvidia-smi. A timeout is not a refusal."""
     if not driver.loads:
         remedy, owner = _REMEDIES.get(driver.cause, ("", None))
         yield Finding(driver.trouble, "a driver that answers", remedy=remedy, owner=owner)
@@ -43,7 +45,8 @@ def driver_loads(driver: Driver) -> Iterator[Finding]:
 
 @check("driver.module_matches")
 def driver_module_matches(driver: Driver) -> Iterator[Finding]:
-    """The driver's library and the loaded module are of one version. The driver itself says so when it comes up, and when it does not."""
+    """The driver's library and the loaded module are of one version; the driver itself reports whether they
+    are."""
     if driver.loads or driver.cause == "no-devices":
         return
     if driver.cause != "mismatch":
@@ -53,9 +56,11 @@ def driver_module_matches(driver: Driver) -> Iterator[Finding]:
 
 @check("driver.peermem")
 def driver_peermem(driver: Driver, ports: Peers[Port]) -> Iterator[Finding]:
-    """A node with RDMA ports lets its adapters reach GPU memory: nvidia-peermem is loaded, or DMA-BUF is possible.
+    """A node with RDMA ports lets its adapters reach GPU memory: nvidia-peermem is loaded, or DMA-BUF is
+    possible.
 
-    DMA-BUF asks for the open kernel module and Linux 5.12 or newer. Without either, every message passes through the host's memory.
+    DMA-BUF needs the open kernel module and Linux 5.12 or newer. Without either, every message goes through
+    the host's memory.
     """
     if not driver.loads:
         raise NotMeasured(driver, "the driver does not come up")
@@ -66,15 +71,17 @@ def driver_peermem(driver: Driver, ports: Peers[Port]) -> Iterator[Finding]:
 
 @check("driver.persistence_daemon")
 def driver_persistence_daemon(gpu: Gpu, services: Services) -> Iterator[Finding]:
-    """Something keeps the driver's state between jobs: persistence mode on every GPU, or nvidia-persistenced."""
+    """Something keeps the driver's state between jobs: persistence mode on every GPU, or
+    nvidia-persistenced."""
     if not gpu.persistence and services.persistenced.active != "active":
-        observed = f"persistence mode is off, nvidia-persistenced is {services.persistenced.shown}"
+        observed = f"persistence mode is off, nvidia-persistenced is {services.persistenced.description}"
         yield Finding(observed, "one of the two is on")
 
 
 @check("driver.gsp")
 def driver_gsp(gpu: Gpu, driver: Driver) -> Iterator[Finding]:
-    """Every GPU whose system processor runs firmware runs that of the driver's version; a GPU without it has nothing to compare."""
+    """Every GPU's system processor runs firmware of the driver's version; a GPU without that firmware is not
+    judged."""
     if not driver.loads:
         raise NotMeasured(driver, "the driver does not come up")
     if gpu.gsp_firmware != driver.version:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
-from healthcheck.checks.base import NotMeasured, Peers, check
+from healthcheck.checks.base import GIB, NotMeasured, Peers, check
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.filesystem import Filesystem, Lustre, MountAnswer, MountPlan
 from healthcheck.model.outcome import Finding, Owner
@@ -22,7 +22,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 def _judged(
     filesystems: Peers[Filesystem], ignore: tuple[str, ...], types: tuple[str, ...],
 ) -> Peers[Filesystem]:
-    """Those of the given types: what is mounted over a network, or by a user, is not the node's to answer for."""
+    """Those of the given types: mounts over a network, or by a user, are not the node's own."""
     matches = _pattern(tuple(ignore)).match
     judged = filesystems.where(lambda filesystem: filesystem.fstype in types and not matches(filesystem.name))
     if not len(judged):
@@ -32,19 +32,21 @@ def _judged(
 
 @check("filesystem.space")
 def filesystem_space(
-    filesystems: Peers[Filesystem], *, at_most_percent: float, ignore: tuple[str, ...], types: tuple[str, ...],
+    filesystems: Peers[Filesystem], *, at_most_percent: float, ignore: tuple[str, ...],
+    types: tuple[str, ...],
 ) -> Iterator[Finding]:
     """No file system is fuller than allowed, counted as df does."""
     judged = _judged(filesystems, ignore, types)
     for filesystem, (used, available) in judged.read(lambda each: (each.used_percent, each.available_bytes)):
         if used > at_most_percent:
-            observed = f"{used:.1f}% used, {available / 2**30:.1f} GiB left"
+            observed = f"{used:.1f}% used, {available / GIB:.1f} GiB left"
             yield Finding(observed, f"at most {at_most_percent:g}%", filesystem.name)
 
 
 @check("filesystem.inodes")
 def filesystem_inodes(
-    filesystems: Peers[Filesystem], *, at_most_percent: float, ignore: tuple[str, ...], types: tuple[str, ...],
+    filesystems: Peers[Filesystem], *, at_most_percent: float, ignore: tuple[str, ...],
+    types: tuple[str, ...],
 ) -> Iterator[Finding]:
     """No file system has used more of its inodes than allowed."""
     for filesystem, used in _judged(filesystems, ignore, types).read(lambda each: each.inodes_used_percent):
@@ -54,11 +56,13 @@ def filesystem_inodes(
 
 @check("filesystem.read_only")
 def filesystem_read_only(
-    filesystems: Peers[Filesystem], *, writable: tuple[str, ...], ignore: tuple[str, ...], types: tuple[str, ...],
+    filesystems: Peers[Filesystem], *, writable: tuple[str, ...], ignore: tuple[str, ...],
+    types: tuple[str, ...],
 ) -> Iterator[Finding]:
-    """No file system was made read-only by the kernel, as it does when the device fails, and those that must be writable are.
+    """The kernel made no file system read-only, as it does when a device fails, and those that must be
+    writable are.
 
-    One that somebody mounted read-only is read-only as a mount as well; one that the kernel gave up is so underneath only.
+    One that was mounted read-only is read-only as a mount as well; the kernel changes only the file system.
     """
     wrongly = _judged(filesystems, ignore, types).where(
         lambda each: each.read_only and (not each.mounted_read_only or each.name in writable))
@@ -66,15 +70,16 @@ def filesystem_read_only(
         yield Finding(f"read-only ({filesystem.fstype} on {filesystem.source})", "writable", filesystem.name)
 
 
-# Served by somebody else's machine: what it does not answer is first the network's or the server's.
+# Served by another machine: a fault is first the network's or the server's.
 _NETWORK = (
-    "nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "fuse.ceph", "beegfs", "gpfs", "wekafs", "glusterfs", "fuse.glusterfs", "panfs", "9p",
+    "nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "fuse.ceph", "beegfs", "gpfs", "wekafs", "glusterfs",
+    "fuse.glusterfs", "panfs", "9p",
     "afs", "orangefs", "fuse.juicefs", "fuse.cvmfs2",
 )
 
 
 def _of_a_user(answer: MountAnswer, ignore: tuple[str, ...], ignore_types: tuple[str, ...]) -> bool:
-    """Whether it is some user's own, for which the node does not answer."""
+    """Whether it is a user's own mount."""
     return answer.fstype in ignore_types or any(fnmatchcase(answer.name, pattern) for pattern in ignore)
 
 
@@ -87,7 +92,8 @@ def _silent(answer: MountAnswer, observed: str, expected: str) -> Finding:
 def filesystem_answers(
     mount_answer: MountAnswer, *, ignore: tuple[str, ...], ignore_types: tuple[str, ...],
 ) -> Iterator[Finding]:
-    """Every mounted file system answers statvfs(3). One that is silent is unknown, one for which an earlier reader still waits is dead."""
+    """Every mounted file system answers statvfs(3). A silent one is unknown; one for which an earlier reader
+    still waits is dead."""
     if _of_a_user(mount_answer, ignore, ignore_types):
         return
     error = mount_answer.error
@@ -116,8 +122,9 @@ def filesystem_hung(
 
 
 @check("filesystem.expected")
-def filesystem_expected(mount_plan: MountPlan, *, expected: tuple[str, ...], ignore: tuple[str, ...]) -> Iterator[Finding]:
-    """All that fstab has mounted at boot is mounted, and so is what the rule names besides."""
+def filesystem_expected(mount_plan: MountPlan, *, expected: tuple[str, ...],
+                        ignore: tuple[str, ...]) -> Iterator[Finding]:
+    """Everything that fstab mounts at boot is mounted, and so is what the rule names."""
     for point in expected:
         if point not in mount_plan.mounted:
             yield Finding("not mounted", "mounted, as the rule says", point)
@@ -130,6 +137,6 @@ def filesystem_expected(mount_plan: MountPlan, *, expected: tuple[str, ...], ign
 
 @check("filesystem.lustre")
 def filesystem_lustre(lustre: Lustre) -> Iterator[Finding]:
-    """Lustre calls itself healthy."""
+    """Lustre reports itself healthy."""
     if lustre.health != "healthy":
         yield Finding(lustre.health[:200] or "nothing", "healthy")

@@ -1,4 +1,5 @@
-"""Fleet checks of whole nodes, and what all fleet checks compare with: a majority, or the median of equals."""
+"""Fleet checks of whole nodes, and the comparisons of all fleet checks: with a majority, or with the median
+of equals."""
 
 from __future__ import annotations
 
@@ -19,25 +20,25 @@ F = TypeVar("F", bound=Fact)
 T = TypeVar("T")
 # The median absolute deviation of a normal distribution is its standard deviation divided by this.
 _SIGMA = 1.4826
-# Where more than a quarter would be outliers, there are two populations rather than a fleet and its outliers.
+# Where more than a quarter would be outliers, there are two populations and no outliers.
 _MOST_OUTLIERS = 4
 
 
 class NoMajority(Exception):
-    """A cohort is split so that no one can be called the outlier; its text says how."""
+    """A cohort is split so that no node is the outlier; its text says how."""
 
 
 class Split(Enum):
-    """What becomes of a cohort in which no value holds a majority."""
+    """The result for a cohort in which no value has a majority."""
 
     UNKNOWN = "unknown"         # NoMajority is raised: the rule is UNKNOWN for all
     ALONE = "alone"             # each is reported as having no peers
-    NOBODY = "nobody"           # no one is accused
+    NO_ONE = "no one"           # no one is accused
 
 
 @dataclass(frozen=True)
 class Uncompared:
-    """What a fleet check yields in place of a finding for what has no peers to be compared with: it is not judged, visibly."""
+    """In place of a finding, for a subject without peers to compare with: it is visibly not judged."""
 
     subject: str
     why: str
@@ -47,8 +48,8 @@ Comparison = Iterator[tuple[str, Finding | Uncompared]]
 
 
 class FleetReadings(NamedTuple):
-    """Readings of things of a node, a value for each. `peers` names those that they are compared with, as in '... of 64 GPUs in slot 3,
-    idle'."""
+    """A node's readings, a value for each subject. `peers` names those that they are compared with, as in
+    '... of 64 GPUs in slot 3, idle'."""
 
     node: str
     subjects: Sequence[str]
@@ -57,22 +58,28 @@ class FleetReadings(NamedTuple):
 
 
 def read_all(facts: Mapping[str, F], read: Callable[[F], T]) -> dict[str, T]:
-    """What `read` makes of each node's fact; a node whose fact refuses it is left out, and UNKNOWN."""
+    """The result of `read` for each node's fact; a node whose fact refuses is left out, and UNKNOWN."""
     return {node: value for node, fact in facts.items() for _, value in readable((fact,), read)}
 
 
 def rows(facts: Mapping[str, tuple[F, ...]], read: Callable[[F], str]) -> list[tuple[str, str, str]]:
-    """(node, subject, value) of each member of each node's collection; one that refuses to be read is left out, and UNKNOWN."""
-    return [(node, member.name, value) for node, members in facts.items() for member, value in readable(members, read)]
+    """(node, subject, value) of each member of each node's collection; a member that refuses is left out, and
+    UNKNOWN."""
+    return [(node, member.name, value) for node, members in facts.items()
+            for member, value in readable(members, read)]
 
 
-def outliers(facts: Mapping[str, F], read: Callable[[F], str], what: str, split: Split = Split.UNKNOWN) -> Comparison:
-    """A finding for each node that differs from what more than half of them have."""
-    yield from odd_ones([(node, what, value) for node, value in read_all(facts, read).items()], what, "nodes", split)
+def outliers(facts: Mapping[str, F], read: Callable[[F], str], what: str,
+             split: Split = Split.UNKNOWN) -> Comparison:
+    """A finding for each node that differs from more than half of them."""
+    yield from odd_ones([(node, what, value) for node, value in read_all(facts, read).items()], what, "nodes",
+                        split)
 
 
-def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str, split: Split = Split.UNKNOWN) -> Comparison:
-    """The same for several things of a node, given as (node, subject, value); what is equal on one node is one finding."""
+def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str,
+             split: Split = Split.UNKNOWN) -> Comparison:
+    """The same for several subjects of a node, given as (node, subject, value); equal values on one node are
+    one finding."""
     values = list(values)
     counts = Counter(value for _, _, value in values)
     if not counts:
@@ -99,8 +106,8 @@ def by_peers(
 ) -> Comparison:
     """The same for members of the nodes' collections, each among its own peers.
 
-    `read` names the peers ("nodes at 0000:43:00.0") and the value; with None a member is not compared. Where no value
-    holds a majority of the peers, each of them is reported as having none to be compared with.
+    `read` returns the peers ("nodes at 0000:43:00.0") and the value; with None a member is not compared.
+    Where no value has a majority of the peers, each of them is `Uncompared`.
     """
     groups: dict[str, list[tuple[str, str, str]]] = {}
     for node, members in facts.items():
@@ -112,13 +119,14 @@ def by_peers(
 
 
 def far_off(
-    readings: Iterable[FleetReadings], unit: str, *, spreads: float, floor: float, at_least: int, above: bool = True, below: bool = True,
+    readings: Iterable[FleetReadings], unit: str, *, spreads: float, floor: float, at_least: int,
+    above: bool = True, below: bool = True,
 ) -> Comparison:
     """A finding for each reading that is further from its peers' median than `spreads` times their spread.
 
-    The spread is 1.4826 times the median absolute deviation, and at least `floor`: among equals to the digit, a degree is no fault.
-    No one is accused among fewer than `at_least` peers, where the peers are spread too widely to have a median worth the name, or where
-    more than a quarter of them would be outliers.
+    The spread is 1.4826 times the median absolute deviation, and at least `floor`: among identical readings,
+    one degree is no fault. There is no finding among fewer than `at_least` peers, where the peers are spread
+    too widely for a useful median, or where more than a quarter of them would be outliers.
     """
     groups: dict[str, list[FleetReadings]] = {}
     for some in readings:
@@ -151,7 +159,8 @@ def far_off(
 
 
 def _level(group: Iterable[FleetReadings], at_least: int) -> bool:
-    """Whether there are so many readings and all are the same, as most counters' are: then none is far from the others."""
+    """Whether there are enough readings and all are equal, as most counters' are: then there is no
+    outlier."""
     values = [value for some in group for value in some.values]
     return len(values) >= at_least and values.count(values[0]) == len(values)
 
@@ -170,12 +179,14 @@ def fleet_driver(versions: Mapping[str, Versions]) -> Comparison:
 
 @fleet_check("fleet.boot_time")
 def fleet_boot_time(
-    uptime: Mapping[str, Uptime], earlier_boot: Mapping[str, EarlierBoot], *, recent_hours: float, settled_hours: float,
+    uptime: Mapping[str, Uptime], earlier_boot: Mapping[str, EarlierBoot], *, recent_hours: float,
+    settled_hours: float,
 ) -> Comparison:
-    """No node has booted lately while its peers have long been up: such a reboot was hardly planned, and somebody should know why.
+    """No node has booted lately while its peers have long been up: such a reboot was hardly planned, and
+    needs an explanation.
 
-    Where more than a quarter have booted lately, that is somebody's maintenance. Where an earlier snapshot shows the reboot,
-    host.rebooted knows more of it.
+    Where more than a quarter have booted lately, that is maintenance. Where an earlier snapshot shows the
+    reboot, host.rebooted reports it in detail.
     """
     hours = read_all(uptime, lambda fact: fact.hours)
     looked = read_all({node: earlier_boot[node] for node in hours}, lambda fact: fact.looked)
@@ -185,7 +196,8 @@ def fleet_boot_time(
     recent = [node for node in looked if hours[node] < recent_hours]
     for node in recent:
         if looked[node]:
-            yield node, Uncompared("boot", "an earlier snapshot shows this reboot, which is host-rebooted's matter")
+            why = "an earlier snapshot shows this reboot, which host-rebooted judges"
+            yield node, Uncompared("boot", why)
         elif _MOST_OUTLIERS * len(recent) > len(hours):
             yield node, Uncompared("boot", "many of its peers have booted lately as well")
         else:

@@ -1,4 +1,4 @@
-"""Fleet checks of GPUs: what boards of one SKU should share to the letter, by majority."""
+"""Fleet checks of GPUs: what boards of one SKU must have in common, by majority."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def fleet_vbios(gpus: Fleet) -> Comparison:
 
 @fleet_check("fleet.gsp")
 def fleet_gsp(gpus: Fleet) -> Comparison:
-    """Every GPU's system processor runs the firmware that most run; it comes with the driver, so another means a driver half changed."""
+    """Every GPU's system processor runs the firmware that most run; it comes with the driver, so another
+    means a half-changed driver."""
     yield from _odd(gpus, lambda gpu: gpu.gsp_firmware, "GSP firmware")
 
 
@@ -41,7 +42,8 @@ def fleet_inforom(gpus: Fleet) -> Comparison:
 
 @fleet_check("fleet.board")
 def fleet_board(gpus: Fleet) -> Comparison:
-    """Every GPU is on a board of the part number that most have; a board that was exchanged may be of another revision."""
+    """Every GPU is on a board of the part number that most have; a board that was exchanged may be of another
+    revision."""
     yield from _odd(gpus, lambda gpu: gpu.part_number, "board part number")
 
 
@@ -49,7 +51,7 @@ def fleet_board(gpus: Fleet) -> Comparison:
 def fleet_pcie(gpus: Fleet) -> Comparison:
     """Every GPU's PCI Express link is as wide, and could be as fast, as those of most GPUs of the cohort.
 
-    The generation is the highest that GPU and slot can agree on: the present one falls when a GPU has nothing to do.
+    The generation is the highest that GPU and slot support: the present one falls when a GPU is idle.
     """
-    yield from _odd(
-        gpus, lambda gpu: f"x{gpu.pcie_width}, up to generation {gpu.pcie_generation_max}", "PCI Express link")
+    yield from _odd(gpus, lambda gpu: f"x{gpu.pcie_width}, up to generation {gpu.pcie_generation_max}",
+                    "PCI Express link")

@@ -1,4 +1,5 @@
-"""Fleet checks of how nodes were installed and booted: distribution, BIOS, machine, kernel parameters and settings, memory size."""
+"""Fleet checks of nodes' installation and boot: distribution, BIOS, machine, kernel parameters and
+settings."""
 
 from __future__ import annotations
 
@@ -21,10 +22,12 @@ def fleet_os(system: Mapping[str, System]) -> Comparison:
 
 @fleet_check("fleet.cmdline")
 def fleet_cmdline(system: Mapping[str, System]) -> Comparison:
-    """Every node's kernel was booted with the parameters of the majority; what is a node's own (root=, BOOT_IMAGE= and the like) aside."""
+    """Every node's kernel was booted with the parameters of the majority, apart from a node's own (root=,
+    BOOT_IMAGE= and the like)."""
     given = read_all(system, lambda fact: " ".join(sorted(fact.parameters)) or "none")
     usual = Counter(given.values()).most_common(1)[0][0].split() if given else []
-    for node, found in odd_ones([(node, "kernel parameters", words) for node, words in given.items()], "kernel parameters", "nodes"):
+    for node, found in odd_ones([(node, "kernel parameters", words) for node, words in given.items()],
+                                "kernel parameters", "nodes"):
         own = given[node].split()
         lacks, has = [word for word in usual if word not in own], [word for word in own if word not in usual]
         parts = [f"{how} {' '.join(words)}" for how, words in (("without", lacks), ("with", has)) if words]
@@ -35,11 +38,12 @@ def fleet_cmdline(system: Mapping[str, System]) -> Comparison:
 
 @fleet_check("fleet.sysctl")
 def fleet_sysctl(sysctls: Mapping[str, Sysctls]) -> Comparison:
-    """Every kernel setting that is read has the majority's value; one on which the cohort is split accuses no one."""
+    """Every kernel setting that is read has the majority's value; a setting on which the cohort is split is
+    not judged."""
     values = read_all(sysctls, lambda fact: fact.values)
     for name in sorted({name for held in values.values() for name in held}):
         given = [(node, name, held[name]) for node, held in values.items() if name in held]
-        yield from odd_ones(given, name, "nodes", Split.NOBODY)
+        yield from odd_ones(given, name, "nodes", Split.NO_ONE)
 
 
 @fleet_check("fleet.bios")

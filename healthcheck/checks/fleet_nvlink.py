@@ -1,4 +1,5 @@
-"""Fleet checks of NVLinks: how many are up by majority, and how often they repeat packets against the fleet's others."""
+"""Fleet checks of NVLinks: how many are up by majority, and how often they repeat packets against the fleet's
+others."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ def fleet_nvlink_errors(
     nvlink_errors: Mapping[str, tuple[NvLinkErrors, ...]], growth: Growths[NvLinkErrors], *,
     spreads: float, floor_hourly: float, at_least: int,
 ) -> Comparison:
-    """No NVLink repeats packets far more often than the fleet's others do; links of the fifth generation have no such counter."""
+    """No NVLink repeats packets far more often than the fleet's others do; links of the fifth generation have
+    no such counter."""
     yield from far_off_rates(nvlink_errors, growth, "replay", "NVLinks",
                              spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)

@@ -1,7 +1,7 @@
 """Fleet checks of GPUs: quantities and rates, each compared with the median of its equals.
 
-Equals are GPUs of one SKU in the same slot (their index) and in the same load state, for a hot place in the chassis and a running job
-each make a GPU warmer than others without anything being wrong.
+Equals are GPUs of one SKU in the same slot (their index) and in the same load state: a hot place in the
+chassis and a running job each make a healthy GPU warmer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from healthcheck.facts.values import Fact, readable
 F = TypeVar("F", bound=Fact)
 Fleet = Mapping[str, tuple[Gpu, ...]]
 Growths = Mapping[str, Callable[[F], Growth[F]]]
-# A GPU that is between jobs, or between steps of one, is of neither state, and has few peers.
+# A GPU between jobs, or between steps of one, is in neither state, and has few peers.
 _IDLE_PERCENT, _BUSY_PERCENT = 5, 80
 _BUSY = "busy"
 
@@ -37,7 +37,8 @@ def _by_slot(gpus: Fleet, read: Callable[[Gpu], float]) -> Iterator[tuple[str, F
 
 @fleet_check("fleet.temperature")
 def fleet_temperature(gpus: Fleet, *, spreads: float, floor_c: float, at_least: int) -> Comparison:
-    """No GPU is far hotter than the same slot of its peers in the same load state: its cooling is at fault, before it throttles."""
+    """No GPU is far hotter than the same slot of its peers in the same load state: its cooling is at fault,
+    before it throttles."""
     readings = [reading for _, reading in _by_slot(gpus, lambda gpu: gpu.temperature_c)]
     yield from far_off(readings, " C", spreads=spreads, floor=floor_c, at_least=at_least, below=False)
 
@@ -51,7 +52,8 @@ def fleet_power(gpus: Fleet, *, spreads: float, floor_watts: float, at_least: in
 
 @fleet_check("fleet.clocks")
 def fleet_clocks(gpus: Fleet, *, spreads: float, floor_mhz: float, at_least: int) -> Comparison:
-    """No busy GPU runs its multiprocessors far slower than the same slot of its peers; one that is idle may clock as it likes."""
+    """No busy GPU runs its multiprocessors far slower than the same slot of its peers; idle GPUs are not
+    judged."""
     busy = []
     for state, reading in _by_slot(gpus, lambda gpu: gpu.clock_sm_mhz):
         if state == _BUSY:
@@ -66,7 +68,8 @@ def far_off_rates(
     things: Mapping[str, tuple[F, ...]], growth: Growths[F], counter: str, what: str, *,
     spreads: float, floor_hourly: float, at_least: int,
 ) -> Comparison:
-    """By how much a counter grows in an hour, for each thing that the earlier snapshot has as well, against all others of the cohort."""
+    """Compares a counter's growth in an hour, for each subject that the earlier snapshot also has, with all
+    others of the cohort."""
     readings = [_rates(node, found, growth[node], counter, what) for node, found in things.items()]
     yield from far_off(readings, " an hour",
                        spreads=spreads, floor=floor_hourly, at_least=at_least, below=False)
@@ -80,7 +83,7 @@ def _rates(
 
 
 def _hourly(growth: Growth[F], counter: str) -> float:
-    """The rate, where the time between the snapshots is known: of a counter that did not grow as well."""
+    """The rate; also of a counter that did not grow it needs the time between the snapshots."""
     return growth.of(counter) * HOUR / max(growth.seconds, SHORTEST_S)
 
 
@@ -88,7 +91,8 @@ def _hourly(growth: Growth[F], counter: str) -> float:
 def fleet_ecc_corrected(
     gpus: Fleet, growth: Growths[Gpu], *, spreads: float, floor_hourly: float, at_least: int,
 ) -> Comparison:
-    """No GPU corrects memory errors far more often than its peers do; each alone is harmless, and many announce the uncorrectable one."""
+    """No GPU corrects memory errors far more often than its peers do; each is harmless, but many precede an
+    uncorrectable one."""
     yield from far_off_rates(gpus, growth, "ecc_corrected", "GPUs",
                              spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)
 

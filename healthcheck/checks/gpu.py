@@ -1,10 +1,10 @@
-"""GPU checks: that they are there, answer, want no recovery, and are set as the SKU says."""
+"""GPU checks: they are present, answer, need no recovery, and have the SKU's settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from healthcheck.checks.base import check
+from healthcheck.checks.base import GIB, check
 from healthcheck.facts.gpu import Gpu, GpuPresence
 from healthcheck.model.outcome import Finding, Owner, Repair
 
@@ -13,7 +13,7 @@ from healthcheck.model.outcome import Finding, Owner, Repair
 def gpu_count(gpu_presence: GpuPresence, *, expected: int) -> Iterator[Finding]:
     """The PCI bus holds, and the driver lists, as many GPUs as the SKU has.
 
-    A GPU that is on the bus but not listed is the driver's loss; one that is not on the bus did not enumerate.
+    The driver lost a GPU that is on the bus but not listed; one that is not on the bus did not enumerate.
     """
     if gpu_presence.on_pci != expected:
         yield Finding(gpu_presence.on_pci, expected, "GPUs on PCI")
@@ -23,34 +23,44 @@ def gpu_count(gpu_presence: GpuPresence, *, expected: int) -> Iterator[Finding]:
 
 @check("gpu.answers")
 def gpu_answers(gpu: Gpu) -> Iterator[Finding]:
-    """Every GPU that the driver lists answers it; a lost one is listed still, so counting does not find it."""
+    """Every GPU that the driver lists answers it; a lost one is still listed, so counting does not find
+    it."""
     if not gpu.answers:
         yield Finding(gpu.trouble, "an answer")
 
 
-# What to do for each nvmlDeviceGpuRecoveryAction, and who does it. The driver writes the same request to the log (Xid 154): the repairs are
-# those of `recoveries` in xid.yaml.
+# Remedy, owner and repair for each nvmlDeviceGpuRecoveryAction. The driver writes the same request to the log
+# (Xid 154): the repairs are those of `recoveries` in xid.yaml.
 _RECOVERIES: Mapping[str, tuple[str, Owner, Repair]] = {
-    "gpu_reset": ("Drain the node, end every process on the GPU, and reset it (nvidia-smi --gpu-reset -i {index}).", Owner.OPERATOR,
-                  Repair.RESET_GPU),
-    "node_reboot": ("Drain the node and reboot it: the fault may have harmed the operating system, and a reset is not enough.",
-                    Owner.OPERATOR, Repair.REBOOT),
-    "drain_p2p": ("Drain the node and end every process that talks between GPUs, then look again: the driver says what comes next.",
-                  Owner.OPERATOR, Repair.RESET_GPU),
-    "drain_and_reset": ("Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i {index}).",
-                        Owner.OPERATOR, Repair.RESET_GPU),
-    "bus_reset": ("Drain the node and reboot it: the GPU wants a reset of its bus, which only a restart of the machine is sure to give.",
-                  Owner.OPERATOR, Repair.REBOOT),
+    "gpu_reset": (
+        "Drain the node, end every process on the GPU, and reset it (nvidia-smi --gpu-reset -i {index}).",
+        Owner.OPERATOR, Repair.RESET_GPU),
+    "node_reboot": (
+        "Drain the node and reboot it: the fault may have harmed the operating system, and a reset is not "
+        "enough.", Owner.OPERATOR, Repair.REBOOT),
+    "drain_p2p": (
+        "Drain the node, end every process that talks between GPUs, and check again: the driver then gives "
+        "the next action.", Owner.OPERATOR, Repair.RESET_GPU),
+    "drain_and_reset": (
+        "Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i "
+        "{index}).", Owner.OPERATOR, Repair.RESET_GPU),
+    "bus_reset": (
+        "Drain the node and reboot it: the GPU needs a reset of its bus, which only a restart of the machine "
+        "guarantees.", Owner.OPERATOR, Repair.REBOOT),
     "system_reboot": ("Drain the node and power-cycle it.", Owner.OPERATOR, Repair.REBOOT),
-    # Not one node's service: it ends what runs anywhere in the domain.
-    "recover_imex_domain": ("Drain the NVLink domain and restart nvidia-imex on all of its nodes.", Owner.OPERATOR, Repair.INSPECT),
+    # More than one node's service: it ends what runs anywhere in the domain.
+    "recover_imex_domain": (
+        "Drain the NVLink domain and restart nvidia-imex on all of its nodes.",
+        Owner.OPERATOR, Repair.INSPECT),
 }
-_UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of its driver.", Owner.OPERATOR, Repair.INSPECT)
+_UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of its driver.", Owner.OPERATOR,
+                     Repair.INSPECT)
 
 
 @check("gpu.recovery_action")
 def gpu_recovery_action(gpu: Gpu) -> Iterator[Finding]:
-    """The driver asks for no recovery of any GPU. It knows what happened; where it asks, its word goes before every other remedy."""
+    """The driver asks for no recovery of any GPU. It knows what happened, so its request goes before every
+    other remedy."""
     if gpu.recovery_action != "none":
         remedy, owner, repair = _RECOVERIES.get(gpu.recovery_action, _UNKNOWN_RECOVERY)
         yield Finding(f"the driver asks for {gpu.recovery_action}", "none",
@@ -59,7 +69,8 @@ def gpu_recovery_action(gpu: Gpu) -> Iterator[Finding]:
 
 @check("gpu.persistence")
 def gpu_persistence(gpu: Gpu) -> Iterator[Finding]:
-    """The driver stays with every GPU when its last process ends: coming back takes seconds, and forgets counters and settings."""
+    """The driver stays loaded for every GPU when its last process ends: loading again takes seconds and loses
+    counters and settings."""
     if not gpu.persistence:
         yield Finding("persistence mode is off", "on")
 
@@ -84,6 +95,6 @@ def gpu_compute_mode(gpu: Gpu, *, expected: str) -> Iterator[Finding]:
 @check("gpu.memory_size")
 def gpu_memory_size(gpu: Gpu, *, expected_gib: float, tolerance_percent: float) -> Iterator[Finding]:
     """Every GPU has the SKU's memory, give or take what is reserved of it."""
-    gib = gpu.memory_bytes / 2**30
+    gib = gpu.memory_bytes / GIB
     if 100 * abs(gib - expected_gib) > tolerance_percent * expected_gib:
         yield Finding(f"{gib:.1f} GiB", f"{expected_gib:g} GiB, within {tolerance_percent:g}%")

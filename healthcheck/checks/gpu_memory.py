@@ -1,6 +1,8 @@
-"""Checks of GPU memory: ECC and its counters, and what the GPU replaced (remapped rows, on older ones retired pages).
+"""Checks of GPU memory: ECC and its counters, and what the GPU replaced (remapped rows, on older ones retired
+pages).
 
-Corrected and uncorrected errors are never judged by one limit: millions of the first are a nuisance, one of the second is lost data.
+Corrected and uncorrected errors are never judged by one limit: millions of the first are a nuisance, one of
+the second is lost data.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def gpu_ecc_enabled(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
 
 @check("gpu.ecc_pending")
 def gpu_ecc_pending(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
-    """ECC stays as the SKU says after the next reset: else a reboot changes the node behind one's back.
+    """ECC stays as the SKU says after the next reset: else a reboot changes the node unnoticed.
 
     A GPU that has it wrong already is named by gpu.ecc_enabled alone.
     """
@@ -33,14 +35,15 @@ def gpu_ecc_pending(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
 
 @check("gpu.ecc_uncorrected")
 def gpu_ecc_uncorrected(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
-    """No GPU has met more uncorrectable memory errors than allowed since its driver was loaded."""
+    """No GPU has had more uncorrectable memory errors than allowed since its driver was loaded."""
     if gpu.ecc_uncorrected > allow:
         yield Finding(gpu.ecc_uncorrected, f"at most {allow}")
 
 
 @check("gpu.ecc_uncorrected_lifetime")
 def gpu_ecc_uncorrected_lifetime(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
-    """No GPU has met more uncorrectable memory errors in its life than allowed: what repeats on one board is seen here first."""
+    """No GPU has had more uncorrectable memory errors in its life than allowed: repeated ones show here
+    first."""
     if gpu.ecc_uncorrected_lifetime > allow:
         yield Finding(f"{gpu.ecc_uncorrected_lifetime} in the board's life", f"at most {allow}")
 
@@ -54,7 +57,8 @@ def gpu_ecc_corrected(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
 
 @check("gpu.ecc_corrected_rate")
 def gpu_ecc_corrected_rate(gpu: Gpu, growth: Growth[Gpu], *, allow_per_hour: float) -> Iterator[Finding]:
-    """No GPU corrects memory errors faster than allowed between two snapshots: a storm of them precedes the uncorrectable one."""
+    """No GPU corrects memory errors faster than allowed between two snapshots: a storm of them precedes the
+    uncorrectable one."""
     hourly = growth.rate("ecc_corrected", per=HOUR)
     if hourly > allow_per_hour:
         yield Finding(f"{hourly:.0f} corrected an hour", f"at most {allow_per_hour:.0f} an hour")
@@ -62,28 +66,30 @@ def gpu_ecc_corrected_rate(gpu: Gpu, growth: Growth[Gpu], *, allow_per_hour: flo
 
 @check("gpu.sram_threshold")
 def gpu_sram_threshold(gpu: Gpu) -> Iterator[Finding]:
-    """No GPU says that its SRAM met more uncorrectable errors than NVIDIA allows a board: SRAM has no spare rows."""
+    """No GPU reports more uncorrectable SRAM errors than NVIDIA allows a board: SRAM has no spare rows."""
     if gpu.sram_threshold_exceeded:
         yield Finding("the SRAM error threshold is exceeded", "not exceeded")
 
 
 @check("gpu.row_remap_pending")
 def gpu_row_remap_pending(gpu: Gpu) -> Iterator[Finding]:
-    """No GPU waits for a reset to replace a faulty row; until then it works around it, and jobs are not harmed."""
+    """No GPU waits for a reset to replace a faulty row; until then it avoids the row, and jobs are not
+    harmed."""
     if gpu.rows_pending:
         yield Finding("a row remapping is pending", "none")
 
 
 @check("gpu.row_remap_failed")
 def gpu_row_remap_failed(gpu: Gpu) -> Iterator[Finding]:
-    """No GPU has failed to replace a faulty row, for want of spares or otherwise: that row can be hit again."""
+    """No GPU has failed to replace a faulty row, for lack of spares or otherwise: jobs can hit it again."""
     if gpu.rows_failed:
         yield Finding("a row remapping failed", "none")
 
 
 @check("gpu.row_remap_count")
 def gpu_row_remap_count(gpu: Gpu, *, fewer_than: int) -> Iterator[Finding]:
-    """Every GPU has replaced fewer rows for uncorrectable errors than the limit. Rows replaced for corrected ones do not count."""
+    """Every GPU has replaced fewer rows for uncorrectable errors than the limit. Rows replaced for corrected
+    ones do not count."""
     if gpu.rows_uncorrected >= fewer_than:
         remapped = f"{gpu.rows_uncorrected} rows remapped for uncorrectable errors"
         yield Finding(remapped, f"fewer than {fewer_than}")

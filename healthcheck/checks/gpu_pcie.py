@@ -25,7 +25,8 @@ def gpu_pcie_generation(gpu: Gpu, *, expected: int, loaded_percent: int) -> Iter
 
 @check("gpu.pcie_width")
 def gpu_pcie_width(gpu: Gpu, *, expected: int) -> Iterator[Finding]:
-    """Every GPU's link has as many lanes as the SKU says; a link that came up narrow stays so, under load or not."""
+    """Every GPU's link has as many lanes as the SKU says; a link that came up narrow stays so, under load or
+    not."""
     if gpu.pcie_width < expected:
         slot = f" (GPU and slot allow x{gpu.pcie_width_max})" if gpu.pcie_width_max < expected else ""
         yield Finding(f"x{gpu.pcie_width}{slot}", f"x{expected}")
@@ -37,7 +38,8 @@ _REPLAYS = (0.15, 0.3, 0.48, 0.96, 1.92, 3.84)
 
 @check("gpu.pcie_replays")
 def gpu_pcie_replays(gpu: Gpu, growth: Growth[Gpu]) -> Iterator[Finding]:
-    """No GPU's link replays more packets a minute than a sound link of its generation and width, between two snapshots."""
+    """No GPU's link replays more packets a minute than a sound link of its generation and width, between two
+    snapshots."""
     replays = growth.rate("pcie_replays", per=MINUTE)
     if not replays:
         return

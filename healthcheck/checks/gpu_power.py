@@ -1,6 +1,6 @@
-"""Checks of what slows a GPU down: heat, power, and the clocks they leave.
+"""Checks of what slows a GPU down: heat, power, and low clocks.
 
-A GPU that stays at its power limit under load (the software power cap) does what it was built for, and is never accused of it.
+A GPU at its power limit under load (the software power cap) works as designed, and is never reported for it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ SW_THERMAL = 0x20
 HW_THERMAL = 0x40
 HW_POWER_BRAKE = 0x80
 SW_POWER_CAP = 0x4
-# What these say of a low clock is either normal (idle, the power cap) or another rule's to judge. The settings below are neither.
+# These reasons for a low clock are normal (idle, the power cap), or other rules judge them. The settings
+# below are neither.
 EXPLAINED = IDLE | SW_POWER_CAP | HW_SLOWDOWN | SW_THERMAL | HW_THERMAL | HW_POWER_BRAKE
-# Settings that hold a clock down, and that nothing else judges: somebody chose them, or forgot them.
+# Settings that hold a clock down and that no other rule judges.
 SETTINGS: Mapping[int, str] = MappingProxyType({
     0x2: "application or locked clocks", 0x10: "sync boost", 0x100: "display clocks",
 })
@@ -30,9 +31,11 @@ SETTINGS: Mapping[int, str] = MappingProxyType({
 
 @check("gpu.slowdown_hw")
 def gpu_slowdown_hw(gpu: Gpu) -> Iterator[Finding]:
-    """No GPU's hardware halves its clock without naming heat or the power brake, which have rules of their own.
+    """No GPU's hardware halves its clock without naming heat or the power brake, which have rules of their
+    own.
 
-    NVML may report this reason for a moment while clocks change, and for an idle GPU: so the clock must be halved indeed.
+    NVML may report this reason for a moment while clocks change, and for an idle GPU, so the clock itself
+    must be halved too.
     """
     reasons = gpu.clock_reasons
     explained = reasons & (HW_THERMAL | HW_POWER_BRAKE | IDLE)
@@ -50,20 +53,22 @@ def gpu_slowdown_thermal(gpu: Gpu) -> Iterator[Finding]:
 
 @check("gpu.power_brake")
 def gpu_power_brake(gpu: Gpu) -> Iterator[Finding]:
-    """No GPU is braked from outside, as power supplies do when they cannot deliver."""
+    """No GPU is slowed from outside by the power brake, as power supplies do when they cannot deliver."""
     if gpu.clock_reasons & HW_POWER_BRAKE:
         yield Finding("power brake slowdown", "none")
 
 
 @check("gpu.slowdown_sw_thermal")
 def gpu_slowdown_sw_thermal(gpu: Gpu) -> Iterator[Finding]:
-    """No GPU's driver holds its clock down because GPU or memory are at their highest operating temperature."""
+    """No GPU's driver holds its clock down because GPU or memory are at their highest operating
+    temperature."""
     if gpu.clock_reasons & SW_THERMAL and not gpu.clock_reasons & HW_THERMAL:
         yield Finding("software thermal slowdown", "none")
 
 
 def _slowed(growth: Growth[Gpu], counter: str, now: int, allow_percent: float) -> Iterator[Finding]:
-    """A GPU that was slowed for more than this share of the time between the snapshots; not one that is so `now`, which is named."""
+    """A GPU that was slowed for more than this share of the time between the snapshots; another rule names
+    one that is slowed `now`."""
     slowed = growth.of(counter) / 1e9
     if not slowed or growth.now.clock_reasons & now:
         return
@@ -75,32 +80,36 @@ def _slowed(growth: Growth[Gpu], counter: str, now: int, allow_percent: float) -
 
 @check("gpu.slowdown_thermal_time")
 def gpu_slowdown_thermal_time(gpu: Gpu, growth: Growth[Gpu], *, allow_percent: float) -> Iterator[Finding]:
-    """No GPU's hardware held its clock down for heat for more than this share of the time since the earlier snapshot."""
+    """No GPU's hardware held its clock down for heat for more than this share of the time since the earlier
+    snapshot."""
     yield from _slowed(growth, "slowdown_hw_thermal_ns", HW_THERMAL, allow_percent)
 
 
 @check("gpu.power_brake_time")
 def gpu_power_brake_time(gpu: Gpu, growth: Growth[Gpu], *, allow_percent: float) -> Iterator[Finding]:
-    """No GPU was braked from outside for more than this share of the time since the earlier snapshot."""
+    """The power brake slowed no GPU for more than this share of the time since the earlier snapshot."""
     yield from _slowed(growth, "slowdown_hw_power_brake_ns", HW_POWER_BRAKE, allow_percent)
 
 
 @check("gpu.slowdown_sw_thermal_time")
 def gpu_slowdown_sw_thermal_time(gpu: Gpu, growth: Growth[Gpu], *, allow_percent: float) -> Iterator[Finding]:
-    """No GPU's driver held its clock down for heat for more than this share of the time since the earlier snapshot."""
+    """No GPU's driver held its clock down for heat for more than this share of the time since the earlier
+    snapshot."""
     yield from _slowed(growth, "slowdown_sw_thermal_ns", SW_THERMAL, allow_percent)
 
 
 @check("gpu.power_limit")
 def gpu_power_limit(gpu: Gpu, *, at_least_watts: float) -> Iterator[Finding]:
-    """Every GPU may draw what the SKU says: one whose limit was lowered is slower than its peers, and nothing else shows it."""
+    """Every GPU may draw what the SKU says: a lowered limit makes it slower than its peers, and nothing else
+    shows it."""
     if gpu.power_limit_watts < at_least_watts:
         yield Finding(f"limited to {gpu.power_limit_watts:g} W", f"at least {at_least_watts:g} W")
 
 
 @check("gpu.power_limit_default")
 def gpu_power_limit_default(gpu: Gpu, *, sku_watts: float = 0.0) -> Iterator[Finding]:
-    """No GPU's power limit is below its default, where the SKU does not say what it should be; where it does, gpu.power_limit judges."""
+    """No GPU's power limit is below its default, where the SKU does not say what it should be; where it does,
+    gpu.power_limit judges."""
     if sku_watts:
         raise NotJudged("the SKU gives power_limit_watts, so the default is not judged")
     if gpu.power_limit_watts < gpu.power_limit_default_watts:
@@ -110,7 +119,8 @@ def gpu_power_limit_default(gpu: Gpu, *, sku_watts: float = 0.0) -> Iterator[Fin
 
 @check("gpu.power_draw")
 def gpu_power_draw(gpu: Gpu, *, most_of_limit: float) -> Iterator[Finding]:
-    """Every GPU draws power at all, and no more than this multiple of its limit: else its sensor or its regulation is broken."""
+    """Every GPU draws some power, and no more than this multiple of its limit: else its sensor or its
+    regulation is broken."""
     if gpu.power_watts <= 0:
         yield Finding(f"draws {gpu.power_watts:g} W", "more than 0 W")
     elif gpu.power_watts > (most := most_of_limit * gpu.power_limit_watts):
@@ -122,13 +132,13 @@ def gpu_power_draw(gpu: Gpu, *, most_of_limit: float) -> Iterator[Finding]:
 def gpu_temperature(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
     """Every GPU is further than this from the temperature at which it slows down.
 
-    A reading of 0 degrees or less, of the temperature or of what is left, is no measurement: some GPUs answer so.
+    A temperature or margin of 0 degrees or less is no measurement: some GPUs report that.
     """
     if gpu.temperature_c <= 0:
         raise NotMeasured(gpu, f"its temperature reads {gpu.temperature_c} C, which cannot be")
     if gpu.temperature_margin_c <= 0:
         raise NotMeasured(
-            gpu, f"its margin to slowdown reads {gpu.temperature_margin_c} C, which is not relied on")
+            gpu, f"its margin to slowdown reads {gpu.temperature_margin_c} C, which is not reliable")
     if gpu.temperature_margin_c < margin_c:
         yield Finding(f"{gpu.temperature_c} C, {gpu.temperature_margin_c} C below slowdown",
                       f"at least {margin_c} C below slowdown")
@@ -136,7 +146,8 @@ def gpu_temperature(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
 
 @check("gpu.memory_temperature")
 def gpu_memory_temperature(gpu: Gpu, *, at_most_c: int) -> Iterator[Finding]:
-    """No GPU's memory is hotter than allowed; the GPU's own temperature does not show it. A reading of 0 or less is no measurement."""
+    """No GPU's memory is hotter than allowed; the GPU's own temperature does not show it. A reading of 0 or
+    less is no measurement."""
     if gpu.temperature_memory_c <= 0:
         raise NotMeasured(
             gpu, f"its memory's temperature reads {gpu.temperature_memory_c} C, which cannot be")
@@ -148,8 +159,9 @@ def gpu_memory_temperature(gpu: Gpu, *, at_most_c: int) -> Iterator[Finding]:
 def gpu_clocks_low(gpu: Gpu, *, loaded_percent: int, at_least_percent: int) -> Iterator[Finding]:
     """The SM clock of a GPU at work is at least this share of its maximum, or NVML says why it is not.
 
-    Idleness and the power cap are reasons, and so are heat and brakes, which have rules of their own. A setting (application or locked
-    clocks, sync boost, display clocks) is none: above this share a site may choose it, below it the GPU is as slow as a broken one.
+    Idleness, the power cap, heat and brakes are reasons; the last two have rules of their own. A setting
+    (application or locked clocks, sync boost, display clocks) is none: a site may choose it above this share,
+    and below it the GPU is as slow as a broken one.
     """
     if gpu.clock_reasons & EXPLAINED or gpu.utilization_percent < loaded_percent:
         return

@@ -1,4 +1,5 @@
-"""Checks of what runs on each GPU: memory that nobody holds, processes that are no more, and, where it was promised, idleness."""
+"""Checks of what runs on each GPU: memory without a process, processes that no longer exist, and, where
+required, idleness."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ from healthcheck.model.outcome import Finding
 
 @check("gpu.memory_leaked")
 def gpu_memory_leaked(gpu_load: GpuLoad, *, allow_mib: int) -> Iterator[Finding]:
-    """No GPU on which no process runs holds more memory than allowed: what a dead process left behind, the next one lacks."""
+    """No GPU without a process has more memory in use than allowed: what a dead process left behind, the next
+    one lacks."""
     if not gpu_load.processes and gpu_load.memory_used_bytes > allow_mib * 2**20:
         yield Finding(f"{gpu_load.memory_used_bytes / 2**20:.0f} MiB in use without a process",
                       f"at most {allow_mib} MiB")
 
 
-_GONE = "The driver holds on to it: drain the node and reset the GPU, or reboot."
-_ZOMBIE = ("End its parent (of a container often the shim), so that it is waited for; if that does not help, "
+_GONE = "The driver still lists it: drain the node and reset the GPU, or reboot."
+_ZOMBIE = ("End its parent (in a container often the shim), so that init reaps it; if that does not help, "
            "drain the node and reboot.")
 
 

@@ -1,4 +1,4 @@
-"""By how much a subject's counters grew between two snapshots of one boot, for checks of trends."""
+"""The growth of a subject's counters between two snapshots of one boot, for checks of trends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Growth(Generic[F]):
     __slots__ = ("_before", "_seconds", "_what", "now")
 
     def __init__(self, now: F, before: F | None, seconds: float, what: str = "subject") -> None:
-        """`seconds` passed between the two by the node's clock, which may have been set; `what` the subject is, for messages."""
+        """`seconds` passed between the two by the node's clock, which may have been set; `what` names the
+        kind of subject in messages."""
         self.now = now
         self._before = before
         self._seconds = seconds
@@ -39,14 +40,17 @@ class Growth(Generic[F]):
 
     @property
     def seconds(self) -> float:
-        """The time between the snapshots. Raises NotMeasured where the node's clock went back, so that it is not known."""
+        """The time between the snapshots. Raises NotMeasured where the node's clock went back, so that it is
+        not known."""
         if self._seconds <= 0:
-            raise self._refusal(f"by the node's clock the earlier snapshot was taken {-self._seconds:g} s later, "
+            raise self._refusal(f"by the node's clock the earlier snapshot was taken {-self._seconds:g} s "
+                                f"later, "
                                 "so no rate can be computed")
         return self._seconds
 
     def of(self, counter: str) -> int:
-        """The growth of one counter. Raises NotMeasured where it fell, for it was reset, or where it is full and counts no more."""
+        """The growth of one counter. Raises NotMeasured where it fell (it was reset), or where it is full and
+        counts no more."""
         now: Any = getattr(self.now, counter)
         before: Any = getattr(self.before if self._before is None else self._before, counter)
         if now == before:
@@ -54,11 +58,13 @@ class Growth(Generic[F]):
                 raise self._refusal(f"{counter} is full at {now}, so it counts no more: reset it")
             return 0
         if now < before:
-            raise self._refusal(f"{counter} went from {before} to {now}: it was reset between the two snapshots")
+            raise self._refusal(f"{counter} went from {before} to {now}: it was reset between the two "
+                                f"snapshots")
         return int(now - before)
 
     def rate(self, counter: str, *, per: float) -> float:
-        """The growth of one counter in every `per` seconds, over a minute at least; 0 where it did not grow."""
+        """The growth of one counter in every `per` seconds, over a minute at least; 0 where it did not
+        grow."""
         grown = self.of(counter)
         return grown * per / max(self.seconds, SHORTEST_S) if grown else 0.0
 

@@ -1,7 +1,9 @@
-"""Checks of RDMA adapters: that each on the bus works, its PCI Express link, its firmware, and what the kernel log says of it.
+"""Checks of RDMA adapters: that each on the bus works, its PCI Express link, its firmware, and its reports in
+the kernel log.
 
-Lines are those of mlx5_core (drivers/net/ethernet/mellanox/mlx5/core: health.c, events.c, cmd.c); which of them mean that the adapter
-is lost, and which that somebody should look, follows NVIDIA/NVSentinel (syslog detection) and gpud (its infiniband component).
+Lines are those of mlx5_core (drivers/net/ethernet/mellanox/mlx5/core: health.c, events.c, cmd.c).
+NVIDIA/NVSentinel (syslog detection) and gpud (its infiniband component) decide which of them mean a lost
+adapter and which need a person's attention.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ def compute_adapters(hcas: tuple[Hca, ...], ports: Peers[Port], port_plans: Port
 def hca_present(adapter_bus: AdapterBus, *, expected: int) -> Iterator[Finding]:
     """Every InfiniBand adapter on the PCI bus has a driver and an RDMA device.
 
-    So has every Ethernet adapter of a model of which another one on this node has; where none has, nobody wants RDMA of them. Nor does
-    anybody of a machine whose SKU has no port.
+    So has every Ethernet adapter of a model if another one of that model on the node has; where none has,
+    RDMA is not in use. A machine whose SKU has no port is not judged.
     """
     wanted = {adapter.kind for adapter in adapter_bus.adapters if adapter.rdma}
     for adapter in adapter_bus.adapters if expected else ():
@@ -43,14 +45,15 @@ def hca_present(adapter_bus: AdapterBus, *, expected: int) -> Iterator[Finding]:
 
 @check("hca.pcie_width", over="compute_adapters")
 def hca_pcie_width(hca: Hca) -> Iterator[Finding]:
-    """The PCI Express link of every compute adapter has as many lanes as adapter and slot both can."""
+    """The PCI Express link of every compute adapter has as many lanes as adapter and slot support."""
     if hca.width < hca.width_best:
         yield Finding(f"x{hca.width}", f"x{hca.width_best}")
 
 
 @check("hca.pcie_speed", over="compute_adapters")
 def hca_pcie_speed(hca: Hca) -> Iterator[Finding]:
-    """The PCI Express link of every compute adapter runs at the rate that adapter and slot both can, also when idle."""
+    """The PCI Express link of every compute adapter runs at the rate that adapter and slot support, also when
+    idle."""
     if hca.gigatransfers < hca.gigatransfers_best:
         yield Finding(f"{hca.gigatransfers:g} GT/s", f"{hca.gigatransfers_best:g} GT/s")
 
@@ -67,7 +70,7 @@ def hca_firmware(hcas: Peers[Hca]) -> Iterator[Finding]:
 def hca_psid(hcas: Peers[Hca], port_plans: PortPlans) -> Iterator[Finding]:
     """The planned compute adapters of one PCI model are all of the board (PSID) that most of them are.
 
-    Without a plan the adapters of storage and compute may be of one model and of two boards, and nothing is wrong with that.
+    Without a plan, the adapters of storage and compute may rightly be of one model and of two boards.
     """
     if not port_plans.compute:
         raise NotJudged("no plan of the ports says which adapters are for compute")
@@ -77,7 +80,8 @@ def hca_psid(hcas: Peers[Hca], port_plans: PortPlans) -> Iterator[Finding]:
 
 @check("port.devices", over="compute_adapters")
 def port_devices(hcas: Peers[Hca], ports: Peers[Port], port_plans: PortPlans) -> Iterator[Finding]:
-    """Every compute adapter has its device for user space (uverbs), and with an InfiniBand port one for management datagrams (umad).
+    """Every compute adapter has its device for user space (uverbs), and with an InfiniBand port one for
+    management datagrams (umad).
 
     Without the first no program can use it, without the second perfquery and ibdiagnet cannot.
     """
@@ -100,52 +104,59 @@ _LOST = {
     "unrecoverable hardware error": r"unrecoverable hardware error",
     "PCI slot unavailable": r"PCI slot is unavailable",
 }
-_POWER = "Compare the slot's power limit (lspci -vv, SlotPowerLimit) with what the card needs; some boards report 0 W and throttle nothing."
-_HEAT = "Look at the transceiver's temperature (mlxlink -m), fans and blanking panels; reseat or replace the module."
+_POWER = ("Compare the slot's power limit (lspci -vv, SlotPowerLimit) with what the card needs; some boards "
+          "report 0 W and throttle nothing.")
+_HEAT = ("Look at the transceiver's temperature (mlxlink -m), fans and blanking panels; reseat or replace "
+         "the module.")
 _LOOK: Mapping[str, tuple[str, str, Owner]] = {
     "insufficient slot power": (r"Detected insufficient power on the PCIe slot", _POWER, Owner.DATACENTRE),
     "module too hot": (r"Port module event[^\n]{0,60}High Temperature", _HEAT, Owner.DATACENTRE),
     "adapter too hot": (r"High temperature on sensors|[Tt]emperature warning", _HEAT, Owner.DATACENTRE),
-    "bad cable or module": (
-        r"Port module event\[error\]: module \d+, Cable error", "Clean, reseat or replace cable and transceiver.", Owner.NETWORK),
-    "firmware error": (
-        r"Health issue observed, [^\n]{0,80}severity\([3-7]\)",
-        "Keep the firmware's dump (devlink health dump show), then reset the adapter.", Owner.VENDOR),
-}
-_UNPLUGGED, _PLUGGED = r"Port module event: module \d+, Cable unplugged", r"Port module event: module \d+, Cable plugged"
+    "bad cable or module": (r"Port module event\[error\]: module \d+, Cable error",
+                            "Clean, reseat or replace cable and transceiver.", Owner.NETWORK),
+    "firmware error": (r"Health issue observed, [^\n]{0,80}severity\([3-7]\)", "Keep the firmware's dump "
+                       "(devlink health dump show), then reset the adapter.", Owner.VENDOR)}
+_UNPLUGGED, _PLUGGED = (r"Port module event: module \d+, Cable unplugged",
+                        r"Port module event: module \d+, Cable plugged")
 REFUSED_LINES = MessagePattern(_WHO + r"ACCESS_REG[^\n]{0,60}failed", "ACCESS_REG")
 
 
-def _form(parts: Iterable[str], *words: str) -> MessagePattern:
-    return MessagePattern(_WHO + "(?:" + "|".join(f"(?P<k{number}>{part})" for number, part in enumerate(parts)) + ")", *words)
+def _pattern(parts: Iterable[str], *words: str) -> MessagePattern:
+    return MessagePattern(
+        _WHO + "(?:" + "|".join(f"(?P<k{number}>{part})" for number, part in enumerate(parts)) + ")", *words)
 
 
-LOST_LINES = _form(
-    _LOST.values(), "health compromised", "Will cause a leak of a command resource", "Fatal error ", "Health issue observed, ",
+LOST_LINES = _pattern(
+    _LOST.values(), "health compromised", "Will cause a leak of a command resource", "Fatal error ",
+    "Health issue observed, ",
     "unrecoverable hardware error", "PCI slot is unavailable",
 )
-LOOK_LINES = _form(
-    [form for form, _, _ in _LOOK.values()], "insufficient power on the PCIe slot", "High Temperature", "High temperature on sensors",
+LOOK_LINES = _pattern(
+    [pattern for pattern, _, _ in _LOOK.values()], "insufficient power on the PCIe slot", "High Temperature",
+    "High temperature on sensors",
     "emperature warning", "Cable error", "Health issue observed, ",
 )
 _OUT = "Cable unplugged"
-MODULE_LINES = _form((_UNPLUGGED, _PLUGGED), _OUT, "Cable plugged")
+MODULE_LINES = _pattern((_UNPLUGGED, _PLUGGED), _OUT, "Cable plugged")
 _LONGEST = 160
 _EMITTER = "mlx5"
 
 
-def _lines(log: KernelLog, form: MessagePattern, ends: Ending) -> Iterator[tuple[str, int, KernelLine]]:
-    """The lines of a form that are not over: the adapter's address, which of the form's parts it is, and the line."""
-    for line, found in log.matching(form):
+def _lines(log: KernelLog, pattern: MessagePattern, ends: Ending) -> Iterator[tuple[str, int, KernelLine]]:
+    """The matching lines that still count: the adapter's address, the number of the pattern's part, and the
+    line."""
+    for line, found in log.matching(pattern):
         if not ends.over(log.age_hours(line.seconds)):
             kinds = [int(name[1:]) for name, text in found.groupdict().items() if name != "pci" and text]
             yield found["pci"].lower(), kinds[0] if kinds else 0, line
 
 
-def _by_adapter(log: KernelLog, form: MessagePattern, words: tuple[str, ...], ends: Ending) -> Iterator[tuple[str, str, str, LogEvidence]]:
-    """Equal lines of one adapter once: its address, what they are called, how many with the first, and their raw values."""
+def _by_adapter(log: KernelLog, pattern: MessagePattern, words: tuple[str, ...],
+                ends: Ending) -> Iterator[tuple[str, str, str, LogEvidence]]:
+    """Lines of one kind and adapter, once: the address, the kind's name, their count with the first, and the
+    evidence."""
     found: dict[tuple[str, str], list[KernelLine]] = {}
-    for pci, kind, line in _lines(log, form, ends):
+    for pci, kind, line in _lines(log, pattern, ends):
         found.setdefault((pci, words[kind]), []).append(line)
     for (pci, what), lines in found.items():
         count = "" if len(lines) == 1 else f"{len(lines)} lines, the first "
@@ -157,21 +168,23 @@ def _by_adapter(log: KernelLog, form: MessagePattern, words: tuple[str, ...], en
 
 @check("hca.log_fatal")
 def hca_log_fatal(kernel_log: KernelLog) -> Iterator[Finding]:
-    """In this boot, mlx5's driver does not say that an adapter no longer answers or has failed."""
+    """In this boot, mlx5's driver did not report that an adapter no longer answers or has failed."""
     for pci, _, text, evidence in _by_adapter(kernel_log, LOST_LINES, tuple(_LOST), Ending(EndKind.BOOT)):
         yield Finding(text, "no such line", f"adapter at {pci}", log=evidence)
 
 
 @check("hca.log")
 def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
-    """In the last `hours` of the kernel log, mlx5's driver reports no lack of power, heat, bad cable or firmware error.
+    """In the last `hours` of the kernel log, mlx5's driver reports no lack of power, heat, bad cable or
+    firmware error.
 
-    Nor is a cable out: one that was plugged in again is not, nor one whose last event is older than `hours`, or overwritten.
+    No cable was unplugged either, unless it was plugged in again, or its last event is older than `hours` or
+    overwritten.
     """
     quiet = Ending(EndKind.QUIET, hours)
     for pci, what, text, evidence in _by_adapter(kernel_log, LOOK_LINES, tuple(_LOOK), quiet):
         yield Finding(text, "no such line", f"adapter at {pci}", _LOOK[what][1], _LOOK[what][2], log=evidence)
-    if not kernel_log.says(_OUT):       # as of nearly all, whose cables were plugged in as they booted
+    if not kernel_log.contains(_OUT):       # as on nearly all nodes
         return
     last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, MODULE_LINES, quiet)}
     for pci, (kind, line) in last.items():
@@ -184,7 +197,8 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
 
 @check("hca.log_refused")
 def hca_log_refused(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
-    """Reading counters fills the kernel log with no refusals: a function with restricted rights answers each reading with a line."""
+    """Reading counters does not fill the kernel log: a function with restricted rights logs a refusal for
+    each reading."""
     counts: dict[str, int] = {}
     for pci, _, _ in _lines(kernel_log, REFUSED_LINES, Ending(EndKind.QUIET, hours)):
         counts[pci] = counts.get(pci, 0) + 1

@@ -1,6 +1,7 @@
-"""Checks of the kernel log's known faults, by the catalogue; what is merely unusual is judged in `kernel_unusual`.
+"""Checks of the kernel log's known faults, by the catalogue; `kernel_unusual` judges what is merely unusual.
 
-How long a fault stays accused is its entry's to say (`healthcheck.kernellog.ending`): time ends only those that end by quiet.
+Each entry says how long its fault counts (`healthcheck.kernellog.ending`): time ends only those that end by
+quiet.
 """
 
 from __future__ import annotations
@@ -10,123 +11,130 @@ from itertools import chain
 
 from healthcheck.baseline.kernelrules import KernelCatalogue
 from healthcheck.checks import disk, hca, memory
-from healthcheck.checks.base import check
+from healthcheck.checks.base import LONGEST_QUOTE, Findings, check, listed
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.kernellog.model import CatalogueEntry, KernelMessage
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Severity
 
-Said = Iterator[Finding | Note]
-
-LONGEST = 200           # characters of a line that a finding quotes
-
 
 @check("kernel.hardware_error")
 def kernel_hardware_error(
-    kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, groups: tuple[str, ...], everything: bool = False,
-) -> Said:
-    """The kernel's log holds no uncorrected hardware error: nothing critical of these files of the catalogue (`groups`).
+    kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, groups: tuple[str, ...],
+    everything: bool = False,
+) -> Findings:
+    """The kernel's log holds no uncorrected hardware error: nothing critical of these files of the catalogue
+    (`groups`).
 
-    `everything` reports also what is over, and what another rule (disk-log-*, hca-log*, kernel-hardware-corrected) reports.
+    `everything` reports also what is over, and what another rule (disk-log-*, hca-log*,
+    kernel-hardware-corrected) reports.
     """
     yield from _known(kernel_events, kernel_catalogue, Severity.CRITICAL, everything, groups=groups)
 
 
 @check("kernel.fault")
 def kernel_fault(
-    kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, but: tuple[str, ...] = (), everything: bool = False,
-) -> Said:
-    """The kernel's log holds nothing that the catalogue calls critical, in this boot; `but` are files of it that another rule judges."""
+    kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, but: tuple[str, ...] = (),
+    everything: bool = False,
+) -> Findings:
+    """The kernel's log holds nothing that the catalogue calls critical, in this boot; `but` are files of it
+    that another rule judges."""
     yield from _known(kernel_events, kernel_catalogue, Severity.CRITICAL, everything, but=but)
 
 
 @check("kernel.trouble")
-def kernel_trouble(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, everything: bool = False) -> Said:
+def kernel_trouble(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *,
+                   everything: bool = False) -> Findings:
     """The kernel's log holds nothing that the catalogue warns of and that has not ended."""
     yield from _known(kernel_events, kernel_catalogue, Severity.WARNING, everything)
 
 
 @check("kernel.told")
-def kernel_told(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, everything: bool = False) -> Said:
+def kernel_told(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *,
+                everything: bool = False) -> Findings:
     """The kernel's log holds nothing that the catalogue only reports and that has not ended."""
     yield from _known(kernel_events, kernel_catalogue, Severity.INFO, everything)
 
 
-# What checks of their own tell, by the device.
+# Lines that other checks report, by device.
 _ELSEWHERE = (
-    disk.IO_LINES, disk.FILESYSTEM_LINES, disk.RESET_LINES, disk.DEAD_LINES, hca.LOST_LINES, hca.LOOK_LINES, hca.MODULE_LINES,
-    hca.REFUSED_LINES,
-    memory.CORRECTED_LINES,
+    disk.IO_LINES, disk.FILESYSTEM_LINES, disk.RESET_LINES, disk.DEAD_LINES, hca.LOST_LINES, hca.LOOK_LINES,
+    hca.MODULE_LINES, hca.REFUSED_LINES, memory.CORRECTED_LINES,
 )
 
 
 def _known(
-    events: KernelEvents, catalogue: KernelCatalogue, severity: Severity, everything: bool, *, groups: tuple[str, ...] = (),
-    but: tuple[str, ...] = (),
-) -> Said:
-    """A finding for each entry that knows something of the log and has not ended."""
+    events: KernelEvents, catalogue: KernelCatalogue, severity: Severity, everything: bool, *,
+    groups: tuple[str, ...] = (), but: tuple[str, ...] = (),
+) -> Findings:
+    """A finding for each entry that matches the log and has not ended."""
     def asked(entry: CatalogueEntry) -> bool:
-        return not (entry.xid or entry.severity is not severity or entry.group in but or (groups and entry.group not in groups)
-                    or (entry.ordinary and not everything))
+        return not (entry.xid or entry.severity is not severity or entry.group in but
+                    or (groups and entry.group not in groups) or (entry.ordinary and not everything))
 
     by_entry: dict[str, tuple[CatalogueEntry, str, list[KernelMessage]]] = {}
     over: list[str] = []
-    for told in chain.from_iterable(_told(digest, catalogue, asked) for digest in (events.earlier, events.digest) if digest is not None):
-        entry = catalogue.entry(told)
-        if entry is None or not asked(entry) or (not everything and any(form.match(told.head) for form in _ELSEWHERE)):
+    digests = [digest for digest in (events.earlier, events.digest) if digest is not None]
+    for message in chain.from_iterable(_candidates(digest, catalogue, asked) for digest in digests):
+        entry = catalogue.entry(message)
+        if (entry is None or not asked(entry)
+                or (not everything and any(pattern.match(message.head) for pattern in _ELSEWHERE))):
             continue
-        emitter = catalogue.emitter(entry, told)
-        if not everything and told.last is not None and entry.ending.over(events.age_hours(told.last)):
+        emitter = catalogue.emitter(entry, message)
+        if not everything and message.last is not None and entry.ending.over(events.age_hours(message.last)):
             over.append(entry.id)
             continue
-        by_entry.setdefault(entry.id, (entry, emitter, []))[2].append(told)
-    for entry, emitter, alike in by_entry.values():
-        expected = "harmless: healthy machines write it, too" if entry.ordinary else "no such message"
-        yield Finding(observed(alike, events.now), expected, entry.id, _sentences(entry.meaning, entry.remedy), entry.owner, entry.repair,
-                      tuple(lines_of(alike)), evidence(alike, emitter, str(entry.ending)))
+        by_entry.setdefault(entry.id, (entry, emitter, []))[2].append(message)
+    for entry, emitter, messages in by_entry.values():
+        expected = "harmless: healthy machines write it too" if entry.ordinary else "no such message"
+        yield Finding(observed(messages, events.now), expected, entry.id,
+                      _sentences(entry.meaning, entry.remedy), entry.owner, entry.repair,
+                      tuple(lines_of(messages)), evidence(messages, emitter, str(entry.ending)))
     if over:
-        yield Note(f"over, having been quiet for as long as it takes: {_few(sorted(set(over)))}")
+        yield Note(f"over, quiet for long enough: {listed(sorted(set(over)))}")
 
 
-def _told(digest: LazyDigest, catalogue: KernelCatalogue, asked: Callable[[CatalogueEntry], bool]) -> Iterable[KernelMessage]:
-    """What of a log may be of an entry that is asked for."""
+def _candidates(digest: LazyDigest, catalogue: KernelCatalogue,
+                asked: Callable[[CatalogueEntry], bool]) -> Iterable[KernelMessage]:
+    """The messages of a log that may belong to an entry that is asked for."""
     known = catalogue.entries(digest.templates)
-    wanted = digest.templates if known is None else {template for template, entry in known.items() if asked(entry)}
+    wanted = digest.templates if known is None else {template for template, entry in known.items()
+                                                     if asked(entry)}
     return () if digest.single_lines and not wanted else digest.select(wanted)
 
 
-def evidence(alike: Sequence[KernelMessage], emitter: str, ends: str = "") -> LogEvidence:
-    """The raw values of what was read."""
-    first = [told.first for told in alike if told.first is not None]
-    last = [told.last for told in alike if told.last is not None]
-    records = dict.fromkeys(number for told in alike for number in (
-        *(line.sequence for line in told.lines[:1]), *told.latest, *(line.sequence for line in told.lines)))
-    return LogEvidence(emitter, ends, sum(told.count for told in alike), min(first, default=None), max(last, default=None), tuple(records))
+def evidence(messages: Sequence[KernelMessage], emitter: str, ends: str = "") -> LogEvidence:
+    """The raw values of these messages."""
+    first = [message.first for message in messages if message.first is not None]
+    last = [message.last for message in messages if message.last is not None]
+    records = dict.fromkeys(number for message in messages
+                            for number in (*(line.sequence for line in message.lines[:1]), *message.latest,
+                                           *(line.sequence for line in message.lines)))
+    return LogEvidence(emitter, ends, sum(message.count for message in messages), min(first, default=None),
+                       max(last, default=None), tuple(records))
 
 
-def observed(alike: Sequence[KernelMessage], now: float) -> str:
-    """How often and when, and the first line, which is nearest to the cause. `now` is the uptime in seconds, 0 where it is not known."""
-    first = min(alike, key=lambda told: (told.first is None, told.first or 0.0))
-    count = sum(told.count for told in alike)
+def observed(messages: Sequence[KernelMessage], now: float) -> str:
+    """How often and when, and the first line, which is nearest to the cause. `now` is the uptime in seconds,
+    0 where not known."""
+    first = min(messages, key=lambda message: (message.first is None, message.first or 0.0))
+    count = sum(message.count for message in messages)
     times = "" if count == 1 else f"{count} times, the first "
-    lasts = [told.last for told in alike if told.last is not None]
+    lasts = [message.last for message in messages if message.last is not None]
     several = count > 1 and lasts and first.first is not None
     at = "" if first.first is None else moment(first.first, 0.0 if several else now)
     until = f" and the last {moment(max(lasts), now)}" if several else ""
-    return f"{times}{at}{until}{': ' if at else ''}{first.head[:LONGEST]}"
+    return f"{times}{at}{until}{': ' if at else ''}{first.head[:LONGEST_QUOTE]}"
 
 
-def lines_of(alike: Iterable[KernelMessage]) -> Iterator[str]:
+def lines_of(messages: Iterable[KernelMessage]) -> Iterator[str]:
     """The lines themselves, as dmesg prints them."""
-    for told in alike:
-        for line in told.lines:
+    for message in messages:
+        for line in message.lines:
             yield as_dmesg(line.seconds, line.text)
 
 
-def _few(words: Sequence[str], most: int = 3) -> str:
-    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
-
-
 def _sentences(*parts: str) -> str:
-    return " ".join(part[0].upper() + part[1:] + ("" if part.endswith((".", "!", "?")) else ".") for part in parts if part)
+    return " ".join(part[0].upper() + part[1:] + ("" if part.endswith((".", "!", "?")) else ".")
+                    for part in parts if part)

@@ -1,4 +1,4 @@
-"""Checks of main memory: its errors, what is left of it, and what the kernel's log says of it.
+"""Checks of main memory: its errors, its use, and the kernel log's reports on it.
 
 The kernel's lines: drivers/edac/edac_mc.c, arch/x86/kernel/cpu/mce, drivers/firmware/efi/cper.c.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotMeasured, check
+from healthcheck.checks.base import GIB, LONGEST_QUOTE, NotMeasured, check
 from healthcheck.checks.growth import DAY, Growth
 from healthcheck.facts.edac import Edac, Errors
 from healthcheck.facts.gpu_process import GpuLoad
@@ -17,20 +17,18 @@ from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.model import MOST_DISTINCT
 from healthcheck.model.outcome import Finding, LogEvidence
 
-_GIB = 2**30
-
-# What itself says that it was corrected, one line of each report.
+# Reports of corrected errors, one line of each.
 CORRECTED_LINES = MessagePattern(
     r"EDAC [^\n]{0,60}: \d+ CE "
     r"|(?:mce: |BERT: )?(?:\{\d{1,10}\})?\[Hardware Error\]: (?:event severity: corrected|Corrected error)",
     " CE ", "event severity: corrected", "Corrected error",
 )
-_LONGEST = 200
 
 
 @check("memory.ecc_uncorrected")
 def memory_ecc_uncorrected(edac: Edac, *, allow: int) -> Iterator[Finding]:
-    """No more uncorrected memory errors than allowed were counted since the EDAC driver was loaded; the DIMM is named where it is known."""
+    """No more uncorrected memory errors than allowed were counted since the EDAC driver was loaded; findings
+    name the DIMM if known."""
     of_dimms = [dimm for dimm in edac.dimms if dimm.uncorrected > allow]
     for dimm in of_dimms:
         yield Finding(f"{dimm.uncorrected} uncorrected", f"at most {allow}", dimm.place)
@@ -46,7 +44,8 @@ def memory_ecc_uncorrected(edac: Edac, *, allow: int) -> Iterator[Finding]:
 def memory_ecc_corrected(
     edac: Edac, growth: Growth[Edac], *, at_least: int, per_day: float,
 ) -> Iterator[Finding]:
-    """No DIMM corrected at least so many errors between two snapshots, and more than so many a day at that pace."""
+    """No DIMM corrected at least so many errors between two snapshots, at a rate of more than so many a
+    day."""
     seconds = growth.seconds
     for now, before in _pairs(edac, growth.before):
         grown = now.corrected - before.corrected
@@ -56,28 +55,28 @@ def memory_ecc_corrected(
 
 
 def _pairs(edac: Edac, previous: Edac) -> Iterator[tuple[Errors, Errors]]:
-    """Each DIMM and its earlier self; where no DIMMs are known, each controller."""
+    """Each DIMM now and in the earlier snapshot; each controller where no DIMMs are known."""
     earlier = {thing.place: thing for thing in previous.dimms or previous.controllers}
     for thing in edac.dimms or edac.controllers:
         before = earlier.get(thing.place)
         if before is None or before.corrected > thing.corrected:
-            raise NotMeasured(edac, f"the counters of {thing.place} began anew between the two snapshots")
+            raise NotMeasured(edac, f"the counters of {thing.place} were reset between the two snapshots")
         yield thing, before
 
 
 @check("memory.poisoned")
 def memory_poisoned(memory_use: MemoryUse, *, allow_kib: int) -> Iterator[Finding]:
-    """No more memory than allowed was taken out of use by the kernel for a hardware error."""
+    """The kernel took no more memory than allowed out of use after hardware errors."""
     if memory_use.poisoned_bytes > allow_kib * 1024:
         yield Finding(f"{memory_use.poisoned_bytes // 1024} KiB out of use", f"at most {allow_kib} KiB")
 
 
 @check("memory.available")
 def memory_available(memory_use: MemoryUse, *, least_percent: float) -> Iterator[Finding]:
-    """A share of memory is left for whoever asks next: below it the kernel soon has to kill."""
+    """A share of memory is available: below it the kernel soon has to kill processes."""
     share = 100 * memory_use.available_bytes / memory_use.total_bytes
     if share < least_percent:
-        yield Finding(f"{memory_use.available_bytes / _GIB:.1f} GiB available ({share:.1f} %)",
+        yield Finding(f"{memory_use.available_bytes / GIB:.1f} GiB available ({share:.1f} %)",
                       f"at least {least_percent:g} %")
 
 
@@ -85,10 +84,10 @@ def memory_available(memory_use: MemoryUse, *, least_percent: float) -> Iterator
 def memory_left_over(
     memory_use: MemoryUse, gpu_loads: tuple[GpuLoad, ...], *, least_percent: float,
 ) -> Iterator[Finding]:
-    """While nothing runs on any GPU, most memory is available: what is not, an earlier job left behind."""
+    """While nothing runs on any GPU, most memory is available: an earlier job left the rest behind."""
     if any(load.processes for load in gpu_loads):
         return
-    # Huge pages that were reserved and lie idle are another rule's.
+    # Another rule judges idle huge pages.
     share = 100 * (memory_use.available_bytes + memory_use.idle_hugepage_bytes) / memory_use.total_bytes
     if share < least_percent:
         yield Finding(f"{share:.0f} % available, and nothing runs on any GPU",
@@ -97,26 +96,27 @@ def memory_left_over(
 
 @check("memory.hugepages")
 def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[Finding]:
-    """No more than a share of memory lies idle in huge pages that were reserved: nobody else can have it."""
+    """No more than a share of memory lies idle in reserved huge pages, which no one else can use."""
     share = 100 * memory_use.idle_hugepage_bytes / memory_use.total_bytes
     if share > most_percent:
-        yield Finding(f"{memory_use.idle_hugepage_bytes / _GIB:.1f} GiB reserved and idle ({share:.0f} %)",
+        yield Finding(f"{memory_use.idle_hugepage_bytes / GIB:.1f} GiB reserved and idle ({share:.0f} %)",
                       f"at most {most_percent:g} % of memory", "huge pages")
 
 
 @check("kernel.hardware_corrected")
 def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float) -> Iterator[Finding]:
-    """The log holds no more than so many reports of corrected hardware errors within the hours before its newest record."""
+    """The log holds no more than so many reports of corrected hardware errors within the hours before its
+    newest record."""
     lines = _recent(kernel_log, CORRECTED_LINES, hours)
     if len(lines) > most:
-        told = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
-        # Fewer than so many would not be found again.
+        quoted = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
+        # The rule needs at least so many to fail again.
         newest = representative([line.sequence for line in lines[-(most + 1):]], most + 1)
         evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds,
                                lines[-1].seconds, newest)
-        yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}",
-                      "kernel log", lines=told, log=evidence)
+        yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:LONGEST_QUOTE]}",
+                      f"at most {most}", "kernel log", lines=quoted, log=evidence)
 
 
-def _recent(log: KernelLog, form: MessagePattern, hours: float) -> list[KernelLine]:
-    return [line for line, _ in log.matching(form) if log.age_hours(line.seconds) <= hours]
+def _recent(log: KernelLog, pattern: MessagePattern, hours: float) -> list[KernelLine]:
+    return [line for line, _ in log.matching(pattern) if log.age_hours(line.seconds) <= hours]

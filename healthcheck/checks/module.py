@@ -19,7 +19,8 @@ def module_forbidden(modules: Modules, *, names: tuple[str, ...]) -> Iterator[Fi
 
 @check("module.expected", counts=True)
 def module_expected(modules: Modules, *, names: tuple[str, ...]) -> Iterator[Finding]:
-    """Each of these kernel modules is loaded. What is built into the kernel is no module, and is not to be named here."""
+    """Each of these kernel modules is loaded. Do not name what is built into the kernel, which is no
+    module."""
     for name in names:
         if name.replace("-", "_") not in modules.loaded:
             yield Finding("not loaded", "loaded", name)

@@ -1,7 +1,8 @@
-"""Ethernet checks: links that went, run slower than their equals or damage frames, and bonds that lost a member.
+"""Ethernet checks: links that went down, run slower than their equals or damage frames, and bonds that lost a
+member.
 
-An interface that is set up and never had a link is no one's fault: managers of networks set up every port
-there is. In a bond it is one.
+An interface that is set up and never had a link is no fault, since network managers set up every port. In a
+bond it is one.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from healthcheck.model.outcome import Finding
 
 @check("netdev.link")
 def netdev_link(netdev: NetDev) -> Iterator[Finding]:
-    """Every interface that is set up and had a link since its driver was loaded has one; members of bonds are bond.members' matter."""
+    """Every interface that is set up and had a link since its driver was loaded has one; bond.members judges
+    members of bonds."""
     if netdev.up and not netdev.link and not netdev.bond and netdev.ups:
         yield Finding(f"no link; since its driver was loaded it had one {netdev.ups} times", "a link")
 
 
 @check("netdev.speed")
 def netdev_speed(netdevs: Peers[NetDev]) -> Iterator[Finding]:
-    """No interface with a link runs slower than the fastest of its bond, or, outside bonds, than most of the node's of its kind."""
+    """No interface with a link runs slower than the fastest of its bond, or, outside bonds, than most of the
+    node's of its kind."""
     linked = netdevs.where(lambda netdev: netdev.up and netdev.link)
     bonded = linked.where(lambda netdev: netdev.bond != "").read(lambda netdev: netdev.mbps)
     fastest: dict[str, int] = {}
@@ -45,7 +48,8 @@ def netdev_speed(netdevs: Peers[NetDev]) -> Iterator[Finding]:
 
 @check("netdev.duplex")
 def netdev_duplex(netdev: NetDev) -> Iterator[Finding]:
-    """Every interface with a link is full duplex; half means that the two ends disagree about who negotiates."""
+    """Every interface with a link is full duplex; half means that the two ends disagree about who
+    negotiates."""
     if netdev.up and netdev.link and netdev.duplex != "full":
         yield Finding(f"{netdev.duplex} duplex", "full duplex")
 
@@ -75,7 +79,8 @@ def netdev_carrier_changes(netdev: NetDev, growth: Growth[NetDev], *, at_most: i
 def netdev_errors(
     netdev: NetDev, growth: Growth[NetDev], *, rx_frame: float, rx_errors: float, tx_errors: float,
 ) -> Iterator[Finding]:
-    """No interface receives damaged frames, or fails to receive or send, faster than these limits (a second)."""
+    """No interface receives damaged frames, or fails to receive or send, faster than these limits (a
+    second)."""
     if not netdev.up:
         return
     for counter, limit in (("rx_frame", rx_frame), ("rx_errors", rx_errors), ("tx_errors", tx_errors)):
@@ -85,9 +90,10 @@ def netdev_errors(
 
 @check("netdev.drops")
 def netdev_drops(netdev: NetDev, growth: Growth[NetDev], *, share: float, at_least: int) -> Iterator[Finding]:
-    """No interface dropped more than this share of what it received between two snapshots, where it dropped so many packets at least.
+    """No interface dropped more than this share of its received packets between two snapshots, and at least
+    so many.
 
-    Packets of protocols that nobody on the node speaks count as dropped, so some are on every network.
+    Packets of protocols that the node does not use count as dropped, so every network has some.
     """
     if not netdev.up:
         return
@@ -110,7 +116,8 @@ def bond_members(bond: Bond, *, at_least: int) -> Iterator[Finding]:
 
 @check("bond.lacp")
 def bond_lacp(lacp_bond: Bond) -> Iterator[Finding]:
-    """Every 802.3ad bond has a partner at the switch, and all members with a link are in the one aggregator that carries traffic."""
+    """Every 802.3ad bond has a partner at the switch, and all members with a link are in the one aggregator
+    that carries traffic."""
     if not lacp_bond.lacp:
         return
     if lacp_bond.partner == NO_PARTNER:
@@ -134,6 +141,7 @@ def fleet_netdev_mtu(netdevs: Mapping[str, tuple[NetDev, ...]]) -> Comparison:
 
 @fleet_check("fleet.netdev_speed")
 def fleet_netdev_speed(netdevs: Mapping[str, tuple[NetDev, ...]]) -> Comparison:
-    """Every interface with a link has the speed that most of the cohort's nodes have at the same PCI address."""
+    """Every interface with a link has the speed that most of the cohort's nodes have at the same PCI
+    address."""
     yield from by_peers(netdevs, "speed", lambda netdev: (
         f"nodes at {netdev.pci}", f"{netdev.mbps} Mb/s") if netdev.up and netdev.link else None)

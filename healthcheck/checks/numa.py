@@ -1,17 +1,15 @@
-"""NUMA checks: nodes and their memory as they should be, and devices that firmware has placed."""
+"""NUMA checks: the nodes and their memory, and the nodes of devices."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotJudged, check
+from healthcheck.checks.base import GIB, NotJudged, check
 from healthcheck.facts.numa import Affinity, NumaNode
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
 from healthcheck.model.outcome import Finding
-
-_GIB = 2**30
 
 
 @check("numa.nodes", counts=True)
@@ -29,13 +27,14 @@ def numa_memory(numa_nodes: tuple[NumaNode, ...], *, tolerance_percent: float) -
     most = max((node.memory_bytes for node in nodes), default=0)
     for node in nodes:
         if node.memory_bytes < most * (1 - tolerance_percent / 100):
-            expected = f"about {most / _GIB:.1f} GiB, as the node that has most (within {tolerance_percent:g} %)"
-            yield Finding(f"{node.memory_bytes / _GIB:.1f} GiB", expected, node.name)
+            expected = (f"about {most / GIB:.1f} GiB, as the node that has most (within "
+                        f"{tolerance_percent:g} %)")
+            yield Finding(f"{node.memory_bytes / GIB:.1f} GiB", expected, node.name)
 
 
 @check("numa.affinity")
 def numa_affinity(affinity: Affinity) -> Iterator[Finding]:
-    """Where there are several NUMA nodes, firmware says of every GPU and mlx5 adapter on which it sits."""
+    """Where there are several NUMA nodes, firmware gives the node of every GPU and mlx5 adapter."""
     if affinity.nodes > 1:
         for device, node in affinity.devices:
             if node < 0:
@@ -44,10 +43,11 @@ def numa_affinity(affinity: Affinity) -> Iterator[Finding]:
 
 @check("numa.rails", over="compute_ports", counts=True)
 def numa_rails(ports: tuple[Port, ...], affinity: Affinity, port_plans: PortPlans) -> Iterator[Finding]:
-    """Where every GPU has compute ports of its own, each NUMA node has as many for each of its GPUs as the others, and where the ports'
-    rails are planned, a rail's port sits on the NUMA node of its GPU.
+    """Where every GPU has its own compute ports, each NUMA node has equally many for each of its GPUs, and
+    where the ports' rails are planned, a rail's port is on the NUMA node of its GPU.
 
-    Which GPU goes with which rail is written nowhere: the first with the lowest, by PCI address, as long as most of the node agrees.
+    No source assigns GPUs to rails: they are paired in order of PCI address and rail, if most of the node's
+    pairs agree.
     """
     places = {device.partition(" ")[2]: (device.partition(" ")[0], node) for device, node in affinity.devices}
     compute = {port.pci for port in ports}
@@ -55,7 +55,7 @@ def numa_rails(ports: tuple[Port, ...], affinity: Affinity, port_plans: PortPlan
     if affinity.nodes < 2:
         raise NotJudged("there is one NUMA node")
     if not gpus or not compute or len(compute) % len(gpus):
-        raise NotJudged(f"{len(compute)} compute ports cannot be dealt evenly to {len(gpus)} GPUs")
+        raise NotJudged(f"{len(compute)} compute ports cannot be divided evenly among {len(gpus)} GPUs")
     if any(address not in places or places[address][1] < 0 for address in (*gpus, *compute)):
         raise NotJudged("firmware does not say on which NUMA node some of them sit")
     each = len(compute) // len(gpus)
@@ -64,7 +64,8 @@ def numa_rails(ports: tuple[Port, ...], affinity: Affinity, port_plans: PortPlan
     shares = {node: number * each for node, number in sorted(gpus_beside.items())}
     short = [node for node, share in shares.items() if beside[node] < share]
     if len(short) == len(shares):
-        raise NotJudged("on no NUMA node every GPU has a compute port beside it: this machine is made otherwise")
+        raise NotJudged("on no NUMA node every GPU has a compute port beside it: this machine is built "
+                        "differently")
     for node in short:
         yield Finding(f"{beside[node]} compute ports beside {shares[node] // each} GPUs", shares[node],
                       f"NUMA node {node}")

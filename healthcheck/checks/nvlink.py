@@ -1,6 +1,7 @@
-"""NVLink checks: that all links are there, up, fast and sound, and that the GPUs of a node reach each other over them.
+"""NVLink checks: all links are present, up, fast and free of errors, and the GPUs of a node reach each other
+over them.
 
-One link of eighteen that is lost is a fault: collectives run at the pace of the slowest pair.
+A single lost link is a fault: collectives run at the speed of the slowest pair.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from healthcheck.model.outcome import Finding
 
 @check("nvlink.count")
 def nvlink_count(gpu_link: GpuLinks, *, expected: int) -> Iterator[Finding]:
-    """Every GPU has as many NVLinks as the SKU says, up or not; one that was never trained is not listed at all."""
+    """Every GPU has as many NVLinks as the SKU says, up or not; one that was never trained is not listed at
+    all."""
     if expected and gpu_link.links != expected:
         yield Finding(f"{gpu_link.links} NVLinks", expected)
 
@@ -29,7 +31,8 @@ def nvlink_active(nvlink: NvLink, *, expected: int) -> Iterator[Finding]:
 
 @check("nvlink.speed")
 def nvlink_speed(nvlinks: Peers[NvLink], *, at_least_gigabytes: float) -> Iterator[Finding]:
-    """Every active NVLink runs at the SKU's speed (of one direction); one that is down is named by nvlink.active alone."""
+    """Every active NVLink runs at the SKU's speed (of one direction); one that is down is named by
+    nvlink.active alone."""
     active = nvlinks.where(lambda link: link.active)
     if not len(active) and at_least_gigabytes:
         raise NotMeasured(None, "no NVLink is active, so none shows its speed")
@@ -43,10 +46,11 @@ def nvlink_errors(
     nvlink_counters: NvLinkErrors, growth: Growth[NvLinkErrors], *,
     crc_per_second: float, events_per_minute: float,
 ) -> Iterator[Finding]:
-    """No NVLink (to its fourth generation) has CRC errors, replays or recoveries at these rates or above between two snapshots.
+    """No NVLink (to its fourth generation) has CRC errors, replays or recoveries at these rates or above
+    between two snapshots.
 
-    Some CRC errors are the nature of such links. Those in data are nvlink.crc_data's to judge; those that the link's ECC corrected are
-    not judged: not every generation counts them, and none is known to act on them.
+    Such links always have some CRC errors. nvlink.crc_data judges those in data. Those that the link's ECC
+    corrected are not judged: not every generation counts them, and no tool is known to act on them.
     """
     yield from _crc(growth, "crc_flit", crc_per_second)
     yield from _storms(growth, ("replay", "recovery"), events_per_minute)
@@ -56,9 +60,11 @@ def nvlink_errors(
 def nvlink_crc_data(
     nvlink_counters: NvLinkErrors, growth: Growth[NvLinkErrors], *, crc_per_second: float,
 ) -> Iterator[Finding]:
-    """No NVLink (to its fourth generation) has CRC errors in data at this rate or above between two snapshots.
+    """No NVLink (to its fourth generation) has CRC errors in data at this rate or above between two
+    snapshots.
 
-    A check of its own, because generations that count all the others do not count these: what they lack must not leave the rest unjudged.
+    A check of its own, because some generations count all others but not these, and that must not leave the
+    others unjudged.
     """
     yield from _crc(growth, "crc_data", crc_per_second)
 
@@ -78,7 +84,8 @@ _FIFTH = ("malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_
 def nvlink5_errors(
     nvlink5_counters: NvLink5Errors, growth: Growth[NvLink5Errors], *, events_per_minute: float,
 ) -> Iterator[Finding]:
-    """No NVLink of the fifth generation has errors or recoveries at this rate or above between two snapshots."""
+    """No NVLink of the fifth generation has errors or recoveries at this rate or above between two
+    snapshots."""
     yield from _storms(growth, _FIFTH, events_per_minute)
 
 
@@ -101,10 +108,11 @@ def nvlink5_ber(nvlink5_counters: NvLink5Errors, *, at_most: float) -> Iterator[
 
 @check("nvlink.p2p")
 def nvlink_p2p(gpu_pair: GpuPair, *, expected: bool) -> Iterator[Finding]:
-    """Where the SKU's GPUs share an NVLink fabric, every GPU may read and write the memory of every other one over NVLink."""
+    """Where the SKU's GPUs share an NVLink fabric, every GPU may read and write the memory of every other one
+    over NVLink."""
     if not expected:
         return
     if gpu_pair.read == ALONE:
-        raise NotJudged("a GPU that is alone has no other one to reach")
+        raise NotJudged("the node's single GPU has no other one to reach")
     if not gpu_pair.read == gpu_pair.write == gpu_pair.nvlink == "ok":
         yield Finding(f"read {gpu_pair.read}, write {gpu_pair.write}, NVLink {gpu_pair.nvlink}", "ok, ok, ok")

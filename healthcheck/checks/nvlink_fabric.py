@@ -1,6 +1,6 @@
-"""Checks of the NVLink fabric: whether every GPU has its place in it, and of the services that make it.
+"""Checks of the NVLink fabric: every GPU's place in it, and the services that run it.
 
-What the states and the health mask's parts mean is nvml.h's to say (nvmlGpuFabricInfo_v3_t, NVML_GPU_FABRIC_HEALTH_MASK_*).
+nvml.h defines the states and the health mask's parts (nvmlGpuFabricInfo_v3_t, NVML_GPU_FABRIC_HEALTH_MASK_*).
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from healthcheck.facts.nvlink_fabric import NvlinkFabricLog
 from healthcheck.facts.service import Services
 from healthcheck.model.outcome import Finding, Owner
 
-_RESTART = "Drain, stop the jobs, restart nvidia-fabricmanager, then reset the GPUs or reboot; read its log if it fails again."
-# nvmlReturn_t, as far as a fabric probe ends in it.
-_STATUS = {3: "not supported", 10: "timeout", 15: "GPU is lost", 16: "GPU requires reset", 23: "insufficient resources", 27: "not ready",
-           29: "invalid state", 999: "unknown error"}
+_RESTART = ("Drain, stop the jobs, restart nvidia-fabricmanager, then reset the GPUs or reboot; read its log "
+            "if it fails again.")
+# The values of nvmlReturn_t in which a fabric probe ends.
+_STATUS = {3: "not supported", 10: "timeout", 15: "GPU is lost", 16: "GPU requires reset",
+           23: "insufficient resources", 27: "not ready", 29: "invalid state", 999: "unknown error"}
 
 
 @check("nvlink_fabric.state")
 def nvlink_fabric_state(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
-    """Every GPU of a machine with an NVLink fabric has become a part of it: its probe is completed, and with success.
+    """Every GPU of a machine with an NVLink fabric has joined it: its probe is completed with success.
 
-    One that never gets there runs, and hangs or fails in the first job that talks over NVLink.
+    A GPU that never joins runs, and hangs or fails in the first job that uses NVLink.
     """
     if not expected:
         return
@@ -35,22 +36,24 @@ def nvlink_fabric_state(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
         yield Finding(f"fabric probe completed with {status} ({gpu.fabric_status})", "success")
 
 
-# Each part of the mask that is a question with the answers 1 (yes) and 2 (no): where it begins, what yes means, and who acts.
+# Each part of the mask with the values 1 (yes) and 2 (no): where it begins, what yes means, and the remedy.
+_WAIT = "Wait some minutes and check again; if it is still in progress, drain the node and reset the GPU."
 _QUESTIONS = (
     (0, "bandwidth degraded", ""),
-    (2, "route recovery in progress", "Wait some minutes and look again; still in progress, drain the node and reset the GPU."),
+    (2, "route recovery in progress", _WAIT),
     (4, "route unhealthy", ""),
-    (6, "access timeout recovery in progress", "Wait some minutes and look again; still in progress, drain the node and reset the GPU."),
+    (6, "access timeout recovery in progress", _WAIT),
 )
 _CONFIGURATION = {2: "system GUID", 3: "chassis serial number", 4: "no partition", 5: "insufficient NVLinks",
                   6: "incompatible GPU firmware", 7: "invalid location", 8: "GPU state invalid"}
-_CORRECT = ("Drain. Compare the fabric's configuration (partition, chassis, firmware) with that of its neighbours "
+_CORRECT = ("Drain. Compare the fabric's configuration (partition, chassis, firmware) with that of its "
+            "neighbours "
             "and correct it.")
 
 
 @check("nvlink_fabric.health")
 def nvlink_fabric_health(gpu: Gpu) -> Iterator[Finding]:
-    """No part of a GPU's fabric health mask says that something is wrong: bandwidth, routes, recoveries, configuration.
+    """No part of a GPU's fabric health mask reports a fault: bandwidth, routes, recoveries, configuration.
 
     Parts that the driver does not support are not judged; a GPU without any is not supported.
     """
@@ -64,13 +67,14 @@ def nvlink_fabric_health(gpu: Gpu) -> Iterator[Finding]:
 
 @check("nvlink_fabric.clique")
 def nvlink_fabric_clique(gpus: Peers[Gpu]) -> Iterator[Finding]:
-    """All GPUs of a node are in one NVLink cluster and clique; GPUs of two cliques do not reach each other over NVLink.
+    """All GPUs of a node are in one NVLink cluster and clique; GPUs of two cliques do not reach each other
+    over NVLink.
 
     Only GPUs whose probe is completed have a place; where none has one, nvlink_fabric.state says why.
     """
-    told = gpus.read(_place)
-    places = {gpu.name: place for gpu, place in told if place is not None}
-    if told and not places:
+    placed = gpus.read(_place)
+    places = {gpu.name: place for gpu, place in placed if place is not None}
+    if placed and not places:
         raise NotMeasured(None, "no GPU's fabric probe is completed")
     for (cluster, clique), _ in Counter(places.values()).most_common(1):
         for name, place in places.items():
@@ -84,41 +88,45 @@ def _place(gpu: Gpu) -> tuple[str, int] | None:
 
 
 def _in_fabric(gpu: Gpu) -> bool:
-    """Whether the GPU has become a part of its fabric; one whose state is not supported has not."""
+    """Whether the GPU has joined its fabric; one whose state is not supported has not."""
     return gpu.fabric_state == "completed" and not gpu.fabric_status
 
 
 @check("nvlink_fabric.manager")
 def nvlink_fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: bool) -> Iterator[Finding]:
-    """On a machine with NVSwitches of its own the Fabric Manager runs. Whether it has any only the SKU knows: not all are PCI devices.
+    """On a machine with its own NVSwitches the Fabric Manager runs. Only the SKU says whether it has any: not
+    all are PCI devices.
 
-    Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric probes show that it did its work.
+    Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric
+    probes show that it worked.
     """
     manager = services.fabric_manager if expected else None
     if manager is None or manager.active == "active":
         return
     if manager.load == "not-found" and len(gpus.where(_in_fabric)) == len(gpus):
         return
-    yield Finding(manager.shown, "active", manager.name, remedy=_RESTART)
+    yield Finding(manager.description, "active", manager.name, remedy=_RESTART)
 
 
 @check("nvlink_fabric.manager_log")
 def nvlink_fabric_manager_log(nvlink_fabric_log: NvlinkFabricLog, *, expected: bool) -> Iterator[Finding]:
-    """The Fabric Manager logged no error in this boot, on a machine with NVSwitches of its own. Equal errors are one finding, counted."""
+    """The Fabric Manager logged no error in this boot, on a machine with its own NVSwitches. Equal errors are
+    one finding, counted."""
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
     for line in nvlink_fabric_log.errors() if expected else ():
         counts[line.what] += 1
         first.setdefault(line.what, line.text)
     for what, number in counts.items():
-        said = f"{number} lines, the first: {first[what]}" if number > 1 else first[what]
-        yield Finding(said, "no such line in this boot", what)
+        observed = f"{number} lines, the first: {first[what]}" if number > 1 else first[what]
+        yield Finding(observed, "no such line in this boot", what)
 
 
 @check("nvlink_fabric.imex")
 def nvlink_fabric_imex(services: Services, *, expected: bool) -> Iterator[Finding]:
-    """Where GPUs of several nodes share memory over NVLink, the IMEX service that exports and imports it runs."""
+    """Where GPUs of several nodes share memory over NVLink, the IMEX service that exports and imports it
+    runs."""
     if not expected:
         raise NotJudged("there are no NVLinks between nodes, as the SKU says")
     if services.imex.active != "active":
-        yield Finding(services.imex.shown, "active", services.imex.name)
+        yield Finding(services.imex.description, "active", services.imex.name)

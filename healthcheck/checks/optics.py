@@ -1,6 +1,7 @@
-"""Checks of optics: heat of adapters and modules, light below or above the module's own thresholds, its alarms, and bit errors.
+"""Checks of optics: heat of adapters and modules, light below or above the module's own thresholds, its
+alarms, and bit errors.
 
-Light and bit errors are judged where the link is up; one that is down is named by the port's own rules.
+Light and bit errors are judged where the link is up; the port's own rules report one that is down.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def optics_temperature(sensor: AdapterTemperature, *, at_most_c: float) -> Itera
 
 @check("optics.adapter_temperature")
 def optics_adapter_temperature(sensor: AdapterTemperature, *, margin_c: float) -> Iterator[Finding]:
-    """No sensor of an RDMA adapter's own is within so many degrees of its critical temperature."""
+    """No sensor of an RDMA adapter itself is within so many degrees of its critical temperature."""
     if not sensor.module and sensor.celsius > (most := sensor.critical_c - margin_c):
         yield Finding(f"{sensor.celsius:g} C", f"at most {most:g} C, {margin_c:g} below critical")
 
@@ -50,7 +51,8 @@ def optics_tx_power(module_optics: Optics) -> Iterator[Finding]:
 
 @check("optics.alarm")
 def optics_alarm(module_optics: Optics) -> Iterator[Finding]:
-    """No module of a link that is up flags lost light, a lost lock or a fault, or is hotter than its own threshold."""
+    """No module of a link that is up flags lost light, a lost lock or a fault, or is hotter than its own
+    threshold."""
     if not module_optics.up:
         return
     for fault in module_optics.faults:

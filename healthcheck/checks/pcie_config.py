@@ -1,10 +1,11 @@
-"""Checks of PCI Express settings: whether switches let peers reach each other (ACS), and the sizes of payloads and read requests."""
+"""Checks of PCI Express settings: whether switches let peers reach each other (ACS), and the sizes of
+payloads and read requests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from healthcheck.checks.base import check, fleet_check
+from healthcheck.checks.base import and_more, check, fleet_check
 from healthcheck.checks.fleet import Comparison, Split, odd_ones, read_all
 from healthcheck.facts.pcie_config import PcieConfig
 from healthcheck.model.outcome import Finding
@@ -16,10 +17,12 @@ _DIRECT_TRANSLATED = 0x40
 
 @check("pcie.acs")
 def pcie_acs(pcie_config: PcieConfig) -> Iterator[Finding]:
-    """No port of a PCI Express switch above a GPU or an mlx5 adapter sends what is for its neighbour up to the root complex (ACS).
+    """No port of a PCI Express switch above a GPU or an mlx5 adapter redirects traffic between peers to the
+    root complex (ACS).
 
-    Root ports are not judged: what comes to them is there already. Nor are switches with a single such port, below which there are no
-    peers, nor ports that let translated requests through (DirectTrans): somebody has set them so for virtual machines.
+    Not judged are root ports, where traffic is at the root already, switches with a single such port, which
+    has no peers, and ports that let translated requests through (DirectTrans), a setting for virtual
+    machines.
     """
     held: dict[str, list[str]] = {}
     for port in pcie_config.switch_ports:
@@ -28,14 +31,15 @@ def pcie_acs(pcie_config: PcieConfig) -> Iterator[Finding]:
             held.setdefault(" and ".join(redirected), []).append(port.place)
     for what, places in held.items():
         yield Finding(f"ACS sends {what} between peers up to the root complex", "no redirection",
-                      _several(places))
+                      and_more(places))
 
 
 @check("pcie.max_payload")
 def pcie_max_payload(pcie_config: PcieConfig) -> Iterator[Finding]:
-    """No device and no port sends larger payloads than the port above it takes, and none that could take as much is set to less.
+    """No device or port sends larger payloads than the port above it accepts, and none that supports that
+    size is set to less.
 
-    The first loses what it sends (a malformed packet is a fatal error), the second costs bandwidth.
+    The first loses data (a malformed packet is a fatal error), the second costs bandwidth.
     """
     known = {one.address: one for one in pcie_config.functions}
     for one in pcie_config.functions:
@@ -47,18 +51,20 @@ def pcie_max_payload(pcie_config: PcieConfig) -> Iterator[Finding]:
 
 @check("pcie.max_read_request")
 def pcie_max_read_request(pcie_config: PcieConfig, *, at_least: int) -> Iterator[Finding]:
-    """Every mlx5 adapter may read as many bytes with one request as the rule says; less costs it bandwidth."""
+    """Every mlx5 adapter may read as many bytes with one request as the rule says; less costs it
+    bandwidth."""
     held: dict[int, list[str]] = {}
     for one in pcie_config.adapters:
         if one.read_request < at_least:
             held.setdefault(one.read_request, []).append(one.place)
     for size, places in held.items():
-        yield Finding(f"reads of up to {size} bytes", f"at least {at_least}", _several(places))
+        yield Finding(f"reads of up to {size} bytes", f"at least {at_least}", and_more(places))
 
 
 @fleet_check("fleet.pcie_config")
 def fleet_pcie_config(pcie_config: Mapping[str, PcieConfig]) -> Comparison:
-    """Every GPU and mlx5 adapter has the sizes of payload and read request that the one at the same address has on most nodes."""
+    """Every GPU and mlx5 adapter has the sizes of payload and read request that the one at the same address
+    has on most nodes."""
     slots: dict[str, list[tuple[str, str, str]]] = {}
     for node, functions in read_all(pcie_config, lambda fact: fact.functions).items():
         for one in functions:
@@ -73,8 +79,4 @@ def fleet_pcie_config(pcie_config: Mapping[str, PcieConfig]) -> Comparison:
             else:
                 yield node, found
     for (node, observed, expected), places in odd.items():
-        yield node, Finding(observed, expected, _several(places))
-
-
-def _several(places: list[str]) -> str:
-    return places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
+        yield node, Finding(observed, expected, and_more(places))

@@ -1,8 +1,9 @@
 """InfiniBand and RoCE port checks.
 
-Which ports are judged: where the inventory or the SKU says what they are for (`ports:`, by PCI address), exactly the compute ports, and one
-that is missing is named; elsewhere those of the most numerous kind of adapter, without any that are planned for something else. Virtual
-functions are never judged beside real ones, and a port of which the plan says `expect: down` need only be there.
+Judged are the compute ports of the plan (`ports:` of the inventory or the SKU, by PCI address), and a missing
+one is reported. Without a plan these are the ports of the most common kind of adapter, except those planned
+for something else. Virtual functions are never judged beside real ones, and a port with `expect: down` must
+only be present.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import TypeVar
 
 from healthcheck.checks.base import NotMeasured, Peers, check, selection
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
-from healthcheck.facts.port import Port, most_alike
+from healthcheck.facts.port import Port, most_common_kind
 from healthcheck.facts.site import PortPlans
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Finding
+from inventory.text import many
 
 INFINIBAND = "InfiniBand"
 F = TypeVar("F", bound=Fact)
@@ -27,7 +29,7 @@ V = TypeVar("V", int, str)
 def compute_ports(ports: Peers[Port], port_plans: PortPlans) -> tuple[Port, ...]:
     """The compute ports whose link should be up."""
     if not port_plans.compute:
-        return most_alike(ports.where(lambda port: not _for_others(port, port_plans)).members)
+        return most_common_kind(ports.where(lambda port: not _planned_otherwise(port, port_plans)).members)
     addressed = ports.read(lambda port: port.pci)
     planned = [(port, pci) for port, pci in addressed if pci in port_plans.compute]
     if not planned and len(addressed) == len(ports):
@@ -35,8 +37,8 @@ def compute_ports(ports: Peers[Port], port_plans: PortPlans) -> tuple[Port, ...]
     return tuple(port for port, pci in planned if pci not in port_plans.down)
 
 
-def _for_others(port: Port, port_plans: PortPlans) -> bool:
-    """Whether the port is planned for something else; where nothing is, its address is not asked for."""
+def _planned_otherwise(port: Port, port_plans: PortPlans) -> bool:
+    """Whether the port is planned for something else; without such plans its address is not read."""
     return bool(port_plans.others) and port.pci in port_plans.others
 
 
@@ -59,7 +61,7 @@ def odd_ones(
 
 @check("port.count", counts=True)
 def port_count(ports: Peers[Port], port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
-    """As many compute ports as the SKU has are there; where they are planned, each planned one is."""
+    """As many compute ports as the SKU has are present; where they are planned, each planned one is."""
     if port_plans.compute:
         present = {pci for _, pci in ports.read(lambda port: port.pci)}
         for pci, rail in sorted(port_plans.compute.items()):
@@ -69,16 +71,16 @@ def port_count(ports: Peers[Port], port_plans: PortPlans, *, expected: int) -> I
     elif (number := len(compute_ports(ports, port_plans))) < expected:
         unread = len(port_plans.unread)
         if number + unread >= expected:
-            raise NotMeasured(None, f"{number} ports, and of {unread} adapters that were not read some may be "
-                                    "such")
+            raise NotMeasured(None, f"{number} ports found, {many(unread, 'adapter')} not read")
         yield Finding(number, f"at least {expected}", "ports")
 
 
 @check("port.state", over="compute_ports")
 def port_state(port: Port, port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
-    """Every compute port has a physical link and is active; an InfiniBand port that stays INIT has seen no subnet manager.
+    """Every compute port has a physical link and is active; an InfiniBand port that stays INIT has seen no
+    subnet manager.
 
-    Where no ports are planned and the SKU has none, those that are there are no one's business.
+    Where no ports are planned and the SKU has none, none are judged.
     """
     if (expected or port_plans.compute) and (port.phys_state != "LinkUp" or port.state != "ACTIVE"):
         yield Finding(f"{port.state}, {port.phys_state}", "ACTIVE, LinkUp")
@@ -86,7 +88,7 @@ def port_state(port: Port, port_plans: PortPlans, *, expected: int) -> Iterator[
 
 @check("port.rate", over="compute_ports")
 def port_rate(ports: Peers[Port], port_plans: PortPlans, *, at_least_gbps: float) -> Iterator[Finding]:
-    """Every active compute port runs at the SKU's rate; one that is down is named by port.state alone."""
+    """Every active compute port runs at the SKU's rate; only port.state reports one that is down."""
     active = ports.where(lambda port: port.state == "ACTIVE")
     all_dark = port_plans.compute and port_plans.down >= port_plans.compute.keys()
     if not len(active) and at_least_gbps and not all_dark:
@@ -98,9 +100,10 @@ def port_rate(ports: Peers[Port], port_plans: PortPlans, *, at_least_gbps: float
 
 @check("port.width", over="compute_ports")
 def port_width(ports: Peers[Port], *, lanes: int = 0) -> Iterator[Finding]:
-    """Every active compute port has as many lanes as `lanes` says, or else as most of the node's that are of its kind and link layer.
+    """Every active compute port has as many lanes as `lanes` says, or else as most of the node's of its kind
+    and link layer.
 
-    A cable with a broken lane trains with fewer. What a split cable makes of all ports alike accuses none of them.
+    A cable with a broken lane trains with fewer. Where split cables give all ports fewer, none is reported.
     """
     active = ports.where(lambda port: port.state == "ACTIVE")
     if lanes:
@@ -115,15 +118,16 @@ def port_width(ports: Peers[Port], *, lanes: int = 0) -> Iterator[Finding]:
 
 @check("port.link_layer")
 def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str = "") -> Iterator[Finding]:
-    """Every compute port speaks the link layer that `expected` names, or else the one of most of the node's ports on equal boards.
+    """Every compute port has the link layer of `expected`, or else that of most of the node's ports on equal
+    boards.
 
-    An adapter whose firmware was reset to defaults comes up with the other one. Where nothing is planned, all ports of a board's kind are
-    compared, since such a port is no longer of the most numerous kind.
+    An adapter whose firmware was reset to defaults comes up with the other one. Without a plan all ports of a
+    board are compared, since such a port is no longer of the most common kind.
     """
     if port_plans.compute or expected:
         ours = Peers(compute_ports(ports, port_plans))
     else:
-        ours = ports.where(lambda port: not port.virtual and not _for_others(port, port_plans))
+        ours = ports.where(lambda port: not port.virtual and not _planned_otherwise(port, port_plans))
     if expected:
         for port, own in ours.read(lambda port: port.link_layer):
             if own != expected:
@@ -135,7 +139,8 @@ def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str 
 
 @check("port.lid", over="compute_ports")
 def port_lid(port: Port) -> Iterator[Finding]:
-    """Every active InfiniBand compute port has an address (LID) and knows its subnet manager's; without, no one reaches it."""
+    """Every active InfiniBand compute port has an address (LID) and its subnet manager's; without them no one
+    reaches it."""
     if port.state != "ACTIVE" or port.link_layer != INFINIBAND:
         return
     if not 0 < port.lid < 0xC000:
@@ -146,7 +151,8 @@ def port_lid(port: Port) -> Iterator[Finding]:
 
 @check("port.gid", over="compute_ports")
 def port_gid(port: Port) -> Iterator[Finding]:
-    """Every active compute port has a GID at the head of its table, be it InfiniBand or RoCE; without, no connection can be made."""
+    """Every active compute port, InfiniBand or RoCE, has a GID at the start of its table; without one no
+    connection can be made."""
     if port.state == "ACTIVE" and not port.gids:
         yield Finding("no GID in its table", "one at least")
 
@@ -156,9 +162,10 @@ _MEMBERSHIP = 0x8000    # InfiniBand specification, P_Key: the highest bit is fu
 
 @check("port.pkey", over="compute_ports")
 def port_pkey(port: Port, *, keys: tuple[str, ...] = ()) -> Iterator[Finding]:
-    """Every active InfiniBand compute port is a full member of some partition, and holds each of `keys` ("0xffff") where they are given.
+    """Every active InfiniBand compute port is a full member of some partition, and holds each of `keys`
+    ("0xffff") where they are given.
 
-    Two limited members of a partition do not hear each other. Only the first keys of the table are looked at.
+    Two limited members of a partition cannot communicate. Only the first keys of the table are read.
     """
     if port.state != "ACTIVE" or port.link_layer != INFINIBAND:
         return
@@ -179,10 +186,11 @@ def port_link_downed(port: Port, growth: Growth[Port], *, allow: int) -> Iterato
 
 @check("port.flapping", over="compute_ports")
 def port_flapping(port: Port, growth: Growth[Port], *, losses: int, within_hours: float) -> Iterator[Finding]:
-    """No compute port lost its link so often between two snapshots, when these are no further apart than `within_hours`.
+    """No compute port lost its link so often between two snapshots that are no further apart than
+    `within_hours`.
 
-    It is the same counter that port.link_downed reads: what once is an accident, again and again is a link that no
-    job can use. Of snapshots further apart no one can say whether the losses came together.
+    It reads the counter of port.link_downed: one loss is an accident, repeated ones are a link that no job
+    can use. Between snapshots further apart the losses may have come far from each other.
     """
     lost = growth.of("link_downed")
     if lost >= losses and (hours := growth.seconds / HOUR) <= within_hours:

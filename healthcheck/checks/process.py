@@ -1,4 +1,4 @@
-"""Process checks: what is stuck, what nobody waited for, and the kernel's tables."""
+"""Process checks: stuck processes, zombies, and the kernel's tables."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from healthcheck.checks.growth import Growth
 from healthcheck.facts.process import BlockedProcess, Processes, Tables
 from healthcheck.model.outcome import Finding
 
-# The driver's own threads and tools: nv_queue, nvidia-smi, nvidia-modeset, nv-fabricmanager (cut to 15 characters), nv-hostengine.
+# The driver's own threads and tools: nv_queue, nvidia-smi, nvidia-modeset, nv-fabricmanager (cut to 15
+# characters), nv-hostengine.
 _DRIVER = re.compile(r"nvidia|nv[-_]")
 
 
 @check("process.stuck")
 def process_stuck(processes: Processes, growth: Growth[Processes]) -> Iterator[Finding]:
-    """No process was in uninterruptible sleep in both snapshots without having run in between; NVIDIA's are another rule's."""
+    """No process was in uninterruptible sleep in both snapshots without having run in between; another rule
+    judges NVIDIA's."""
     for task in _stuck(growth):
         if not _DRIVER.match(task.command):
             yield _finding(task, growth.seconds)
@@ -24,7 +26,8 @@ def process_stuck(processes: Processes, growth: Growth[Processes]) -> Iterator[F
 
 @check("process.stuck_driver")
 def process_stuck_driver(processes: Processes, growth: Growth[Processes]) -> Iterator[Finding]:
-    """None of NVIDIA's processes and kernel threads was in uninterruptible sleep in both snapshots without having run in between."""
+    """None of NVIDIA's processes and kernel threads was in uninterruptible sleep in both snapshots without
+    having run in between."""
     for task in _stuck(growth):
         if _DRIVER.match(task.command):
             yield _finding(task, growth.seconds)
@@ -43,7 +46,7 @@ def _finding(task: BlockedProcess, seconds: float) -> Finding:
 
 @check("process.zombies")
 def process_zombies(processes: Processes, *, most: int) -> Iterator[Finding]:
-    """No more processes than allowed have ended without their parent taking notice."""
+    """No more processes than allowed have ended without their parent waiting for them."""
     if processes.zombies > most:
         names = ", ".join(processes.zombie_names)
         yield Finding(f"{processes.zombies} zombies, mostly {names}", f"at most {most}")

@@ -1,4 +1,4 @@
-"""Checks of disk arrays: whether they are whole, and what is being done about it where they are not."""
+"""Checks of disk arrays: whether they are complete, and whether they are being rebuilt."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def raid_rebuilding(array: Array) -> Iterator[Finding]:
 
 @check("raid.mismatch")
 def raid_mismatch(array: Array) -> Iterator[Finding]:
-    """The last check of no array with parity found blocks that disagree. Of mirrors it means little: swap and memory maps make them so."""
+    """The last check of no array with parity found blocks that disagree. In mirrors, swap and memory maps
+    cause harmless ones."""
     if array.mismatches > 0 and array.level in _PARITY:
         yield Finding(f"{array.mismatches} sectors disagree with their parity", "0")
 

@@ -1,6 +1,8 @@
-"""RoCE checks: an address that routes, equal packet sizes, and a network that loses, damages or pauses no more than it may.
+"""RoCE checks: an address that routes, equal packet sizes, and a network that does not lose, damage or pause
+more than allowed.
 
-Judged are the compute ports, as for InfiniBand (`healthcheck.checks.port`); pauses are judged on every interface of an RDMA device.
+The compute ports are judged, as for InfiniBand (`healthcheck.checks.port`); pauses are judged on every
+interface of an RDMA device.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from healthcheck.model.outcome import Finding
 def compute_roce_ports(
     roce_ports: Peers[RocePort], ports: Peers[Port], port_plans: PortPlans,
 ) -> list[RocePort]:
-    """The active compute ports on Ethernet. One without any says that nothing is supported when it is asked."""
+    """The active compute ports on Ethernet."""
     active = roce_ports.where(lambda roce_port: roce_port.active)
     if not len(active):
         return []
@@ -33,7 +35,7 @@ def compute_roce_ports(
 
 @check("roce.gid", over="compute_roce_ports")
 def roce_gid(roce_port: RocePort) -> Iterator[Finding]:
-    """Every active RoCE compute port has a GID of RoCE v2 that routes: one of an address, and not only of the link."""
+    """Every active RoCE compute port has a routable RoCE v2 GID, and not only link-local ones."""
     if not roce_port.routable:
         yield Finding("no RoCE v2 GID but link-local ones", "a RoCE v2 GID of the interface's address")
 
@@ -47,7 +49,8 @@ def roce_mtu(roce_ports: Peers[RocePort]) -> Iterator[Finding]:
 
 @check("roce.retransmits", over="compute_roce_ports")
 def roce_retransmits(roce_port: RocePort, growth: Growth[RocePort], *, a_second: float) -> Iterator[Finding]:
-    """No RoCE compute port sent again what was lost more often than this: a network for RoCE pauses or slows senders, and loses little."""
+    """No RoCE compute port retransmitted more often than this: a network for RoCE pauses or slows senders,
+    and loses little."""
     for counter in ("packet_seq_err", "implied_nak_seq_err", "roce_adp_retrans"):
         if (events := growth.rate(counter, per=SECOND)) > a_second:
             yield Finding(f"{counter}: {events:.1f} a second", f"at most {a_second:g} a second")
@@ -55,7 +58,8 @@ def roce_retransmits(roce_port: RocePort, growth: Growth[RocePort], *, a_second:
 
 @check("roce.icrc", over="compute_roce_ports")
 def roce_icrc(roce_port: RocePort, growth: Growth[RocePort]) -> Iterator[Finding]:
-    """No RoCE compute port received a packet that was damaged behind the link's own checksum (ICRC): a switch or an adapter did that."""
+    """No RoCE compute port received a packet that a switch or an adapter damaged, which the link's own
+    checksum does not catch (ICRC)."""
     if grown := growth.of("rx_icrc_encapsulated"):
         yield Finding(f"rx_icrc_encapsulated grew by {grown} since the earlier snapshot", "no growth")
 
@@ -65,9 +69,10 @@ def roce_cnp(
     roce_ports: Peers[RocePort], growth: Callable[[RocePort], Growth[RocePort]], *, times: float,
     at_least_a_second: float,
 ) -> Iterator[Finding]:
-    """No RoCE compute port is told to slow down so many times more often than the median of the node's others.
+    """No RoCE compute port is asked to slow down so many times more often than the median of the node's
+    others.
 
-    Congestion that meets all ports alike is the job's traffic; at one port it is a slow link or an uneven path.
+    Congestion at all ports is the job's traffic; at a single port it is a slow link or an uneven path.
     """
     rates = roce_ports.read(lambda port: growth(port).rate("rp_cnp_handled", per=SECOND))
     for port, events in rates:
@@ -79,14 +84,16 @@ def roce_cnp(
 
 @check("roce.pfc_storm")
 def roce_pfc_storm(pfc: Pfc, growth: Growth[Pfc]) -> Iterator[Finding]:
-    """No interface paused the network for so long that the adapter gave up: its node took no data, and stopped others' traffic with it."""
+    """No interface paused the network so long that the adapter gave up: its node took no data, which stops
+    others' traffic too."""
     if grown := growth.of("stalls"):
         yield Finding(f"tx_pause_storm_error_events grew by {grown} since the earlier snapshot", "no growth")
 
 
 @check("roce.pfc")
 def roce_pfc(pfc: Pfc, growth: Growth[Pfc], *, share: float) -> Iterator[Finding]:
-    """No interface was told to be silent, or told others to be, for more than this share of the time between two snapshots."""
+    """No interface was paused, or paused its switch, for more than this share of the time between two
+    snapshots."""
     for counter, words in (("paused_us", "was paused"), ("pausing_us", "paused its switch")):
         if (grown := growth.of(counter)) and (part := grown / 1e6 / growth.seconds) > share:
             yield Finding(f"{words} for {part:.1%} of the time", f"at most {share:.1%}")

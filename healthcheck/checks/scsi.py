@@ -1,4 +1,5 @@
-"""Checks of SCSI, SAS and SATA disks: one that the kernel gave up, commands that were never answered, and many that fail."""
+"""Checks of SCSI, SAS and SATA disks: the kernel's state of each, commands without an answer, and many failed
+ones."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def _unused(disk: ScsiDisk, growth: Growth[ScsiDisk]) -> bool:
 
 @check("disk.scsi_state")
 def disk_scsi_state(scsi_disk: ScsiDisk) -> Iterator[Finding]:
-    """The kernel talks to every SCSI or SATA disk: none was taken offline after errors, and the way to none is blocked."""
+    """The kernel reaches every SCSI or SATA disk: none was taken offline after errors, and the path to none
+    is blocked."""
     if scsi_disk.state != "running":
         yield Finding(scsi_disk.state, "running")
 
@@ -33,9 +35,10 @@ def disk_scsi_timeouts(scsi_disk: ScsiDisk, growth: Growth[ScsiDisk], *, at_most
 def disk_scsi_errors_growing(
     scsi_disk: ScsiDisk, growth: Growth[ScsiDisk], *, at_least: int, percent: float,
 ) -> Iterator[Finding]:
-    """Since the earlier snapshot fewer of each disk's commands failed than `percent` of them, or fewer than `at_least`.
+    """Since the earlier snapshot, fewer than `at_least` of each disk's commands failed, or less than
+    `percent` of them.
 
-    Sound disks decline commands, too, so that some failures are no fault: who reads SMART makes a few each time.
+    Healthy disks decline commands too, so some failures are no fault: reading SMART causes a few each time.
     """
     if _unused(scsi_disk, growth):
         return

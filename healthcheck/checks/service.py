@@ -1,4 +1,4 @@
-"""Checks of the node's services, as systemd has them."""
+"""Checks of the node's systemd services."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from healthcheck.model.outcome import Finding
 
 @check("service.failed")
 def service_failed(units: Units, *, ignore: tuple[str, ...] = ()) -> Iterator[Finding]:
-    """No service has failed, but for those that these globs name."""
+    """No service has failed, except those that these globs name."""
     for name, (_, active, sub) in units.states.items():
         if active == "failed" and not any(fnmatchcase(name, glob) for glob in ignore):
             yield Finding(f"{active} ({sub})", "not failed", name)
@@ -20,7 +20,7 @@ def service_failed(units: Units, *, ignore: tuple[str, ...] = ()) -> Iterator[Fi
 
 @check("service.expected", counts=True)
 def service_expected(units: Units, *, names: tuple[str, ...]) -> Iterator[Finding]:
-    """Each of these services is active; a oneshot that ended well and stays active is, too."""
+    """Each of these services is active; so is a oneshot that succeeded and stays active."""
     for name in names:
         load, active, sub = units.states.get(name.removesuffix(".service"), ("not-found", "inactive", "dead"))
         if active != "active":

@@ -1,4 +1,4 @@
-"""Checks of what the inventory says of a node against what it is."""
+"""Checks of the inventory's entry for a node against the node itself."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from healthcheck.model.outcome import Finding
 
 @check("sku.matches")
 def sku_matches(gpu: Gpu, *, model: str) -> Iterator[Finding]:
-    """Every GPU is of the model that the node's SKU names; a single other one is a board that was exchanged for the wrong one.
+    """Every GPU is of the model that the node's SKU names; a single other one is a wrong replacement board.
 
-    Where most are of another model, the SKU is wrong and not the node: then this and every rule that needs a number of the SKU
-    is UNKNOWN, and says so.
+    Where most are of another model, the SKU is wrong and not the node: then this and every rule that needs a
+    number of the SKU is UNKNOWN.
     """
     if model.casefold() not in gpu.model.casefold():
         yield Finding(gpu.model, model)

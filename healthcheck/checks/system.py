@@ -1,61 +1,64 @@
-"""Checks of what a node was installed and booted as: clock against the head's, names, kernel parameters and settings, crash records."""
+"""Checks of a node's installation and boot: clock against the head's, names, kernel parameters and settings,
+crash records, memory modules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotMeasured, check
+from healthcheck.checks.base import GIB, NotMeasured, and_more, check
 from healthcheck.facts.firmware import Dimms, Firmware
-from healthcheck.facts.look import SnapshotTime
 from healthcheck.facts.resolver import OwnName, Resolver
+from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.system import Crash, HostName, Sysctls, System
 from healthcheck.model.outcome import Finding
-
-_GIB = 2**30
 
 
 @check("host.clock_offset")
 def host_clock_offset(look: SnapshotTime, *, most_seconds: float) -> Iterator[Finding]:
-    """The node's clock shows about the time that the head's shows: logs, certificates and job limits are read by it.
+    """The node's clock agrees with the head's: logs, certificates and job limits depend on it.
 
-    The answer's way to the head is in the difference, so that this sees minutes, not milliseconds.
+    The difference includes the transfer time of the answer, so this finds minutes, not milliseconds.
     """
     off = look.time - look.received
     if abs(off) > most_seconds:
-        yield Finding(f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's", f"at most {most_seconds:g} s apart", "clock")
+        yield Finding(f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's",
+                      f"at most {most_seconds:g} s apart", "clock")
 
 
 @check("host.resolver")
 def host_resolver(resolver: Resolver) -> Iterator[Finding]:
-    """/etc/resolv.conf names a server to ask. Without one every name outside /etc/hosts fails, and storage and logins with it."""
+    """/etc/resolv.conf names a server to ask. Without one every name outside /etc/hosts fails, and storage
+    and logins with it."""
     if not resolver.servers:
         yield Finding("no nameserver in /etc/resolv.conf", "one at least", "resolver")
 
 
 @check("host.own_name")
 def host_own_name(own_name: OwnName) -> Iterator[Finding]:
-    """The node finds an address for its own host name in time, as launchers of distributed jobs ask for it."""
+    """The node finds an address for its own host name in time, as launchers of distributed jobs ask for
+    it."""
     if not own_name.resolves:
         yield Finding(own_name.trouble, "an address (hostname -i)", "host name")
 
 
 @check("host.name")
 def host_name(host_name: HostName) -> Iterator[Finding]:
-    """The node calls itself what the inventory calls it, up to the first dot: logs go by the one name, drains by the other."""
+    """The node's own name is that of the inventory, up to the first dot: logs use one name, drains the
+    other."""
     if host_name.own.partition(".")[0].casefold() != host_name.inventory.partition(".")[0].casefold():
         yield Finding(host_name.own, f"{host_name.inventory}, as in the inventory", "host name")
 
 
 @check("host.crash")
 def host_crash(crash: Crash) -> Iterator[Finding]:
-    """No record of a kernel crash lies in pstore, or where systemd-pstore moved it: somebody is to read it and take it away."""
+    """No kernel crash record is in pstore, or where systemd-pstore moved it: read it and remove it."""
     if crash.records:
-        more = f" and {len(crash.records) - 1} more" if len(crash.records) > 1 else ""
-        yield Finding(f"left a crash record: {crash.records[0]}{more}", "none", "kernel")
+        yield Finding(f"left a crash record: {and_more(crash.records)}", "none", "kernel")
 
 
 @check("host.cmdline")
-def host_cmdline(system: System, *, expected: tuple[str, ...], forbidden: tuple[str, ...] = ()) -> Iterator[Finding]:
+def host_cmdline(system: System, *, expected: tuple[str, ...],
+                 forbidden: tuple[str, ...] = ()) -> Iterator[Finding]:
     """The kernel was booted with these parameters, each as a whole word, and with none of those."""
     for word in expected:
         if word not in system.parameters:
@@ -67,7 +70,8 @@ def host_cmdline(system: System, *, expected: tuple[str, ...], forbidden: tuple[
 
 @check("host.sysctl")
 def host_sysctl(sysctls: Sysctls, *, expected: tuple[str, ...]) -> Iterator[Finding]:
-    """Kernel settings have these values, each given as `name=value`; which names are read stands in facts/system.py."""
+    """Kernel settings have these values, each given as `name=value`; facts/system.py lists the names that are
+    read."""
     unread = ""
     for setting in expected:
         name, equals, value = setting.partition("=")
@@ -88,7 +92,7 @@ def host_bios(firmware: Firmware, *, versions: tuple[str, ...]) -> Iterator[Find
 
 @check("host.dimm_count", counts=True)
 def host_dimm_count(dimms: Dimms, *, expected: int) -> Iterator[Finding]:
-    """As many memory modules are seen as the SKU has; the empty slots are named."""
+    """There are as many memory modules as the SKU has; findings name the empty slots."""
     if len(dimms.modules) < expected:
         empty = f"; empty: {', '.join(dimms.empty[:4])}" if dimms.empty else ""
         yield Finding(f"{len(dimms.modules)} modules{empty}", str(expected), "memory")
@@ -96,12 +100,12 @@ def host_dimm_count(dimms: Dimms, *, expected: int) -> Iterator[Finding]:
 
 @check("host.dimm_alike")
 def host_dimm_alike(dimms: Dimms) -> Iterator[Finding]:
-    """All memory modules are of one size and run at one rate: all channels go by the slowest."""
+    """All memory modules are of one size and run at one rate: all channels run at the slowest."""
     sizes = [dimm.size for dimm in dimms.modules]
     speeds = [dimm.speed for dimm in dimms.modules if dimm.speed]
     usual, rate = max(sorted(sizes), key=sizes.count), max(sorted(speeds), key=speeds.count) if speeds else 0
     for dimm in dimms.modules:
         if dimm.size != usual:
-            yield Finding(f"{dimm.size / _GIB:g} GiB", f"{usual / _GIB:g} GiB, as most", dimm.slot)
+            yield Finding(f"{dimm.size / GIB:g} GiB", f"{usual / GIB:g} GiB, as most", dimm.slot)
         if dimm.speed and dimm.speed != rate:
             yield Finding(f"{dimm.speed} MT/s", f"{rate} MT/s, as most", dimm.slot)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from xml.sax.saxutils import escape, quoteattr
 
-from healthcheck.facts.smi import MOST_GPUS
-from healthcheck.facts.smivalues import HEALTH_PARTS
+from healthcheck.facts.limits import SMI_GPUS
+from healthcheck.facts.smi_values import HEALTH_PARTS
 
 BANNER = "==============NVSMI LOG=============="
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
@@ -95,7 +95,7 @@ def as_xml(text: str) -> str:
     gpus: list[dict[str, str]] = []
     for path, value in _readings(text):
         if path == "":
-            if len(gpus) == MOST_GPUS:
+            if len(gpus) == SMI_GPUS:
                 break
             gpus.append({"@id": value})
         elif not gpus and path in _HEAD:

@@ -160,8 +160,8 @@ def _shown(name: str, shown: Telemetry) -> Iterator[tuple[MetricFamily, str]]:
         yield GPU, GPU.sample(1, str(gpu.index), gpu.model, name, gpu.pci, gpu.serial, gpu.id, gpu.vbios)
         if gpu.temperature is not None:
             yield TEMPERATURE, TEMPERATURE.sample(gpu.temperature, name, gpu.pci)
-        if gpu.ecc_corrected is not None:
-            yield CORRECTED, CORRECTED.sample(gpu.ecc_corrected, name, gpu.pci)
+        if gpu.ecc_corrected_lifetime is not None:
+            yield CORRECTED, CORRECTED.sample(gpu.ecc_corrected_lifetime, name, gpu.pci)
     watts = [gpu.watts for gpu in gpus.values() if gpu.watts is not None]
     if watts and len(watts) == len(gpus):
         yield POWER, POWER.sample(sum(watts), name)

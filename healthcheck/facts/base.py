@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from healthcheck.facts.cache import Content, FactCache, content_of
-from healthcheck.facts.files import CapturedFiles, DeviceOutput, said
+from healthcheck.facts.files import CapturedFiles, DeviceOutput, device_output
 from healthcheck.facts.values import Partial, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Host, Outcome, Recording
@@ -28,11 +28,12 @@ def why(probe: Probe, capture: Capture | None) -> str:
     if capture.outcome is Outcome.DENIED:
         return f"{what}: permission denied{note}" + (" (needs root)" if probe.root else "")
     if capture.outcome is Outcome.TIMEOUT and 0 < capture.seconds < probe.seconds - 0.5:
-        return f"{what} had not answered after {capture.seconds:.1f} s, when this look's time was over{note}"
+        return (f"{what} had not answered after {capture.seconds:.1f} s, when the snapshot's time was "
+                f"over{note}")
     if capture.outcome is Outcome.TIMEOUT:
         return f"{what} did not answer within {probe.seconds:g} s{note}"
     if capture.outcome is Outcome.TRUNCATED:
-        return f"{what} said more than {probe.limit // 1024} KiB; the rest was dropped{note}"
+        return f"{what} gave more than {probe.limit // 1024} KiB; the rest was dropped{note}"
     if capture.outcome is Outcome.CRASHED:
         return f"{what} crashed" + (f" (signal {-capture.exit})" if capture.exit is not None else "") + note
     if capture.outcome is Outcome.WEDGED:
@@ -42,9 +43,10 @@ def why(probe: Probe, capture: Capture | None) -> str:
 
 
 class Captures:
-    """One reached node's recording as a fact builder sees it: asks by probe, and is told Unread when it cannot be had.
+    """A reached node's recording as fact builders read it, probe by probe; what was not captured raises
+    Unread.
 
-    With a `cache`, facts of captures that were met before are not made again.
+    With a `cache`, facts of captures that were seen before are not built again.
     """
 
     def __init__(self, recording: Recording, cache: FactCache | None = None) -> None:
@@ -59,7 +61,7 @@ class Captures:
 
     @property
     def host(self) -> Host:
-        """What the collector says of the machine."""
+        """The machine, as the collector reports it."""
         return self._host
 
     @property
@@ -73,7 +75,8 @@ class Captures:
         return self._recording.received
 
     def once(self, build: Callable[[Captures], T]) -> T:
-        """What `build` makes of these captures, made at most once for all the facts that share it; what it raises is not kept."""
+        """What `build` returns for these captures, built once for all facts that share it; exceptions are not
+        cached."""
         if build not in self._built:
             self._built[build] = self._build(build)
         found: T = self._built[build]
@@ -83,7 +86,8 @@ class Captures:
         spec = BY_BUILDER.get(build)
         if self._cache is None or spec is None or spec.of_snapshot:
             return build(self)
-        return self._cache.fact(spec.name, [self._content(probe) for probe in spec.everything], partial(build, self))
+        return self._cache.fact(spec.name, [self._content(probe) for probe in spec.everything],
+                                partial(build, self))
 
     def _content(self, probe: Probe) -> Content | None:
         if probe.id not in self._contents:
@@ -119,19 +123,20 @@ class Captures:
         return CapturedFiles(capture.files)
 
     def devices(self, probe: Probe) -> Mapping[str, DeviceOutput | Unmeasured]:
-        """By the device's path, what a command with `each` said of it; raises Unread where none was asked (no tool, say)."""
+        """The output of a command with `each`, by device path; raises Unread where it never ran (no tool, for
+        example)."""
         capture = self._captures.get(probe.id)
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
             raise Unread(why(probe, capture))
-        return {path: said(path, entry) for path, entry in capture.files.items()}
+        return {path: device_output(path, entry) for path, entry in capture.files.items()}
 
 
 @dataclass(frozen=True)
 class FactSpec:
     """A registered fact: its name as checks ask for it, the probes it is built from, and the builder.
 
-    `besides` are probes that add to the fact where they were captured, and that it does without where they were not. `of_snapshot`: it also
-    depends on what no capture holds, the snapshot's `host`, `node` or `received`.
+    `besides` are probes that add to the fact but are not required. `of_snapshot`: the fact also depends on
+    the snapshot's `host`, `node` or `received`, which no capture holds.
     """
 
     name: str
@@ -142,7 +147,7 @@ class FactSpec:
 
     @cached_property
     def everything(self) -> tuple[Probe, ...]:
-        """All probes that may take part in it; a builder reads the captures of no other."""
+        """All probes that it may read."""
         return tuple(dict.fromkeys((*self.probes, *self.besides)))
 
 
@@ -155,9 +160,10 @@ BY_BUILDER: dict[Builder, FactSpec] = {}
 def fact(
     name: str, *probes: Probe, besides: tuple[Probe, ...] = (), each: str = "", of_snapshot: bool = False,
 ) -> Callable[[Builder], Builder]:
-    """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or Unmeasured, or raises Unread.
+    """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or
+    Unmeasured, or raises Unread.
 
-    Of a collection `each` is what checks call one member.
+    `each` is what checks call one member of a collection.
     """
 
     def register(build: Builder) -> Builder:
@@ -172,7 +178,7 @@ def fact(
 
 
 def build_fact(spec: FactSpec, captures: Captures) -> Any:
-    """The fact's value, Partial or Unmeasured; never raises for what a node said.
+    """The fact's value, Partial or Unmeasured; a node's output never makes it raise.
 
     Enforced here and not left to builders: a fact from a probe that did not end well is at best Partial.
     """
@@ -180,8 +186,8 @@ def build_fact(spec: FactSpec, captures: Captures) -> Any:
         value = captures.once(spec.build)
     except Unread as error:
         return Unmeasured(str(error))
-    except Exception as error:  # noqa: BLE001  (a parser that foreign bytes can upset must cost one fact, not the sweep)
-        return Unmeasured(f"{spec.name} could not be read from what the node said ({type(error).__name__})")
+    except Exception as error:  # noqa: BLE001  (a parser that fails on foreign bytes must cost one fact only)
+        return Unmeasured(f"{spec.name} could not be read from the node's output ({type(error).__name__})")
     if isinstance(value, (Unmeasured, Partial)):
         return value
     for probe in spec.probes:

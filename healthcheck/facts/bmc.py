@@ -1,9 +1,10 @@
-"""What the node's own management controller says in band, through ipmitool(1): its event log, how full that is, and its sensors.
+"""The node's management controller, read in band through ipmitool(1): its event log, how full the log is, and
+its sensors.
 
-The log is never cleared. (ipmitool itself rebuilds a repository of sensors that is empty, where it may: lib/ipmi_sdr.c.) Forms: ipmitool's
-lib/ipmi_sel.c (`id | date | time | sensor | event | direction`, `Pre-Init` and a counter for what happened before the controller knew the
-time, OEM records shorter) and lib/ipmi_sdr.c (`name | number | status | entity | reading`; status ok, ns, and nc, cr, nr with l or u in
-front).
+The log is never cleared. (ipmitool itself rebuilds an empty sensor repository: lib/ipmi_sdr.c.) Formats:
+ipmitool's lib/ipmi_sel.c (`id | date | time | sensor | event | direction`, `Pre-Init` and a counter for what
+happened before the controller knew the time, OEM records shorter) and lib/ipmi_sdr.c (`name | number | status
+| entity | reading`; status ok, ns, and nc, cr, nr with l or u in front).
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
-# A controller answers a record in some milliseconds: the last ones are what is new.
-LOG = Probe("bmc.log", ProbeKind.COMMAND, argv=("ipmitool", "sel", "elist", "last", "100"), seconds=15.0, root=True)
+# A controller returns a record in some milliseconds, so only the newest are read.
+LOG = Probe("bmc.log", ProbeKind.COMMAND, argv=("ipmitool", "sel", "elist", "last", "100"), seconds=15.0,
+            root=True)
 LOG_INFO = Probe("bmc.log-info", ProbeKind.COMMAND, argv=("ipmitool", "sel", "info"), seconds=8.0, root=True)
-SENSORS = Probe("bmc.sensors", ProbeKind.COMMAND, argv=("ipmitool", "sdr", "elist", "full"), seconds=15.0, root=True)
+SENSORS = Probe("bmc.sensors", ProbeKind.COMMAND, argv=("ipmitool", "sdr", "elist", "full"), seconds=15.0,
+                root=True)
 
 _ABSENT = re.compile(r"Could not open device at /dev/ipmi\S*( or /dev/ipmi\S*)*.*: No such file or directory")
-# Month first, of two digits or four the year; newer versions write 2026-11-20, and add a time zone, which is left aside.
-_DATE = re.compile(r"(?P<m>\d\d)/(?P<d>\d\d)/(?P<y>\d{4}|\d\d)|(?P<y2>\d{4})-(?P<m2>\d\d)-(?P<d2>\d\d)", re.ASCII)
+# Month first, of two digits or four the year; newer versions write 2026-11-20, and add a time zone, which is
+# left aside.
+_DATE = re.compile(r"(?P<m>\d\d)/(?P<d>\d\d)/(?P<y>\d{4}|\d\d)|(?P<y2>\d{4})-(?P<m2>\d\d)-(?P<d2>\d\d)",
+                   re.ASCII)
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d):([0-5]\d)\b.*", re.ASCII)
 _PERCENT = re.compile(r"^Percent Used\s*: (\d{1,3})%$", re.MULTILINE)
 _ROW = re.compile(r"[0-9a-fA-F]{1,4}")
@@ -35,8 +40,8 @@ _STATUS = re.compile(r"ok|ns|us|na|[lu]?(?:nc|cr|nr)|disabled", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class BmcEvent:
-    """One event that was asserted and not taken back since; `time` is epoch seconds by the controller's clock, None before it knew it,
-    and `when` the same for people."""
+    """An event that was asserted and not deasserted since. `time` is epoch seconds by the controller's clock,
+    None before the clock was set; `when` is the same for people."""
 
     sensor: str
     text: str
@@ -44,13 +49,14 @@ class BmcEvent:
     when: str
 
     @property
-    def shown(self) -> str:
-        """As a person would say it, with its day."""
+    def description(self) -> str:
+        """The event and its day, for people."""
         return f"{self.text} ({self.when})"
 
 
 class BmcLog(Fact):
-    """The last events of the controller's log that still hold. `now` is the node's clock. UNSUPPORTED without ipmitool or a controller."""
+    """The last events of the controller's log that still hold. `now` is the node's clock. UNSUPPORTED without
+    ipmitool or a controller."""
 
     name: str
     events: tuple[BmcEvent, ...]
@@ -86,7 +92,7 @@ class BmcSensors(Fact):
 
 
 def _there(captures: Captures, probe: Probe) -> bool:
-    """Whether the node has ipmitool, and a controller that it could ask; raises Unread where that is not known."""
+    """Whether the node has ipmitool and a controller."""
     capture = captures.capture(probe)
     if capture is None:
         return True
@@ -108,9 +114,9 @@ def _time(date: str, clock: str) -> tuple[float | None, str]:
 
 
 def events(text: str) -> tuple[BmcEvent, ...]:
-    """The events that were asserted and not taken back later; raises ValueError for a line that is no record.
+    """The events that were asserted and not deasserted later; raises ValueError for a line that is no record.
 
-    A maker's own records (OEM) have no meaning that is known, and are left out.
+    OEM records are left out: their meaning is not documented.
     """
     held: dict[tuple[str, str], BmcEvent] = {}
     for line in text.splitlines():
@@ -150,12 +156,12 @@ def _parsed(captures: Captures, probe: Probe, parse: Any, what: str) -> Any:
     try:
         return parse(text)
     except ValueError:
-        raise Unread(f"ipmitool's {what} is not of its form") from None
+        raise Unread(f"ipmitool's {what} is not in its format") from None
 
 
 @fact("bmc_log", LOG, of_snapshot=True)
 def bmc_log(captures: Captures) -> BmcLog:
-    """The controller's last 100 events, less those that were taken back."""
+    """The controller's last 100 events, without those that were deasserted."""
     return BmcLog("BMC", events=_parsed(captures, LOG, events, "event log"), now=captures.host.time)
 
 

@@ -1,7 +1,7 @@
 """Bonds of Ethernet interfaces.
 
-/proc/net/bonding: Documentation/networking/bonding.rst and drivers/net/bonding/bond_procfs.c. The kernel shows what LACP agreed on to
-CAP_NET_ADMIN only, so root reads these files once more (`LACP`).
+/proc/net/bonding: Documentation/networking/bonding.rst and drivers/net/bonding/bond_procfs.c. The kernel
+shows what LACP agreed on to CAP_NET_ADMIN only, so root reads these files once more (`LACP`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ class Slave:
 
 
 class Bond(Fact):
-    """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it; in other modes there is none.
+    """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it; in other modes
+    there is none.
 
-    `active` is the aggregator that carries traffic, empty where none does. A node without bonds has one of which nothing is supported.
+    `active` is the aggregator that carries traffic, empty where none does. A node without bonds has one
+    entry, all UNSUPPORTED.
     """
 
     name: str
@@ -51,12 +53,12 @@ class Bond(Fact):
 def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name, as root sees it."""
     files = captures.files(LACP)
-    files.must(*unlisted(files, BONDING))
+    files.require(*unlisted(files, BONDING))
     return each_bond(read_bonds(files))
 
 
 def unlisted(files: CapturedFiles, *paths: str) -> list[str]:
-    """Those that have an entry of their own: they could not be listed."""
+    """The folders that have an entry of their own, which means that they could not be listed."""
     return [path for path in paths if files.has(path)]
 
 
@@ -71,20 +73,19 @@ def members_of(found: Iterable[tuple[str, Bond | Unmeasured]]) -> Mapping[str, s
 
 
 def each_bond(found: Iterable[tuple[str, Bond | Unmeasured]]) -> tuple[Bond, ...]:
-    """The bonds themselves; one of which nothing is supported where there is none."""
-    no: Any = UNSUPPORTED
-    return tuple([Bond(name, *(read,) * 6) if isinstance(read, Unmeasured) else read  # type: ignore[arg-type]
-                  for name, read in found]) or (Bond("bonds", *(no,) * 6),)
+    """The bonds; one entry, all UNSUPPORTED, where there is none."""
+    bonds = [Bond.absent(name, read) if isinstance(read, Unmeasured) else read for name, read in found]
+    return tuple(bonds) or (Bond.absent("bonds"),)
 
 
 def read_bonds(files: CapturedFiles) -> list[tuple[str, Bond | Unmeasured]]:
-    """Those there are, by name, with what was read of each."""
+    """Every bond by name, with what was read of it."""
     found = [(path.rpartition("/")[2], path) for path in sorted(files) if path.startswith(f"{BONDING}/")]
     return [(name, files.read(path, partial(parse_bond, name))) for name, path in found]
 
 
 def parse_bond(name: str, text: str) -> Bond:
-    """One file of /proc/net/bonding; raises ValueError for what is none, and for one that is cut."""
+    """One file of /proc/net/bonding; raises ValueError for another format and for a truncated file."""
     head, *parts = re.split(r"(?m)^Slave Interface: ", text)
     top = _pairs(head)
     mode = top["Bonding Mode"]
@@ -103,7 +104,8 @@ def parse_bond(name: str, text: str) -> Bond:
         churn = tuple(pairs[key] for key in ("Actor Churn State", "Partner Churn State") if key in pairs)
         if "Slave queue ID" not in pairs:
             raise ValueError(interface)
-        slaves.append(Slave(interface.strip(), _mii(pairs["MII Status"]), pairs.get("Aggregator ID", ""), churn))
+        slaves.append(Slave(interface.strip(), _mii(pairs["MII Status"]), pairs.get("Aggregator ID", ""),
+                            churn))
     return Bond(name, mode, _mii(top["MII Status"]), lacp, partner, active, tuple(slaves))
 
 

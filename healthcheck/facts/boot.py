@@ -1,8 +1,9 @@
-"""The boot before this one, as looks at the node tell: read from no machine, handed in by the sweep.
+"""The boot before this one, from earlier snapshots of the node. The sweep passes it in; no machine is read
+for it.
 
-Each look that is kept in the state folder carries one more capture, KEPT, which says what the node was meant for then, and when the
-boot before it was last seen. So a reboot is still known when the look that first met it has been replaced by newer ones, and a
-saved sweep holds what its replay needs.
+Each snapshot in the state folder has one more capture, BOOT_CAPTURE: the node's lifecycle at that time, and
+when its previous boot was last seen. So a reboot stays known after newer snapshots have replaced the one that
+first saw it, and a saved sweep holds what its replay needs.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from inventory.model import LifecycleState
 from inventory.text import clean
 
 EARLIER_BOOT = "earlier_boot"
-KEPT = "muster.boots"
+BOOT_CAPTURE = "muster.boots"
 _IN_SERVICE = LifecycleState.SERVICE.value
 
 
 class EarlierBoot(Fact):
-    """What is known of the node's boot before this one. Times are epoch seconds by the head's clock.
+    """The node's boot before this one. Times are epoch seconds by the head's clock.
 
-    `known` says that there was an earlier look at all. `looked` is the last look in the boot before this one, 0 where every look that is
-    known was in this boot; `now` is the present look. `out` is the lifecycle's word where the node was out of service at the last look
-    before the reboot or at one after it ("maintenance"), empty where it was in service at all of them.
+    `known`: there is an earlier snapshot. `looked` is the time of the last snapshot in the boot before this
+    one, 0 where all known snapshots are of this boot; `now` is that of the present one. `out` is the
+    lifecycle ("maintenance") where the node was out of service at the last snapshot before the reboot or at
+    one after it, else empty.
     """
 
     name: str
@@ -38,7 +40,8 @@ class EarlierBoot(Fact):
 
 @dataclass(frozen=True)
 class _Kept:
-    """The members of the capture KEPT: lifecycle and time of the newest look, and of the boot before this one what the fact holds."""
+    """The members of BOOT_CAPTURE: lifecycle and time of the newest snapshot, and the fact's `looked` and
+    `out`."""
 
     state: str = _IN_SERVICE
     last: float = 0.0
@@ -46,26 +49,28 @@ class _Kept:
     out: str = ""
 
 
-def kept(recording: Recording, previous: Recording | None, state: LifecycleState) -> Capture:
-    """What this look is to be kept with: what the earlier look told, and what this one adds."""
+def boot_capture(recording: Recording, previous: Recording | None, state: LifecycleState) -> Capture:
+    """The capture that is stored with this snapshot: what the earlier snapshot had, updated by this one."""
     found = _since(recording, previous, state)
-    text = json.dumps({"state": state.value, "last": recording.received, "looked": found.looked, "out": found.out})
+    text = json.dumps({"state": state.value, "last": recording.received, "looked": found.looked,
+                       "out": found.out})
     return Capture(Outcome.DONE, bytes=len(text), text=text)
 
 
 def earlier_boot(recording: Recording, previous: Recording | None, state: LifecycleState) -> Any:
-    """The fact, of a node that was reached. `previous` is the newest look before this one, of whatever boot."""
+    """The fact for a reached node. `previous` is the newest snapshot before this one, of any boot."""
     if recording.host is None or not recording.host.boot_id:
-        return Unmeasured("the node says no boot_id")
+        return Unmeasured("the node reports no boot_id")
     found = _since(recording, previous, state)
-    return EarlierBoot("node", previous is not None and previous.host is not None, found.looked, recording.received, found.out)
+    return EarlierBoot("node", previous is not None and previous.host is not None, found.looked,
+                       recording.received, found.out)
 
 
 def _since(recording: Recording, previous: Recording | None, state: LifecycleState) -> _Kept:
-    """The boot before this one, with the present look's lifecycle taken in."""
+    """The boot before this one, updated by the present snapshot's lifecycle."""
     known = _Kept()
     if previous is not None and previous.host is not None and recording.host is not None:
-        known = _read(previous.captures.get(KEPT))
+        known = _read(previous.captures.get(BOOT_CAPTURE))
         if previous.host.boot_id != recording.host.boot_id and previous.host.boot_id:
             out = "" if known.state == _IN_SERVICE else known.state
             known = replace(known, looked=known.last or previous.received, out=out)
@@ -75,12 +80,13 @@ def _since(recording: Recording, previous: Recording | None, state: LifecycleSta
 
 
 def _read(capture: Capture | None) -> _Kept:
-    """A look that was kept without these words, or with others, is one of a node in service of which no earlier boot is known."""
+    """A missing or damaged capture counts as a node in service without a known earlier boot."""
     if capture is None:
         return _Kept()
     try:
         document = json.loads(capture.text)
-        return _Kept(_word(document["state"]), _time(document["last"]), _time(document["looked"]), _word(document["out"]))
+        return _Kept(_word(document["state"]), _time(document["last"]), _time(document["looked"]),
+                     _word(document["out"]))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return _Kept()
 
@@ -99,9 +105,9 @@ def _time(value: object) -> float:
 
 
 def utc(seconds: float) -> str:
-    """Epoch seconds as UTC to the minute, "2026-11-21T06:00Z": by arithmetic, for nothing here may ask a clock.
+    """Epoch seconds as UTC to the minute, "2026-11-21T06:00Z", without a clock module.
 
-    Days are made into a date by H. Hinnant's civil_from_days, in which a year begins in March.
+    H. Hinnant's civil_from_days makes days a date; its year begins in March.
     """
     minutes = int(seconds // 60)
     days, minute = minutes // 1440 + 719_468, minutes % 1440
@@ -110,5 +116,5 @@ def utc(seconds: float) -> str:
     of_year = of_era - (365 * year + year // 4 - year // 100)
     month = (5 * of_year + 2) // 153
     day = of_year - (153 * month + 2) // 5 + 1
-    late = month >= 10
-    return f"{year + era * 400 + late:04d}-{month - 9 if late else month + 3:02d}-{day:02d}T{minute // 60:02d}:{minute % 60:02d}Z"
+    year, month = (year + era * 400 + 1, month - 9) if month >= 10 else (year + era * 400, month + 3)
+    return f"{year:04d}-{month:02d}-{day:02d}T{minute // 60:02d}:{minute % 60:02d}Z"

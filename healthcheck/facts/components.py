@@ -1,7 +1,9 @@
-"""What of a look a certificate holds for: each component's serial number, UUID and firmware, and the versions that run on the node.
+"""The hardware that a certificate holds for: each component's serial number, UUID and firmware, and the
+versions that run on the node.
 
-A GPU and an adapter are known by their PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"), the machine is "board". An adapter has no
-serial number in sysfs; it is known by the GUID in the first entry of its port's GID table, which it is made with.
+GPUs and adapters are identified by PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"); the machine is
+"board". sysfs has no serial number of an adapter, so the GUID in the first entry of its port's GID table,
+which is set at manufacture, stands for it.
 """
 
 from __future__ import annotations
@@ -15,70 +17,73 @@ from healthcheck.facts.firmware import Firmware, firmware
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.hca import hcas
 from healthcheck.facts.host import Versions, versions
+from healthcheck.facts.limits import COMPONENTS
 from healthcheck.facts.port import BASE, SYSFS
 from healthcheck.facts.values import Partial, Unread, reading
 from healthcheck.model.hardware import Hardware, Now
 from healthcheck.model.recording import Recording
 from inventory.text import clean
 
-_MOST = 64          # components of a kind; the largest machines have 16 GPUs and some 20 adapters
 _GID = re.compile(r"(?:[0-9a-f]{4}:){4}((?:[0-9a-f]{4}:){3}[0-9a-f]{4})")
-# What makers leave where a number should be.
-_NO_NUMBER = re.compile(r"[0 .:-]*|n/?a|none|unknown|not (specified|available)|default string|to be filled by o\.e\.m\.|"
-                        r"system serial number", re.IGNORECASE)
+# Placeholders that vendors leave in place of a serial number.
+_NO_NUMBER = re.compile(
+    r"[0 .:-]*|n/?a|none|unknown|not (specified|available)|default string|to be filled by o\.e\.m\.|"
+    r"system serial number", re.IGNORECASE)
 
 
 def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
-    """The components of a reached node, by what this look read of them; what could not be read is left out."""
+    """The components of a reached node; what could not be read is left out."""
     captures = captures if captures is not None else Captures(recording)
     found: dict[str, dict[str, str]] = {}
     whole = set()
-    for kind, builder, keys in (
-            ("gpu", gpus, {"serial": "serial", "uuid": "uuid", "firmware": "vbios"}), ("nic", hcas, {"firmware": "firmware"})):
-        subjects, all_of_them = _several(captures, builder)
+    for kind, builder, keys in (("gpu", gpus, {"serial": "serial", "uuid": "uuid", "firmware": "vbios"}),
+                                ("nic", hcas, {"firmware": "firmware"})):
+        subjects, all_of_them = _subjects(captures, builder)
         guids = _guids(captures) if kind == "nic" else {}
-        for subject in subjects[:_MOST]:
+        for subject in subjects[:COMPONENTS]:
             pci = reading(subject, "pci")
             if not isinstance(pci, str):
                 all_of_them = False
                 continue
             if kind == "nic" and reading(subject, "virtual") is True:
                 continue
-            part = dict(_said(subject, keys))
+            part = dict(_known_values(subject, keys))
             if kind == "nic" and subject.device in guids:
                 part["uuid"] = guids[subject.device]
             found[f"{kind} {clean(pci.lower(), 20)}"] = part
         if all_of_them and subjects:
             whole.add(kind)
     board = build_fact(BY_BUILDER[firmware], captures)
-    if isinstance(board, Firmware) and (part := dict(_said(board, {"serial": "serial", "firmware": "bios"}))):
+    if (isinstance(board, Firmware)
+            and (part := dict(_known_values(board, {"serial": "serial", "firmware": "bios"})))):
         found["board"] = part
     running = build_fact(BY_BUILDER[versions], captures)
-    named = dict(_said(running, {"driver": "driver", "kernel": "kernel"})) if isinstance(running, Versions) else {}
+    named = (dict(_known_values(running, {"driver": "driver", "kernel": "kernel"}))
+             if isinstance(running, Versions) else {})
     boot = recording.host.boot_id if recording.host is not None else ""
     return Now(found, frozenset(whole), clean(boot, 64), named)
 
 
-def told(now: Now) -> dict[str, Any]:
-    """As JSON has it, for the store."""
+def to_document(now: Now) -> dict[str, Any]:
+    """The JSON document for the store."""
     return {"hardware": now.hardware, "whole": sorted(now.whole), "versions": now.versions}
 
 
-def read_told(document: Any, boot: str) -> Now:
-    """What `told` told."""
+def from_document(document: Any, boot: str) -> Now:
+    """The hardware in a document of `to_document`."""
     hardware: Hardware = document["hardware"]
     return Now(hardware, frozenset(document["whole"]), boot, document["versions"])
 
 
-def _several(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:
-    """The subjects of a fact, and whether these are all."""
+def _subjects(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:
+    """The subjects of a fact, and whether they are complete."""
     value = build_fact(BY_BUILDER[builder], captures)
     if isinstance(value, Partial):
         return (value.value, False) if type(value.value) is tuple else ((), False)
     return (value, True) if type(value) is tuple else ((), False)
 
 
-def _said(subject: Any, keys: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _known_values(subject: Any, keys: dict[str, str]) -> Iterator[tuple[str, str]]:
     for key, field in keys.items():
         value = reading(subject, field)
         if isinstance(value, str) and _NO_NUMBER.fullmatch(value.strip()) is None:
@@ -94,7 +99,8 @@ def _guids(captures: Captures) -> dict[str, str]:
     found = {}
     for path in files:
         at, _, entry = path.partition("/ports/")
-        if at.startswith(f"{BASE}/") and entry == "1/gids/0" and isinstance(text := files.read(path, str), str):
+        if (at.startswith(f"{BASE}/") and entry == "1/gids/0"
+                and isinstance(text := files.read(path, str), str)):
             match = _GID.fullmatch(text.strip().lower())
             if match is not None and match[1].replace("0", "").strip(":"):
                 found[at[len(BASE) + 1:]] = match[1]

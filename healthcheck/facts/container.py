@@ -1,10 +1,12 @@
-"""Container facts: Docker's containers, what hands GPUs to containers (CDI, NVIDIA's container tools), and Slurm's pyxis with enroot.
+"""Container facts: Docker's containers, what gives GPUs to containers (CDI, NVIDIA's container tools), and
+Slurm's pyxis with enroot.
 
-Sources: docs.docker.com, `docker container ls` (placeholders; a format that names .Size, as {{json .}} does, has the daemon measure every
-layer, so the few that are needed are named, and commands and labels, which may hold secrets, are not) and units.HumanDuration of
-docker/go-units (the words of "Up ..."); the CDI specification (cncf-tags/container-device-interface, SPEC.md) and what `nvidia-ctk cdi
-generate` of NVIDIA/nvidia-container-toolkit writes; `nvidia-container-cli info` of NVIDIA/libnvidia-container (src/cli/info.c);
-spank(7) (plugstack.conf) and the README files of NVIDIA/pyxis and NVIDIA/enroot.
+Sources: docs.docker.com, `docker container ls` (placeholders; a format with .Size, such as {{json .}}, makes
+the daemon measure every layer, so only the fields that are needed are named; commands and labels may hold
+secrets and are not) and units.HumanDuration of docker/go-units (the words of "Up ..."); the CDI specification
+(cncf-tags/container-device-interface, SPEC.md) and what `nvidia-ctk cdi generate` of
+NVIDIA/nvidia-container-toolkit writes; `nvidia-container-cli info` of NVIDIA/libnvidia-container
+(src/cli/info.c); spank(7) (plugstack.conf) and the README files of NVIDIA/pyxis and NVIDIA/enroot.
 """
 
 from __future__ import annotations
@@ -14,41 +16,46 @@ from typing import Any
 
 from healthcheck.facts import docker
 from healthcheck.facts.base import Captures, fact, why
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import KIB, MIB, Effect, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
-_ROW = '{"id":{{json .ID}},"container":{{json .Names}},"image":{{json .Image}},"state":{{json .State}},"status":{{json .Status}}}'
-PS = Probe(
-    "docker.ps", ProbeKind.COMMAND, argv=(*docker.CLIENT, "ps", "--all", "--format", _ROW), seconds=10.0, limit=512 * KIB, root=True)
+_ROW = ('{"id":{{json .ID}},"container":{{json .Names}},"image":{{json .Image}},"state":{{json '
+        '.State}},"status":{{json .Status}}}')
+PS = Probe("docker.ps", ProbeKind.COMMAND, argv=(*docker.CLIENT, "ps", "--all", "--format", _ROW),
+           seconds=10.0, limit=512 * KIB, root=True)
 TOOLKIT_CONFIG = "/etc/nvidia-container-runtime/config.toml"
-CDI = Probe(
-    "container.cdi", ProbeKind.FILES, limit=1 * MIB,
-    paths=("/etc/cdi/*.yaml", "/etc/cdi/*.json", "/var/run/cdi/*.yaml", "/var/run/cdi/*.json", TOOLKIT_CONFIG))
-CLI = Probe("container.cli", ProbeKind.COMMAND, argv=("nvidia-container-cli", "info"), seconds=20.0, needs=Needs.NVIDIA, root=True)
-# The site says which image by tagging it so on the node; a rule cannot. Nothing is pulled, and nothing outlives the run: timeout(1) tells
-# the client, which passes it on, and an init in the container hears it.
+CDI = Probe("container.cdi", ProbeKind.FILES, limit=1 * MIB,
+            paths=("/etc/cdi/*.yaml", "/etc/cdi/*.json", "/var/run/cdi/*.yaml", "/var/run/cdi/*.json",
+                   TOOLKIT_CONFIG))
+CLI = Probe("container.cli", ProbeKind.COMMAND, argv=("nvidia-container-cli", "info"), seconds=20.0,
+            needs=Needs.NVIDIA, root=True)
+# The site chooses the image by tagging it so on the node; a rule cannot. Nothing is pulled, and nothing
+# outlives the run: timeout(1) signals the client, which passes the signal to the container's init.
 CHECK_IMAGE = "muster/gpu-check"
 RUN_S = 90
 RUN = Probe(
     "container.run", ProbeKind.COMMAND, argv=(
-        "timeout", "-k", "10", str(RUN_S), *docker.CLIENT, "run", "--rm", "--init", "--pull", "never", "--network", "none", "--name",
+        "timeout", "-k", "10", str(RUN_S), *docker.CLIENT, "run", "--rm", "--init", "--pull", "never",
+        "--network", "none", "--name",
         "muster-gpu-check", "--gpus", "all", CHECK_IMAGE, "nvidia-smi", "-L",
     ), seconds=RUN_S + 15.0, root=True, effect=Effect.DISRUPTIVE,
 )
-# /run/slurm/conf and slurmd's spool hold what slurmctld hands out (configless Slurm).
-PLUGSTACKS = ("/etc/slurm/plugstack.conf", "/run/slurm/conf/plugstack.conf", "/var/spool/slurmd/conf-cache/plugstack.conf")
+# /run/slurm/conf and slurmd's spool hold what slurmctld distributes (configless Slurm).
+PLUGSTACKS = ("/etc/slurm/plugstack.conf", "/run/slurm/conf/plugstack.conf",
+              "/var/spool/slurmd/conf-cache/plugstack.conf")
 ENROOT_CONFIG = "/etc/enroot/enroot.conf"
-SLURM = Probe(
-    "container.slurm", ProbeKind.FILES, paths=(*PLUGSTACKS, "/etc/slurm/plugstack.conf.d/*.conf", "/run/slurm/conf/plugstack.conf.d/*.conf",
-                                               ENROOT_CONFIG), limit=128 * KIB)
+SLURM = Probe("container.slurm", ProbeKind.FILES,
+              paths=(*PLUGSTACKS, "/etc/slurm/plugstack.conf.d/*.conf",
+                     "/run/slurm/conf/plugstack.conf.d/*.conf", ENROOT_CONFIG), limit=128 * KIB)
 
 
 class Container(Fact):
-    """One container. `state` is Docker's word; `exit` its last exit status, `up_s` at least for how long it has run, where there is such.
+    """One container. `state` is Docker's word; `exit` the last exit status; `up_s` how long it has run at
+    least.
 
-    `health` is what its own health check says: healthy, unhealthy or starting, "" where it has none.
+    `health` is the result of its own health check: healthy, unhealthy or starting, "" where it has none.
     """
 
     name: str
@@ -61,17 +68,19 @@ class Container(Fact):
 
 
 class Containers(Fact):
-    """All containers of the Docker daemon, the newest first; none is a fine answer. UNSUPPORTED where there is no daemon."""
+    """All containers of the Docker daemon, the newest first; there may be none. UNSUPPORTED where there is no
+    daemon."""
 
     name: str
     listed: tuple[Container, ...]
 
 
 class Cdi(Fact):
-    """The CDI specifications of nvidia.com/gpu: GPUs by their minor numbers, the file that names most of them, and the driver version of
-    the libraries that it mounts; these are UNSUPPORTED where no specification is of that kind.
+    """The CDI specifications of nvidia.com/gpu: GPUs by their minor numbers, the file that names most of
+    them, and the driver version of the libraries that it mounts; these are UNSUPPORTED where no specification
+    is of that kind.
 
-    `toolkit` is whether NVIDIA's container toolkit has its configuration, which its package installs.
+    `toolkit`: the configuration of NVIDIA's container toolkit exists, which its package installs.
     """
 
     name: str
@@ -90,17 +99,19 @@ class ContainerGpus(Fact):
 
 
 class Pyxis(Fact):
-    """Whether Slurm's plug-in stack names pyxis, and whether enroot, which it starts containers with, has its configuration. Both are
-    UNSUPPORTED where neither is there."""
+    """Whether Slurm's plug-in stack names pyxis, and whether enroot, which it starts containers with, has its
+    configuration. Both are UNSUPPORTED where neither is there."""
 
     name: str
     configured: bool
     enroot: bool
 
 
-_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400, "month": 30 * 86400, "year": 365 * 86400}
+_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400, "month": 30 * 86400,
+          "year": 365 * 86400}
 _UP = re.compile(
-    r"Up (?:(\d{1,6}) (second|minute|hour|day|week|month|year)s?|(Less than a second)|(?:About )?an? (minute|hour))(?: \(.*\))?")
+    r"Up (?:(\d{1,6}) (second|minute|hour|day|week|month|year)s?|(Less than a second)"
+    r"|(?:About )?an? (minute|hour))(?: \(.*\))?")
 _EXIT = re.compile(r"(?:Exited|Restarting) \((\d{1,3})\)(?: .*)?")
 _HEALTH = re.compile(r"\((?:health: )?(healthy|unhealthy|starting)\)$")
 STATES = ("created", "running", "paused", "restarting", "removing", "exited", "dead")
@@ -127,10 +138,12 @@ def _container(row: dict[str, Any]) -> Container | None:
         try:
             up = up_seconds(status)
         except ValueError:
-            up = Unmeasured(f"docker ps gives the status {clean(status, 60)}, which is not of the documented form")
+            up = Unmeasured(f"docker ps gives the status {clean(status, 60)}, which is not in the documented "
+                            f"format")
     exit_status: Any = int(ended[1]) if ended else UNSUPPORTED
     return Container(
-        clean(row["container"] or row["id"], 120), id=clean(row["id"], 64), image=clean(row["image"], 200), state=row["state"],
+        clean(row["container"] or row["id"], 120), id=clean(row["id"], 64), image=clean(row["image"], 200),
+        state=row["state"],
         exit=exit_status, up_s=up, health=health[1] if health else "",
     )
 
@@ -140,14 +153,14 @@ def containers(captures: Captures) -> Any:
     """What `docker ps --all` lists."""
     found = docker.rows(captures, PS)
     if found is None:
-        gone: Any = UNSUPPORTED
-        return Containers("containers", gone)
+        return Containers.absent("containers")
     listed, trouble = found
     read = [_container(row) for row in listed]
     known = tuple(container for container in read if container is not None)
     if len(known) < len(read) and not trouble:
-        trouble = f"docker ps printed {len(read) - len(known)} containers that are not of its documented form"
-    return Partial(Containers("containers", known), trouble) if trouble else Containers("containers", known)
+        trouble = (f"docker ps printed {len(read) - len(known)} containers that are not in its documented "
+                   f"format")
+    return partial_if(Containers("containers", known), trouble)
 
 
 _KIND = re.compile(r"""(?m)^\s*"?kind"?\s*:\s*["']?nvidia\.com/gpu["']?\s*,?\s*$""")
@@ -157,9 +170,10 @@ _LIBRARY = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})(
 
 
 def parse_cdi(text: str) -> tuple[int, str] | None:
-    """How many GPUs a CDI specification names, and its driver's version ("" where it mounts no library); None if it is of another kind.
+    """The number of GPUs in a CDI specification, and its driver's version ("" where it mounts no library);
+    None if it is of another kind.
 
-    Device nodes and libraries are the same words in YAML and in JSON, so neither is parsed.
+    Device nodes and libraries are written the same in YAML and JSON, so neither is parsed.
     """
     if _KIND.search(text) is None and _COMPACT_KIND.search(text) is None:
         return None
@@ -179,9 +193,9 @@ def cdi(captures: Captures) -> Cdi:
         parsed = parse_cdi(files.text(path))
         if parsed is not None and (best is None or parsed[0] > best[0]):
             best = (parsed[0], parsed[1], path)
-    unseen = files.unseen()
-    if unseen:
-        raise Unread(unseen)
+    unreadable = files.unreadable()
+    if unreadable:
+        raise Unread(unreadable)
     gone: Any = UNSUPPORTED
     if best is None:
         return Cdi("CDI", found=False, toolkit=toolkit, file=gone, gpus=gone, driver=gone)
@@ -195,31 +209,33 @@ _SMI_UUID = re.compile(r"(?m)^GPU \d{1,3}: .{1,100} \(UUID: (GPU-[0-9a-fA-F-]{8,
 
 @fact("container_gpus", CLI)
 def container_gpus(captures: Captures) -> ContainerGpus:
-    """What NVIDIA's container library would give to a container. Where its tool is not installed there is nothing to ask."""
+    """The GPUs that NVIDIA's container library would give to a container; UNSUPPORTED where its tool is not
+    installed."""
     capture = captures.capture(CLI)
     if capture is not None and capture.outcome is Outcome.MISSING:
-        gone: Any = UNSUPPORTED
-        return ContainerGpus("container GPUs", gone)
+        return ContainerGpus.absent("container GPUs")
     if capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None):
-        said = next((line for line in capture.stderr.splitlines() if line.strip()), "")
-        raise Unread(f"nvidia-container-cli ended with exit status {capture.exit}: {clean(said, 200)}")
+        error = next((line for line in capture.stderr.splitlines() if line.strip()), "")
+        raise Unread(f"nvidia-container-cli ended with exit status {capture.exit}: {clean(error, 200)}")
     return ContainerGpus("container GPUs", tuple(_CLI_UUID.findall(captures.text(CLI))))
 
 
 @fact("container_run", RUN)
 def container_run(captures: Captures) -> ContainerGpus:
-    """The GPUs that nvidia-smi saw inside a container. Where the site has tagged no image for it there is nothing to run."""
+    """The GPUs that nvidia-smi saw inside a container; UNSUPPORTED where the site has tagged no image for
+    it."""
     capture = captures.capture(RUN)
     if capture is not None and capture.outcome is Outcome.DONE and capture.exit != 0:
-        said = capture.stderr.strip()
-        if "no such image" in said.lower() or "unable to find image" in said.lower():
-            gone: Any = UNSUPPORTED
-            return ContainerGpus("container", gone)
+        error = capture.stderr.strip()
+        if "no such image" in error.lower() or "unable to find image" in error.lower():
+            return ContainerGpus.absent("container")
         if capture.exit in (124, 137):
-            raise Unread(f"the container did not end within {RUN_S} s, and was told to stop")
-        if capture.exit == 125 and "could not select device driver" not in said and "nvidia" not in said.lower():
-            # Docker's own failure, before anything was asked of the GPUs.
-            raise Unread(f"docker run ended with exit status 125: {clean(said.splitlines()[-1] if said else 'no word of why', 200)}")
+            raise Unread(f"the container did not end within {RUN_S} s, and was stopped")
+        if (capture.exit == 125 and "could not select device driver" not in error
+                and "nvidia" not in error.lower()):
+            # Docker's own failure, before the GPUs were involved.
+            raise Unread(f"docker run ended with exit status 125: "
+                         f"{clean(error.splitlines()[-1] if error else 'no reason given', 200)}")
         return ContainerGpus("container", ())
     if capture is not None and capture.outcome is Outcome.MISSING:
         raise Unread(why(RUN, capture))
@@ -231,18 +247,18 @@ _SPANK = re.compile(r"^\s*(?:required|optional)\s+(\S+)", re.MULTILINE)
 
 @fact("pyxis", SLURM)
 def pyxis(captures: Captures) -> Pyxis:
-    """Slurm's plug-in stack and enroot's configuration, as far as files say."""
+    """Slurm's plug-in stack and enroot's configuration, from their files."""
     files = captures.files(SLURM)
     stacks = [path for path in files if "plugstack" in path and files.has(path)]
     enroot: Any = files.has(ENROOT_CONFIG)
-    named = any(plugin.rpartition("/")[2] == "spank_pyxis.so" for path in stacks for plugin in _SPANK.findall(files.text(path)))
+    named = any(plugin.rpartition("/")[2] == "spank_pyxis.so" for path in stacks
+                for plugin in _SPANK.findall(files.text(path)))
     if enroot:
         files.text(ENROOT_CONFIG)
-    unseen = files.unseen()
-    if unseen:
-        raise Unread(unseen)
+    unreadable = files.unreadable()
+    if unreadable:
+        raise Unread(unreadable)
     if not named and (not stacks or not enroot):
-        gone: Any = UNSUPPORTED
-        return Pyxis("pyxis", gone, gone)
+        return Pyxis.absent("pyxis")
     return Pyxis("pyxis", configured=named, enroot=enroot)
 

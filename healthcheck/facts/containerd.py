@@ -1,8 +1,9 @@
-"""The containerd facts, for nodes that run containers without Docker: whether it answers, and whether it is ready for a kubelet.
+"""The containerd facts, for nodes that run containers without Docker: whether it answers, and whether it is
+ready for a kubelet.
 
-Both clients are told the node's own socket. `ctr version` names the server's version below "Server:" (containerd, cmd/ctr/commands/
-version); `crictl info` prints the runtime's StatusResponse of the CRI (kubernetes-sigs/cri-tools, docs/crictl.md; cri-api
-RuntimeCondition: RuntimeReady and NetworkReady).
+Both clients are given the node's own socket. `ctr version` prints the server's version below "Server:"
+(containerd, cmd/ctr/commands/ version); `crictl info` prints the runtime's StatusResponse of the CRI
+(kubernetes-sigs/cri-tools, docs/crictl.md; cri-api RuntimeCondition: RuntimeReady and NetworkReady).
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from inventory.text import clean
 
 SOCKET = "/run/containerd/containerd.sock"
 VERSION = Probe(
-    "containerd.version", ProbeKind.COMMAND, argv=("ctr", "--address", SOCKET, "--connect-timeout", "5s", "--timeout", "5s", "version"),
+    "containerd.version", ProbeKind.COMMAND,
+    argv=("ctr", "--address", SOCKET, "--connect-timeout", "5s", "--timeout", "5s", "version"),
     seconds=10.0, root=True)
 CRI = Probe(
-    "containerd.cri", ProbeKind.COMMAND, argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
+    "containerd.cri", ProbeKind.COMMAND,
+    argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
     root=True)
 
 
 class Containerd(Fact):
-    """The containerd daemon. `answers` is False, with its client's word in `trouble`, when it was reached for in vain."""
+    """The containerd daemon. `answers` is False, with the client's message in `trouble`, when it could not be
+    reached."""
 
     name: str
     answers: bool
@@ -36,7 +40,8 @@ class Containerd(Fact):
 
 
 class CriReady(Fact):
-    """What the runtime says of itself to a kubelet: whether it is ready, and whether its network is; with its words where not."""
+    """What the runtime reports to a kubelet: whether it and its network are ready, and its messages where
+    not."""
 
     name: str
     runtime: bool
@@ -49,18 +54,19 @@ _SERVER = re.compile(r"(?m)^Server:\n(?:[ \t]+.*\n)*?[ \t]+Version:[ \t]+(\S{1,1
 
 @fact("containerd", VERSION)
 def containerd(captures: Captures) -> Containerd:
-    """What containerd's own client says of the daemon. Where it is not installed there is none to ask."""
+    """What containerd's client reports of the daemon; UNSUPPORTED where the client is not installed."""
     capture = captures.capture(VERSION)
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:
         return Containerd("containerd", answers=gone, trouble="", version=gone)
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(VERSION, capture))
-    said = next((line for line in reversed(capture.stderr.splitlines()) if line.strip()), "")
+    error = next((line for line in reversed(capture.stderr.splitlines()) if line.strip()), "")
     if capture.exit != 0:
-        if "permission denied" in said.lower() or not said:
-            raise Unread("ctr: permission denied on containerd's socket (needs root)" if said else why(VERSION, capture))
-        return Containerd("containerd", False, clean(said.removeprefix("ctr: "), 300), version=gone)
+        if "permission denied" in error.lower() or not error:
+            raise Unread("ctr: permission denied on containerd's socket (needs root)"
+                         if error else why(VERSION, capture))
+        return Containerd("containerd", False, clean(error.removeprefix("ctr: "), 300), version=gone)
     match = _SERVER.search(capture.text)
     if match is None:
         raise Unread("ctr version names no server, so no daemon is known to have answered")
@@ -69,7 +75,7 @@ def containerd(captures: Captures) -> Containerd:
 
 @fact("cri_ready", CRI)
 def cri_ready(captures: Captures) -> CriReady:
-    """The two conditions that a kubelet asks for. Where crictl is not installed nothing is said."""
+    """The two conditions that a kubelet asks for; UNSUPPORTED where crictl is not installed."""
     capture = captures.capture(CRI)
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:
@@ -85,9 +91,9 @@ def cri_ready(captures: Captures) -> CriReady:
     found = {str(each.get("type")): each for each in conditions if isinstance(each, dict)}
     words = tuple(clean(f"{kind}: {each.get('reason') or ''} {each.get('message') or ''}", 200)
                   for kind, each in found.items() if each.get("status") is not True)
-    return CriReady("CRI", _said(found, "RuntimeReady"), _said(found, "NetworkReady"), words[:4])
+    return CriReady("CRI", _condition(found, "RuntimeReady"), _condition(found, "NetworkReady"), words[:4])
 
 
-def _said(found: dict[str, Any], kind: str) -> Any:
+def _condition(found: dict[str, Any], kind: str) -> Any:
     value = found.get(kind, {}).get("status")
     return value if isinstance(value, bool) else Unmeasured(f"crictl info does not say {kind}")

@@ -1,5 +1,6 @@
-"""CPU facts from sysfs, which is cheaper than /proc/cpuinfo by far (Documentation/ABI/testing/sysfs-devices-system-cpu,
-Documentation/admin-guide/pm/cpufreq.rst; throttle counters: arch/x86/kernel/cpu/mce/therm_throt.c)."""
+"""CPU facts from sysfs, which is cheaper than /proc/cpuinfo by far
+(Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpufreq.rst; throttle
+counters: arch/x86/kernel/cpu/mce/therm_throt.c)."""
 
 from __future__ import annotations
 
@@ -9,29 +10,32 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.limits import CPUS
+from healthcheck.facts.parsing import matched, whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import Probe, ProbeKind
 
 CPU = "/sys/devices/system/cpu"
-# Every fifth CPU is asked for its package: however CPUs are numbered (by socket, or in turn), each package has one of them.
+# Every fifth CPU is read for its package: however CPUs are numbered, each package has one of them.
 SOME = f"{CPU}/cpu*[05]"
-TOPOLOGY = Probe("cpu.topology", ProbeKind.FILES, paths=(f"{CPU}/present", f"{CPU}/online", f"{CPU}/smt/control"))
+TOPOLOGY = Probe("cpu.topology", ProbeKind.FILES,
+                 paths=(f"{CPU}/present", f"{CPU}/online", f"{CPU}/smt/control"))
 GOVERNORS = Probe("cpu.governor", ProbeKind.FILES, paths=(f"{CPU}/cpufreq/policy*/scaling_governor",))
 THROTTLE = Probe("cpu.throttle", ProbeKind.FILES, paths=(
-    f"{CPU}/online", f"{SOME}/topology/physical_package_id", f"{SOME}/thermal_throttle/package_throttle_count",
+    f"{CPU}/online", f"{SOME}/topology/physical_package_id",
+    f"{SOME}/thermal_throttle/package_throttle_count",
 ))
 MICROCODE = Probe("cpu.microcode", ProbeKind.FILES, paths=(f"{CPU}/online", f"{CPU}/cpu0/microcode/version"))
 
-_MOST = 8192            # CONFIG_NR_CPUS of the largest configurations
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _PACKAGE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/topology/physical_package_id")
 
 
 class Cpus(Fact):
-    """How many CPUs (hardware threads) the kernel found and runs, and those that it found and does not run.
+    """How many CPUs (hardware threads) are present and online, and which are offline.
 
-    `smt` is the kernel's word on hardware threads: on, off, forceoff, notsupported, notimplemented; with `off` the second threads are
-    offline on purpose.
+    `smt` is the kernel's state of hardware threads: on, off, forceoff, notsupported, notimplemented; with
+    `off` the second threads are offline on purpose.
     """
 
     name: str
@@ -42,14 +46,16 @@ class Cpus(Fact):
 
 
 class Governors(Fact):
-    """How many frequency policies have each governor, by name, sorted; UNSUPPORTED where the kernel scales no frequency (most VMs)."""
+    """How many frequency policies have each governor, by name, sorted; UNSUPPORTED where the kernel scales no
+    frequency (most VMs)."""
 
     name: str
     governors: tuple[tuple[str, int], ...]
 
 
 class Package(Fact):
-    """One CPU package ("CPU package 0"): how often it was throttled for heat or by the board (PROCHOT) since boot.
+    """One CPU package ("CPU package 0"): how often it was throttled for heat or by the board (PROCHOT) since
+    boot.
 
     UNSUPPORTED where the CPU has no such counter: AMD's and Arm's, and virtual ones.
     """
@@ -59,7 +65,8 @@ class Package(Fact):
 
 
 class Microcode(Fact):
-    """The microcode revision that CPU 0 runs, as "0x2b000571"; UNSUPPORTED where the kernel loads none (Arm, most VMs)."""
+    """The microcode revision that CPU 0 runs, as "0x2b000571"; UNSUPPORTED where the kernel loads none (Arm,
+    most VMs)."""
 
     name: str
     revision: str
@@ -73,7 +80,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
         if match is None:
             raise ValueError(text)
         first, last = int(match[1]), int(match[2] or match[1])
-        if not (found[-1] if found else -1) < first <= last < _MOST:
+        if not (found[-1] if found else -1) < first <= last < CPUS:
             raise ValueError(text)
         found += range(first, last + 1)
     return tuple(found)
@@ -86,19 +93,11 @@ def _some(text: str) -> tuple[int, ...]:
     return found
 
 
-_WORD, _NUMBER = re.compile(r"[a-z_]{1,32}"), re.compile(r"\d{1,20}")
+_WORD = re.compile(r"[a-z_]{1,32}")
 
 
 def _word(text: str) -> str:
-    if _WORD.fullmatch(text) is None:
-        raise ValueError(text)
-    return text
-
-
-def _number(text: str) -> int:
-    if _NUMBER.fullmatch(text) is None:
-        raise ValueError(text)
-    return int(text)
+    return matched(_WORD, text)[0]
 
 
 @fact("cpus", TOPOLOGY)
@@ -121,9 +120,9 @@ def cpus(captures: Captures) -> Cpus:
 def governors(captures: Captures) -> Governors:
     """The governor of each frequency policy."""
     files = captures.files(GOVERNORS)
-    said: list[Any] = [files.read(path, _word) for path in files]
-    unread = next((value for value in said if isinstance(value, Unmeasured)), None)
-    counted: Any = unread or (tuple(sorted(Counter(said).items())) if said else UNSUPPORTED)
+    names: list[Any] = [files.read(path, _word) for path in files]
+    unread = next((value for value in names if isinstance(value, Unmeasured)), None)
+    counted: Any = unread or (tuple(sorted(Counter(names).items())) if names else UNSUPPORTED)
     return Governors("CPU frequency", counted)
 
 
@@ -138,21 +137,22 @@ def packages(captures: Captures) -> tuple[Package, ...]:
         match = _PACKAGE.fullmatch(path)
         if match is None:
             continue
-        number = files.read(path, _number)
+        number = files.read(path, whole)
         name = f"CPU package {number}" if isinstance(number, int) else f"CPU {match[1]}"
         if name not in found:
             found[name] = number if isinstance(number, Unmeasured) else _throttled(files, match[1])
-    return tuple(Package(name, value) for name, value in sorted(found.items())) or (Package("CPU package 0", none),)
+    return (tuple(Package(name, value) for name, value in sorted(found.items()))
+            or (Package("CPU package 0", none),))
 
 
 def _throttled(files: CapturedFiles, cpu: str) -> Any:
     path = f"{CPU}/cpu{cpu}/thermal_throttle/package_throttle_count"
-    return files.optional(path, _number)
+    return files.optional(path, whole)
 
 
 @fact("microcode", MICROCODE)
 def microcode(captures: Captures) -> Microcode:
-    """What CPU 0 runs; the kernel gives all CPUs the same."""
+    """The revision of CPU 0; the kernel loads the same on all CPUs."""
     files = captures.files(MICROCODE)
     files.text(f"{CPU}/online")
     path = f"{CPU}/cpu0/microcode/version"

@@ -1,8 +1,9 @@
-"""The DCGM diagnostic's facts: what `dcgmi diag -r LEVEL -j` says of every test on every GPU.
+"""The DCGM diagnostic's facts: the result of every test on every GPU, from `dcgmi diag -r LEVEL -j`.
 
-Two shapes are read. DCGM 3 (dcgmi/Diag.cpp of v3.3.8): "DCGM GPU Diagnostic", results by `gpu_id`, and Deployment tests with one
-result for all GPUs, whose errors are under the key `warnings`. DCGM 4 (dcgmi/Diag.cpp and testing/python3/dcgm_diag_schema.json of
-v4.6.0): "DCGM Diagnostic", results by entity, and a summary for each test. Both leave out results of tests that did not run.
+Two shapes are read. DCGM 3 (dcgmi/Diag.cpp of v3.3.8): "DCGM GPU Diagnostic", results by `gpu_id`, and
+Deployment tests with one result for all GPUs, whose errors are under the key `warnings`. DCGM 4
+(dcgmi/Diag.cpp and testing/python3/dcgm_diag_schema.json of v4.6.0): "DCGM Diagnostic", results by entity,
+and a summary for each test. Both leave out results of tests that did not run.
 """
 
 from __future__ import annotations
@@ -15,22 +16,24 @@ from typing import Any
 
 from healthcheck.facts import gpu
 from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.limits import DCGM_ERRORS
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed, reading
 from healthcheck.model.probes import MIB, Effect, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean, short
 
-# Level and outer limit in seconds, well above what NVIDIA's NVSentinel documents (half a minute, 2 minutes, 15 minutes, up to 2
-# hours): a diagnostic is known to hang (NVIDIA/DCGM issues 136 and 247). Even the quick one is no look: it starts nvvs beside
-# the host engine, which runs one diagnostic at a time for everybody, and leaves a process behind (issue 279).
-# What loads the GPUs is not dcgmi but a child of the host engine: dcgmi stops it when it is told to end (TERM, for up to 25 s), and
-# does not when it is killed. So timeout(1) tells it first, and the probe's own limit is for what does not listen.
+# Level and outer limit in seconds, well above what NVIDIA's NVSentinel documents (half a minute, 2 minutes,
+# 15 minutes, up to 2 hours): a diagnostic is known to hang (NVIDIA/DCGM issues 136 and 247). Even the quick
+# one is not passive: it starts nvvs beside the host engine, which runs one diagnostic at a time, and leaves a
+# process behind (issue 279). A child of the host engine loads the GPUs: dcgmi stops it on TERM (within 25 s),
+# and does not when it is killed. So timeout(1) sends TERM first, and the probe's own limit comes after that.
 LEVELS: Mapping[str, tuple[int, float]] = MappingProxyType({
     "quick": (1, 120.0), "medium": (2, 600.0), "long": (3, 3600.0), "xlong": (4, 10800.0),
 })
 DIAGNOSTICS: Mapping[str, Probe] = MappingProxyType({
     name: Probe(
-        f"dcgm.diag_{name}", ProbeKind.COMMAND, argv=("timeout", "-k", "30", f"{seconds:g}", "dcgmi", "diag", "-r", str(level), "-j"),
+        f"dcgm.diag_{name}", ProbeKind.COMMAND,
+        argv=("timeout", "-k", "30", f"{seconds:g}", "dcgmi", "diag", "-r", str(level), "-j"),
         seconds=seconds + 45.0, limit=2 * MIB, effect=Effect.DISRUPTIVE,
     )
     for name, (level, seconds) in LEVELS.items()
@@ -39,21 +42,23 @@ ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 # dcgmErrorSeverity_t of dcgm_errors.h, the same from v3.3.8 to v4.6.0.
 SEVERITIES: Mapping[int, str] = MappingProxyType(
     {0: "none", 1: "monitor", 2: "isolate", 3: "unknown", 4: "triage", 5: "config", 6: "reset"})
-STATUSES: Mapping[str, str] = MappingProxyType({"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip", "skipped": "skip"})
-# The tests that look at every GPU, in DCGM 4's spelling and in what becomes of DCGM 3's.
-PER_GPU = frozenset({"memory", "gpu_memory", "pcie", "diagnostic", "sm_stress", "targeted_stress", "targeted_power", "memory_bandwidth",
-                     "memtest", "pulse_test"})
-MOST_ERRORS = 16
+STATUSES: Mapping[str, str] = MappingProxyType({"pass": "pass", "fail": "fail", "warn": "warn",
+                                                "skip": "skip", "skipped": "skip"})
+# The tests that run on every GPU, in the spellings of DCGM 4 and 3.
+PER_GPU = frozenset({"memory", "gpu_memory", "pcie", "diagnostic", "sm_stress", "targeted_stress",
+                     "targeted_power", "memory_bandwidth", "memtest", "pulse_test"})
 # Exit statuses of timeout(1); dcgmi's own are those of dcgmReturn_t, negative and above these as a byte.
 _ENDED: Mapping[int | None, str] = MappingProxyType({
-    124: "did not end within {seconds} s, and was told to stop", 137: "did not end within {seconds} s, nor when told to, and was killed",
+    124: "did not end within {seconds} s, and was stopped",
+    137: "did not end within {seconds} s, ignored the request to stop, and was killed",
     126: "cannot be executed", 127: "is not there",
 })
 
 
 @dataclass(frozen=True)
 class DcgmError:
-    """One error of a test in DCGM's words: its dcgmError_t (-1 where none is given) and what DCGM makes of it (`SEVERITIES`)."""
+    """One error of a test in DCGM's words, with its dcgmError_t (-1 where none is given) and severity
+    (`SEVERITIES`)."""
 
     words: str
     code: int
@@ -61,7 +66,8 @@ class DcgmError:
 
 
 class DcgmTest(Fact):
-    """One test on one device. `status` is pass, fail, warn or skip; `device` is "GPU 3", or "node" where DCGM names none."""
+    """One test on one device. `status` is pass, fail, warn or skip; `device` is "GPU 3", or "node" where DCGM
+    names none."""
 
     name: str
     test: str
@@ -72,7 +78,7 @@ class DcgmTest(Fact):
 
 
 class DcgmRun(Fact):
-    """One run of the diagnostic. `listed` names the tests of which it tells anything, `caveat` those that DCGM skipped."""
+    """One run of the diagnostic. `listed` names the tests in its report, `caveat` those that DCGM skipped."""
 
     name: str
     version: str
@@ -82,7 +88,7 @@ class DcgmRun(Fact):
 
 
 def document(text: str) -> dict[str, Any] | None:
-    """The JSON object of a diagnostic in what dcgmi printed, wherever it begins; None where none is whole."""
+    """The JSON object of a diagnostic in dcgmi's output, wherever it begins; None where none is complete."""
     at = text.find("{")
     while at >= 0:
         try:
@@ -91,14 +97,14 @@ def document(text: str) -> dict[str, Any] | None:
             value = None
         if isinstance(value, dict) and any(isinstance(value.get(root), dict) for root in ROOTS):
             return value
-        # Only what begins a line: a document that is cut holds many braces, each of which begins a smaller one.
+        # Only objects at the start of a line: a truncated document holds many smaller ones.
         line = text.find("\n{", at)
         at = line + 1 if line >= 0 else -1
     return None
 
 
 def _diagnostic(captures: Captures, probe: Probe) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The whole document and what its root holds; raises Unread where the diagnostic came to no result."""
+    """The whole document and its root's content; raises Unread where the diagnostic has no result."""
     capture = captures.capture(probe)
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(replace(probe, argv=("dcgmi diag",)), capture))
@@ -106,9 +112,9 @@ def _diagnostic(captures: Captures, probe: Probe) -> tuple[dict[str, Any], dict[
         raise Unread(f"dcgmi diag {_ENDED[capture.exit].format(seconds=probe.argv[3])}")
     whole = document(capture.text)
     if whole is None:
-        said = next((line for line in capture.text.splitlines() if line.strip()), "")
-        said = clean(said or capture.stderr.strip() or "it said nothing", 200)
-        raise Unread(f"dcgmi diag gave no whole result (exit status {capture.exit}): {said}")
+        first = next((line for line in capture.text.splitlines() if line.strip()), "")
+        output = clean(first or capture.stderr.strip() or "no output", 200)
+        raise Unread(f"dcgmi diag gave no whole result (exit status {capture.exit}): {output}")
     root = next(whole[name] for name in ROOTS if isinstance(whole.get(name), dict))
     trouble = root.get("runtime_error") or root.get("error")
     if trouble:
@@ -117,7 +123,7 @@ def _diagnostic(captures: Captures, probe: Probe) -> tuple[dict[str, Any], dict[
 
 
 def _listed(whole: dict[str, Any]) -> dict[int, str]:
-    """The GPUs that DCGM looked at, by its own number, each with its serial number where it gives one."""
+    """The GPUs that DCGM tested, by its own number, each with its serial number where it gives one."""
     found: dict[int, str] = {}
     for group in _dicts(whole.get("entity_groups")):
         if group.get("entity_group") == "GPU":
@@ -127,21 +133,23 @@ def _listed(whole: dict[str, Any]) -> dict[int, str]:
                     found[number] = str(entity.get("serial_num") or "")
     serials, devices = whole.get("GPU Device Serials"), whole.get("GPU Device IDs")
     if isinstance(serials, dict):
-        found.update((number, str(serial)) for key, serial in serials.items() if (number := _number(key)) is not None)
+        found.update((number, str(serial)) for key, serial in serials.items()
+                     if (number := _number(key)) is not None)
     elif isinstance(devices, list) and not found:
         found = dict.fromkeys(range(len(devices)), "")
     return found
 
 
 def _names(captures: Captures, listed: Mapping[int, str]) -> dict[int, str]:
-    """What we call each of DCGM's GPUs: as NVML numbers them where the serial numbers say which is which, else as DCGM does."""
+    """Our name for each of DCGM's GPUs: with NVML's number where serial numbers match, else with DCGM's."""
     try:
         value = gpu.gpus(captures)
     except Unread:
         value = ()
     known = value.value if isinstance(value, Partial) else value
     indices = {each.serial: each.index for each in known if isinstance(each.serial, str)}
-    certain = len(set(listed.values())) == len(listed) and all(serial in indices for serial in listed.values())
+    certain = (len(set(listed.values())) == len(listed)
+               and all(serial in indices for serial in listed.values()))
     return {number: f"GPU {indices[serial] if certain else number}" for number, serial in listed.items()}
 
 
@@ -161,11 +169,11 @@ def _errors(value: object) -> tuple[DcgmError, ...]:
         if isinstance(item, str):
             found.append(DcgmError(clean(item), -1, "unknown"))
         elif isinstance(item, dict):
-            words = item.get("warning") or item.get("warnings") or "no word of it"
+            words = item.get("warning") or item.get("warnings") or "no message"
             code, severity = item.get("error_id"), item.get("error_severity")
             known = SEVERITIES.get(severity, "unknown") if type(severity) is int else "unknown"
             found.append(DcgmError(clean(words), code if type(code) is int else -1, known))
-    return tuple(found[:MOST_ERRORS])
+    return tuple(found[:DCGM_ERRORS])
 
 
 def _info(value: object) -> str:
@@ -173,54 +181,58 @@ def _info(value: object) -> str:
     return clean("; ".join(item for item in items if isinstance(item, str)), 400)
 
 
-def _test(test: str, device: str, said: Mapping[str, Any], *, errors: tuple[DcgmError, ...] | None = None) -> DcgmTest:
-    errors = _errors(said.get("warnings")) if errors is None else errors
-    word = said.get("status")
+def _test(test: str, device: str, result: Mapping[str, Any], *,
+          errors: tuple[DcgmError, ...] | None = None) -> DcgmTest:
+    errors = _errors(result.get("warnings")) if errors is None else errors
+    word = result.get("status")
     status: Any = STATUSES.get(word.lower()) if isinstance(word, str) else None
     if status is None:
         status = Unmeasured(f"DCGM gives it the status {short(word)}" if word else "DCGM gives it no status")
     elif status == "pass" and errors:
         # NVIDIA/DCGM issue 284: the memory test passes although it could not allocate what it was to test.
-        status = Unmeasured(f"DCGM lets it pass, and yet reports an error: {errors[0].words[:200]}")
-    return DcgmTest(f"{device} {test}", test=test, device=device, status=status, errors=errors, info=_info(said.get("info")))
+        status = Unmeasured(f"DCGM passes it, but reports an error: {errors[0].words[:200]}")
+    return DcgmTest(f"{device} {test}", test=test, device=device, status=status, errors=errors,
+                    info=_info(result.get("info")))
 
 
 def _devices(result: Mapping[str, Any], names: Mapping[int, str], errors: int) -> list[str]:
-    """What one result is about; "node" where it names nothing, or names one of several."""
+    """The devices of one result; "node" where it names none, or one of several."""
     if "entity_id" in result:
         number, group = _number(result["entity_id"]), result.get("entity_group", "GPU")
         if number is None or not isinstance(group, str):
             return ["node"]
         return [names.get(number, f"GPU {number}") if group == "GPU" else f"{clean(group, 20)} {number}"]
-    said = result.get("gpu_id", result.get("gpu_ids"))
-    numbers = [_number(part.strip()) for part in said.split(",")] if isinstance(said, str) else [_number(said)]
+    ids = result.get("gpu_id", result.get("gpu_ids"))
+    numbers = [_number(part.strip()) for part in ids.split(",")] if isinstance(ids, str) else [_number(ids)]
     known = [names.get(number, f"GPU {number}") for number in numbers if number is not None]
-    return known if known and (len(known) > 1 or errors < 2 or isinstance(said, str)) else ["node"]
+    return known if known and (len(known) > 1 or errors < 2 or isinstance(ids, str)) else ["node"]
 
 
 def _results(test: Mapping[str, Any], names: Mapping[int, str], *, each_gpu: bool) -> Iterator[DcgmTest]:
-    """Every result of one test; a GPU that DCGM looked at and has no result is unmeasured."""
+    """Every result of one test; a GPU that DCGM tested and has no result is unmeasured."""
     name = clean(test.get("name") or "unnamed", 60).lower().replace(" ", "_")
-    found = [_test(name, device, result)
-             for result in _dicts(test.get("results")) for device in _devices(result, names, len(_errors(result.get("warnings"))))]
+    found = [_test(name, device, result) for result in _dicts(test.get("results"))
+             for device in _devices(result, names, len(_errors(result.get("warnings"))))]
     yield from found
     on = {entry.device for entry in found}
     if each_gpu and (any(device.startswith("GPU ") for device in on) or (on and name in PER_GPU)):
         for device in names.values():
             if device not in on:
-                gone: Any = Unmeasured("DCGM looked at this GPU and gives no result")
+                gone: Any = Unmeasured("DCGM tested this GPU and gives no result")
                 yield DcgmTest(f"{device} {name}", test=name, device=device, status=gone, errors=(), info="")
-    summary = test.get("test_summary")
-    said = summary if isinstance(summary, dict) else {}
-    told = {error for entry in found for error in entry.errors}
-    own = tuple(error for error in _errors(said.get("warnings")) if error not in told)
+    value = test.get("test_summary")
+    summary = value if isinstance(value, dict) else {}
+    reported = {error for entry in found for error in entry.errors}
+    own = tuple(error for error in _errors(summary.get("warnings")) if error not in reported)
     bad = ("fail", "warn")
-    worse = STATUSES.get(str(said.get("status")).lower()) in bad and not any(reading(entry, "status") in bad for entry in found)
+    worse = (STATUSES.get(str(summary.get("status")).lower()) in bad
+             and not any(reading(entry, "status") in bad for entry in found))
     if not found or own or worse:
-        whole = _test(name, "node", said, errors=own)
+        whole = _test(name, "node", summary, errors=own)
         if not found and reading(whole, "status") == "pass":
-            # DCGM leaves out results of what did not run: then nothing passed, whatever the summary says.
-            nothing: Any = Unmeasured("DCGM lets it pass, and gives no result of any device")
+            # DCGM leaves out results of tests that did not run: then nothing passed, whatever the summary
+            # says.
+            nothing: Any = Unmeasured("DCGM passes it, but gives no result for any device")
             whole = changed(whole, status=nothing)
         yield whole
 
@@ -231,11 +243,11 @@ def _tests(captures: Captures, probe: Probe) -> Any:
     names = _names(captures, listed)
     found: dict[str, DcgmTest] = {}
     for category in _dicts(root.get("test_categories")):
-        # DCGM 3 looks at all GPUs for a test of deployment and gives one result.
+        # A deployment test of DCGM 3 covers all GPUs with one result.
         together = ROOTS[1] in whole and category.get("category") == "Deployment"
         for test in _dicts(category.get("tests")):
             for entry in _results(test, names, each_gpu=not together):
-                # One test that is told twice of one device: the worse of the two.
+                # Of two results of one test on one device, the worse.
                 if entry.name not in found or _rank(entry) > _rank(found[entry.name]):
                     found[entry.name] = entry
     if not found:
@@ -246,9 +258,9 @@ def _tests(captures: Captures, probe: Probe) -> Any:
     on = {entry.device for entry in tests if entry.device.startswith("GPU ")} | set(names.values())
     count = reading(gpu.gpu_presence(captures), "listed")
     if isinstance(count, int) and count > len(on):
-        return Partial(tests, f"NVML lists {count} GPUs, and DCGM looked at {len(on)}")
+        return Partial(tests, f"NVML lists {count} GPUs, and DCGM tested {len(on)}")
     if not listed and not isinstance(count, int):
-        return Partial(tests, "DCGM does not say at which GPUs it looked, and NVML was not read")
+        return Partial(tests, "DCGM does not say which GPUs it tested, and NVML was not read")
     if exit_status != 0 and not any(reading(entry, "status") in ("fail", "warn") for entry in tests):
         return Partial(tests, f"dcgmi ended with exit status {exit_status}, though no test failed")
     return tests
@@ -273,16 +285,19 @@ def _run(captures: Captures, probe: Probe) -> DcgmRun:
                 ran[entry.test] = None
                 if reading(entry, "status") == "skip":
                     skipped.setdefault(entry.test, []).append(entry.device)
-    caveat = "DCGM skipped " + ", ".join(f"{test} ({len(on)}x)" for test, on in skipped.items()) if skipped else ""
-    unsaid: Any = Unmeasured("DCGM does not say it")
+    caveat = ("DCGM skipped " + ", ".join(f"{test} ({len(on)}x)" for test, on in skipped.items())
+              if skipped else "")
+    unsaid: Any = Unmeasured("DCGM does not report it")
     return DcgmRun(
         " ".join(probe.argv[4:8]), version=clean(version, 60) if isinstance(version, str) else unsaid,
-        driver=clean(driver, 60) if isinstance(driver, str) else unsaid, listed=tuple(ran), caveat=clean(caveat, 400),
+        driver=clean(driver, 60) if isinstance(driver, str) else unsaid, listed=tuple(ran),
+        caveat=clean(caveat, 400),
     )
 
 
 def _register(name: str, probe: Probe) -> None:
-    fact(f"dcgm_tests_{name}", probe, gpu.NVML, gpu.PCI, each=f"dcgm_test_{name}")(lambda captures: _tests(captures, probe))
+    fact(f"dcgm_tests_{name}", probe, gpu.NVML, gpu.PCI,
+         each=f"dcgm_test_{name}")(lambda captures: _tests(captures, probe))
     fact(f"dcgm_run_{name}", probe, gpu.NVML, gpu.PCI)(lambda captures: _run(captures, probe))
 
 

@@ -1,8 +1,10 @@
-"""What disks say of their own health, as smartctl of smartmontools (7.0 or newer) prints it in JSON, one command for each disk.
+"""The health that disks report, as smartctl of smartmontools (7.0 or newer) prints it in JSON, one command
+for each disk.
 
-Names of members: smartmontools, nvmeprint.cpp (nvme_smart_health_information_log), ataprint.cpp (ata_smart_attributes) and scsiprint.cpp
-(scsi_grown_defect_list); their meaning: NVM Express Base Specification, SMART / Health Information log. smartctl's exit status is a
-set of bits (smartctl(8)): the lower three say that it could not ask, the others what it found, which the JSON says better.
+Names of members: smartmontools, nvmeprint.cpp (nvme_smart_health_information_log), ataprint.cpp
+(ata_smart_attributes) and scsiprint.cpp (scsi_grown_defect_list); their meaning: NVM Express Base
+Specification, SMART / Health Information log. smartctl's exit status is a set of bits (smartctl(8)): the
+lower three mean that it could not read the disk, the others what it found, which the JSON has in detail.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import DeviceOutput
-from healthcheck.facts.port import natural
+from healthcheck.facts.parsing import natural
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 SMART = Probe(
-    "disk.smart", ProbeKind.COMMAND, argv=("smartctl", "-j", "-a", "/dev/{name}"), each=("/sys/class/nvme/nvme*", "/sys/block/sd*"),
+    "disk.smart", ProbeKind.COMMAND, argv=("smartctl", "-j", "-a", "/dev/{name}"),
+    each=("/sys/class/nvme/nvme*", "/sys/block/sd*"),
     most=64,
     seconds=20.0, each_s=5.0, limit=2 * MIB, root=True,
 )
@@ -27,16 +30,19 @@ NO_DISK = "SMART (no NVMe or SCSI disk here)"
 _COULD_NOT_ASK = 0b111
 _LOG = "nvme_smart_health_information_log"
 _MOST = 2**128
-# Attributes of ATA disks that count sectors, whoever made the disk (smartctl's drive database; Backblaze's drive stats, SMART 5, 197, 198).
+# Attributes of ATA disks that count sectors, whoever made the disk (smartctl's drive database; Backblaze's
+# drive stats, SMART 5, 197, 198).
 _REALLOCATED, _PENDING, _OFFLINE = 5, 197, 198
 
 
 class DiskHealth(Fact):
-    """One disk ("nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"). What its kind does not count is UNSUPPORTED, and so is all of a disk behind
-    a RAID controller, of a virtual one, and of the one entry that stands for none.
+    """One disk ("nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"). What its kind does not count is UNSUPPORTED. So is
+    every field of a disk behind a RAID controller, of a virtual one, and of the entry that stands for no
+    disk.
 
-    `critical_warning` has a bit for each thing that an NVMe drive warns of; `spare` and `used_percent` are in per cent of what it was
-    made with, `used_percent` may pass 100; `spare_threshold` is the drive's own. ATA disks count sectors; SCSI disks grown defects.
+    `critical_warning` has a bit for each warning of an NVMe drive; `spare` and `used_percent` are in per cent
+    of the original, `used_percent` may pass 100; `spare_threshold` is the drive's own. ATA disks count
+    sectors; SCSI disks grown defects.
     """
 
     IDENTITY = ("serial",)
@@ -57,40 +63,41 @@ class DiskHealth(Fact):
     grown_defects: int
 
 
-def _all(name: str, value: Any) -> DiskHealth:
-    return DiskHealth(name, *[value] * (len(DiskHealth.FIELDS) - 1))
-
-
 @fact("disk_health", SMART, each="disk")
 def disk_health(captures: Captures) -> Any:
-    """Every disk that was asked, in natural order of their names; one entry that is not supported where there is nobody to ask."""
+    """Every disk that was read, in natural order of their names; one entry, all UNSUPPORTED, where there is
+    no tool or no disk."""
     capture = captures.capture(SMART)
     if capture is not None and capture.outcome is Outcome.MISSING:
-        return (_all(NO_TOOL, UNSUPPORTED),)
+        return (DiskHealth.absent(NO_TOOL),)
     answers = captures.devices(SMART)
-    result = tuple([read_disk(path.rpartition("/")[2], answers[path]) for path in sorted(answers, key=natural)])
+    result = tuple([read_disk(path.rpartition("/")[2], answers[path])
+                    for path in sorted(answers, key=natural)])
     if not result:
-        return (_all(NO_DISK, UNSUPPORTED),)
-    return result if capture is not None and capture.outcome is Outcome.DONE else Partial(result, "not every disk was asked in time")
+        return (DiskHealth.absent(NO_DISK),)
+    return (result if capture is not None
+            and capture.outcome is Outcome.DONE else Partial(result, "not every disk was asked in time"))
 
 
 def read_disk(device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
-    """What smartctl said of a disk; never raises."""
+    """smartctl's report on a disk; never raises."""
     if isinstance(answer, Unmeasured):
-        return _all(device, answer)
+        return DiskHealth.absent(device, answer)
     try:
         document = json.loads(answer.text)
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        return _all(device, Unmeasured(f"smartctl of {device} printed no JSON (exit status {answer.exit}; it needs version 7 or newer)"))
+        return DiskHealth.absent(
+            device, Unmeasured(f"smartctl of {device} printed no JSON (exit status {answer.exit}; it "
+                               f"needs version 7 or newer)"))
     model = document.get("model_name") or document.get("scsi_model_name")
     name = f"{device} ({model[:60]})" if isinstance(model, str) and model else device
     complaint = _complaint(document) or answer.complaint or f"exit status {answer.exit}"
     if answer.exit & _COULD_NOT_ASK and "smart_status" not in document:
         if "megaraid" in complaint.lower() or "-d" in complaint.split():
-            return _all(f"{device} (behind a RAID controller)", UNSUPPORTED)
-        return _all(name, Unmeasured(f"smartctl could not ask {device}: {complaint[:200]}"))
+            return DiskHealth.absent(f"{device} (behind a RAID controller)")
+        return DiskHealth.absent(name, Unmeasured(f"smartctl could not ask {device}: {complaint[:200]}"))
     return _disk(name, document)
 
 
@@ -113,14 +120,15 @@ def _disk(name: str, document: dict[str, Any]) -> DiskHealth:
     attributes = _attributes(_member(document, "ata_smart_attributes", "table"))
     passed = _member(document, "smart_status", "passed")
 
-    said: dict[str, Any] = log if isinstance(log, dict) else {}
+    counters: dict[str, Any] = log if isinstance(log, dict) else {}
     kind, serial = _member(document, "device", "protocol"), document.get("serial_number")
     return DiskHealth(**{
         "name": name,
         "kind": kind if isinstance(kind, str) else UNSUPPORTED,
         "serial": serial if isinstance(serial, str) else UNSUPPORTED,
         "passed": passed if isinstance(passed, bool) else UNSUPPORTED,
-        **{field: _count(said[member], member) if member in said else UNSUPPORTED for field, member in _OF_LOG},
+        **{field: _count(counters[member], member) if member in counters else UNSUPPORTED
+           for field, member in _OF_LOG},
         "reallocated": attributes.get(_REALLOCATED, UNSUPPORTED),
         "pending": attributes.get(_PENDING, UNSUPPORTED),
         "uncorrectable": attributes.get(_OFFLINE, UNSUPPORTED),
@@ -131,19 +139,20 @@ def _disk(name: str, document: dict[str, Any]) -> DiskHealth:
 
 _OF_LOG = (
     ("critical_warning", "critical_warning"), ("media_errors", "media_errors"), ("spare", "available_spare"),
-    ("spare_threshold", "available_spare_threshold"), ("used_percent", "percentage_used"), ("unsafe_shutdowns", "unsafe_shutdowns"),
+    ("spare_threshold", "available_spare_threshold"), ("used_percent", "percentage_used"),
+    ("unsafe_shutdowns", "unsafe_shutdowns"),
 )
 
 
 def _count(value: Any, what: str) -> Any:
-    """A whole number. smartctl adds the text of those that JSON readers may not hold, under another name."""
+    """A whole number. smartctl adds those that JSON readers may not hold as text, under another name."""
     if type(value) is int and 0 <= value < _MOST:
         return value
     return Unmeasured(f"{what} is {str(value)[:40]!r}, which is no whole number")
 
 
 def _attributes(table: Any) -> dict[int, Any]:
-    """Raw values by attribute. Of the sector counts the lower 32 bits count; some disks keep other things above."""
+    """Raw values by attribute. The lower 32 bits count sectors; some disks use the upper ones otherwise."""
     found: dict[int, Any] = {}
     for row in table if isinstance(table, list) else ():
         number, raw = _member(row, "id"), _member(row, "raw", "value")

@@ -1,8 +1,9 @@
-"""The Docker facts: what the daemon says of itself (`docker info`), and the images that it holds (`docker images`).
+"""The Docker facts: the daemon's own report (`docker info`), and the images that it holds (`docker images`).
 
-The client is told the node's own socket, so that neither DOCKER_HOST nor a context of the login's makes it ask another machine. Fields
-of the answer are those of moby's api/types/system.Info (SystemInfo of the Engine API): CDISpecDirs since API 1.44, DiscoveredDevices
-since 1.50. Placeholders of a format are those that docs.docker.com documents for `docker image ls`.
+The client is given the node's own socket, so that neither DOCKER_HOST nor a context of the login makes it ask
+another machine. Fields of the output are those of moby's api/types/system.Info (SystemInfo of the Engine
+API): CDISpecDirs since API 1.44, DiscoveredDevices since 1.50. Placeholders of a format are those that
+docs.docker.com documents for `docker image ls`.
 """
 
 from __future__ import annotations
@@ -12,25 +13,28 @@ from collections.abc import Iterator
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.limits import DOCKER_WARNINGS
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from inventory.text import clean
 
 SOCKET = "unix:///var/run/docker.sock"
 CLIENT = ("docker", "--host", SOCKET)
-INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0, limit=1 * MIB, root=True)
+INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0,
+             limit=1 * MIB, root=True)
 _IMAGE = '{"repository":{{json .Repository}},"tag":{{json .Tag}},"digest":{{json .Digest}},"id":{{json .ID}}}'
-IMAGES = Probe(
-    "docker.images", ProbeKind.COMMAND, argv=(*CLIENT, "images", "--digests", "--no-trunc", "--format", _IMAGE), seconds=10.0, root=True)
-MOST_WARNINGS = 16
+IMAGES = Probe("docker.images", ProbeKind.COMMAND, seconds=10.0, root=True,
+               argv=(*CLIENT, "images", "--digests", "--no-trunc", "--format", _IMAGE))
 
 
 class Docker(Fact):
-    """The Docker daemon. `answers` is False, with the client's word in `trouble`, when it was reached for in vain.
+    """The Docker daemon. `answers` is False, with the client's message in `trouble`, when it could not be
+    reached.
 
-    What an absent or dead daemon has not got is UNSUPPORTED: that it is gone is for `answers` to say, once. `runtimes` are their names,
-    `cdi` is whether the daemon looks for CDI specifications, which one before 25 never does.
+    The other fields of an absent or dead daemon are UNSUPPORTED, so that only `answers` reports it.
+    `runtimes` are their names; `cdi` says whether the daemon reads CDI specifications, which no version
+    before 25 does.
     """
 
     name: str
@@ -48,7 +52,8 @@ class Docker(Fact):
 
 
 class Image(Fact):
-    """One image under one tag. `digest` is the registry's, "" for what was never in one; `id` is that of its configuration."""
+    """One image under one tag. `digest` is the registry's, "" for an image that was never in one; `id` is
+    that of its configuration."""
 
     name: str
     digest: str
@@ -63,24 +68,26 @@ class Images(Fact):
 
 
 def denied(text: str) -> bool:
-    """Whether this is what a client says that may not open the socket; it has measured nothing."""
+    """Whether this is the message of a client that may not open the socket, and so has measured nothing."""
     return "permission denied" in text.lower()
 
 
-def nobody_there(capture: Capture) -> bool:
-    """Whether there is no client, or it found no daemon at the socket: there are no containers then, for or against."""
+def no_daemon(capture: Capture) -> bool:
+    """Whether there is no client, or no daemon at its socket: then there are no containers."""
     if capture.outcome is Outcome.MISSING:
         return True
-    return capture.outcome is Outcome.DONE and capture.exit != 0 and "cannot connect to the docker daemon" in capture.stderr.lower()
+    return (capture.outcome is Outcome.DONE and capture.exit != 0
+            and "cannot connect to the docker daemon" in capture.stderr.lower())
 
 
 def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] | None:
-    """The objects that a client printed, one a line, and what of it is not to be relied on; None where there is no daemon.
+    """The objects that a client printed, one a line, and why they are incomplete, if they are; None where
+    there is no daemon.
 
-    Raises Unread where it did not answer.
+    Raises Unread where the client failed.
     """
     capture = captures.capture(probe)
-    if capture is not None and nobody_there(capture):
+    if capture is not None and no_daemon(capture):
         return None
     if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED):
         raise Unread(why(probe, capture))
@@ -103,19 +110,21 @@ def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] |
             strange += 1
     if capture.outcome is Outcome.TRUNCATED:
         return found, why(probe, capture)
-    return found, f"docker {probe.argv[3]} printed {strange} lines that are not of its documented form" if strange else ""
+    return (found, f"docker {probe.argv[3]} printed {strange} lines that are not in its documented format"
+            if strange else "")
 
 
 @fact("docker", INFO)
 def docker(captures: Captures) -> Docker:
-    """What the client says of the daemon. A client that may not reach the socket has measured nothing."""
+    """What the client reports of the daemon. A client that may not open the socket has measured nothing."""
     capture = captures.capture(INFO)
     if capture is not None and capture.outcome is Outcome.MISSING:
         return _without(Unmeasured(why(INFO, capture)), "", UNSUPPORTED)
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(INFO, capture))
     info = _info(capture.text)
-    # Clients before 23 exit with 0 and put the failure into ServerErrors; later ones exit with 1 and print it.
+    # Clients before 23 exit with 0 and put the failure into ServerErrors; later ones exit with 1 and print
+    # it.
     listed = info.get("ServerErrors") or []
     errors = [str(error) for error in listed] if isinstance(listed, list) else [str(listed)]
     if capture.exit != 0 and not errors:
@@ -132,15 +141,18 @@ def docker(captures: Captures) -> Docker:
     if isinstance(version, Unmeasured):
         raise Unread("docker info names no server version, so no daemon is known to have answered")
     return Docker(
-        "docker", True, "", version=version, storage_driver=_word(info, "Driver"), cgroup_driver=_word(info, "CgroupDriver"),
-        cgroup_version=_word(info, "CgroupVersion"), root=_word(info, "DockerRootDir"), runtimes=_runtimes(info), cdi=_cdi(info),
+        "docker", True, "", version=version, storage_driver=_word(info, "Driver"),
+        cgroup_driver=_word(info, "CgroupDriver"),
+        cgroup_version=_word(info, "CgroupVersion"), root=_word(info, "DockerRootDir"),
+        runtimes=_runtimes(info), cdi=_cdi(info),
         warnings=_warnings(info), live_restore=_flag(info, "LiveRestoreEnabled"),
     )
 
 
 def _without(answers: Any, trouble: str, gone: Any) -> Docker:
     return Docker(
-        "docker", answers, trouble, version=gone, storage_driver=gone, cgroup_driver=gone, cgroup_version=gone, root=gone, runtimes=gone,
+        "docker", answers, trouble, version=gone, storage_driver=gone, cgroup_driver=gone,
+        cgroup_version=gone, root=gone, runtimes=gone,
         cdi=gone, warnings=gone, live_restore=gone,
     )
 
@@ -169,12 +181,14 @@ def _flag(info: dict[str, Any], key: str) -> Any:
 
 def _runtimes(info: dict[str, Any]) -> Any:
     value = info.get("Runtimes")
-    return tuple(sorted(value)) if isinstance(value, dict) and value else Unmeasured("docker info has no Runtimes")
+    return (tuple(sorted(value)) if isinstance(value, dict)
+            and value else Unmeasured("docker info has no Runtimes"))
 
 
 def _cdi(info: dict[str, Any]) -> Any:
     value = info.get("CDISpecDirs")
-    return bool(value) if value is None or isinstance(value, list) else Unmeasured("docker info has no list of CDISpecDirs")
+    return (bool(value) if value is None
+            or isinstance(value, list) else Unmeasured("docker info has no list of CDISpecDirs"))
 
 
 def _warnings(info: dict[str, Any]) -> Any:
@@ -182,22 +196,21 @@ def _warnings(info: dict[str, Any]) -> Any:
     value = info.get("Warnings", "")
     if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
         return Unmeasured("docker info has no Warnings")
-    return tuple(clean(each.removeprefix("WARNING: "), 200) for each in (value or [])[:MOST_WARNINGS])
+    return tuple(clean(each.removeprefix("WARNING: "), 200) for each in (value or [])[:DOCKER_WARNINGS])
 
 
 @fact("docker_images", IMAGES)
 def docker_images(captures: Captures) -> Any:
-    """What `docker images` lists, without what has no tag."""
+    """The images with a tag."""
     listed = rows(captures, IMAGES)
     if listed is None:
-        gone: Any = UNSUPPORTED
-        return Images("images", gone)
+        return Images.absent("images")
     found, trouble = listed
     images = tuple(_tagged(found))
     lost = sum(1 for row in found if not _whole(row))
     if lost and not trouble:
-        trouble = f"docker images printed {lost} images that are not of its documented form"
-    return Partial(Images("images", images), trouble) if trouble else Images("images", images)
+        trouble = f"docker images printed {lost} images that are not in its documented format"
+    return partial_if(Images("images", images), trouble)
 
 
 def _whole(row: dict[str, Any]) -> bool:
@@ -208,4 +221,5 @@ def _tagged(found: list[dict[str, Any]]) -> Iterator[Image]:
     for row in found:
         if _whole(row) and "<none>" not in (row["repository"], row["tag"]):
             digest = "" if row["digest"] == "<none>" else clean(row["digest"], 100)
-            yield Image(f"{clean(row['repository'], 200)}:{clean(row['tag'], 130)}", digest=digest, id=clean(row["id"], 100))
+            yield Image(f"{clean(row['repository'], 200)}:{clean(row['tag'], 130)}", digest=digest,
+                        id=clean(row["id"], 100))

@@ -1,8 +1,8 @@
-"""The driver fact: whether NVIDIA's driver comes up, in its own words, and how its parts fit together.
+"""The driver fact: whether NVIDIA's driver comes up, in its own words, and whether its parts fit together.
 
-/sys/module and /proc/driver/nvidia are the driver's own interfaces (NVIDIA Linux driver README, chapters on /proc and on the open
-kernel modules). That memory of a GPU can be shared through DMA-BUF asks for the open kernel module and Linux 5.12 (NVIDIA GPU
-Operator documentation, "GPUDirect RDMA and GPUDirect Storage", prerequisites).
+/sys/module and /proc/driver/nvidia are the driver's own interfaces (NVIDIA Linux driver README, chapters on
+/proc and on the open kernel modules). Sharing GPU memory through DMA-BUF needs the open kernel module and
+Linux 5.12 (NVIDIA GPU Operator documentation, "GPUDirect RDMA and GPUDirect Storage", prerequisites).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import NVML, PCI, on_pci
-from healthcheck.facts.gpuanswer import reading
+from healthcheck.facts.nvml_output import reading
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
@@ -33,18 +33,19 @@ FILES = Probe("driver.module", ProbeKind.FILES, paths=(MODULE, PROC, PARAMS, *PE
 
 DMABUF_KERNEL = (5, 12)
 
-# Why a driver does not come up, by nvmlReturn_t (nvml.h); the words are what a check finds a remedy by.
+# Why a driver does not come up, by nvmlReturn_t (nvml.h); checks choose the remedy by these words.
 CAUSES = {6: "no-devices", 9: "not-loaded", 12: "library", 18: "mismatch"}
-# These say that we may not look, or could not: permission, a timeout, the control device blocked by a cgroup, no memory.
+# Errors of the query itself: permission, a timeout, the control device blocked by a cgroup, no memory.
 _NO_VERDICT = (-1, 4, 10, 17, 20)
 
 
 class Driver(Fact):
-    """The node's NVIDIA driver; UNSUPPORTED throughout where there is no NVIDIA GPU and no driver.
+    """The node's NVIDIA driver; all UNSUPPORTED where there is no NVIDIA GPU and no driver.
 
-    `loads` is False where the driver itself refused, with its words in `trouble` and `cause` one of not-loaded, mismatch, library,
-    no-devices, crashed and refused. `version` is the loaded module's as NVML has it, `library_version` that of the library beside it.
-    `dmabuf` says whether GPU memory can be shared with an RDMA adapter without nvidia-peermem.
+    `loads` is False where the driver itself refused, with its message in `trouble` and `cause` one of
+    not-loaded, mismatch, library, no-devices, crashed and refused. `version` is the loaded module's as NVML
+    has it, `library_version` that of the library beside it. `dmabuf` says whether GPU memory can be shared
+    with an RDMA adapter without nvidia-peermem.
     """
 
     name: str
@@ -70,7 +71,7 @@ def _version(text: str) -> str:
 
 
 def _open(text: str) -> bool:
-    """Of "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build ..."."""
+    """Parses "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build ..."."""
     line = text.splitlines()[0]
     if not line.startswith("NVRM version:"):
         raise ValueError(text)
@@ -82,13 +83,15 @@ def _proc_version(text: str) -> str:
 
 
 def _gsp(text: str) -> Any:
-    """Of "EnableGpuFirmware: 18": 0 is off; 18 leaves it to the driver, GPU by GPU (NVIDIA driver README, "GSP firmware")."""
+    """Parses "EnableGpuFirmware: 18": 0 is off; 18 leaves it to the driver, GPU by GPU (NVIDIA driver README,
+    "GSP firmware")."""
     found = re.search(r"^EnableGpuFirmware: (\d{1,10})$", text, re.MULTILINE)
     if found is None:
         raise ValueError(text)
     if found[1] == "0":
         return False
-    return True if found[1] in ("1", "17") else Unmeasured("the driver decides GPU by GPU whether it uses the GSP")
+    return (True if found[1] in ("1", "17")
+            else Unmeasured("the driver decides GPU by GPU whether it uses the GSP"))
 
 
 def _kernel(text: str) -> tuple[int, int]:
@@ -96,8 +99,8 @@ def _kernel(text: str) -> tuple[int, int]:
     return int(major), int(re.match(r"\d{1,6}", minor)[0])  # type: ignore[index]
 
 
-def _there(files: CapturedFiles, *paths: str) -> Any:
-    """Whether a kernel module is loaded, by its own folder; Unmeasured where nobody looked there."""
+def _loaded(files: CapturedFiles, *paths: str) -> Any:
+    """Whether a kernel module is loaded, by its own folder; Unmeasured where that was not captured."""
     asked = set(files)
     if not asked.issuperset(paths):
         return Unmeasured(f"{paths[0]} was not captured")
@@ -105,8 +108,9 @@ def _there(files: CapturedFiles, *paths: str) -> Any:
 
 
 @dataclass(frozen=True)
-class _Word:
-    """What NVML or nvidia-smi says of the driver: `loads` is None where there is no verdict, and `trouble` then says why."""
+class _DriverReport:
+    """What NVML or nvidia-smi reports of the driver: `loads` is None where there is no verdict, and `trouble`
+    then says why."""
 
     loads: bool | None
     trouble: str = ""
@@ -115,65 +119,68 @@ class _Word:
     caveat: str = ""
 
 
-def _by_nvml(captures: Captures) -> _Word:
+def _by_nvml(captures: Captures) -> _DriverReport:
     capture = captures.capture(NVML)
-    if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TIMEOUT, Outcome.TRUNCATED) or "\n" not in capture.text:
+    if (capture is None or capture.outcome not in (Outcome.DONE, Outcome.TIMEOUT, Outcome.TRUNCATED)
+            or "\n" not in capture.text):
         crashed = capture is not None and capture.outcome is Outcome.CRASHED
-        return _Word(None, why(NVML, capture), "crashed" if crashed else "")
+        return _DriverReport(None, why(NVML, capture), "crashed" if crashed else "")
     head = json.loads(capture.text[:capture.text.find("\n")])
     if not isinstance(head, dict):
-        return _Word(None, "the NVML reader's answer is not of our form")
+        return _DriverReport(None, "the NVML reader's answer is not in our format")
     error = head.get("error")
     if error is None:
-        return _Word(True, head=head)
+        return _DriverReport(True, head=head)
     if not isinstance(error, list) or len(error) != 2 or type(error[0]) is not int:
-        return _Word(None, "NVML failed to start")
+        return _DriverReport(None, "NVML failed to start")
     return _refusal(error[0], f"NVML: {clean(error[1], 100)}")
 
 
-def _refusal(code: int, words: str) -> _Word:
+def _refusal(code: int, words: str) -> _DriverReport:
     if code in _NO_VERDICT:
-        return _Word(None, words)
-    return _Word(False, words, CAUSES.get(code, "refused"))
+        return _DriverReport(None, words)
+    return _DriverReport(False, words, CAUSES.get(code, "refused"))
 
 
-def _by_smi(captures: Captures) -> _Word:
+def _by_smi(captures: Captures) -> _DriverReport:
     refusal = smi.trouble(captures)
     if refusal is not None:
         return _refusal(refusal[0], f"nvidia-smi: {refusal[1]}")
     capture = captures.capture(SMI)
     if capture is not None and capture.outcome is Outcome.CRASHED:
-        return _Word(None, why(SMI, capture), "crashed")
+        return _DriverReport(None, why(SMI, capture), "crashed")
     try:
-        return _Word(True, head=captures.once(smi.log).head)
+        return _DriverReport(True, head=captures.once(smi.log).head)
     except Unread as error:
-        return _Word(None, str(error))
+        return _DriverReport(None, str(error))
 
 
-def _verdict(captures: Captures) -> _Word:
-    """NVML's word, else nvidia-smi's; both ending in a crash is a word, too: the library cannot live with this driver."""
+def _verdict(captures: Captures) -> _DriverReport:
+    """NVML's report, else nvidia-smi's. Where both crash, the library does not work with this driver."""
     first = _by_nvml(captures)
     if first.loads is not None:
         return first
     second = _by_smi(captures)
     if second.loads is not None:
-        return replace(second, caveat=f"told by nvidia-smi ({first.trouble})")
+        return replace(second, caveat=f"reported by nvidia-smi ({first.trouble})")
     if first.cause == second.cause == "crashed":
-        return _Word(False, f"{first.trouble}; {second.trouble}", "crashed")
+        return _DriverReport(False, f"{first.trouble}; {second.trouble}", "crashed")
     asked = (capture := captures.capture(SMI)) is not None and capture.outcome is not Outcome.MISSING
-    return _Word(None, f"{first.trouble}; {second.trouble}" if asked else first.trouble)
+    return _DriverReport(None, f"{first.trouble}; {second.trouble}" if asked else first.trouble)
 
 
-def _loads(word: _Word, on_pci: Any, module: Any, asked: bool) -> tuple[Any, str, str]:
-    """Whether the driver came up, its trouble and the cause. Where nothing is on PCI, and so NVML was not asked, none is wanted."""
-    if word.loads is None:
-        return (UNSUPPORTED if on_pci == 0 and not asked else Unmeasured(word.trouble)), "", ""
-    if word.loads and on_pci and isinstance(on_pci, int) and reading(word.head, "count", int) == 0:
-        return False, f"No devices were found: {on_pci} GPUs are on PCI, and the driver lists none", CAUSES[smi.NO_DEVICES]
-    trouble = word.trouble
-    if word.cause == "mismatch" and isinstance(module, str):
+def _loads(report: _DriverReport, on_pci: Any, module: Any, asked: bool) -> tuple[Any, str, str]:
+    """Whether the driver came up, its trouble and the cause. Without a GPU on PCI NVML was not asked, and no
+    driver is needed."""
+    if report.loads is None:
+        return (UNSUPPORTED if on_pci == 0 and not asked else Unmeasured(report.trouble)), "", ""
+    if report.loads and on_pci and isinstance(on_pci, int) and reading(report.head, "count", int) == 0:
+        return (False, f"No devices were found: {on_pci} GPUs are on PCI, and the driver lists none",
+                CAUSES[smi.NO_DEVICES])
+    trouble = report.trouble
+    if report.cause == "mismatch" and isinstance(module, str):
         trouble += f"; the loaded module is {module}"
-    return word.loads, trouble, word.cause
+    return report.loads, trouble, report.cause
 
 
 def _dmabuf(open_module: Any, kernel: Any) -> Any:
@@ -184,24 +191,26 @@ def _dmabuf(open_module: Any, kernel: Any) -> Any:
 
 @fact("driver", NVML, SMI, PCI, FILES)
 def driver(captures: Captures) -> Driver:
-    """The driver as NVML (else nvidia-smi), the kernel and the PCI bus show it."""
+    """The driver by NVML (else nvidia-smi), the kernel and the PCI bus."""
     parts = captures.once(_parts)
-    word, module = _verdict(captures), parts["module_version"]
-    told: dict[str, Any] = {
-        key: reading(word.head, key, str) if word.head else Unmeasured(word.trouble) for key in ("driver", "nvml", "cuda")
-    }
+    report, module = _verdict(captures), parts["module_version"]
+    reported: dict[str, Any] = {key: reading(report.head, key, str) if report.head
+                                else Unmeasured(report.trouble) for key in ("driver", "nvml", "cuda")}
     nvml = captures.capture(NVML)
-    loads, trouble, cause = _loads(word, captures.once(on_pci), module, nvml is None or nvml.outcome is not Outcome.MISSING)
+    loads, trouble, cause = _loads(report, captures.once(on_pci), module,
+                                   nvml is None or nvml.outcome is not Outcome.MISSING)
     # NVML's own version is CUDA's major number and the driver version that it belongs to: 12.550.54.15.
-    library: Any = told["nvml"].partition(".")[2] if isinstance(told["nvml"], str) else told["nvml"]
+    library: Any = (reported["nvml"].partition(".")[2]
+                    if isinstance(reported["nvml"], str) else reported["nvml"])
     return Driver(
-        name="driver", loads=loads, trouble=trouble, cause=cause, version=told["driver"] if isinstance(told["driver"], str) else module,
-        library_version=library, cuda=told["cuda"], caveat=word.caveat, **parts,
+        name="driver", loads=loads, trouble=trouble, cause=cause,
+        version=reported["driver"] if isinstance(reported["driver"], str) else module,
+        library_version=library, cuda=reported["cuda"], caveat=report.caveat, **parts,
     )
 
 
 def _parts(captures: Captures) -> dict[str, Any]:
-    """What the kernel shows of the driver."""
+    """The fields that come from the kernel's files."""
     files = captures.files(FILES)
     module: Any = UNSUPPORTED
     if files.has(MODULE) or files.has(PROC):
@@ -209,6 +218,7 @@ def _parts(captures: Captures) -> dict[str, Any]:
     open_module: Any = files.optional(PROC, _open)
     return {
         "module_version": module, "open_module": open_module, "gsp_enabled": files.optional(PARAMS, _gsp),
-        "peermem_loaded": _there(files, *PEERMEM), "dmabuf": _dmabuf(open_module, files.read(OSRELEASE, _kernel)),
-        "uvm_loaded": _there(files, UVM),
+        "peermem_loaded": _loaded(files, *PEERMEM),
+        "dmabuf": _dmabuf(open_module, files.read(OSRELEASE, _kernel)),
+        "uvm_loaded": _loaded(files, UVM),
     }

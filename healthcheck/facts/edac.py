@@ -1,5 +1,6 @@
-"""Errors of main memory as the kernel's EDAC drivers count them (Documentation/ABI/testing/sysfs-devices-edac): since the driver was
-loaded, for each memory controller and each DIMM, or rank where the controller tells no DIMMs apart (drivers/edac/edac_mc_sysfs.c)."""
+"""Errors of main memory as the kernel's EDAC drivers count them
+(Documentation/ABI/testing/sysfs-devices-edac): since the driver was loaded, for each memory controller and
+each DIMM, or rank where the controller tells no DIMMs apart (drivers/edac/edac_mc_sysfs.c)."""
 
 from __future__ import annotations
 
@@ -9,25 +10,27 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.parsing import whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/devices/system/edac/mc"
-# A file that every kernel has, so that a node without EDAC says so rather than nothing.
+# A file that every kernel has, to distinguish a node without EDAC from one that was not read.
 ALWAYS = "/proc/meminfo"
 EDAC = Probe("memory.edac", ProbeKind.FILES, limit=1 * MIB, paths=(
     ALWAYS, f"{BASE}/mc*/ue_count", f"{BASE}/mc*/ce_count",
-    *(f"{BASE}/mc*/{kind}*/{name}" for kind in ("dimm", "rank") for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")),
+    *(f"{BASE}/mc*/{kind}*/{name}" for kind in ("dimm", "rank")
+      for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")),
 ))
 
 _CONTROLLER = re.compile(re.escape(BASE) + r"/(mc\d{1,4})/ue_count")
-_NUMBER = re.compile(r"\d{1,20}")
 _DIMM = re.compile(re.escape(BASE) + r"/(mc\d{1,4}/(?:dimm|rank)\d{1,4})/dimm_ce_count")
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of one controller or DIMM since the driver was loaded. `place` is for people: "DIMM P1-DIMMA1 (mc0/dimm0)"."""
+    """Errors of one controller or DIMM since the driver was loaded. `place` is for people: "DIMM P1-DIMMA1
+    (mc0/dimm0)"."""
 
     place: str
     corrected: int
@@ -35,9 +38,10 @@ class Errors:
 
 
 class Edac(Fact):
-    """What was counted: controllers count what DIMMs do, and what could not be put down to any DIMM.
+    """The error counters; a controller's include its DIMMs' and errors of no known DIMM.
 
-    UNSUPPORTED where no EDAC driver is loaded: virtual machines, and hosts whose firmware keeps the errors to itself.
+    UNSUPPORTED where no EDAC driver is loaded: virtual machines, and hosts whose firmware keeps the errors to
+    itself.
     """
 
     name: str
@@ -45,14 +49,8 @@ class Edac(Fact):
     dimms: tuple[Errors, ...]
 
 
-def _count(text: str) -> int:
-    if _NUMBER.fullmatch(text) is None:
-        raise ValueError(text)
-    return int(text)
-
-
 def _value(files: CapturedFiles, path: str) -> int:
-    value = files.read(path, _count)
+    value = files.read(path, whole)
     if isinstance(value, Unmeasured):
         raise Unread(value.reason)
     return int(value)
@@ -60,21 +58,22 @@ def _value(files: CapturedFiles, path: str) -> int:
 
 @fact("edac", EDAC)
 def edac(captures: Captures) -> Edac:
-    """Every controller and every DIMM that the drivers know; all of them or nothing."""
+    """Every controller and every DIMM that the drivers know; raises Unread unless all were read."""
     files = captures.files(EDAC)
-    files.must(ALWAYS)
+    files.require(ALWAYS)
     controllers, dimms = [], []
     for path in files:
         if match := _CONTROLLER.fullmatch(path):
-            controllers.append(Errors(match[1], _value(files, f"{BASE}/{match[1]}/ce_count"), _value(files, path)))
+            controllers.append(Errors(match[1], _value(files, f"{BASE}/{match[1]}/ce_count"),
+                                      _value(files, path)))
         elif match := _DIMM.fullmatch(path):
             at = f"{BASE}/{match[1]}"
             # Older controllers' drivers count uncorrected errors for the controller alone.
             uncorrected = _value(files, f"{at}/dimm_ue_count") if files.has(f"{at}/dimm_ue_count") else 0
             dimms.append(Errors(_place(files, at, match[1]), _value(files, path), uncorrected))
-    unseen = files.unseen()
-    if unseen:
-        raise Unread(unseen)
+    unreadable = files.unreadable()
+    if unreadable:
+        raise Unread(unreadable)
     known: Any = (tuple(controllers), tuple(dimms)) if controllers else (UNSUPPORTED, UNSUPPORTED)
     return Edac("memory errors", *known)
 

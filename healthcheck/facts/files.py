@@ -13,14 +13,16 @@ T = TypeVar("T")
 
 _FILE_WHY = {
     Outcome.MISSING: "no such file", Outcome.DENIED: "permission denied", Outcome.TIMEOUT: "reading it hung",
-    Outcome.TRUNCATED: "longer than its limit", Outcome.CRASHED: "reading it failed", Outcome.WEDGED: "reading it is wedged",
+    Outcome.TRUNCATED: "longer than its limit", Outcome.CRASHED: "reading it failed",
+    Outcome.WEDGED: "reading it is wedged",
 }
 # Looked up once: an enum's members cost more than the rest of reading a small file.
 _DONE, _MISSING = Outcome.DONE, Outcome.MISSING
 
 
 class CapturedFiles:
-    """The entries of a FILES or MOUNTS capture; remembers which it could not give, so that nothing goes unseen."""
+    """The entries of a FILES or MOUNTS capture. It remembers which failed reads a builder handled, so that no
+    other goes unnoticed."""
 
     def __init__(self, entries: Mapping[str, FileCapture]) -> None:
         self._entries = entries
@@ -42,24 +44,24 @@ class CapturedFiles:
         return self.outcome(path) is Outcome.TRUNCATED
 
     def outcome(self, path: str) -> Outcome | None:
-        """How reading a file ended; None where that was not tried."""
+        """How reading a file ended; None where it was not tried."""
         entry = self._entries.get(path)
         return entry.outcome if entry is not None else None
 
     def complaint(self, path: str) -> str:
-        """What there is of a file that was not wholly read: the system's error, say."""
+        """The text beside a file that was not read in whole, such as the system's error."""
         entry = self._entries.get(path)
         return entry.text.strip() if entry is not None and entry.outcome is not _DONE else ""
 
-    def must(self, *paths: str) -> None:
-        """Raises Unread where one of these is not wholly there."""
+    def require(self, *paths: str) -> None:
+        """Raises Unread unless each of these was read in whole."""
         for path in paths:
             self.text(path)
 
     def text(self, path: str, *, part: bool = False) -> str:
-        """The file's text, stripped of surrounding white space; raises Unread when it is not wholly there.
+        """The file's text, stripped of surrounding white space; raises Unread unless it was read in whole.
 
-        With `part`, what was kept of a truncated file will do: the builder then answers with Partial.
+        With `part`, the kept part of a truncated file is returned: the builder then returns Partial.
         """
         entry = self._entries.get(path)
         if entry is not None and entry.outcome is _DONE:
@@ -70,7 +72,8 @@ class CapturedFiles:
         raise Unread(_why(path, entry))
 
     def read(self, path: str, parse: Callable[[str], T]) -> Any:
-        """`parse` of the file's text; Unmeasured when it is not there or is not what `parse` takes (ValueError, IndexError)."""
+        """`parse` of the file's text; Unmeasured where there is none or `parse` refuses it (ValueError,
+        IndexError, KeyError)."""
         entry = self._entries.get(path)
         if entry is None or entry.outcome is not _DONE:
             self._asked.add(path)
@@ -79,19 +82,19 @@ class CapturedFiles:
         try:
             return parse(text)
         except (ValueError, IndexError, KeyError):
-            return Unmeasured(f"{path} holds {text[:40]!r}, which is not of the documented form")
+            return Unmeasured(f"{path} holds {text[:40]!r}, which is not in the documented format")
 
     def optional(self, path: str, parse: Callable[[str], T]) -> Any:
         """As `read`; UNSUPPORTED where there is no such file."""
         entry = self._entries.get(path)
         return UNSUPPORTED if entry is None or entry.outcome is _MISSING else self.read(path, parse)
 
-    def passed_over(self, paths: Iterable[str]) -> None:
-        """Takes these for seen: nothing is made of them, and whether they could be read is of no account."""
+    def ignore(self, paths: Iterable[str]) -> None:
+        """Ignores whether these could be read."""
         self._asked.update(paths)
 
-    def unseen(self) -> str | None:
-        """Why an entry that nobody asked for is unusable (an unlistable directory, say), or None."""
+    def unreadable(self) -> str | None:
+        """Why an entry that no builder read is unusable (an unlistable directory, for example), or None."""
         for path, entry in self._entries.items():
             if entry.outcome is not _DONE and entry.outcome is not _MISSING and path not in self._asked:
                 return f"{path}: {_FILE_WHY[entry.outcome]}"
@@ -99,7 +102,7 @@ class CapturedFiles:
 
 
 def _why(path: str, entry: FileCapture | None) -> str:
-    """Why a file is not wholly there."""
+    """Why a file was not read in whole."""
     if entry is None:
         return f"{path} was not captured"
     detail = f" ({entry.text.strip()[:60]})" if entry.outcome is Outcome.CRASHED and entry.text else ""
@@ -108,15 +111,16 @@ def _why(path: str, entry: FileCapture | None) -> str:
 
 @dataclass(frozen=True)
 class DeviceOutput:
-    """What one device's command said: its exit status, standard output, and the last line of its standard error."""
+    """What one device's command returned: its exit status, standard output, and the last line of its standard
+    error."""
 
     exit: int
     text: str
     complaint: str = ""
 
 
-def said(path: str, entry: FileCapture) -> DeviceOutput | Unmeasured:
-    """What one entry of a probe with `each` holds; Unmeasured where the command did not come to its end by itself."""
+def device_output(path: str, entry: FileCapture) -> DeviceOutput | Unmeasured:
+    """One entry of a probe with `each`; Unmeasured where the command did not end by itself."""
     head, _, rest = entry.text.partition("\n")
     if entry.outcome is not Outcome.DONE:
         detail = f" ({head[:200]})" if head else ""

@@ -1,6 +1,6 @@
-"""File system facts: what is mounted where, from /proc/self/mountinfo (proc(5)), how full it is and whether it answers, from
-statvfs(3), what is to be mounted, from fstab(5), and what Lustre says of itself (health_check; Lustre Operations Manual, "Monitoring").
-"""
+"""File system facts: what is mounted where, from /proc/self/mountinfo (proc(5)), how full it is and whether
+it answers, from statvfs(3), what should be mounted, from fstab(5), and Lustre's own health (health_check;
+Lustre Operations Manual, "Monitoring")."""
 
 from __future__ import annotations
 
@@ -15,28 +15,32 @@ from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 MOUNTINFO = "/proc/self/mountinfo"
-# File systems that hold no data of anybody's, or are read-only and full by design.
+# File systems that hold no user data, or are read-only and full by design.
 PSEUDO = (
-    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl",
-    "fuse.lxcfs", "fuse.portal", "hugetlbfs", "iso9660", "mqueue", "nsfs", "nullfs", "proc", "pstore", "ramfs", "rootfs",
+    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs",
+    "efivarfs", "fusectl",
+    "fuse.lxcfs", "fuse.portal", "hugetlbfs", "iso9660", "mqueue", "nsfs", "nullfs", "proc", "pstore",
+    "ramfs", "rootfs",
     "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tracefs",
 )
 MOUNTS = Probe("filesystem.mounts", ProbeKind.MOUNTS, skip=PSEUDO, seconds=8.0, each_s=2.0, limit=2 * MIB)
 FSTAB = "/etc/fstab"
 _LUSTRE = ("/sys/fs/lustre/health_check", "/proc/fs/lustre/health_check")      # the latter before Lustre 2.11
-# Options of a super block that takes no writes. Since Linux 6.15 ext4 leaves "rw" beside "emergency_ro" when it goes read-only for an error
-# (fs/ext4/super.c, ext4_show_options), and says "shutdown" when it was shut down.
+# Options of a super block that takes no writes. Since Linux 6.15 ext4 leaves "rw" beside "emergency_ro" when
+# it goes read-only for an error (fs/ext4/super.c, ext4_show_options), and says "shutdown" when it was shut
+# down.
 _GIVEN_UP = frozenset(("ro", "emergency_ro", "shutdown"))
 PLAN = Probe("filesystem.plan", ProbeKind.FILES, paths=(FSTAB,))
 LUSTRE = Probe("filesystem.lustre", ProbeKind.FILES, paths=_LUSTRE)
 
 
 class Filesystem(Fact):
-    """One mounted file system. `name` is its mount point; sizes in bytes; `available_bytes` is what an ordinary user may still write.
+    """One mounted file system. `name` is its mount point; sizes in bytes; `available_bytes` is what an
+    ordinary user may still write.
 
-    `read_only` speaks of the file system itself, `mounted_read_only` of this mount of it: the kernel, when a device fails, makes
-    the former so and leaves the latter.
-    `used_percent` counts as df(1) does: used of what an ordinary user could ever use.
+    `read_only` is the file system's own state, `mounted_read_only` that of this mount: when a device fails,
+    the kernel changes only the former. `used_percent` counts as df(1) does: used of what an ordinary user
+    could ever use.
     """
 
     name: str
@@ -51,10 +55,11 @@ class Filesystem(Fact):
 
 
 class MountAnswer(Fact):
-    """Whether a mounted file system answered statvfs(3): "" if it did, else what came instead.
+    """Whether a mounted file system answered statvfs(3): "" if it did, else how it failed.
 
-    That is "hung" (nothing within the probe's limit), "wedged" (the reader of an earlier look is still waiting for it) or the name of
-    the system's error (ESTALE, ENOTCONN). UNSUPPORTED where we may not ask, or where it was unmounted meanwhile.
+    That is "hung" (no answer within the probe's limit), "wedged" (the reader of an earlier snapshot still
+    waits for it) or the system's error (ESTALE, ENOTCONN). UNSUPPORTED where we may not ask, or where it was
+    unmounted meanwhile.
     """
 
     IDENTITY = ("name", "source")
@@ -75,7 +80,8 @@ class FstabMount:
 
 
 class MountPlan(Fact):
-    """What is mounted where, and what is to be. `mounted` includes automount points; `wanted` is UNSUPPORTED without an fstab."""
+    """What is mounted where, and what should be. `mounted` includes automount points; `wanted` is UNSUPPORTED
+    without an fstab."""
 
     name: str
     mounted: frozenset[str]
@@ -83,7 +89,7 @@ class MountPlan(Fact):
 
 
 class Lustre(Fact):
-    """Lustre's own word on its health, its lines joined; UNSUPPORTED where no Lustre is loaded."""
+    """Lustre's health by its own report, its lines joined; UNSUPPORTED where no Lustre is loaded."""
 
     name: str
     health: str
@@ -106,7 +112,8 @@ class _Mount:
 
 
 def parse_mountinfo(text: str) -> dict[str, _Mount]:
-    """Mount points and what is visible at each (the last one mounted there); raises ValueError on a line of another form."""
+    """Mount points and what is visible at each (the last one mounted there); raises ValueError for a line in
+    another format."""
     mounts: dict[str, _Mount] = {}
     for line in text.split("\n"):  # a mount point may hold any other separator
         if not line:
@@ -145,10 +152,8 @@ def _filesystem(files: CapturedFiles, mount: _Mount) -> Filesystem:
 
 
 def _figures(text: str) -> tuple[Any, ...]:
-    """Size and available in bytes, space and inodes used in per cent, of the collector's ten figures.
-
-    These are bsize frsize blocks bfree bavail files ffree favail flag namemax.
-    """
+    """Size and available in bytes, space and inodes used in per cent, from the collector's ten figures: bsize
+    frsize blocks bfree bavail files ffree favail flag namemax."""
     _, unit, blocks, free, available, inodes, free_inodes, *_ = map(int, text.split())
     used, usable = blocks - free, blocks - free + available
     return (
@@ -163,26 +168,26 @@ def mount_answers(captures: Captures) -> tuple[MountAnswer, ...]:
     """Every mounted file system that can hold data, and whether it answered."""
     _, held = captures.once(_mounts)
     files, note = captures.files(MOUNTS), captures.note(MOUNTS)
-    return tuple(
-        # One that could not be killed either is not yet one that an earlier look left behind.
-        MountAnswer(mount.point, mount.source, mount.fstype, _answer(files, mount.point, f"{mount.point}: wedged since" in note))
-        for mount in held
-    )
+    # A reader of this snapshot that could not be killed is not one that an earlier snapshot left behind.
+    return tuple(MountAnswer(mount.point, mount.source, mount.fstype,
+                             _answer(files, mount.point, f"{mount.point}: wedged since" in note))
+                 for mount in held)
 
 
 def _mounts(captures: Captures) -> tuple[frozenset[str], tuple[_Mount, ...]]:
-    """All mount points, and what is mounted that can hold data, in the order of their points."""
+    """All mount points, and the mounts that can hold data, in the order of their points."""
     try:
         mounts = parse_mountinfo(captures.files(MOUNTS).text(MOUNTINFO))
     except ValueError:
-        raise Unread(f"{MOUNTINFO} is not of the documented form") from None
-    return frozenset(mounts), tuple(mounts[point] for point in sorted(mounts) if mounts[point].fstype not in PSEUDO)
+        raise Unread(f"{MOUNTINFO} is not in the documented format") from None
+    return frozenset(mounts), tuple(mounts[point] for point in sorted(mounts)
+                                    if mounts[point].fstype not in PSEUDO)
 
 
 def _answer(files: CapturedFiles, point: str, since_earlier: bool) -> Any:
     outcome = files.outcome(point)
     if outcome is None:
-        return Unmeasured("its turn never came")
+        return Unmeasured("the probe's time was over before its turn")
     if outcome is Outcome.DONE:
         return ""
     if outcome in (Outcome.TIMEOUT, Outcome.WEDGED):
@@ -194,7 +199,7 @@ def _answer(files: CapturedFiles, point: str, since_earlier: bool) -> Any:
 
 @fact("mount_plan", MOUNTS, PLAN)
 def mount_plan(captures: Captures) -> MountPlan:
-    """What mountinfo and fstab say."""
+    """The mounts of mountinfo and fstab."""
     mounted, _ = captures.once(_mounts)
     files = captures.files(PLAN)
     if not files.has(FSTAB) and FSTAB in files:
@@ -203,7 +208,8 @@ def mount_plan(captures: Captures) -> MountPlan:
 
 
 def parse_fstab(text: str) -> tuple[FstabMount, ...]:
-    """The entries that are mounted at boot, in the file's order; raises ValueError on a line of another form."""
+    """The entries that are mounted at boot, in the file's order; raises ValueError for a line in another
+    format."""
     wanted = []
     for line in text.split("\n"):
         words = line.split()
@@ -220,10 +226,12 @@ def parse_fstab(text: str) -> tuple[FstabMount, ...]:
 
 @fact("lustre", LUSTRE)
 def lustre(captures: Captures) -> Lustre:
-    """What health_check says, wherever this version of Lustre has it."""
+    """The text of health_check, wherever this version of Lustre has it."""
     files = captures.files(LUSTRE)
     for path in _LUSTRE:
         if files.has(path):
-            return Lustre("Lustre", files.read(path, lambda text: "; ".join(line.strip() for line in text.splitlines() if line.strip())))
+            return Lustre("Lustre",
+                          files.read(path, lambda text: "; ".join(line.strip() for line in text.splitlines()
+                                                                  if line.strip())))
     return Lustre("Lustre", UNSUPPORTED if all(path in files for path in _LUSTRE)  # type: ignore[arg-type]
                   else Unmeasured("health_check was not captured"))

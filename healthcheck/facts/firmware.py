@@ -1,5 +1,6 @@
-"""What firmware says of the machine: DMI strings that everybody may read (Documentation/ABI/testing/sysfs-class-dmi), and, for root,
-the memory modules as dmidecode(8) prints them (SMBIOS, structure type 17)."""
+"""The machine by its firmware: DMI strings that any user may read
+(Documentation/ABI/testing/sysfs-class-dmi), and, for root, the memory modules as dmidecode(8) prints them
+(SMBIOS, structure type 17)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
+from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -28,7 +29,8 @@ _SPEED = re.compile(r"(\d{1,6}) (?:MT/s|MHz)")
 
 
 class Firmware(Fact):
-    """The firmware's words for itself and the machine; UNSUPPORTED on a machine without DMI (a container, some Arm boards).
+    """The firmware's strings for itself and the machine; UNSUPPORTED on a machine without DMI (a container,
+    some Arm boards).
 
     `serial` is the chassis' number, which only root may read (mode 0400).
     """
@@ -52,7 +54,8 @@ class Dimm:
 
 
 class Dimms(Fact):
-    """The modules that are plugged in, and the names of the empty slots; UNSUPPORTED where dmidecode or its tables are not there."""
+    """The installed modules, and the names of the empty slots; UNSUPPORTED without dmidecode or its
+    tables."""
 
     name: str
     modules: tuple[Dimm, ...]
@@ -70,13 +73,15 @@ def firmware(captures: Captures) -> Firmware:
     """The DMI strings."""
     files = captures.files(DMI)
     found: list[Any] = [files.optional(path, _line) for path in _STRINGS]
-    return Firmware("firmware", bios=found[0], bios_date=found[1], product=found[2], maker=found[3], board=found[4], serial=found[5])
+    return Firmware("firmware", bios=found[0], bios_date=found[1], product=found[2], maker=found[3],
+                    board=found[4], serial=found[5])
 
 
 def installation(captures: Captures) -> str:
-    """What tells this installation of an operating system from others: a hash of its machine-id, which is confidential (machine-id(5)).
+    """The identity of this operating system installation: a hash of its machine-id, which is confidential
+    (machine-id(5)).
 
-    Empty where the node does not say, or has none yet.
+    Empty where the node has none or it was not read.
     """
     try:
         text = captures.files(DMI).text(MACHINE_ID).strip()
@@ -86,11 +91,13 @@ def installation(captures: Captures) -> str:
 
 
 _BETWEEN = re.compile(r"\n\s*\n")
-_OF_SLOT = re.compile(r"^[ \t]*(Locator|Size|Configured Memory Speed|Configured Clock Speed)[ \t]*:(.*)$", re.MULTILINE)
+_OF_SLOT = re.compile(r"^[ \t]*(Locator|Size|Configured Memory Speed|Configured Clock Speed)[ \t]*:(.*)$",
+                      re.MULTILINE)
 
 
 def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:
-    """Modules and empty slots of dmidecode's output; raises ValueError where a slot says neither a size nor that it is empty."""
+    """Modules and empty slots of dmidecode's output; raises ValueError where a slot says neither a size nor
+    that it is empty."""
     modules, empty = [], []
     for block in _BETWEEN.split(text):
         if block.partition("\n")[0] != "Memory Device":
@@ -105,7 +112,8 @@ def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:
         size = _SIZE.fullmatch(fields.get("Size", ""))
         if size is None:
             raise ValueError(fields.get("Size"))
-        speed = _SPEED.fullmatch(fields.get("Configured Memory Speed") or fields.get("Configured Clock Speed", ""))
+        speed = _SPEED.fullmatch(fields.get("Configured Memory Speed")
+                                 or fields.get("Configured Clock Speed", ""))
         modules.append(Dimm(slot, int(size[1]) * _UNITS[size[2]], int(speed[1]) if speed else 0))
     if not modules:
         raise ValueError("no memory device")
@@ -114,15 +122,16 @@ def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:
 
 @fact("dimms", DIMMS)
 def dimms(captures: Captures) -> Dimms:
-    """The memory slots. Where there is no dmidecode, or firmware has no such table (virtual machines), there is nothing to compare."""
+    """The memory slots; UNSUPPORTED where there is no dmidecode, or firmware has no such table (virtual
+    machines)."""
     capture = captures.capture(DIMMS)
-    unsupported: Any = UNSUPPORTED
-    if capture is not None and (capture.outcome is Outcome.MISSING or "No SMBIOS nor DMI entry point" in capture.text + capture.stderr):
-        return Dimms("memory", unsupported, unsupported)
+    if capture is not None and (capture.outcome is Outcome.MISSING
+                                or "No SMBIOS nor DMI entry point" in capture.text + capture.stderr):
+        return Dimms.absent("memory")
     text = captures.text(DIMMS)
     if not text.strip():
-        return Dimms("memory", unsupported, unsupported)
+        return Dimms.absent("memory")
     try:
         return Dimms("memory", *slots(text.strip()))
     except ValueError:
-        raise Unread("dmidecode's memory devices are not of its form") from None
+        raise Unread("dmidecode's memory devices are not in its format") from None

@@ -1,4 +1,4 @@
-"""GPU facts: what NVML says of each GPU, and how many the PCI bus holds.
+"""GPU facts: NVML's readings of each GPU, and how many the PCI bus holds.
 
 NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) are those of NVIDIA's nvml.h.
 """
@@ -11,7 +11,18 @@ from typing import Any, TypeVar
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.gpuanswer import GONE, READINGS, Line, NvmlAnswer, all_fields, gone, index_of, read, reading, standing
+from healthcheck.facts.nvml_output import (
+    LOST_CODES,
+    READINGS,
+    Line,
+    NvmlAnswer,
+    gpu_fields,
+    handle_error,
+    index_of,
+    read,
+    reading,
+    responds,
+)
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.model.probes import MIB, Probe, ProbeKind
@@ -21,21 +32,23 @@ NVML = Probe("gpu.nvml", ProbeKind.NVML, seconds=15.0, limit=1 * MIB)
 PCI = Probe("gpu.pci", ProbeKind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)
 
 NVIDIA_VENDOR = "10DE"
-DISPLAY_CLASSES = ("30000", "30200")  # VGA and 3D controllers (PCI code and ID assignment specification, class 03h)
+# VGA and 3D controllers (PCI code and ID assignment specification, class 03h)
+DISPLAY_CLASSES = ("30000", "30200")
 
 
 Made = TypeVar("Made")
 
 
 class Gpu(Fact):
-    """One GPU that the driver lists. `answers` is False, with NVML's word in `trouble`, when NVML says that it is lost or wants a
-    reset, and True when it answered at least one question; anything else is no measurement.
+    """One GPU that the driver lists. `answers` is False, with NVML's message in `trouble`, when NVML reports
+    it lost or in need of a reset, and True when at least one reading succeeded; anything else is unmeasured.
 
-    What each reading means is nvml.h's to say; units are in the names, and where they are not: counts. `ecc_corrected` and
-    `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate ones (of the board's life).
-    Of `clock_reasons` each bit is an nvmlClocksEventReason; the `_ns` counters say for how long such a reason held since the driver
-    was loaded. `fabric_state` and `recovery_action` are nvml.h's names in lower case (`completed`, `drain_and_reset`), `fabric_status`
-    is an nvmlReturn_t. `memory_used_bytes` leaves out what the driver reserves. `caveat` says where nvidia-smi told it in NVML's place.
+    nvml.h defines the readings; units are in the names, and readings without one are counts. `ecc_corrected`
+    and `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate
+    ones (of the board's life). Each bit of `clock_reasons` is an nvmlClocksEventReason; the `_ns` counters
+    say for how long such a reason held since the driver was loaded. `fabric_state` and `recovery_action` are
+    nvml.h's names in lower case (`completed`, `drain_and_reset`), `fabric_status` is an nvmlReturn_t.
+    `memory_used_bytes` excludes what the driver reserves. `caveat` says where nvidia-smi replaced NVML.
     """
 
     IDENTITY = ("pci",)
@@ -130,7 +143,8 @@ class GpuPresence(Fact):
 
 
 def pci_gpus(files: CapturedFiles) -> list[str]:
-    """The PCI addresses of NVIDIA display controllers, from the uevent files of the bus; raises Unread if any cannot be read."""
+    """The PCI addresses of NVIDIA display controllers, from the uevent files of the bus; raises Unread if any
+    cannot be read."""
     return [found.get("PCI_SLOT_NAME", path.split("/")[-2]).lower() for path in files
             if is_gpu(found := uevent(files.text(path)))]
 
@@ -147,7 +161,7 @@ def is_gpu(fields: Mapping[str, str]) -> bool:
 
 
 def _lines(captures: Captures) -> NvmlAnswer:
-    """The reader's lines, parsed once: whole ones only where it did not come to its end."""
+    """The reader's lines, parsed once; only complete lines where it did not end."""
     capture = captures.capture(NVML)
     if _is_cut(capture) and capture is not None:
         return read(capture.text[: capture.text.rfind("\n")])
@@ -155,39 +169,43 @@ def _lines(captures: Captures) -> NvmlAnswer:
 
 
 def _is_cut(capture: Capture | None) -> bool:
-    return capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED) and "\n" in capture.text
+    return (capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED)
+            and "\n" in capture.text)
 
 
 def _nvml(captures: Captures) -> NvmlAnswer:
-    """The lines of a reader that came to its end; raises Unread with NVML's own word when the library did not come up."""
+    """The lines of a reader that ended; raises Unread with NVML's message when the library did not come
+    up."""
     captures.text(NVML)
     answer = captures.once(_lines)
     error = answer.head.get("error")
     if error is not None:
-        raise Unread(f"NVML: {str(error[1])[:100] if isinstance(error, list) and len(error) == 2 else 'it failed to start'}")
+        raise Unread(
+            f"NVML: "
+            f"{str(error[1])[:100] if isinstance(error, list) and len(error) == 2 else 'it failed to start'}")
     return answer
 
 
 def on_pci(captures: Captures) -> Any:
-    """How many NVIDIA GPUs are on the PCI bus; Unmeasured where it was not wholly read."""
+    """How many NVIDIA GPUs are on the PCI bus; Unmeasured unless all of it was read."""
     try:
         files = captures.files(PCI)
         count = len(pci_gpus(files))
     except Unread as error:
         return Unmeasured(str(error))
     capture = captures.capture(PCI)
-    if files.unseen() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
-        return Unmeasured(files.unseen() or "the PCI bus was not wholly read")
+    if files.unreadable() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
+        return Unmeasured(files.unreadable() or "the PCI bus was not wholly read")
     return count
 
 
 def _no_gpu_on_pci(captures: Captures) -> bool:
-    """Whether the PCI bus was wholly read and holds no NVIDIA GPU: then 'none' is a measurement and not a failure to look."""
+    """Whether all of the PCI bus was read and holds no NVIDIA GPU: then 'none' is a measurement."""
     return bool(captures.once(on_pci) == 0)
 
 
-def _second(captures: Captures, reason: str) -> smi.SmiLog:
-    """nvidia-smi's log, which the collector fetches where NVML has no answer; raises Unread with both reasons."""
+def _smi_log(captures: Captures, reason: str) -> smi.SmiLog:
+    """nvidia-smi's log, which the collector reads where NVML fails; raises Unread with both reasons."""
     try:
         return captures.once(smi.log)
     except Unread as error:
@@ -197,7 +215,7 @@ def _second(captures: Captures, reason: str) -> smi.SmiLog:
 
 
 def _counted(head: Line, found: Made, lines: int, source: str = "NVML") -> Made | Partial:
-    """What was made of the lines of as many GPUs as the source itself says that there are."""
+    """`found`, as Partial unless there are as many lines as the source counts GPUs."""
     count = reading(head, "count", int, source)
     if isinstance(count, Unmeasured) or count is UNSUPPORTED:
         raise Unread(f"{source}: the number of GPUs was not read")
@@ -207,9 +225,10 @@ def _counted(head: Line, found: Made, lines: int, source: str = "NVML") -> Made 
 
 
 def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | Partial:
-    """What `make` makes of the NVML reader's lines, one of each GPU; raises Unread where NVML has no answer.
+    """`make` of the NVML reader's lines, one for each GPU; raises Unread where NVML failed.
 
-    Of no lines where NVML lists none, or where no driver is and the PCI bus was read and holds none; Partial where lines are missing.
+    There are no lines where NVML lists none, or where there is no driver and no GPU on the PCI bus. Partial
+    where lines are missing.
     """
     capture = captures.capture(NVML)
     if _is_cut(capture):
@@ -224,7 +243,7 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
 
 
 def _by_smi(captures: Captures, reason: str) -> Any:
-    log = _second(captures, reason)
+    log = _smi_log(captures, reason)
     caveat = f"read by nvidia-smi ({reason})"
     found = tuple([_gpu(line, "nvidia-smi", caveat) for line in log.gpus])
     return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
@@ -232,7 +251,8 @@ def _by_smi(captures: Captures, reason: str) -> Any:
 
 @fact("gpus", NVML, SMI, PCI, each="gpu")
 def gpus(captures: Captures) -> Any:
-    """Every GPU that the driver lists; empty where it lists none, or where no driver is and the PCI bus was read and holds none."""
+    """Every GPU that the driver lists; empty where it lists none, or where there is no driver and no GPU on
+    the PCI bus."""
     try:
         return each(captures, _gpus_of)
     except Unread as error:
@@ -245,17 +265,18 @@ def _gpus_of(lines: Sequence[Line]) -> tuple[Gpu, ...]:
 
 def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
     index = index_of(line)
-    unread = gone(line, source)
+    unread = handle_error(line, source)
     answers: Any
     if unread is not None:
         code, words = line["error"]
-        answers = False if code in GONE else unread
+        answers = False if code in LOST_CODES else unread
         nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
-        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat, **nothing)
-    answers, lost = standing(line, source)
-    values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "", "caveat": caveat,
-              **all_fields(line, source)}
-    # Of one that gives the threshold instead, what is left to it is the same distance.
+        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat,
+                   **nothing)
+    answers, lost = responds(line, source)
+    values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "",
+              "caveat": caveat, **gpu_fields(line, source)}
+    # A GPU that reports the threshold instead has the same margin by subtraction.
     if values["temperature_margin_c"] is UNSUPPORTED:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
         if type(slowdown) is int and type(now) is int:
@@ -264,7 +285,8 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
 
 
 def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
-    """What the driver wants of each GPU of which it was read, by PCI address: "" where it knows no such thing."""
+    """The recovery action that the driver asks for, by PCI address of each GPU that was read: "" where it has
+    no such reading."""
     try:
         found = each(captures, _actions)
         return found.value if isinstance(found, Partial) else found
@@ -273,7 +295,7 @@ def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
     except (ValueError, RecursionError):
         return ()
     try:
-        return _actions(_second(captures, reason).gpus)
+        return _actions(_smi_log(captures, reason).gpus)
     except Unread:
         return ()
 
@@ -298,7 +320,7 @@ def gpu_presence(captures: Captures) -> GpuPresence:
             listed = 0
         else:
             try:
-                listed = reading(_second(captures, str(error)).head, "count", int, "nvidia-smi")
+                listed = reading(_smi_log(captures, str(error)).head, "count", int, "nvidia-smi")
             except Unread as both:
                 listed = Unmeasured(str(both))
     return GpuPresence(name="GPUs", listed=listed, on_pci=captures.once(on_pci))

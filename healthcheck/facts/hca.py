@@ -1,13 +1,14 @@
-"""RDMA adapters: firmware, board, PCI Express link and user-space devices of each, and the adapters on the bus that have none.
+"""RDMA adapters: firmware, board, PCI Express link and user-space devices of each, and the adapters on the
+bus without an RDMA device.
 
-Names and forms: Documentation/ABI/stable/sysfs-class-infiniband (fw_ver, board_id, infiniband_verbs, infiniband_mad) and
-Documentation/ABI/testing/sysfs-bus-pci (current_link_speed "32.0 GT/s PCIe", max_link_width). `device/..` is the port that the adapter
-is plugged into: an adapter of generation 5 in a slot of generation 4 runs at 4, and nothing is wrong with it.
+Formats: Documentation/ABI/stable/sysfs-class-infiniband (fw_ver, board_id, infiniband_verbs, infiniband_mad)
+and Documentation/ABI/testing/sysfs-bus-pci (current_link_speed "32.0 GT/s PCIe", max_link_width). `device/..`
+is the port that the adapter is plugged into: an adapter of generation 5 in a slot of generation 4 rightly
+runs at 4.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +16,9 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
-from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, natural, slot
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.parsing import natural, pcie_lanes, pcie_speed
+from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, slot
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
@@ -26,17 +28,20 @@ HCA = Probe(
     "hca.sysfs", ProbeKind.FILES,
     paths=(
         f"{BASE}/*/fw_ver", f"{BASE}/*/board_id", *(f"{BASE}/*/device/{name}" for name in _LINK),
-        f"{BASE}/*/device/../max_link_width", f"{BASE}/*/device/../max_link_speed", f"{_VERBS}/*/ibdev", f"{_MAD}/umad*/ibdev",
+        f"{BASE}/*/device/../max_link_width", f"{BASE}/*/device/../max_link_speed", f"{_VERBS}/*/ibdev",
+        f"{_MAD}/umad*/ibdev",
         f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent",
     ),
 )
 
 
 class Hca(Fact):
-    """One RDMA device ("mlx5_0 (0000:18:00.0)"). `kind` is its PCI vendor and device ("15b3:1021"), `board` its PSID.
+    """One RDMA device ("mlx5_0 (0000:18:00.0)"). `kind` is its PCI vendor and device ("15b3:1021"), `board`
+    its PSID.
 
-    Of its PCI Express link `width` is in lanes and `gigatransfers` in GT/s a lane, both as they are now; the `_best` ones are what
-    adapter and slot both can. `verbs` and `mads` count its user-space devices (uverbsN, one umadN a port).
+    `width` (lanes) and `gigatransfers` (GT/s a lane) are those of its PCI Express link now, the `_best` ones
+    what adapter and slot support. `verbs` and `mads` count its user-space devices (uverbsN, one umadN a
+    port).
     """
 
     IDENTITY = ("pci",)
@@ -58,7 +63,8 @@ class Hca(Fact):
 
 @dataclass(frozen=True)
 class Adapter:
-    """An InfiniBand or Ethernet adapter of NVIDIA (Mellanox) on the PCI bus; `rdma` says whether it has an RDMA device."""
+    """An InfiniBand or Ethernet adapter of NVIDIA (Mellanox) on the PCI bus; `rdma` says whether it has an
+    RDMA device."""
 
     pci: str
     kind: str
@@ -74,36 +80,16 @@ class AdapterBus(Fact):
     adapters: tuple[Adapter, ...]
 
 
-_WIDTH = re.compile(r"\d{1,3}")
-_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
-
-
-def _width(text: str) -> Any:
-    """Lanes; 0, 63 and 255 are what a virtual machine or a device without a link of its own shows."""
-    if _WIDTH.fullmatch(text) is None:
-        raise ValueError(text)
-    return UNSUPPORTED if text in ("0", "63", "255") else int(text)
-
-
-def _speed(text: str) -> Any:
-    """GT/s of "32.0 GT/s PCIe", older kernels "8 GT/s"; what the kernel calls unknown is not supported."""
-    if text.startswith("Unknown"):
-        return UNSUPPORTED
-    found = _SPEED.fullmatch(text)
-    if found is None:
-        raise ValueError(text)
-    return float(found[1])
-
-
 @fact("hcas", HCA, each="hca")
 def hcas(captures: Captures) -> Any:
     """Every RDMA device, in natural order of their names."""
     files = captures.files(HCA)
-    names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/") and path != BASE}
-    users = {folder: [files.read(path, str) for path in files if path.startswith(f"{folder}/")] for folder in (_VERBS, _MAD)}
+    names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")
+             and path != BASE}
+    users = {folder: [files.read(path, str) for path in files if path.startswith(f"{folder}/")]
+             for folder in (_VERBS, _MAD)}
     result = tuple(_hca(files, name, users) for name in sorted(names, key=natural))
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    return partial_if(result, files.unreadable())
 
 
 def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
@@ -114,32 +100,29 @@ def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
         device=name,
         pci=pci,
         kind=files.read(f"{at}/device/uevent", device_id),
-        firmware=_optional(files, f"{at}/fw_ver", str),
-        board=_optional(files, f"{at}/board_id", str),
-        width=_optional(files, f"{at}/device/current_link_width", _width),
-        width_best=_best(files, at, "max_link_width", _width),
-        gigatransfers=_optional(files, f"{at}/device/current_link_speed", _speed),
-        gigatransfers_best=_best(files, at, "max_link_speed", _speed),
+        firmware=files.optional(f"{at}/fw_ver", str),
+        board=files.optional(f"{at}/board_id", str),
+        width=files.optional(f"{at}/device/current_link_width", pcie_lanes),
+        width_best=_best(files, at, "max_link_width", pcie_lanes),
+        gigatransfers=files.optional(f"{at}/device/current_link_speed", pcie_speed),
+        gigatransfers_best=_best(files, at, "max_link_speed", pcie_speed),
         verbs=_number(users[_VERBS], name),
         mads=_number(users[_MAD], name),
         virtual=files.has(f"{at}/device/physfn/uevent"),
     )
 
 
-def _optional(files: CapturedFiles, path: str, parse: Callable[[str], Any]) -> Any:
-    return files.optional(path, parse)
-
-
 def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any]) -> Any:
-    """The lesser of what the adapter can and what its slot can, where the slot says so; a root complex has no slot to ask."""
-    own, its_slot = _optional(files, f"{at}/device/{name}", parse), _optional(files, f"{at}/device/../{name}", parse)
+    """The lesser of what the adapter and its slot support; below a root complex there is no slot to read."""
+    own, its_slot = files.optional(f"{at}/device/{name}",
+                              parse), files.optional(f"{at}/device/../{name}", parse)
     if own is UNSUPPORTED or isinstance(own, Unmeasured) or its_slot is UNSUPPORTED:
         return own
     return its_slot if isinstance(its_slot, Unmeasured) else min(own, its_slot)
 
 
 def _number(names: list[Any], device: str) -> Any:
-    """How many of these devices belong to it; if one cannot be read, it may be one of them."""
+    """How many of these devices belong to it; Unmeasured if one of them cannot be read."""
     unread = [name for name in names if isinstance(name, Unmeasured)]
     return unread[0] if unread else sum(name == device for name in names)
 
@@ -150,17 +133,20 @@ _INFINIBAND, _ETHERNET = "207", "200"     # PCI code and ID assignment specifica
 
 @fact("adapter_bus", PCI, SYSFS)
 def adapter_bus(captures: Captures) -> AdapterBus:
-    """From the uevent files of all PCI devices and of all RDMA devices; raises Unread unless all of them were read."""
+    """From the uevent files of all PCI devices and of all RDMA devices; raises Unread unless all of them were
+    read."""
     _, rdma = captures.files(PCI), captures.files(SYSFS)
     for probe in (PCI, SYSFS):
         if captures.outcome(probe) is not Outcome.DONE:
             raise Unread(f"{probe.id} was not wholly read")
-    with_rdma = {slot(rdma.text(path)) for path in rdma if path.endswith("/device/uevent") and path.startswith(f"{BASE}/")}
-    return AdapterBus("PCI bus", tuple(replace(adapter, rdma=adapter.pci in with_rdma) for adapter in captures.once(_on_pci)))
+    with_rdma = {slot(rdma.text(path)) for path in rdma if path.endswith("/device/uevent")
+                 and path.startswith(f"{BASE}/")}
+    return AdapterBus("PCI bus", tuple(replace(adapter, rdma=adapter.pci in with_rdma)
+                                       for adapter in captures.once(_on_pci)))
 
 
 def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
-    """Without a word yet of whether they are RDMA devices."""
+    """The adapters, `rdma` not yet known."""
     bus = captures.files(PCI)
     found = []
     for path in bus:
@@ -170,5 +156,6 @@ def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
         if family in (_INFINIBAND, _ETHERNET) and device.get("PCI_ID"):
             kind = device_id(text)
             if kind.startswith(_VENDOR) and kind not in VIRTUAL:
-                found.append(Adapter(slot(text), kind, family == _INFINIBAND, device.get("DRIVER", ""), rdma=False))
+                found.append(Adapter(slot(text), kind, family == _INFINIBAND, device.get("DRIVER", ""),
+                                     rdma=False))
     return tuple(found)

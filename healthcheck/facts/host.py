@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.parsing import searched
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -28,7 +29,7 @@ _STA_UNSYNC = 0x0040
 
 
 class Memory(Fact):
-    """Main memory that the kernel manages, in bytes: somewhat less than what is plugged in."""
+    """Main memory that the kernel manages, in bytes: somewhat less than what is installed."""
 
     name: str
     total_bytes: int
@@ -50,7 +51,8 @@ class Clock(Fact):
 
 
 class Versions(Fact):
-    """Versions that nodes of one kind should share. `driver` is UNSUPPORTED where no NVIDIA module is loaded."""
+    """Versions that nodes of one kind should share. `driver` is UNSUPPORTED where no NVIDIA module is
+    loaded."""
 
     name: str
     kernel: str
@@ -68,10 +70,7 @@ _MEMTOTAL = re.compile(r"^MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
 
 
 def _memtotal(text: str) -> int:
-    match = _MEMTOTAL.search(text)
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]) * 1024
+    return int(searched(_MEMTOTAL, text)[1]) * 1024
 
 
 @fact("memory", MEMORY)
@@ -85,21 +84,22 @@ def swap(captures: Captures) -> Swap:
     """The areas of /proc/swaps (proc(5)), which has a heading even when it lists none."""
     heading, *lines = captures.files(SWAP).text(SWAPS).splitlines() or [""]
     if not heading.startswith("Filename"):
-        raise Unread(f"{SWAPS} is not of the documented form")
+        raise Unread(f"{SWAPS} is not in the documented format")
     try:
         areas = [(line.split()[0], int(line.split()[2][:15])) for line in lines]
     except (IndexError, ValueError):
-        raise Unread(f"{SWAPS} is not of the documented form") from None
-    return Swap("swap", total_bytes=sum(size for _, size in areas) * 1024, areas=tuple(name for name, _ in areas))
+        raise Unread(f"{SWAPS} is not in the documented format") from None
+    return Swap("swap", total_bytes=sum(size for _, size in areas) * 1024,
+                areas=tuple(name for name, _ in areas))
 
 
 @fact("clock", CLOCK)
 def clock(captures: Captures) -> Clock:
-    """What adjtimex(2) says; no time service has to be known or asked for it."""
+    """The clock state of adjtimex(2), which does not depend on the time service in use."""
     document = json.loads(captures.text(CLOCK))
     state, status = document["state"], document["status"]
     if type(state) is not int or type(status) is not int or not 0 <= state <= _TIME_ERROR:
-        raise Unread("adjtimex gave an answer that is not of the documented form")
+        raise Unread("adjtimex gave an answer that is not in the documented format")
     return Clock("clock", synchronised=state != _TIME_ERROR and not status & _STA_UNSYNC)
 
 
@@ -111,7 +111,7 @@ def versions(captures: Captures) -> Versions:
 
 
 def running(captures: Captures) -> tuple[Any, Any]:
-    """Both versions, each of which may be absent; raises Unread where neither was asked for."""
+    """Kernel and driver version, either of which may be absent; raises Unread where neither was captured."""
     files = captures.files(VERSIONS)
     return files.read(OSRELEASE, _line), files.optional(NVIDIA_MODULE, _line)
 
@@ -123,7 +123,7 @@ def uptime(captures: Captures) -> Uptime:
 
 
 def uptime_hours(captures: Captures) -> Any:
-    """The figure, which may be absent; raises Unread where it was not asked for."""
+    """The hours, which may be absent; raises Unread where they were not captured."""
     return captures.files(UPTIME).read(UPTIME_FILE, _hours)
 
 

@@ -1,4 +1,4 @@
-"""The kernel-log fact: what /dev/kmsg still holds of this boot, in the kernel's documented record format
+"""The kernel-log fact: the records of this boot that /dev/kmsg still holds, in the kernel's documented format
 (Documentation/ABI/testing/dev-kmsg): `priority,sequence,microseconds,flags;text`."""
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, overload
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, uptime_hours
-from healthcheck.facts.values import Fact, Partial, Unread
+from healthcheck.facts.limits import KERNEL_RECORD
+from healthcheck.facts.values import Fact, Unread, partial_if
 from healthcheck.kernellog.carried import NO_RECORDS, CarriedRecords, from_text
 from healthcheck.kernellog.masking import zeroed
 from healthcheck.kernellog.model import LogLine
@@ -21,61 +22,67 @@ from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 KMSG = "/dev/kmsg"
-LOG = Probe("kernel.log", ProbeKind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True, root=True)
+LOG = Probe("kernel.log", ProbeKind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True,
+            root=True)
 
 _RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),([^;\n]{0,200});(.*)$", re.MULTILINE)
-# Of what _RECORD finds, all before its text, and its text.
+# The part of a record before its text, and its text.
 _HEAD = re.compile(r"^(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200});", re.MULTILINE)
 _TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILINE)
-# The properties of its device, which the kernel writes below a record; no text can hold a line end, so that none can imitate them.
+# The kernel writes the device's properties below a record. A text cannot hold a line end, so none can imitate
+# them.
 _SUBSYSTEM = "\n SUBSYSTEM="
 _NUMBER = re.compile(r"\d{1,6},(\d{1,20}),")
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
-TORN = "overwritten"        # in the note of a capture: records were, while they were read
-# Flags of ours, for the lines of a saved log that says neither: the kernel always knows both.
+TORN = "overwritten"        # in the note of a capture: records were overwritten while they were read
+# Our own flags for lines of a saved log without time or priority; the kernel's records always have both.
 NO_TIME = "muster-notime"
 NO_PRIORITY = "muster-nopriority"
-_LONGEST = 8192  # the kernel's own limit for a record
-# What the text of one record may hold: any byte that is not a control character comes as it is, others as \xNN.
+# Control characters in a record's text are written as \xNN.
 _HEX = re.compile(r"\\x([0-9a-f]{2})")
 
-# What checks look for in a log's lines (Form), as words that are looked for once, when the log is read: hardly any stands in a healthy one.
-# None holds a digit, for of lines that differ in digits alone one is searched.
+# The words of all MessagePatterns. A log is searched for them once; a healthy one has hardly any. No word
+# holds a digit, because of lines that differ in digits only one is searched.
 WORDS = frozenset((
     "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(", "beyond end of device",
-    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "corrupt", "I/O Error", "hutting down filesystem",
+    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "corrupt", "I/O Error",
+    "hutting down filesystem",
     "ilesystem has been shut down", "Internal error", "forced readonly", "errno=-",
-    " timeout, ", "controller is down; will reset", "Disabling device after reset failure", "Removing after probe failure",
+    " timeout, ", "controller is down; will reset", "Disabling device after reset failure",
+    "Removing after probe failure",
     "Device not ready; aborting ", "Identify Controller failed",
-    "health compromised", "Will cause a leak of a command resource", "Fatal error ", "Health issue observed, ",
-    "unrecoverable hardware error", "PCI slot is unavailable", "insufficient power on the PCIe slot", "High Temperature",
-    "High temperature on sensors", "emperature warning", "Cable error", "Cable unplugged", "Cable plugged", "ACCESS_REG",
+    "health compromised", "Will cause a leak of a command resource", "Fatal error ",
+    "Health issue observed, ",
+    "unrecoverable hardware error", "PCI slot is unavailable", "insufficient power on the PCIe slot",
+    "High Temperature",
+    "High temperature on sensors", "emperature warning", "Cable error", "Cable unplugged", "Cable plugged",
+    "ACCESS_REG",
     " CE ", "event severity: corrected", "Corrected error",
     "Xid", "fallen off the bus", "The NVIDIA GPU ", "muster: ",
 ))
 
 
 class MessagePattern:
-    """A form of lines: what `pattern` finds from the start of a message, of which no line is without one of these words.
+    """A pattern for the start of a message; every line that matches holds at least one of these words.
 
-    What a user chose in a line is blanked before: no text of a user is of any form.
+    Text that a user chose is blanked first, so that no user can write a line that matches.
     """
 
     def __init__(self, pattern: str, *words: str) -> None:
         self.pattern = re.compile(pattern)
         self.words = words
         if not words or not WORDS.issuperset(words):
-            raise ValueError(f"looked for, and not among WORDS: {set(words) - WORDS}")
+            raise ValueError(f"not among WORDS: {set(words) - WORDS}")
 
     def match(self, text: str) -> re.Match[str] | None:
-        """The message, or that one of a record of several lines, which is of this form."""
+        """The match in this message, or in the first matching one of a record of several lines."""
         return next(filter(None, map(self.pattern.match, messages(text))), None)
 
 
 @dataclass(frozen=True)
 class KernelLine:
-    """One record: seconds since boot, priority (0 emergency to 7 debug), and the text as it was written, users' parts and all; its number
-    in the log."""
+    """One record: seconds since boot, priority (0 emergency to 7 debug), the text as written with users'
+    parts, and its number."""
 
     seconds: float
     priority: int
@@ -84,13 +91,14 @@ class KernelLine:
 
 
 class KernelLog(Fact):
-    """The log as captured. It is searched as one text and only the lines that match are parsed: a healthy log has thousands.
+    """The log as captured. It is searched as one text, and only lines that match are parsed: a healthy log
+    has thousands.
 
-    `caveat` says how many records of this boot the kernel had overwritten already, which nobody can judge any more. `uptime` is in
-    seconds, and 0 where it was not measured. `first` is the number of its first record.
+    `caveat` says how many records of this boot the kernel had already overwritten. `uptime` is in seconds, 0
+    where it was not measured. `first` is the number of its first record.
 
-    `carried` is what earlier snapshots of this boot handed on, of which `earlier` are the records: those that checks of known faults judge
-    in front of the others. No baseline knows of them. `whole`: all that the kernel holds was read.
+    `carried` is what earlier snapshots of this boot passed on; its records are `earlier`, which checks of
+    known faults judge first and baselines ignore. `whole`: all records that the kernel holds were read.
     """
 
     name: str
@@ -104,19 +112,22 @@ class KernelLog(Fact):
 
     @property
     def oldest(self) -> float:
-        """Seconds since boot of the first record that the kernel held; 0 where none was gone."""
+        """Seconds since boot of the first record that the kernel holds; 0 where none was overwritten."""
         record = _RECORD.search(self.text) if self.first else None
         return int(record[3]) / 1e6 if record is not None else 0.0
 
     def age_hours(self, seconds: float) -> float:
-        """For how many hours a fault is known to be quiet that was reported at that time: none of them before records were lost."""
+        """The known quiet hours of a fault that was reported at that time; hours before records were lost do
+        not count."""
         return (self.newest - max(seconds, self.carried.seconds)) / 3600
 
     @cached_property
     def newest(self) -> float:
-        """Seconds since boot of the look, against which 'within so many hours' is meant: a quiet node logs nothing for days.
+        """Seconds since boot of the snapshot, from which 'within so many hours' counts: a quiet node logs
+        nothing for days.
 
-        The newest record's time where that is later, or where nothing else is known: in a container uptime may be the container's.
+        The newest record's time where that is later or uptime is not known: in a container, uptime may be the
+        container's.
         """
         return max(self.uptime, self._newest_record())
 
@@ -137,32 +148,35 @@ class KernelLog(Fact):
     def _records(self) -> Records:
         return Records(self.text)
 
-    def says(self, *words: str) -> bool:
-        """Whether any of these of WORDS stands in it."""
+    def contains(self, *words: str) -> bool:
+        """Whether the log holds any of these words, which are of WORDS."""
         return not self._words.isdisjoint(words)
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        """Those of WORDS that stand in it. Lines that differ in digits alone are searched once: no word holds a digit."""
-        block = "\n".join({*zeroed(self.records().raw), *zeroed(Records(self.earlier).raw if self.earlier else ())})
+        """The words of WORDS that it holds. Lines that differ only in digits are searched once: no word holds
+        a digit."""
+        block = "\n".join({*zeroed(self.records().raw),
+                           *zeroed(Records(self.earlier).raw if self.earlier else ())})
         return frozenset([word for word in WORDS if word in block])
 
-    def matching(self, form: MessagePattern) -> Iterator[tuple[KernelLine, re.Match[str]]]:
-        """The records that are of the form, oldest first, with what it found: the earlier ones, and those that the log holds."""
-        if not self.says(*form.words):
+    def matching(self, pattern: MessagePattern) -> Iterator[tuple[KernelLine, re.Match[str]]]:
+        """The records that match, oldest first, with their matches: the earlier ones, then those of the
+        log."""
+        if not self.contains(*pattern.words):
             return
         for log in (self.earlier, self.text) if self.earlier else (self.text,):
-            for start in sorted({start for word in form.words for start in _lines_with(log, word)}):
+            for start in sorted({start for word in pattern.words for start in _lines_with(log, word)}):
                 record = _RECORD.match(log, start)
                 if record is None:
                     continue
-                text = unescape(record[5][:_LONGEST])
-                if found := form.match(text):
+                text = unescape(record[5][:KERNEL_RECORD])
+                if found := pattern.match(text):
                     yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, text, int(record[2])), found
 
 
 def _lines_with(log: str, word: str) -> Iterator[int]:
-    """Where lines that hold the word begin; each once, however often it holds it: a log may be one line of words."""
+    """The starts of the lines that hold the word, each once."""
     at = log.find(word)
     while at >= 0:
         yield log.rfind("\n", 0, at) + 1
@@ -171,20 +185,20 @@ def _lines_with(log: str, word: str) -> Iterator[int]:
 
 
 class Records(Sequence[LogLine]):
-    """Records as lines, each made when it is asked for: of most only the text is looked at, which `texts` holds; `raw` are those as they
-    stand in the log."""
+    """Records as lines, each made on access, since most are read only as `texts`; `raw` are the texts with
+    the kernel's escapes."""
 
     def __init__(self, log: str) -> None:
         self._log = log
         texts: list[str] = _TEXT.findall(log)
         self.raw = texts
-        if len(log) > _LONGEST:
-            texts = [text[:_LONGEST] for text in texts]
+        if len(log) > KERNEL_RECORD:
+            texts = [text[:KERNEL_RECORD] for text in texts]
         self.texts = [unescape(text) if "\\x" in text else text for text in texts] if "\\x" in log else texts
 
     @cached_property
     def _subsystems(self) -> dict[int, str]:
-        """By its number of those records that have one."""
+        """Subsystem by record number, where a record has one."""
         found, log = {}, self._log
         at = log.find(_SUBSYSTEM)
         while at >= 0:
@@ -215,15 +229,17 @@ class Records(Sequence[LogLine]):
         level: int | None = int(priority) & 7
         caller = ""
         if len(flags) > 1:
-            caller = said[1] if (said := _CALLER.search(flags)) else ""
+            caller = found[1] if (found := _CALLER.search(flags)) else ""
             seconds = None if NO_TIME in flags else seconds
             level = None if NO_PRIORITY in flags else level
-        return made(LogLine, {"text": self.texts[index], "seconds": seconds, "priority": level, "sequence": int(sequence),
-                              "facility": int(priority) >> 3, "caller": caller, "subsystem": self._subsystems.get(int(sequence), "")})
+        return made(LogLine, {"text": self.texts[index], "seconds": seconds, "priority": level,
+                              "sequence": int(sequence), "facility": int(priority) >> 3, "caller": caller,
+                              "subsystem": self._subsystems.get(int(sequence), "")})
 
 
 def moment(seconds: float, now: float) -> str:
-    """A time of a log as people say it: '40 d after boot, 2 h ago'. Both are seconds since boot; `now` is 0 where it is not known."""
+    """A time of a log for people: '40 d after boot, 2 h ago'. Both are seconds since boot; `now` is 0 where
+    it is not known."""
     ago = f", {_span(now - seconds)} ago" if now >= seconds and now > 0 else ""
     return f"{_span(seconds)} after boot{ago}"
 
@@ -246,7 +262,7 @@ def unescape(text: str) -> str:
 
 
 def _uptime(captures: Captures) -> float:
-    """In seconds; 0 where it was not measured."""
+    """Uptime in seconds; 0 where it was not measured."""
     try:
         hours = uptime_hours(captures)
     except Unread:
@@ -256,7 +272,7 @@ def _uptime(captures: Captures) -> float:
 
 @fact("kernel_log", LOG, besides=(UPTIME,))
 def kernel_log(captures: Captures) -> Any:
-    """The records that the kernel still holds; an empty log, or one without a single record, was not measured."""
+    """The records that the kernel still holds; a log without any record was not measured."""
     files = captures.files(LOG)
     text = marked_records(files.text(KMSG, part=True))
     first = _RECORD.search(text)
@@ -267,10 +283,12 @@ def kernel_log(captures: Captures) -> Any:
     capture = captures.capture(LOG)
     carried = from_text(capture.text) if capture is not None and capture.text else NO_RECORDS
     earlier = marked_records(carried.records)
-    why = f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped" if files.truncated(KMSG) else ""
+    why = (f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped"
+           if files.truncated(KMSG) else "")
     if not why and capture is not None and TORN in capture.note:
         why = capture.note
     if not why and capture is not None:
         caveat = "; ".join(filter(None, (caveat, capture.note)))
-    log = KernelLog("kernel log", text, _uptime(captures), lost, carried, earlier, whole=not why, caveat=caveat)
-    return Partial(log, why) if why else log
+    log = KernelLog("kernel log", text, _uptime(captures), lost, carried, earlier, whole=not why,
+                    caveat=caveat)
+    return partial_if(log, why)

@@ -1,6 +1,6 @@
-"""The events of the kernel's log: its lines by template, reports of many lines as one, and what the log says of itself.
+"""The events of the kernel's log: its lines by template, and reports of several lines as one.
 
-Made of the same records as `healthcheck.facts.kernel`; a saved log is judged the same way, its lines having been made records.
+They come from the records of `healthcheck.facts.kernel`; the lines of a saved log are made records first.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from healthcheck.kernellog.model import Scope
 
 
 class KernelEvents(Fact):
-    """One boot's log, to be folded. `newest` is the time of the look in seconds since boot, and `now` the same where the node's uptime was
-    measured, else 0; `whole` says that the log begins where the boot
-    does, and that nothing of it is gone.
+    """One boot's log, folded on demand. `newest` is the time of the snapshot in seconds since boot, `now` the
+    same where the node's uptime was measured, else 0. `whole`: the log begins with the boot, and nothing of
+    it is lost.
 
-    `templates` are those of its lines. They are `alone` where no line is of a form that reports of many lines have: then each event is a
-    line, and what is known of the templates is known of the events. Many nodes say the same, each at times and with numbers of its own:
-    who reads `digest` only for a template that matters says the same of all of them.
+    `templates` are those of its lines. They are `alone` where no line belongs to a report of several lines:
+    then each event is a line, and checks decide by template whether `digest` has to be read at all.
 
-    `earlier` are the records that earlier snapshots of this boot handed on; None where there are none. Only known faults are looked for in
-    them, and a baseline never: they are few, and chosen. `whole_since` as of Xids.
+    `earlier` are the records that earlier snapshots of this boot passed on; None where there are none. They
+    are few and chosen, so checks search them for known faults only. `whole_since` as of Xids.
     """
 
     name: str
@@ -46,7 +45,7 @@ class KernelEvents(Fact):
 
 @fact("kernel_events", LOG, besides=(UPTIME, VERSIONS))
 def kernel_events(captures: Captures) -> Any:
-    """What the kernel's log holds, as far as it could be read."""
+    """The kernel's log, as far as it could be read."""
     found = captures.once(kernel_log)
     if isinstance(found, Unmeasured):
         return found
@@ -72,7 +71,7 @@ def kernel_events(captures: Captures) -> Any:
 
 
 def _place(folding: LazyDigest, captures: Captures) -> None:
-    """Names the kernel and the driver that run, where the lines that name them are gone from the log."""
+    """Adds the running kernel and driver, where the lines that name them are lost from the log."""
     scope = folding.scope
     if scope.kernel and scope.driver:
         return

@@ -1,56 +1,15 @@
-"""The limits of the daemons that start jobs, which jobs inherit: /proc/PID/limits (proc(5))."""
+"""What fact builders take of a node's output at most, so that no node can make more of itself."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Any
-
-from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.process import TASKS, document
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
-from inventory.text import clean
-
-# Those that hand their own limit of locked memory on; a container gets what its engine is told for it.
-MEMLOCK_STARTERS = ("slurmd", "pbs_mom")
-_LIMIT = r"^{}\s+(\d{{1,20}}|unlimited)\s+(?:\d{{1,20}}|unlimited)\s"
-_MEMLOCK = re.compile(_LIMIT.format("Max locked memory"), re.MULTILINE)
-_NOFILE = re.compile(_LIMIT.format("Max open files"), re.MULTILINE)
-UNLIMITED = -1
-
-
-@dataclass(frozen=True)
-class DaemonLimit:
-    """One soft limit of one daemon ("slurmd, process 2211"); -1 is unlimited."""
-
-    daemon: str
-    value: int
-
-
-class Starters(Fact):
-    """The limits of the daemons that start jobs here: bytes of locked memory, where jobs get the daemon's own, and open files.
-
-    UNSUPPORTED where none of those that are known runs.
-    """
-
-    name: str
-    memlock: tuple[DaemonLimit, ...]
-    nofile: tuple[DaemonLimit, ...]
-
-
-@fact("starters", TASKS)
-def starters(captures: Captures) -> Starters:
-    """From /proc/PID/limits (proc(5)), which anybody may read."""
-    said = document(captures)["limits"]
-    locking = [row for row in said if row[1] in MEMLOCK_STARTERS]
-    return Starters("limits of what starts jobs", memlock=_limits(_MEMLOCK, locking), nofile=_limits(_NOFILE, said))
-
-
-def _limits(form: re.Pattern[str], rows: list[list[Any]]) -> Any:
-    found = []
-    for pid, name, text in rows:
-        match = form.search(text)
-        if match is None:
-            return Unmeasured(f"the limits of {clean(name, 20)} are not of the documented form")
-        found.append(DaemonLimit(f"{clean(name, 20)}, process {pid}", UNLIMITED if match[1] == "unlimited" else int(match[1])))
-    return tuple(found) or UNSUPPORTED
+CACHED_CAPTURE = 32 * 1024          # characters; longer captures hold times and temperatures and never repeat
+CACHE, CACHE_ENTRY = 8 * 1024 * 1024, 512       # characters of all entries, and what an entry itself counts
+COMPONENTS = 64                     # of a kind; the largest machines have 16 GPUs and some 20 adapters
+CPUS = 8192                         # CONFIG_NR_CPUS of the largest configurations
+DCGM_ERRORS = 16                    # of one test
+DOCKER_WARNINGS = 16
+FINGERPRINTS = 1000                 # of one boot
+JOURNAL_LINES = 4000
+KERNEL_RECORD = 8192                # characters; the kernel's own limit
+NAME_SERVERS = 16
+SMI_DEPTH, SMI_ELEMENTS, SMI_GPUS, SMI_TEXT = 32, 200_000, 1024, 200     # SMI_TEXT: characters of an element

@@ -13,9 +13,11 @@ _LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re
 
 
 class MemoryUse(Fact):
-    """Main memory in bytes: all of it, what a new program could have without swapping, and what lies idle in reserved huge pages.
+    """Main memory in bytes: the total, what a new program could use without swapping, and what lies idle in
+    reserved huge pages.
 
-    `poisoned_bytes` is what the kernel no longer uses since it met a hardware error there; UNSUPPORTED without CONFIG_MEMORY_FAILURE.
+    `poisoned_bytes` is what the kernel took out of use after a hardware error; UNSUPPORTED without
+    CONFIG_MEMORY_FAILURE.
     """
 
     name: str
@@ -27,15 +29,18 @@ class MemoryUse(Fact):
 
 @fact("memory_use", MEMORY)
 def memory_use(captures: Captures) -> MemoryUse:
-    """MemAvailable is the kernel's own estimate. Huge pages of the default size only; without CONFIG_HUGETLBFS there are none."""
+    """MemAvailable is the kernel's own estimate. Huge pages of the default size only; without
+    CONFIG_HUGETLBFS there are none."""
     found = {match[1]: int(match[2]) for match in _LINE.finditer(captures.files(MEMORY).text(MEMINFO))}
 
-    def said(key: str, unit: int = 1024) -> Any:
+    def figure(key: str, unit: int = 1024) -> Any:
         return found[key] * unit if key in found else Unmeasured(f"{MEMINFO} has no {key}")
 
     def both(left: Any, right: Any) -> Any:
-        return left if isinstance(left, Unmeasured) else right if isinstance(right, Unmeasured) else left * right
+        return (left if isinstance(left, Unmeasured) else right
+                if isinstance(right, Unmeasured) else left * right)
 
-    pages: Any = both(said("HugePages_Free", 1), said("Hugepagesize")) if "HugePages_Total" in found else 0
-    poisoned: Any = said("HardwareCorrupted") if "HardwareCorrupted" in found else UNSUPPORTED
-    return MemoryUse("memory", said("MemTotal"), said("MemAvailable"), pages, poisoned)
+    pages: Any = (both(figure("HugePages_Free", 1), figure("Hugepagesize"))
+                  if "HugePages_Total" in found else 0)
+    poisoned: Any = figure("HardwareCorrupted") if "HardwareCorrupted" in found else UNSUPPORTED
+    return MemoryUse("memory", figure("MemTotal"), figure("MemAvailable"), pages, poisoned)

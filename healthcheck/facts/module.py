@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
+from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
 PATH = "/proc/modules"
@@ -24,7 +23,7 @@ class Modules(Fact):
 
 
 def live(text: str) -> frozenset[str]:
-    """The modules in state Live; raises ValueError where a line is not of the kernel's form."""
+    """The modules in state Live; raises ValueError for a line in another format than the kernel's."""
     found = set()
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
@@ -37,11 +36,10 @@ def live(text: str) -> frozenset[str]:
 
 @fact("modules", MODULES)
 def modules(captures: Captures) -> Modules:
-    """The loaded modules. A kernel without module support has no such file, and nothing that could be missing."""
+    """The loaded modules; UNSUPPORTED for a kernel without module support, which has no such file."""
     files = captures.files(MODULES)
     if list(files) and not files.has(PATH):
-        unsupported: Any = UNSUPPORTED
-        return Modules("modules", unsupported)
+        return Modules.absent("modules")
     loaded = files.read(PATH, live)
     if isinstance(loaded, frozenset):
         return Modules("modules", loaded)

@@ -1,8 +1,8 @@
 """Ethernet interfaces of PCI devices, and which bond each is in.
 
-Files of /sys/class/net: Documentation/ABI/testing/sysfs-class-net; flags: include/uapi/linux/if.h. Counts of all interfaces are in
-/proc/net/dev (net/core/net-procfs.c). An interface that belongs to no PCI device (a bridge, one of a container) is nobody's hardware, and
-a virtual function is none either.
+Files of /sys/class/net: Documentation/ABI/testing/sysfs-class-net; flags: include/uapi/linux/if.h. Counts of
+all interfaces are in /proc/net/dev (net/core/net-procfs.c). An interface without a PCI device (a bridge, one
+of a container) and a virtual function are no hardware, and left out.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, read_bonds, unlisted
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.port import count, device_id, slot
+from healthcheck.facts.parsing import matched, whole
+from healthcheck.facts.port import device_id, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/net"
 _COUNTS = "/proc/net/dev"
-# Few and cheap: on a node with many containers each file is looked for once for each of their interfaces.
-_NAMES = ("device/uevent", "device/physfn/uevent", "type", "flags", "operstate", "speed", "duplex", "mtu", "carrier_up_count",
-          "carrier_down_count")
+# Few and cheap: on a node with many containers each file is read for each of their interfaces.
+_NAMES = ("device/uevent", "device/physfn/uevent", "type", "flags", "operstate", "speed", "duplex", "mtu",
+          "carrier_up_count", "carrier_down_count")
 NETDEV = Probe(
-    "netdev.sysfs", ProbeKind.FILES, limit=1 * MIB, paths=(_COUNTS, f"{BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
+    "netdev.sysfs", ProbeKind.FILES, limit=1 * MIB,
+    paths=(_COUNTS, f"{BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
 )
 _ETHERNET = "1"     # ARPHRD_ETHER
 _UP = 0x1           # IFF_UP
@@ -32,11 +34,13 @@ NONE = "Ethernet interfaces"
 
 
 class NetDev(Fact):
-    """One Ethernet interface of a PCI device: "eth0 (0000:0b:00.0)". `kind` is its PCI vendor and device; `bond` is empty if it is in none.
+    """One Ethernet interface of a PCI device: "eth0 (0000:0b:00.0)". `kind` is its PCI vendor and device;
+    `bond` is empty if it is in none.
 
-    `up` says that it was set up (IFF_UP), `link` that it has one; `link` is UNSUPPORTED where the driver does not tell, `mbps` and `duplex`
-    also where there is no link. `ups` and `downs` count changes of the link since the driver was loaded. `rx_frame` counts frames that were
-    damaged on the wire (CRC, alignment, length), and is a part of `rx_errors`. A node without any has one of which nothing is supported.
+    `up`: it was set up (IFF_UP); `link`: it has a link. `link` is UNSUPPORTED where the driver does not
+    report it, `mbps` and `duplex` also where there is no link. `ups` and `downs` count changes of the link
+    since the driver was loaded. `rx_frame` counts frames that were damaged on the wire (CRC, alignment,
+    length), a part of `rx_errors`. A node without any has one entry, all UNSUPPORTED.
     """
 
     IDENTITY = ("pci", "interface")
@@ -61,17 +65,17 @@ class NetDev(Fact):
 
 
 def _link(text: str) -> Any:
-    """RFC 2863's words; 'unknown' is what drivers say that do not tell."""
+    """RFC 2863's words; 'unknown' where the driver does not report it."""
     if text not in ("up", "down", "unknown", "dormant", "lowerlayerdown", "notpresent", "testing"):
         raise ValueError(text)
     return UNSUPPORTED if text == "unknown" else text in ("up", "dormant")
 
 
 def _mbps(text: str) -> Any:
-    """-1 is unknown, and so is its unsigned form of older kernels."""
+    """-1 is unknown, and so is the same as an unsigned number of older kernels."""
     if text in ("-1", "4294967295"):
         return UNSUPPORTED
-    return count(text)
+    return whole(text)
 
 
 def _duplex(text: str) -> Any:
@@ -84,14 +88,13 @@ _FLAGS = re.compile(r"0x[0-9a-fA-F]{1,8}")
 
 
 def _flags(text: str) -> bool:
-    if _FLAGS.fullmatch(text) is None:
-        raise ValueError(text)
+    matched(_FLAGS, text)
     return bool(int(text, 16) & _UP)
 
 
 def parse_counts(text: str) -> Mapping[str, list[str]]:
-    """/proc/net/dev by interface, each a number: received bytes, packets, errs, drop, fifo, frame, compressed, multicast, and eight of sent
-    ones."""
+    """/proc/net/dev by interface: received bytes, packets, errs, drop, fifo, frame, compressed, multicast,
+    and eight of sent ones."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(":")
@@ -105,7 +108,7 @@ def parse_counts(text: str) -> Mapping[str, list[str]]:
 
 
 def _unlinked(files: CapturedFiles, path: str, parse: Any) -> Any:
-    """A file that a kernel or driver may lack, or that says EINVAL without a link."""
+    """A file that a kernel or driver may lack, or that gives EINVAL without a link."""
     if not files.has(path):
         return UNSUPPORTED
     value = files.read(path, parse)
@@ -116,22 +119,26 @@ def _unlinked(files: CapturedFiles, path: str, parse: Any) -> Any:
 def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     """Every Ethernet interface of a PCI device that is no virtual function, by name."""
     files = captures.files(NETDEV)
-    files.must(*unlisted(files, BASE, BONDING))
+    files.require(*unlisted(files, BASE, BONDING))
     members = members_of(captures.once(_bonds))
     counts = files.read(_COUNTS, parse_counts)
     devices = [(name, _device(files, name)) for name in _names(files)]
-    return tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None]) or (_nothing(),)
+    return (tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None])
+            or (NetDev.absent(NONE),))
 
 
 def _names(files: CapturedFiles) -> list[str]:
     return sorted({path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")})
 
 
-def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Unmeasured, counts: Any) -> NetDev:
-    row: Any = counts if isinstance(counts, Unmeasured) else counts.get(name, Unmeasured(f"{_COUNTS} has no {name}"))
+def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Unmeasured,
+            counts: Any) -> NetDev:
+    row: Any = (counts if isinstance(counts, Unmeasured)
+                else counts.get(name, Unmeasured(f"{_COUNTS} has no {name}")))
     bond: Any = members if isinstance(members, Unmeasured) else members.get(name, "")
     return NetDev(**{
-        **known, "bond": bond, **{field: row if isinstance(row, Unmeasured) else int(row[place]) for field, place in _COLUMNS},
+        **known, "bond": bond,
+        **{field: row if isinstance(row, Unmeasured) else int(row[place]) for field, place in _COLUMNS},
     })
 
 
@@ -139,14 +146,14 @@ _COLUMNS = (("rx_packets", 1), ("rx_errors", 2), ("rx_drops", 3), ("rx_frame", 5
 
 
 def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
-    """What an interface is and how it is linked; None where it is not one of Ethernet and of a PCI device of its own."""
+    """The interface's own fields; None where it is not Ethernet, or has no PCI device of its own."""
     at = f"{BASE}/{name}"
     device = f"{at}/device/uevent"
     if not files.has(device) or files.has(f"{at}/device/physfn/uevent"):
         return None
     pci = files.read(device, slot)
-    said = files.read(device, str)
-    if isinstance(said, str) and "PCI_SLOT_NAME=" not in said:
+    text = files.read(device, str)
+    if isinstance(text, str) and "PCI_SLOT_NAME=" not in text:
         return None
     kind = files.read(f"{at}/type", str)
     if kind != _ETHERNET and not isinstance(kind, Unmeasured):
@@ -159,25 +166,20 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
         "link": files.read(f"{at}/operstate", _link),
         "mbps": _unlinked(files, f"{at}/speed", _mbps),
         "duplex": _unlinked(files, f"{at}/duplex", _duplex),
-        "mtu": files.read(f"{at}/mtu", count),
-        "ups": _unlinked(files, f"{at}/carrier_up_count", count),
-        "downs": _unlinked(files, f"{at}/carrier_down_count", count),
+        "mtu": files.read(f"{at}/mtu", whole),
+        "ups": _unlinked(files, f"{at}/carrier_up_count", whole),
+        "downs": _unlinked(files, f"{at}/carrier_down_count", whole),
     }
-
-
-def _nothing() -> NetDev:
-    no: Any = UNSUPPORTED
-    return NetDev(NONE, *(no,) * 16)
 
 
 @fact("bonds", NETDEV, each="bond")
 def bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name."""
     files = captures.files(NETDEV)
-    files.must(*unlisted(files, BONDING))
+    files.require(*unlisted(files, BONDING))
     return each_bond(captures.once(_bonds))
 
 
 def _bonds(captures: Captures) -> list[tuple[str, Bond | Unmeasured]]:
-    """The bonds as anybody may read them."""
+    """The bonds as any user may read them."""
     return read_bonds(captures.files(NETDEV))

@@ -1,4 +1,4 @@
-"""NUMA facts from sysfs: nodes with their CPUs and memory, and on which of them devices sit
+"""NUMA facts from sysfs: nodes with their CPUs and memory, and the node of each device
 (Documentation/ABI/stable/sysfs-devices-node, Documentation/ABI/testing/sysfs-bus-pci)."""
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.cpu import cpu_list
+from healthcheck.facts.parsing import matched, searched
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
 BASE = "/sys/devices/system/node"
 DRIVERS = ("nvidia", "mlx5_core")
-NODES = Probe("numa.nodes", ProbeKind.FILES, paths=(f"{BASE}/online", f"{BASE}/node*/cpulist", f"{BASE}/node*/meminfo"))
+NODES = Probe("numa.nodes", ProbeKind.FILES,
+              paths=(f"{BASE}/online", f"{BASE}/node*/cpulist", f"{BASE}/node*/meminfo"))
 DEVICES = Probe("numa.devices", ProbeKind.FILES, paths=(
     f"{BASE}/online", *(f"/sys/bus/pci/drivers/{driver}/*:*/numa_node" for driver in DRIVERS),
 ))
@@ -23,8 +25,8 @@ _MEMTOTAL = re.compile(r"^Node \d{1,5} MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE
 
 
 class NumaNode(Fact):
-    """One NUMA node ("NUMA node 0"): how many CPUs and how many bytes of memory it has. The memory of a Grace superchip's GPUs is a
-    node without CPUs."""
+    """One NUMA node ("NUMA node 0"): its number of CPUs and bytes of memory. The memory of a Grace
+    superchip's GPU is a node without CPUs."""
 
     name: str
     cpus: int
@@ -32,9 +34,10 @@ class NumaNode(Fact):
 
 
 class Affinity(Fact):
-    """How many NUMA nodes there are, and the GPUs and mlx5 adapters ("nvidia 0000:1b:00.0") with their node; -1 where firmware says none.
+    """The number of NUMA nodes, and the GPUs and mlx5 adapters ("nvidia 0000:1b:00.0") with their node, -1
+    where firmware gives none.
 
-    `devices` is UNSUPPORTED where no driver holds any.
+    `devices` is UNSUPPORTED where no driver has any.
     """
 
     name: str
@@ -43,39 +46,33 @@ class Affinity(Fact):
 
 
 def _bytes(text: str) -> int:
-    match = _MEMTOTAL.search(text)
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]) * 1024
+    return int(searched(_MEMTOTAL, text)[1]) * 1024
 
 
 _NODE = re.compile(r"-1|\d{1,5}")
 
 
 def _node(text: str) -> int:
-    if _NODE.fullmatch(text) is None:
-        raise ValueError(text)
-    return int(text)
+    return int(matched(_NODE, text)[0])
 
 
 @fact("numa_nodes", NODES, each="numa_node")
 def numa_nodes(captures: Captures) -> tuple[NumaNode, ...]:
-    """Every node that is online, by number; where the kernel knows no NUMA, there is nothing to read."""
+    """Every online node, by number; raises Unread for a kernel without NUMA."""
     files = captures.files(NODES)
     try:
         numbers = cpu_list(files.text(f"{BASE}/online"))
     except ValueError:
-        raise Unread(f"{BASE}/online is not of the documented form") from None
-    return tuple(
-        NumaNode(f"NUMA node {number}", cpus=files.read(f"{BASE}/node{number}/cpulist", lambda text: len(cpu_list(text))),
-                 memory_bytes=files.read(f"{BASE}/node{number}/meminfo", _bytes))
-        for number in numbers
-    )
+        raise Unread(f"{BASE}/online is not in the documented format") from None
+    return tuple(NumaNode(f"NUMA node {number}",
+                          cpus=files.read(f"{BASE}/node{number}/cpulist", lambda text: len(cpu_list(text))),
+                          memory_bytes=files.read(f"{BASE}/node{number}/meminfo", _bytes))
+                 for number in numbers)
 
 
 @fact("affinity", DEVICES)
 def affinity(captures: Captures) -> Affinity:
-    """Where the devices that move a job's data sit."""
+    """The nodes of the devices that move a job's data."""
     files = captures.files(DEVICES)
     nodes = files.read(f"{BASE}/online", lambda text: len(cpu_list(text)))
     found: list[tuple[str, Any]] = []

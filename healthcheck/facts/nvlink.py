@@ -1,6 +1,7 @@
-"""NVLink facts: what NVML says of each link, of its errors, and of who may reach whose memory.
+"""NVLink facts: NVML's readings of each link, its errors, and which GPUs may reach each other's memory.
 
-A GPU that was not read, or that has no such links or counters at all, is one subject ("GPU 5 NVLinks"), so that it is told once.
+A GPU that was not read, or that has no such links or counters at all, is one subject ("GPU 5 NVLinks"), so
+that it is reported once.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from typing import Any, TypeVar
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVML, PCI, each
-from healthcheck.facts.gpuanswer import Line, gone, index_of, reading
+from healthcheck.facts.nvml_output import Line, handle_error, index_of, reading
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
 T = TypeVar("T")
 
 
 class GpuLinks(Fact):
-    """How many NVLinks a GPU ("GPU 3") has, and how many of them are up; UNSUPPORTED where NVML knows no NVLink on it."""
+    """How many NVLinks a GPU ("GPU 3") has, and how many are up; UNSUPPORTED where NVML has no NVLink of
+    it."""
 
     name: str
     index: int
@@ -26,10 +28,11 @@ class GpuLinks(Fact):
 
 
 class NvLink(Fact):
-    """One NVLink of one GPU ("GPU 3 NVLink 7"). Speed and remote end mean something only while it is `active`.
+    """One NVLink of one GPU ("GPU 3 NVLink 7"). Speed and remote end are valid only while it is `active`.
 
-    `gigabytes_per_second` is one direction's (NVML's field 164, in MB/s, by 1000); `version` is NVML's number of the generation, not
-    the generation; `remote_type` is gpu, npu, switch or unknown; `remote_pci` is as the kernel writes it.
+    `gigabytes_per_second` is one direction's (NVML's field 164, in MB/s, by 1000); `version` is NVML's number
+    of the generation, not the generation; `remote_type` is gpu, npu, switch or unknown; `remote_pci` is as
+    the kernel writes it.
     """
 
     name: str
@@ -43,7 +46,8 @@ class NvLink(Fact):
 
 
 class NvLinkErrors(Fact):
-    """The error counters of one NVLink up to its fourth generation, since the driver was loaded; Blackwell has `NvLink5Errors`."""
+    """The error counters of one NVLink up to its fourth generation, since the driver was loaded; Blackwell
+    has `NvLink5Errors`."""
 
     IDENTITY = ("gpu", "link")
 
@@ -58,7 +62,8 @@ class NvLinkErrors(Fact):
 
 
 class NvLink5Errors(Fact):
-    """The error counters of one NVLink of the fifth generation; UNSUPPORTED, one subject a GPU, on what is older.
+    """The error counters of one NVLink of the fifth generation; UNSUPPORTED, one subject a GPU, on what is
+    older.
 
     A bit error ratio is a share of all bits: 1.5e-254 stands for none.
     """
@@ -80,16 +85,17 @@ class NvLink5Errors(Fact):
     symbol_ber: float
 
 
-# What a GPU without another one says for each of a pair's answers.
+# In place of each status, on a node with a single GPU.
 ALONE = "alone"
 
 
 class GpuPair(Fact):
-    """Whether one GPU may read, write and reach over NVLink the memory of another ("GPU 0 to GPU 3"); each order is a pair.
+    """Whether one GPU may read, write and reach over NVLink the memory of another ("GPU 0 to GPU 3"); each
+    order is a pair.
 
-    Each is an nvmlGpuP2PStatus_t in lower case: ok, chipset_not_supported, gpu_not_supported, ioh_topology_not_supported,
-    disabled_by_regkey, not_supported, unknown. A GPU that is alone is one subject and says so in each, which is not to say that NVML
-    does not support its pairs.
+    Each is an nvmlGpuP2PStatus_t in lower case: ok, chipset_not_supported, gpu_not_supported,
+    ioh_topology_not_supported, disabled_by_regkey, not_supported, unknown. A single GPU is one subject with
+    ALONE in each, which is not the same as UNSUPPORTED.
     """
 
     name: str
@@ -100,10 +106,12 @@ class GpuPair(Fact):
     nvlink: str
 
 
-# The reader's row of a link: state, version, speed, kind and address of the remote end, and then counters, in this order.
+# The reader's row of a link: state, version, speed, kind and address of the remote end, and then counters, in
+# this order.
 _COUNTERS = ("replay", "recovery", "crc_flit", "crc_data", "ecc_data")
 _COUNTERS5 = (
-    "malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed", "link_recovery_events",
+    "malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed",
+    "link_recovery_events",
     "effective_errors", "effective_ber", "symbol_errors", "symbol_ber",
 )
 _BER = ("effective_ber", "symbol_ber")
@@ -112,14 +120,15 @@ _SHORT, _LONG = _BEFORE + len(_COUNTERS), _BEFORE + len(_COUNTERS) + len(_COUNTE
 _LISTS, _LENGTHS = {list}, {_SHORT, _LONG}
 _REMOTE = {0: "gpu", 1: "npu", 2: "switch"}
 _P2P = (
-    "ok", "chipset_not_supported", "gpu_not_supported", "ioh_topology_not_supported", "disabled_by_regkey", "not_supported", "unknown",
+    "ok", "chipset_not_supported", "gpu_not_supported", "ioh_topology_not_supported", "disabled_by_regkey",
+    "not_supported", "unknown",
 )
 
 
 def _number(value: Any) -> Any:
-    """A number of a row, of which -N stands for NVML's error N."""
+    """A number of a row; -N stands for NVML's error N."""
     if type(value) is not int:
-        return Unmeasured("NVML: not of the reader's form")
+        return Unmeasured("NVML: not in the reader's format")
     if value >= 0:
         return value
     return UNSUPPORTED if value == -3 else Unmeasured(f"NVML: error {-value}")
@@ -127,19 +136,21 @@ def _number(value: Any) -> Any:
 
 def _rows(line: Line) -> Any:
     """The rows of a GPU's links, UNSUPPORTED or Unmeasured."""
-    rows = gone(line) or reading(line, "nvlinks", list)
-    if type(rows) is list and not (_LISTS.issuperset(map(type, rows)) and _LENGTHS.issuperset(map(len, rows))):
-        return Unmeasured("NVML: nvlinks is not of the reader's form")
+    rows = handle_error(line) or reading(line, "nvlinks", list)
+    if type(rows) is list and not (_LISTS.issuperset(map(type, rows))
+                                   and _LENGTHS.issuperset(map(len, rows))):
+        return Unmeasured("NVML: nvlinks is not in the reader's format")
     return rows
 
 
-# Which a fault looks like, and which it may hide: DCGM's health watch leaves the links of such a GPU out as well.
-_DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of divided GPUs gives nvlink_count: null)")
+# That looks like a fault and may hide one: DCGM's health watch ignores the links of such a GPU as well.
+_DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of divided GPUs gives "
+                      "nvlink_count: null)")
 
 
 @fact("gpu_links", NVML, PCI, each="gpu_link")
 def gpu_links(captures: Captures) -> Any:
-    """Of each GPU how many links it has."""
+    """How many links each GPU has."""
     return each(captures, lambda lines: tuple([_gpu_links(line) for line in lines]))
 
 
@@ -152,16 +163,18 @@ def nvlinks(captures: Captures) -> Any:
 @fact("nvlink_errors", NVML, PCI, each="nvlink_counters")
 def nvlink_errors(captures: Captures) -> Any:
     """The error counters of every NVLink up to the fourth generation."""
-    return each(captures, lambda lines: tuple([link for line in lines for link in _errors(line, NvLinkErrors, _COUNTERS, _BEFORE)]))
+    return each(captures, lambda lines: tuple([link for line in lines
+                                               for link in _errors(line, NvLinkErrors, _COUNTERS, _BEFORE)]))
 
 
 @fact("nvlink5_errors", NVML, PCI, each="nvlink5_counters")
 def nvlink5_errors(captures: Captures) -> Any:
     """The error counters of every NVLink of the fifth generation."""
-    return each(captures, lambda lines: tuple([link for line in lines for link in _errors(line, NvLink5Errors, _COUNTERS5, _SHORT)]))
+    return each(captures, lambda lines: tuple([link for line in lines
+                                               for link in _errors(line, NvLink5Errors, _COUNTERS5, _SHORT)]))
 
 
-def _no_link(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
+def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
     """The one subject that stands for all links of a GPU."""
     return kind(**{"name": f"GPU {index} NVLinks", "gpu": index, "link": why, **dict.fromkeys(names, why)})
 
@@ -181,13 +194,14 @@ def _gpu_links(line: Line) -> GpuLinks:
 def _links(line: Line) -> list[NvLink]:
     index, rows = index_of(line), _rows(line)
     if not rows or type(rows) is not list:
-        return [_no_link(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
+        return [_for_all_links(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
     down: Any = _DIVIDED if _is_divided(line) else False
     found = []
     state: Any
     kind: Any
     for link, (*numbers, remote) in enumerate(row[:_BEFORE] for row in rows):
-        state, version, speed, kind = [value if type(value) is int and value >= 0 else _number(value) for value in numbers]
+        state, version, speed, kind = [value if type(value) is int and value >= 0 else _number(value)
+                                       for value in numbers]
         found.append(
             NvLink(
                 name=f"GPU {index} NVLink {link}",
@@ -213,18 +227,20 @@ def _is_divided(line: Line) -> bool:
 
 
 def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> list[T]:
-    """The counters of each link; one subject where no link of the GPU counts any: that is told of the GPU and not of each link."""
+    """The counters of each link; one subject for the GPU where none of its links has any."""
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
-        return [_no_link(index, kind, names, rows)]
+        return [_for_all_links(index, kind, names, rows)]
     end, fields = start + len(names), ("name", "gpu", "link", *names)
     counted = [row[start:end] for row in rows]
     if not any(counted) or all(value == -3 for values in counted for value in values):
-        return [_no_link(index, kind, names, UNSUPPORTED)]
+        return [_for_all_links(index, kind, names, UNSUPPORTED)]
     found = []
     for link, values in enumerate(counted):
-        numbers = [value if type(value) is int and value >= 0 else _number(value) for value in values or [-3] * len(names)]
-        read: dict[str, Any] = dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *numbers), strict=True))
+        numbers = [value if type(value) is int and value >= 0 else _number(value) for value in values
+                   or [-3] * len(names)]
+        read: dict[str, Any] = dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *numbers),
+                                        strict=True))
         for name in _BER if kind is NvLink5Errors else ():
             if type(read[name]) is int:
                 read[name] = bit_error_ratio(read[name])
@@ -233,7 +249,8 @@ def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> li
 
 
 def bit_error_ratio(value: int) -> float:
-    """NVML's form of a ratio: four bits of mantissa above eight of the negated decimal exponent (NVML_NVLINK_BER_* of nvml.h)."""
+    """NVML's encoding of a ratio: four bits of mantissa above eight of the negated decimal exponent
+    (NVML_NVLINK_BER_* of nvml.h)."""
     return float(f"{value >> 8 & 0xF}e-{value & 0xFF}")
 
 
@@ -249,21 +266,22 @@ def _every_pair(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
 
 
 def _alone(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
-    return tuple([_no_pair(index_of(line), "alone", ALONE) for line in lines])
+    return tuple([_for_all_pairs(index_of(line), "alone", ALONE) for line in lines])
 
 
-def _no_pair(index: int, what: str, why: Any) -> GpuPair:
+def _for_all_pairs(index: int, what: str, why: Any) -> GpuPair:
     """The one subject that stands for all pairs of a GPU."""
-    return GpuPair(name=f"GPU {index} {what}", gpu=index, **dict.fromkeys(("peer", "read", "write", "nvlink"), why))
+    return GpuPair(name=f"GPU {index} {what}", gpu=index,
+                   **dict.fromkeys(("peer", "read", "write", "nvlink"), why))
 
 
 def _pairs(line: Line) -> tuple[GpuPair, ...]:
-    index, rows = index_of(line), gone(line) or reading(line, "p2p", list)
+    index, rows = index_of(line), handle_error(line) or reading(line, "p2p", list)
     if type(rows) is not list or len(rows) != index:
         if not index:
             return ()
-        why = Unmeasured("NVML: p2p is not of the reader's form") if type(rows) is list else rows
-        return (_no_pair(index, "and those before it", why),)
+        why = Unmeasured("NVML: p2p is not in the reader's format") if type(rows) is list else rows
+        return (_for_all_pairs(index, "and those before it", why),)
     return _each_pair(index, ([_status(code) for code in row] if type(row) is list and len(row) == 6
                               else [Unmeasured("NVML: the other GPU was not read")] * 6 for row in rows))
 

@@ -1,8 +1,10 @@
-"""NVMe drives as the kernel has them: state, identity, PCI Express link and temperature of each, and those that only the bus shows.
+"""NVMe drives by the kernel: state, identity, PCI Express link and temperature of each, and those that only
+the PCI bus shows.
 
-Forms: drivers/nvme/host/sysfs.c (state, model, serial, firmware_rev, transport, address), drivers/nvme/host/hwmon.c (temp1_input and
-temp1_max, in thousandths of a degree), Documentation/ABI/testing/sysfs-bus-pci (link speed and width). `device/..` is the port that the
-drive is plugged into: a drive of generation 5 in a slot of generation 4 runs at 4, rightly.
+Formats: drivers/nvme/host/sysfs.c (state, model, serial, firmware_rev, transport, address),
+drivers/nvme/host/hwmon.c (temp1_input and temp1_max, in thousandths of a degree),
+Documentation/ABI/testing/sysfs-bus-pci (link speed and width). `device/..` is the port that the drive is
+plugged into: a drive of generation 5 in a slot of generation 4 runs at 4, rightly.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI
-from healthcheck.facts.port import natural
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.parsing import milli, natural, pcie_lanes, pcie_speed
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
 BASE = "/sys/class/nvme"
@@ -23,23 +25,26 @@ _LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link
 NVME = Probe(
     "nvme.sysfs", ProbeKind.FILES,
     paths=(
-        *(f"{BASE}/nvme*/{name}" for name in ("state", "model", "serial", "firmware_rev", "transport", "address")),
+        *(f"{BASE}/nvme*/{name}"
+          for name in ("state", "model", "serial", "firmware_rev", "transport", "address")),
         *(f"{BASE}/nvme*/device/{name}" for name in _LINK),
         f"{BASE}/nvme*/device/../max_link_speed", f"{BASE}/nvme*/device/../max_link_width",
     ),
 )
-# Apart, for the kernel asks the drive for it, and one that is being reset does not answer.
-HEAT = Probe("nvme.temperature", ProbeKind.FILES, paths=tuple(f"{BASE}/nvme*/hwmon*/temp1_{name}" for name in ("input", "max")))
+# A probe of its own: the kernel reads it from the drive, and a drive in reset does not answer.
+HEAT = Probe("nvme.temperature", ProbeKind.FILES,
+             paths=tuple(f"{BASE}/nvme*/hwmon*/temp1_{name}" for name in ("input", "max")))
 
 NO_DRIVE = "NVMe drives (none here)"
 _CLASS = re.compile(r"^PCI_CLASS=108[0-9A-Fa-f]{2}$", re.MULTILINE)
 
 
 class Nvme(Fact):
-    """One NVMe controller ("nvme3 (0000:2b:00.0)"). `pci` and the link are UNSUPPORTED for one that is reached over a network.
+    """One NVMe controller ("nvme3 (0000:2b:00.0)"). `pci` and the link are UNSUPPORTED for one that is
+    reached over a network.
 
-    `width` is in lanes and `gigatransfers` in GT/s a lane, as they are now; the `_best` ones are what drive and slot both can.
-    A node without NVMe drives has one entry, all of whose fields are UNSUPPORTED.
+    `width` (lanes) and `gigatransfers` (GT/s a lane) are those of the link now, the `_best` ones what drive
+    and slot support. A node without NVMe drives has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -56,7 +61,8 @@ class Nvme(Fact):
 
 
 class NvmeHeat(Fact):
-    """A drive's composite temperature and the one at which it warns, in degrees Celsius; `limit` is 0 where it knows none."""
+    """A drive's composite temperature and its warning limit, in degrees Celsius; `limit` is 0 where it has
+    none."""
 
     name: str
     celsius: float
@@ -64,7 +70,8 @@ class NvmeHeat(Fact):
 
 
 class NvmeBus(Fact):
-    """NVMe controllers by PCI address: those on the bus, and those among them that the kernel's driver runs."""
+    """NVMe controllers by PCI address: those on the bus, and those among them that the kernel's driver
+    runs."""
 
     name: str
     on_pci: tuple[str, ...]
@@ -77,42 +84,10 @@ def _line(text: str) -> str:
     return text
 
 
-_WIDTH = re.compile(r"\d{1,3}")
-_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
-
-
-def _width(text: str) -> Any:
-    if _WIDTH.fullmatch(text) is None:
-        raise ValueError(text)
-    return UNSUPPORTED if text in ("0", "63", "255") else int(text)     # as virtual machines show it
-
-
-def _speed(text: str) -> Any:
-    if text.startswith("Unknown"):
-        return UNSUPPORTED
-    found = _SPEED.fullmatch(text)
-    if found is None:
-        raise ValueError(text)
-    return float(found[1])
-
-
-_MILLIDEGREES = re.compile(r"-?\d{1,7}")
-
-
-def _degrees(text: str) -> float:
-    if not _MILLIDEGREES.fullmatch(text):
-        raise ValueError(text)
-    return int(text) / 1000
-
-
 def _limit(text: str) -> float:
-    """A drive that knows no limit says 0 kelvin, or the highest number there is."""
-    celsius = _degrees(text)
+    """A drive without a limit reports 0 kelvin, or the highest number there is."""
+    celsius = milli(text)
     return celsius if 0 < celsius < 200 else 0.0
-
-
-def _optional(files: CapturedFiles, path: str, parse: Callable[[str], Any]) -> Any:
-    return files.optional(path, parse)
 
 
 _DRIVE = re.compile(rf"{BASE}/(nvme\d{{1,4}})/")
@@ -126,11 +101,9 @@ def _devices(files: CapturedFiles) -> list[str]:
 def nvmes(captures: Captures) -> Any:
     """Every NVMe controller, in natural order of their names."""
     files = captures.files(NVME)
-    none: Any = UNSUPPORTED
     result = tuple([_drive(files, device) for device in _devices(files)]) or (
-        Nvme(NO_DRIVE, none, none, none, none, none, none, none, none, none, none),)
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+        Nvme.absent(NO_DRIVE),)
+    return partial_if(result, files.unreadable())
 
 
 def _drive(files: CapturedFiles, device: str) -> Nvme:
@@ -139,7 +112,7 @@ def _drive(files: CapturedFiles, device: str) -> Nvme:
     pci = _pci(files, at)
 
     def link(file: str, parse: Callable[[str], Any]) -> Any:
-        return _optional(files, f"{at}/device/{file}", parse) if local else UNSUPPORTED
+        return files.optional(f"{at}/device/{file}", parse) if local else UNSUPPORTED
 
     return Nvme(
         name=f"{device} ({pci})" if isinstance(pci, str) else device,
@@ -149,10 +122,10 @@ def _drive(files: CapturedFiles, device: str) -> Nvme:
         model=files.read(f"{at}/model", _line),
         serial=files.read(f"{at}/serial", _line),
         firmware=files.read(f"{at}/firmware_rev", _line),
-        width=link("current_link_width", _width),
-        width_best=_best(link("max_link_width", _width), link("../max_link_width", _width)),
-        gigatransfers=link("current_link_speed", _speed),
-        gigatransfers_best=_best(link("max_link_speed", _speed), link("../max_link_speed", _speed)),
+        width=link("current_link_width", pcie_lanes),
+        width_best=_best(link("max_link_width", pcie_lanes), link("../max_link_width", pcie_lanes)),
+        gigatransfers=link("current_link_speed", pcie_speed),
+        gigatransfers_best=_best(link("max_link_speed", pcie_speed), link("../max_link_speed", pcie_speed)),
     )
 
 
@@ -166,7 +139,7 @@ def _pci(files: CapturedFiles, at: str) -> Any:
 
 
 def _best(drive: Any, slot: Any) -> Any:
-    """What both can; the slot counts where it says."""
+    """What both support; the slot counts where it is known."""
     if isinstance(drive, Unmeasured) or isinstance(slot, Unmeasured):
         return drive if isinstance(drive, Unmeasured) else slot
     return drive if slot is UNSUPPORTED or drive is UNSUPPORTED else min(drive, slot)
@@ -174,28 +147,26 @@ def _best(drive: Any, slot: Any) -> Any:
 
 @fact("nvme_heat", HEAT, each="nvme_sensor")
 def nvme_heat(captures: Captures) -> Any:
-    """Of every NVMe drive that the kernel has a sensor of."""
+    """The temperature of every NVMe drive with a sensor."""
     files = captures.files(HEAT)
-    none: Any = UNSUPPORTED
-    result = tuple([
-        NvmeHeat(name=name, celsius=files.read(now, _degrees), limit=files.read(most, _limit) if files.has(most) else 0.0)
-        for name, now, most in _sensors(files)
-    ]) or (NvmeHeat("NVMe temperatures (none here)", none, none),)
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    result = tuple([NvmeHeat(name=name, celsius=files.read(now, milli), limit=files.read(most, _limit)
+                             if files.has(most) else 0.0) for name, now, most in _sensors(files)]) or (
+        NvmeHeat.absent("NVMe temperatures (none here)"),)
+    return partial_if(result, files.unreadable())
 
 
 def _sensors(files: CapturedFiles) -> list[tuple[str, str, str]]:
-    """Of every drive's sensor the drive's name, and the files of the temperature and of its limit."""
-    found = sorted({path.rpartition("/")[0] for path in files if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
+    """For every sensor the drive's name, and the files of the temperature and its limit."""
+    found = sorted({path.rpartition("/")[0] for path in files
+                    if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
     return [(at.split("/")[4], f"{at}/temp1_input", f"{at}/temp1_max") for at in found]
 
 
 def _on_pci(captures: Captures) -> Any:
     bus = captures.files(PCI)
-    found = tuple(sorted(path.split("/")[-2] for path in bus if path.endswith("/uevent") and _CLASS.search(bus.text(path))))
-    unseen = bus.unseen()
-    return Partial(found, unseen) if unseen else found
+    found = tuple(sorted(path.split("/")[-2] for path in bus if path.endswith("/uevent")
+                         and _CLASS.search(bus.text(path))))
+    return partial_if(found, bus.unreadable())
 
 
 @fact("nvme_bus", PCI, NVME)
@@ -204,16 +175,17 @@ def nvme_bus(captures: Captures) -> Any:
     found, files = captures.once(_on_pci), captures.files(NVME)
     driven = []
     for device in _devices(files):
-        # Whether all else of a drive could be read is its own fact's to say.
-        files.passed_over(path.replace("*", device[4:], 1) for path in NVME.paths)
+        # The fact `nvmes` reports what could not be read of a drive.
+        files.ignore(path.replace("*", device[4:], 1) for path in NVME.paths)
         at = f"{BASE}/{device}"
         if files.has(f"{at}/transport"):
-            files.must(f"{at}/transport")       # where that is not known, neither is whether the drive is to be on the bus
+            files.require(f"{at}/transport")       # says whether the drive must be on the bus
         pci = _pci(files, at)
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)
         if isinstance(pci, str):
             driven.append(pci)
-    unseen = found.reason if isinstance(found, Partial) else files.unseen()
-    value = NvmeBus("NVMe drives", found.value if isinstance(found, Partial) else found, tuple(sorted(driven)))
-    return Partial(value, unseen) if unseen else value
+    unreadable = found.reason if isinstance(found, Partial) else files.unreadable()
+    value = NvmeBus("NVMe drives", found.value if isinstance(found, Partial) else found,
+                    tuple(sorted(driven)))
+    return partial_if(value, unreadable)

@@ -1,11 +1,12 @@
-"""Temperatures of adapters and their modules, and what mlxlink says of a port's optics and bit errors.
+"""Temperatures of adapters and their modules, and mlxlink's readings of a port's optics and bit errors.
 
-Temperatures are files: mlx5 registers the sensors "asic" and "Module0" with hwmon (Linux 6.6, mellanox/mlx5/core/hwmon.c; millidegrees,
-Documentation/hwmon/sysfs-interface.rst). All else needs root and one command for each port: `mlxlink -d DEV -m -c --json`,
-whose keys and forms are those of Mellanox/mstflint, mlxlink/modules/mlxlink_commander.cpp: "1.9,2.0,2.3,2.0 [-10.4..6]" for lanes and
-their thresholds, "54 [-5..75]" for a temperature, {"values": ["0", ...]} for flags, "15E-255" for a ratio of errors that is none. Copper
-cables say "N/A", or 0 with the thresholds [0..0]. On a node without mlxlink, `ethtool -m` is asked (`healthcheck.facts.transceiver`),
-which tells no bit errors; whether the link is up is then the port's own word.
+Temperatures are files: mlx5 registers the sensors "asic" and "Module0" with hwmon (Linux 6.6,
+mellanox/mlx5/core/hwmon.c; millidegrees, Documentation/hwmon/sysfs-interface.rst). All else needs root and
+one command for each port: `mlxlink -d DEV -m -c --json`, with the keys and formats of Mellanox/mstflint,
+mlxlink/modules/mlxlink_commander.cpp: "1.9,2.0,2.3,2.0 [-10.4..6]" for lanes and their thresholds, "54
+[-5..75]" for a temperature, {"values": ["0", ...]} for flags, "15E-255" for an error ratio of zero. Copper
+cables show "N/A", or 0 with the thresholds [0..0]. A node without mlxlink is read by `ethtool -m`
+(`healthcheck.facts.transceiver`), which has no bit errors; whether the link is up then comes from the port.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
-from healthcheck.facts.port import BASE, SYSFS, natural, numbered, pci_of, phys_state
+from healthcheck.facts.parsing import milli, natural
+from healthcheck.facts.port import BASE, SYSFS, numbered, pci_of, phys_state
 from healthcheck.facts.transceiver import read_module
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import MIB, Probe, ProbeKind
@@ -30,25 +32,29 @@ HWMON = Probe(
     "optics.hwmon", ProbeKind.FILES,
     paths=(
         f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent",
-        *(f"{BASE}/*/device/hwmon/*/temp{sensor}_{what}" for sensor in range(1, _SENSORS + 1) for what in ("label", "input", "crit")),
+        *(f"{BASE}/*/device/hwmon/*/temp{sensor}_{what}" for sensor in range(1, _SENSORS + 1)
+          for what in ("label", "input", "crit")),
     ),
 )
 MLXLINK = Probe(
-    "optics.mlxlink", ProbeKind.COMMAND, argv=("mlxlink", "-d", "{name}", "-m", "-c", "--json"), each=(f"{BASE}/mlx5_*",), most=32,
+    "optics.mlxlink", ProbeKind.COMMAND, argv=("mlxlink", "-d", "{name}", "-m", "-c", "--json"),
+    each=(f"{BASE}/mlx5_*",), most=32,
     each_s=10.0, seconds=60.0, limit=2 * MIB, root=True,
 )
 # A module answers slowly: some tenths of a second for each of its pages.
 MODULES = Probe(
-    "optics.ethtool", ProbeKind.COMMAND, argv=("ethtool", "-m", "{name}"), each=(f"{BASE}/*/device/net/*",), most=32, each_s=5.0,
+    "optics.ethtool", ProbeKind.COMMAND, argv=("ethtool", "-m", "{name}"), each=(f"{BASE}/*/device/net/*",),
+    most=32, each_s=5.0,
     seconds=40.0,
     limit=1 * MIB, root=True,
 )
 
 
 class AdapterTemperature(Fact):
-    """One temperature of an RDMA device in degrees Celsius: "mlx5_0 (0000:18:00.0) Module0". `critical_c` is the device's own threshold.
+    """One temperature of an RDMA device in degrees Celsius: "mlx5_0 (0000:18:00.0) Module0". `critical_c` is
+    the device's own threshold.
 
-    `module` says that it is of what is plugged in. A node without any has one of which nothing is supported.
+    `module`: it is the plugged-in module's. A node without any has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -58,11 +64,12 @@ class AdapterTemperature(Fact):
 
 
 class Optics(Fact):
-    """What mlxlink says of one port, "mlx5_0", or ethtool of its interface, "mlx5_0 eth2".
+    """mlxlink's readings of one port, "mlx5_0", or ethtool's of its interface, "mlx5_0 eth2".
 
-    Lanes are in dBm, `_low` and `_high` are the module's own alarm thresholds. `faults` are the module's words for what is wrong
-    ("Rx LOS lane 2"), empty where nothing is. `effective_ber` is what is left after error correction, which ethtool does not tell. A
-    copper cable's powers are UNSUPPORTED, and on a node without either tool everything is.
+    Lanes are in dBm, `_low` and `_high` are the module's own alarm thresholds. `faults` are the module's
+    words for its faults ("Rx LOS lane 2"). `effective_ber` is the bit error ratio after error correction,
+    which ethtool does not have. A copper cable's powers are UNSUPPORTED, and on a node without either tool
+    everything is.
     """
 
     name: str
@@ -80,14 +87,7 @@ class Optics(Fact):
     raw_ber: float
 
 
-_WHOLE = re.compile(r"-?\d{1,7}")
 _INPUT = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp\d+_input")
-
-
-def _milli(text: str) -> float:
-    if not _WHOLE.fullmatch(text):
-        raise ValueError(text)
-    return int(text) / 1000
 
 
 @fact("sensors", HWMON, each="sensor")
@@ -96,48 +96,50 @@ def sensors(captures: Captures) -> tuple[AdapterTemperature, ...]:
     files = captures.files(HWMON)
     if files.has(BASE):
         files.text(BASE)
-    no: Any = UNSUPPORTED
     return tuple([_sensor(files, device, path.removesuffix("input")) for device, path in _found(files)]) or (
-        AdapterTemperature("sensors of adapters", *(no,) * 3),)
+        AdapterTemperature.absent("sensors of adapters"),)
 
 
 def _found(files: CapturedFiles) -> list[tuple[str, str]]:
-    """Every file of a temperature of no virtual function, with its device, in natural order."""
+    """Every temperature's file with its device, without virtual functions, in natural order."""
     found = [(match[1], path) for path in files if (match := _INPUT.fullmatch(path))]
-    return sorted([at for at in found if not files.has(f"{BASE}/{at[0]}/device/physfn/uevent")], key=lambda at: (natural(at[0]), at[1]))
+    return sorted([at for at in found if not files.has(f"{BASE}/{at[0]}/device/physfn/uevent")],
+                  key=lambda at: (natural(at[0]), at[1]))
 
 
 def _sensor(files: CapturedFiles, device: str, stem: str) -> AdapterTemperature:
-    label: Any = files.read(stem + "label", str) if files.has(stem + "label") else Unmeasured(f"{stem}label is not there")
+    label: Any = (files.read(stem + "label", str)
+                  if files.has(stem + "label") else Unmeasured(f"{stem}label is not there"))
     words = clean(label, 40) if isinstance(label, str) else stem.rpartition("/")[2].rstrip("_")
     pci = pci_of(files, device)
     return AdapterTemperature(
         name=f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
         module=label.lower().startswith("module") if isinstance(label, str) else label,
-        critical_c=files.optional(stem + "crit", _milli),
-        celsius=files.read(stem + "input", _milli),
+        critical_c=files.optional(stem + "crit", milli),
+        celsius=files.read(stem + "input", milli),
     )
 
 
 @fact("optics", MLXLINK, besides=(MODULES, SYSFS), each="module_optics")
 def optics(captures: Captures) -> tuple[Optics, ...]:
-    """What mlxlink says of each RDMA device of mlx5, and where it is not installed ethtool of each one's interface, in natural order."""
-    no: Any = UNSUPPORTED
+    """mlxlink's readings of each mlx5 device, or, where it is not installed, ethtool's of each one's
+    interface, in natural order."""
     capture = captures.capture(MLXLINK)
     if capture is not None and capture.outcome is Outcome.MISSING:
         return _modules(captures)
     answers = sorted(captures.devices(MLXLINK).items(), key=lambda at: natural(at[0].rpartition("/")[2]))
-    return tuple(_optics(path.rpartition("/")[2], answer) for path, answer in answers) or (Optics("mlx5 adapters", *(no,) * 12),)
+    return (tuple(_optics(path.rpartition("/")[2], answer) for path, answer in answers)
+            or (Optics.absent("mlx5 adapters"),))
 
 
 def _modules(captures: Captures) -> tuple[Optics, ...]:
-    no: Any = UNSUPPORTED
     capture = captures.capture(MODULES)
     if capture is None or capture.outcome is Outcome.MISSING:
-        return (Optics("mlxlink and ethtool", *(no,) * 12),)
+        return (Optics.absent("mlxlink and ethtool"),)
     answers = sorted(captures.devices(MODULES).items(), key=lambda at: natural(at[0]))
     links = _links(captures)
-    return tuple(_module(path, answer, links) for path, answer in answers) or (Optics("interfaces of adapters", *(no,) * 12),)
+    return (tuple(_module(path, answer, links) for path, answer in answers)
+            or (Optics.absent("interfaces of adapters"),))
 
 
 def _links(captures: Captures) -> Mapping[str, Any]:
@@ -149,7 +151,8 @@ def _links(captures: Captures) -> Mapping[str, Any]:
     links: dict[str, Any] = {}
     for device, number in numbered(files):
         state = phys_state(files, device, number)
-        links[device] = state if isinstance(state, Unmeasured) else links.get(device) is True or state == "LinkUp"
+        links[device] = (state if isinstance(state, Unmeasured) else links.get(device) is True
+                         or state == "LinkUp")
     return links
 
 
@@ -158,18 +161,18 @@ def _module(path: str, answer: DeviceOutput | Unmeasured, links: Mapping[str, An
     name = f"{device} {interface}"
     if isinstance(answer, Unmeasured):
         return _unread(name, answer.reason)
-    no: Any = UNSUPPORTED
     if answer.exit:
         # A virtual function, an interface that has no module, or a driver that cannot ask it.
         if "not supported" in answer.complaint:
-            return Optics(name, *(no,) * 12)
-        return _unread(name, f"ethtool -m {interface}: exit status {answer.exit}, {clean(answer.complaint, 150)}")
+            return Optics.absent(name)
+        return _unread(name,
+                       f"ethtool -m {interface}: exit status {answer.exit}, {clean(answer.complaint, 150)}")
     try:
         readings = read_module(answer.text)
     except ValueError as error:
         return _unread(name, f"ethtool -m {interface}: {error}")
     up: Any = links.get(device, Unmeasured(f"{device} has no port whose state was read"))
-    return Optics(name=name, up=up, effective_ber=no, raw_ber=no, **readings)
+    return Optics(name=name, up=up, **readings)
 
 
 def _optics(name: str, answer: DeviceOutput | Unmeasured) -> Optics:
@@ -178,17 +181,17 @@ def _optics(name: str, answer: DeviceOutput | Unmeasured) -> Optics:
     try:
         return parse_link(name, answer.text)
     except ValueError as error:
-        said = f"exit status {answer.exit}, {answer.complaint}" if answer.exit else str(error)
-        return _unread(name, f"mlxlink -d {name}: {clean(said, 200)}")
+        why = f"exit status {answer.exit}, {answer.complaint}" if answer.exit else str(error)
+        return _unread(name, f"mlxlink -d {name}: {clean(why, 200)}")
 
 
 def _unread(name: str, reason: str) -> Optics:
-    wrong: Any = Unmeasured(reason)
-    return Optics(name, *(wrong,) * 12)
+    return Optics.absent(name, Unmeasured(reason))
 
 
 def parse_link(name: str, text: str) -> Optics:
-    """mlxlink's JSON; raises ValueError for what is none, and with mlxlink's own words where it says that it failed."""
+    """mlxlink's JSON; raises ValueError for another format, and with mlxlink's own message where it
+    failed."""
     try:
         document = json.loads(text)
     except RecursionError:
@@ -202,16 +205,20 @@ def parse_link(name: str, text: str) -> Optics:
     output = output.get("output") if isinstance(output, dict) else None
     if not isinstance(output, dict):
         raise ValueError("the answer has no result.output")
-    state, module, counters = (_section(output, key) for key in ("Operational Info", "Module Info", "Physical Counters and BER Info"))
+    state, module, counters = (_section(output, key) for key in ("Operational Info", "Module Info",
+                                                                 "Physical Counters and BER Info"))
     celsius, _, celsius_high = _lanes(module.get("Temperature [C]"), "temperature")
     rx, rx_low, rx_high = _lanes(module.get("Rx Power Current [dBm]"), "Rx power")
     tx, tx_low, tx_high = _lanes(module.get("Tx Power Current [dBm]"), "Tx power")
     physical = state.get("Physical state")
-    up: Any = physical in ("LinkUp", "ETH_AN_FSM_ENABLE", "Active") or state.get("State") == "Active"
+    up: Any = Unmeasured("mlxlink reports no physical state")
+    if isinstance(physical, str):
+        up = physical in ("LinkUp", "ETH_AN_FSM_ENABLE", "Active") or state.get("State") == "Active"
     return Optics(
-        name, up if isinstance(physical, str) else Unmeasured("mlxlink says no physical state"),  # type: ignore[arg-type]
-        celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high, rx, rx_low, rx_high, tx, tx_low, tx_high, _faults(module),
-        _ratio(counters.get("Effective Physical BER")), _ratio(counters.get("Raw Physical BER")),
+        name, up, celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high, rx, rx_low, rx_high,
+        tx,
+        tx_low, tx_high, _faults(module), _ratio(counters.get("Effective Physical BER")),
+        _ratio(counters.get("Raw Physical BER")),
     )
 
 
@@ -224,13 +231,13 @@ _NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?"
 _LANES = re.compile(rf"({_NUMBER}(?:,{_NUMBER}){{0,15}})(?: \[({_NUMBER})\.\.({_NUMBER})\])?")
 
 
-def _lanes(said: Any, what: str) -> tuple[Any, Any, Any]:
+def _lanes(text: object, what: str) -> tuple[Any, Any, Any]:
     """Values, lower and upper threshold of "1.9,2.0 [-10.4..6]"."""
-    if said in (None, "N/A", ""):
+    if text in (None, "N/A", ""):
         return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
-    found = _LANES.fullmatch(said.strip()) if isinstance(said, str) else None
+    found = _LANES.fullmatch(text.strip()) if isinstance(text, str) else None
     if found is None:
-        wrong = Unmeasured(f"mlxlink's {what} is {clean(str(said), 60)}, which is not of the known form")
+        wrong = Unmeasured(f"mlxlink's {what} is {clean(str(text), 60)}, which is not in the known format")
         return wrong, wrong, wrong
     if found[2] is not None and float(found[2]) == float(found[3]) == 0:
         return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
@@ -243,12 +250,12 @@ _WHOLE_MODULE = ("Module FW Fault", "DataPath FW Fault")
 
 
 def _faults(module: dict[str, Any]) -> Any:
-    """What flags are set, lanes counted from 0; UNSUPPORTED where the module has none."""
+    """The flags that are set, lanes counted from 0; UNSUPPORTED where the module has none."""
     found: list[str] = []
     known = False
     for name in _FLAGS:
-        said = module.get(f"{name} [per lane]")
-        values = said.get("values") if isinstance(said, dict) else None
+        flags = module.get(f"{name} [per lane]")
+        values = flags.get("values") if isinstance(flags, dict) else None
         for lane, value in enumerate(values if isinstance(values, list) else ()):
             known |= value in ("0", "1")
             found += [f"{name} lane {lane}"] if value == "1" else []
@@ -258,11 +265,12 @@ def _faults(module: dict[str, Any]) -> Any:
     return tuple(found) if known else UNSUPPORTED
 
 
-def _ratio(said: Any) -> Any:
-    """15E-255 is what mlxlink says for no errors at all."""
-    if said in (None, "N/A", ""):
+def _ratio(text: object) -> Any:
+    """mlxlink prints 15E-255 for no errors at all."""
+    if text in (None, "N/A", ""):
         return UNSUPPORTED
-    if not isinstance(said, str) or not re.fullmatch(r"\d{1,3}(?:\.\d{1,3})?E-?\d{1,3}", said):
-        return Unmeasured(f"mlxlink's ratio of bit errors is {clean(str(said), 40)}, which is not of the known form")
-    value = float(said)
-    return value if math.isfinite(value) else Unmeasured(f"mlxlink's ratio of bit errors is {said}")
+    if not isinstance(text, str) or not re.fullmatch(r"\d{1,3}(?:\.\d{1,3})?E-?\d{1,3}", text):
+        return Unmeasured(f"mlxlink's ratio of bit errors is {clean(str(text), 40)}, which is not in the "
+                          f"known format")
+    value = float(text)
+    return value if math.isfinite(value) else Unmeasured(f"mlxlink's ratio of bit errors is {text}")

@@ -1,4 +1,4 @@
-"""PCI facts: which of NVIDIA's devices the bus holds, also where no driver answers."""
+"""PCI facts: NVIDIA's devices on the bus, with or without a driver."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from healthcheck.facts.gpu import NVIDIA_VENDOR, PCI, is_gpu, uevent
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.recording import Outcome
 
-# PCI code and ID assignment specification: class 06h (bridges), subclass 80h (other): what NVSwitches of HGX boards call themselves.
+# PCI code and ID assignment specification: class 06h (bridges), subclass 80h (other), as NVSwitches of HGX
+# boards have it.
 _BRIDGE_CLASS = "68000"
 
 PCI_BUS = "pci_bus"
 
 
 class PciBus(Fact):
-    """NVIDIA's devices on the PCI bus: GPUs as sorted "10de:2330", one for each, and the number of NVSwitches."""
+    """NVIDIA's devices on the PCI bus: GPUs as sorted "10de:2330", one for each, and the number of
+    NVSwitches."""
 
     name: str
     gpus: tuple[str, ...]
@@ -25,12 +27,14 @@ class PciBus(Fact):
 
 @fact(PCI_BUS, PCI)
 def pci_bus(captures: Captures) -> Any:
-    """From the uevent files of every device; nothing is counted unless all of them were read."""
+    """From the uevent files of every device; raises Unread unless all of them were read."""
     files = captures.files(PCI)
     devices = [uevent(files.text(path)) for path in files]
     capture = captures.capture(PCI)
     if not devices or capture is None or capture.outcome is not Outcome.DONE:
         raise Unread("the PCI bus was not wholly read")
-    ours = [device for device in devices if device.get("PCI_ID", "").partition(":")[0].upper() == NVIDIA_VENDOR]
+    ours = [device for device in devices
+            if device.get("PCI_ID", "").partition(":")[0].upper() == NVIDIA_VENDOR]
     gpus = sorted(device["PCI_ID"].lower()[:9] for device in ours if is_gpu(device))
-    return PciBus("PCI bus", tuple(gpus), sum(device.get("PCI_CLASS", "").lstrip("0") == _BRIDGE_CLASS for device in ours))
+    return PciBus("PCI bus", tuple(gpus),
+                  sum(device.get("PCI_CLASS", "").lstrip("0") == _BRIDGE_CLASS for device in ours))

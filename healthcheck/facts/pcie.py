@@ -1,5 +1,6 @@
-"""PCI Express facts of the devices that a job depends on and of the ports above them: error counters, and how the IOMMU treats them
-(Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats, sysfs-kernel-iommu_groups)."""
+"""PCI Express facts of the devices that a job depends on and of the ports above them: error counters, and how
+the IOMMU treats them (Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats,
+sysfs-kernel-iommu_groups)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/bus/pci/drivers"
@@ -17,15 +18,18 @@ ENDPOINTS = ("nvidia", "mlx5_core", "nvme", "bnxt_en", "ice", "efa", "nvidia-nvs
 PORTS = "pcieport"
 # Devices that move a job's data past the CPU.
 DIRECT = ("nvidia", "mlx5_core")
-ALWAYS = "/proc/meminfo"    # a file that every kernel has, so that a node without any such device says so rather than nothing
+# every kernel has it: distinguishes a node without such devices from one that was not read
+ALWAYS = "/proc/meminfo"
 KINDS = ("fatal", "nonfatal", "correctable")
 AER = Probe("pcie.aer", ProbeKind.FILES, limit=1 * MIB, paths=(
     ALWAYS, *(f"{BASE}/{driver}/*:*/aer_dev_{kind}" for driver in (*ENDPOINTS, PORTS) for kind in KINDS),
     f"{BASE}/{PORTS}/*:*/secondary_bus_number",
 ))
-IOMMU = Probe("pcie.iommu", ProbeKind.FILES, paths=(ALWAYS, *(f"{BASE}/{driver}/*:*/iommu_group/type" for driver in DIRECT)))
+IOMMU = Probe("pcie.iommu", ProbeKind.FILES,
+              paths=(ALWAYS, *(f"{BASE}/{driver}/*:*/iommu_group/type" for driver in DIRECT)))
 
-_AER = re.compile(re.escape(BASE) + r"/([a-z0-9_-]{1,32})/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/aer_dev_fatal")
+_AER = re.compile(re.escape(BASE)
+                  + r"/([a-z0-9_-]{1,32})/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/aer_dev_fatal")
 _GROUP = re.compile(re.escape(BASE) + r"/([a-z0-9_]{1,32})/([0-9a-f:.]{1,20})/iommu_group/type")
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_ -]{0,40}?)\s+(\d{1,20})")
 _TOTAL = re.compile(r"TOTAL_ERR_(?:COR|FATAL|NONFATAL)")
@@ -33,8 +37,8 @@ _TOTAL = re.compile(r"TOTAL_ERR_(?:COR|FATAL|NONFATAL)")
 
 @dataclass(frozen=True)
 class PcieErrorCount:
-    """Errors that one device reported since boot, by severity. `place` is for people: "nvme 0000:22:00.0", or for a port
-    "port 0000:1a:01.0 above nvidia 0000:1b:00.0"."""
+    """Errors that one device reported since boot, by severity. `place` is for people: "nvme 0000:22:00.0", or
+    for a port "port 0000:1a:01.0 above nvidia 0000:1b:00.0"."""
 
     address: str
     place: str
@@ -44,32 +48,34 @@ class PcieErrorCount:
 
 
 class PcieErrors(Fact):
-    """What each device and port reported; UNSUPPORTED where none can (virtual machines, or firmware that keeps it to itself)."""
+    """The errors of each device and port; UNSUPPORTED where none reports any (virtual machines, or firmware
+    that handles them)."""
 
     name: str
     devices: tuple[PcieErrorCount, ...]
 
 
 class Iommu(Fact):
-    """Of each GPU and mlx5 adapter ("nvidia 0000:1b:00.0") the type of its IOMMU group: identity, DMA, DMA-FQ, blocked; UNSUPPORTED where
-    there is no IOMMU, or none of these devices."""
+    """The type of the IOMMU group of each GPU and mlx5 adapter ("nvidia 0000:1b:00.0"): identity, DMA,
+    DMA-FQ, blocked; UNSUPPORTED without an IOMMU or any of these devices."""
 
     name: str
     groups: tuple[tuple[str, str], ...]
 
 
 def total(text: str) -> int:
-    """The errors of one severity: the last line, or the sum of the others where that is more, since a message may stand for several."""
-    held: dict[str, int] = {}
+    """The errors of one severity: the last line, or the sum of the others where that is more, since a message
+    may stand for several."""
+    counts: dict[str, int] = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line.strip())
         if match is None:
             raise ValueError(text)
-        held[match[1]] = int(match[2])
-    said = [value for key, value in held.items() if _TOTAL.fullmatch(key)]
-    if len(said) != 1:
+        counts[match[1]] = int(match[2])
+    totals = [value for key, value in counts.items() if _TOTAL.fullmatch(key)]
+    if len(totals) != 1:
         raise ValueError(text)
-    return max(said[0], sum(held.values()) - said[0])
+    return max(totals[0], sum(counts.values()) - totals[0])
 
 
 @fact("pcie_errors", AER)
@@ -87,10 +93,10 @@ def pcie_errors(captures: Captures) -> Any:
             unread = unread or wrong.reason
             continue
         counted.append(PcieErrorCount(address, _place(files, driver, address, below), *figures))
-    unread = unread or files.unseen() or ""
+    unread = unread or files.unreadable() or ""
     devices: Any = tuple(counted) if counted or unread else UNSUPPORTED
     made = PcieErrors("PCI Express", devices)
-    return Partial(made, unread) if unread else made
+    return partial_if(made, unread)
 
 
 def _place(files: CapturedFiles, driver: str, address: str, below: dict[str, str]) -> str:
@@ -110,7 +116,7 @@ def _bus(text: str) -> int:
 
 @fact("iommu", IOMMU)
 def iommu(captures: Captures) -> Iommu:
-    """The groups' types, which the kernel tells since 5.11; all of them or nothing."""
+    """The groups' types, which the kernel shows since 5.11; raises Unread unless all were read."""
     files = captures.files(IOMMU)
     files.text(ALWAYS)
     found = []

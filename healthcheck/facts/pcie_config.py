@@ -1,6 +1,8 @@
-"""Settings in the PCI Express configuration space of GPUs, mlx5 adapters and the ports above them: payload and read request sizes, ACS.
+"""Settings in the PCI Express configuration space of GPUs, mlx5 adapters and the ports above them: payload
+and read request sizes, ACS.
 
-Registers and their fields: PCI Express Base Specification, Device Control and ACS Control; include/uapi/linux/pci_regs.h.
+Registers and their fields: PCI Express Base Specification, Device Control and ACS Control;
+include/uapi/linux/pci_regs.h.
 """
 
 from __future__ import annotations
@@ -13,17 +15,18 @@ from functools import partial
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.parsing import matched
 from healthcheck.facts.pcie import BASE, DIRECT
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
-CONFIG = Probe("pcie.config", ProbeKind.CONFIG, paths=tuple(f"{BASE}/{driver}/*:*" for driver in DIRECT), root=True)
+CONFIG = Probe("pcie.config", ProbeKind.CONFIG, paths=tuple(f"{BASE}/{driver}/*:*" for driver in DIRECT),
+               root=True)
 ADAPTER = "mlx5_core"
 
 _WORDS = re.compile(
-    r"(?:driver ([a-z0-9_-]{1,32})\n)?"
-    r"(?:conventional|flags ([0-9a-f]{4})\ndevcap ([0-9a-f]{8})\ndevctl ([0-9a-f]{4})(?:\nacs [0-9a-f]{4} ([0-9a-f]{4}))?)"
-)
+    r"(?:driver ([a-z0-9_-]{1,32})\n)?(?:conventional"
+    r"|flags ([0-9a-f]{4})\ndevcap ([0-9a-f]{8})\ndevctl ([0-9a-f]{4})(?:\nacs [0-9a-f]{4} ([0-9a-f]{4}))?)")
 _PATH = re.compile(r"/sys/devices/[^\n]{0,400}/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/config")
 _ROOT, _SWITCH_DOWN = 4, 6
 _LARGEST = 5    # 128 << 5: 4096 bytes
@@ -31,11 +34,12 @@ _LARGEST = 5    # 128 << 5: 4096 bytes
 
 @dataclass(frozen=True)
 class Function:
-    """One device or port. `driver` is empty for a port; `place` is for people: "mlx5_core 0000:18:00.0", "port 0000:17:00.0 above
-    mlx5_core 0000:18:00.0". `above` is the address of the port that it hangs from, empty where that is none of PCI Express.
+    """One device or port. `driver` is empty for a port; `place` is for people: "mlx5_core 0000:18:00.0",
+    "port 0000:17:00.0 above mlx5_core 0000:18:00.0". `above` is the address of the port above it, empty where
+    that is not PCI Express.
 
-    Sizes are in bytes: the largest payload that it sends and takes, the largest that it could, and the largest read that it asks for.
-    `acs` is the ACS Control register, 0 where there is none; `switch` says whether it is a port of a switch that looks down.
+    Sizes are in bytes: the payload limit in use, the supported one, and the largest read request. `acs` is
+    the ACS Control register, 0 where there is none; `switch`: it is a downstream port of a switch.
     """
 
     address: str
@@ -50,10 +54,11 @@ class Function:
 
 
 class PcieConfig(Fact):
-    """GPUs, mlx5 adapters and the ports above them, in the order of their paths; `switch_ports` and `adapters` are some of them.
+    """GPUs, mlx5 adapters and the ports above them, in the order of their paths; `switch_ports` and
+    `adapters` are some of them.
 
-    `switch_ports` are those that look down from a switch with two or more such ports: below a single one (of the switch within a
-    BlueField, say) there are no peers. Each is UNSUPPORTED where it was wholly read and there is none.
+    `switch_ports` are the downstream ports of switches with two or more of them: below a single one (in a
+    BlueField, for example) there are no peers. Each is UNSUPPORTED where all was read and there is none.
     """
 
     name: str
@@ -69,10 +74,9 @@ def _size(code: int) -> int:
 
 
 def words(text: str) -> tuple[str, tuple[int, int, int, int] | None]:
-    """The driver's name, and flags, Device Capabilities, Device Control and ACS Control; None for what is none of PCI Express."""
-    match = _WORDS.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
+    """The driver's name, and flags, Device Capabilities, Device Control and ACS Control; None for a device
+    without PCI Express."""
+    match = matched(_WORDS, text)
     driver, flags, devcap, devctl, acs = match.groups()
     if flags is None:
         return driver or "", None
@@ -88,7 +92,8 @@ def _function(path: str, text: str) -> tuple[str, Function | None]:
     flags, devcap, devctl, acs = held
     address = path.split("/")[-2]
     return driver, Function(
-        address, driver, f"{driver} {address}" if driver else f"port {address}", "", _size(devctl >> 5 & 7), _size(devcap & 7),
+        address, driver, f"{driver} {address}" if driver else f"port {address}", "", _size(devctl >> 5 & 7),
+        _size(devcap & 7),
         _size(devctl >> 12 & 7), acs, flags >> 4 & 0xF == _SWITCH_DOWN)
 
 
@@ -97,18 +102,18 @@ def pcie_config(captures: Captures) -> Any:
     """Every function that could be read; where one could not, the rest is Partial."""
     files = captures.files(CONFIG)
     found: dict[str, Function] = {}
-    hanging: Counter[str] = Counter()   # from each folder, whether they could be read or not
+    below: Counter[str] = Counter()     # devices below each folder, readable or not
     unread = ""
     for path in files:
         if _PATH.fullmatch(path):
             folder = _parent(path)
-            hanging[_parent(folder)] += 1
+            below[_parent(folder)] += 1
             held = files.read(path, partial(_function, path))
             if isinstance(held, Unmeasured):
                 unread = unread or held.reason
             elif held[1] is not None:
                 found[folder] = held[1]
-    unread = unread or files.unseen() or ""
+    unread = unread or files.unreadable() or ""
     functions = {folder: _placed(folder, found) for folder in found}
 
     def some(chosen: Iterable[Function]) -> Any:
@@ -116,9 +121,9 @@ def pcie_config(captures: Captures) -> Any:
 
     made = PcieConfig(
         "PCI Express settings", some(functions.values()),
-        some(one for folder, one in functions.items() if one.switch and hanging[_parent(folder)] > 1),
+        some(one for folder, one in functions.items() if one.switch and below[_parent(folder)] > 1),
         some(one for one in functions.values() if one.driver == ADAPTER))
-    return Partial(made, unread) if unread else made
+    return partial_if(made, unread)
 
 
 def _parent(path: str) -> str:
@@ -126,8 +131,10 @@ def _parent(path: str) -> str:
 
 
 def _placed(folder: str, found: dict[str, Function]) -> Function:
-    """The function with what it hangs from, and a port with the first device below it."""
+    """The function with the port above it, and a port with the first device below it."""
     held = found[folder]
     above = found.get(_parent(folder))
-    below = "" if held.driver else next((one.place for at, one in found.items() if one.driver and at.startswith(f"{folder}/")), "")
-    return replace(held, place=f"{held.place} above {below}" if below else held.place, above=above.address if above else "")
+    below = "" if held.driver else next((one.place for at, one in found.items() if one.driver
+                                         and at.startswith(f"{folder}/")), "")
+    return replace(held, place=f"{held.place} above {below}" if below else held.place,
+                   above=above.address if above else "")

@@ -11,31 +11,38 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, readable
+from healthcheck.facts.parsing import matched, natural, searched, whole
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, partial_if, readable
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/infiniband"
-# Of the tables only the first entries: there may be 256 GIDs and 128 partition keys, and what is wanted is whether there are any.
+# Only the first entries of the tables, which may have 256 GIDs and 128 partition keys: checks ask whether
+# there are any.
 ENTRIES = 4
 SYSFS = Probe(
     "port.sysfs", ProbeKind.FILES, limit=1 * MIB,
     paths=(
-        *(f"{BASE}/*/ports/*/{name}" for name in ("state", "phys_state", "rate", "link_layer", "lid", "sm_lid")),
+        *(f"{BASE}/*/ports/*/{name}"
+          for name in ("state", "phys_state", "rate", "link_layer", "lid", "sm_lid")),
         *(f"{BASE}/*/ports/*/{table}/{entry}" for table in ("gids", "pkeys") for entry in range(ENTRIES)),
-        f"{BASE}/*/ports/*/counters/link_downed", f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent", f"{BASE}/*/board_id",
+        f"{BASE}/*/ports/*/counters/link_downed", f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent",
+        f"{BASE}/*/board_id",
     ),
 )
 
 
 class Port(Fact):
-    """One port of an RDMA device. Its identity is the PCI address, lower case, in full form, and its number on the device.
+    """One port of an RDMA device. Its identity is the PCI address, lower case, in full form, and its number
+    on the device.
 
-    `name` is for people: "mlx5_0/1 (0000:18:00.0)". `kind` is the adapter's PCI vendor and device with the link layer,
-    "15b3:1021 InfiniBand", and empty where it cannot be read. `state` and `phys_state` are the kernel's words ("ACTIVE", "LinkUp");
-    `rate_gbps` is in 1e9 bit/s; `link_downed` counts since it was last reset, and stays at 255 (an 8-bit counter of the
-    InfiniBand specification); drivers that have no such counter leave it UNSUPPORTED. `lanes` is the 4 of "4X NDR". `lid` and `sm_lid`
-    are 0 where no subnet manager gave any. `gids` counts the first GIDs that are not zero; `keys` are the first partition keys that are
-    not, 0xffff being full membership of the default partition. `board` is the adapter's PSID. `virtual` says a function of SR-IOV.
+    `name` is for people: "mlx5_0/1 (0000:18:00.0)". `kind` is the adapter's PCI vendor and device with the
+    link layer, "15b3:1021 InfiniBand", and empty where it cannot be read. `state` and `phys_state` are the
+    kernel's words ("ACTIVE", "LinkUp"); `rate_gbps` is in 1e9 bit/s; `link_downed` counts since it was last
+    reset, and stays at 255 (an 8-bit counter of the InfiniBand specification); UNSUPPORTED where the driver
+    has no such counter. `lanes` is the 4 of "4X NDR". `lid` and `sm_lid` are 0 where no subnet manager gave
+    any. `gids` counts the first GIDs that are not zero; `keys` are the first partition keys that are not
+    zero, 0xffff being full membership of the default partition. `board` is the adapter's PSID. `virtual`: a
+    function of SR-IOV.
     """
 
     IDENTITY = ("pci", "number")
@@ -90,15 +97,11 @@ _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
 
 def _lanes(text: str) -> int:
     """The 4 of "400 Gb/sec (4X NDR)"."""
-    found = _WIDTH.search(text)
-    if found is None:
-        raise ValueError(text)
-    return int(found[1])
+    return int(searched(_WIDTH, text)[1])
 
 
 def _hexadecimal(text: str) -> int:
-    if _HEXADECIMAL.fullmatch(text) is None:
-        raise ValueError(text)
+    matched(_HEXADECIMAL, text)
     return int(text, 16)
 
 
@@ -107,13 +110,13 @@ _GID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}")
 
 def _gid(text: str) -> bool:
     """Whether "fe80:0000:0000:0000:a088:c203:00ab:cdef" is one; an entry that is not in use is all zeros."""
-    if not _GID.fullmatch(text):
-        raise ValueError(text)
+    matched(_GID, text)
     return text.strip("0:") != ""
 
 
 def _table(files: CapturedFiles, at: str, parse: Callable[[str], Any]) -> Any:
-    """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured if one cannot be read."""
+    """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured
+    if one cannot be read."""
     read = [files.read(path, parse) for entry in range(ENTRIES) if files.has(path := f"{at}/{entry}")]
     for value in read:
         if isinstance(value, Unmeasured):
@@ -127,24 +130,16 @@ _PCI_ID = re.compile(r"^PCI_ID=([0-9A-Fa-f]{1,4}):([0-9A-Fa-f]{1,4})$", re.MULTI
 
 def slot(text: str) -> str:
     """The PCI address in a device's uevent file; raises ValueError where there is none."""
-    found = _SLOT.search(text)
-    if found is None:
-        raise ValueError(text)
-    return found[1].lower()
+    return searched(_SLOT, text)[1].lower()
 
 
 def device_id(text: str) -> str:
-    """The PCI vendor and device ("15b3:1021") in a device's uevent file; raises ValueError where there is none."""
+    """The PCI vendor and device ("15b3:1021") in a device's uevent file; raises ValueError where there is
+    none."""
     found = _PCI_ID.search(text)
     if found is None:
         raise ValueError(text)
     return f"{found[1].lower():0>4}:{found[2].lower():0>4}"
-
-
-def count(text: str) -> int:
-    if not text.isdigit() or len(text) > 20:
-        raise ValueError(text)
-    return int(text)
 
 
 @fact("ports", SYSFS, each="port")
@@ -152,12 +147,12 @@ def ports(captures: Captures) -> Any:
     """Every port of every RDMA device, in natural order of their names."""
     files = captures.files(SYSFS)
     result = tuple([_port(files, device, number) for device, number in numbered(files)])
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    return partial_if(result, files.unreadable())
 
 
 def _gids(files: CapturedFiles, at: str) -> Any:
-    """How many of a port's first GIDs are in use; UNSUPPORTED where it has no such table, Unmeasured if one cannot be read."""
+    """How many of a port's first GIDs are in use; UNSUPPORTED where it has no such table, Unmeasured if one
+    cannot be read."""
     gids = _table(files, at, _gid)
     return len(gids) if isinstance(gids, tuple) else gids
 
@@ -179,11 +174,6 @@ def phys_state(files: CapturedFiles, device: str, number: int) -> Any:
     return files.read(f"{BASE}/{device}/ports/{number}/phys_state", _word)
 
 
-def natural(name: str) -> tuple[str, int]:
-    head = name.rstrip("0123456789")
-    return head, int(name[len(head):] or 0)
-
-
 def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
     at = f"{BASE}/{device_name}/ports/{number}"
     pci = pci_of(files, device_name)
@@ -193,7 +183,7 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
     rate = f"{at}/rate"
     board: Any = f"{BASE}/{device_name}/board_id"
     board = files.optional(board, str)
-    downed: Any = files.optional(counter, count)
+    downed: Any = files.optional(counter, whole)
     return Port(
         name=f"{device_name}/{number} ({pci})" if isinstance(pci, str) else f"{device_name}/{number}",
         device=device_name,
@@ -219,13 +209,15 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
 VIRTUAL = tuple(f"15b3:{device}" for device in ("1014", "1016", "1018", "101a", "101c", "101e", "a2d3"))
 
 
-def most_alike(ports: Iterable[Port]) -> tuple[Port, ...]:
-    """The ports of the most numerous kind: what a machine's compute ports are when nobody says which they are.
+def most_common_kind(ports: Iterable[Port]) -> tuple[Port, ...]:
+    """The ports of the most common kind: a machine's compute ports where no plan names them.
 
-    It tells the eight adapters beside the GPUs from the two of storage, or from a BlueField, whichever mode that is in. Kinds of equal
-    number all count, a port whose kind cannot be read counts always, and virtual functions count only where there is nothing else.
+    This separates the eight adapters beside the GPUs from the two of storage, or from a BlueField in either
+    mode. Kinds of equal number all count, a port whose kind cannot be read always counts, and virtual
+    functions count only where there is nothing else.
     """
-    known = [(port, kind, virtual) for port, (kind, virtual) in readable(ports, lambda port: (port.kind, port.virtual))]
+    known = [(port, kind, virtual)
+             for port, (kind, virtual) in readable(ports, lambda port: (port.kind, port.virtual))]
     real = [(port, kind) for port, kind, virtual in known if not virtual and not kind.startswith(VIRTUAL)]
     real = real or [(port, kind) for port, kind, _ in known]
     counts = Counter(kind for _, kind in real if kind)

@@ -1,7 +1,7 @@
 """Process facts: tasks that are stuck or were not waited for, and how full the kernel's tables are.
 
-States are those of proc(5), /proc/PID/stat. A task that does not run between two looks has the same switch counts in both, which is how
-the kernel's own detector of hung tasks tells (kernel/hung_task.c).
+States are those of proc(5), /proc/PID/stat. A task that did not run between two snapshots has the same switch
+counts in both, as in the kernel's own detector of hung tasks (kernel/hung_task.c).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.parsing import matched, whole
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 from inventory.text import clean
 
-# What starts jobs: its limits are theirs, unless it sets them itself. Names as the kernel has them (15 characters).
+# The daemons that start jobs, which inherit their limits. Names as the kernel has them (15 characters).
 STARTERS = ("slurmd", "pbs_mom", "containerd", "dockerd")
 TASKS = Probe("process.tasks", ProbeKind.PROCESSES, argv=STARTERS, seconds=8.0, each_s=5.0)
 
@@ -30,8 +31,8 @@ TABLES = Probe("process.tables", ProbeKind.FILES, paths=(LOADAVG, PID_MAX, THREA
 
 @dataclass(frozen=True)
 class BlockedProcess:
-    """One process in uninterruptible sleep. `started` is in clock ticks since boot; `switches` counts how often it left a CPU;
-    `waits` is the kernel function that it sleeps in, and empty where we may not know."""
+    """One process in uninterruptible sleep. `started` is in clock ticks since boot; `switches` counts how
+    often it left a CPU; `waits` is the kernel function that it sleeps in, empty where we may not read it."""
 
     pid: int
     started: int
@@ -41,8 +42,8 @@ class BlockedProcess:
 
 
 class Processes(Fact):
-    """All processes: how many there are, how many have ended and were not waited for, with the commonest names of those, and the ones in
-    uninterruptible sleep. Threads other than a process's first are not looked at."""
+    """All processes: their number, the number of zombies and their commonest names, and the processes in
+    uninterruptible sleep. Only each process's first thread is read."""
 
     name: str
     total: int
@@ -52,7 +53,7 @@ class Processes(Fact):
 
 
 class Tables(Fact):
-    """The kernel's tables: threads and open files there are and may be, and the load average of 15 minutes."""
+    """The kernel's tables: threads and open files, their limits, and the load average of 15 minutes."""
 
     name: str
     threads: int
@@ -62,24 +63,25 @@ class Tables(Fact):
     load: float
 
 
-def document(captures: Captures) -> dict[str, Any]:
-    """The reader's answer, of its form: states, processes, waits and limits; raises Unread."""
+def process_document(captures: Captures) -> dict[str, Any]:
+    """The reader's output, checked: states, processes, waits and limits; raises Unread."""
     try:
-        said = json.loads(captures.text(TASKS))
-        made = {
-            "states": {str(key): _whole(value) for key, value in said["states"].items()},
+        document = json.loads(captures.text(TASKS))
+        checked = {
+            "states": {str(key): _whole(value) for key, value in document["states"].items()},
             "processes": [[_whole(pid), str(state), _whole(started), _whole(switches), str(name)]
-                          for pid, state, started, switches, name in said["processes"]],
-            "waits": {str(key): str(value) for key, value in said["waits"].items()},
-            "limits": [[_whole(pid), str(name), str(text)] for pid, name, text in said["limits"]], "hidden": said["hidden"] is True,
+                          for pid, state, started, switches, name in document["processes"]],
+            "waits": {str(key): str(value) for key, value in document["waits"].items()},
+            "limits": [[_whole(pid), str(name), str(text)] for pid, name, text in document["limits"]],
+            "hidden": document["hidden"] is True,
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise Unread("what was said of processes is not of the reader's form") from None
-    if made["hidden"]:
-        raise Unread("/proc hides the processes of others from us")
-    if not made["states"]:
+        raise Unread("the list of processes is not in the reader's format") from None
+    if checked["hidden"]:
+        raise Unread("/proc hides the processes of other users")
+    if not checked["states"]:
         raise Unread("/proc holds no process")
-    return made
+    return checked
 
 
 def _whole(value: object) -> int:
@@ -90,53 +92,46 @@ def _whole(value: object) -> int:
 
 @fact("processes", TASKS)
 def processes(captures: Captures) -> Any:
-    """Counted in one pass over /proc; nothing is said where it hides the processes of others from us (hidepid)."""
-    said = document(captures)
-    names = Counter(row[4] for row in said["processes"] if row[1] == "Z")
-    rows = [row for row in said["processes"] if row[1] == "D"]
-    sleepers = tuple(
-        BlockedProcess(pid, started, clean(name, 20), switches, _function(said["waits"].get(str(pid), "")))
-        for pid, _, started, switches, name in rows if switches >= 0
-    )
-    found = Processes("processes", sum(said["states"].values()), said["states"].get("Z", 0),
+    """Counted in one pass over /proc; raises Unread where it hides the processes of other users (hidepid)."""
+    document = process_document(captures)
+    names = Counter(row[4] for row in document["processes"] if row[1] == "Z")
+    rows = [row for row in document["processes"] if row[1] == "D"]
+    sleepers = tuple(BlockedProcess(pid, started, clean(name, 20), switches,
+                                    _function(document["waits"].get(str(pid), "")))
+                     for pid, _, started, switches, name in rows if switches >= 0)
+    found = Processes("processes", sum(document["states"].values()), document["states"].get("Z", 0),
                       tuple(clean(name, 20) for name, _ in names.most_common(3)), sleepers)
-    more = said["states"].get("D", 0) - len(sleepers)
-    return Partial(found, f"{more} more processes in uninterruptible sleep could not be looked at closely") if more > 0 else found
+    more = document["states"].get("D", 0) - len(sleepers)
+    return (Partial(found, f"{more} more processes in uninterruptible sleep could not be examined")
+            if more > 0 else found)
 
 
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
 
 
 def _function(waits: str) -> str:
-    """The kernel function, which is "0" for those who may not know."""
+    """The kernel function, which is "0" for users who may not read it."""
     return waits if _FUNCTION.fullmatch(waits) else ""
 
 
 @fact("tables", TABLES)
 def tables(captures: Captures) -> Tables:
-    """From /proc/loadavg ("0.20 0.18 0.12 1/2931 11206") and the limits of /proc/sys. The file table is of the kernel as a whole."""
+    """From /proc/loadavg ("0.20 0.18 0.12 1/2931 11206") and the limits of /proc/sys. The file table is of
+    the kernel as a whole."""
     files = captures.files(TABLES)
-    limits = [files.read(path, _number) for path in (PID_MAX, THREADS_MAX)]
+    limits = [files.read(path, whole) for path in (PID_MAX, THREADS_MAX)]
     unread: Any = next((limit for limit in limits if isinstance(limit, Unmeasured)), None)
     return Tables(
         "kernel",
-        threads=files.read(LOADAVG, lambda text: _number(text.split()[3].partition("/")[2])),
-        threads_max=unread or min(limits), files=files.read(FILE_NR, lambda text: _number(text.split()[0])),
-        files_max=files.read(FILE_NR, lambda text: _number(text.split()[2])),
+        threads=files.read(LOADAVG, lambda text: whole(text.split()[3].partition("/")[2])),
+        threads_max=unread or min(limits), files=files.read(FILE_NR, lambda text: whole(text.split()[0])),
+        files_max=files.read(FILE_NR, lambda text: whole(text.split()[2])),
         load=files.read(LOADAVG, lambda text: _decimal(text.split()[2])),
     )
 
 
-_NUMBER, _DECIMAL = re.compile(r"\d{1,20}"), re.compile(r"\d{1,9}\.\d{1,6}")
-
-
-def _number(text: str) -> int:
-    if _NUMBER.fullmatch(text) is None:
-        raise ValueError(text)
-    return int(text)
+_DECIMAL = re.compile(r"\d{1,9}\.\d{1,6}")
 
 
 def _decimal(text: str) -> float:
-    if _DECIMAL.fullmatch(text) is None:
-        raise ValueError(text)
-    return float(text)
+    return float(matched(_DECIMAL, text)[0])

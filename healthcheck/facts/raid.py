@@ -1,8 +1,9 @@
-"""Arrays of disks: Linux md from sysfs, ZFS pools from their kernel statistics. No tool is run: both say it in files.
+"""Arrays of disks: Linux md from sysfs, ZFS pools from their kernel statistics, without running a tool.
 
-Forms: the kernel's Documentation/admin-guide/md.rst ("MD devices in sysfs"; level, array_state, degraded, sync_action, mismatch_cnt,
-dev-*/state), and OpenZFS's /proc/spl/kstat/zfs/POOL/state (module/os/linux/spl, the names of zpool status). `raid0` and `linear` have
-no redundancy, and so none of the files about it; their state is "broken" once a member is gone.
+Formats: the kernel's Documentation/admin-guide/md.rst ("MD devices in sysfs"; level, array_state, degraded,
+sync_action, mismatch_cnt, dev-*/state), and OpenZFS's /proc/spl/kstat/zfs/POOL/state (module/os/linux/spl,
+the names of zpool status). `raid0` and `linear` have no redundancy, and so none of the files about it; their
+state is "broken" once a member is gone.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.port import natural
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
+from healthcheck.facts.parsing import matched, natural, whole
+from healthcheck.facts.values import Fact, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
 _BLOCK, _POOLS = "/sys/block", "/proc/spl/kstat/zfs"
-_FILES = ("level", "raid_disks", "array_state", "degraded", "sync_action", "sync_completed", "mismatch_cnt", "dev-*/state")
+_FILES = ("level", "raid_disks", "array_state", "degraded", "sync_action", "sync_completed", "mismatch_cnt",
+          "dev-*/state")
 MD = Probe("raid.md", ProbeKind.FILES, paths=tuple(f"{_BLOCK}/md*/md/{name}" for name in _FILES))
 ZFS = Probe("raid.zfs", ProbeKind.FILES, paths=(f"{_POOLS}/*/state",))
 
@@ -26,10 +28,11 @@ NO_POOL = "ZFS pools (none here)"
 
 
 class Array(Fact):
-    """One md array ("md0 (raid1)"). `missing` is how many members it lacks, `faulty` names those that it threw out.
+    """One md array ("md0 (raid1)"). `missing` is how many members it lacks, `faulty` names those that it
+    removed.
 
-    `action` is idle, resync, recover, check, repair, reshape or frozen; `done_percent` tells how far it is. A node without arrays has
-    one entry, all of whose fields are UNSUPPORTED.
+    `action` is idle, resync, recover, check, repair, reshape or frozen; `done_percent` is its progress. A
+    node without arrays has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -44,16 +47,11 @@ class Array(Fact):
 
 
 class Pool(Fact):
-    """One ZFS pool; `state` in capitals, as zpool status has it. A node without pools has one entry of state UNSUPPORTED."""
+    """One ZFS pool; `state` in capitals, as zpool status has it. A node without pools has one entry of state
+    UNSUPPORTED."""
 
     name: str
     state: str
-
-
-def _whole(text: str) -> int:
-    if not re.fullmatch(r"\d{1,19}", text):
-        raise ValueError(text)
-    return int(text)
 
 
 _OF_ARRAY = re.compile(rf"{_BLOCK}/md[^/]*/md/")
@@ -61,13 +59,11 @@ _WORD, _FLAGS = re.compile(r"[a-z0-9_-]{0,32}"), re.compile(r"[a-z_,]{0,200}")
 
 
 def _word(text: str) -> str:
-    if _WORD.fullmatch(text) is None:
-        raise ValueError(text)
-    return text
+    return matched(_WORD, text)[0]
 
 
 def _done(text: str) -> Any:
-    """Of "123 / 4567" sectors; "none" and "delayed" say that nothing was done yet."""
+    """The percentage of "123 / 4567" sectors; "none" and "delayed" are 0."""
     if text in ("none", "delayed"):
         return 0.0
     found = re.fullmatch(r"(\d{1,19}) / (\d{1,19})", text)
@@ -77,8 +73,7 @@ def _done(text: str) -> Any:
 
 
 def _flags(text: str) -> frozenset[str]:
-    if _FLAGS.fullmatch(text) is None:
-        raise ValueError(text)
+    matched(_FLAGS, text)
     return frozenset(text.split(","))
 
 
@@ -87,11 +82,9 @@ def arrays(captures: Captures) -> Any:
     """Every md array, in natural order of their names."""
     files = captures.files(MD)
     names = {path.split("/")[3] for path in files if _OF_ARRAY.match(path)}
-    none: Any = UNSUPPORTED
     result = tuple(_array(files, name) for name in sorted(names, key=natural)) or (
-        Array(NO_ARRAY, none, none, none, none, none, none, none, none),)
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+        Array.absent(NO_ARRAY),)
+    return partial_if(result, files.unreadable())
 
 
 def _array(files: CapturedFiles, name: str) -> Array:
@@ -104,17 +97,18 @@ def _array(files: CapturedFiles, name: str) -> Array:
     members = {path.split("/")[-2].removeprefix("dev-"): files.read(path, _flags) for path in files
                if path.startswith(f"{at}/dev-") and path.endswith("/state")}
     unread = next((flags for flags in members.values() if not isinstance(flags, frozenset)), None)
-    faulty = tuple(sorted(member for member, flags in members.items() if isinstance(flags, frozenset) and "faulty" in flags))
+    faulty = tuple(sorted(member for member, flags in members.items() if isinstance(flags, frozenset)
+                          and "faulty" in flags))
     return Array(
         name=f"{name} ({level})" if isinstance(level, str) else name,
         level=level,
         state=files.read(f"{at}/array_state", _word),
-        disks=optional("raid_disks", lambda text: _whole(text.partition(" ")[0])),
-        missing=optional("degraded", _whole),
+        disks=optional("raid_disks", lambda text: whole(text.partition(" ")[0])),
+        missing=optional("degraded", whole),
         faulty=faulty if unread is None or faulty else unread,
         action=optional("sync_action", _word),
         done_percent=optional("sync_completed", _done),
-        mismatches=optional("mismatch_cnt", _whole),
+        mismatches=optional("mismatch_cnt", whole),
     )
 
 
@@ -129,7 +123,6 @@ def pools(captures: Captures) -> Any:
     """Every imported ZFS pool, in the order of their names."""
     files = captures.files(ZFS)
     paths = sorted(path for path in files if path.endswith("/state"))
-    none: Any = UNSUPPORTED
-    result = tuple(Pool(path.split("/")[-2], files.read(path, _state)) for path in paths) or (Pool(NO_POOL, none),)
-    unseen = files.unseen()
-    return Partial(result, unseen) if unseen else result
+    result = (tuple(Pool(path.split("/")[-2], files.read(path, _state)) for path in paths)
+              or (Pool.absent(NO_POOL),))
+    return partial_if(result, files.unreadable())

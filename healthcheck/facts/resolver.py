@@ -1,32 +1,35 @@
-"""How a node resolves names: /etc/resolv.conf (resolv.conf(5)), and whether it finds its own name (hostname(1), -i)."""
+"""How a node resolves names: /etc/resolv.conf (resolv.conf(5)), and whether it finds its own name
+(hostname(1), -i)."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
+from healthcheck.facts.limits import NAME_SERVERS
+from healthcheck.facts.values import Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 PATH = "/etc/resolv.conf"
 RESOLV = Probe("host.resolver", ProbeKind.FILES, paths=(PATH,))
-# A silent name server is asked twice, five seconds each time (resolv.conf(5), timeout and attempts): nobody waits for that here.
+# A silent name server takes twice five seconds (resolv.conf(5), timeout and attempts), which is longer than
+# this probe waits.
 OWN_NAME = Probe("host.own-name", ProbeKind.COMMAND, argv=("hostname", "-i"), seconds=3.0, limit=4096)
-_MOST = 16
 
 
 class Resolver(Fact):
-    """`servers` are the addresses that are asked, in their order; empty where the file names none or is not there."""
+    """`servers` are the addresses that are asked, in their order; empty where the file names none or is not
+    there."""
 
     name: str
     servers: tuple[str, ...]
 
 
 class OwnName(Fact):
-    """Whether the node's host name leads to an address, and in `trouble` what the tool says where it does not."""
+    """Whether the node's host name resolves to an address, and the tool's message in `trouble` where it does
+    not."""
 
     name: str
     resolves: bool
@@ -40,12 +43,12 @@ def servers(text: str) -> tuple[str, ...]:
         words = line.split()
         if words and words[0] == "nameserver":
             found.append(str(ipaddress.ip_address(words[1].partition("%")[0])))
-    return tuple(found[:_MOST])
+    return tuple(found[:NAME_SERVERS])
 
 
 @fact("resolver", RESOLV)
 def resolver(captures: Captures) -> Resolver:
-    """The name servers. A file that is not there names none; the resolver then asks the node itself."""
+    """The name servers; none without the file, and the resolver then asks the node itself."""
     files = captures.files(RESOLV)
     if list(files) and not files.has(PATH):
         return Resolver("resolver", ())
@@ -54,26 +57,23 @@ def resolver(captures: Captures) -> Resolver:
 
 @fact("own_name", OWN_NAME)
 def own_name(captures: Captures) -> OwnName:
-    """What `hostname -i` says: addresses, or that the name is not known. UNSUPPORTED without the tool; a timeout is a silent resolver."""
+    """The result of `hostname -i`; UNSUPPORTED without the tool. A timeout means a silent resolver."""
     capture = captures.capture(OWN_NAME)
-    unread: Any
     if capture is not None and capture.outcome is Outcome.MISSING:
-        return OwnName("host name", UNSUPPORTED, UNSUPPORTED)   # type: ignore[arg-type]
+        return OwnName.absent("host name")
     if capture is not None and capture.outcome is Outcome.DONE and capture.exit == 1:
         lines = capture.stderr.strip().splitlines() or ["hostname -i ended with exit status 1"]
         return OwnName("host name", False, clean(lines[-1], 100))
-    # One whose turn never came, or that a spent budget ended, was not given the time.
+    # A command that did not get its full time has measured nothing.
     if capture is not None and capture.outcome is Outcome.TIMEOUT and capture.seconds >= OWN_NAME.seconds:
         return OwnName("host name", False, f"no answer within {OWN_NAME.seconds:g} s")
     try:
         words = captures.text(OWN_NAME).split()
-        [ipaddress.ip_address(word.partition("%")[0]) for word in words[:_MOST]]
+        [ipaddress.ip_address(word.partition("%")[0]) for word in words[:NAME_SERVERS]]
     except Unread:
-        unread = Unmeasured(why(OWN_NAME, capture))
-        return OwnName("host name", unread, unread)
+        return OwnName.absent("host name", Unmeasured(why(OWN_NAME, capture)))
     except ValueError:
-        unread = Unmeasured("hostname -i gave something else than addresses")
-        return OwnName("host name", unread, unread)
+        return OwnName.absent("host name", Unmeasured("hostname -i gave something else than addresses"))
     if not words:
         return OwnName("host name", False, "no address")
     return OwnName("host name", True, "")

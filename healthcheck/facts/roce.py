@@ -1,8 +1,9 @@
 """RoCE ports: their counters of congestion and loss, their GIDs and their priority flow control (PFC).
 
-hw_counters: NVIDIA, mlx5 counters (drivers/infiniband/hw/mlx5/counters.c). gid_attrs: Documentation/ABI/testing/sysfs-class-infiniband
-(types "IB/RoCE v1" and "RoCE v2"; an entry that is not in use cannot be read, EINVAL). PFC: `ethtool -S` of the port's interface with the
-names of mlx5 (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst), one command for each.
+hw_counters: NVIDIA, mlx5 counters (drivers/infiniband/hw/mlx5/counters.c). gid_attrs:
+Documentation/ABI/testing/sysfs-class-infiniband (types "IB/RoCE v1" and "RoCE v2"; an entry that is not in
+use cannot be read, EINVAL). PFC: `ethtool -S` of the port's interface with the names of mlx5
+(Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst), one command for each.
 """
 
 from __future__ import annotations
@@ -14,13 +15,23 @@ from typing import Any
 from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
-from healthcheck.facts.port import BASE, SYSFS, Port, count
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
+from healthcheck.facts.parsing import whole
+from healthcheck.facts.port import BASE, SYSFS, Port
+from healthcheck.facts.values import (
+    UNSUPPORTED,
+    Fact,
+    Partial,
+    Unmeasured,
+    Unread,
+    changed,
+    partial_if,
+    reading,
+)
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
-COUNTERS = ("packet_seq_err", "implied_nak_seq_err", "roce_adp_retrans", "rx_icrc_encapsulated", "np_cnp_sent",
-            "np_ecn_marked_roce_packets", "rp_cnp_handled")
+COUNTERS = ("packet_seq_err", "implied_nak_seq_err", "roce_adp_retrans", "rx_icrc_encapsulated",
+            "np_cnp_sent", "np_ecn_marked_roce_packets", "rp_cnp_handled")
 # The first addresses of an interface: two kinds of link-local ones, then those of its first IPv4 address.
 _GIDS = 8
 ROCE = Probe(
@@ -33,17 +44,18 @@ ROCE = Probe(
 )
 # Interfaces of InfiniBand ports are called ib..., and have no priorities.
 ETHTOOL = Probe(
-    "roce.ethtool", ProbeKind.COMMAND, argv=("ethtool", "-S", "{name}"), each=(f"{BASE}/*/device/net/[!i]*",), most=32, each_s=3.0,
+    "roce.ethtool", ProbeKind.COMMAND, argv=("ethtool", "-S", "{name}"), each=(f"{BASE}/*/device/net/[!i]*",),
+    most=32, each_s=3.0,
     seconds=15.0, limit=4 * MIB,
 )
 
 
 class RocePort(Fact):
-    """One RDMA port whose link is Ethernet; `name`, `pci` and `number` are those of the Port. Counters are since the driver was loaded,
-    and UNSUPPORTED where it has none of that name.
+    """One RDMA port whose link is Ethernet; `name`, `pci` and `number` are those of the Port. Counters are
+    since the driver was loaded, and UNSUPPORTED where it has none of that name.
 
-    `routable` says whether one of the first GIDs is of RoCE v2 and of no link-local address; `mtu` is of the interface, the largest if
-    there are several. A node without any has one of which nothing is supported.
+    `routable`: one of the first GIDs is of RoCE v2 and not link-local. `mtu` is the interface's, the largest
+    if there are several. A node without any has one entry, all UNSUPPORTED.
     """
 
     IDENTITY = ("pci", "number")
@@ -64,11 +76,11 @@ class RocePort(Fact):
 
 
 class Pfc(Fact):
-    """Pause frames of one interface of an RDMA device, all priorities together. `stalls` counts how often the adapter paused the network
-    for so long that it gave up and dropped (tx_pause_storm_error_events); `paused_us` is for how many microseconds it was told to be
-    silent, `pausing_us` for how many it told its switch to be.
+    """Pause frames of one interface of an RDMA device, all priorities together. `stalls` counts how often the
+    adapter paused the network so long that it gave up and dropped packets (tx_pause_storm_error_events);
+    `paused_us` is how many microseconds it was paused, `pausing_us` how many it paused its switch.
 
-    A node without such interfaces, or without ethtool, has one of which nothing is supported.
+    A node without such interfaces, or without ethtool, has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -90,16 +102,17 @@ def roce_ports(captures: Captures) -> Any:
     layers = [(port, reading(port, "link_layer")) for port in every]
     unread = next((layer for _, layer in layers if isinstance(layer, Unmeasured)), None)
     ours = [port for port, layer in layers if layer == "Ethernet" and not reading(port, "virtual")]
-    result = tuple(_port(files, port) for port in ours) or (_nothing(),)
-    reason = found.reason if isinstance(found, Partial) else unread.reason if isinstance(unread, Unmeasured) else None
-    return Partial(result, reason) if reason else result
+    result = tuple(_port(files, port) for port in ours) or (RocePort.absent("RoCE ports"),)
+    reason = (found.reason if isinstance(found, Partial) else unread.reason
+              if isinstance(unread, Unmeasured) else None)
+    return partial_if(result, reason)
 
 
 def _port(files: CapturedFiles, port: Port) -> RocePort:
     at = f"{BASE}/{port.device}/ports/{port.number}"
     values: dict[str, Any] = {
-        name: files.optional(f"{at}/hw_counters/{name}", count) for name in COUNTERS}
-    sizes = [files.read(path, count) for path in files
+        name: files.optional(f"{at}/hw_counters/{name}", whole) for name in COUNTERS}
+    sizes = [files.read(path, whole) for path in files
              if path.startswith(f"{BASE}/{port.device}/device/net/") and path.endswith("/mtu")]
     wrong = [size for size in sizes if isinstance(size, Unmeasured)]
     mtu: Any = wrong[0] if wrong else max(sizes, default=UNSUPPORTED)
@@ -109,7 +122,8 @@ def _port(files: CapturedFiles, port: Port) -> RocePort:
 
 
 def _routable(files: CapturedFiles, at: str) -> Any:
-    """Unmeasured where no entry is, and one could not be read; an entry that is not in use is EINVAL."""
+    """Whether an entry is routable; Unmeasured where none is and one could not be read. An unused entry gives
+    EINVAL."""
     if not any(files.has(f"{at}/gid_attrs/types/{entry}") for entry in range(_GIDS)):
         return UNSUPPORTED
     unread = None
@@ -134,20 +148,14 @@ def _gid(text: str) -> bool:
     return text.strip("0:") != "" and not 0xFE80 <= int(text[:4], 16) <= 0xFEBF
 
 
-def _nothing() -> RocePort:
-    no: Any = UNSUPPORTED
-    return RocePort("RoCE ports", *(no,) * (5 + len(COUNTERS)))
-
-
 @fact("pfcs", ETHTOOL, each="pfc")
 def pfcs(captures: Captures) -> tuple[Pfc, ...]:
-    """What ethtool says of each interface of an RDMA device, by name."""
-    no: Any = UNSUPPORTED
+    """ethtool's statistics of each interface of an RDMA device, by name."""
     capture = captures.capture(ETHTOOL)
     if capture is not None and capture.outcome is Outcome.MISSING:
-        return (Pfc("ethtool", "", *(no,) * 4),)
+        return (Pfc.absent("ethtool"),)
     found = tuple(_pfc(path, answer) for path, answer in sorted(captures.devices(ETHTOOL).items()))
-    return found or (Pfc("RoCE interfaces", "", *(no,) * 4),)
+    return found or (Pfc.absent("RoCE interfaces"),)
 
 
 def _pfc(path: str, answer: DeviceOutput | Unmeasured) -> Pfc:
@@ -163,20 +171,21 @@ def _pfc(path: str, answer: DeviceOutput | Unmeasured) -> Pfc:
         except ValueError as error:
             raise Unread(f"ethtool -S {interface}: {error}") from None
     except Unread as error:
-        wrong: Any = Unmeasured(str(error))
-        return Pfc(name, interface, *(wrong,) * 4)
-    values: list[Any] = [counts.get(f"tx_pause_storm_{kind}_events", UNSUPPORTED) for kind in ("error", "warning")]
+        return changed(Pfc.absent(name, Unmeasured(str(error))), interface=interface)
+    values: list[Any] = [counts.get(f"tx_pause_storm_{kind}_events", UNSUPPORTED)
+                         for kind in ("error", "warning")]
     for way in ("rx", "tx"):
-        durations = [counts[key] for key in counts if re.fullmatch(rf"{way}_(prio\d|global)_pause_duration", key)]
+        durations = [counts[key] for key in counts
+                     if re.fullmatch(rf"{way}_(prio\d|global)_pause_duration", key)]
         values.append(sum(durations) if durations else UNSUPPORTED)
     return Pfc(name, interface, *values)
 
 
 def parse_statistics(text: str) -> Mapping[str, int]:
-    """`ethtool -S`: "NIC statistics:", then "     name: number" a line; raises ValueError for what is none."""
+    """`ethtool -S`: "NIC statistics:", then " name: number" a line; raises ValueError for another format."""
     head, _, rest = text.partition("\n")
     if head.strip() != "NIC statistics:" or not text.endswith("\n"):
-        raise ValueError("the answer is not of the known form")
+        raise ValueError("the answer is not in the known format")
     found: dict[str, int] = {}
     for line in rest.splitlines():
         name, colon, value = line.rpartition(":")

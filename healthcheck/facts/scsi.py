@@ -1,9 +1,10 @@
-"""SCSI, SAS and SATA disks (sd*) as the kernel has them: whether it still talks to each, and how its commands ended.
+"""SCSI, SAS and SATA disks (sd*) by the kernel: the state of each, and how its commands ended.
 
-Forms: drivers/scsi/scsi_sysfs.c (state by its words; counters in hexadecimal, 32 bits, from 0 when the disk was found). What they count:
-scsi_lib.c, scsi_complete(): each command's end is in iodone_cnt, and every end that was not plain success in ioerr_cnt as well. That is
-not only faults: what a disk declines (a discard, a page that it does not have), a full queue, and each ATA command that smartctl passes
-through and wants the registers of. scsi_error.c counts commands that were never answered in iotmo_cnt (Linux 6.0).
+Formats: drivers/scsi/scsi_sysfs.c (states in words; counters in hexadecimal, 32 bits, from 0 when the disk
+was found). What they count: scsi_lib.c, scsi_complete(): each command's end is in iodone_cnt, and every end
+that was not plain success in ioerr_cnt as well. Not all of those are faults: a disk declines commands (a
+discard, a page that it does not have), a queue is full, and each ATA command that smartctl passes through for
+its registers counts. scsi_error.c counts commands that were never answered in iotmo_cnt (Linux 6.0).
 """
 
 from __future__ import annotations
@@ -13,26 +14,29 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.port import natural
-from healthcheck.facts.values import UNSUPPORTED, Fact
+from healthcheck.facts.parsing import natural
+from healthcheck.facts.values import Fact
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from inventory.text import clean
 
 BASE = "/sys/block"
 _DEVICE = ("state", "model", "iodone_cnt", "ioerr_cnt", "iotmo_cnt")
 SCSI = Probe(
-    "disk.scsi", ProbeKind.FILES, limit=1 * MIB, paths=(f"{BASE}/sd*/removable", *(f"{BASE}/sd*/device/{name}" for name in _DEVICE)),
+    "disk.scsi", ProbeKind.FILES, limit=1 * MIB,
+    paths=(f"{BASE}/sd*/removable", *(f"{BASE}/sd*/device/{name}" for name in _DEVICE)),
 )
 NO_DISK = "SCSI disks (none here)"
 # scsi_sysfs.c, sdev_states.
-_STATES = ("created", "running", "cancel", "deleted", "quiesce", "offline", "transport-offline", "blocked", "created-blocked")
+_STATES = ("created", "running", "cancel", "deleted", "quiesce", "offline", "transport-offline", "blocked",
+           "created-blocked")
 
 
 class ScsiDisk(Fact):
-    """One disk ("sda (SAMSUNG MZ7LH480)"). `done` counts commands that ended, `errors` those that failed, since it was found.
+    """One disk ("sda (SAMSUNG MZ7LH480)"). `done` counts commands that ended, `errors` those that failed,
+    since it was found.
 
-    `timeouts` is UNSUPPORTED before Linux 6.0. One with a removable medium (a BMC's virtual drive) is not among them. A node without
-    any has one entry of which nothing is supported.
+    `timeouts` is UNSUPPORTED before Linux 6.0. Disks with removable media (a BMC's virtual drive) are left
+    out. A node without any has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -43,7 +47,7 @@ class ScsiDisk(Fact):
 
 
 def state(text: str) -> str:
-    """A disk's state; raises ValueError for what the kernel does not say."""
+    """A disk's state; raises ValueError for a word that is not the kernel's."""
     if text not in _STATES:
         raise ValueError(text)
     return text
@@ -64,15 +68,15 @@ def _removable(text: str) -> bool:
 
 @fact("scsi_disks", SCSI, each="scsi_disk")
 def scsi_disks(captures: Captures) -> tuple[ScsiDisk, ...]:
-    """Every disk that has a place of its own, in natural order."""
+    """Every disk without removable media, in natural order."""
     files = captures.files(SCSI)
     if files.has(BASE):
         files.text(BASE)    # an entry of its own: it could not be listed
-    form = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|device/\w+)")
-    names = sorted({found[1] for path in files if (found := form.fullmatch(path))}, key=natural)
-    disks = tuple(_disk(files, name) for name in names if files.read(f"{BASE}/{name}/removable", _removable) is not True)
-    no: Any = UNSUPPORTED
-    return disks or (ScsiDisk(NO_DISK, *(no,) * 4),)
+    pattern = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|device/\w+)")
+    names = sorted({found[1] for path in files if (found := pattern.fullmatch(path))}, key=natural)
+    disks = tuple(_disk(files, name) for name in names
+                  if files.read(f"{BASE}/{name}/removable", _removable) is not True)
+    return disks or (ScsiDisk.absent(NO_DISK),)
 
 
 def _disk(files: CapturedFiles, name: str) -> ScsiDisk:

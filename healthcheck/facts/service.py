@@ -1,4 +1,5 @@
-"""Facts of NVIDIA's services, from one `systemctl show` of the units as NVIDIA's packages name them (systemctl(1))."""
+"""Facts of NVIDIA's services, from one `systemctl show` of the units as NVIDIA's packages name them
+(systemctl(1))."""
 
 from __future__ import annotations
 
@@ -10,19 +11,22 @@ from healthcheck.model.probes import Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
 UNITS = {
-    "fabric_manager": "nvidia-fabricmanager.service", "persistenced": "nvidia-persistenced.service", "imex": "nvidia-imex.service",
+    "fabric_manager": "nvidia-fabricmanager.service", "persistenced": "nvidia-persistenced.service",
+    "imex": "nvidia-imex.service",
     "dcgm": "nvidia-dcgm.service",
 }
 SHOW = Probe(
     "service.nvidia", ProbeKind.COMMAND, seconds=5.0, needs=Needs.NVIDIA, argv=(
-        "systemctl", "show", "--no-pager", "--property=Id,LoadState,ActiveState,SubState,NRestarts,ActiveEnterTimestampMonotonic",
+        "systemctl", "show", "--no-pager",
+        "--property=Id,LoadState,ActiveState,SubState,NRestarts,ActiveEnterTimestampMonotonic",
         "--", *UNITS.values(),
     ),
 )
 
 
 class Service(Fact):
-    """One unit: systemd's words for its state. `load` is not-found where it is not installed; `since_s` is in seconds since boot."""
+    """One unit in systemd's words. `load` is not-found where it is not installed; `since_s` is in seconds
+    since boot."""
 
     name: str
     load: str
@@ -32,13 +36,13 @@ class Service(Fact):
     since_s: float
 
     @property
-    def shown(self) -> str:
-        """The state as a person would say it."""
+    def description(self) -> str:
+        """The state, for people."""
         return "not installed" if self.load == "not-found" else f"{self.active} ({self.sub})"
 
 
 class Services(Fact):
-    """NVIDIA's services, each for itself: one that systemd did not show is Unmeasured and costs the others nothing."""
+    """NVIDIA's services; one that systemd did not show is Unmeasured by itself."""
 
     name: str
     fabric_manager: Service
@@ -59,13 +63,15 @@ def blocks(text: str) -> dict[str, dict[str, str]]:
 
 def _word(fields: dict[str, str], key: str) -> Any:
     value = fields.get(key, "")
-    return value if value and value.replace("-", "").isalnum() and len(value) <= 40 else Unmeasured(f"systemctl shows no {key}")
+    return (value if value and value.replace("-", "").isalnum()
+            and len(value) <= 40 else Unmeasured(f"systemctl shows no {key}"))
 
 
 def _number(fields: dict[str, str], key: str) -> Any:
     value = fields.get(key, "")
-    # [not set] and an older systemd without the property are no zero.
-    return int(value) if value.isascii() and value.isdigit() and len(value) <= 20 else Unmeasured(f"systemctl shows no {key}")
+    # [not set], and an older systemd without the property, do not mean zero.
+    return (int(value) if value.isascii() and value.isdigit()
+            and len(value) <= 20 else Unmeasured(f"systemctl shows no {key}"))
 
 
 def _service(unit: str, found: dict[str, dict[str, str]]) -> Any:
@@ -74,7 +80,8 @@ def _service(unit: str, found: dict[str, dict[str, str]]) -> Any:
         return Unmeasured(f"systemctl shows no {unit}")
     since = _number(fields, "ActiveEnterTimestampMonotonic")
     return Service(
-        name=unit.removesuffix(".service"), load=_word(fields, "LoadState"), active=_word(fields, "ActiveState"),
+        name=unit.removesuffix(".service"), load=_word(fields, "LoadState"),
+        active=_word(fields, "ActiveState"),
         sub=_word(fields, "SubState"), restarts=_number(fields, "NRestarts"),
         since_s=since / 1e6 if isinstance(since, int) else since,
     )
@@ -82,16 +89,15 @@ def _service(unit: str, found: dict[str, dict[str, str]]) -> Any:
 
 @fact("services", SHOW)
 def services(captures: Captures) -> Services:
-    """The four services. Without systemd, or without an NVIDIA device, none is measured: that alone is no fault."""
+    """The four services; none is measured without systemd or an NVIDIA device."""
     try:
         found = blocks(captures.text(SHOW))
     except Unread as error:
         capture = captures.capture(SHOW)
         reason = str(error)
         if capture is not None and capture.outcome is Outcome.MISSING and not capture.note:
-            reason = "the node has no systemctl: its services are kept by something else"
+            reason = "the node has no systemctl: something else manages its services"
         elif capture is not None and "not been booted with systemd" in capture.stderr:
-            reason = "the node was not booted with systemd: its services are kept by something else"
-        unread: Any = Unmeasured(reason or why(SHOW, capture))
-        return Services("services", unread, unread, unread, unread)
+            reason = "the node was not booted with systemd: something else manages its services"
+        return Services.absent("services", Unmeasured(reason or why(SHOW, capture)))
     return Services("services", **{name: _service(unit, found) for name, unit in UNITS.items()})

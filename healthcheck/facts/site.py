@@ -1,4 +1,4 @@
-"""What the inventory says of a node, as facts: read from no machine, handed in by the sweep."""
+"""The inventory's plans for a node, as facts. The sweep passes them in; no machine is read for them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ PORT_PLANS = "port_plans"
 
 
 class PortPlans(Fact):
-    """What the node's ports are for, as its inventory entry says, and where that is silent its SKU, by PCI address.
+    """The purpose of the node's ports by PCI address, from its inventory entry, or else its SKU.
 
-    `compute` gives each compute port's rail (None: not said), `others` are those for storage, management or a DPU. Both are empty where
-    nothing is planned. `down` are the compute ports that are to have no link (not cabled, say), `unread` the adapters that the look left
-    out, because the inventory says so.
+    `compute` gives each compute port's rail (None: not given), `others` are those for storage, management or
+    a DPU. Both are empty where nothing is planned. `down` are the compute ports that should have no link (not
+    cabled, for example), `unread` the adapters that the inventory excludes from the snapshot.
     """
 
     name: str
@@ -27,13 +27,13 @@ class PortPlans(Fact):
 
 
 def plans_of(node: Node, usual: Mapping[str, PortPlan], unread: frozenset[str]) -> PortPlans:
-    """The plans of a node of whose kind of machine `usual` holds: what the node's entry says goes before that."""
+    """The plans of a node: its own entry first, then `usual`, that of its kind of machine."""
     plans = dict(usual)
-    for pci, said in node.ports.items():
+    for pci, planned in node.ports.items():
         below = plans.get(pci, PortPlan("compute"))
-        role = said.role or below.role
-        rail = below.rail if said.rail is None and role == below.role else said.rail
-        plans[pci] = PortPlan(role, rail, expect=said.expect)
+        role = planned.role or below.role
+        rail = below.rail if planned.rail is None and role == below.role else planned.rail
+        plans[pci] = PortPlan(role, rail, expect=planned.expect)
     compute = {pci: plan.rail for pci, plan in plans.items() if plan.role == "compute"}
     down = frozenset(pci for pci in compute if plans[pci].expect == "down")
     others = frozenset(plans.keys() - compute.keys())

@@ -1,7 +1,7 @@
-"""nvidia-smi as the second source of GPU facts: its XML log, read into the lines that the NVML reader would have said.
+"""nvidia-smi as the second source of GPU facts: its XML log, converted to the NVML reader's lines.
 
-The document is that of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13), the exit statuses those of nvidia-smi's manual page. What the
-elements of one GPU say is in `smivalues`.
+The document is that of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13), the exit statuses those of
+nvidia-smi's manual page. `smi_values` converts the elements of one GPU.
 """
 
 from __future__ import annotations
@@ -13,34 +13,36 @@ from typing import Any
 from xml.parsers import expat
 
 from healthcheck.facts.base import Captures, why
-from healthcheck.facts.smivalues import NVML_WORDS, head, line
+from healthcheck.facts.limits import SMI_DEPTH, SMI_ELEMENTS, SMI_GPUS, SMI_TEXT
+from healthcheck.facts.smi_values import NVML_WORDS, gpu_line, summary
 from healthcheck.facts.values import Unread
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
-SMI = Probe("gpu.smi", ProbeKind.COMMAND, argv=("nvidia-smi", "-q", "-x"), seconds=20.0, limit=2 * MIB, needs=Needs.NVIDIA_UNANSWERED)
+SMI = Probe("gpu.smi", ProbeKind.COMMAND, argv=("nvidia-smi", "-q", "-x"), seconds=20.0, limit=2 * MIB,
+            needs=Needs.NVIDIA_UNANSWERED)
 
-DEEPEST = 32
-MOST_ELEMENTS = 200_000
-MOST_GPUS = 1024
-LONGEST = 200       # characters of one element's text
 
-# Exit statuses as nvidia-smi's manual page gives them ("RETURN VALUE"); 18 is the NVML status that it passes on.
+# Exit statuses as nvidia-smi's manual page gives them ("RETURN VALUE"); 18 is the NVML status that it passes
+# on.
 STATUSES: Mapping[int, str] = {
-    2: "an argument is invalid", 3: "the operation is not available on the device", 4: "no permission", 6: "No devices were found",
-    8: "a GPU's external power cables are not attached", 9: "Driver Not Loaded", 10: "the kernel has an interrupt issue with a GPU",
+    2: "an argument is invalid", 3: "the operation is not available on the device", 4: "no permission",
+    6: "No devices were found",
+    8: "a GPU's external power cables are not attached", 9: "Driver Not Loaded",
+    10: "the kernel has an interrupt issue with a GPU",
     12: "NVML Shared Library Not Found", 13: "NVML does not have the function", 14: "an infoROM is corrupted",
     15: "GPU is lost", 18: "Driver/library version mismatch",
 }
 NO_DEVICES = 6
-# With 14 the whole log is there: a corrupted infoROM is a warning at its end.
+# With 14 the log is complete: a corrupted infoROM is a warning at its end.
 _WHOLE_WITH = (0, 14)
 
 
 @dataclass(frozen=True)
 class SmiLog:
-    """The log as lines of the NVML reader's form: `head`, then one for each GPU that was whole. `cut` says why it ends early."""
+    """The log as lines in the NVML reader's format: `head`, then one for each complete GPU. `cut` says why it
+    ends early."""
 
     head: dict[str, Any]
     gpus: tuple[dict[str, Any], ...]
@@ -52,7 +54,7 @@ class _Refused(Exception):
 
 
 class _Reader:
-    """Takes expat's events; holds the elements of one GPU at a time."""
+    """Receives expat's events; collects the elements of one GPU at a time."""
 
     def __init__(self) -> None:
         self.path: list[str] = []
@@ -65,24 +67,24 @@ class _Reader:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.elements += 1
-        if len(self.path) >= DEEPEST or self.elements > MOST_ELEMENTS:
+        if len(self.path) >= SMI_DEPTH or self.elements > SMI_ELEMENTS:
             raise _Refused("it is deeper or longer than nvidia-smi's log")
         if not self.path and name != "nvidia_smi_log":
             raise _Refused("it is not nvidia-smi's log")
         self.path.append(name)
         self.text = ""
         if self.path == ["nvidia_smi_log", "gpu"]:
-            if len(self.gpus) == MOST_GPUS:
-                raise _Refused(f"it lists more than {MOST_GPUS} GPUs")
-            self.gpu = {"@id": attributes.get("id", "")[:LONGEST]}
+            if len(self.gpus) == SMI_GPUS:
+                raise _Refused(f"it lists more than {SMI_GPUS} GPUs")
+            self.gpu = {"@id": attributes.get("id", "")[:SMI_TEXT]}
 
     def data(self, text: str) -> None:
-        if len(self.text) <= LONGEST:
+        if len(self.text) <= SMI_TEXT:
             self.text += text
 
     def end(self, name: str) -> None:
         depth, at = len(self.path), "/".join(self.path[2:])
-        text = self.text.strip()[:LONGEST]
+        text = self.text.strip()[:SMI_TEXT]
         if depth == 2 and name == "gpu":
             self.gpus.append(self.gpu)
         elif depth == 2:
@@ -106,7 +108,7 @@ def parse(text: str) -> SmiLog:
     start = text.find("<?xml")
     start = text.find("<nvidia_smi_log") if start < 0 else start
     if start < 0:
-        raise Unread(f"nvidia-smi printed no XML: {_said(text)}")
+        raise Unread(f"nvidia-smi printed no XML: {_first_line(text)}")
     end = text.find("</nvidia_smi_log>", start)
     body = text[start:] if end < 0 else text[start:end] + "</nvidia_smi_log>"
     reader = _Reader()
@@ -126,34 +128,38 @@ def parse(text: str) -> SmiLog:
         cut = f"it ends in the middle or is broken (line {error.lineno})"
     if not reader.ended and not reader.head and not reader.gpus:
         raise Unread(f"nvidia-smi's log cannot be read: {cut}")
-    # What came after the break is the tool's last word, and often the reason.
-    lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(said.lower(), 999), said]} for said in _unreachable(text)]
-    gpus = [line(index, gpu) for index, gpu in enumerate(reader.gpus)]
-    return SmiLog(head(reader.head), tuple(gpus + lost[:1]), f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
+    # The text after the break is the tool's last message, and often the reason.
+    lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(message.lower(), 999), message]}
+            for message in _unreachable(text)]
+    gpus = [gpu_line(index, gpu) for index, gpu in enumerate(reader.gpus)]
+    return SmiLog(summary(reader.head), tuple(gpus + lost[:1]),
+                  f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
 
 
-_UNREACHABLE = re.compile(r"Unable to determine the device handle for [Gg][Pp][Uu][ \d]{0,5}[0-9A-Fa-f:.]{5,20}: ([^\n.<]{3,60})")
+_UNREACHABLE = re.compile(
+    r"Unable to determine the device handle for [Gg][Pp][Uu][ \d]{0,5}[0-9A-Fa-f:.]{5,20}: ([^\n.<]{3,60})")
 
 
 def _unreachable(text: str) -> list[str]:
-    """What nvidia-smi says where it gives up on a GPU."""
+    """nvidia-smi's messages about GPUs that it could not open."""
     return [clean(match[1].strip()) for match in _UNREACHABLE.finditer(text)]
 
 
-def _said(text: str) -> str:
+def _first_line(text: str) -> str:
     lines = [line.strip() for line in text[:4000].splitlines() if line.strip()]
-    return clean(lines[0], 200) if lines else "it said nothing"
+    return clean(lines[0], 200) if lines else "no output"
 
 
 def trouble(captures: Captures) -> tuple[int, str] | None:
-    """nvidia-smi's refusal, as NVML's number and words; None where it did not refuse, or was not asked, or nothing can be told from it."""
+    """nvidia-smi's refusal as NVML's number and words; None where it did not run, did not refuse, or gave no
+    known reason."""
     capture = captures.capture(SMI)
     if capture is None or capture.outcome is not Outcome.DONE or not capture.exit:
         return None
-    said = " ".join((capture.text[:2000] + "\n" + capture.stderr[-2000:]).split())
-    if "Driver/library version mismatch" in said:
-        return 18, clean(said[said.index("Driver/library version mismatch"):], 200)
-    if capture.exit == NO_DEVICES or "No devices were found" in said:
+    message = " ".join((capture.text[:2000] + "\n" + capture.stderr[-2000:]).split())
+    if "Driver/library version mismatch" in message:
+        return 18, clean(message[message.index("Driver/library version mismatch"):], 200)
+    if capture.exit == NO_DEVICES or "No devices were found" in message:
         return NO_DEVICES, "No devices were found"
     if capture.exit in (4, 9, 12):
         return capture.exit, STATUSES[capture.exit]
@@ -161,9 +167,10 @@ def trouble(captures: Captures) -> tuple[int, str] | None:
 
 
 def log(captures: Captures) -> SmiLog:
-    """What nvidia-smi said of the GPUs; raises Unread where it was not run or said nothing of use."""
+    """nvidia-smi's readings of the GPUs; raises Unread where it did not run or gave none."""
     capture = captures.capture(SMI)
-    if capture is None or capture.outcome not in (Outcome.DONE, Outcome.CRASHED, Outcome.TIMEOUT, Outcome.TRUNCATED):
+    if capture is None or capture.outcome not in (Outcome.DONE, Outcome.CRASHED, Outcome.TIMEOUT,
+                                                  Outcome.TRUNCATED):
         raise Unread(why(SMI, capture))
     try:
         found = parse(capture.text)
@@ -171,11 +178,12 @@ def log(captures: Captures) -> SmiLog:
         if capture.outcome is not Outcome.DONE:
             raise Unread(why(SMI, capture)) from None
         if capture.exit:
-            said = STATUSES.get(capture.exit) or _said(capture.text + "\n" + capture.stderr)
-            raise Unread(f"nvidia-smi: {said} (exit status {capture.exit})") from None
+            message = STATUSES.get(capture.exit) or _first_line(capture.text + "\n" + capture.stderr)
+            raise Unread(f"nvidia-smi: {message} (exit status {capture.exit})") from None
         raise
     if capture.outcome is not Outcome.DONE:
         return SmiLog(found.head, found.gpus, why(SMI, capture))
     if capture.exit not in _WHOLE_WITH:
-        return SmiLog(found.head, found.gpus, f"nvidia-smi: {STATUSES.get(capture.exit or 0, 'ended')} (exit status {capture.exit})")
+        return SmiLog(found.head, found.gpus,
+                      f"nvidia-smi: {STATUSES.get(capture.exit or 0, 'ended')} (exit status {capture.exit})")
     return found

@@ -1,7 +1,8 @@
-"""What a node was installed and booted as: distribution, kernel parameters, host name, and whether its kernel has left a crash record.
+"""A node's installation and boot: distribution, kernel parameters, host name, and crash records of its
+kernel.
 
-os-release(5); proc(5) for /proc/cmdline and /proc/sys; the kernel's Documentation/ABI/testing/pstore and systemd-pstore(8), which moves
-the records to /var/lib/systemd/pstore at boot.
+os-release(5); proc(5) for /proc/cmdline and /proc/sys; the kernel's Documentation/ABI/testing/pstore and
+systemd-pstore(8), which moves the records to /var/lib/systemd/pstore at boot.
 """
 
 from __future__ import annotations
@@ -13,34 +14,43 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.parsing import matched
+from healthcheck.facts.values import Fact, Unmeasured
 from healthcheck.model.probes import Probe, ProbeKind
 from inventory.text import clean
 
 OS_RELEASE = "/etc/os-release"
 CMDLINE = "/proc/cmdline"
-# Those that change how a training job runs and do not follow from the machine's size, so that equal nodes have them alike.
+# Settings that change how a training job runs and do not depend on the machine's size, so that equal nodes
+# have equal ones.
 SYSCTLS = (
-    "kernel.numa_balancing", "kernel.panic", "kernel.panic_on_oops", "kernel.pid_max", "kernel.randomize_va_space",
-    "net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_mtu_probing", "vm.max_map_count", "vm.overcommit_memory", "vm.swappiness",
+    "kernel.numa_balancing", "kernel.panic", "kernel.panic_on_oops", "kernel.pid_max",
+    "kernel.randomize_va_space",
+    "net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_mtu_probing", "vm.max_map_count",
+    "vm.overcommit_memory", "vm.swappiness",
     "vm.zone_reclaim_mode",
 )
 SYSTEM = Probe("host.system", ProbeKind.FILES, paths=(OS_RELEASE, CMDLINE))
-SYSCTL = Probe("host.sysctl", ProbeKind.FILES, paths=tuple(f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS))
+SYSCTL = Probe("host.sysctl", ProbeKind.FILES,
+               paths=tuple(f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS))
 # "(null)" where nothing keeps records across a reboot (kernel, fs/pstore/platform.c).
 BACKEND = "/sys/module/pstore/parameters/backend"
-# Only that there are records is asked, not what they say: a few bytes of each will do.
+# Only the existence of records matters, so a few bytes of each are enough.
 CRASH = Probe("host.crash", ProbeKind.FILES, limit=4096, root=True, paths=(
-    BACKEND, "/sys/fs/pstore/dmesg-*", "/var/lib/systemd/pstore/*/dmesg.txt", "/var/lib/systemd/pstore/dmesg-*",
+    BACKEND, "/sys/fs/pstore/dmesg-*", "/var/lib/systemd/pstore/*/dmesg.txt",
+    "/var/lib/systemd/pstore/dmesg-*",
 ))
 
-# What differs from node to node, or only says where the kernel was loaded from.
-_OWN = re.compile(r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|crashkernel|cloud-config-url|hostname|systemd\.hostname)")
+# Parameters that differ from node to node, or only say where the kernel was loaded from.
+_OWN = re.compile(
+    r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|crashkernel|cloud-config-url|hostname"
+    r"|systemd\.hostname)")
 _VALUE = re.compile(r"-?[0-9]{1,20}")
 
 
 class System(Fact):
-    """The distribution as it calls itself, and the kernel's parameters in their order, without those that are a node's own."""
+    """The distribution as it calls itself, and the kernel's parameters in their order, without those that are
+    a node's own."""
 
     name: str
     os: str
@@ -63,7 +73,8 @@ class HostName(Fact):
 
 
 class Crash(Fact):
-    """The records of kernel crashes that nobody has taken away yet: their paths. UNSUPPORTED on a machine that keeps none."""
+    """The paths of kernel crash records that no one has removed yet. UNSUPPORTED on a machine that keeps
+    none."""
 
     name: str
     records: tuple[str, ...]
@@ -81,7 +92,8 @@ def pretty_name(text: str) -> str:
 
 
 def parameters(text: str) -> tuple[str, ...]:
-    """The words of a kernel command line that are not a node's own; raises ValueError for none at all, or more lines than one."""
+    """The words of a kernel command line that are not a node's own; raises ValueError for none at all, or
+    more lines than one."""
     words = text.split()
     if not words or "\n" in text:
         raise ValueError(text)
@@ -100,45 +112,47 @@ def _backend(text: str) -> str:
 
 
 def _number(text: str) -> str:
-    if _VALUE.fullmatch(text) is None:
-        raise ValueError(text)
-    return text
+    return matched(_VALUE, text)[0]
 
 
 @fact("system", SYSTEM)
 def system(captures: Captures) -> System:
     """The distribution and the kernel's command line."""
     files = captures.files(SYSTEM)
-    return System("system", os=files.read(OS_RELEASE, pretty_name), parameters=files.read(CMDLINE, parameters))
+    return System("system", os=files.read(OS_RELEASE, pretty_name),
+                  parameters=files.read(CMDLINE, parameters))
 
 
 @fact("sysctls", SYSCTL)
 def sysctls(captures: Captures) -> Sysctls:
-    """The settings that this kernel has; one that cannot be read makes all unmeasured, so that none is taken for absent."""
+    """The settings that this kernel has; all Unmeasured if one cannot be read, so that none is taken for
+    absent."""
     files = captures.files(SYSCTL)
-    found: dict[str, Any] = {
-        name: files.read(path, _number) for name, path in zip(SYSCTLS, SYSCTL.paths, strict=True) if files.has(path)
-    }
-    broken = [value for value in found.values() if isinstance(value, Unmeasured)]
-    values: Any = broken[0] if broken else MappingProxyType(found)
-    return Sysctls("sysctl", values if found else Unmeasured("/proc/sys was not captured"))  # type: ignore[arg-type]
+    found: dict[str, Any] = {name: files.read(path, _number)
+                             for name, path in zip(SYSCTLS, SYSCTL.paths, strict=True) if files.has(path)}
+    if not found:
+        return Sysctls.absent("sysctl", Unmeasured("/proc/sys was not captured"))
+    broken = next((value for value in found.values() if isinstance(value, Unmeasured)), None)
+    return Sysctls.absent("sysctl", broken) if broken else Sysctls("sysctl", MappingProxyType(found))
 
 
 @fact("host_name", of_snapshot=True)
 def host_name(captures: Captures) -> HostName:
-    """Both names, for whoever reads logs by the one and drains by the other."""
+    """The node's own name and its inventory name."""
     return HostName("host name", own=clean(captures.host.hostname, 100), inventory=captures.node)
 
 
 @fact("crash", CRASH)
 def crash(captures: Captures) -> Crash:
-    """The records there are. A folder that may not be listed is no absence of records."""
+    """The crash records; Unmeasured where a folder may not be listed."""
     files = captures.files(CRASH)
-    records = tuple(sorted(clean(path, 120) for path in files if path.rpartition("/")[2].startswith("dmesg") and files.has(path)))
+    records = tuple(sorted(clean(path, 120) for path in files if path.rpartition("/")[2].startswith("dmesg")
+                           and files.has(path)))
     if records:
         return Crash("kernel", records)
     backend = files.read(BACKEND, _backend) if files.has(BACKEND) else ""
-    unseen: Any = files.unseen()
-    if isinstance(backend, Unmeasured) or unseen:
-        return Crash("kernel", backend if isinstance(backend, Unmeasured) else Unmeasured(unseen))  # type: ignore[arg-type]
-    return Crash("kernel", records if backend else UNSUPPORTED)  # type: ignore[arg-type]
+    if isinstance(backend, Unmeasured):
+        return Crash.absent("kernel", backend)
+    if unreadable := files.unreadable():
+        return Crash.absent("kernel", Unmeasured(unreadable))
+    return Crash("kernel", records) if backend else Crash.absent("kernel")

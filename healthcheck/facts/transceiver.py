@@ -1,5 +1,5 @@
-"""What a module says of itself through `ethtool -m`, as text: the same from every version, where JSON is of ethtool 6.14 and newer only,
-and holds one key twice (a temperature, and its thresholds).
+"""A module's readings by `ethtool -m`, as text: JSON exists only in ethtool 6.14 and newer, and has one key
+twice (a temperature, and its thresholds).
 
 Lines of ethtool's qsfp.c, sfpid.c and sfpdiag.c, cmis.c and module-common.c, each a name and a value:
 
@@ -8,7 +8,8 @@ Lines of ethtool's qsfp.c, sfpid.c and sfpdiag.c, cmis.c and module-common.c, ea
     Rx loss of signal                         : [ Yes, No, No, No ]           (or None)
     Module temperature high alarm threshold   : 80.00 degrees C / 176.00 degrees F
 
-A copper cable has none of them. Warnings are left to what watches trends: an alarm is what the module itself calls beyond its limits.
+A copper cable has none of them. Only alarms are read, which mean that the module is beyond its own limits;
+warnings are not.
 """
 
 from __future__ import annotations
@@ -24,54 +25,57 @@ _LINE = re.compile(r"^\s+(\S[^\n]{0,80}?)\s*: (\S[^\n]{0,400})$", re.MULTILINE)
 _POWER = re.compile(r"-?\d{1,3}\.\d{4} mW / (-?\d{1,3}\.\d{2}|-inf) dBm")
 _CELSIUS = re.compile(r"(-?\d{1,3}\.\d{2}) degrees C / -?\d{1,3}\.\d{2} degrees F")
 _CHANNEL = re.compile(r"(.{1,60}?)\s*\((?:Channel|Chan) (\d{1,2})\)")
-# The light that ethtool gives for 0.1 microwatt, the least that a module can tell from none.
+# dBm of 0.1 microwatt, the least light that a module can measure.
 _DARK = -40.0
 _RX = ("Rcvr signal avg optical power", "Receiver signal average optical power", "Receiver signal OMA")
 _TX = ("Transmit avg optical power", "Laser output power")
-_LOST = ("Rx loss of signal", "Tx loss of signal", "Rx loss of lock", "Tx loss of lock", "Tx fault", "Tx adaptive eq fault")
+_LOST = ("Rx loss of signal", "Tx loss of signal", "Rx loss of lock", "Tx loss of lock", "Tx fault",
+         "Tx adaptive eq fault")
 _STATE = "Module State"
 
 
 def read_module(text: str) -> dict[str, Any]:
-    """Readings of `facts.optics.Optics` by name, without those that ethtool does not tell; raises ValueError for what is no such answer."""
+    """The readings of `facts.optics.Optics` that ethtool has, by name; raises ValueError for another
+    format."""
     rows = [(name, value.strip()) for name, value in _LINE.findall(text)]
     if not rows or rows[0][0] != "Identifier" or not text.endswith("\n"):
-        raise ValueError("the answer has no Identifier, or is cut")
-    said = dict(rows)
-    rx_low, rx_high = _limits(said, "Laser rx power")
-    tx_low, tx_high = _limits(said, "Laser output power")
-    high = said.get("Module temperature high alarm threshold")
+        raise ValueError("the answer has no Identifier, or is truncated")
+    fields = dict(rows)
+    rx_low, rx_high = _limits(fields, "Laser rx power")
+    tx_low, tx_high = _limits(fields, "Laser output power")
+    high = fields.get("Module temperature high alarm threshold")
     celsius_high = UNSUPPORTED if high is None else _celsius(high)
     return {
-        "celsius": _celsius(said["Module temperature"]) if "Module temperature" in said else UNSUPPORTED,
+        "celsius": _celsius(fields["Module temperature"]) if "Module temperature" in fields else UNSUPPORTED,
         "celsius_high": UNSUPPORTED if celsius_high == 0.0 else celsius_high,
         "rx_dbm": _lanes(rows, _RX), "rx_low": rx_low, "rx_high": rx_high,
         "tx_dbm": _lanes(rows, _TX), "tx_low": tx_low, "tx_high": tx_high,
-        "faults": _faults(rows),
+        "faults": _faults(rows), "effective_ber": UNSUPPORTED, "raw_ber": UNSUPPORTED,
     }
 
 
 def _dbm(text: str) -> Any:
     found = _POWER.fullmatch(text)
     if found is None:
-        return Unmeasured(f"ethtool's power is {clean(text, 60)}, which is not of the known form")
+        return Unmeasured(f"ethtool's power is {clean(text, 60)}, which is not in the known format")
     return _DARK if found[1] == "-inf" else float(found[1])
 
 
 def _celsius(text: str) -> Any:
     found = _CELSIUS.fullmatch(text)
-    return float(found[1]) if found else Unmeasured(f"ethtool's temperature is {clean(text, 60)}, which is not of the known form")
+    return (float(found[1]) if found
+            else Unmeasured(f"ethtool's temperature is {clean(text, 60)}, which is not in the known format"))
 
 
-def _limits(said: Mapping[str, str], what: str) -> tuple[Any, Any]:
-    """The alarm thresholds of a power; a module that has none gives 0 mW for all of them."""
-    texts = [said.get(f"{what} {side} alarm threshold") for side in ("low", "high")]
+def _limits(fields: Mapping[str, str], what: str) -> tuple[Any, Any]:
+    """The alarm thresholds of a power; a module without any reports 0 mW for all."""
+    texts = [fields.get(f"{what} {side} alarm threshold") for side in ("low", "high")]
     low, high = (UNSUPPORTED if text is None else _dbm(text) for text in texts)
     return (UNSUPPORTED, UNSUPPORTED) if high == _DARK else (low, high)
 
 
 def _lanes(rows: list[tuple[str, str]], names: tuple[str, ...]) -> Any:
-    """Light by lane. That of a lane that cannot be read is the reason for all."""
+    """Light by lane; Unmeasured if one lane cannot be read."""
     values = [_dbm(value) for name, value in rows if _of(name)[0] in names]
     wrong = [value for value in values if isinstance(value, Unmeasured)]
     return wrong[0] if wrong else tuple(values) or UNSUPPORTED
@@ -84,7 +88,8 @@ def _of(name: str) -> tuple[str, str]:
 
 
 def _faults(rows: list[tuple[str, str]]) -> Any:
-    """What alarms are on, and what was lost, by channel as ethtool counts them, from 1; UNSUPPORTED where the module tells of none."""
+    """Alarms and losses, by channel from 1 as ethtool counts; UNSUPPORTED where the module reports
+    neither."""
     found: list[str] = []
     known = False
     for name, value in rows:

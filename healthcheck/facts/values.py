@@ -1,9 +1,10 @@
-"""What every fact is made of: fields that hold a value, or refuse to be read because there is none.
+"""The base of every fact: fields that hold a value, or refuse to be read because there is none.
 
-A fact is a class that derives from `Fact` and declares its fields as a dataclass does. It is made with a value for each
-field, or with `Unmeasured(reason)` or `UNSUPPORTED` (the device has no such thing) in the value's place. Such a field is
-absent: reading it raises NotMeasured or NotSupported, so that no check can take it for a value. Fields are annotated with
-the value's type alone. Code that is no check asks with `reading`, which returns what is there or why nothing is.
+A fact is a class that derives from `Fact` and declares its fields as a dataclass does. It is made with a
+value for each field, or with `Unmeasured(reason)` or `UNSUPPORTED` (the device has no such thing) in the
+value's place. Such a field is absent: reading it raises NotMeasured or NotSupported, so that no check can
+take it for a value. Fields are annotated with the value's type alone. Code that is no check reads with
+`reading`, which returns the value or the reason why there is none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 else:
     def dataclass_transform(**_: object) -> Callable[[type], type]:
-        """Of use to type checkers only."""
+        """For type checkers only."""
         return lambda kind: kind
 
 F = TypeVar("F", bound="Fact")
@@ -48,18 +49,18 @@ _ABSENT = frozenset((Unmeasured, Unsupported))
 
 @dataclass(frozen=True)
 class Partial:
-    """A fact of which only a part was measured: a check may find faults in the part, but cannot pass."""
+    """A fact that was measured in part: a check may find faults in the part, but cannot pass."""
 
     value: Any
     reason: str
 
 
 class Unread(Exception):
-    """Inside a fact builder: what it needs was not captured; its text is the reason."""
+    """Raised inside a fact builder: a capture that it needs is missing; its text is the reason."""
 
 
 class Refusal(Exception):
-    """A reading that could not be had. While `refusals` are recorded, each that is made is on record, caught or not.
+    """A field that could not be read. Within `refusals` each one is recorded, caught or not.
 
         Refusal
         +-- NotMeasured     it may be there, and was not measured
@@ -67,7 +68,8 @@ class Refusal(Exception):
     """
 
     def __init__(self, fact: Fact | None, *words: object) -> None:
-        """`source` is what refused: the fact, which several nodes may have in common, or what is one node's own, as its growth is."""
+        """`source` is what refused: the fact, which several nodes may share, or one node's own object, such
+        as its growth."""
         super().__init__(fact, *words)
         self.fact = fact
         self.source: object = fact
@@ -77,7 +79,7 @@ class Refusal(Exception):
 
 
 class NotMeasured(Refusal):
-    """What was not measured was asked for: of which fact (None: of no single one), and why."""
+    """A field that was not measured was read: its fact (None: no single one), and the reason."""
 
     def __init__(self, fact: Fact | None, reason: str, origin: Origin = Origin.NODE) -> None:
         super().__init__(fact, reason)
@@ -89,7 +91,7 @@ class NotMeasured(Refusal):
 
 
 class NotSupported(Refusal):
-    """What the device does not have was asked for: of which fact, and which field."""
+    """A field that the device does not have was read: its fact, and the field."""
 
     def __init__(self, fact: Fact, field: str) -> None:
         super().__init__(fact, field)
@@ -103,7 +105,7 @@ _RECORDED: ContextVar[list[Refusal] | None] = ContextVar("refusals", default=Non
 
 
 class refusals:
-    """Within it every refusal goes into this list; into none, with None."""
+    """A context in which every refusal goes into this list; with None they are not recorded."""
 
     __slots__ = ("_into", "_token")
 
@@ -119,12 +121,14 @@ class refusals:
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Fact:
-    """Base of all facts: frozen, and made with a value for each field (`FIELDS`, in order, with their types), by position or by name.
+    """Base of all facts: frozen, and made with a value for each field (`FIELDS`, in order, with their types),
+    by position or by name.
 
     Each has a `name` that is always measured: the subject as findings call it.
 
-    `caveat` says what a PASS over this fact does not cover, and is shown beside it; mostly empty. The fields named in `IDENTITY` tell
-    a subject from its like in any snapshot. Facts are equal, and have the same hash, where all is equal that is present and absent.
+    `caveat` says what a PASS over this fact does not cover, and is shown beside it; mostly empty. The fields
+    named in `IDENTITY` identify a subject in any snapshot. Facts are equal, and have the same hash, if all
+    their values and absent fields are.
     """
 
     name: str
@@ -135,7 +139,7 @@ class Fact:
     FIELDS: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
-        """Raises TypeError for a field with a default: what nobody measured would look like a value."""
+        """Raises TypeError for a field with a default: an unmeasured field would look like a value."""
         super().__init_subclass__()
         own = {field: str(kind) for field, kind in vars(cls).get("__annotations__", {}).items()
                if not str(kind).startswith(("ClassVar", "typing.ClassVar"))}
@@ -147,39 +151,41 @@ class Fact:
         cls._identity = staticmethod(read if len(cls.IDENTITY) > 1 else lambda fact: (read(fact),))
 
     if not TYPE_CHECKING:
-        # One for all: what @dataclass would generate for a hundred classes is a tenth of what loading the rules takes, and setting
-        # fields one by one is most of what hundreds of links and GPUs of 75 fields cost.
+        # One constructor for all: @dataclass would generate a hundred, a tenth of the time to load the rules,
+        # and would set fields one by one, most of the cost of hundreds of links and GPUs with 75 fields.
         def __init__(self, *values: Any, **fields: Any) -> None:
             if values:
-                fields = {**dict(zip(self.FIELDS, values)), **fields}  # noqa: B905  (too many are found below)
+                fields = {**dict(zip(self.FIELDS, values)), **fields}  # noqa: B905  (checked below)
             if fields.keys() != self.FIELDS.keys() or len(values) > len(self.FIELDS):
                 wrong = ", ".join(sorted(fields.keys() ^ self.FIELDS.keys())) or f"{len(values)} values"
-                raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.FIELDS)}; missing or not among them: {wrong}")
+                raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.FIELDS)}; missing or "
+                                f"not among them: {wrong}")
             self.__dict__.update(fields)
             if not _ABSENT.isdisjoint(map(type, fields.values())):
-                self._hide()
+                self._set_aside()
 
         def __post_init__(self) -> None:
             # A plug-in's fact may be a dataclass besides, whose own __init__ ends here.
-            self._hide()
+            self._set_aside()
 
-        def _hide(self) -> None:
+        def _set_aside(self) -> None:
             held = self.__dict__
             absent = {field: value for field, value in held.items() if type(value) in _ABSENT}
             for field in absent:
                 del held[field]
             if absent:
-                held[_HIDDEN] = absent
+                held[_ABSENT_FIELDS] = absent
 
         def __setattr__(self, field: str, value: object) -> None:
-            raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be set: make another fact with `changed`")
+            raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be set: make another fact with "
+                                      f"`changed`")
 
         def __delattr__(self, field: str) -> None:
             raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be taken away")
 
     if not TYPE_CHECKING:
         def __getattr__(self, field: str) -> Any:
-            absent = self.__dict__.get(_HIDDEN)
+            absent = self.__dict__.get(_ABSENT_FIELDS)
             if absent is None or field not in absent:
                 raise AttributeError(f"{type(self).__name__} has no {field}")
             value = absent[field]
@@ -187,40 +193,53 @@ class Fact:
                 raise NotMeasured(self, value.reason, value.origin)
             raise NotSupported(self, field)
 
+    @classmethod
+    def absent(cls: type[F], name: str, why: Unmeasured | Unsupported = UNSUPPORTED) -> F:
+        """The fact of this name without any value."""
+        return cls(**{**dict.fromkeys(cls.FIELDS, why), "name": name})
+
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What tells this subject from its like in any snapshot. Raises NotMeasured or NotSupported."""
+        """The values of IDENTITY. Raises NotMeasured or NotSupported."""
         return type(self)._identity(self)
 
     def full(self, counter: str) -> int | None:
-        """The value at which this counter stays and counts no more; None where it has none."""
+        """The value at which this counter stops counting; None where it has none."""
         return None
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Fact) and type(self) is type(other) and readings(self) == readings(other))
+        return self is other or (isinstance(other, Fact) and type(self) is type(other)
+                                 and readings(self) == readings(other))
 
     def __hash__(self) -> int:
         return hash((type(self), *readings(self).values()))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{field}={value!r}' for field, value in readings(self).items())})"
+        fields = ", ".join(f"{field}={value!r}" for field, value in readings(self).items())
+        return f"{type(self).__name__}({fields})"
 
 
 # No field has such a name.
-_HIDDEN = "absent fields"
+_ABSENT_FIELDS = "absent fields"
 
 
 def readings(fact: Fact) -> dict[str, Any]:
     """Every field of a fact in the order of its class: its value, or Unmeasured or UNSUPPORTED."""
     held = fact.__dict__
-    absent = held.get(_HIDDEN, {})
+    absent = held.get(_ABSENT_FIELDS, {})
     return {field: held[field] if field in held else absent[field] for field in fact.FIELDS}
 
 
 def reading(fact: Fact, field: str) -> Any:
-    """One field, or property, of a fact: its value, or Unmeasured or UNSUPPORTED. It is no refusal on record: checks do not use it."""
+    """One field or property of a fact: its value, or Unmeasured or UNSUPPORTED. It records no refusal, so
+    checks must not use it."""
     with refusals(None):
         return attempt(lambda: getattr(fact, field))
+
+
+def partial_if(value: T, reason: str | None) -> T | Partial:
+    """The value, as Partial where there is a reason."""
+    return Partial(value, reason) if reason else value
 
 
 def changed(fact: F, **fields: Any) -> F:
@@ -239,7 +258,8 @@ def attempt(read: Callable[[], T]) -> T | Unmeasured | Unsupported:
 
 
 def readable(subjects: Iterable[F], read: Callable[[F], T]) -> Iterator[tuple[F, T]]:
-    """Each subject with what `read` makes of it, without those that refuse it: these are on record, and UNKNOWN by themselves."""
+    """Each subject with the result of `read`, without those that refuse: they are recorded, and UNKNOWN by
+    themselves."""
     for subject in subjects:
         try:
             value = read(subject)

@@ -1,19 +1,22 @@
-"""The Xid fact: every report of NVIDIA's GPU and NVSwitch drivers that the kernel log still holds, in the forms that they print.
+"""The Xid fact: every report of NVIDIA's GPU and NVSwitch drivers that the kernel log still holds, in these
+formats.
 
     NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
-    NVRM: Xid (PCI:0000:31:00 GPU-I:05 GPU-CI:00): 94, pid=7194, name=python3, Ch 00000008          (an instance under MIG)
-    NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 09 (0x025525c6 0x00000000 ...)     (NVLink 5)
-    NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.                                              (Xid 79, without its number)
+    NVRM: Xid (PCI:0000:31:00 GPU-I:05 GPU-CI:00): 94, pid=7194, name=python3, Ch 00000008   (under MIG)
+    NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 09 (0x025525c6 ...)   (NVLink 5)
+    NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.                          (Xid 79 without a number)
     nvidia-nvswitch0: SXid (PCI:0000:00:00.0): 20034, Fatal, Link 30 LTSSM Fault Up
 
-Forms: NVIDIA's Xid documentation and Fabric Manager User Guide. What the numbers mean is `healthcheck.xid.xidtable`'s to say.
+Formats: NVIDIA's Xid documentation and Fabric Manager User Guide. `healthcheck.xid.xidtable` has the meanings
+of the numbers.
 
-The kernel writes what any user chose into its lines, too: only a message that begins as the driver's do is the driver's, and what a user
-chose in it (the name of a process) tells nothing but who that was (`healthcheck.kernellog`).
+The kernel's lines also hold text that users chose. Only a message that begins as the driver's do is the
+driver's, and user text in it (the name of a process) is read as that and nothing else
+(`healthcheck.kernellog`).
 
-Of a GPU's reset the driver logs nothing: it makes its object of the GPU anew and takes the recovery action without a word
-(open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gpu.c, gpuRefreshRecoveryAction). So NVML is asked what the driver wants now, and
-who has reset a GPU may say so in the kernel log, which only root can write:
+The driver does not log a GPU's reset: it rebuilds its object of the GPU and clears the recovery action
+silently (open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gpu.c, gpuRefreshRecoveryAction). So NVML is
+asked for the present action, and whoever resets a GPU may write so to the kernel log, which only root can:
 
     muster: GPU 0000:3b:00.0 was reset
     muster: all GPUs were reset
@@ -31,7 +34,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI, recovery_actions
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, MessagePattern, kernel_log
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed, partial_if
 from healthcheck.kernellog.provenance import USER_SPACE
 from healthcheck.kernellog.quoting import blanked
 
@@ -40,47 +43,54 @@ NVRM, NVSWITCH = "nvrm", "nvswitch"     # the emitters (rules/emitter/nvidia.yam
 _SAME_FALL_SECONDS = 60.0   # the line without a number stands beside the one with it, mostly within a second
 _SAME_SXID_SECONDS = 1.0    # the lines `Severity ...` and `Data {...}` follow the one that says what happened
 
-# Under MIG the driver names the instances after the address. A process may be called anything that has no line end in it.
+# Under MIG the driver names the instances after the address. A process may be called anything that has no
+# line end in it.
 XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>(?: [^)\n]{0,39})?)\)[^\n]{0,80}?: (?P<number>\d{1,5})\b"
-    r"(?:, pid='?(?P<pid>\d{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?"
-)
+    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>(?: [^)\n]{0,39})?)\)[^\n]{0,80}?: "
+    r"(?P<number>\d{1,5})\b"
+    r"(?:, pid='?(?P<pid>\d{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?")
 _ANY_XID = MessagePattern(r"NVRM: Xid\b|nvidia-nvswitch\d{1,4}: SXid\b", "Xid")
 _FALLEN = MessagePattern(r"NVRM: (?!Xid \()[^\n]{0,300}?fallen off the bus", "fallen off the bus")
 _GPU_HERE = MessagePattern(r"NVRM: The NVIDIA GPU (?![^\n]{0,300}?fallen off)", "The NVIDIA GPU ")
 _BDF = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
 _SXID = re.compile(
-    r"nvidia-nvswitch\d{1,4}: SXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>\d{1,5})\b,? ?(?P<rest>[^\n]{0,400})")
+    r"nvidia-nvswitch\d{1,4}: SXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>\d{1,5})\b,? ?"
+    r"(?P<rest>[^\n]{0,400})")
 _FATAL = re.compile(r"\b(?P<non>non-?)?fatal\b", re.IGNORECASE)
 _LINK = re.compile(r"\b[Ll]ink\s{1,4}(-?\d{1,3})")
 _TPC = re.compile(r"\bGPC (\d{1,3}), TPC (\d{1,3})\b")
 _REGISTERS = re.compile(r"\blink\s{1,4}(\d{1,3})\s?\(((?:0x[0-9a-fA-F]{1,8}(?:, ?)?){7})\)")
 _NVLINK5 = re.compile(
-    r": 1(?:4[4-9]|50)(?:, pid=[^,\n]{0,24}, name=[^,\n]{0,64})?, (?P<unit>[A-Z][A-Z0-9_]{1,40}(?:/[A-Z0-9_]{1,40})?)"
+    r": 1(?:4[4-9]|50)(?:, pid=[^,\n]{0,24}, name=[^,\n]{0,64})?, "
+    r"(?P<unit>[A-Z][A-Z0-9_]{1,40}(?:/[A-Z0-9_]{1,40})?)"
     r"\s{1,8}(?P<fatal>[Nn]on-?fatal|Fatal)\s{1,8}XC[01]\s{1,8}i\d{1,4}\s{1,8}Link\s{1,8}(?P<link>-?\d{1,3})"
-    r"\s{1,8}\((?P<info>0x[0-9a-fA-F]{1,8})(?: (?P<status>0x[0-9a-fA-F]{1,8}))?"
-)
-_RECOVERY = re.compile(r"recovery action changed from 0x[0-9a-fA-F]{1,8} \([^)\n]{0,60}\) to 0x([0-9a-fA-F]{1,8}) \(([^)\n]{0,60})\)")
+    r"\s{1,8}\((?P<info>0x[0-9a-fA-F]{1,8})(?: (?P<status>0x[0-9a-fA-F]{1,8}))?")
+_RECOVERY = re.compile(
+    r"recovery action changed from 0x[0-9a-fA-F]{1,8} \([^)\n]{0,60}\) to 0x([0-9a-fA-F]{1,8}) "
+    r"\(([^)\n]{0,60})\)")
 _CAUSE = re.compile(r"caused by previous Xid (\d{1,5})\b")
 # Root writes to /dev/kmsg, and the record is of user space; a saved log may not say whose its lines are.
 _RESET = MessagePattern(
-    rf"(?:{USER_SPACE})?muster: (?:GPU (?P<pci>[0-9a-fA-F]{{4}}:[0-9a-fA-F]{{2}}:[0-9a-fA-F]{{2}})(?:\.[0-7])? was|all GPUs were) "
-    r"reset\s?$", "muster: ")
+    rf"(?:{USER_SPACE})?muster: (?:GPU (?P<pci>[0-9a-fA-F]{{4}}:[0-9a-fA-F]{{2}}:[0-9a-fA-F]{{2}})"
+    r"(?:\.[0-7])? was|all GPUs were) reset\s?$", "muster: ")
 _PCI_ID = re.compile(rf"^PCI_ID={NVIDIA_VENDOR}:([0-9A-Fa-f]{{4}})$", re.MULTILINE)
 
-# PCI device ids of data-centre GPUs by generation, first and last: the PCI ID database of 2026-08-22, vendor 10de, by the names of the
-# chips (GP, GV, TU, GA, GH, AD, GB). What else has an id between them (NVSwitches, bridges) reports no Xid. A card outside has no
-# generation here.
+# PCI device ids of data-centre GPUs by generation, first and last: the PCI ID database of 2026-08-22, vendor
+# 10de, by the names of the chips (GP, GV, TU, GA, GH, AD, GB). Other devices within these ranges (NVSwitches,
+# bridges) report no Xid. Cards outside them have no generation here.
 _GENERATIONS = (
-    (0x15F0, 0x15FF, "pascal"), (0x1B30, 0x1B3F, "pascal"), (0x1BB0, 0x1BBF, "pascal"), (0x1D80, 0x1DFF, "volta"),
-    (0x1E00, 0x1FFF, "turing"), (0x2080, 0x20FF, "ampere"), (0x2200, 0x22FF, "ampere"), (0x2400, 0x25FF, "ampere"),
-    (0x2300, 0x23FF, "hopper"), (0x2680, 0x28FF, "ada"), (0x2900, 0x2FFF, "blackwell"), (0x3180, 0x31FF, "blackwell"),
+    (0x15F0, 0x15FF, "pascal"), (0x1B30, 0x1B3F, "pascal"), (0x1BB0, 0x1BBF, "pascal"),
+    (0x1D80, 0x1DFF, "volta"),
+    (0x1E00, 0x1FFF, "turing"), (0x2080, 0x20FF, "ampere"), (0x2200, 0x22FF, "ampere"),
+    (0x2400, 0x25FF, "ampere"),
+    (0x2300, 0x23FF, "hopper"), (0x2680, 0x28FF, "ada"), (0x2900, 0x2FFF, "blackwell"),
+    (0x3180, 0x31FF, "blackwell"),
 )
 
 
 @dataclass(frozen=True)
 class NvLinkWords:
-    """What Xids 144 to 150 say beside their number: unit, severity, link, interrupt information and error status."""
+    """The details of Xids 144 to 150: unit, severity, link, interrupt information and error status."""
 
     unit: str
     fatal: bool
@@ -96,11 +106,11 @@ class NvLinkWords:
 
 @dataclass(frozen=True)
 class Xid:
-    """One report of the GPU driver: seconds since boot, the GPU's PCI address without its function, the text of the line, and the numbers
-    of its records in the log, of which the last is the line's.
+    """One report of the GPU driver: seconds since boot, the GPU's PCI address without its function, the text
+    of the line, and the numbers of its records in the log, the line's last.
 
-    `pid` and `process` are empty where the line does not say; `instance` names an instance under MIG. What stands in the text is read
-    when it is asked for, since most of it never is.
+    `pid` and `process` are empty where the line has none; `instance` names an instance under MIG. Details in
+    the text are parsed on access, since most are never read.
     """
 
     seconds: float
@@ -123,7 +133,8 @@ class Xid:
     def registers(self) -> tuple[int, tuple[int, ...]] | None:
         """Of Xid 74: the link, and the seven registers."""
         match = _REGISTERS.search(blanked(self.text))
-        return (int(match[1]), tuple(int(word.strip(), 16) for word in match[2].split(",") if word.strip())) if match else None
+        return ((int(match[1]), tuple(int(word.strip(), 16) for word in match[2].split(",") if word.strip()))
+                if match else None)
 
     @property
     def nvlink5(self) -> NvLinkWords | None:
@@ -132,11 +143,12 @@ class Xid:
         if match is None:
             return None
         status = int(match["status"], 16) if match["status"] else None
-        return NvLinkWords(match["unit"], match["fatal"] == "Fatal", int(match["link"]), int(match["info"], 16), status)
+        return NvLinkWords(match["unit"], match["fatal"] == "Fatal", int(match["link"]),
+                           int(match["info"], 16), status)
 
     @property
     def recovery(self) -> tuple[int, str] | None:
-        """Of Xid 154: the number of the action that the driver now asks for, and its words."""
+        """Of Xid 154: the number of the action that the driver now asks for, and its name."""
         match = _RECOVERY.search(blanked(self.text))
         return (int(match[1], 16), match[2]) if match else None
 
@@ -149,7 +161,8 @@ class Xid:
 
 @dataclass(frozen=True)
 class SXid:
-    """One report of the NVSwitch driver. `fatal` and `link` are None where the line does not say; `records` as of an Xid."""
+    """One report of the NVSwitch driver. `fatal` and `link` are None where the line has none; `records` as of
+    an Xid."""
 
     seconds: float
     pci: str
@@ -162,7 +175,8 @@ class SXid:
 
 @dataclass(frozen=True)
 class Reset:
-    """Root wrote to the log that this GPU (no address: that each of them) was reset; `sequence` is the record's number."""
+    """Root wrote to the log that this GPU (no address: every GPU) was reset; `sequence` is the record's
+    number."""
 
     seconds: float
     pci: str
@@ -170,11 +184,13 @@ class Reset:
 
 
 class Xids(Fact):
-    """All of them, oldest first. `newest` is the time of the look, against which 'within so many hours' is meant.
+    """All of them, oldest first. `newest` is the time of the snapshot, from which 'within so many hours'
+    counts.
 
-    `wanted` is the recovery action that NVML has the driver want of each GPU now, by PCI address: empty where the driver knows no such
-    thing. A GPU of which it was not measured is not among them. `now` is `newest` where the node's uptime was measured, else 0. Before
-    `whole_since` seconds since boot records were lost between snapshots: no quiet hour is counted from before it.
+    `wanted` is the recovery action that the driver asks for now (NVML), by PCI address: empty where it has no
+    such reading; a GPU without a measurement is left out. `now` is `newest` where the node's uptime was
+    measured, else 0. Before `whole_since` seconds since boot, records were lost between snapshots: quiet
+    hours count only from then on.
     """
 
     name: str
@@ -199,8 +215,8 @@ def architecture(device: int) -> str:
 
 @fact("xids", LOG, besides=(PCI, UPTIME, NVML))
 def xids(captures: Captures) -> Any:
-    """What the kernel log says. Where the PCI bus was not captured, only the generation of the GPUs is not known; where NVML was not,
-    what the log says of them stays said."""
+    """The kernel log's reports. Without a capture of the PCI bus the GPUs' generation is not known; without
+    NVML no reset ends a report."""
     found = captures.once(kernel_log)
     if isinstance(found, Unmeasured):
         return found
@@ -210,35 +226,37 @@ def xids(captures: Captures) -> Any:
         value = changed(value, wanted=_wanted(captures))
     reasons = [found.reason] if isinstance(found, Partial) else []
     if unread:
-        reasons.append(f"{len(unread)} lines about Xids are not of a documented form, the first {unread[0].text[:120]!r}")
-    return Partial(value, "; ".join(reasons)) if reasons else value
+        reasons.append(f"{len(unread)} lines about Xids are not in a documented format, the first "
+                       f"{unread[0].text[:120]!r}")
+    return partial_if(value, "; ".join(reasons))
 
 
-def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = dict) -> tuple[Xids, list[KernelLine]]:
-    """The events of a log, and the lines that speak of an Xid but could not be read."""
+def read_xids(log: KernelLog,
+              architectures: Callable[[], Mapping[str, str]] = dict) -> tuple[Xids, list[KernelLine]]:
+    """The events of a log, and the lines about an Xid that could not be parsed."""
     events: list[Xid] = []
     switches: list[SXid] = []
     unread: list[KernelLine] = []
     known: Mapping[str, str] | None = None
-    if log.says("Xid"):
+    if log.contains("Xid"):
         known = architectures()
         for line, found in log.matching(_ANY_XID):
-            said = found.string
-            if match := XID.match(said):
+            text = found.string
+            if match := XID.match(text):
                 events.append(_xid(line, match, known))
-            elif match := _SXID.match(said):
+            elif match := _SXID.match(text):
                 switches.append(_sxid(line, match))
             else:
                 unread.append(line)
-    if log.says("fallen off the bus"):
+    if log.contains("fallen off the bus"):
         known = architectures() if known is None else known
         events = sorted([*events, *_falls(log, events, known)], key=lambda event: event.seconds)
-    resets = tuple(_resets(log)) if log.says("muster: ") else ()
+    resets = tuple(_resets(log)) if log.contains("muster: ") else ()
     return Xids(
         name="kernel log",
         newest=log.newest,
         events=tuple(events),
-        switch_events=tuple(_told(switches)),
+        switch_events=tuple(_merged(switches)),
         caveat=log.caveat,
         resets=resets,
         wanted=(),
@@ -252,7 +270,8 @@ def _xid(line: KernelLine, match: re.Match[str], known: Mapping[str, str]) -> Xi
     named = XID.match(line.text)
     process = ((named["process"] if named else "") or "").strip().strip("'")
     return Xid(
-        line.seconds, pci, int(match["number"]), line.text, match["pid"] or "", "" if process in ("<unknown>", "<n/a>") else process,
+        line.seconds, pci, int(match["number"]), line.text, match["pid"] or "",
+        "" if process in ("<unknown>", "<n/a>") else process,
         match["instance"].strip(), known.get(pci, ""), (line.sequence,),
     )
 
@@ -261,18 +280,20 @@ def _sxid(line: KernelLine, match: re.Match[str]) -> SXid:
     rest = match["rest"]
     fatal, link = _FATAL.search(rest), _LINK.search(rest)
     return SXid(
-        line.seconds, _bare(match["pci"]), int(match["number"]), line.text, None if fatal is None else not fatal["non"],
+        line.seconds, _bare(match["pci"]), int(match["number"]), line.text,
+        None if fatal is None else not fatal["non"],
         int(link[1]) if link else None, (line.sequence,),
     )
 
 
-def _told(events: Iterable[SXid]) -> list[SXid]:
-    """One event for each: the lines that only go on about the one before are left out."""
+def _merged(events: Iterable[SXid]) -> list[SXid]:
+    """One event for each report, without the lines that continue it."""
     kept: list[SXid] = []
     last: dict[tuple[str, int], SXid] = {}
     for event in events:
         before = last.get((event.pci, event.number))
-        if event.fatal is None and before is not None and event.seconds - before.seconds <= _SAME_SXID_SECONDS:
+        if (event.fatal is None and before is not None
+                and event.seconds - before.seconds <= _SAME_SXID_SECONDS):
             continue
         last[event.pci, event.number] = event
         kept.append(event)
@@ -280,9 +301,9 @@ def _told(events: Iterable[SXid]) -> list[SXid]:
 
 
 def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> list[Xid]:
-    """GPUs that fell off the bus by a line without a number, unless one with it stands beside it.
+    """GPUs that fell off the bus by a line without a number, unless a line with the number is near it.
 
-    The driver also says so over two records, the first of which holds the address.
+    The driver also splits this message into two records, with the address in the first.
     """
     everywhere = sorted(event.seconds for event in events if event.number == OFF_THE_BUS)
     near: dict[str, list[float]] = {}
@@ -302,7 +323,8 @@ def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> l
         if at == len(beside) or beside[at] > line.seconds + _SAME_FALL_SECONDS:
             insort(beside, line.seconds)
             records = (line.sequence,) if head is None else (head.sequence, line.sequence)
-            found.append(Xid(line.seconds, pci, OFF_THE_BUS, line.text, architecture=known.get(pci, ""), records=records))
+            found.append(Xid(line.seconds, pci, OFF_THE_BUS, line.text, architecture=known.get(pci, ""),
+                             records=records))
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.checks.base import MOMENT, SELECTIONS, Check, NotMeasured, Peers, fact_of
+from healthcheck.checks.base import SELECTIONS, SNAPSHOT_TIME, Check, NotMeasured, Peers, fact_of
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, Partial, Refusal, Unmeasured, readable, refusals
@@ -98,7 +98,7 @@ class NodeFacts:
 
     def earlier(self, name: str) -> Input | None:
         """A fact of the earlier snapshot; None where there is no snapshot that looked for it."""
-        if self.previous is None or name not in self.previous or MOMENT not in self.previous:
+        if self.previous is None or name not in self.previous or SNAPSHOT_TIME not in self.previous:
             return None
         known = self._earlier.get(name)
         if known is None:
@@ -124,7 +124,7 @@ class NodeFacts:
         """By the id of each member of a fact its growth since the earlier snapshot. One whose identity is refused is left out."""
         known = self._growths.get(name)
         if known is None:
-            known = self._growths[name] = pair(self.input(name).value, self.previous or {}, name, self.facts.get(MOMENT))
+            known = self._growths[name] = pair(self.input(name).value, self.previous or {}, name, self.facts.get(SNAPSHOT_TIME))
         return known
 
     def selected(self, name: str) -> Selected:
@@ -177,7 +177,7 @@ def pair(value: Any, previous: Facts, name: str, moment: Any) -> dict[int, Growt
     before = Input.of(previous[name]).value if name in previous else ()
     earlier = {identity: fact for fact, identity in _identified(members(before))}
     found = _identified(members(value))
-    began = previous.get(MOMENT)
+    began = previous.get(SNAPSHOT_TIME)
     seconds = moment.time - began.time if began is not None and moment is not None else 0.0
     what = next((member for member, collection in MEMBERS.items() if collection == name), name).replace("_", " ")
     return {id(fact): Growth(fact, earlier.get(identity), seconds, what) for fact, identity in found}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.pci import PCI_BUS
-from healthcheck.facts.seen import CHECKS as UNUSUAL
-from healthcheck.facts.seen import SEEN_BEFORE
+from healthcheck.facts.seen_before import CHECKS as UNUSUAL
+from healthcheck.facts.seen_before import SEEN_BEFORE
 from healthcheck.judge.judge import result
 from healthcheck.model.coverage import RequestedProbes
 from healthcheck.model.lease import NEEDED

@@ -6,7 +6,7 @@ from healthcheck.baseline.kernelrules import KERNEL_BASELINE, KERNEL_CATALOGUE
 from healthcheck.checks import catalogue  # noqa: F401  (it brings ours)
 from healthcheck.checks.base import CHECKS, missing_facts
 from healthcheck.facts.boot import EARLIER_BOOT
-from healthcheck.facts.seen import SEEN_BEFORE
+from healthcheck.facts.seen_before import SEEN_BEFORE
 from healthcheck.facts.site import PORT_PLANS
 from healthcheck.xid.xidtable import XID_TABLE
 from inventory.errors import UsageError

@@ -9,7 +9,7 @@ from statistics import median_low
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.facts.port import most_alike
+from healthcheck.facts.port import most_common_kind
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unsupported, reading
 from inventory.model import PortPlan
 from inventory.text import clean
@@ -74,13 +74,13 @@ def _port_rate(facts: Facts) -> float | None:
     ports = _plain(facts.get("ports"))
     if ports is None:
         return None
-    rates = [_plain(reading(port, "rate_gbps")) for port in most_alike(ports) if reading(port, "state") == "ACTIVE"]
+    rates = [_plain(reading(port, "rate_gbps")) for port in most_common_kind(ports) if reading(port, "state") == "ACTIVE"]
     return None if None in rates else min(rates, default=0.0)
 
 
 def _port_count(facts: Facts) -> int | None:
     ports = _plain(facts.get("ports"))
-    return len(most_alike(ports)) if ports is not None else None
+    return len(most_common_kind(ports)) if ports is not None else None
 
 
 def _memory_gib(facts: Facts) -> float | None:

@@ -18,10 +18,10 @@ def write_hardware(db: sqlite3.Connection, node: int, time: float, seen: Now) ->
 
     So a driver that does not answer is no change of hardware; a component that is gone where all of its kind were read, is.
     """
-    from healthcheck.facts.components import told
+    from healthcheck.facts.components import to_document
 
     row = db.execute("SELECT parts FROM hardware WHERE node = ?", (node,)).fetchone()
-    document = told(seen)
+    document = to_document(seen)
     if row is not None:
         before = json.loads(row[0])
         kept = {name: part for name, part in before["hardware"].items() if name.partition(" ")[0] not in seen.whole}
@@ -72,7 +72,7 @@ def new_since(store: Store) -> dict[str, float]:
 
 def newest_hardware(store: Store) -> dict[str, tuple[float, Now]]:
     """By node, when it was last read, and what was."""
-    from healthcheck.facts.components import read_told
+    from healthcheck.facts.components import from_document
 
-    return {name: (time, read_told(json.loads(parts), boot)) for name, time, boot, parts in store.rows(
+    return {name: (time, from_document(json.loads(parts), boot)) for name, time, boot, parts in store.rows(
         "SELECT name, time, boot, parts FROM hardware JOIN node ON node.id = hardware.node")}

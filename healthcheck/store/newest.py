@@ -110,7 +110,7 @@ def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newes
     told = found["shown"]
     seen = Telemetry() if told is None else Telemetry(
         tuple((name, outcome, seconds) for name, outcome, seconds in told["probes"]),
-        tuple(GpuShown(**gpu) for gpu in told["gpus"]), tuple(PortShown(**port) for port in told["ports"]),
+        tuple(GpuShown.from_document(gpu) for gpu in told["gpus"]), tuple(PortShown(**port) for port in told["ports"]),
         told["driver"], told["kernel"], told["boot"])
     return Newest(
         node, time, rules, found["state"], found["reason"], found["stage"], found["sku"], found["statuses"],
@@ -126,8 +126,8 @@ def _document(report: NodeReport, seen: Telemetry | None) -> dict[str, Any]:
         "not_passed": [(result.rule, result.status.value, result.severity.value, result.owner.value if result.owner is not None else "",
                         len(result.findings)) for result in report.results if result.status in _NOT_PASSED],
         "probes_unseen": report.probes.asked - report.probes.captured if report.probes is not None else None,
-        "shown": {**vars(seen), "xids": None, "gpus": [vars(gpu) for gpu in seen.gpus], "ports": [asdict(port) for port in seen.ports]}
-        if seen is not None else None,
+        "shown": {**vars(seen), "xids": None, "gpus": [gpu.to_document() for gpu in seen.gpus],
+                  "ports": [asdict(port) for port in seen.ports]} if seen is not None else None,
     }
 
 

@@ -35,8 +35,20 @@ class GpuShown:
     vbios: str
     temperature: float | None
     watts: float | None
-    ecc_corrected: float | None
+    ecc_corrected_lifetime: float | None
     counts: dict[str, float]
+
+    def to_document(self) -> dict[str, Any]:
+        """As the store keeps it, under the field names of its first version."""
+        return {_STORED_AS.get(name, name): value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> GpuShown:
+        """The GPU of such a document."""
+        return cls(**{field: document[_STORED_AS.get(field, field)] for field in cls.__annotations__})
+
+
+_STORED_AS = {"ecc_corrected_lifetime": "ecc_corrected"}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.cache import FactCache
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.kernel_event import KernelEvents
-from healthcheck.facts.seen import SEEN_BEFORE, seen_before, unusual
+from healthcheck.facts.seen_before import SEEN_BEFORE, seen_before, unusual
 from healthcheck.facts.site import PORT_PLANS, plans_of
 from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.facts.xid import Xids

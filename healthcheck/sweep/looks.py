@@ -11,12 +11,9 @@ from types import MappingProxyType
 from healthcheck.checks.base import CHECKS
 from healthcheck.config.files import make_folder, write_whole
 from healthcheck.facts.base import FACTS
-from healthcheck.facts.boot import KEPT
-from healthcheck.facts.boot import kept as boots
-from healthcheck.facts.earlier import HANDED_ON
-from healthcheck.facts.earlier import kept as handed_on
-from healthcheck.facts.seen import SEEN
-from healthcheck.facts.seen import kept as seen
+from healthcheck.facts.boot import BOOT_CAPTURE, boot_capture
+from healthcheck.facts.carried_log import LOG_CAPTURE, log_capture
+from healthcheck.facts.seen_before import UNUSUAL_CAPTURE, unusual_capture
 from healthcheck.model.recording import Outcome, Recording, read, to_json
 from inventory.model import LifecycleState
 
@@ -49,8 +46,8 @@ class Looks:
         """Keeps this look as the newest; of a probe that it did not bring, what the previous look of the same boot brought stays.
 
         With it stands the node's lifecycle, when the boot before this one was last seen (`healthcheck.facts.boot`), what was unusual
-        in its kernel log (`healthcheck.facts.seen`), and the records on which its findings rest (`healthcheck.facts.earlier`). A look at
-        a node that was not reached changes nothing. Raises OSError.
+        in its kernel log (`healthcheck.facts.seen_before`), and the records on which its findings rest (`healthcheck.facts.carried_log`).
+        A look at a node that was not reached changes nothing. Raises OSError.
         """
         if recording.host is None:
             return
@@ -60,16 +57,16 @@ class Looks:
             if not captures:
                 kept = previous     # a look for other rules: what it is compared with keeps its own time
             captures = {**trimmed(previous).captures, **captures}
-        captures[KEPT] = boots(recording, previous, state)
-        captures[SEEN] = seen(recording, previous, unusual)
-        captures[HANDED_ON] = handed_on(recording, previous, rests)
+        captures[BOOT_CAPTURE] = boot_capture(recording, previous, state)
+        captures[UNUSUAL_CAPTURE] = unusual_capture(recording, previous, unusual)
+        captures[LOG_CAPTURE] = log_capture(recording, previous, rests)
         path = self._folder / f"{recording.node}.json"
         write_whole(path, encode(replace(kept, captures=captures)), durable=False)
 
 
 def trimmed(recording: Recording) -> Recording:
     """The recording with only the captures that a trend check may ask for."""
-    wanted = {KEPT, SEEN, HANDED_ON, *_trend_probes()}
+    wanted = {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE, *_trend_probes()}
     return replace(recording, captures={name: value for name, value in recording.captures.items() if name in wanted})
 
 

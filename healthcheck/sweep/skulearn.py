@@ -10,7 +10,7 @@ from statistics import median_low
 from typing import Any
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.port import most_alike
+from healthcheck.facts.port import most_common_kind
 from healthcheck.facts.values import reading
 from healthcheck.model.outcome import NodeReport, Severity, Status
 from healthcheck.model.recording import Recording
@@ -180,7 +180,7 @@ def _ports(facts: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
     for found in facts:
         ports = found.get("ports")
         if isinstance(ports, tuple) and all(isinstance(reading(port, "pci"), str) for port in ports):
-            seen.append(tuple(sorted({port.pci for port in most_alike(ports)})))
+            seen.append(tuple(sorted({port.pci for port in most_common_kind(ports)})))
     where, number = Counter(seen).most_common(1)[0] if seen else ((), 0)
     if 2 * number <= len(seen):
         return (), ""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from healthcheck.collector import program, reply
 from healthcheck.collector.reply import within
-from healthcheck.facts.earlier import with_earlier, with_words
+from healthcheck.facts.carried_log import with_earlier, with_statements
 from healthcheck.kernellog.carried import RepairStatement
 from healthcheck.model.lease import Lease
 from healthcheck.model.probes import Effect, Probe, ProbeSet
@@ -129,7 +129,7 @@ def live(
                     recording, previous = agents.look(recording, probe_set)
                 else:
                     recording = with_earlier(recording, previous)
-                recording = with_words(recording, words.get(recording.node, ()))
+                recording = with_statements(recording, words.get(recording.node, ()))
                 assessment.add(recording, previous)
                 if told is not None and recording.host is not None:
                     told(recording)

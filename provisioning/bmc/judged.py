@@ -55,7 +55,7 @@ def _judged(rule: Rule, found: Facts) -> Result:
     """One rule. What the controller calls critical and no rule has words for keeps the log's rule from passing."""
     if rule.checked.name == "bmc.sel_critical" and isinstance(log := found.get("bmc_log"), BmcLog) and (strange := _strange(rule, log)):
         more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
-        said = f"critical by the controller's word, and no rule knows it: {clean(strange[0].shown, 160)}{more}"
+        said = f"critical by the controller's word, and no rule knows it: {clean(strange[0].description, 160)}{more}"
         found = {**found, "bmc_log": Partial(log, said)}
     return judge(rule, NodeFacts(found), None)
 

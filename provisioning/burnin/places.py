@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from healthcheck.burnin.model import Participant, Rail
 from healthcheck.burnin.setting import SkuHardware
-from healthcheck.facts.port import Port, most_alike
+from healthcheck.facts.port import Port, most_common_kind
 from healthcheck.facts.values import reading
 from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
@@ -36,7 +36,7 @@ def rails(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> tuple[Rail
     """
     plans = planned(node, sku)
     if not plans:
-        seen = sorted({pci for port in most_alike(ports) if isinstance(pci := reading(port, "pci"), str)})
+        seen = sorted({pci for port in most_common_kind(ports) if isinstance(pci := reading(port, "pci"), str)})
         return tuple(Rail(number, address, _leaf(node, number, len(seen))) for number, address in enumerate(seen))
     compute = {address: plan for address, plan in sorted(plans.items())
                if plan.role in (None, "compute") and plan.expect != "down"}

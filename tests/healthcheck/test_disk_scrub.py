@@ -9,7 +9,7 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome
 from healthcheck.scrub import scrub
 from inventory.model import Node
 from tests.healthcheck import machine
-from tests.healthcheck.checks.judged import said, verdict
+from tests.healthcheck.checks.verdicts import findings_of, verdict
 
 FSTAB = (
     "UUID=5a1e7c1e-0a43-4fd1-9a0c-2f6d3d5b8f11 / ext4 errors=remount-ro 0 1\n"
@@ -36,6 +36,6 @@ def test_serial_numbers_names_of_servers_and_unique_ids_of_disks_are_replaced_an
     text = json.dumps(recordings.to_json(scrubbed))
     for secret in ("S64FNE0R903600", "filer7", "acme-labs", "secretproject", "5a1e7c1e-0a43", "53114427311", "645522839403"):
         assert secret not in text, secret
-    assert said(verdict("disk-nvme-state", scrubbed)) == "nvme0 (0000:01:00.0): dead, expected live"
-    assert said(verdict("disk-smart-failed", scrubbed)) == said(verdict("disk-smart-failed", seen)) != ""
-    assert "12 media" in said(verdict("disk-smart-media-errors", scrubbed))
+    assert findings_of(verdict("disk-nvme-state", scrubbed)) == "nvme0 (0000:01:00.0): dead, expected live"
+    assert findings_of(verdict("disk-smart-failed", scrubbed)) == findings_of(verdict("disk-smart-failed", seen)) != ""
+    assert "12 media" in findings_of(verdict("disk-smart-media-errors", scrubbed))

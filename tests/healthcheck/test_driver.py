@@ -89,7 +89,7 @@ def test_a_pass_by_nvidia_smi_says_so_beside_it() -> None:
 def test_nvidia_smi_tells_of_the_driver_where_nvml_is_not_to_be_had() -> None:
     found = facts(gpu_nvml=GONE, gpu_smi=printed(LOG))
     assert (found.loads, found.version, found.cuda) == (True, "550.54.15", "12.4")
-    assert found.caveat.startswith("told by nvidia-smi")
+    assert found.caveat.startswith("reported by nvidia-smi")
 
 
 # ---- driver-loads ----
@@ -219,7 +219,7 @@ def test_gsp_firmware_of_another_version_is_named_and_a_gpu_without_it_is_not() 
 def test_each_service_is_shown_in_systemds_words() -> None:
     found = services(Captures(machine.recording()))
     assert (found.fabric_manager.active, found.fabric_manager.sub, found.fabric_manager.since_s) == ("active", "running", 21.0)
-    assert (found.imex.load, found.imex.shown) == ("not-found", "not installed")
+    assert (found.imex.load, found.imex.description) == ("not-found", "not installed")
 
 
 def test_a_service_that_is_not_shown_costs_no_other() -> None:

@@ -46,7 +46,7 @@ EXPECTED: Mapping[str, Expected] = {
     "gpu-lost": _all(_only("gpu-answers", "GPU 6", "GPU is lost", "reboot"), blind=True),
     "gpu-missing": _all(
         _only("gpu-count", "GPUs", "7|8", "power the node off|reseat", owner="datacentre"),
-        _only("host-rebooted", "node", "rebooted since the look at|up since", "journalctl -b -1|lifecycle", "warning")),
+        _only("host-rebooted", "node", "rebooted since the snapshot at|up since", "journalctl -b -1|lifecycle", "warning")),
     "uncorrectable-memory-error": _all(
         _only("kernel-xid", "PCI 0000:52:00, Xid 48", "double bit error", "drain|reset the gpu"),
         _only("gpu-ecc-uncorrected", "GPU 2", "1|at most 0", "drain|reset the gpu")),

@@ -8,5 +8,5 @@ from tests.scenarios.expect import Expected, only
 
 EXPECTED: Mapping[str, Expected] = {
     "rebooted-by-itself": only(
-        "host-rebooted", "node", "rebooted since the look at|up since", "journalctl -b -1|BMC|lifecycle NODE maintenance", "warning"),
+        "host-rebooted", "node", "rebooted since the snapshot at|up since", "journalctl -b -1|BMC|lifecycle NODE maintenance", "warning"),
 }

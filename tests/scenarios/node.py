@@ -56,14 +56,14 @@ def look(node: DemoMachine, folder: Path) -> Recording:
     told = repr(replace(node, programs=set())) + repr(sorted(node.programs))     # a set has no order that lasts
     name = f"{node.name}-{hashlib.sha256(told.encode()).hexdigest()[:24]}"
     if name not in _LOOKS:
-        kept = Path(os.environ["MUSTER_SCENARIO_LOOKS"], f"{name}.json") if os.environ.get("MUSTER_SCENARIO_LOOKS") else None
-        if kept is not None and kept.exists():
-            _LOOKS[name] = recordings.from_json(json.loads(kept.read_text()))
+        boot_capture = Path(os.environ["MUSTER_SCENARIO_LOOKS"], f"{name}.json") if os.environ.get("MUSTER_SCENARIO_LOOKS") else None
+        if boot_capture is not None and boot_capture.exists():
+            _LOOKS[name] = recordings.from_json(json.loads(boot_capture.read_text()))
         else:
             _LOOKS[name] = _look(node, folder)
-            if kept is not None:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(recordings.to_json(_LOOKS[name])))
+            if boot_capture is not None:
+                boot_capture.parent.mkdir(parents=True, exist_ok=True)
+                boot_capture.write_text(json.dumps(recordings.to_json(_LOOKS[name])))
     return at(_LOOKS[name], time.time())
 
 
@@ -97,9 +97,9 @@ def at(seen: Recording, moment: float) -> Recording:
     return replace(seen, received=moment, host=replace(seen.host, time=moment))
 
 
-def kept(seen: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> Recording:
+def boot_capture(seen: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> Recording:
     """A look with what the state folder adds to it: what the node was meant for, and of its boots."""
-    return replace(seen, captures={**seen.captures, boot.KEPT: boot.kept(seen, previous, state)})
+    return replace(seen, captures={**seen.captures, boot.BOOT_CAPTURE: boot.boot_capture(seen, previous, state)})
 
 
 class Peers:

@@ -14,7 +14,7 @@ from healthcheck.baseline.formats import read
 from healthcheck.baseline.learn import Learner
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.explain import savedlog
-from healthcheck.facts.seen import SEEN, kept
+from healthcheck.facts.seen_before import UNUSUAL_CAPTURE, unusual_capture
 from healthcheck.kernellog.fold import fold
 from healthcheck.kernellog.model import Baseline, BootLog, LogLine, Scope
 from healthcheck.model.outcome import NodeReport, Severity, Status
@@ -71,7 +71,7 @@ def judged(log: BootLog, baseline: Baseline, snapshots: int = 1) -> Judged:
         assessment = Assessment([Node("node")], rules)
         assessment.add(now, previous)
         if number < snapshots - 1:
-            previous = replace(now, captures={SEEN: kept(now, previous, assessment.unusual("node"))})
+            previous = replace(now, captures={UNUSUAL_CAPTURE: unusual_capture(now, previous, assessment.unusual("node"))})
     (report,) = assessment.finish().reports
     return Judged(_subjects(report, informs=True, rules=UNUSUAL), _subjects(report, informs=False), report)
 

@@ -13,29 +13,36 @@ from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files, spoilt
-from tests.healthcheck.checks.judged import ids, said, verdict
+from tests.healthcheck.checks.verdicts import findings_of, ids, verdict
 
 NUMBERS = {"cpu_count": 224, "numa_nodes": 2}
+GRACE = {
+    "/online": "0-2\n", "/sys/devices/system/node/node2/cpulist": "\n",
+    "/sys/devices/system/node/node2/meminfo": "Node 2 MemTotal:       97000000 kB\n",
+}
 PASSING = [
-    ("cpu-count", "cpu.topology", {}), ("cpu-offline", "cpu.topology", {}), ("cpu-governor", "cpu.governor", {}),
-    ("numa-nodes", "numa.nodes", {}), ("numa-memory", "numa.nodes", {}), ("numa-affinity", "numa.devices", {}),
+    ("cpu-count", "cpu.topology", {}), ("cpu-offline", "cpu.topology", {}),
+    ("cpu-governor", "cpu.governor", {}),
+    ("numa-nodes", "numa.nodes", {}), ("numa-memory", "numa.nodes", {}),
+    ("numa-affinity", "numa.devices", {}),
     # Hardware threads that are off leave half of the CPUs offline.
     ("cpu-offline", "cpu.topology", {"/online": "0-111\n", "/control": "off\n"}),
     ("cpu-offline", "cpu.topology", {"/online": "0-111\n", "/control": "forceoff\n"}),
     # The memory of a Grace superchip's GPU is a node without CPUs.
-    ("numa-nodes", "numa.nodes", {"/online": "0-2\n", "/sys/devices/system/node/node2/cpulist": "\n",
-                                  "/sys/devices/system/node/node2/meminfo": "Node 2 MemTotal:       97000000 kB\n"}),
-    ("numa-memory", "numa.nodes", {"/online": "0-2\n", "/sys/devices/system/node/node2/cpulist": "\n",
-                                   "/sys/devices/system/node/node2/meminfo": "Node 2 MemTotal:       97000000 kB\n"}),
-    ("numa-memory", "numa.nodes", {"node1/meminfo": "Node 1 MemTotal:       1003200000 kB\n"}),     # 95 per cent
+    ("numa-nodes", "numa.nodes", GRACE),
+    ("numa-memory", "numa.nodes", GRACE),
+    # 95 per cent
+    ("numa-memory", "numa.nodes", {"node1/meminfo": "Node 1 MemTotal:       1003200000 kB\n"}),
     ("numa-affinity", "numa.devices", {"/online": "0\n", "1b:00.0/numa_node": "-1\n"}),
 ]
 FAILING = [
     ("cpu-count", "cpu.topology", {"/online": "0-222\n"}, "CPUs: 223 of 224 online, expected 224"),
-    ("cpu-count", "cpu.topology", {"/online": "0-225\n", "/present": "0-225\n"}, "CPUs: 226 of 226 online, expected 224"),
+    ("cpu-count", "cpu.topology", {"/online": "0-225\n", "/present": "0-225\n"},
+     "CPUs: 226 of 226 online, expected 224"),
     ("cpu-count", "cpu.topology", {"/online": "0-111\n", "/control": "off\n"},
      "CPUs: 112 of 224 online, hardware threads are off, expected 224"),
-    ("cpu-offline", "cpu.topology", {"/online": "0-99,101-223\n"}, "CPUs: 1 offline: 100, expected all 224 online"),
+    ("cpu-offline", "cpu.topology", {"/online": "0-99,101-223\n"},
+     "CPUs: 1 offline: 100, expected all 224 online"),
     ("cpu-offline", "cpu.topology", {"/online": "0-110\n", "/control": "off\n"},
      "CPUs: 113 offline: 111, 112, 113, 114, 115, 116, 117, 118 ..., expected all 224 online"),
     ("cpu-governor", "cpu.governor", {"policy1/scaling_governor": "powersave\n"},
@@ -43,38 +50,42 @@ FAILING = [
     ("numa-nodes", "numa.nodes", {"/online": "0\n"}, "NUMA: 1 nodes with CPUs, expected 2"),
     ("numa-memory", "numa.nodes", {"node1/meminfo": "Node 1 MemTotal:       1003199999 kB\n"},
      "NUMA node 1: 956.7 GiB, expected about 1007.1 GiB, as the node that has most (within 5 %)"),
-    ("numa-affinity", "numa.devices", {"1b:00.0/numa_node": "-1\n"}, "nvidia 0000:1b:00.0: on no NUMA node, expected on one of 2"),
+    ("numa-affinity", "numa.devices", {"1b:00.0/numa_node": "-1\n"},
+     "nvidia 0000:1b:00.0: on no NUMA node, expected on one of 2"),
 ]
 RESTS_ON = [
     ("cpu-count", "cpu.topology", "/online"), ("cpu-offline", "cpu.topology", "/present"),
-    ("cpu-governor", "cpu.governor", "policy0/scaling_governor"), ("numa-nodes", "numa.nodes", "node1/cpulist"),
+    ("cpu-governor", "cpu.governor", "policy0/scaling_governor"),
+    ("numa-nodes", "numa.nodes", "node1/cpulist"),
     ("numa-memory", "numa.nodes", "node0/meminfo"), ("numa-affinity", "numa.devices", "40:00.0/numa_node"),
     ("cpu-throttled", "cpu.throttle", "cpu60/thermal_throttle/package_throttle_count"),
     ("cpu-throttled", "cpu.throttle", "cpu0/topology/physical_package_id"),
 ]
-LACKING = [
-    ("cpu-governor", "cpu.governor", ("policy0/scaling_governor", "policy1/scaling_governor")),
-    ("cpu-throttled", "cpu.throttle", tuple(f"cpu{n}/thermal_throttle/package_throttle_count" for n in (0, 5, 60))),
-    ("cpu-throttled", "cpu.throttle", tuple(f"cpu{n}/{name}" for n in (0, 5, 60)
-                                            for name in ("topology/physical_package_id", "thermal_throttle/package_throttle_count"))),
-    ("numa-affinity", "numa.devices", ("/numa_node",)),
-]
+LACKING = [("cpu-governor", "cpu.governor", ("policy0/scaling_governor", "policy1/scaling_governor")),
+           ("cpu-throttled", "cpu.throttle",
+            tuple(f"cpu{n}/thermal_throttle/package_throttle_count" for n in (0, 5, 60))),
+           ("cpu-throttled", "cpu.throttle",
+            tuple(f"cpu{n}/{name}" for n in (0, 5, 60)
+                  for name in ("topology/physical_package_id", "thermal_throttle/package_throttle_count"))),
+           ("numa-affinity", "numa.devices", ("/numa_node",))]
 
 
 @pytest.mark.parametrize(("rule", "probe", "texts"), PASSING)
 def test_a_node_at_its_limit_passes(rule: str, probe: str, texts: dict[str, str]) -> None:
     result = verdict(rule, files(probe, texts), **NUMBERS)
-    assert (result.status, said(result)) == (Status.PASS, "")
+    assert (result.status, findings_of(result)) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "probe", "texts", "words"), FAILING)
-def test_a_node_beyond_it_is_told_what_is_wrong(rule: str, probe: str, texts: dict[str, str], words: str) -> None:
+def test_a_node_beyond_it_is_told_what_is_wrong(rule: str, probe: str, texts: dict[str, str],
+                                                words: str) -> None:
     result = verdict(rule, files(probe, texts), **NUMBERS)
-    assert (result.status, said(result)) == (Status.FAIL, words)
+    assert (result.status, findings_of(result)) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "probe", "path"), RESTS_ON)
-@pytest.mark.parametrize("wrong", [Outcome.DENIED, Outcome.TIMEOUT, "\x1b[31m?\n", "-2\n", "99999999999999999999999999\n"])
+@pytest.mark.parametrize("wrong", [Outcome.DENIED, Outcome.TIMEOUT, "\x1b[31m?\n", "-2\n",
+                                   "99999999999999999999999999\n"])
 def test_what_could_not_be_read_is_unknown(rule: str, probe: str, path: str, wrong: Outcome | str) -> None:
     before = machine.recording()
     result = verdict(rule, files(probe, {path: wrong}), before, **NUMBERS)
@@ -82,21 +93,26 @@ def test_what_could_not_be_read_is_unknown(rule: str, probe: str, path: str, wro
 
 
 @pytest.mark.parametrize(("rule", "probe", "paths"), LACKING)
-def test_what_this_hardware_does_not_have_is_skipped_and_says_so(rule: str, probe: str, paths: tuple[str, ...]) -> None:
+def test_what_this_hardware_does_not_have_is_skipped_and_says_so(
+    rule: str, probe: str, paths: tuple[str, ...],
+) -> None:
     without = files(probe, dict.fromkeys(paths))
     result = verdict(rule, without, without)
     assert (result.status, result.reason.partition(":")[0]) == (Status.SKIPPED, "not supported")
 
 
 @pytest.mark.parametrize(("count", "status", "words"), [
-    (7, Status.PASS, ""), (8, Status.FAIL, "CPU package 1: throttled 1 times since the earlier snapshot, expected at most 0 times"),
+    (7, Status.PASS, ""),
+    (8, Status.FAIL, "CPU package 1: throttled 1 times since the earlier snapshot, expected at most 0 times"),
     (6, Status.UNKNOWN, ""),
 ])
-def test_a_package_is_accused_of_what_it_was_throttled_since_the_last_look(count: int, status: Status, words: str) -> None:
+def test_a_package_is_accused_of_what_it_was_throttled_since_the_last_look(
+    count: int, status: Status, words: str,
+) -> None:
     """Package 1 had been throttled 7 times by then."""
     now = files("cpu.throttle", {"cpu60/thermal_throttle/package_throttle_count": f"{count}\n"})
     result = verdict("cpu-throttled", now, machine.recording())
-    assert (result.status, said(result)) == (status, words)
+    assert (result.status, findings_of(result)) == (status, words)
 
 
 def test_without_an_earlier_look_throttling_is_skipped() -> None:
@@ -109,10 +125,12 @@ def test_a_sku_that_declines_the_number_is_not_judged_by_it(rule: str, number: s
 
 
 def test_every_rule_of_the_file_is_in_a_table() -> None:
-    assert ids("cpu.yaml") | ids("numa.yaml") == {row[0] for row in (*FAILING, *RESTS_ON)} | {"fleet-microcode", "numa-rails"}
+    assert (ids("cpu.yaml") | ids("numa.yaml") == {row[0] for row in (*FAILING, *RESTS_ON)}
+            | {"fleet-microcode", "numa-rails"})
 
 
-@pytest.mark.parametrize(("text", "numbers"), [("0-3,8", (0, 1, 2, 3, 8)), ("", ()), ("0", (0,)), ("7-7", (7,))])
+@pytest.mark.parametrize(("text", "numbers"),
+                         [("0-3,8", (0, 1, 2, 3, 8)), ("", ()), ("0", (0,)), ("7-7", (7,))])
 def test_a_list_of_cpus_is_read(text: str, numbers: tuple[int, ...]) -> None:
     assert cpu_list(text) == numbers
 
@@ -138,9 +156,10 @@ def test_no_bytes_in_any_file_raise(fact: str, data: st.DataObject) -> None:
     assert not isinstance(value, Unmeasured) or "could not be read from" not in value.reason
 
 
-def test_microcode_that_root_alone_may_read_is_unmeasured_and_where_there_is_none_it_is_not_supported() -> None:
+def test_microcode_that_only_root_may_read_is_unmeasured_and_without_any_it_is_not_supported() -> None:
     of = FACTS["microcode"]
-    denied = build_fact(of, Captures(files("cpu.microcode", {f"{CPU}/cpu0/microcode/version": Outcome.DENIED})))
+    denied = build_fact(of,
+                        Captures(files("cpu.microcode", {f"{CPU}/cpu0/microcode/version": Outcome.DENIED})))
     revision = reading(denied, "revision")
     assert isinstance(revision, Unmeasured) and "permission denied" in revision.reason
     without = build_fact(of, Captures(files("cpu.microcode", {f"{CPU}/cpu0/microcode/version": None})))

@@ -1,4 +1,5 @@
-"""The DCGM diagnostic: both shapes of its output, every status, what is missing, and what it must never be: beside a job."""
+"""The DCGM diagnostic: both shapes of its output, every status, what is missing, and what it must never be:
+beside a job."""
 
 from __future__ import annotations
 
@@ -41,13 +42,16 @@ def error(code: int, severity: int, words: str) -> dict[str, Any]:
 
 
 def four(tests: dict[str, dict[int, str]] | None = None, *, gpus: int = 8) -> dict[str, Any]:
-    """A document of DCGM 4, of the form of dcgm_diag_schema.json; `tests` changes the status of single GPUs."""
+    """A document of DCGM 4, of the form of dcgm_diag_schema.json; `tests` changes the status of single
+    GPUs."""
     changed = tests or {}
 
     def test(name: str) -> dict[str, Any]:
-        said = {gpu: changed.get(name, {}).get(gpu, "Pass") for gpu in range(gpus)}
-        worst = "Fail" if "Fail" in said.values() else "Skip" if set(said.values()) == {"Skip"} else "Pass"
-        results = [{"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": status} for gpu, status in said.items()]
+        printed = {gpu: changed.get(name, {}).get(gpu, "Pass") for gpu in range(gpus)}
+        worst = ("Fail" if "Fail" in printed.values() else "Skip"
+                 if set(printed.values()) == {"Skip"} else "Pass")
+        results = [{"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": status}
+                   for gpu, status in printed.items()]
         return {"name": name, "results": results, "test_summary": {"status": worst}}
 
     return {
@@ -64,7 +68,8 @@ def four(tests: dict[str, dict[int, str]] | None = None, *, gpus: int = 8) -> di
 
 
 def three(status: str = "Pass", *, gpus: int = 8) -> dict[str, Any]:
-    """A document of DCGM 3, as dcgmi/Diag.cpp of v3.3.8 builds it; `status` is that of the test of PCI Express."""
+    """A document of DCGM 3, as dcgmi/Diag.cpp of v3.3.8 builds it; `status` is that of the test of PCI
+    Express."""
 
     def test(name: str) -> dict[str, Any]:
         return {"name": name, "results": [{"gpu_id": str(gpu), "status": "Pass"} for gpu in range(gpus)]}
@@ -72,9 +77,11 @@ def three(status: str = "Pass", *, gpus: int = 8) -> dict[str, Any]:
     return {
         "DCGM GPU Diagnostic": {"test_categories": [
             {"category": "Deployment", "tests": [
-                {"name": name, "results": [{"status": "Pass"}]} for name in ("Denylist", "NVML Library", "Persistence Mode", "Inforom")]},
+                {"name": name, "results": [{"status": "Pass"}]} for name in ("Denylist", "NVML Library",
+                                                                             "Persistence Mode", "Inforom")]},
             {"category": "Integration", "tests": [
-                {"name": "PCIe", "results": [{"gpu_id": str(gpu), "status": status, "info": "a word"} for gpu in range(gpus)]}]},
+                {"name": "PCIe", "results": [{"gpu_id": str(gpu), "status": status, "info": "a word"}
+                                             for gpu in range(gpus)]}]},
             {"category": "Hardware", "tests": [test("GPU Memory"), test("Diagnostic"), test("Memtest")]},
             {"category": "Stress", "tests": [test("Targeted Stress"), test("Targeted Power")]},
         ]},
@@ -83,34 +90,40 @@ def three(status: str = "Pass", *, gpus: int = 8) -> dict[str, Any]:
     }
 
 
-def said(whole: object, exit_status: int = 0) -> Capture:
+def printed(whole: object, exit_status: int = 0) -> Capture:
     text = whole if isinstance(whole, str) else json.dumps(whole, indent=3) + "\n"
     return Capture(Outcome.DONE, exit=exit_status, seconds=90.0, bytes=len(text), text=text)
 
 
-def judged(capture: Capture | None, level: str = "medium", *, asked: bool = True, without: tuple[str, ...] = ()) -> Result:
+def judged(capture: Capture | None, level: str = "medium", *, asked: bool = True,
+           without: tuple[str, ...] = ()) -> Result:
     """What the rule of a level says of a healthy node that holds this capture."""
     recording = machine.recording()
     held = {name: value for name, value in recording.captures.items() if name not in without}
     if capture is not None:
         held[f"dcgm.diag_{level}"] = capture
-    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES, asked=[f"dcgm.diag_{level}"] if asked else [])
+    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES,
+                            asked=[f"dcgm.diag_{level}"] if asked else [])
     assessment.add(replace(recording, captures=held))
-    return next(result for result in assessment.finish().reports[0].results if result.rule == f"dcgm-diag-{level}")
+    return next(result for result in assessment.finish().reports[0].results
+                if result.rule == f"dcgm-diag-{level}")
 
 
 @pytest.mark.parametrize("level", DIAGNOSTICS)
 @pytest.mark.parametrize("whole", [four(), three()])
-def test_a_diagnostic_in_which_every_test_passed_on_every_gpu_passes(level: str, whole: dict[str, Any]) -> None:
-    result = judged(said(whole), level)
+def test_a_diagnostic_in_which_every_test_passed_on_every_gpu_passes(
+    level: str, whole: dict[str, Any],
+) -> None:
+    result = judged(printed(whole), level)
     assert (result.status, result.reason) == (Status.PASS, ""), result
 
 
 @pytest.mark.parametrize("gpu", range(8))
 def test_the_entry_of_every_gpu_counts_and_not_only_the_first(gpu: int) -> None:
     whole = four({"memory": {gpu: "Fail"}})
-    whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]["results"][gpu]["warnings"] = [error(52, 2, "Found 1 faulty memory cell")]
-    result = judged(said(whole, 205))
+    whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]["results"][gpu]["warnings"] = [
+        error(52, 2, "Found 1 faulty memory cell")]
+    result = judged(printed(whole, 205))
     assert result.status is Status.FAIL and len(result.findings) == 1
     finding = result.findings[0]
     assert (finding.subject, finding.expected) == (f"GPU {gpu} memory", "pass")
@@ -118,21 +131,23 @@ def test_the_entry_of_every_gpu_counts_and_not_only_the_first(gpu: int) -> None:
     assert finding.owner is Owner.VENDOR and "field diagnostic" in finding.remedy
     older = three()
     older["DCGM GPU Diagnostic"]["test_categories"][1]["tests"][0]["results"][gpu]["status"] = "Fail"
-    assert [f.subject for f in judged(said(older, 226)).findings] == [f"GPU {gpu} pcie"]
+    assert [f.subject for f in judged(printed(older, 226)).findings] == [f"GPU {gpu} pcie"]
 
 
 @pytest.mark.parametrize(("severity", "name"), sorted(SEVERITIES.items()))
 def test_the_severity_that_dcgm_gives_an_error_decides_remedy_and_owner(severity: int, name: str) -> None:
     whole = four({"pcie": {3: "Fail"}})
-    whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["results"][3]["warnings"] = [error(30, severity, "Bandwidth too low")]
-    finding = judged(said(whole, 226)).findings[0]
+    whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["results"][3]["warnings"] = [
+        error(30, severity, "Bandwidth too low")]
+    finding = judged(printed(whole, 226)).findings[0]
     assert (finding.remedy, finding.owner) == ACTIONS.get(name, ("", None))
 
 
 def test_of_several_errors_the_gravest_decides() -> None:
     whole = four({"pcie": {3: "Fail"}})
-    whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["results"][3]["warnings"] = [error(29, 5, "a setting"), error(57, 2, "DBE")]
-    assert judged(said(whole, 205)).findings[0].owner is Owner.VENDOR
+    whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["results"][3]["warnings"] = [
+        error(29, 5, "a setting"), error(57, 2, "DBE")]
+    assert judged(printed(whole, 205)).findings[0].owner is Owner.VENDOR
 
 
 def test_a_setting_is_a_finding_that_says_so() -> None:
@@ -140,49 +155,54 @@ def test_a_setting_is_a_finding_that_says_so() -> None:
     whole = four({"software": dict.fromkeys(range(8), "Fail")})
     for gpu, result in enumerate(whole["DCGM Diagnostic"]["test_categories"][0]["tests"][0]["results"]):
         result["warnings"] = [error(29, 5, f"Persistence Mode: Persistence mode for GPU {gpu} is disabled.")]
-    result = judged(said(whole, 226))
+    result = judged(printed(whole, 226))
     assert len(result.findings) == 8 and all("A setting" in finding.remedy for finding in result.findings)
 
 
 def test_a_warning_has_not_passed() -> None:
-    result = judged(said(four({"pcie": {2: "Warn"}})))
+    result = judged(printed(four({"pcie": {2: "Warn"}})))
     assert result.status is Status.FAIL and result.findings[0].observed == "warn: no reason given"
 
 
 def test_a_skipped_test_has_not_passed_and_names_the_gpu() -> None:
-    result = judged(said(four({"memory": {5: "Skip"}})))
+    result = judged(printed(four({"memory": {5: "Skip"}})))
     assert result.status is Status.UNKNOWN and "GPU 5 memory: DCGM skipped it" in result.reason
-    whole = judged(said(three("Skip")))
+    whole = judged(printed(three("Skip")))
     assert whole.status is Status.UNKNOWN and "GPU 0 pcie: DCGM skipped it: a word" in whole.reason
 
 
 def test_a_test_that_the_rule_lets_dcgm_skip_is_told_beside_the_pass() -> None:
     whole = four({"eud": dict.fromkeys(range(8), "Skip")})
-    result = judged(said(whole), "long")
+    result = judged(printed(whole), "long")
     assert (result.status, result.reason) == (Status.PASS, "DCGM skipped eud (8x)")
-    assert judged(said(whole), "medium").status is Status.UNKNOWN
+    assert judged(printed(whole), "medium").status is Status.UNKNOWN
 
 
 def test_a_diagnostic_that_skipped_all_it_may_skip_has_judged_nothing() -> None:
     whole = four()
-    whole["DCGM Diagnostic"]["test_categories"] = [{"category": "Hardware", "tests": [
-        {"name": "eud", "results": [{"entity_group": "GPU", "entity_id": gpu, "status": "Skip"} for gpu in range(8)]}]}]
-    result = judged(said(whole), "long")
+    whole["DCGM Diagnostic"]["test_categories"] = [
+        {"category": "Hardware",
+         "tests": [{"name": "eud", "results": [{"entity_group": "GPU", "entity_id": gpu, "status": "Skip"}
+                                               for gpu in range(8)]}]}]
+    result = judged(printed(whole), "long")
     assert result.status is Status.UNKNOWN and "DCGM skipped every test" in result.reason
 
 
 LEVEL_RUNS = {
-    "quick": {"software"}, "medium": {"memory", "pcie"}, "long": {"diagnostic", "targeted_stress", "targeted_power"}, "xlong": {"memtest"},
+    "quick": {"software"}, "medium": {"memory", "pcie"},
+    "long": {"diagnostic", "targeted_stress", "targeted_power"}, "xlong": {"memtest"},
 }
 
 
 def without(whole: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The document as it is where these tests did not run: DCGM leaves out what did not, and a category without any."""
+    """The document as it is where these tests did not run: DCGM leaves out what did not, and a category
+    without any."""
     root = next(iter(whole))
     kept = []
     for category in whole[root]["test_categories"]:
         tests = [] if "software" in names and category["category"] == "Deployment" else [
-            test for test in category["tests"] if test["name"].lower().removeprefix("gpu ").replace(" ", "_") not in names]
+            test for test in category["tests"]
+            if test["name"].lower().removeprefix("gpu ").replace(" ", "_") not in names]
         kept += [{**category, "tests": tests}] if tests else []
     return {**whole, root: {"test_categories": kept}}
 
@@ -190,41 +210,46 @@ def without(whole: dict[str, Any], *names: str) -> dict[str, Any]:
 @pytest.mark.parametrize("whole", [four(), three()])
 @pytest.mark.parametrize("level", LEVEL_RUNS)
 @pytest.mark.parametrize("test", sorted({test for tests in LEVEL_RUNS.values() for test in tests}))
-def test_a_test_of_the_level_that_was_not_run_has_not_passed_and_is_named(whole: dict[str, Any], level: str, test: str) -> None:
+def test_a_test_of_the_level_that_was_not_run_has_not_passed_and_is_named(
+    whole: dict[str, Any], level: str, test: str,
+) -> None:
     levels = list(LEVEL_RUNS)
     demanded = any(test in LEVEL_RUNS[below] for below in levels[:levels.index(level) + 1])
-    result = judged(said(without(whole, test)), level)
+    result = judged(printed(without(whole, test)), level)
     assert (result.status, result.reason.endswith(f"DCGM did not run {test}")) == (
         (Status.UNKNOWN, True) if demanded else (Status.PASS, False)), result
 
 
 def test_all_tests_that_were_not_run_are_named_and_a_failure_beside_them_stays_one() -> None:
     only = without(three(), "memory", "pcie", "diagnostic", "memtest", "targeted_stress", "targeted_power")
-    assert judged(said(only)).reason.endswith("DCGM did not run memory, pcie")
-    assert judged(said(only), "quick").status is Status.PASS
-    failed = judged(said(without(four({"pcie": {3: "Fail"}}), "memory"), 226))
+    assert judged(printed(only)).reason.endswith("DCGM did not run memory, pcie")
+    assert judged(printed(only), "quick").status is Status.PASS
+    failed = judged(printed(without(four({"pcie": {3: "Fail"}}), "memory"), 226))
     assert failed.status is Status.FAIL and [finding.subject for finding in failed.findings] == ["GPU 3 pcie"]
 
 
 def test_a_test_that_was_skipped_is_not_said_to_be_missing() -> None:
-    result = judged(said(four({"memory": dict.fromkeys(range(8), "Skip")})))
-    assert result.status is Status.UNKNOWN and "DCGM skipped it" in result.reason and "did not run" not in result.reason
+    result = judged(printed(four({"memory": dict.fromkeys(range(8), "Skip")})))
+    assert (result.status is Status.UNKNOWN and "DCGM skipped it" in result.reason
+            and "did not run" not in result.reason)
 
 
 def test_a_test_that_passes_in_its_summary_and_has_no_result_of_any_device_has_not_passed() -> None:
     for category, at in ((1, "memory"), (0, "software")):
         whole = four()
         whole["DCGM Diagnostic"]["test_categories"][category]["tests"][0]["results"] = []
-        result = judged(said(whole))
-        assert result.status is Status.UNKNOWN and f"node {at}: DCGM lets it pass, and gives no result of any device" in result.reason
+        result = judged(printed(whole))
+        assert (result.status is Status.UNKNOWN
+                and f"node {at}: DCGM passes it, but gives no result for any device" in result.reason)
 
 
 def test_a_test_of_gpus_that_has_results_of_something_else_alone_is_unknown_of_every_gpu() -> None:
     whole = four()
     test = whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]
     test["results"] = [{"entity_group": "CPU", "entity_group_id": 7, "entity_id": 0, "status": "Pass"}]
-    result = judged(said(whole))
-    assert result.status is Status.UNKNOWN and "GPU 0 memory: DCGM looked at this GPU and gives no result" in result.reason
+    result = judged(printed(whole))
+    assert (result.status is Status.UNKNOWN
+            and "GPU 0 memory: DCGM tested this GPU and gives no result" in result.reason)
 
 
 @pytest.mark.parametrize("whole", [four(), three()])
@@ -234,68 +259,73 @@ def test_a_gpu_that_dcgm_lists_and_gives_no_result_for_is_unknown(whole: dict[st
     for category in whole[root]["test_categories"][1:]:
         for test in category["tests"]:
             del test["results"][6]
-    result = judged(said(whole))
+    result = judged(printed(whole))
     assert result.status is Status.UNKNOWN and "GPU 6" in result.reason and "gives no result" in result.reason
 
 
 def test_an_entry_that_is_null_is_no_result() -> None:
-    """DCGM 3 writes the results by index: where a GPU did not run the test, JSON's writer fills the hole with null."""
+    """DCGM 3 writes the results by index: where a GPU did not run the test, JSON's writer fills the hole with
+    null."""
     whole = three()
     whole["DCGM GPU Diagnostic"]["test_categories"][1]["tests"][0]["results"][2] = None
-    assert judged(said(whole)).status is Status.UNKNOWN
+    assert judged(printed(whole)).status is Status.UNKNOWN
     whole["DCGM GPU Diagnostic"]["test_categories"][0]["tests"].insert(1, None)
-    assert judged(said(whole)).status is Status.UNKNOWN
+    assert judged(printed(whole)).status is Status.UNKNOWN
 
 
 def test_fewer_gpus_than_nvml_lists_is_unknown() -> None:
-    result = judged(said(four(gpus=7)))
-    assert result.status is Status.UNKNOWN and "NVML lists 8 GPUs, and DCGM looked at 7" in result.reason
+    result = judged(printed(four(gpus=7)))
+    assert result.status is Status.UNKNOWN and "NVML lists 8 GPUs, and DCGM tested 7" in result.reason
 
 
 def test_gpus_that_nobody_counted_are_unknown() -> None:
     whole = three()
     del whole["GPU Device IDs"], whole["GPU Device Serials"]
-    assert judged(said(whole)).status is Status.PASS      # NVML counts them
-    assert judged(said(whole), without=("gpu.nvml",)).status is Status.UNKNOWN
+    assert judged(printed(whole)).status is Status.PASS      # NVML counts them
+    assert judged(printed(whole), without=("gpu.nvml",)).status is Status.UNKNOWN
 
 
 def test_a_failure_stays_one_where_nvml_is_silent() -> None:
-    assert judged(said(four({"pcie": {1: "Fail"}}), 226), without=("gpu.nvml",)).status is Status.FAIL
+    assert judged(printed(four({"pcie": {1: "Fail"}}), 226), without=("gpu.nvml",)).status is Status.FAIL
 
 
 def test_gpus_are_called_what_nvml_calls_them_where_serial_numbers_tell() -> None:
     whole = four({"pcie": {0: "Fail"}})
     entities = whole["entity_groups"][0]["entities"]
     entities[0]["serial_num"], entities[7]["serial_num"] = "167", "160"
-    assert judged(said(whole, 226)).findings[0].subject == "GPU 7 pcie"
+    assert judged(printed(whole, 226)).findings[0].subject == "GPU 7 pcie"
     entities[0]["serial_num"] = "<<<NOT_SUPPORTED>>>"
-    assert judged(said(whole, 226)).findings[0].subject == "GPU 0 pcie"
+    assert judged(printed(whole, 226)).findings[0].subject == "GPU 0 pcie"
 
 
 def test_a_pass_with_an_error_beside_it_is_unknown() -> None:
     """NVIDIA/DCGM issue 284."""
     whole = four()
-    whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]["results"][4]["warnings"] = [error(56, 4, "Could not allocate memory")]
-    result = judged(said(whole, 226))
-    assert result.status is Status.UNKNOWN and "GPU 4 memory: DCGM lets it pass, and yet reports an error: Could not allocate" in result.reason
+    whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]["results"][4]["warnings"] = [
+        error(56, 4, "Could not allocate memory")]
+    result = judged(printed(whole, 226))
+    assert (result.status is Status.UNKNOWN
+            and "GPU 4 memory: DCGM passes it, but reports an error: Could not allocate" in result.reason)
 
 
 def test_an_error_that_only_the_summary_holds_is_not_lost() -> None:
     whole = four()
     summary = whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["test_summary"]
     summary.update(status="Fail", warnings=[error(101, 4, "Xid 79")])
-    result = judged(said(whole, 226))
-    assert [f.subject for f in result.findings] == ["node pcie"] and "Xid 79" in str(result.findings[0].observed)
+    result = judged(printed(whole, 226))
+    assert ([f.subject for f in result.findings] == ["node pcie"]
+            and "Xid 79" in str(result.findings[0].observed))
 
 
 def test_a_summary_that_is_worse_than_the_results_counts() -> None:
     whole = four()
     summary = whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["test_summary"]
     summary["status"] = "Fail"
-    assert [f.subject for f in judged(said(whole, 226)).findings] == ["node pcie"]
+    assert [f.subject for f in judged(printed(whole, 226)).findings] == ["node pcie"]
     summary.update(status="Pass", warnings=[error(101, 4, "Xid 79")])
-    result = judged(said(whole, 226))
-    assert result.status is Status.UNKNOWN and "node pcie: DCGM lets it pass, and yet reports an error: Xid 79" in result.reason
+    result = judged(printed(whole, 226))
+    assert (result.status is Status.UNKNOWN
+            and "node pcie: DCGM passes it, but reports an error: Xid 79" in result.reason)
 
 
 @pytest.mark.parametrize("order", [("Fail", "Pass"), ("Pass", "Fail")])
@@ -304,48 +334,59 @@ def test_of_two_results_of_one_test_on_one_gpu_the_worse_counts(order: tuple[str
     results = whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["results"]
     results[3]["status"] = order[0]
     results.append({**results[3], "status": order[1]})
-    assert [f.subject for f in judged(said(whole, 226)).findings] == ["GPU 3 pcie"]
+    assert [f.subject for f in judged(printed(whole, 226)).findings] == ["GPU 3 pcie"]
 
 
 def test_a_serial_number_that_two_gpus_share_names_neither() -> None:
     whole = four({"pcie": {1: "Fail"}})
     whole["entity_groups"][0]["entities"][1]["serial_num"] = "167"
-    assert judged(said(whole, 226)).findings[0].subject == "GPU 1 pcie"
+    assert judged(printed(whole, 226)).findings[0].subject == "GPU 1 pcie"
 
 
 def test_a_test_that_looks_at_no_gpu_counts_for_what_it_looks_at() -> None:
     whole = four()
-    cpu = {"name": "cpu_eud", "results": [{"entity_group": "CPU", "entity_group_id": 7, "entity_id": 0, "status": "Fail"}],
+    cpu = {"name": "cpu_eud",
+           "results": [{"entity_group": "CPU", "entity_group_id": 7, "entity_id": 0, "status": "Fail"}],
            "test_summary": {"status": "Fail"}}
     whole["DCGM Diagnostic"]["test_categories"][1]["tests"].append(cpu)
-    result = judged(said(whole, 226))
+    result = judged(printed(whole, 226))
     assert [f.subject for f in result.findings] == ["CPU 0 cpu_eud"] and result.reason == ""
 
 
 def test_the_deployment_tests_of_dcgm_3_have_their_errors_under_another_key() -> None:
     whole = three()
     deployment = whole["DCGM GPU Diagnostic"]["test_categories"][0]["tests"]
-    odd = {"warnings": "Persistence mode for GPU 5 is disabled.", "error_id": 29, "error_category": 8, "error_severity": 5}
+    odd = {"warnings": "Persistence mode for GPU 5 is disabled.", "error_id": 29, "error_category": 8,
+           "error_severity": 5}
     deployment[2]["results"][0] = {"status": "Fail", "gpu_id": 5, "warnings": [odd]}
-    result = judged(said(whole, 226))
+    result = judged(printed(whole, 226))
     assert [f.subject for f in result.findings] == ["GPU 5 persistence_mode"] and result.reason == ""
     # One result holds the errors of all, and only the last one's number.
     deployment[2]["results"][0]["warnings"] = [{**odd, "warnings": "GPU 2"}, None, odd]
-    assert [f.subject for f in judged(said(whole, 226)).findings] == ["node persistence_mode"]
+    assert [f.subject for f in judged(printed(whole, 226)).findings] == ["node persistence_mode"]
 
 
 @pytest.mark.parametrize(("capture", "words"), [
     (Capture(Outcome.MISSING), "dcgmi diag is not there"), (Capture(Outcome.DENIED), "permission denied"),
-    (Capture(Outcome.TIMEOUT), "dcgmi diag did not answer within 645 s"), (Capture(Outcome.TRUNCATED, text="{"), "said more than"),
-    (Capture(Outcome.CRASHED, exit=-11), "crashed (signal 11)"), (Capture(Outcome.WEDGED, note="wedged since 06:00"), "is wedged"),
-    (said("", 127), "dcgmi diag is not there"), (said("", 126), "cannot be executed"),
-    (said(four(), 124), "did not end within 600 s, and was told to stop"), (said(four(), 137), "nor when told to, and was killed"),
-    (None, "was not captured"), (said("", 1), "gave no whole result (exit status 1): it said nothing"),
-    (said("Error: unable to establish a connection to the specified host: localhost\n", 1), "unable to establish a connection"),
-    (said({"DCGM Diagnostic": {"version": "4.2.3", "runtime_error": "Error: MIG is enabled"}}, 226), "did not run: Error: MIG is enabled"),
-    (said({"DCGM Diagnostic": {"version": "4.2.3"}}), "lists no test"), (said({"DCGM Diagnostic": {"test_categories": []}}), "lists no test"),
-    (said({"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [{"name": "memory"}]}]}}), "gives it no status"),
-    (said({"something": {}}), "gave no whole result"), (said("[1, 2]\n"), "gave no whole result"), (said("{" * 100_000), "gave no whole result"),
+    (Capture(Outcome.TIMEOUT), "dcgmi diag did not answer within 645 s"),
+    (Capture(Outcome.TRUNCATED, text="{"), "gave more than"),
+    (Capture(Outcome.CRASHED, exit=-11), "crashed (signal 11)"),
+    (Capture(Outcome.WEDGED, note="wedged since 06:00"), "is wedged"),
+    (printed("", 127), "dcgmi diag is not there"), (printed("", 126), "cannot be executed"),
+    (printed(four(), 124), "did not end within 600 s, and was stopped"),
+    (printed(four(), 137), "ignored the request to stop, and was killed"),
+    (None, "was not captured"), (printed("", 1), "gave no whole result (exit status 1): no output"),
+    (printed("Error: unable to establish a connection to the specified host: localhost\n", 1),
+     "unable to establish a connection"),
+    (printed({"DCGM Diagnostic": {"version": "4.2.3", "runtime_error": "Error: MIG is enabled"}}, 226),
+     "did not run: Error: MIG is enabled"),
+    (printed({"DCGM Diagnostic": {"version": "4.2.3"}}), "lists no test"),
+    (printed({"DCGM Diagnostic": {"test_categories": []}}), "lists no test"),
+    (printed(
+         {"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [{"name": "memory"}]}]}}),
+     "gives it no status"),
+    (printed({"something": {}}), "gave no whole result"), (printed("[1, 2]\n"), "gave no whole result"),
+    (printed("{" * 100_000), "gave no whole result"),
 ])
 def test_a_diagnostic_without_a_result_is_unknown(capture: Capture | None, words: str) -> None:
     result = judged(capture)
@@ -353,17 +394,18 @@ def test_a_diagnostic_without_a_result_is_unknown(capture: Capture | None, words
 
 
 def test_a_status_that_is_not_known_is_no_pass() -> None:
-    result = judged(said(four({"pcie": {1: "Not Run"}})))
+    result = judged(printed(four({"pcie": {1: "Not Run"}})))
     assert result.status is Status.UNKNOWN and "the status 'Not Run'" in result.reason
 
 
 def test_an_exit_status_that_nothing_explains_is_no_pass() -> None:
-    result = judged(said(four(), 226))
-    assert result.status is Status.UNKNOWN and "dcgmi ended with exit status 226, though no test failed" in result.reason
+    result = judged(printed(four(), 226))
+    assert (result.status is Status.UNKNOWN
+            and "dcgmi ended with exit status 226, though no test failed" in result.reason)
 
 
 def test_noise_before_the_document_is_passed_over() -> None:
-    assert judged(said("WARNING: {this} should not happen\n" + json.dumps(four()))).status is Status.PASS
+    assert judged(printed("WARNING: {this} should not happen\n" + json.dumps(four()))).status is Status.PASS
 
 
 @pytest.mark.parametrize("text", [json.dumps(four(gpus=2), indent=1), json.dumps(three(gpus=2), indent=1)])
@@ -376,30 +418,35 @@ def test_a_document_cut_anywhere_is_no_document(text: str) -> None:
 def test_a_document_cut_in_the_capture_is_unknown(whole: dict[str, Any]) -> None:
     text = json.dumps(whole, indent=1)
     for at in range(0, len(text), 389):
-        assert judged(said(text[:at])).status is Status.UNKNOWN
+        assert judged(printed(text[:at])).status is Status.UNKNOWN
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 9) | st.floats(allow_nan=False) | st.text(max_size=6) | st.sampled_from(["Pass", "Fail", "GPU", "0"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([
-        "test_categories", "tests", "results", "name", "status", "warnings", "entity_group", "entity_id", "gpu_id", "gpu_ids",
-        "test_summary", "category", "entities", "error_id", "error_severity", "info", "runtime_error"]), inner, max_size=4), max_leaves=25)
+    st.none() | st.booleans() | st.integers(-3, 9) | st.floats(allow_nan=False) | st.text(max_size=6)
+    | st.sampled_from(["Pass", "Fail", "GPU", "0"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["test_categories", "tests", "results", "name", "status", "warnings", "entity_group",
+                         "entity_id", "gpu_id", "gpu_ids", "test_summary", "category", "entities", "error_id",
+                         "error_severity", "info", "runtime_error"]), inner, max_size=4), max_leaves=25)
 
 
 @settings(deadline=None, max_examples=300)
 @given(root=JSON, beside=JSON, name=st.sampled_from(["DCGM Diagnostic", "DCGM GPU Diagnostic"]))
 def test_whatever_a_document_holds_it_is_read_or_refused(root: object, beside: object, name: str) -> None:
-    whole = {name: root, "entity_groups": beside, "GPU Device IDs": beside, "GPU Device Serials": beside, "metadata": beside}
-    recording = replace(machine.recording(), captures={"dcgm.diag_long": said(whole)})
+    whole = {name: root, "entity_groups": beside, "GPU Device IDs": beside, "GPU Device Serials": beside,
+             "metadata": beside}
+    recording = replace(machine.recording(), captures={"dcgm.diag_long": printed(whole)})
     for fact in ("dcgm_tests_long", "dcgm_run_long"):
         value = build_fact(FACTS[fact], Captures(recording))
         assert isinstance(value, Unmeasured | Partial | tuple) or fact == "dcgm_run_long"
-        assert "could not be read from what the node said" not in getattr(value, "reason", "")
+        assert "could not be read from the node's output" not in getattr(value, "reason", "")
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
-def test_whatever_one_place_of_a_healthy_document_holds_instead_it_passes_only_if_it_is_a_pass(data: st.DataObject) -> None:
+def test_whatever_one_place_of_a_healthy_document_holds_instead_it_passes_only_if_it_is_a_pass(
+    data: st.DataObject,
+) -> None:
     whole = data.draw(st.sampled_from([four(), three()]))
     categories = whole[next(iter(whole))]["test_categories"]
     category = data.draw(st.sampled_from(categories))
@@ -407,7 +454,7 @@ def test_whatever_one_place_of_a_healthy_document_holds_instead_it_passes_only_i
     at = data.draw(st.integers(0, len(test["results"]) - 1))
     value = data.draw(JSON.filter(lambda value: not (isinstance(value, str) and value.lower() == "pass")))
     test["results"][at] = {**test["results"][at], "status": value}
-    assert judged(said(whole)).status is not Status.PASS
+    assert judged(printed(whole)).status is not Status.PASS
 
 
 # --- Invariant 8: nothing disruptive runs beside a job.
@@ -418,7 +465,8 @@ def test_there_is_something_disruptive_so_that_what_follows_means_something() ->
     assert all(rule.effect is Effect.DISRUPTIVE for rule in DISRUPTIVE)
 
 
-@pytest.mark.parametrize("probe", sorted({probe for rule in DISRUPTIVE for probe in rule.disruptive}, key=lambda probe: probe.id), ids=lambda p: p.id)
+@pytest.mark.parametrize("probe", sorted({probe for rule in DISRUPTIVE for probe in rule.disruptive},
+                                         key=lambda probe: probe.id), ids=lambda p: p.id)
 def test_invariant_8_no_probe_set_with_a_disruptive_probe_can_be_made_without_a_lease(probe: Probe) -> None:
     with pytest.raises(ValueError, match="disruptive without a lease"):
         ProbeSet((probe,))
@@ -433,9 +481,11 @@ def test_invariant_8_no_probe_set_with_a_disruptive_probe_can_be_made_without_a_
 OFF = {rule.id for rule in RULES.rules if rule.left_out}
 
 
-@given(only=st.lists(st.sampled_from([rule.id for rule in RULES.rules] + ["*", "dcgm-*", "gpu-*"]), max_size=5),
-       profiles=st.sets(st.sampled_from([None, *RULES.profiles])))
-def test_invariant_8_whatever_is_selected_nothing_disruptive_is_sent(only: list[str], profiles: set[str | None]) -> None:
+@given(only=st.lists(st.sampled_from([rule.id for rule in RULES.rules] + ["*", "dcgm-*", "gpu-*"]),
+                     max_size=5), profiles=st.sets(st.sampled_from([None, *RULES.profiles])))
+def test_invariant_8_whatever_is_selected_nothing_disruptive_is_sent(
+    only: list[str], profiles: set[str | None],
+) -> None:
     if set(only) & OFF and len(set(only) - OFF) == 0:
         only = [*only, "gpu-count"]     # rules that are off leave nothing to judge, which is refused
     probes = RULES.select(only).probe_set(45.0, profiles=profiles).probes
@@ -448,7 +498,7 @@ def test_under_a_lease_it_is_sent_and_only_to_nodes_of_the_lease() -> None:
     assert "dcgm.diag_quick" in {probe.id for probe in sent.probes} and sent.lease == lease
     plan = sweep.SweepPlan((Node(name="gpu001"), Node(name="gpu002")), RULES)
     with pytest.raises(UsageError, match="the lease of 'a test' does not cover 'gpu002'"):
-        sweep.live(plan, None, sweep.limits(9, 1), progress(0, "", quiet=True), lease=lease)  # type: ignore[arg-type]
+        sweep.live(plan, None, sweep.limits(9, 1), progress(0, "", quiet=True), lease=lease)
 
 
 def test_without_a_lease_a_disruptive_rule_is_skipped_and_says_so() -> None:
@@ -457,13 +507,15 @@ def test_without_a_lease_a_disruptive_rule_is_skipped_and_says_so() -> None:
 
 
 def test_a_node_that_answers_what_nobody_asked_is_not_believed() -> None:
-    recording = replace(machine.recording(), captures={**machine.captures(), "dcgm.diag_quick": said(four({"pcie": {1: "Fail"}}), 226)})
+    recording = replace(machine.recording(),
+                        captures={**machine.captures(),
+                                  "dcgm.diag_quick": printed(four({"pcie": {1: "Fail"}}), 226)})
     kept = within(recording, RULES.probe_set(45.0))
     assert "dcgm.diag_quick" not in kept.captures and "gpu.nvml" in kept.captures
 
 
 def test_a_recording_that_holds_the_capture_is_judged() -> None:
-    assert judged(said(four({"pcie": {1: "Fail"}}), 226), asked=False).status is Status.FAIL
+    assert judged(printed(four({"pcie": {1: "Fail"}}), 226), asked=False).status is Status.FAIL
 
 
 def test_what_was_sent_and_did_not_come_back_is_unknown() -> None:
@@ -472,7 +524,8 @@ def test_what_was_sent_and_did_not_come_back_is_unknown() -> None:
 
 @pytest.mark.parametrize(("globs", "words"), [
     (["dcgm-diag-medium"], "dcgm-diag-medium is disruptive and needs a lease"),
-    (["dcgm-*"], "dcgm-diag-long, dcgm-diag-medium, dcgm-diag-quick, dcgm-diag-xlong are disruptive and need a lease"),
+    (["dcgm-*"],
+     "dcgm-diag-long, dcgm-diag-medium, dcgm-diag-quick, dcgm-diag-xlong are disruptive and need a lease"),
     (["gpu-*", "dcgm-diag-quick"], "dcgm-diag-quick is disruptive"),
 ])
 def test_to_ask_for_nothing_else_is_a_mistake(globs: list[str], words: str) -> None:
@@ -486,8 +539,11 @@ def test_to_ask_for_nothing_else_is_a_mistake(globs: list[str], words: str) -> N
     ("dcgm.diag_quick", "passive", "effect: expected disruptive: its probe dcgm.diag_quick is"),
     ("gpu.answers", "disruptive", "effect: expected passive: none of its probes is disruptive"),
 ])
-def test_a_rule_cannot_say_of_itself_what_its_probes_are_not(tmp_path: Path, check: str, effect: str, words: str) -> None:
-    text = f"- id: mine\n  check: {check}\n  severity: info\n  effect: {effect}\n  remedy: None.\n  source: a test\n  proven: documented\n"
+def test_a_rule_cannot_say_of_itself_what_its_probes_are_not(
+    tmp_path: Path, check: str, effect: str, words: str,
+) -> None:
+    text = (f"- id: mine\n  check: {check}\n  severity: info\n  effect: {effect}\n  remedy: None.\n  source: "
+            f"a test\n  proven: documented\n")
     (tmp_path / "site.yaml").write_text(text)
     with pytest.raises(RulesError, match=words):
         load_ruleset([tmp_path])
@@ -498,20 +554,24 @@ def test_the_root_owned_helper_knows_nothing_disruptive() -> None:
 
 
 def test_every_level_has_an_outer_limit_of_its_own() -> None:
-    assert {name: probe.argv[3] for name, probe in DIAGNOSTICS.items()} == {"quick": "120", "medium": "600", "long": "3600", "xlong": "10800"}
-    assert all(probe.argv[4:] == ("dcgmi", "diag", "-r", str(at), "-j") for at, probe in enumerate(DIAGNOSTICS.values(), 1))
+    assert {name: probe.argv[3] for name, probe in DIAGNOSTICS.items()} == {"quick": "120", "medium": "600",
+                                                                            "long": "3600", "xlong": "10800"}
+    assert all(probe.argv[4:] == ("dcgmi", "diag", "-r", str(at), "-j")
+               for at, probe in enumerate(DIAGNOSTICS.values(), 1))
     assert all(probe.seconds > float(probe.argv[3]) + float(probe.argv[2]) for probe in DIAGNOSTICS.values())
 
 
 def test_a_diagnostic_that_hangs_is_told_to_stop_before_it_is_killed(tmp_path: Path) -> None:
-    """Through the real collector: dcgmi ends what it started when it gets TERM, and cannot when it is killed."""
+    """Through the real collector: dcgmi ends what it started when it gets TERM, and cannot when it is
+    killed."""
     programs = tmp_path / "usr" / "bin"
     programs.mkdir(parents=True)
     script = f'#!/bin/sh\ntrap "echo stopped > {tmp_path}/told; kill $!; exit 1" TERM\nsleep 77 &\nwait\n'
     (programs / "dcgmi").write_text(script)
     (programs / "dcgmi").chmod(0o755)
     # Whether a probe disrupts is the head's to know; the collector runs what it is sent.
-    probe = replace(DIAGNOSTICS["quick"], argv=("timeout", "-k", "30", "0.5", *DIAGNOSTICS["quick"].argv[4:]), effect=Effect.PASSIVE)
+    probe = replace(DIAGNOSTICS["quick"], argv=("timeout", "-k", "30", "0.5", *DIAGNOSTICS["quick"].argv[4:]),
+                    effect=Effect.PASSIVE)
     recording = collect([probe], tmp_path)
     assert (tmp_path / "told").read_text() == "stopped\n"
     assert recording.captures["dcgm.diag_quick"].exit == 124
@@ -519,4 +579,5 @@ def test_a_diagnostic_that_hangs_is_told_to_stop_before_it_is_killed(tmp_path: P
 
 def test_a_recording_by_hand_stays_what_it_was() -> None:
     """The helper of these tests changes nothing that others build on."""
-    assert isinstance(machine.recording(), Recording) and not any(name.startswith("dcgm") for name in machine.captures())
+    assert (isinstance(machine.recording(), Recording)
+            and not any(name.startswith("dcgm") for name in machine.captures()))

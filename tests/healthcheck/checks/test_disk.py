@@ -1,4 +1,5 @@
-"""Rules of rules/disk.yaml and rules/raid.yaml: what passes and what fails, at the limit and beyond it, and what could not be seen."""
+"""Rules of rules/disk.yaml and rules/raid.yaml: what passes and what fails, at the limit and beyond it, and
+what could not be seen."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ import pytest
 from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine
-from tests.healthcheck.checks.judged import ids, said, verdict
+from tests.healthcheck.checks.verdicts import findings_of, ids, verdict
 
 NAME = "nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"
 
 
 def files(**changes: str) -> Recording:
-    """The healthy machine with some texts of its drives and its array replaced ("nvme3.state", "md0.degraded")."""
+    """The healthy machine with some texts of its drives and its array replaced ("nvme3.state",
+    "md0.degraded")."""
     held = machine.disks(**changes)
     return machine.recording(**{name.replace(".", "_", 1): capture for name, capture in held.items()})
 
@@ -27,107 +29,141 @@ def smart(**log: Any) -> Recording:
 
 def logged(*lines: str, seconds: float = 100.0, later: float = 0.0) -> Recording:
     """The healthy machine, whose kernel said this, and so much later something harmless."""
-    text = machine.KMSG + "".join(f"3,{100 + n},{int(seconds * 1e6)},-;{line}\n" for n, line in enumerate(lines))
+    text = machine.KMSG + "".join(f"3,{100 + n},{int(seconds * 1e6)},-;{line}\n"
+                                  for n, line in enumerate(lines))
     text += f"6,900,{int((seconds + later) * 1e6)},-;perf: interrupt took too long\n"
     return machine.recording(kernel_log=machine.done(**{"/dev/kmsg": text}))
 
 
 def ata(**raw: int) -> Recording:
     """One SATA disk with these attributes (a5, a197, a198)."""
-    table = [{"id": int(name[1:]), "name": "x", "raw": {"value": value, "string": str(value)}} for name, value in raw.items()]
-    document = {"device": {"protocol": "ATA"}, "model_name": "INTEL SSDSC2KG480G8", "serial_number": "PHYG0", "smart_status": {"passed": True},
-                "ata_smart_attributes": {"table": table}}
+    table = [{"id": int(name[1:]), "name": "x", "raw": {"value": value, "string": str(value)}}
+             for name, value in raw.items()]
+    document = {"device": {"protocol": "ATA"}, "model_name": "INTEL SSDSC2KG480G8", "serial_number": "PHYG0",
+                "smart_status": {"passed": True}, "ata_smart_attributes": {"table": table}}
     return one_disk("sda", document)
 
 
 def one_disk(device: str, document: Any, code: int = 0) -> Recording:
     text = document if isinstance(document, str) else machine.json.dumps(document)
     entry = FileCapture(Outcome.DONE, f"exit {code}\n{text}")
-    return machine.recording(disk_smart=Capture(Outcome.DONE, seconds=0.1, bytes=1, files={f"/sys/block/{device}": entry}))
+    return machine.recording(disk_smart=Capture(Outcome.DONE, seconds=0.1, bytes=1,
+                                                files={f"/sys/block/{device}": entry}))
 
 
 PASSING: list[tuple[str, Recording]] = [
     ("disk-nvme-state", files()), ("disk-nvme-pcie", files()), ("disk-nvme-driven", files()),
-    ("disk-nvme-pcie", files(**{"nvme3.max_link_speed": "32.0 GT/s PCIe\n", "nvme3.../max_link_speed": "16.0 GT/s PCIe\n"})),
+    ("disk-nvme-pcie",
+     files(**{"nvme3.max_link_speed": "32.0 GT/s PCIe\n", "nvme3.../max_link_speed": "16.0 GT/s PCIe\n"})),
     ("disk-nvme-temperature", files(**{"nvme3.temp1_input": "81850\n"})),
     ("disk-nvme-temperature", files(**{"nvme3.temp1_input": "75000\n", "nvme3.temp1_max": "-273150\n"})),
-    ("disk-smart-failed", smart()), ("disk-smart-warning", smart(critical_warning=0)), ("disk-smart-media-errors", smart(media_errors=0)),
-    ("disk-smart-spare", smart(available_spare=20)), ("disk-smart-spare", smart(available_spare=100, available_spare_threshold=97)),
+    ("disk-smart-failed", smart()), ("disk-smart-warning", smart(critical_warning=0)),
+    ("disk-smart-media-errors", smart(media_errors=0)),
+    ("disk-smart-spare", smart(available_spare=20)),
+    ("disk-smart-spare", smart(available_spare=100, available_spare_threshold=97)),
     ("disk-smart-wear", smart(percentage_used=89)), ("disk-smart-sectors", ata(a5=10, a197=0, a198=0)),
     ("disk-smart-defects", one_disk("sda", {"smart_status": {"passed": True}, "scsi_grown_defect_list": 10})),
-    ("raid-state", files(**{"md0.array_state": "readonly\n"})), ("raid-degraded", files()), ("raid-rebuilding", files(**{"md0.sync_action": "check\n"})),
+    ("raid-state", files(**{"md0.array_state": "readonly\n"})), ("raid-degraded", files()),
+    ("raid-rebuilding", files(**{"md0.sync_action": "check\n"})),
     ("raid-state", files(**{"md0.level": "container\n", "md0.array_state": "inactive\n"})),
     ("raid-mismatch", files(**{"md0.mismatch_cnt": "128\n"})), ("zpool-healthy", files()),
     ("disk-log-io-errors", logged("Buffer I/O error on dev sr0, logical block 0, async page read")),
-    ("disk-log-io-errors", logged("critical target error, dev sda, sector 2048 op 0x3:(DISCARD) flags 0x800 phys_seg 1 prio class 0")),
-    ("disk-log-io-errors", logged("operation not supported error, dev nvme0n1, sector 8 op 0x9:(WRITE_ZEROES) flags 0x0")),
-    # An unprivileged user's own file system, of an image that is shorter than it says, has the kernel say this.
+    ("disk-log-io-errors", logged("critical target error, dev sda, sector 2048 op 0x3:(DISCARD) flags 0x800 "
+                                  "phys_seg 1 prio class 0")),
+    ("disk-log-io-errors",
+     logged("operation not supported error, dev nvme0n1, sector 8 op 0x9:(WRITE_ZEROES) flags 0x0")),
+    # An unprivileged user's own file system, of an image that is shorter than it says, has the kernel say
+    # this.
     ("disk-log-io-errors", logged("python3: attempt to access beyond end of device")),
     ("disk-log-nvme-resets", logged("nvme nvme0: 128/0/0 default/read/poll queues")),
     ("disk-log-nvme-dead", logged("nvme nvme3: I/O 1 QID 2 timeout, reset controller")),
-    ("disk-log-filesystem", logged("EXT4-fs (sda1): re-mounted ro. Quota mode: none.", "XFS (md0): Ending clean mount")),
+    ("disk-log-filesystem",
+     logged("EXT4-fs (sda1): re-mounted ro. Quota mode: none.", "XFS (md0): Ending clean mount")),
 ]
 FAILING: list[tuple[str, Recording, str]] = [
-    ("disk-nvme-state", files(**{"nvme3.state": "resetting\n"}), "nvme3 (0000:83:00.0): resetting, expected live"),
+    ("disk-nvme-state", files(**{"nvme3.state": "resetting\n"}),
+     "nvme3 (0000:83:00.0): resetting, expected live"),
     ("disk-nvme-pcie", files(**{"nvme3.current_link_width": "2\n"}), "nvme3 (0000:83:00.0): x2, expected x4"),
-    ("disk-nvme-pcie", files(**{"nvme3.current_link_speed": "8.0 GT/s PCIe\n"}), "nvme3 (0000:83:00.0): 8 GT/s, expected 16 GT/s"),
-    ("disk-nvme-temperature", files(**{"nvme3.temp1_input": "82850\n"}), "nvme3: 83 C, expected at most 81.85 C"),
-    ("disk-nvme-temperature", files(**{"nvme3.temp1_input": "75850\n", "nvme3.temp1_max": "0\n"}), "nvme3: 76 C, expected at most 75 C"),
-    ("disk-smart-failed", smart(passed=False), f"{NAME}: failing, by its own word, expected passed"),
-    ("disk-smart-warning", smart(critical_warning=0x88), f"{NAME}: 0x88: the media is read-only; bit 7, expected no critical warning"),
-    ("disk-smart-media-errors", smart(media_errors=1), f"{NAME}: 1 media and data integrity errors, expected at most 0"),
-    ("disk-smart-spare", smart(available_spare=19), f"{NAME}: 19% spare (its threshold is 10%), expected at least 20%"),
+    ("disk-nvme-pcie", files(**{"nvme3.current_link_speed": "8.0 GT/s PCIe\n"}),
+     "nvme3 (0000:83:00.0): 8 GT/s, expected 16 GT/s"),
+    ("disk-nvme-temperature", files(**{"nvme3.temp1_input": "82850\n"}),
+     "nvme3: 83 C, expected at most 81.85 C"),
+    ("disk-nvme-temperature", files(**{"nvme3.temp1_input": "75850\n", "nvme3.temp1_max": "0\n"}),
+     "nvme3: 76 C, expected at most 75 C"),
+    ("disk-smart-failed", smart(passed=False), f"{NAME}: failing, by its own report, expected passed"),
+    ("disk-smart-warning", smart(critical_warning=0x88),
+     f"{NAME}: 0x88: the media is read-only; bit 7, expected no critical warning"),
+    ("disk-smart-media-errors", smart(media_errors=1),
+     f"{NAME}: 1 media and data integrity errors, expected at most 0"),
+    ("disk-smart-spare", smart(available_spare=19),
+     f"{NAME}: 19% spare (its threshold is 10%), expected at least 20%"),
     ("disk-smart-wear", smart(percentage_used=90), f"{NAME}: 90% of its life used, expected below 90%"),
     ("disk-smart-wear", smart(percentage_used=255), f"{NAME}: 255% of its life used, expected below 90%"),
-    ("disk-smart-sectors", ata(a5=11, a197=0, a198=0), "sda (INTEL SSDSC2KG480G8): 11 reallocated sectors, expected at most 10"),
-    ("disk-smart-sectors", ata(a5=0, a197=1, a198=0), "sda (INTEL SSDSC2KG480G8): 1 pending sectors, expected at most 0"),
-    ("disk-smart-sectors", ata(a5=0, a197=0, a198=2), "sda (INTEL SSDSC2KG480G8): 2 uncorrectable sectors, expected at most 0"),
-    ("disk-smart-defects", one_disk("sda", {"scsi_grown_defect_list": 11}), "sda: 11 grown defects, expected at most 10"),
-    ("raid-state", files(**{"md0.array_state": "inactive\n"}), "md0 (raid1): inactive, expected active or clean"),
+    ("disk-smart-sectors", ata(a5=11, a197=0, a198=0),
+     "sda (INTEL SSDSC2KG480G8): 11 reallocated sectors, expected at most 10"),
+    ("disk-smart-sectors", ata(a5=0, a197=1, a198=0),
+     "sda (INTEL SSDSC2KG480G8): 1 pending sectors, expected at most 0"),
+    ("disk-smart-sectors", ata(a5=0, a197=0, a198=2),
+     "sda (INTEL SSDSC2KG480G8): 2 uncorrectable sectors, expected at most 0"),
+    ("disk-smart-defects", one_disk("sda", {"scsi_grown_defect_list": 11}),
+     "sda: 11 grown defects, expected at most 10"),
+    ("raid-state", files(**{"md0.array_state": "inactive\n"}),
+     "md0 (raid1): inactive, expected active or clean"),
     ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.dev-nvme1n1p2/state": "faulty,timeout\n"}),
      "md0 (raid1): 1 of 2 members missing (faulty: nvme1n1p2), expected all members"),
     ("raid-rebuilding", files(**{"md0.sync_action": "recover\n", "md0.sync_completed": "250 / 1000\n"}),
      "md0 (raid1): recover, 25% done, expected idle"),
-    ("raid-mismatch", files(**{"md0.level": "raid6\n", "md0.mismatch_cnt": "8\n"}), "md0 (raid6): 8 sectors disagree with their parity, expected 0"),
-    ("zpool-healthy", machine.recording(raid_zfs=machine.done(**{"/proc/spl/kstat/zfs/tank/state": "SUSPENDED\n"})),
+    ("raid-mismatch", files(**{"md0.level": "raid6\n", "md0.mismatch_cnt": "8\n"}),
+     "md0 (raid6): 8 sectors disagree with their parity, expected 0"),
+    ("zpool-healthy",
+     machine.recording(raid_zfs=machine.done(**{"/proc/spl/kstat/zfs/tank/state": "SUSPENDED\n"})),
      "pool tank: SUSPENDED, expected ONLINE"),
     ("disk-nvme-driven", machine.recording(gpu_pci=machine.done(**{
         "/sys/bus/pci/devices/0000:90:00.0/uevent": "PCI_CLASS=10802\nPCI_ID=144D:A824\n"})),
-     "NVMe drive 0000:90:00.0: on the PCI bus, and no driver runs it, expected a controller below /sys/class/nvme"),
+     "NVMe drive 0000:90:00.0: on the PCI bus, and no driver runs it, expected a controller below "
+     "/sys/class/nvme"),
 ]
 LINES: list[tuple[str, str, str]] = [
-    ("disk-log-io-errors", "sda", "I/O error, dev sda, sector 1953 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2"),
+    ("disk-log-io-errors", "sda",
+     "I/O error, dev sda, sector 1953 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2"),
     ("disk-log-io-errors", "sda", "blk_update_request: I/O error, dev sda, sector 1953"),
-    ("disk-log-io-errors", "sdb", "critical medium error, dev sdb, sector 7 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
+    ("disk-log-io-errors", "sdb",
+     "critical medium error, dev sdb, sector 7 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
     ("disk-log-io-errors", "dm-3", "Buffer I/O error on dev dm-3, logical block 12, lost async page write"),
     ("disk-log-io-errors", "nvme0n1", "block nvme0n1: no available path - failing I/O"),
     ("disk-log-io-errors", "sdc1", "md/raid1:md0: Disk failure on sdc1, disabling device."),
-    ("disk-log-io-errors", "nvme2n1", "nvme2n1: I/O Cmd(0x2) @ LBA 80034816, 256 blocks, I/O Error (sct 0x2 / sc 0x81) DNR: Media Error"),
+    ("disk-log-io-errors", "nvme2n1",
+     "nvme2n1: I/O Cmd(0x2) @ LBA 80034816, 256 blocks, I/O Error (sct 0x2 / sc 0x81) DNR: Media Error"),
     ("disk-log-io-errors", "sda1", "EXT4-fs (sda1): I/O error while writing superblock"),
-    ("disk-log-filesystem", "sda2", "EXT4-fs error (device sda2): ext4_lookup:1785: inode #2: comm ls: deleted inode referenced: 12"),
+    ("disk-log-filesystem", "sda2",
+     "EXT4-fs error (device sda2): ext4_lookup:1785: inode #2: comm ls: deleted inode referenced: 12"),
     ("disk-log-filesystem", "nvme0n1p2", "EXT4-fs (nvme0n1p2): Remounting filesystem read-only"),
-    ("disk-log-filesystem", "md1", "XFS (md1): metadata I/O error in \"xfs_trans_read_buf_map\" at daddr 0x2 len 1 error 5"),
+    ("disk-log-filesystem", "md1",
+     "XFS (md1): metadata I/O error in \"xfs_trans_read_buf_map\" at daddr 0x2 len 1 error 5"),
     ("disk-log-filesystem", "dm-0", "BTRFS error (device dm-0 state EA): forced readonly"),
     ("disk-log-nvme-resets", "nvme1", "nvme nvme1: I/O 402 (I/O Cmd) QID 17 timeout, aborting"),
-    ("disk-log-nvme-resets", "nvme1", "nvme nvme1: I/O tag 12 (a00c) opcode 0x1 (Admin Cmd) QID 0 timeout, reset controller"),
-    ("disk-log-nvme-resets", "nvme1", "nvme nvme1: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"),
+    ("disk-log-nvme-resets", "nvme1",
+     "nvme nvme1: I/O tag 12 (a00c) opcode 0x1 (Admin Cmd) QID 0 timeout, reset controller"),
+    ("disk-log-nvme-resets", "nvme1",
+     "nvme nvme1: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"),
     ("disk-log-nvme-dead", "nvme5", "nvme nvme5: Disabling device after reset failure: -19"),
     ("disk-log-nvme-dead", "nvme5", "nvme nvme5: Removing after probe failure status: -19"),
     ("disk-log-nvme-dead", "nvme5", "nvme nvme5: Device not ready; aborting initialisation, CSTS=0x0"),
 ]
-TRENDS = {"disk-smart-media-errors-growing": "media_errors", "disk-smart-unsafe-shutdowns": "unsafe_shutdowns"}
+TRENDS = {"disk-smart-media-errors-growing": "media_errors",
+          "disk-smart-unsafe-shutdowns": "unsafe_shutdowns"}
 
 
 @pytest.mark.parametrize(("rule", "recording"), PASSING)
 def test_a_disk_at_its_limit_passes(rule: str, recording: Recording) -> None:
     result = verdict(rule, recording)
-    assert (result.status, said(result)) == (Status.PASS, "")
+    assert (result.status, findings_of(result)) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "recording", "words"), FAILING)
 def test_a_disk_beyond_it_is_named_and_no_other(rule: str, recording: Recording, words: str) -> None:
     result = verdict(rule, recording)
-    assert (result.status, said(result)) == (Status.FAIL, words)
+    assert (result.status, findings_of(result)) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "device", "line"), LINES)
@@ -136,7 +172,7 @@ def test_a_line_of_the_kernel_fails_for_the_device_that_it_names(rule: str, devi
     assert (found.subject, found.observed) == (device, f"100 s after boot, 20 s ago: {line}")
     older = verdict(rule, logged(line, later=24 * 3600 + 1))
     if rule == "disk-log-nvme-resets":
-        assert (older.status, older.reason) == (Status.PASS, f"over, having been quiet for 24 h: {device}, 24 h ago")
+        assert (older.status, older.reason) == (Status.PASS, f"over, quiet for 24 h: {device}, 24 h ago")
     else:                   # a disk's error does not end by age
         assert [(f.subject, f.log and f.log.count) for f in older.findings] == [(device, 1)]
 
@@ -146,7 +182,7 @@ def test_a_counter_of_a_disk_is_compared_with_the_earlier_look(rule: str, counte
     assert verdict(rule, smart(**{counter: 20})).status is Status.SKIPPED
     assert verdict(rule, smart(**{counter: 20}), smart(**{counter: 20})).status is Status.PASS
     result = verdict(rule, smart(**{counter: 20}), smart(**{counter: 18}))
-    assert result.status is Status.FAIL and said(result).startswith(f"{NAME}: 2 more")
+    assert result.status is Status.FAIL and findings_of(result).startswith(f"{NAME}: 2 more")
     assert verdict(rule, smart(**{counter: 1}), smart(**{counter: 20})).status is Status.UNKNOWN
 
 
@@ -171,7 +207,8 @@ def test_a_node_without_such_a_device_is_skipped_and_says_so(rule: str) -> None:
 @pytest.mark.parametrize("rule", FILE_RULES)
 def test_what_was_not_captured_is_unknown(rule: str) -> None:
     late = Capture(Outcome.TIMEOUT, seconds=5.0, bytes=0, note="its turn never came")
-    late = {name: replace(late, outcome=Outcome.CRASHED) for name in ("nvme_sysfs", "nvme_temperature", "raid_md", "raid_zfs")}
+    late = {name: replace(late, outcome=Outcome.CRASHED)
+            for name in ("nvme_sysfs", "nvme_temperature", "raid_md", "raid_zfs")}
     assert verdict(rule, machine.recording(**late)).status is Status.UNKNOWN
 
 
@@ -185,24 +222,29 @@ def test_smart_is_skipped_without_smartctl_and_unknown_where_it_may_not_be_asked
     assert result.status is Status.UNKNOWN and "permission denied" in result.reason
 
 
-@pytest.mark.parametrize("rule", [rule for rule in SMART_RULES if rule not in ("disk-smart-defects", "disk-smart-sectors")])
+@pytest.mark.parametrize("rule", [rule for rule in SMART_RULES
+                                  if rule not in ("disk-smart-defects", "disk-smart-sectors")])
 def test_a_drive_that_smartctl_could_not_ask_is_unknown_and_says_why(rule: str) -> None:
-    said = '{"smartctl": {"exit_status": 2, "messages": [{"string": "Smartctl open device: /dev/sda failed: No such device", "severity": "error"}]}}'
-    recording = one_disk("sda", said, code=2)
+    findings_of = ('{"smartctl": {"exit_status": 2, "messages": [{"string": "Smartctl open device: /dev/sda '
+                   'failed: No such device", "severity": "error"}]}}')
+    recording = one_disk("sda", findings_of, code=2)
     result = verdict(rule, recording, recording)
     assert result.status is Status.UNKNOWN and "No such device" in result.reason
 
 
 def test_a_disk_behind_a_raid_controller_is_not_supported_and_no_fault() -> None:
-    said = ('{"smartctl": {"exit_status": 2, "messages": [{"string": "Smartctl open device: /dev/sda failed: DELL or MegaRaid controller, '
-            'please try adding \'-d megaraid,N\'", "severity": "error"}]}}')
-    result = verdict("disk-smart-failed", one_disk("sda", said, code=2))
+    findings_of = ('{"smartctl": {"exit_status": 2, "messages": [{"string": "Smartctl open device: /dev/sda '
+                   'failed: DELL or MegaRaid controller, '
+                   'please try adding \'-d megaraid,N\'", "severity": "error"}]}}')
+    result = verdict("disk-smart-failed", one_disk("sda", findings_of, code=2))
     assert result.status is Status.SKIPPED and "sda (behind a RAID controller)" in result.reason
 
 
 def test_a_disk_that_smartctl_calls_failing_in_its_exit_status_is_read_all_the_same() -> None:
-    result = verdict("disk-smart-failed", one_disk("sda", {"model_name": "X1", "smart_status": {"passed": False}}, code=8 + 16 + 64))
-    assert said(result) == "sda (X1): failing, by its own word, expected passed"
+    result = verdict("disk-smart-failed",
+                     one_disk("sda", {"model_name": "X1", "smart_status": {"passed": False}},
+                              code=8 + 16 + 64))
+    assert findings_of(result) == "sda (X1): failing, by its own report, expected passed"
 
 
 @pytest.mark.parametrize("rule", LOG_RULES)
@@ -210,7 +252,7 @@ def test_a_kernel_log_that_may_not_be_read_is_unknown(rule: str) -> None:
     assert verdict(rule, machine.recording(kernel_log=machine.denied("/dev/kmsg"))).status is Status.UNKNOWN
 
 
-def test_a_drive_that_hangs_when_it_is_asked_for_its_temperature_is_unknown_and_the_others_are_judged() -> None:
+def test_a_drive_that_hangs_when_its_temperature_is_read_is_unknown_and_the_others_are_judged() -> None:
     held = machine.disks()["nvme.temperature"]
     path = "/sys/class/nvme/nvme3/hwmon3/temp1_input"
     hung = replace(held, files={**held.files, path: FileCapture(Outcome.TIMEOUT)})
@@ -218,14 +260,20 @@ def test_a_drive_that_hangs_when_it_is_asked_for_its_temperature_is_unknown_and_
     assert result.status is Status.UNKNOWN and "nvme3" in result.reason
 
 
-@pytest.mark.parametrize(("count", "status"), [(9, Status.FAIL), (10, Status.PASS), (11, Status.FAIL), (None, Status.SKIPPED)])
+@pytest.mark.parametrize(("count", "status"),
+                         [(9, Status.FAIL), (10, Status.PASS), (11, Status.FAIL), (None, Status.SKIPPED)])
 def test_a_node_has_as_many_drives_on_its_bus_as_its_sku_says(count: int | None, status: Status) -> None:
-    bus = {f"/sys/bus/pci/devices/0000:{n:02x}:00.0/uevent": "PCI_CLASS=10802\nPCI_ID=144D:A824\n" for n in range(10)}
+    bus = {f"/sys/bus/pci/devices/0000:{n:02x}:00.0/uevent": "PCI_CLASS=10802\nPCI_ID=144D:A824\n"
+           for n in range(10)}
     result = verdict("disk-nvme-count", machine.recording(gpu_pci=machine.done(**bus)), nvme_count=count)
     assert result.status is status
-    assert said(result) == (f"NVMe drives: 10 on PCI, expected {count}" if status is Status.FAIL else "")
+    assert findings_of(result) == (f"NVMe drives: 10 on PCI, expected {count}"
+                                   if status is Status.FAIL else "")
 
 
 def test_every_rule_of_both_files_is_in_a_table() -> None:
-    tested = {rule for rule, _ in PASSING} & {rule for rule, _, _ in FAILING} | {rule for rule, _, _ in LINES} | TRENDS.keys() | {"disk-nvme-count"}
-    assert tested == {rule for rule in ids("disk.yaml") | ids("raid.yaml") if not rule.startswith("disk-scsi-")}    # which have test_scsi.py
+    tested = ({rule for rule, _ in PASSING} & {rule for rule, _, _ in FAILING}
+              | {rule for rule, _, _ in LINES} | TRENDS.keys() | {"disk-nvme-count"})
+    # which have test_scsi.py
+    assert tested == {rule for rule in ids("disk.yaml") | ids("raid.yaml")
+                      if not rule.startswith("disk-scsi-")}

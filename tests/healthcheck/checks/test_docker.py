@@ -13,38 +13,48 @@ from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
-from tests.healthcheck.checks.judged import RULES, _facts, said, verdict
+from tests.healthcheck.checks.verdicts import RULES, _facts, findings_of, verdict
 from tests.healthcheck.machine import DIGEST, IMAGE_ID
 
-NO_DAEMON = Capture(Outcome.DONE, exit=1, stderr="Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n")
+NO_DAEMON = Capture(Outcome.DONE, exit=1, stderr="Cannot connect to the Docker daemon at "
+                    "unix:///var/run/docker.sock. Is the docker daemon running?\n")
 NO_CLIENT = Capture(Outcome.MISSING)
 HUNG = Capture(Outcome.TIMEOUT)
-SETTINGS = ("docker-storage-driver", "docker-cgroup-driver", "docker-gpu-runtime", "docker-warnings", "docker-disk", "docker-live-restore")
+SETTINGS = ("docker-storage-driver", "docker-cgroup-driver", "docker-gpu-runtime", "docker-warnings",
+            "docker-disk", "docker-live-restore")
 
 
 def of(rule: str, **info: Any) -> tuple[Status, str]:
     result = verdict(rule, machine.recording(docker_info=machine.docker(**info)))
-    return result.status, said(result) or result.reason
+    return result.status, findings_of(result) or result.reason
 
 
 @pytest.mark.parametrize(("rule", "info", "words"), [
     ("docker-storage-driver", {}, ""), ("docker-storage-driver", {"Driver": "overlayfs"}, ""),
-    ("docker-storage-driver", {"Driver": "vfs"}, "storage driver: vfs, expected overlay2 or overlayfs or btrfs or zfs"),
-    ("docker-cgroup-driver", {}, ""), ("docker-cgroup-driver", {"CgroupDriver": "cgroupfs", "CgroupVersion": "1"}, ""),
-    ("docker-cgroup-driver", {"CgroupDriver": "cgroupfs"}, "cgroup driver: cgroupfs, expected systemd, on a host with cgroup v2"),
-    ("docker-warnings", {}, ""), ("docker-warnings", {"Warnings": ["WARNING: No blkio throttle.read_bps_device support"]}, ""),
-    ("docker-warnings", {"Warnings": ["WARNING: API is accessible on http://0.0.0.0:2375 without encryption."]},
+    ("docker-storage-driver", {"Driver": "vfs"},
+     "storage driver: vfs, expected overlay2 or overlayfs or btrfs or zfs"),
+    ("docker-cgroup-driver", {}, ""),
+    ("docker-cgroup-driver", {"CgroupDriver": "cgroupfs", "CgroupVersion": "1"}, ""),
+    ("docker-cgroup-driver", {"CgroupDriver": "cgroupfs"},
+     "cgroup driver: cgroupfs, expected systemd, on a host with cgroup v2"),
+    ("docker-warnings", {}, ""),
+    ("docker-warnings", {"Warnings": ["WARNING: No blkio throttle.read_bps_device support"]}, ""),
+    ("docker-warnings",
+     {"Warnings": ["WARNING: API is accessible on http://0.0.0.0:2375 without encryption."]},
      "docker: API is accessible on http://0.0.0.0:2375 without encryption., expected no warning"),
     ("docker-live-restore", {"LiveRestoreEnabled": True}, ""),
-    ("docker-live-restore", {}, "live-restore: off: a restart of the daemon ends every container, expected on"),
+    ("docker-live-restore", {},
+     "live-restore: off: a restart of the daemon ends every container, expected on"),
 ])
 def test_a_setting_of_the_daemon_is_as_the_rule_has_it(rule: str, info: dict[str, Any], words: str) -> None:
     assert of(rule, **info) == (Status.FAIL if words else Status.PASS, words)
 
 
 @pytest.mark.parametrize(("rule", "info"), [
-    ("docker-storage-driver", {"Driver": None}), ("docker-cgroup-driver", {"CgroupVersion": 2}), ("docker-gpu-runtime", {"Runtimes": {}}),
-    ("docker-gpu-runtime", {"Runtimes": ["nvidia"]}), ("docker-warnings", {"Warnings": "x"}), ("docker-warnings", {"Warnings": [1]}),
+    ("docker-storage-driver", {"Driver": None}), ("docker-cgroup-driver", {"CgroupVersion": 2}),
+    ("docker-gpu-runtime", {"Runtimes": {}}),
+    ("docker-gpu-runtime", {"Runtimes": ["nvidia"]}), ("docker-warnings", {"Warnings": "x"}),
+    ("docker-warnings", {"Warnings": [1]}),
     ("docker-disk", {"DockerRootDir": ""}), ("docker-live-restore", {"LiveRestoreEnabled": "true"}),
 ])
 def test_a_setting_that_the_daemon_does_not_tell_is_unknown(rule: str, info: dict[str, Any]) -> None:
@@ -54,7 +64,8 @@ def test_a_setting_that_the_daemon_does_not_tell_is_unknown(rule: str, info: dic
 
 def test_a_daemon_without_a_word_of_warnings_at_all_is_unknown() -> None:
     info = {key: value for key, value in machine.DOCKER_INFO.items() if key != "Warnings"}
-    assert verdict("docker-warnings", machine.recording(docker_info=machine.lines(info))).status is Status.UNKNOWN
+    assert verdict("docker-warnings",
+                   machine.recording(docker_info=machine.lines(info))).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize("rule", SETTINGS)
@@ -70,7 +81,8 @@ def test_where_there_is_no_docker_only_docker_answers_speaks(rule: str, capture:
 
 @pytest.mark.parametrize("rule", SETTINGS)
 @pytest.mark.parametrize("capture", [
-    HUNG, machine.docker_denied(), Capture(Outcome.DONE, exit=1, stderr="Error response from daemon: context canceled\n"),
+    HUNG, machine.docker_denied(),
+    Capture(Outcome.DONE, exit=1, stderr="Error response from daemon: context canceled\n"),
 ])
 def test_a_daemon_that_did_not_tell_is_unknown_in_every_rule(rule: str, capture: Capture) -> None:
     assert verdict(rule, machine.recording(docker_info=capture)).status is Status.UNKNOWN
@@ -85,19 +97,25 @@ SPEC = {"/etc/cdi/nvidia.yaml": machine.CDI}
 
 @pytest.mark.parametrize(("info", "files", "fails"), [
     ({}, {}, False), ({"Runtimes": RUNC}, {}, True), ({"Runtimes": RUNC}, TOOLKIT, False),
-    ({"Runtimes": RUNC, "CDISpecDirs": ["/etc/cdi"]}, SPEC, False), ({"Runtimes": RUNC, "CDISpecDirs": ["/etc/cdi"]}, {}, True),
+    ({"Runtimes": RUNC, "CDISpecDirs": ["/etc/cdi"]}, SPEC, False),
+    ({"Runtimes": RUNC, "CDISpecDirs": ["/etc/cdi"]}, {}, True),
     ({"Runtimes": RUNC, "CDISpecDirs": []}, SPEC, True), ({"Runtimes": RUNC}, SPEC, True),
-    ({"Runtimes": RUNC, "CDISpecDirs": ["/etc/cdi"]}, {"/etc/cdi/net.yaml": "kind: vendor.example/net\n"}, True),
+    ({"Runtimes": RUNC, "CDISpecDirs": ["/etc/cdi"]}, {"/etc/cdi/net.yaml": "kind: vendor.example/net\n"},
+     True),
 ])
-def test_gpus_come_into_containers_by_a_runtime_by_the_toolkits_hook_or_by_cdi(info: dict[str, Any], files: dict[str, str], fails: bool) -> None:
+def test_gpus_come_into_containers_by_a_runtime_by_the_toolkits_hook_or_by_cdi(
+    info: dict[str, Any], files: dict[str, str], fails: bool,
+) -> None:
     seen = machine.recording(docker_info=machine.docker(**info), container_cdi=machine.done(**files))
     result = verdict("docker-gpu-runtime", seen)
-    assert said(result) == ("GPUs in containers: no way: runtimes runc, no toolkit, no CDI, expected NVIDIA's runtime, its toolkit or CDI" if fails else "")
+    assert findings_of(result) == ("GPUs in containers: no way: runtimes runc, no toolkit, no CDI, expected "
+                                   "NVIDIA's runtime, its toolkit or CDI" if fails else "")
     assert result.status is (Status.FAIL if fails else Status.PASS)
 
 
 def test_a_node_without_gpus_needs_no_way_for_them() -> None:
-    seen = machine.recording(docker_info=machine.docker(Runtimes=RUNC), container_cdi=machine.done(), gpu_pci=machine.pci(0))
+    seen = machine.recording(docker_info=machine.docker(Runtimes=RUNC), container_cdi=machine.done(),
+                             gpu_pci=machine.pci(0))
     assert verdict("docker-gpu-runtime", seen, sku="cpu-only").status is Status.PASS
 
 
@@ -105,7 +123,8 @@ def test_a_node_without_gpus_needs_no_way_for_them() -> None:
 
 def mounts(root_free: int, raid_free: int | None) -> Capture:
     table = machine.MOUNTINFO if raid_free is not None else machine.MOUNTINFO.splitlines()[0] + "\n"
-    files = {"/proc/self/mountinfo": table, "/": f"4096 4096 100000000 {root_free} {root_free} 500000 400000 400000 4096 255", "/home": machine.STATVFS}
+    files = {"/proc/self/mountinfo": table, "/": f"4096 4096 100000000 {root_free} {root_free} 500000 400000 "
+             f"400000 4096 255", "/home": machine.STATVFS}
     if raid_free is not None:
         files["/raid"] = f"4096 4096 100000000 {raid_free} {raid_free} 500000 400000 400000 4096 255"
     return machine.done(**files)
@@ -115,21 +134,26 @@ GIB = 2**30 // 4096
 
 
 @pytest.mark.parametrize(("root", "root_free", "raid_free", "words"), [
-    ("/raid/docker", 0, 30 * GIB, ""), ("/raid/docker", 90 * GIB, 30 * GIB - 1, "/raid/docker on /raid: 30.0 GiB left, expected at least 30 GiB"),
+    ("/raid/docker", 0, 30 * GIB, ""), ("/raid/docker", 90 * GIB, 30 * GIB - 1,
+                                        "/raid/docker on /raid: 30.0 GiB left, expected at least 30 GiB"),
     ("/raid", 90 * GIB, GIB, "/raid on /raid: 1.0 GiB left, expected at least 30 GiB"),
-    ("/raider/docker", 90 * GIB, 0, ""), ("/var/lib/docker", 2 * GIB, 90 * GIB, "/var/lib/docker on /: 2.0 GiB left, expected at least 30 GiB"),
+    ("/raider/docker", 90 * GIB, 0, ""),
+    ("/var/lib/docker", 2 * GIB, 90 * GIB, "/var/lib/docker on /: 2.0 GiB left, expected at least 30 GiB"),
     ("/raid/docker/", 29 * GIB, None, "/raid/docker on /: 29.0 GiB left, expected at least 30 GiB"),
 ])
-def test_the_file_system_that_holds_the_data_root_has_room(root: str, root_free: int, raid_free: int | None, words: str) -> None:
-    seen = machine.recording(docker_info=machine.docker(DockerRootDir=root), filesystem_mounts=mounts(root_free, raid_free))
+def test_the_file_system_that_holds_the_data_root_has_room(root: str, root_free: int, raid_free: int | None,
+                                                           words: str) -> None:
+    seen = machine.recording(docker_info=machine.docker(DockerRootDir=root),
+                             filesystem_mounts=mounts(root_free, raid_free))
     result = verdict("docker-disk", seen)
-    assert (result.status, said(result)) == (Status.FAIL if words else Status.PASS, words)
+    assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_a_data_root_on_what_could_not_be_measured_is_unknown() -> None:
     without = replace(mounts(90 * GIB, 90 * GIB))
     held = {path: entry for path, entry in without.files.items() if path != "/raid"}
-    assert verdict("docker-disk", machine.recording(filesystem_mounts=replace(without, files=held))).status is Status.UNKNOWN
+    assert verdict("docker-disk",
+                   machine.recording(filesystem_mounts=replace(without, files=held))).status is Status.UNKNOWN
 
 
 # Images
@@ -148,17 +172,22 @@ OTHER = "sha256:" + "ee" * 32
 
 
 @pytest.mark.parametrize(("named", "words"), [
-    ("nvcr.io/nvidia/pytorch:24.03-py3", ""), (f"nvcr.io/nvidia/pytorch:24.03-py3@{DIGEST}", ""), (f"nvcr.io/nvidia/pytorch@{DIGEST}", ""),
-    (f"nvcr.io/nvidia/pytorch:24.03-py3@{IMAGE_ID}", ""), ("docker.io/library/ubuntu", ""), ("ubuntu:latest", ""), ("localhost:5000/tool", ""),
+    ("nvcr.io/nvidia/pytorch:24.03-py3", ""), (f"nvcr.io/nvidia/pytorch:24.03-py3@{DIGEST}", ""),
+    (f"nvcr.io/nvidia/pytorch@{DIGEST}", ""),
+    (f"nvcr.io/nvidia/pytorch:24.03-py3@{IMAGE_ID}", ""), ("docker.io/library/ubuntu", ""),
+    ("ubuntu:latest", ""), ("localhost:5000/tool", ""),
     ("nvcr.io/nvidia/pytorch", "nvcr.io/nvidia/pytorch:latest: not on the node, expected pulled"),
-    ("nvcr.io/nvidia/pytorch:24.05-py3", "nvcr.io/nvidia/pytorch:24.05-py3: not on the node, expected pulled"),
-    (f"nvcr.io/nvidia/pytorch:24.03-py3@{OTHER}", f"nvcr.io/nvidia/pytorch:24.03-py3: {DIGEST}, expected {OTHER}"),
+    ("nvcr.io/nvidia/pytorch:24.05-py3",
+     "nvcr.io/nvidia/pytorch:24.05-py3: not on the node, expected pulled"),
+    (f"nvcr.io/nvidia/pytorch:24.03-py3@{OTHER}",
+     f"nvcr.io/nvidia/pytorch:24.03-py3: {DIGEST}, expected {OTHER}"),
     (f"ubuntu:latest@{OTHER}", f"ubuntu:latest: no digest, id {IMAGE_ID}, expected {OTHER}"),
 ])
 def test_an_image_is_found_by_its_tag_and_held_to_its_digest(named: str, words: str) -> None:
-    held = (machine.image(), machine.image("ubuntu:latest", "<none>"), machine.image("localhost:5000/tool:latest"), machine.image("<none>:<none>"))
+    held = (machine.image(), machine.image("ubuntu:latest", "<none>"),
+            machine.image("localhost:5000/tool:latest"), machine.image("<none>:<none>"))
     result = pulled(held, named)
-    assert (result.status, said(result)) == (Status.FAIL if words else Status.PASS, words)
+    assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_no_image_named_is_no_pass() -> None:
@@ -167,11 +196,15 @@ def test_no_image_named_is_no_pass() -> None:
 
 
 @pytest.mark.parametrize(("capture", "status"), [
-    (NO_CLIENT, Status.SKIPPED), (NO_DAEMON, Status.SKIPPED), (HUNG, Status.UNKNOWN), (machine.docker_denied(), Status.UNKNOWN),
-    (images(), Status.FAIL), (replace(images(), text='{"repository": "ubuntu"}\n'), Status.UNKNOWN), (replace(images(), text="what\n"), Status.UNKNOWN),
+    (NO_CLIENT, Status.SKIPPED), (NO_DAEMON, Status.SKIPPED), (HUNG, Status.UNKNOWN),
+    (machine.docker_denied(), Status.UNKNOWN),
+    (images(), Status.FAIL), (replace(images(), text='{"repository": "ubuntu"}\n'), Status.UNKNOWN),
+    (replace(images(), text="what\n"), Status.UNKNOWN),
     (replace(images(), outcome=Outcome.TRUNCATED), Status.UNKNOWN),
 ])
-def test_a_list_of_images_that_is_not_whole_accuses_nobody_of_what_is_missing(capture: Capture, status: Status) -> None:
+def test_a_list_of_images_that_is_not_whole_accuses_nobody_of_what_is_missing(
+    capture: Capture, status: Status,
+) -> None:
     result = pulled(capture, "ubuntu")
     assert result.status is status
     assert result.origin is (Origin.NODE if status is Status.UNKNOWN else None)
@@ -182,13 +215,17 @@ def test_a_list_of_images_that_is_not_whole_accuses_nobody_of_what_is_missing(ca
 def fleet(rule: str, **captures: tuple[Capture, ...]) -> list[tuple[Status, str]]:
     chosen = replace(RULES[rule], left_out="")
     (name, each), = captures.items()
-    cohort = {f"gpu{n:03d}": NodeFacts(_facts(chosen, machine.recording(f"gpu{n:03d}", **{name: capture}))) for n, capture in enumerate(each, 1)}
-    return [(result.status, said(result) or result.reason) for result in judge_fleet(chosen, cohort).values()]
+    cohort = {f"gpu{n:03d}": NodeFacts(_facts(chosen, machine.recording(f"gpu{n:03d}", **{name: capture})))
+              for n, capture in enumerate(each, 1)}
+    return [(result.status, findings_of(result) or result.reason)
+            for result in judge_fleet(chosen, cohort).values()]
 
 
 def test_the_node_with_another_version_of_docker_is_named() -> None:
-    found = fleet("fleet-docker-version", docker_info=(machine.docker(),) * 3 + (machine.docker(ServerVersion="20.10.24"),))
-    assert found == [(Status.PASS, "")] * 3 + [(Status.FAIL, "Docker version: 20.10.24, expected 24.0.7, as on 3 of 4 nodes")]
+    found = fleet("fleet-docker-version",
+                  docker_info=(machine.docker(),) * 3 + (machine.docker(ServerVersion="20.10.24"),))
+    assert (found == [(Status.PASS, "")] * 3
+            + [(Status.FAIL, "Docker version: 20.10.24, expected 24.0.7, as on 3 of 4 nodes")])
 
 
 def test_a_node_without_docker_leaves_the_comparison_of_versions() -> None:
@@ -198,8 +235,10 @@ def test_a_node_without_docker_leaves_the_comparison_of_versions() -> None:
 
 def test_one_tag_with_two_digests_is_named_on_the_node_that_differs() -> None:
     name = "nvcr.io/nvidia/pytorch:24.03-py3"
-    found = fleet("fleet-docker-image", docker_images=(images(machine.image()),) * 3 + (images(machine.image(digest=OTHER)),))
-    assert found == [(Status.PASS, "")] * 3 + [(Status.FAIL, f"{name}: {OTHER}, expected {DIGEST}, as on 3 of 4 nodes")]
+    found = fleet("fleet-docker-image",
+                  docker_images=(images(machine.image()),) * 3 + (images(machine.image(digest=OTHER)),))
+    assert (found == [(Status.PASS, "")] * 3
+            + [(Status.FAIL, f"{name}: {OTHER}, expected {DIGEST}, as on 3 of 4 nodes")])
 
 
 def test_a_node_whose_images_could_not_be_listed_leaves_the_comparison_of_digests() -> None:
@@ -210,13 +249,17 @@ def test_a_node_whose_images_could_not_be_listed_leaves_the_comparison_of_digest
 
 def test_images_without_digests_are_compared_by_their_ids() -> None:
     built = images(machine.image("tool:1", "<none>"))
-    found = fleet("fleet-docker-image", docker_images=(built, built, built, images(machine.image("tool:1", "<none>", OTHER))))
+    found = fleet("fleet-docker-image",
+                  docker_images=(built, built, built, images(machine.image("tool:1", "<none>", OTHER))))
     assert [status for status, _ in found] == [Status.PASS] * 3 + [Status.FAIL]
 
 
 def test_a_tag_that_few_have_or_of_which_none_has_a_majority_accuses_nobody() -> None:
     ours = images(machine.image())
-    few = fleet("fleet-docker-image", docker_images=(images(machine.image(), machine.image("a:1")), images(machine.image(), machine.image("a:1", OTHER)), ours))
+    few = fleet("fleet-docker-image",
+                docker_images=(images(machine.image(), machine.image("a:1")),
+                               images(machine.image(), machine.image("a:1", OTHER)), ours))
     assert [status for status, _ in few] == [Status.PASS] * 3
-    split = fleet("fleet-docker-image", docker_images=(ours, ours, images(machine.image(digest=OTHER)), images(machine.image(digest=OTHER))))
+    split = fleet("fleet-docker-image", docker_images=(ours, ours, images(machine.image(digest=OTHER)),
+                                                       images(machine.image(digest=OTHER))))
     assert [status for status, _ in split] == [Status.SKIPPED] * 4 and "no digest of" in split[0][1]

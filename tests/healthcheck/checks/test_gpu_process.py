@@ -1,4 +1,5 @@
-"""Rules of rules/gpu-process.yaml: memory that nobody holds, processes that are no more, and a machine that should be idle."""
+"""Rules of rules/gpu-process.yaml: memory that nobody holds, processes that are no more, and a machine that
+should be idle."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 
 from healthcheck.model.outcome import Status
 from tests.healthcheck import machine
-from tests.healthcheck.checks.judged import ERROR, NOT_SUPPORTED, RULES, gpus, ids, said, verdict
+from tests.healthcheck.checks.verdicts import ERROR, NOT_SUPPORTED, RULES, findings_of, gpus, ids, verdict
 
 MIB = 2**20
 
@@ -18,17 +19,19 @@ def loaded(rule: str, rows: Any, mib: float = 0, **readings: Any) -> tuple[Statu
     """What is said where GPU 3 has these processes (number, state, command) and this much memory in use."""
     processes = {"ok": rows} if isinstance(rows, list) else rows
     others = gpus({"processes": {"ok": []}}, range(8)).captures["gpu.nvml"].text.splitlines()
-    line = gpus({"processes": processes, "memory_used_bytes": int(mib * MIB), **readings}).captures["gpu.nvml"].text.splitlines()[4]
+    line = gpus({"processes": processes, "memory_used_bytes": int(mib * MIB),
+                 **readings}).captures["gpu.nvml"].text.splitlines()[4]
     capture = replace(machine.nvml(), text="\n".join([*others[:4], line, *others[5:]]) + "\n")
     result = verdict(rule, machine.recording(gpu_nvml=capture))
-    return result.status, said(result) or result.reason
+    return result.status, findings_of(result) or result.reason
 
 
 RUNNING = [[4711, "S", "python3"]]
 
 
 @pytest.mark.parametrize(("rows", "mib", "words"), [
-    ([], 0, ""), ([], 512, ""), ([], 512.001, "GPU 3: 512 MiB in use without a process, expected at most 512 MiB"),
+    ([], 0, ""), ([], 512, ""),
+    ([], 512.001, "GPU 3: 512 MiB in use without a process, expected at most 512 MiB"),
     ([], 40_000, "GPU 3: 40000 MiB in use without a process, expected at most 512 MiB"),
     (RUNNING, 40_000, ""),
 ])
@@ -38,7 +41,8 @@ def test_memory_that_no_process_holds_is_a_leak(rows: Any, mib: float, words: st
 
 @pytest.mark.parametrize("model", ["NVIDIA GB200", "NVIDIA GH200 480GB", "NVIDIA GB300"])
 def test_memory_that_the_operating_system_keeps_on_a_superchip_is_no_leak(model: str) -> None:
-    """nvidia-smi's manual page, FB Memory Usage: where GPUs are NUMA nodes, pages stay with the system when their process ends."""
+    """nvidia-smi's manual page, FB Memory Usage: where GPUs are NUMA nodes, pages stay with the system when
+    their process ends."""
     assert loaded("gpu-memory-leaked", [], 40_000, name={"ok": model}) == (
         Status.PASS, "not supported: memory_used_bytes of GPU 3")
     assert loaded("gpu-memory-leaked", [], 40_000, name={"ok": "NVIDIA B200"})[0] is Status.FAIL
@@ -47,7 +51,8 @@ def test_memory_that_the_operating_system_keeps_on_a_superchip_is_no_leak(model:
 @pytest.mark.parametrize(("rows", "words"), [
     ([], ""), (RUNNING, ""), ([[4711, "R", "python3"], [4712, "D", "python3"]], ""),
     ([[4711, "", ""]], "GPU 3: process 4711 is listed and does not exist, expected processes that exist"),
-    ([[4711, "Z", "python3"]], "GPU 3: process 4711 has ended and was not waited for, expected processes that run"),
+    ([[4711, "Z", "python3"]],
+     "GPU 3: process 4711 has ended and was not waited for, expected processes that run"),
     ([[4711, "S", "python3"], [4712, "", ""], [4713, "Z", "sh"]],
      "GPU 3: process 4712 is listed and does not exist, expected processes that exist; "
      "GPU 3: process 4713 has ended and was not waited for, expected processes that run"),
@@ -62,12 +67,11 @@ def test_what_is_gone_wants_a_reset_and_a_zombie_the_end_of_its_parent() -> None
     assert ["parent" in finding.remedy for finding in result.findings] == [False, True]
 
 
-@pytest.mark.parametrize(("rows", "words"), [
-    ([], ""), (RUNNING, "GPU 3: 1 running: 4711 (python3), expected no process"),
-    ([[4711, "?", ""]], "GPU 3: 1 running: 4711, expected no process"),
-    ([[n, "S", "python3"] for n in range(1, 8)],
-     "GPU 3: 7 running: 1 (python3), 2 (python3), 3 (python3), 4 (python3), 5 (python3), expected no process"),
-])
+@pytest.mark.parametrize(("rows", "words"),
+                         [([], ""), (RUNNING, "GPU 3: 1 running: 4711 (python3), expected no process"),
+                          ([[4711, "?", ""]], "GPU 3: 1 running: 4711, expected no process"),
+                          ([[n, "S", "python3"] for n in range(1, 8)], "GPU 3: 7 running: 1 (python3), 2 "
+                           "(python3), 3 (python3), 4 (python3), 5 (python3), expected no process")])
 def test_a_machine_that_was_promised_idle_has_no_process(rows: Any, words: str) -> None:
     assert loaded("gpu-idle", rows) == (Status.FAIL if words else Status.PASS, words)
 
@@ -79,7 +83,8 @@ def test_idleness_is_for_profiles_that_ask_for_it() -> None:
 @pytest.mark.parametrize("rule", ["gpu-memory-leaked", "gpu-processes-gone", "gpu-idle"])
 def test_processes_that_were_not_read_are_unknown(rule: str) -> None:
     assert loaded(rule, ERROR)[0] is Status.UNKNOWN
-    assert loaded(rule, NOT_SUPPORTED)[1].startswith("not supported: ") and loaded(rule, NOT_SUPPORTED)[0] is Status.PASS
+    assert (loaded(rule, NOT_SUPPORTED)[1].startswith("not supported: ")
+            and loaded(rule, NOT_SUPPORTED)[0] is Status.PASS)
 
 
 @pytest.mark.parametrize("rule", ["gpu-memory-leaked", "gpu-processes-gone", "gpu-idle"])

@@ -14,7 +14,7 @@ from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Outcome, Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files, spoilt
-from tests.healthcheck.checks.judged import ALL, after, gpus, ids, said, verdict
+from tests.healthcheck.checks.verdicts import ALL, after, findings_of, gpus, ids, verdict
 
 KIB = 2113000000
 MIB_PAGES = 2048
@@ -23,7 +23,8 @@ MIB_PAGES = 2048
 def meminfo(**values: int | None) -> Recording:
     """The healthy machine with these lines of /proc/meminfo; None takes one away."""
     lines = dict(line.split(":") for line in machine.MEMINFO.splitlines())
-    lines |= {key: f" {value}" + ("" if key.startswith("HugePages_") else " kB") for key, value in values.items() if value is not None}
+    lines |= {key: f" {value}" + ("" if key.startswith("HugePages_") else " kB")
+              for key, value in values.items() if value is not None}
     text = "".join(f"{key}:{value}\n" for key, value in lines.items() if values.get(key, 0) is not None)
     return files("host.memory", {"/proc/meminfo": text})
 
@@ -35,23 +36,29 @@ def log(*texts: str, hours_before_the_end: float = 0) -> Recording:
     return files("kernel.log", {"/dev/kmsg": f"{machine.KMSG}{records}6,999,{last},-;harmless\n"})
 
 
-CE = "EDAC MC3: 1 CE memory read error on CPU_SrcID#0_MC#3_Chan#0_DIMM#0 (channel:0 slot:0 page:0x1 offset:0x0 grain:32 syndrome:0x0)"
+CE = ("EDAC MC3: 1 CE memory read error on CPU_SrcID#0_MC#3_Chan#0_DIMM#0 (channel:0 slot:0 page:0x1 "
+      "offset:0x0 grain:32 syndrome:0x0)")
 
 PASSING = [
-    ("memory-poisoned", meminfo()), ("memory-available", meminfo()), ("memory-left-over", meminfo()), ("memory-hugepages", meminfo()),
-    ("memory-available", meminfo(MemAvailable=KIB * 2 // 100)), ("memory-left-over", meminfo(MemAvailable=KIB * 70 // 100)),
-    ("memory-left-over", meminfo(MemAvailable=KIB * 61 // 100, HugePages_Free=KIB * 9 // 100 // MIB_PAGES + 1)),
+    ("memory-poisoned", meminfo()), ("memory-available", meminfo()), ("memory-left-over", meminfo()),
+    ("memory-hugepages", meminfo()),
+    ("memory-available", meminfo(MemAvailable=KIB * 2 // 100)),
+    ("memory-left-over", meminfo(MemAvailable=KIB * 70 // 100)),
+    ("memory-left-over",
+     meminfo(MemAvailable=KIB * 61 // 100, HugePages_Free=KIB * 9 // 100 // MIB_PAGES + 1)),
     ("memory-hugepages", meminfo(HugePages_Total=KIB, HugePages_Free=KIB * 10 // 100 // MIB_PAGES)),
     # A kernel without huge pages has no such lines.
     ("memory-hugepages", meminfo(HugePages_Total=None, HugePages_Free=None, Hugepagesize=None)),
     ("memory-ecc-uncorrected", machine.recording()),
-    ("kernel-hardware-corrected", log(*[CE] * 24)), ("kernel-hardware-corrected", log(*[CE] * 25, hours_before_the_end=25)),
+    ("kernel-hardware-corrected", log(*[CE] * 24)),
+    ("kernel-hardware-corrected", log(*[CE] * 25, hours_before_the_end=25)),
 ]
 FAILING = [
     ("memory-poisoned", meminfo(HardwareCorrupted=4), "memory: 4 KiB out of use, expected at most 0 KiB"),
     ("memory-available", meminfo(MemAvailable=KIB * 2 // 100 - KIB // 500),
      "memory: 36.3 GiB available (1.8 %), expected at least 2 %"),
-    ("memory-left-over", meminfo(MemAvailable=KIB // 2), "memory: 50 % available, and nothing runs on any GPU, expected at least 70 %"),
+    ("memory-left-over", meminfo(MemAvailable=KIB // 2),
+     "memory: 50 % available, and nothing runs on any GPU, expected at least 70 %"),
     ("memory-hugepages", meminfo(HugePages_Total=KIB, HugePages_Free=KIB // 5 // MIB_PAGES),
      "huge pages: 403.0 GiB reserved and idle (20 %), expected at most 10 % of memory"),
     ("memory-ecc-uncorrected", files("memory.edac", {"dimm1/dimm_ue_count": "2\n", "mc0/ue_count": "2\n"}),
@@ -61,25 +68,28 @@ FAILING = [
     ("memory-ecc-uncorrected", files("memory.edac", {"dimm1/dimm_ue_count": "2\n", "mc0/ue_count": "3\n"}),
      "DIMM P1-DIMMB1 (mc0/dimm1): 2 uncorrected, expected at most 0; "
      "memory controller mc0: 1 uncorrected, of no known DIMM, expected at most 0"),
-    ("kernel-hardware-corrected", log(*[CE] * 25), f"kernel log: 25 in 24 h, the last: {CE}, expected at most 24"),
+    ("kernel-hardware-corrected", log(*[CE] * 25),
+     f"kernel log: 25 in 24 h, the last: {CE}, expected at most 24"),
 ]
 
 
 @pytest.mark.parametrize(("rule", "recording"), PASSING)
 def test_a_node_at_its_limit_passes(rule: str, recording: Recording) -> None:
     result = verdict(rule, recording)
-    assert (result.status, said(result)) == (Status.PASS, "")
+    assert (result.status, findings_of(result)) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "recording", "words"), FAILING)
 def test_a_node_beyond_it_is_told_what_is_wrong(rule: str, recording: Recording, words: str) -> None:
     result = verdict(rule, recording)
-    assert (result.status, said(result)) == (Status.FAIL, words)
+    assert (result.status, findings_of(result)) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "recording"), [
-    ("memory-available", meminfo(MemAvailable=None)), ("memory-left-over", meminfo(MemAvailable=None)), ("memory-available", meminfo(MemTotal=None)),
-    ("memory-hugepages", meminfo(HugePages_Free=None)), ("memory-poisoned", files("host.memory", {"/proc/meminfo": Outcome.DENIED})),
+    ("memory-available", meminfo(MemAvailable=None)), ("memory-left-over", meminfo(MemAvailable=None)),
+    ("memory-available", meminfo(MemTotal=None)),
+    ("memory-hugepages", meminfo(HugePages_Free=None)),
+    ("memory-poisoned", files("host.memory", {"/proc/meminfo": Outcome.DENIED})),
     ("memory-ecc-uncorrected", files("memory.edac", {"dimm0/dimm_ue_count": Outcome.DENIED})),
     ("memory-ecc-uncorrected", files("memory.edac", {"mc0/ue_count": "many\n"})),
     ("kernel-hardware-corrected", files("kernel.log", {"/dev/kmsg": Outcome.DENIED})),
@@ -93,16 +103,19 @@ def test_what_could_not_be_read_is_unknown(rule: str, recording: Recording) -> N
 def test_memory_in_use_by_a_job_is_not_left_over() -> None:
     busy = gpus({"processes": [[4711, "R", "python3"]]}, [5])
     held = meminfo(MemAvailable=KIB // 2)
-    assert verdict("memory-left-over", replace(busy, captures={**busy.captures, "host.memory": held.captures["host.memory"]})).status is Status.PASS
+    assert verdict("memory-left-over", replace(busy, captures={**busy.captures, "host.memory": held.captures[
+                                                                   "host.memory"]})).status is Status.PASS
 
 
 def no_edac() -> Recording:
     capture = machine.captures()["memory.edac"]
-    return machine.recording(memory_edac=replace(capture, files={"/proc/meminfo": capture.files["/proc/meminfo"]}))
+    return machine.recording(memory_edac=replace(capture,
+                                                 files={"/proc/meminfo": capture.files["/proc/meminfo"]}))
 
 
 @pytest.mark.parametrize(("rule", "recording"), [
-    ("memory-ecc-uncorrected", no_edac()), ("memory-ecc-corrected", no_edac()), ("memory-poisoned", meminfo(HardwareCorrupted=None)),
+    ("memory-ecc-uncorrected", no_edac()), ("memory-ecc-corrected", no_edac()),
+    ("memory-poisoned", meminfo(HardwareCorrupted=None)),
 ])
 def test_what_this_kernel_does_not_count_is_skipped_and_says_so(rule: str, recording: Recording) -> None:
     result = verdict(rule, after(recording, 600), recording)
@@ -111,21 +124,28 @@ def test_what_this_kernel_does_not_count_is_skipped_and_says_so(rule: str, recor
 
 @pytest.mark.parametrize(("count", "seconds", "status", "words"), [
     (12, 600, Status.PASS, ""),      # 9 more than before: too few to say anything
-    (13, 600, Status.FAIL, "DIMM P1-DIMMA1 (mc0/dimm0): 10 corrected in 10 min, expected fewer than 10, or at most 10 a day"),
-    (13, 86400, Status.PASS, ""), (14, 86400, Status.FAIL, "DIMM P1-DIMMA1 (mc0/dimm0): 11 corrected in 1440 min, expected fewer than 10, or at most 10 a day"),
-    (3, 600, Status.PASS, ""), (2, 600, Status.UNKNOWN, ""), (13, 0, Status.UNKNOWN, ""), (13, -5, Status.UNKNOWN, ""),
+    (13, 600, Status.FAIL,
+     "DIMM P1-DIMMA1 (mc0/dimm0): 10 corrected in 10 min, expected fewer than 10, or at most 10 a day"),
+    (13, 86400, Status.PASS, ""), (14, 86400, Status.FAIL, "DIMM P1-DIMMA1 (mc0/dimm0): 11 corrected in 1440 "
+                                   "min, expected fewer than 10, or at most 10 a day"),
+    (3, 600, Status.PASS, ""), (2, 600, Status.UNKNOWN, ""), (13, 0, Status.UNKNOWN, ""),
+    (13, -5, Status.UNKNOWN, ""),
 ])
-def test_a_dimm_is_accused_of_what_it_corrected_since_the_last_look(count: int, seconds: float, status: Status, words: str) -> None:
+def test_a_dimm_is_accused_of_what_it_corrected_since_the_last_look(
+    count: int, seconds: float, status: Status, words: str,
+) -> None:
     """DIMM P1-DIMMA1 had corrected 3 errors by then."""
     now = files("memory.edac", {"dimm0/dimm_ce_count": f"{count}\n", "mc0/ce_count": f"{count}\n"})
     result = verdict("memory-ecc-corrected", after(now, seconds), machine.recording())
-    assert (result.status, said(result)) == (status, words)
+    assert (result.status, findings_of(result)) == (status, words)
 
 
 def test_without_dimms_the_controller_is_accused() -> None:
-    gone = {f"dimm{n}/{name}": None for n in range(2) for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")}
-    result = verdict("memory-ecc-corrected", after(files("memory.edac", {**gone, "mc0/ce_count": "99\n"}), 60), files("memory.edac", gone))
-    assert said(result).startswith("mc0: 96 corrected in 1 min")
+    gone = {f"dimm{n}/{name}": None for n in range(2)
+            for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")}
+    result = verdict("memory-ecc-corrected", after(files("memory.edac", {**gone, "mc0/ce_count": "99\n"}),
+                                                   60), files("memory.edac", gone))
+    assert findings_of(result).startswith("mc0: 96 corrected in 1 min")
 
 
 def test_idle_gpus_with_all_memory_back_are_fine() -> None:

@@ -1,4 +1,5 @@
-"""Rules of rules/pcie-config.yaml: redirection by switches, sizes of payloads and read requests, and the words that they are read from."""
+"""Rules of rules/pcie-config.yaml: redirection by switches, sizes of payloads and read requests, and the
+words that they are read from."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
-from tests.healthcheck.checks.judged import RULESET, ids, said, verdict
+from tests.healthcheck.checks.verdicts import RULESET, findings_of, ids, verdict
 
 ACS, PAYLOAD, READS, FLEET = "pcie-acs", "pcie-max-payload", "pcie-max-read-request", "fleet-pcie-config"
 ON_NODE = (ACS, PAYLOAD, READS)
@@ -41,20 +42,24 @@ def device(devctl: str, driver: str = "mlx5_core", devcap: str = "00008022") -> 
     ({"p17:00.0": port("001d")}, f"{ADAPTER}: ACS sends requests and completions {TO_ROOT}, {NONE}"),
     ({"p17:00.0": port("0004")}, f"{ADAPTER}: ACS sends requests {TO_ROOT}, {NONE}"),
     ({"p17:01.0": port("0008")}, f"{GPU}: ACS sends completions {TO_ROOT}, {NONE}"),
-    ({"p17:00.0": port("001d"), "p17:01.0": port("001d")}, f"{ADAPTER} and 1 more: ACS sends requests and completions {TO_ROOT}, {NONE}"),
-    ({"p17:00.0": port("0013")}, ""),       # sources are validated, translations blocked, nothing is redirected
+    ({"p17:00.0": port("001d"), "p17:01.0": port("001d")},
+     f"{ADAPTER} and 1 more: ACS sends requests and completions {TO_ROOT}, {NONE}"),
+    # sources are validated, translations blocked, nothing is redirected
+    ({"p17:00.0": port("0013")}, ""),
     ({"p17:00.0": port("005d")}, ""),       # redirected but for what is translated already
     ({"p17:00.0": port(kind=5).partition("acs")[0]}, ""),
 ])
 def test_a_switch_that_sends_peers_to_the_root_complex_is_named(texts: dict[str, str], finding: str) -> None:
     result = verdict(ACS, with_words(**texts))
-    assert (result.status, said(result)) == (Status.FAIL if finding else Status.PASS, finding)
+    assert (result.status, findings_of(result)) == (Status.FAIL if finding else Status.PASS, finding)
 
 
 @pytest.mark.parametrize(("texts", "finding"), [
     ({}, ""),
-    ({"p18:00.0": device("512f")}, "mlx5_core 0000:18:00.0: payloads of up to 256 bytes, expected 512 bytes, as port 0000:17:00.0 above it"),
-    ({"p18:00.0": device("516f")}, "mlx5_core 0000:18:00.0: payloads of up to 1024 bytes, expected 512 bytes, as port 0000:17:00.0 above it"),
+    ({"p18:00.0": device("512f")}, "mlx5_core 0000:18:00.0: payloads of up to 256 bytes, expected 512 bytes, "
+     "as port 0000:17:00.0 above it"),
+    ({"p18:00.0": device("516f")}, "mlx5_core 0000:18:00.0: payloads of up to 1024 bytes, expected 512 "
+     "bytes, as port 0000:17:00.0 above it"),
     ({"p18:00.0": device("512f", devcap="00008021")}, ""),         # it can do no more
     ({"p17:01.0": port(devctl="212f"), "p1b:00.0": device("512f", "nvidia")},
      f"{GPU}: payloads of up to 256 bytes, expected 512 bytes, as port 0000:16:00.0 above it"),
@@ -62,30 +67,36 @@ def test_a_switch_that_sends_peers_to_the_root_complex_is_named(texts: dict[str,
 ])
 def test_payloads_that_do_not_fit_the_port_above_are_told(texts: dict[str, str | None], finding: str) -> None:
     result = verdict(PAYLOAD, with_words(**texts))
-    assert (result.status, said(result)) == (Status.FAIL if finding else Status.PASS, finding)
+    assert (result.status, findings_of(result)) == (Status.FAIL if finding else Status.PASS, finding)
 
 
 @pytest.mark.parametrize(("devctl", "finding"), [
-    ("514f", ""), ("214f", ""), ("114f", "mlx5_core 0000:18:00.0: reads of up to 256 bytes, expected at least 512"),
+    ("514f", ""), ("214f", ""),
+    ("114f", "mlx5_core 0000:18:00.0: reads of up to 256 bytes, expected at least 512"),
     ("014f", "mlx5_core 0000:18:00.0: reads of up to 128 bytes, expected at least 512"),
 ])
-def test_an_adapter_that_may_read_less_than_a_device_does_by_default_is_told(devctl: str, finding: str) -> None:
+def test_an_adapter_that_may_read_less_than_a_device_does_by_default_is_told(
+    devctl: str, finding: str,
+) -> None:
     result = verdict(READS, with_words(**{"p18:00.0": device(devctl)}))
-    assert (result.status, said(result)) == (Status.FAIL if finding else Status.PASS, finding)
+    assert (result.status, findings_of(result)) == (Status.FAIL if finding else Status.PASS, finding)
     assert verdict(READS, with_words(**{"p1b:00.0": device(devctl, "nvidia")})).status is Status.PASS
 
 
 @pytest.mark.parametrize("rule", ON_NODE)
-@pytest.mark.parametrize("wrong", [Outcome.DENIED, Outcome.TIMEOUT, Outcome.CRASHED, "\x1b[31m", "flags 0062\ndevcap", "flags 0062\ndevcap 00008022\ndevctl 61ff"])
+@pytest.mark.parametrize("wrong", [Outcome.DENIED, Outcome.TIMEOUT, Outcome.CRASHED, "\x1b[31m",
+                                   "flags 0062\ndevcap", "flags 0062\ndevcap 00008022\ndevctl 61ff"])
 def test_what_was_not_shown_is_unknown_and_hides_no_finding(rule: str, wrong: Outcome | str) -> None:
     for path in machine.pcie_settings().files:
         held = machine.pcie_settings()
         entry = FileCapture(wrong) if isinstance(wrong, Outcome) else FileCapture(Outcome.DONE, wrong)
-        result = verdict(rule, machine.recording(pcie_config=replace(held, files={**held.files, path: entry})))
+        result = verdict(rule,
+                         machine.recording(pcie_config=replace(held, files={**held.files, path: entry})))
         assert result.status is Status.UNKNOWN, path
     held = machine.pcie_settings(**{"p17:01.0": port("001d")})
     adapter = next(path for path in held.files if "17:00.0/config" in path)
-    both = machine.recording(pcie_config=replace(held, files={**held.files, adapter: FileCapture(Outcome.DENIED)}))
+    both = machine.recording(pcie_config=replace(held,
+                                                 files={**held.files, adapter: FileCapture(Outcome.DENIED)}))
     assert verdict(ACS, both).status is Status.FAIL
 
 
@@ -93,9 +104,12 @@ def test_what_was_not_shown_is_unknown_and_hides_no_finding(rule: str, wrong: Ou
     (ACS, ("p17:00.0", "p17:01.0")), (ACS, ("p17:01.0",)), (READS, ("p18:00.0",)),
     (PAYLOAD, ("p:15:01.0", "p16:00.0", "p17:00.0", "p17:01.0", "p18:00.0", "p1b:00.0")),
 ])
-def test_a_node_without_a_switch_an_adapter_or_any_of_them_skips_the_rule(rule: str, lacking: tuple[str, ...]) -> None:
+def test_a_node_without_a_switch_an_adapter_or_any_of_them_skips_the_rule(
+    rule: str, lacking: tuple[str, ...],
+) -> None:
     held = machine.pcie_settings()
-    kept = {path: entry for path, entry in held.files.items() if f"p{path[-14:-7]}" not in lacking and rule != PAYLOAD}
+    kept = {path: entry for path, entry in held.files.items() if f"p{path[-14:-7]}" not in lacking
+            and rule != PAYLOAD}
     result = verdict(rule, machine.recording(pcie_config=replace(held, files=kept)))
     assert (result.status, result.reason.partition(":")[0]) == (Status.SKIPPED, "not supported")
 
@@ -106,23 +120,26 @@ def fleet(**odd: Capture) -> list[Result]:
     assessment = Assessment(tuple(Node(name, sku="hgx-h100") for name in names), RULESET)
     for name in names:
         assessment.add(machine.recording(name, pcie_config=odd.get(name, machine.pcie_settings())))
-    return [next(result for result in report.results if result.rule == FLEET) for report in assessment.finish().reports]
+    return [next(result for result in report.results if result.rule == FLEET)
+            for report in assessment.finish().reports]
 
 
 def test_the_node_whose_sizes_are_not_its_peers_is_named_and_what_differs_alike_is_one_finding() -> None:
     odd = machine.pcie_settings(**{"p18:00.0": device("214f"), "p1b:00.0": device("214f", "nvidia")})
     found = fleet(n2=odd, n3=machine.pcie_settings(**{"p17:00.0": port("001d")}))
-    assert said(found[2]) == (
+    assert findings_of(found[2]) == (
         "mlx5_core 0000:18:00.0 and 1 more: payloads of 512 bytes, reads of 512, "
         "expected payloads of 512 bytes, reads of 4096, as on 4 of 5 nodes")
-    assert [result.status for result in found] == [Status.PASS, Status.PASS, Status.FAIL, Status.PASS, Status.PASS]
+    assert [result.status for result in found] == [Status.PASS, Status.PASS, Status.FAIL, Status.PASS,
+                                                   Status.PASS]
 
 
 def test_a_fleet_that_is_split_accuses_nobody_and_a_node_that_was_not_read_is_unknown() -> None:
     split = {f"n{n}": machine.pcie_settings(**{"p18:00.0": device(f"{n}14f")}) for n in range(3)}
     assert [result.status for result in fleet(**split)] == [Status.SKIPPED] * 5
     found = fleet(n1=replace(machine.pcie_settings(), outcome=Outcome.DENIED, files={}))
-    assert [result.status for result in found] == [Status.PASS, Status.UNKNOWN, Status.PASS, Status.PASS, Status.PASS]
+    assert [result.status for result in found] == [Status.PASS, Status.UNKNOWN, Status.PASS, Status.PASS,
+                                                   Status.PASS]
 
 
 def test_every_rule_of_the_file_is_tested_here() -> None:
@@ -150,7 +167,8 @@ def test_any_other_text_is_refused(text: str) -> None:
 def test_no_bytes_in_any_entry_raise(data: st.DataObject) -> None:
     held = machine.pcie_settings()
     path = data.draw(st.sampled_from(sorted(held.files)))
-    text = data.draw(st.text(max_size=60) | st.from_regex(r"flags [0-9a-f]{4}\ndevcap [0-9a-f]{8}\ndevctl [0-9a-f]{4}", fullmatch=True))
+    text = data.draw(st.text(max_size=60) | st.from_regex(
+                         r"flags [0-9a-f]{4}\ndevcap [0-9a-f]{8}\ndevctl [0-9a-f]{4}", fullmatch=True))
     changed = replace(held, files={**held.files, path: FileCapture(Outcome.DONE, text)})
     value = build_fact(FACTS["pcie_config"], Captures(machine.recording(pcie_config=changed)))
     assert not isinstance(value, Unmeasured)

@@ -1,5 +1,5 @@
-"""Rules of the host's installation, services, modules, firmware and management controller: what passes, what fails and how it is said,
-both sides of each limit, and what was not measured or is not there."""
+"""Rules of the host's installation, services, modules, firmware and management controller: what passes, what
+fails and how it is said, both sides of each limit, and what was not measured or is not there."""
 
 from __future__ import annotations
 
@@ -17,29 +17,35 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from provisioning.demo import host as demo
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files
-from tests.healthcheck.checks.judged import cohort, ids, said, verdict
+from tests.healthcheck.checks.verdicts import cohort, findings_of, ids, verdict
 
 RULES = ids("bmc.yaml") | ids("service.yaml") | ids("module.yaml") | {
-    "host-clock-offset", "host-resolver", "host-own-name", "host-name", "host-crash", "host-cmdline", "host-sysctl", "host-dimm-count",
+    "host-clock-offset", "host-resolver", "host-own-name", "host-name", "host-crash", "host-cmdline",
+    "host-sysctl", "host-dimm-count",
     "host-dimm-alike", "host-bios",
 }
 # 2026-11-21 12:00 UTC, where an event's age matters.
 NOON = 1795262400.0
 COMMANDS = {
-    "host-own-name": "host.own-name", "host-dimm-count": "host.dimms", "host-dimm-alike": "host.dimms", "service-failed": "service.units",
-    "service-expected": "service.units", "bmc-sel-critical": "bmc.log", "bmc-power-supply": "bmc.log", "bmc-sel-full": "bmc.log-info",
+    "host-own-name": "host.own-name", "host-dimm-count": "host.dimms", "host-dimm-alike": "host.dimms",
+    "service-failed": "service.units",
+    "service-expected": "service.units", "bmc-sel-critical": "bmc.log", "bmc-power-supply": "bmc.log",
+    "bmc-sel-full": "bmc.log-info",
     "bmc-sensors": "bmc.sensors", "bmc-fan": "bmc.sensors",
 }
 FILES = {
     "host-resolver": ("host.resolver", "/etc/resolv.conf"), "host-cmdline": ("host.system", "/proc/cmdline"),
-    "host-sysctl": ("host.sysctl", "/proc/sys/kernel/numa_balancing"), "host-bios": ("host.firmware", "/sys/class/dmi/id/bios_version"),
-    "module-forbidden": ("module.loaded", "/proc/modules"), "module-expected": ("module.loaded", "/proc/modules"),
+    "host-sysctl": ("host.sysctl", "/proc/sys/kernel/numa_balancing"),
+    "host-bios": ("host.firmware", "/sys/class/dmi/id/bios_version"),
+    "module-forbidden": ("module.loaded", "/proc/modules"),
+    "module-expected": ("module.loaded", "/proc/modules"),
 }
 
 
-def saying(probe: str, text: str, **more: Any) -> Recording:
+def printed(probe: str, text: str, **more: Any) -> Recording:
     """The healthy machine, with another answer of one command."""
-    return machine.recording(**{probe.replace(".", "_", 1): replace(machine.captures()[probe], text=text, **more)})
+    return machine.recording(
+        **{probe.replace(".", "_", 1): replace(machine.captures()[probe], text=text, **more)})
 
 
 def healthy(probe: str) -> str:
@@ -48,7 +54,7 @@ def healthy(probe: str) -> str:
 
 def sel(*rows: str) -> Recording:
     """The healthy machine at noon of 2026-11-21, with more events in its log."""
-    seen = saying("bmc.log", demo_sel() + "".join(f"{row}\n" for row in rows))
+    seen = printed("bmc.log", demo_sel() + "".join(f"{row}\n" for row in rows))
     assert seen.host is not None
     return replace(seen, host=replace(seen.host, time=NOON))
 
@@ -57,90 +63,117 @@ def demo_sel() -> str:
     return healthy("bmc.log")
 
 
+HOT = demo.sensor("TEMP_CPU0", "ucr", "96 degrees C")
 FAILING = [
     ("host-resolver", files("host.resolver", {"resolv.conf": "search cluster.internal\n"}),
      "resolver: no nameserver in /etc/resolv.conf, expected one at least"),
     ("host-resolver", files("host.resolver", {"resolv.conf": Outcome.MISSING}),
      "resolver: no nameserver in /etc/resolv.conf, expected one at least"),
-    ("host-own-name", saying("host.own-name", "", exit=1, stderr="hostname: Name or service not known\n"),
+    ("host-own-name", printed("host.own-name", "", exit=1, stderr="hostname: Name or service not known\n"),
      "host name: hostname: Name or service not known, expected an address (hostname -i)"),
-    ("host-own-name", saying("host.own-name", "", exit=None, outcome=Outcome.TIMEOUT, seconds=3.0),
+    ("host-own-name", printed("host.own-name", "", exit=None, outcome=Outcome.TIMEOUT, seconds=3.0),
      "host name: no answer within 3 s, expected an address (hostname -i)"),
-    ("host-own-name", saying("host.own-name", "\n"), "host name: no address, expected an address (hostname -i)"),
-    ("host-crash", files("host.crash", {"/sys/fs/pstore/dmesg-efi-1": "Panic#1\n", "/sys/fs/pstore/dmesg-efi-2": "Panic#1\n"}),
+    ("host-own-name", printed("host.own-name", "\n"),
+     "host name: no address, expected an address (hostname -i)"),
+    ("host-crash", files("host.crash", {"/sys/fs/pstore/dmesg-efi-1": "Panic#1\n",
+                                        "/sys/fs/pstore/dmesg-efi-2": "Panic#1\n"}),
      "kernel: left a crash record: /sys/fs/pstore/dmesg-efi-1 and 1 more, expected none"),
-    ("host-cmdline", files("host.system", {"cmdline": "root=LABEL=/ ro iommu=on\n"}), "kernel parameters: no iommu=pt, expected iommu=pt"),
+    ("host-cmdline", files("host.system", {"cmdline": "root=LABEL=/ ro iommu=on\n"}),
+     "kernel parameters: no iommu=pt, expected iommu=pt"),
     ("host-sysctl", files("host.sysctl", {"numa_balancing": "1\n"}), "kernel.numa_balancing: 1, expected 0"),
-    ("host-dimm-count", saying("host.dimms", "\n".join([*(demo.dimm(f"A{n}") for n in range(31)), demo.dimm("B7", "")])),
+    ("host-dimm-count", printed("host.dimms",
+                                "\n".join([*(demo.dimm(f"A{n}") for n in range(31)), demo.dimm("B7", "")])),
      "memory: 31 modules; empty: B7, expected 32"),
-    ("host-dimm-alike", saying("host.dimms", "\n".join([demo.dimm("A1"), demo.dimm("A2"), demo.dimm("A3", "32 GB", 4400)])),
+    ("host-dimm-alike", printed("host.dimms",
+                                "\n".join([demo.dimm("A1"), demo.dimm("A2"),
+                                           demo.dimm("A3", "32 GB", 4400)])),
      "A3: 32 GiB, expected 64 GiB, as most; A3: 4400 MT/s, expected 4800 MT/s, as most"),
-    ("service-failed", saying("service.units", demo.unit("chrony") + "\u25cf " + demo.unit("munge", "failed", "failed")),
+    ("service-failed", printed("service.units",
+                               demo.unit("chrony") + "\u25cf " + demo.unit("munge", "failed", "failed")),
      "munge: failed (failed), expected not failed"),
-    ("service-expected", saying("service.units", demo.unit("sshd") + demo.unit("chronyd", "activating", "auto-restart")),
+    ("service-expected", printed("service.units",
+                                 demo.unit("sshd") + demo.unit("chronyd", "activating", "auto-restart")),
      "chronyd: activating (auto-restart), expected active"),
-    ("service-expected", saying("service.units", demo.unit("sshd")), "chronyd: not installed, expected active"),
+    ("service-expected", printed("service.units", demo.unit("sshd")),
+     "chronyd: not installed, expected active"),
     ("module-forbidden", files("module.loaded", {"modules": "nouveau 2306048 0 - Live 0x0000000000000000\n"}),
      "nouveau: loaded, expected not loaded"),
     ("module-expected", files("module.loaded", {"modules": "".join(
-        f"{name} 1 0 - Live 0x0\n" for name in ("nvidia", "nvidia_uvm", "mlx5_core", "mlx5_ib"))}), "ib_uverbs: not loaded, expected loaded"),
-    ("bmc-sel-critical", sel("   6 | 11/20/2026 | 03:10:11 | Memory CPU0_DIMM_A1 | Uncorrectable ECC | Asserted"),
+        f"{name} 1 0 - Live 0x0\n" for name in ("nvidia", "nvidia_uvm", "mlx5_core",
+                                                "mlx5_ib"))}), "ib_uverbs: not loaded, expected loaded"),
+    ("bmc-sel-critical",
+     sel("   6 | 11/20/2026 | 03:10:11 | Memory CPU0_DIMM_A1 | Uncorrectable ECC | Asserted"),
      "Memory CPU0_DIMM_A1: Uncorrectable ECC (2026-11-20 03:10), expected none in 7 days"),
     ("bmc-sel-critical", sel("   6 | 11/14/2026 | 12:00:00 | Processor CPU1 | IERR | Asserted"),
      "Processor CPU1: IERR (2026-11-14 12:00), expected none in 7 days"),
-    ("bmc-sel-critical", sel("   6 | 11/20/26 | 03:10:11 UTC | Critical Interrupt #0x05 | PCI SERR | Asserted | bus 5"),
+    ("bmc-sel-critical",
+     sel("   6 | 11/20/26 | 03:10:11 UTC | Critical Interrupt #0x05 | PCI SERR | Asserted | bus 5"),
      "Critical Interrupt #0x05: PCI SERR (2026-11-20 03:10), expected none in 7 days"),
     ("bmc-sel-critical", sel("   6 |  Pre-Init  |0000000099| Processor CPU0 | Thermal Trip | Asserted"),
      "Processor CPU0: Thermal Trip (undated), expected none in 7 days"),
-    ("bmc-power-supply", sel("   6 | 01/02/2026 | 03:10:11 | Power Supply PSU4 | Power Supply AC lost | Asserted"),
+    ("bmc-power-supply",
+     sel("   6 | 01/02/2026 | 03:10:11 | Power Supply PSU4 | Power Supply AC lost | Asserted"),
      "Power Supply PSU4: Power Supply AC lost (2026-01-02 03:10), expected supplied, and redundant"),
-    ("bmc-power-supply", sel("   6 | 01/02/2026 | 03:10:11 | Power Unit PSU_RED | Redundancy Lost | Asserted"),
+    ("bmc-power-supply",
+     sel("   6 | 01/02/2026 | 03:10:11 | Power Unit PSU_RED | Redundancy Lost | Asserted"),
      "Power Unit PSU_RED: Redundancy Lost (2026-01-02 03:10), expected supplied, and redundant"),
-    ("bmc-sel-full", saying("bmc.log-info", "Percent Used     : 90%\n"), "event log: 90 % full, expected below 90 %"),
-    ("bmc-sensors", saying("bmc.sensors", demo.sensor("TEMP_CPU0", "ucr", "96 degrees C") + demo.sensor("FAN3", "cr", "0 RPM")),
+    ("bmc-sel-full", printed("bmc.log-info", "Percent Used     : 90%\n"),
+     "event log: 90 % full, expected below 90 %"),
+    ("bmc-sensors",
+     printed("bmc.sensors", HOT + demo.sensor("FAN3", "cr", "0 RPM")),
      "TEMP_CPU0: 96 degrees C (ucr), expected within its critical thresholds"),
-    ("bmc-fan", saying("bmc.sensors", demo.sensor("TEMP_CPU0", "ucr", "96 degrees C") + demo.sensor("FAN3", "lnr", "0 RPM")),
+    ("bmc-fan",
+     printed("bmc.sensors", HOT + demo.sensor("FAN3", "lnr", "0 RPM")),
      "FAN3: 0 RPM (lnr), expected within its critical thresholds"),
 ]
 PASSING = [
     ("host-resolver", files("host.resolver", {"resolv.conf": "nameserver fe80::1%eth0\n"})),
     ("host-crash", machine.recording()),
-    ("host-cmdline", machine.recording()), ("host-sysctl", machine.recording()), ("module-forbidden", machine.recording()),
-    ("module-forbidden", files("module.loaded", {"modules": "nouveau 2306048 0 - Unloading 0x0000000000000000\n"})),
+    ("host-cmdline", machine.recording()), ("host-sysctl", machine.recording()),
+    ("module-forbidden", machine.recording()),
+    ("module-forbidden",
+     files("module.loaded", {"modules": "nouveau 2306048 0 - Unloading 0x0000000000000000\n"})),
     ("module-expected", machine.recording()),
-    ("service-failed", machine.recording()), ("service-expected", saying("service.units", demo.unit("sshd") + demo.unit("chronyd"))),
+    ("service-failed", machine.recording()),
+    ("service-expected", printed("service.units", demo.unit("sshd") + demo.unit("chronyd"))),
     ("host-dimm-count", machine.recording()), ("host-dimm-alike", machine.recording()),
     ("bmc-sel-critical", sel("   6 | 11/14/2026 | 11:59:59 | Processor CPU1 | IERR | Asserted")),
     ("bmc-sel-critical", sel("   6 | 11/20/2026 | 11:59:59 | Memory A1 | Correctable ECC | Asserted")),
-    ("bmc-sel-critical", saying("bmc.log", "SEL has no entries\n")),
-    ("bmc-power-supply", sel("   6 | 01/02/2026 | 03:10:11 | Power Supply PSU4 | Presence detected | Asserted")),
-    ("bmc-sel-full", saying("bmc.log-info", "Percent Used     : 89%\n")),
-    ("bmc-sensors", saying("bmc.sensors", demo.sensor("TEMP_CPU0", "unc", "86 degrees C"))),
-    ("bmc-fan", saying("bmc.sensors", demo.sensor("FAN1", "ns", "No Reading"))),
+    ("bmc-sel-critical", printed("bmc.log", "SEL has no entries\n")),
+    ("bmc-power-supply",
+     sel("   6 | 01/02/2026 | 03:10:11 | Power Supply PSU4 | Presence detected | Asserted")),
+    ("bmc-sel-full", printed("bmc.log-info", "Percent Used     : 89%\n")),
+    ("bmc-sensors", printed("bmc.sensors", demo.sensor("TEMP_CPU0", "unc", "86 degrees C"))),
+    ("bmc-fan", printed("bmc.sensors", demo.sensor("FAN1", "ns", "No Reading"))),
 ]
 
 
-@pytest.mark.parametrize(("rule", "seen", "text"), FAILING, ids=[f"{n}-{rule}" for n, (rule, _, _) in enumerate(FAILING)])
+@pytest.mark.parametrize(("rule", "seen", "text"), FAILING,
+                         ids=[f"{n}-{rule}" for n, (rule, _, _) in enumerate(FAILING)])
 def test_what_is_wrong_fails_and_is_said(rule: str, seen: Recording, text: str) -> None:
     result = verdict(rule, seen, dimm_count=32)
-    assert (result.status, said(result)) == (Status.FAIL, text), result.reason
+    assert (result.status, findings_of(result)) == (Status.FAIL, text), result.reason
 
 
-@pytest.mark.parametrize(("rule", "seen"), PASSING, ids=[f"{n}-{rule}" for n, (rule, _) in enumerate(PASSING)])
+@pytest.mark.parametrize(("rule", "seen"), PASSING,
+                         ids=[f"{n}-{rule}" for n, (rule, _) in enumerate(PASSING)])
 def test_what_is_right_passes(rule: str, seen: Recording) -> None:
     result = verdict(rule, seen, dimm_count=32)
-    assert result.status is Status.PASS, (result.reason, said(result))
+    assert result.status is Status.PASS, (result.reason, findings_of(result))
 
 
 @pytest.mark.parametrize("rule", sorted(RULES - {"host-clock-offset", "host-name"}))
-@pytest.mark.parametrize("outcome", [Outcome.DENIED, Outcome.TIMEOUT, Outcome.CRASHED, Outcome.WEDGED, Outcome.TRUNCATED])
+@pytest.mark.parametrize("outcome", [Outcome.DENIED, Outcome.TIMEOUT, Outcome.CRASHED, Outcome.WEDGED,
+                                     Outcome.TRUNCATED])
 def test_what_was_not_measured_is_unknown(rule: str, outcome: Outcome) -> None:
     if rule in COMMANDS:
         seen = machine.recording(**{COMMANDS[rule].replace(".", "_", 1): Capture(outcome)})
     elif rule in FILES:
         seen = files(FILES[rule][0], {FILES[rule][1]: outcome})
     else:
-        seen = machine.recording(host_crash=Capture(Outcome.DONE, files={**machine.captures()["host.crash"].files, "/sys/fs/pstore": FileCapture(outcome)}))
+        seen = machine.recording(host_crash=Capture(Outcome.DONE,
+                                                    files={**machine.captures()["host.crash"].files,
+                                                           "/sys/fs/pstore": FileCapture(outcome)}))
     assert verdict(rule, seen, dimm_count=32).status is Status.UNKNOWN
 
 
@@ -154,22 +187,25 @@ def test_a_tool_that_is_not_installed_skips_its_rules(rule: str) -> None:
     ("bmc-sel-critical", "bmc.log",
      "Could not open device at /dev/ipmi0 or /dev/ipmi/0 or /dev/ipmidev/0: No such file or directory\n"),
     ("host-dimm-count", "host.dimms", "# No SMBIOS nor DMI entry point found, sorry.\n"),
-    ("service-failed", "service.units", "System has not been booted with systemd as init system (PID 1). Can't operate.\n"),
+    ("service-failed", "service.units",
+     "System has not been booted with systemd as init system (PID 1). Can't operate.\n"),
 ])
 def test_a_node_that_has_no_such_thing_is_skipped(rule: str, probe: str, stderr: str) -> None:
-    assert verdict(rule, saying(probe, "", exit=1, stderr=stderr), dimm_count=32).status is Status.SKIPPED
+    assert verdict(rule, printed(probe, "", exit=1, stderr=stderr), dimm_count=32).status is Status.SKIPPED
 
 
 @pytest.mark.parametrize("backend", ["(null)\n", Outcome.MISSING])
 def test_a_machine_that_keeps_no_crash_records_is_skipped_unless_there_is_one(backend: str | Outcome) -> None:
-    assert verdict("host-crash", files("host.crash", {"parameters/backend": backend})).status is Status.SKIPPED
-    kept = files("host.crash", {"parameters/backend": backend, "/var/lib/systemd/pstore/1732170000/dmesg.txt": "Panic#1\n"})
+    assert verdict("host-crash", files("host.crash",
+                                       {"parameters/backend": backend})).status is Status.SKIPPED
+    kept = files("host.crash",
+                 {"parameters/backend": backend, "/var/lib/systemd/pstore/1732170000/dmesg.txt": "Panic#1\n"})
     assert verdict("host-crash", kept).status is Status.FAIL
 
 
 def test_a_controller_that_may_not_be_asked_is_unknown() -> None:
     denied = "Could not open device at /dev/ipmi0 or /dev/ipmi/0 or /dev/ipmidev/0: Permission denied\n"
-    assert verdict("bmc-sensors", saying("bmc.sensors", "", exit=1, stderr=denied)).status is Status.UNKNOWN
+    assert verdict("bmc-sensors", printed("bmc.sensors", "", exit=1, stderr=denied)).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(("off", "text"), [
@@ -179,15 +215,17 @@ def test_a_controller_that_may_not_be_asked_is_unknown() -> None:
 def test_a_clock_is_off_beyond_a_minute(off: float, text: str) -> None:
     seen = machine.recording()
     assert seen.host is not None
-    assert said(verdict("host-clock-offset", replace(seen, host=replace(seen.host, time=seen.received + off)))) == text
+    assert findings_of(verdict("host-clock-offset",
+                               replace(seen, host=replace(seen.host, time=seen.received + off)))) == text
 
 
-@pytest.mark.parametrize(("own", "fails"), [("GPU001.cluster.internal", False), ("gpu001", False), ("gpu002", True)])
+@pytest.mark.parametrize(("own", "fails"),
+                         [("GPU001.cluster.internal", False), ("gpu001", False), ("gpu002", True)])
 def test_a_node_is_called_what_the_inventory_calls_it(own: str, fails: bool) -> None:
     seen = machine.recording()
     assert seen.host is not None
     result = verdict("host-name", replace(seen, host=replace(seen.host, hostname=own)))
-    assert said(result) == (f"host name: {own}, expected gpu001, as in the inventory" if fails else "")
+    assert findings_of(result) == (f"host name: {own}, expected gpu001, as in the inventory" if fails else "")
 
 
 APPROVED = {"versions": ("1.6.8", "1.6.7")}
@@ -196,27 +234,36 @@ APPROVED = {"versions": ("1.6.8", "1.6.7")}
 def test_a_bios_is_of_an_approved_version() -> None:
     assert verdict("host-bios", machine.recording(), having=APPROVED).status is Status.PASS
     other = files("host.firmware", {"bios_version": "1.6.6\n"})
-    assert said(verdict("host-bios", other, having=APPROVED)) == "BIOS: 1.6.6 of 04/10/2024, expected 1.6.8 or 1.6.7"
+    assert findings_of(verdict("host-bios", other,
+                               having=APPROVED)) == "BIOS: 1.6.6 of 04/10/2024, expected 1.6.8 or 1.6.7"
 
 
-@pytest.mark.parametrize(("outcome", "status"), [(Outcome.DENIED, Status.UNKNOWN), (Outcome.CRASHED, Status.UNKNOWN), (Outcome.MISSING, Status.SKIPPED)])
-def test_a_bios_that_could_not_be_read_or_is_not_there_is_not_approved(outcome: Outcome, status: Status) -> None:
-    assert verdict("host-bios", files("host.firmware", {"bios_version": outcome}), having=APPROVED).status is status
+@pytest.mark.parametrize(("outcome", "status"),
+                         [(Outcome.DENIED, Status.UNKNOWN), (Outcome.CRASHED, Status.UNKNOWN),
+                          (Outcome.MISSING, Status.SKIPPED)])
+def test_a_bios_that_could_not_be_read_or_is_not_there_is_not_approved(
+    outcome: Outcome, status: Status,
+) -> None:
+    assert verdict("host-bios", files("host.firmware",
+                                      {"bios_version": outcome}), having=APPROVED).status is status
 
 
 def test_a_kernel_without_modules_has_none_that_could_be_missing() -> None:
-    assert verdict("module-expected", files("module.loaded", {"modules": Outcome.MISSING})).status is Status.SKIPPED
+    assert verdict("module-expected", files("module.loaded",
+                                            {"modules": Outcome.MISSING})).status is Status.SKIPPED
 
 
 @pytest.mark.parametrize(("rule", "probe", "path", "text", "words"), [
     ("fleet-product", "host.firmware", "product_name", "DGXH200\n", "machine: "),
     ("fleet-microcode", "cpu.microcode", "microcode/version", "0x2b0004b1\n", "microcode: "),
 ])
-def test_the_node_that_is_another_machine_is_named(rule: str, probe: str, path: str, text: str, words: str) -> None:
+def test_the_node_that_is_another_machine_is_named(rule: str, probe: str, path: str, text: str,
+                                                   words: str) -> None:
     same = machine.recording()
     found = cohort(rule, same, same, same, files(probe, {path: text}))
     assert [status for status, _ in found] == [Status.PASS] * 3 + [Status.FAIL]
-    assert found[3][1].startswith(words) and text.strip() in found[3][1] and found[3][1].endswith("as on 3 of 4 nodes")
+    assert (found[3][1].startswith(words) and text.strip() in found[3][1]
+            and found[3][1].endswith("as on 3 of 4 nodes"))
     unread = cohort(rule, same, same, same, files(probe, {path: Outcome.DENIED}))
     assert [status for status, _ in unread] == [Status.PASS] * 3 + [Status.UNKNOWN]
 
@@ -225,15 +272,18 @@ def test_an_event_that_was_taken_back_is_none_and_one_that_came_again_is() -> No
     lost = "{} | 11/20/2026 | 03:1{}:11 | Power Supply PSU4 | Power Supply AC lost | {}"
     rows = [lost.format(6, 1, "Asserted"), lost.format(7, 2, "Deasserted"), lost.format(8, 3, "Asserted")]
     assert verdict("bmc-power-supply", sel(*rows[:2])).status is Status.PASS
-    assert said(verdict("bmc-power-supply", sel(*rows))).startswith("Power Supply PSU4: Power Supply AC lost (2026-11-20 03:13)")
+    assert findings_of(verdict("bmc-power-supply", sel(*rows))).startswith(
+        "Power Supply PSU4: Power Supply AC lost (2026-11-20 03:13)")
 
 
 PARSERS = {
     "sel": (bmc.events, "bmc.log", bmc.BmcLog), "sensors": (bmc.sensors, "bmc.sensors", bmc.BmcSensors),
-    "units": (unit.states, "service.units", unit.Units), "dimms": (firmware.slots, "host.dimms", firmware.Dimms),
+    "units": (unit.states, "service.units", unit.Units),
+    "dimms": (firmware.slots, "host.dimms", firmware.Dimms),
 }
 OF_FILES = {
-    "modules": (module.live, demo.MODULES), "resolv": (resolver.servers, demo.RESOLV), "cmdline": (system.parameters, demo.CMDLINE),
+    "modules": (module.live, demo.MODULES), "resolv": (resolver.servers, demo.RESOLV),
+    "cmdline": (system.parameters, demo.CMDLINE),
 }
 
 
@@ -248,7 +298,8 @@ def test_a_command_that_was_cut_at_any_byte_is_parsed_or_refused_and_never_anoth
             continue
 
 
-@given(st.sampled_from(sorted(PARSERS)), st.text(alphabet=st.sampled_from("0aF|: \n\t/.-%\x1b\u25cf\x00Sizemdy"), max_size=200))
+@given(st.sampled_from(sorted(PARSERS)),
+       st.text(alphabet=st.sampled_from("0aF|: \n\t/.-%\x1b\u25cf\x00Sizemdy"), max_size=200))
 def test_whatever_a_command_says_becomes_a_fact_or_a_reason(name: str, text: str) -> None:
     parse, _, _ = PARSERS[name]
     with contextlib.suppress(ValueError):

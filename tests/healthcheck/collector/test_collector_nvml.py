@@ -19,7 +19,7 @@ import pytest
 from healthcheck.collector import program
 from healthcheck.collector.onnode import nvml as collector_nvml
 from healthcheck.facts.gpu import NVML
-from healthcheck.facts.gpuanswer import READINGS
+from healthcheck.facts.nvml_output import READINGS
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from inventory.errors import MusterError

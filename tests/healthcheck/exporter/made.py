@@ -21,7 +21,7 @@ def gpu(index: int, serial: str = "1650123", **changes: Any) -> GpuShown:
     """One H100."""
     values: dict[str, Any] = {
         "pci": f"0000:{0x18 + index:02x}:00.0", "index": index, "id": f"GPU-5f3c9a8e-{serial}-{index}", "serial": f"{serial}{index}",
-        "model": "NVIDIA H100 80GB HBM3", "vbios": "96.00.74.00.01", "temperature": 31.0 + index, "watts": 72.5, "ecc_corrected": 0.0,
+        "model": "NVIDIA H100 80GB HBM3", "vbios": "96.00.74.00.01", "temperature": 31.0 + index, "watts": 72.5, "ecc_corrected_lifetime": 0.0,
         "counts": {}, **changes}
     return GpuShown(**values)
 

@@ -133,7 +133,7 @@ def test_uuids_and_serial_numbers_stand_in_info_metrics_alone() -> None:
 
 
 def test_what_could_not_be_read_has_no_value_and_never_nought() -> None:
-    gpus = (made.gpu(0, temperature=None, watts=None, ecc_corrected=None), made.gpu(1))
+    gpus = (made.gpu(0, temperature=None, watts=None, ecc_corrected_lifetime=None), made.gpu(1))
     text = page(made.at(shown=Telemetry(gpus=gpus), xids=None, totals={}))
     assert samples(text, "muster_gpu_temperature_celsius", "pci") == {("0000:19:00.0",): 32}
     # Half of a node's power is not its power.

@@ -1,4 +1,5 @@
-"""Facts with a cache are those without: for every recording that there is, in whatever order they come, and whatever is changed in one."""
+"""Facts with a cache are those without: for every recording that there is, in whatever order they come, and
+whatever is changed in one."""
 
 from __future__ import annotations
 
@@ -41,11 +42,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [type(value), *map(plain, value)]
     if isinstance(value, (frozenset, Mapping)):
-        return type(value), sorted(repr(plain(one)) for one in (value.items() if isinstance(value, Mapping) else value))
+        return type(value), sorted(repr(plain(one))
+                                   for one in (value.items() if isinstance(value, Mapping) else value))
     if isinstance(value, Fact):
         return type(value), {name: plain(held) for name, held in readings(value).items()}
     if is_dataclass(value):
-        return type(value), {name: plain(held) for name, held in vars(value).items() if name in {field.name for field in fields(value)}}
+        return type(value), {name: plain(held) for name, held in vars(value).items()
+                             if name in {field.name for field in fields(value)}}
     return type(value), repr(value)
 
 
@@ -76,11 +79,14 @@ def changed(capture: Capture, how: str, at: int) -> Capture:
         path = sorted(files)[at % len(files)]
         entry = files.pop(path)
         if how != "lost":
-            files[path] = FileCapture(Outcome.DENIED, "") if how == "file" else FileCapture(entry.outcome, entry.text.translate(OTHER))
+            files[path] = (FileCapture(Outcome.DENIED, "")
+                           if how == "file" else FileCapture(entry.outcome, entry.text.translate(OTHER)))
         return replace(capture, files=files)
     changes: dict[str, dict[str, Any]] = {
-        "text": {"text": capture.text.translate(OTHER)}, "exit": {"exit": at % 256}, "stderr": {"stderr": "permission denied"}, "note": {"note": "x"},
-        "slow": {"outcome": Outcome.TIMEOUT, "seconds": at / 10}, "outcome": {"outcome": list(Outcome)[at % len(Outcome)]},
+        "text": {"text": capture.text.translate(OTHER)}, "exit": {"exit": at % 256},
+        "stderr": {"stderr": "permission denied"}, "note": {"note": "x"},
+        "slow": {"outcome": Outcome.TIMEOUT, "seconds": at / 10},
+        "outcome": {"outcome": list(Outcome)[at % len(Outcome)]},
         "order": {"files": dict(sorted(files.items(), reverse=at % 2 == 0))},
     }
     return replace(capture, **changes.get(how, {"text": capture.text[:at]}))
@@ -91,7 +97,9 @@ WAYS = st.sampled_from(["text", "file", "lost", "exit", "stderr", "note", "slow"
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PROBES), WAYS, st.integers(0, 300)), min_size=1, max_size=5))
-def test_a_node_of_which_something_else_was_captured_has_its_own_facts(changes: list[tuple[str, str, int]]) -> None:
+def test_a_node_of_which_something_else_was_captured_has_its_own_facts(
+    changes: list[tuple[str, str, int]],
+) -> None:
     cache = FactCache()
     seen = HEALTHY
     for probe, how, at in changes:
@@ -101,33 +109,39 @@ def test_a_node_of_which_something_else_was_captured_has_its_own_facts(changes: 
 
 
 def test_how_long_a_probe_took_and_how_many_bytes_it_brought_make_no_other_fact() -> None:
-    other = replace(HEALTHY, captures={name: replace(held, seconds=held.seconds + 0.5, bytes=held.bytes + 1) for name, held in HEALTHY.captures.items()})
+    other = replace(HEALTHY, captures={name: replace(held, seconds=held.seconds + 0.5, bytes=held.bytes + 1)
+                                       for name, held in HEALTHY.captures.items()})
     assert facts(other, None) == facts(HEALTHY, None)
 
 
 def test_what_was_met_before_is_the_very_same_fact_and_is_not_made_again() -> None:
     cache = FactCache()
-    first, second = (build_fact(FACTS["hcas"], Captures(machine.recording(node), cache)) for node in ("n1", "n2"))
+    first, second = (build_fact(FACTS["hcas"], Captures(machine.recording(node), cache))
+                     for node in ("n1", "n2"))
     assert first is second and first is not build_fact(FACTS["hcas"], Captures(HEALTHY))
 
 
 def test_only_facts_that_say_so_depend_on_more_than_captures(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     for name in ("host", "node", "received"):
-        monkeypatch.setattr(Captures, name, property(lambda self, name=name: asked.append(name) or getattr(self._recording, name)))
-    silent = replace(HEALTHY, captures={name: replace(held, text="") for name, held in HEALTHY.captures.items()})
+        monkeypatch.setattr(Captures, name, property(lambda self, name=name: asked.append(name)
+                                                     or getattr(self._recording, name)))
+    silent = replace(HEALTHY,
+                     captures={name: replace(held, text="") for name, held in HEALTHY.captures.items()})
     of_snapshot = set()
     for recording in (HEALTHY, silent):
         for name, spec in FACTS.items():
             asked.clear()
             build_fact(spec, Captures(recording))
             of_snapshot |= {name} if asked else set()
-    assert of_snapshot == {name for name, spec in FACTS.items() if spec.of_snapshot} == {"bmc_log", "nvlink_fabric_log", "host_name", "look"}
+    assert of_snapshot == {name for name, spec in FACTS.items() if spec.of_snapshot} == {
+        "bmc_log", "nvlink_fabric_log", "host_name", "look"}
 
 
 def test_a_fact_of_the_snapshot_is_each_snapshots_own() -> None:
     cache = FactCache()
-    assert [build_fact(FACTS["host_name"], Captures(machine.recording(node), cache)).inventory for node in ("n1", "n2")] == ["n1", "n2"]
+    assert [build_fact(FACTS["host_name"], Captures(machine.recording(node), cache)).inventory
+            for node in ("n1", "n2")] == ["n1", "n2"]
 
 
 def test_what_is_raised_is_not_kept() -> None:
@@ -149,7 +163,9 @@ def test_no_more_is_kept_than_the_bound_and_of_more_what_was_asked_for_last() ->
     cache = FactCache(most=10_000)
     often = content_of(Capture(Outcome.DONE, text="often"))
     for number in range(50):
-        assert cache.fact("f", [content_of(Capture(Outcome.DONE, text=str(number) * 1000))], lambda number=number: number) == number  # type: ignore[misc]
+        # type: ignore[misc]
+        assert cache.fact("f", [content_of(Capture(Outcome.DONE, text=str(number) * 1000))],
+                          lambda number=number: number) == number
         assert cache.fact("f", [often], lambda number=number: number) == 0  # type: ignore[misc]
         assert cache._size <= 10_000 and sum(size for _, size in cache._facts.values()) == cache._size
     assert content_of(Capture(Outcome.DONE, text="x" * 40_000)) is None

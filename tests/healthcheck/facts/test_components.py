@@ -19,58 +19,65 @@ from tests.healthcheck import machine
 GPU, NIC = "gpu 0000:18:00.0", "nic 0000:40:00.0"
 
 
-def look(boot: str = "b1", **changed: Capture) -> Recording:
+def snapshot(boot: str = "b1", **changed: Capture) -> Recording:
     found = machine.recording("n1", **{name.replace("__", "."): capture for name, capture in changed.items()})
     assert found.host is not None
     return dataclasses.replace(found, host=dataclasses.replace(found.host, boot_id=boot))
 
 
 def test_gpus_adapters_board_and_versions_are_told_by_what_tells_them_apart() -> None:
-    now = hardware_of(look(host__firmware=machine.done(**{
+    now = hardware_of(snapshot(host__firmware=machine.done(**{
         "/sys/class/dmi/id/bios_version": "1.4\n", "/sys/class/dmi/id/product_serial": "C12\n"})))
     gpus = [name for name in now.hardware if name.startswith("gpu ")]
     assert len(gpus) == 8 and all({"uuid", "firmware"} <= set(now.hardware[name]) for name in gpus)
     assert len({now.hardware[name]["uuid"] for name in gpus}) == 8
     assert now.hardware[NIC] == {"firmware": "28.39.1002", "uuid": "a088:c203:0000:0000"}
     assert now.hardware["board"] == {"serial": "C12", "firmware": "1.4"}
-    assert (now.whole, now.boot, now.versions) == (frozenset({"gpu", "nic"}), "b1", {"driver": "550.54.15", "kernel": "6.5.0-1019"})
+    assert (now.whole, now.boot, now.versions) == (frozenset({"gpu", "nic"}), "b1",
+                                                   {"driver": "550.54.15", "kernel": "6.5.0-1019"})
 
 
 def test_what_makers_leave_where_a_number_should_be_is_none() -> None:
     for empty in ("To Be Filled By O.E.M.", "00000000", "N/A", "Default string", "None", "..."):
-        now = hardware_of(look(host__firmware=machine.done(**{"/sys/class/dmi/id/product_serial": f"{empty}\n"})))
+        now = hardware_of(
+            snapshot(host__firmware=machine.done(**{"/sys/class/dmi/id/product_serial": f"{empty}\n"})))
         assert "board" not in now.hardware, empty
 
 
 def test_a_look_that_could_not_read_a_kind_does_not_say_that_it_is_gone() -> None:
     broken = Capture(Outcome.TIMEOUT, seconds=9.0)
-    now = hardware_of(look(gpu__nvml=broken))
+    now = hardware_of(snapshot(gpu__nvml=broken))
     assert "gpu" not in now.whole
-    assert not [one for one in differences(hardware_of(look()).hardware, now.hardware, whole=now.whole) if one.startswith("gpu")]
+    assert not [one for one in differences(hardware_of(snapshot()).hardware, now.hardware, whole=now.whole)
+                if one.startswith("gpu")]
 
 
-def stored(folder: Path, *looks: Recording) -> Now:
+def stored(folder: Path, *snapshots: Recording) -> Now:
     result = Result("r", "c", Status.PASS, Severity.CRITICAL, ())
     with opened(folder, make=True) as store:
-        for at, one in enumerate(looks):
-            record(store, SweepRecord(100.0 + at, 101.0 + at, False, "test", "d"), [NodeReport("n1", state_of([result]), "", (result,))],
-                   {"n1": readings(one)})
+        for at, one in enumerate(snapshots):
+            record(store, SweepRecord(100.0 + at, 101.0 + at, False, "test", "d"),
+                   [NodeReport("n1", state_of([result]), "", (result,))], {"n1": readings(one)})
         ((time, now),) = newest_hardware(store).values()
-    assert time == 99.0 + len(looks)
+    assert time == 99.0 + len(snapshots)
     return now
 
 
-def test_the_store_holds_the_newest_of_each_component_and_loses_nothing_to_a_look_that_could_not_read_it(tmp_path: Path) -> None:
+def test_the_store_holds_the_newest_of_each_component_and_loses_nothing_to_a_look_that_could_not_read_it(
+    tmp_path: Path,
+) -> None:
     broken = Capture(Outcome.TIMEOUT, seconds=9.0)
-    first = hardware_of(look())
-    now = stored(tmp_path, look(), look("b2", gpu__nvml=broken))
+    first = hardware_of(snapshot())
+    now = stored(tmp_path, snapshot(), snapshot("b2", gpu__nvml=broken))
     assert now.hardware == first.hardware and now.boot == "b2" and now.versions == first.versions
     other = machine.nvml(gpu0={"uuid": machine.reading("GPU-other")})
-    now = stored(tmp_path / "again", look(), look("b2", gpu__nvml=broken), look("b2", gpu__nvml=other))
-    assert [one.split(", has ")[1] for one in differences(first.hardware, now.hardware, whole=now.whole)] == ["GPU-other"]
+    now = stored(tmp_path / "again", snapshot(), snapshot("b2", gpu__nvml=broken),
+                 snapshot("b2", gpu__nvml=other))
+    assert [one.split(", has ")[1] for one in differences(first.hardware, now.hardware,
+                                                          whole=now.whole)] == ["GPU-other"]
 
 
 def test_a_gpu_that_is_gone_is_seen_to_be_gone(tmp_path: Path) -> None:
-    now = stored(tmp_path, look(), look(gpu__nvml=machine.nvml(7), gpu__pci=machine.pci(7)))
-    (gone,) = differences(hardware_of(look()).hardware, now.hardware, whole=now.whole)
+    now = stored(tmp_path, snapshot(), snapshot(gpu__nvml=machine.nvml(7), gpu__pci=machine.pci(7)))
+    (gone,) = differences(hardware_of(snapshot()).hardware, now.hardware, whole=now.whole)
     assert gone.endswith("was there")

@@ -1,4 +1,5 @@
-"""The parsers of what nodes say of disks, arrays and mounts: whatever it is, a fact or a reason, and never an exception."""
+"""The parsers of what nodes say of disks, arrays and mounts: whatever it is, a fact or a reason, and never an
+exception."""
 
 from __future__ import annotations
 
@@ -20,8 +21,10 @@ from tests.healthcheck import machine
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from((
-        "smart_status", "passed", "smartctl", "messages", "string", "nvme_smart_health_information_log", "media_errors", "critical_warning",
-        "ata_smart_attributes", "table", "id", "raw", "value", "device", "protocol", "model_name", "serial_number", "scsi_grown_defect_list",
+        "smart_status", "passed", "smartctl", "messages", "string", "nvme_smart_health_information_log",
+        "media_errors", "critical_warning",
+        "ata_smart_attributes", "table", "id", "raw", "value", "device", "protocol", "model_name",
+        "serial_number", "scsi_grown_defect_list",
     )), inner, max_size=6), max_leaves=20)
 FILE_FACTS = ("nvmes", "nvme_heat", "nvme_bus", "arrays", "pools", "mount_plan", "mount_answers", "lustre")
 
@@ -38,7 +41,8 @@ def test_no_text_upsets_the_reader_of_fstab(text: str) -> None:
 @given(st.integers(0, 255), st.text(max_size=100) | JSON.map(json.dumps))
 def test_no_answer_of_smartctl_upsets_its_reader_or_passes_for_another_type(code: int, text: str) -> None:
     disk = read_disk("nvme0", DeviceOutput(code, text))
-    for field in ("critical_warning", "media_errors", "spare", "used_percent", "reallocated", "grown_defects"):
+    for field in ("critical_warning", "media_errors", "spare", "used_percent", "reallocated",
+                  "grown_defects"):
         value = reading(disk, field)
         assert value is UNSUPPORTED or isinstance(value, Unmeasured) or (type(value) is int and value >= 0)
     passed = reading(disk, "passed")
@@ -53,23 +57,29 @@ def test_an_answer_of_smartctl_cut_at_any_byte_is_no_measurement() -> None:
         assert isinstance(reading(read_disk("nvme0", DeviceOutput(0, entry[:at])), "passed"), Unmeasured)
 
 
-@given(st.dictionaries(st.sampled_from(sorted(
-    path for name in ("nvme.sysfs", "nvme.temperature", "raid.md", "raid.zfs", "filesystem.plan", "filesystem.lustre", "filesystem.mounts")
-    for path in machine.captures()[name].files)), st.tuples(st.sampled_from(Outcome), st.text(max_size=30)), max_size=8))
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(path for name in ("nvme.sysfs", "nvme.temperature", "raid.md", "raid.zfs",
+                                                 "filesystem.plan", "filesystem.lustre", "filesystem.mounts")
+                               for path in machine.captures()[name].files)),
+        st.tuples(st.sampled_from(Outcome), st.text(max_size=30)), max_size=8))
 def test_no_text_of_sysfs_or_proc_upsets_a_fact(changes: dict[str, tuple[Outcome, str]]) -> None:
     held = {}
     for name, capture in machine.captures().items():
-        held[name.replace(".", "_", 1)] = Capture(
-            capture.outcome, capture.exit, 0.0, 1, capture.text, note=capture.note,
-            files={path: FileCapture(*changes[path]) if path in changes else entry for path, entry in capture.files.items()})
+        held[name.replace(".", "_", 1)] = Capture(capture.outcome, capture.exit, 0.0, 1, capture.text,
+                                                  note=capture.note,
+                                                  files={path: FileCapture(*changes[path]) if path in changes
+                                                         else entry for path, entry in capture.files.items()})
     captures = Captures(machine.recording(**held))
     for name in FILE_FACTS:
         value = build_fact(FACTS[name], captures)
-        assert not (isinstance(value, Unmeasured) and "could not be read from what the node said" in value.reason), (name, value)
+        assert not (isinstance(value, Unmeasured)
+                    and "could not be read from the node's output" in value.reason), (name, value)
 
 
 def test_every_file_cut_at_every_byte_is_what_it_says_or_nothing() -> None:
-    """A cut text is captured as truncated; here even one that hides it must not become a fault of the drive's state or of its width."""
+    """A cut text is captured as truncated; here even one that hides it must not become a fault of the drive's
+    state or of its width."""
     held = machine.captures()["nvme.sysfs"]
     path = "/sys/class/nvme/nvme3/state"
     for at in range(4):
@@ -82,14 +92,22 @@ def test_every_file_cut_at_every_byte_is_what_it_says_or_nothing() -> None:
 
 @pytest.mark.parametrize("exit_status", [2, 4, 6])
 def test_a_disk_that_could_not_be_asked_has_no_readings(exit_status: int) -> None:
-    disk = read_disk("nvme0", DeviceOutput(exit_status, json.dumps({
-        "device": {"protocol": "NVMe"}, "serial_number": "S", "nvme_smart_health_information_log": {"available_spare": 90, "percentage_used": 1}})))
-    assert isinstance(reading(disk, "spare"), Unmeasured) and isinstance(reading(disk, "used_percent"), Unmeasured)
+    disk = read_disk(
+        "nvme0", DeviceOutput(
+            exit_status,
+            json.dumps({"device": {"protocol": "NVMe"}, "serial_number": "S",
+                        "nvme_smart_health_information_log": {"available_spare": 90, "percentage_used": 1}})))
+    assert (isinstance(reading(disk, "spare"), Unmeasured)
+            and isinstance(reading(disk, "used_percent"), Unmeasured))
 
 
 def test_disks_are_told_in_the_order_of_their_names_in_whatever_order_they_answered() -> None:
-    files = {f"/sys/class/nvme/nvme{number}": FileCapture(Outcome.DONE, "exit 0\n" + json.dumps({
-        "device": {"protocol": "NVMe"}, "serial_number": f"S{number}", "nvme_smart_health_information_log": {"available_spare": 90 - number}}))
-        for number in (10, 2, 1)}
-    found = build_fact(FACTS["disk_health"], Captures(machine.recording(disk_smart=Capture(Outcome.DONE, None, 0.0, 1, files=files))))
-    assert [(disk.name, disk.spare, disk.serial) for disk in found] == [(f"nvme{n}", 90 - n, f"S{n}") for n in (1, 2, 10)]
+    files = {f"/sys/class/nvme/nvme{number}": FileCapture(
+                 Outcome.DONE, "exit 0\n"
+                 + json.dumps({"device": {"protocol": "NVMe"}, "serial_number": f"S{number}",
+                               "nvme_smart_health_information_log": {"available_spare": 90 - number}}))
+             for number in (10, 2, 1)}
+    found = build_fact(FACTS["disk_health"], Captures(
+                           machine.recording(disk_smart=Capture(Outcome.DONE, None, 0.0, 1, files=files))))
+    assert [(disk.name, disk.spare, disk.serial) for disk in found] == [(f"nvme{n}", 90 - n, f"S{n}")
+                                                                        for n in (1, 2, 10)]

@@ -34,11 +34,13 @@ def command(text: str, exit_status: int = 0, stderr: str = "") -> Capture:
 def test_gpus_are_read_with_their_identity_and_errors() -> None:
     gpus = built("gpus", gpu_nvml=machine.nvml(gpu3={"ecc_uncorrected": {"ok": 12}}))
     assert len(gpus) == 8
-    assert (gpus[3].name, gpus[3].pci, gpus[3].ecc_uncorrected, gpus[3].ecc_enabled) == ("GPU 3", "0000:1b:00.0", 12, True)
+    assert (gpus[3].name, gpus[3].pci, gpus[3].ecc_uncorrected,
+            gpus[3].ecc_enabled) == ("GPU 3", "0000:1b:00.0", 12, True)
 
 
 def test_a_reading_that_nvml_does_not_support_is_unsupported_and_one_it_refuses_is_unmeasured() -> None:
-    gpus = built("gpus", gpu_nvml=machine.nvml(gpu0={"ecc_uncorrected": {"na": True}, "serial": {"error": [4, "Insufficient Permissions"]}}))
+    gpus = built("gpus", gpu_nvml=machine.nvml(gpu0={"ecc_uncorrected": {"na": True},
+                                                     "serial": {"error": [4, "Insufficient Permissions"]}}))
     assert reading(gpus[0], "ecc_uncorrected") is UNSUPPORTED
     assert reading(gpus[0], "serial") == Unmeasured("NVML: serial: Insufficient Permissions (error 4)")
 
@@ -91,7 +93,8 @@ def test_gpus_read_before_the_time_ran_out_are_kept_but_are_not_all() -> None:
 
 def test_fewer_gpus_than_announced_are_not_all() -> None:
     capture = machine.nvml()
-    assert isinstance(built("gpus", gpu_nvml=replace(capture, text="\n".join(capture.text.splitlines()[:8]))), Partial)
+    assert isinstance(built("gpus", gpu_nvml=replace(capture, text="\n".join(capture.text.splitlines()[:8]))),
+                      Partial)
 
 
 # Ports
@@ -99,12 +102,15 @@ def test_fewer_gpus_than_announced_are_not_all() -> None:
 def test_ports_are_read_by_the_kernels_abi() -> None:
     ports = built("ports")
     assert [port.name for port in ports] == [f"mlx5_{n}/1 (0000:{0x40 + n:02x}:00.0)" for n in range(8)]
-    assert (ports[0].pci, ports[0].state, ports[0].phys_state, ports[0].rate_gbps) == ("0000:40:00.0", "ACTIVE", "LinkUp", 400.0)
+    assert (ports[0].pci, ports[0].state, ports[0].phys_state,
+            ports[0].rate_gbps) == ("0000:40:00.0", "ACTIVE", "LinkUp", 400.0)
 
 
 @pytest.mark.parametrize(("name", "text", "field"), [
-    ("state", "ACTIVE", "state"), ("state", "", "state"), ("rate", "fast", "rate_gbps"), ("rate", "400 GB/sec (x)", "rate_gbps"),
-    ("link_downed", "-1", "link_downed"), ("link_downed", "12 13", "link_downed"), ("uevent", "DRIVER=mlx5_core", "pci"),
+    ("state", "ACTIVE", "state"), ("state", "", "state"), ("rate", "fast", "rate_gbps"),
+    ("rate", "400 GB/sec (x)", "rate_gbps"),
+    ("link_downed", "-1", "link_downed"), ("link_downed", "12 13", "link_downed"),
+    ("uevent", "DRIVER=mlx5_core", "pci"),
 ])
 def test_a_port_file_of_another_form_is_unmeasured(name: str, text: str, field: str) -> None:
     ports = built("ports", port_sysfs=machine.ports(**{f"mlx5_3.{name}": text}))
@@ -113,7 +119,8 @@ def test_a_port_file_of_another_form_is_unmeasured(name: str, text: str, field: 
 
 
 def test_ports_of_a_device_are_in_natural_order() -> None:
-    assert [p.name.split()[0] for p in built("ports", port_sysfs=machine.ports(12))][-3:] == ["mlx5_9/1", "mlx5_10/1", "mlx5_11/1"]
+    assert [p.name.split()[0] for p in built("ports", port_sysfs=machine.ports(12))][-3:] == [
+        "mlx5_9/1", "mlx5_10/1", "mlx5_11/1"]
 
 
 # File systems
@@ -127,7 +134,8 @@ def test_filesystems_hold_what_df_would_say() -> None:
 
 def test_a_filesystem_remounted_read_only_is_so_and_a_read_only_bind_mount_is_not() -> None:
     text = machine.MOUNTINFO.replace("/dev/md0 rw,", "/dev/md0 ro,").replace("/ / rw,", "/ / ro,")
-    files = machine.done(**{"/proc/self/mountinfo": text, "/": machine.STATVFS, "/raid": machine.STATVFS, "/home": machine.STATVFS})
+    files = machine.done(**{"/proc/self/mountinfo": text, "/": machine.STATVFS, "/raid": machine.STATVFS,
+                            "/home": machine.STATVFS})
     assert [f.read_only for f in built("filesystems", filesystem_mounts=files)] == [False, False, True]
 
 
@@ -135,11 +143,13 @@ def test_a_mount_that_hangs_is_unmeasured_and_the_others_are_not() -> None:
     held = machine.captures()["filesystem.mounts"]
     files = {**held.files, "/home": FileCapture(Outcome.TIMEOUT)}
     root, home, _ = built("filesystems", filesystem_mounts=replace(held, files=files))
-    assert isinstance(reading(home, "used_percent"), Unmeasured) and not isinstance(reading(root, "used_percent"), Unmeasured)
+    assert (isinstance(reading(home, "used_percent"), Unmeasured)
+            and not isinstance(reading(root, "used_percent"), Unmeasured))
 
 
 def test_escapes_in_mount_points_are_undone_and_the_last_mount_at_a_point_counts() -> None:
-    mounts = parse_mountinfo("1 0 8:1 / /a\\040b rw - ext4 /dev/sda rw\n2 1 0:9 / /a\\040b ro - tmpfs tmpfs ro\n")
+    mounts = parse_mountinfo("1 0 8:1 / /a\\040b rw - ext4 /dev/sda rw\n2 1 0:9 / /a\\040b ro - tmpfs tmpfs "
+                             "ro\n")
     assert {p: m.fstype for p, m in mounts.items()} == {"/a b": "tmpfs"}
 
 
@@ -147,7 +157,8 @@ def test_a_filesystem_without_blocks_or_inodes_does_not_support_the_figure() -> 
     held = machine.captures()["filesystem.mounts"]
     files = {**held.files, "/": FileCapture(Outcome.DONE, "4096 4096 0 0 0 0 0 0 0 255")}
     root = built("filesystems", filesystem_mounts=replace(held, files=files))[0]
-    assert reading(root, "used_percent") is UNSUPPORTED and reading(root, "inodes_used_percent") is UNSUPPORTED
+    assert (reading(root, "used_percent") is UNSUPPORTED
+            and reading(root, "inodes_used_percent") is UNSUPPORTED)
 
 
 # Docker
@@ -158,9 +169,12 @@ def test_a_daemon_that_answers_has_a_version() -> None:
 
 
 @pytest.mark.parametrize("capture", [
-    command("", 1, "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"),
-    command(json.dumps({"ServerErrors": ["Cannot connect to the Docker daemon at unix:///var/run/docker.sock."]}) + "\n"),
-    command(json.dumps({"ServerErrors": ["Cannot connect to the Docker daemon"]}) + "\n", 1, "errors pretty printing info\n"),
+    command("", 1, "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon "
+            "running?\n"),
+    command(json.dumps({"ServerErrors": ["Cannot connect to the Docker daemon at "
+                                         "unix:///var/run/docker.sock."]}) + "\n"),
+    command(json.dumps({"ServerErrors": ["Cannot connect to the Docker daemon"]}) + "\n", 1,
+            "errors pretty printing info\n"),
 ])
 def test_a_daemon_that_is_gone_is_a_measurement_with_old_and_new_clients(capture: Capture) -> None:
     docker = built("docker", docker_info=capture)
@@ -170,7 +184,8 @@ def test_a_daemon_that_is_gone_is_a_measurement_with_old_and_new_clients(capture
 @pytest.mark.parametrize("capture", [
     command("", 1, "permission denied while trying to connect to the Docker daemon socket\n"),
     command(json.dumps({"ServerErrors": ["permission denied while trying to connect"]}), 1),
-    command("", 1), command(""), command("{}"), command('{"ServerVersion": ""}'), command("{" * 5000), command("not json"),
+    command("", 1), command(""), command("{}"), command('{"ServerVersion": ""}'), command("{" * 5000),
+    command("not json"),
     Capture(Outcome.TIMEOUT), Capture(Outcome.WEDGED, note="wedged since"),
     Capture(Outcome.CRASHED, exit=-11), Capture(Outcome.DONE),
 ])
@@ -183,7 +198,8 @@ def test_a_client_that_could_not_tell_has_measured_nothing(capture: Capture) -> 
 def test_memory_swap_clock_and_versions_are_read() -> None:
     assert built("memory").total_bytes == 2113000000 * 1024
     assert built("swap").total_bytes == 0
-    assert (built("clock").synchronised, built("versions").kernel, built("versions").driver) == (True, "6.5.0-1019", "550.54.15")
+    assert (built("clock").synchronised, built("versions").kernel,
+            built("versions").driver) == (True, "6.5.0-1019", "550.54.15")
 
 
 def test_swap_counts_every_area() -> None:
@@ -192,15 +208,18 @@ def test_swap_counts_every_area() -> None:
     assert (swap.total_bytes, swap.areas) == ((2097148 + 1024) * 1024, ("/dev/sda2", "/swapfile"))
 
 
-@pytest.mark.parametrize(("state", "status", "synchronised"), [(0, 0x2001, True), (5, 0x2041, False), (0, 0x40, False), (5, 0, False)])
+@pytest.mark.parametrize(("state", "status", "synchronised"),
+                         [(0, 0x2001, True), (5, 0x2041, False), (0, 0x40, False), (5, 0, False)])
 def test_the_clock_is_synchronised_as_adjtimex_says(state: int, status: int, synchronised: bool) -> None:
     text = json.dumps({"state": state, "status": status, "maxerror": 16000000, "esterror": 0})
     assert built("clock", host_clock=Capture(Outcome.DONE, text=text)).synchronised is synchronised
 
 
 def test_a_node_without_the_nvidia_module_does_not_support_a_driver_version() -> None:
-    files = {"/proc/sys/kernel/osrelease": FileCapture(Outcome.DONE, "6.1\n"), "/sys/module/nvidia/version": FileCapture(Outcome.MISSING)}
-    assert reading(built("versions", host_versions=Capture(Outcome.DONE, files=files)), "driver") is UNSUPPORTED
+    files = {"/proc/sys/kernel/osrelease": FileCapture(Outcome.DONE, "6.1\n"),
+             "/sys/module/nvidia/version": FileCapture(Outcome.MISSING)}
+    assert reading(built("versions",
+                         host_versions=Capture(Outcome.DONE, files=files)), "driver") is UNSUPPORTED
 
 
 # Kernel log
@@ -221,7 +240,8 @@ def test_records_already_overwritten_are_counted_and_told_beside_the_pass() -> N
 
 
 def test_a_log_that_was_overwritten_while_it_was_read_is_a_part() -> None:
-    capture = replace(machine.done(**{"/dev/kmsg": machine.KMSG}), note="/dev/kmsg: records were overwritten while it was read")
+    capture = replace(machine.done(**{"/dev/kmsg": machine.KMSG}),
+                      note="/dev/kmsg: records were overwritten while it was read")
     assert isinstance(built("kernel_log", kernel_log=capture), Partial)
 
 
@@ -234,18 +254,24 @@ def test_searching_a_log_that_is_one_line_of_matches_is_linear() -> None:
 # Rubbish
 
 TEXTS = st.one_of(st.text(max_size=300), st.sampled_from([
-    "null\n", "[]\n", "{}\n", '{"count": {"ok": 1e999}}\n', "[" * 3000, "1" * 5000, "\x00" * 50, "\udc80\x1b[31m", "4: \n", "a - b\n",
+    "null\n", "[]\n", "{}\n", '{"count": {"ok": 1e999}}\n', "[" * 3000, "1" * 5000, "\x00" * 50,
+    "\udc80\x1b[31m", "4: \n", "a - b\n",
 ]))
 
 
 @settings(deadline=None, max_examples=300)
-@given(name=st.sampled_from(sorted(FACTS)), text=TEXTS, stderr=TEXTS, exit_status=st.sampled_from([None, 0, 1, -9]), keep=st.booleans())
-def test_rubbish_costs_one_fact_and_never_the_sweep(name: str, text: str, stderr: str, exit_status: int | None, keep: bool) -> None:
+@given(name=st.sampled_from(sorted(FACTS)), text=TEXTS, stderr=TEXTS,
+       exit_status=st.sampled_from([None, 0, 1, -9]), keep=st.booleans())
+def test_rubbish_costs_one_fact_and_never_the_sweep(name: str, text: str, stderr: str,
+                                                    exit_status: int | None, keep: bool) -> None:
     held = machine.captures()
     for probe in FACTS[name].probes:
-        files = {path: FileCapture(Outcome.DONE, text) for path in held.get(probe.id, Capture(Outcome.MISSING)).files}
-        held[probe.id] = Capture(Outcome.DONE, exit=exit_status, text=text, stderr=stderr, files=files if keep else {text: FileCapture(Outcome.DONE)})
-    value = build_fact(FACTS[name], Captures(machine.recording(**{k.replace(".", "_"): v for k, v in held.items()})))
+        files = {path: FileCapture(Outcome.DONE, text)
+                 for path in held.get(probe.id, Capture(Outcome.MISSING)).files}
+        held[probe.id] = Capture(Outcome.DONE, exit=exit_status, text=text, stderr=stderr,
+                                 files=files if keep else {text: FileCapture(Outcome.DONE)})
+    value = build_fact(FACTS[name],
+                       Captures(machine.recording(**{k.replace(".", "_"): v for k, v in held.items()})))
     if isinstance(value, Partial):
         value = value.value
     for fact in value if isinstance(value, tuple) else (value,):
@@ -261,5 +287,6 @@ def test_a_recording_survives_json_byte_for_byte() -> None:
 
 def test_a_probe_that_the_look_had_no_more_time_for_is_not_said_to_have_had_its_own() -> None:
     cut = replace(machine.nvml(), outcome=Outcome.TIMEOUT, text="", seconds=2.12)
-    assert built("gpus", gpu_nvml=cut).reason == "gpu.nvml had not answered after 2.1 s, when this look's time was over"
+    assert (built("gpus", gpu_nvml=cut).reason == "gpu.nvml had not answered after 2.1 s, when the "
+            "snapshot's time was over")
     assert built("gpus", gpu_nvml=replace(cut, seconds=15.0)).reason == "gpu.nvml did not answer within 15 s"

@@ -1,4 +1,5 @@
-"""The parsers of Ethernet, RoCE and optics: whatever was said or cut, the answer is a value, Unmeasured or ValueError, never nonsense."""
+"""The parsers of Ethernet, RoCE and optics: whatever was said or cut, the answer is a value, Unmeasured or
+ValueError, never nonsense."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from healthcheck.facts import optics
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.bond import parse_bond
-from healthcheck.facts.files import DeviceOutput, said
+from healthcheck.facts.files import DeviceOutput, device_output
 from healthcheck.facts.netdev import parse_counts
 from healthcheck.facts.optics import parse_link
 from healthcheck.facts.roce import parse_statistics
@@ -27,14 +28,17 @@ MINE = ("netdevs", "bonds", "lacp_bonds", "roce_ports", "pfcs", "sensors", "opti
 
 @given(st.text(max_size=400))
 def test_no_text_upsets_a_parser(text: str) -> None:
-    for parse in (parse_counts, parse_statistics, lambda said: parse_bond("bond0", said), lambda said: parse_link("mlx5_0", said),
-                  read_module, lambda said: read_module(f"\tIdentifier : 0x11 (QSFP28)\n{said}\n")):
+    for parse in (parse_counts, parse_statistics, lambda device_output: parse_bond("bond0", device_output),
+                  lambda device_output: parse_link("mlx5_0", device_output), read_module,
+                  lambda device_output: read_module(f"\tIdentifier : 0x11 (QSFP28)\n{device_output}\n")):
         with suppress(ValueError, KeyError):
             parse(text)
 
 
-_JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3)
-                     | st.dictionaries(st.sampled_from([*network.MODULE, "values", "x"]), inner, max_size=4), max_leaves=12)
+_JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+                     lambda inner: st.lists(inner, max_size=3)
+                     | st.dictionaries(st.sampled_from([*network.MODULE, "values", "x"]), inner, max_size=4),
+                     max_leaves=12)
 
 
 @given(st.dictionaries(st.sampled_from(list(network.MODULE)), _JSON))
@@ -66,7 +70,8 @@ def test_ethtools_answer_cut_anywhere_never_holds_another_number() -> None:
 
 def test_a_bond_cut_anywhere_never_has_a_member_that_it_has_not() -> None:
     truth = parse_bond("bond0", network.BOND)
-    assert [(slave.interface, slave.up, slave.aggregator) for slave in truth.slaves] == [("eno1", True, "1"), ("eno2", True, "1")]
+    assert [(slave.interface, slave.up, slave.aggregator) for slave in truth.slaves] == [
+        ("eno1", True, "1"), ("eno2", True, "1")]
     assert (truth.up, truth.lacp, truth.partner, truth.active) == (True, True, "02:01:00:00:01:01", "1")
     for end in range(len(network.BOND)):
         try:
@@ -93,11 +98,15 @@ def test_lanes_come_with_the_modules_thresholds() -> None:
     (FileCapture(Outcome.DONE, "exit 0\ntext\n"), DeviceOutput(0, "text\n")),
     (FileCapture(Outcome.DONE, "exit 4: sorry: no\ntext"), DeviceOutput(4, "text", "sorry: no")),
     (FileCapture(Outcome.DONE, "text"), Unmeasured("/a: no exit status was captured")),
-    (FileCapture(Outcome.TRUNCATED, "exit 0\ntext"), Unmeasured("/a: the command's outcome is truncated (exit 0)")),
-    (FileCapture(Outcome.WEDGED, "wedged since noon"), Unmeasured("/a: the command's outcome is wedged (wedged since noon)")),
+    (FileCapture(Outcome.TRUNCATED, "exit 0\ntext"),
+     Unmeasured("/a: the command's outcome is truncated (exit 0)")),
+    (FileCapture(Outcome.WEDGED, "wedged since noon"),
+     Unmeasured("/a: the command's outcome is wedged (wedged since noon)")),
 ])
-def test_a_devices_answer_is_taken_only_when_its_command_ended_by_itself(entry: FileCapture, expected: DeviceOutput | Unmeasured) -> None:
-    assert said("/a", entry) == expected
+def test_a_devices_answer_is_taken_only_when_its_command_ended_by_itself(
+    entry: FileCapture, expected: DeviceOutput | Unmeasured,
+) -> None:
+    assert device_output("/a", entry) == expected
 
 
 @pytest.mark.parametrize("name", MINE)
@@ -114,29 +123,37 @@ def test_the_probe_of_mlxlink_is_passive_needs_root_and_names_only_devices() -> 
     assert optics.MLXLINK.argv == ("mlxlink", "-d", "{name}", "-m", "-c", "--json")
 
 
-# As cmis.c prints an OSFP or QSFP-DD module: all flags in one place, channels beyond four, a state of its own.
-CMIS = (
-    "\tIdentifier                                : 0x18 (QSFP-DD Double Density 8X Pluggable Transceiver (INF-8628))\n"
-    "\tVendor OUI                                : 00:90:65\n"
-    "\tRx loss of signal                         : [ Yes, Yes, No, No, No, No, No, No ]\n\tTx fault                                  : None\n"
-    "\tModule State                              : 0x05 (ModuleFault)\n\tModule temperature                        : 37.53 degrees C / 99.55 degrees F\n"
-    "\tTransmit avg optical power (Channel 8)    : 0.0001 mW / -40.00 dBm\n\tRcvr signal avg optical power(Channel 8)  : 1.3222 mW / 1.21 dBm\n"
-)
+# As cmis.c prints an OSFP or QSFP-DD module: all flags in one place, channels beyond four, a state of its
+# own.
+CMIS = ("\tIdentifier                                : 0x18 (QSFP-DD Double Density 8X Pluggable Transceiver "
+        "(INF-8628))\n"
+        "\tVendor OUI                                : 00:90:65\n"
+        "\tRx loss of signal                         : [ Yes, Yes, No, No, No, No, No, No ]\n\tTx fault      "
+        "                            : None\n"
+        "\tModule State                              : 0x05 (ModuleFault)\n\tModule temperature              "
+        "          : 37.53 degrees C / 99.55 degrees F\n"
+        "\tTransmit avg optical power (Channel 8)    : 0.0001 mW / -40.00 dBm\n\tRcvr signal avg optical "
+        "power(Channel 8)  : 1.3222 mW / 1.21 dBm\n")
 # As sfpdiag.c prints an SFP module (SFF-8472): one lane, other names.
-SFP = (
-    "\tIdentifier                                : 0x03 (SFP)\n\tTransceiver type                          : 10G Ethernet: 10G Base-LR\n"
-    "\tTransceiver type                          : FC: intermediate distance (I)\n\tLaser bias current                        : 39.580 mA\n"
-    "\tLaser output power                        : 0.7754 mW / -1.10 dBm\n\tReceiver signal average optical power     : 0.6724 mW / -1.72 dBm\n"
-    "\tModule temperature                        : 41.25 degrees C / 106.25 degrees F\n\tLaser output power high alarm             : Off\n"
-    "\tLaser rx power low alarm                  : On\n\tLaser output power high alarm threshold   : 3.5481 mW / 5.50 dBm\n"
-    "\tLaser output power low alarm threshold    : 0.4074 mW / -3.90 dBm\n"
-)
+SFP = ("\tIdentifier                                : 0x03 (SFP)\n\tTransceiver type                         "
+       " : 10G Ethernet: 10G Base-LR\n"
+       "\tTransceiver type                          : FC: intermediate distance (I)\n\tLaser bias current    "
+       "                    : 39.580 mA\n"
+       "\tLaser output power                        : 0.7754 mW / -1.10 dBm\n\tReceiver signal average "
+       "optical power     : 0.6724 mW / -1.72 dBm\n"
+       "\tModule temperature                        : 41.25 degrees C / 106.25 degrees F\n\tLaser output "
+       "power high alarm             : Off\n"
+       "\tLaser rx power low alarm                  : On\n\tLaser output power high alarm threshold   : "
+       "3.5481 mW / 5.50 dBm\n"
+       "\tLaser output power low alarm threshold    : 0.4074 mW / -3.90 dBm\n")
 
 
 def test_modules_of_other_kinds_are_read_too() -> None:
     cmis, sfp = read_module(CMIS), read_module(SFP)
-    assert cmis["faults"] == ("Rx loss of signal channel 1", "Rx loss of signal channel 2", "0x05 (ModuleFault)")
-    assert (cmis["rx_dbm"], cmis["tx_dbm"], cmis["celsius"], cmis["rx_low"]) == ((1.21,), (-40.0,), 37.53, UNSUPPORTED)
+    assert cmis["faults"] == ("Rx loss of signal channel 1", "Rx loss of signal channel 2",
+                              "0x05 (ModuleFault)")
+    assert (cmis["rx_dbm"], cmis["tx_dbm"], cmis["celsius"],
+            cmis["rx_low"]) == ((1.21,), (-40.0,), 37.53, UNSUPPORTED)
     assert (sfp["rx_dbm"], sfp["tx_dbm"], sfp["tx_low"], sfp["tx_high"]) == ((-1.72,), (-1.1,), -3.9, 5.5)
     assert sfp["faults"] == ("Laser rx power low alarm",)
 

@@ -1,4 +1,5 @@
-"""The port facts from the files of a real kernel: soft RoCE in a virtual machine (tests/recordings/rdma-rxe)."""
+"""The port facts from the files of a real kernel: soft RoCE in a virtual machine
+(tests/recordings/rdma-rxe)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def fact(name: str) -> Any:
 def test_a_port_of_a_real_kernel_is_read_whole() -> None:
     (port,) = fact("ports")
     assert (port.device, port.number, port.state, port.phys_state) == ("rxe0", 1, "ACTIVE", "LinkUp")
-    assert (port.rate_gbps, port.lanes, port.link_layer, port.lid, port.keys) == (2.5, 1, "Ethernet", 0, (0xFFFF,))
+    assert (port.rate_gbps, port.lanes, port.link_layer, port.lid,
+            port.keys) == (2.5, 1, "Ethernet", 0, (0xFFFF,))
     assert port.gids and isinstance(reading(port, "pci"), Unmeasured)
 
 
@@ -39,4 +41,5 @@ def test_an_address_that_routes_is_found_among_entries_that_answer_einval() -> N
 
 def test_virtual_interfaces_are_nobodys_cables() -> None:
     found = fact("netdevs")
-    assert [interface.name for interface in found] == ["Ethernet interfaces"] and reading(found[0], "link") is UNSUPPORTED
+    assert ([interface.name for interface in found] == ["Ethernet interfaces"]
+            and reading(found[0], "link") is UNSUPPORTED)

@@ -14,8 +14,8 @@ from healthcheck.checks.fleet import Comparison, FleetReadings, NoMajority, Unco
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
-from healthcheck.facts.look import SnapshotTime
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
+from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, changed, reading
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.nodefacts import NodeFacts
@@ -262,7 +262,7 @@ def test_a_node_whose_earlier_look_tells_of_the_reboot_is_not_accused_twice() ->
         assessment.add(seen, before)
     results = {r.node: next(one for one in r.results if one.rule == "fleet-boot-time") for r in assessment.finish().reports}
     assert (results["n6"].status, results["n7"].status) == (Status.FAIL, Status.SKIPPED)
-    assert results["n7"].reason == "an earlier snapshot shows this reboot, which is host-rebooted's matter"
+    assert results["n7"].reason == "an earlier snapshot shows this reboot, which host-rebooted judges"
 
 
 def test_a_wave_of_reboots_and_a_young_fleet_accuse_nobody() -> None:

@@ -15,7 +15,7 @@ from healthcheck.checks.base import SELECTIONS, NotJudged, NotMeasured, NotSuppo
 from healthcheck.checks.fleet import Comparison, outliers
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
 from healthcheck.facts.base import MEMBERS
-from healthcheck.facts.look import SnapshotTime
+from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed, readable, reading, readings
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge

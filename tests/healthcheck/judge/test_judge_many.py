@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from healthcheck.checks.growth import Growth
-from healthcheck.facts.look import SnapshotTime
+from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.judge.judge import MOST_FINDINGS, judge
 from healthcheck.judge.nodefacts import MOST_SUBJECTS, NodeFacts

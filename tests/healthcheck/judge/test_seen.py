@@ -10,11 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.seen import CHECKS, NOTHING_SEEN, SEEN, SEEN_BEFORE, SeenBefore, fingerprint, kept, seen_before, unusual
+from healthcheck.facts.seen_before import (
+    CHECKS,
+    NOTHING_SEEN,
+    SEEN_BEFORE,
+    UNUSUAL_CAPTURE,
+    SeenBefore,
+    fingerprint,
+    seen_before,
+    unusual,
+    unusual_capture,
+)
 from healthcheck.model.outcome import Finding, Result, Severity, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
 from tests.healthcheck import machine
-from tests.healthcheck.checks.judged import RULESET
+from tests.healthcheck.checks.verdicts import RULESET
 
 MOST = 1000
 
@@ -28,13 +38,13 @@ def look(boot: str = "b00t") -> Recording:
 
 def holding(text: str, boot: str = "b00t", outcome: Outcome = Outcome.DONE) -> Recording:
     """The earlier snapshot, kept with this text."""
-    return replace(look(boot), captures={SEEN: Capture(outcome, text=text)})
+    return replace(look(boot), captures={UNUSUAL_CAPTURE: Capture(outcome, text=text)})
 
 
 def after(previous: Recording | None, boot: str, *now: str) -> Recording:
     """A snapshot in this boot that reported this, as it is kept."""
     seen = look(boot)
-    return replace(seen, captures={SEEN: kept(seen, previous, now)})
+    return replace(seen, captures={UNUSUAL_CAPTURE: unusual_capture(seen, previous, now)})
 
 
 def remembered(previous: Recording | None) -> set[str]:
@@ -76,7 +86,7 @@ def test_what_comes_back_in_each_boot_stays_seen() -> None:
 
 
 def test_equal_snapshots_are_kept_with_equal_bytes_whatever_the_order() -> None:
-    one, other = kept(look(), None, ("b", "a", "a")), kept(look(), None, iter(("a", "b")))
+    one, other = unusual_capture(look(), None, ("b", "a", "a")), unusual_capture(look(), None, iter(("a", "b")))
     assert one == other and json.loads(one.text) == {"boot": ["a", "b"], "boot_before": []}
     assert (one.outcome, one.bytes) == (Outcome.DONE, len(one.text))
 
@@ -89,7 +99,7 @@ def test_what_is_remembered_is_bounded_however_many_snapshots_report_something_n
     for boot in "23":
         previous = after(previous, boot, *(f"{boot}-{n:05d}" for n in range(70_000)))
     assert len(remembered(previous)) == 2 * MOST
-    assert previous is not None and len(previous.captures[SEEN].text) < 40_000
+    assert previous is not None and len(previous.captures[UNUSUAL_CAPTURE].text) < 40_000
 
 
 def test_of_a_kept_text_with_too_many_only_so_many_are_read() -> None:
@@ -108,7 +118,7 @@ def test_a_damaged_text_is_read_as_far_as_it_makes_sense(text: str, left: set[st
 
 
 def test_a_text_that_is_cut_anywhere_remembers_nothing_and_stops_nothing() -> None:
-    whole = kept(look(), after(None, "0ther", "a"), ("b", "c")).text
+    whole = unusual_capture(look(), after(None, "0ther", "a"), ("b", "c")).text
     assert remembered(holding(whole)) == {"a", "b", "c"}
     for end in range(len(whole)):
         assert remembered(holding(whole[:end])) == set()

@@ -145,3 +145,9 @@ def test_a_node_with_ever_new_gpus_and_xids_keeps_a_bounded_memory() -> None:
     gpus, numbers = kept["gpus"], kept["xids"]
     assert isinstance(gpus, dict) and isinstance(numbers, dict)
     assert len(gpus) == 64 and len(numbers) == 65 and numbers["other"] == 236
+
+
+def test_a_gpu_is_stored_under_the_field_names_of_the_first_version() -> None:
+    document = GPU.to_document()
+    assert document["ecc_corrected"] == 4.0 and "ecc_corrected_lifetime" not in document
+    assert GpuShown.from_document(document) == GPU

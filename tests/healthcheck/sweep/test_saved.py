@@ -17,9 +17,9 @@ from healthcheck.collector.reply import within
 from healthcheck.config.files import write_whole
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS
-from healthcheck.facts.boot import KEPT
-from healthcheck.facts.earlier import HANDED_ON
-from healthcheck.facts.seen import SEEN
+from healthcheck.facts.boot import BOOT_CAPTURE
+from healthcheck.facts.carried_log import LOG_CAPTURE
+from healthcheck.facts.seen_before import UNUSUAL_CAPTURE
 from healthcheck.model.recording import Capture, Outcome, Recording, RecordingError, from_json, to_json
 from healthcheck.report.document import as_json, document
 from healthcheck.report.progress import progress
@@ -36,7 +36,7 @@ from tests.healthcheck import machine
 
 RULES = load_ruleset([packaged()])
 # The captures that some rule compares with an earlier look, and what is kept of the node's boots and of what was unusual in its log.
-COMPARED = {probe.id for rule in RULES.rules for name in rule.checked.earlier for probe in FACTS[name].probes} | {KEPT, SEEN, HANDED_ON}
+COMPARED = {probe.id for rule in RULES.rules for name in rule.checked.earlier for probe in FACTS[name].probes} | {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE}
 NODES = (
     Node(name="gpu001", sku="hgx-h100"), Node(name="gpu002"), Node(name="gpu003", sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.RMA)),
     Node(name="gpu004", sku="hgx-h100", ports={"0000:40:00.0": PortPlan(rail=0, leaf="leaf01")}, labels={"zone": "a"}),

@@ -195,9 +195,9 @@ def test_it_is_printed_as_text_and_json_and_writes_nothing(tmp_path: Path) -> No
         for events in ([], [("kernel-xid", "n1")], [], [("heals", "n1")], [], [], []):
             world.round(events)
         before = list(store._connection.iterdump())
-        said = muster("triage", "--replay", "--since", "1d", home=tmp_path)
-        assert (said.returncode, said.stderr) == (0, "")
-        assert "no difference" in said.stdout and "the same: 1 isolation of n1" in said.stdout
+        findings_of = muster("triage", "--replay", "--since", "1d", home=tmp_path)
+        assert (findings_of.returncode, findings_of.stderr) == (0, "")
+        assert "no difference" in findings_of.stdout and "the same: 1 isolation of n1" in findings_of.stdout
         (tmp_path / "draft.yaml").write_text("faults:\n- {id: gpu-error, isolation: none, repair: watch}\n")
         told_ = json.loads(muster("triage", "--replay", "--policy", "draft.yaml", "--format", "json", home=tmp_path).stdout)
         assert (told_["schema"], told_["would"]["isolations"], told_["was"]["isolations"]) == ("muster.replay/1", 0, 1)

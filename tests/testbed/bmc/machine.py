@@ -20,7 +20,7 @@ BIOS: Mapping[str, str | int | bool] = {
 class Wrong(Enum):
     """What is wrong with a machine or its controller; the value is for people."""
 
-    NOBODY = "nobody listens"
+    NO_ONE = "nobody listens"
     SILENT = "accepts connections, and says nothing"
     CERTIFICATE = "shows another certificate than it had"
     PASSWORD = "does not take our password"

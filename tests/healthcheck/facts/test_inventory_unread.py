@@ -1,4 +1,5 @@
-"""Network devices of which the inventory says that nothing is to be read: no file of theirs is opened, and every result says so."""
+"""Network devices of which the inventory says that nothing is to be read: no file of theirs is opened, and
+every result says so."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from inventory.model import Node, PortPlan, Privilege
 from inventory.transport.base import Program
 from inventory.transport.frame import shell_command
 from tests.healthcheck import machine
-from tests.healthcheck.checks.judged import RULESET
+from tests.healthcheck.checks.verdicts import RULESET
 from tests.testbed import collector
 
 PROBES = (COUNTERS, SYSFS, NETDEV, HWMON, MLXLINK, ETHTOOL)
@@ -36,13 +37,17 @@ ADAPTERS = {"mlx5_0": "0000:18:00.0", "mlx5_4": "0000:05:00.0", "mlx5_5": "0000:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Three adapters with an interface each, as sysfs shows them: links into the folders of their PCI devices."""
+    """Three adapters with an interface each, as sysfs shows them: links into the folders of their PCI
+    devices."""
     for number, (name, address) in enumerate(ADAPTERS.items()):
         device = tmp_path / "sys/devices/pci0000:00" / address
         for path, text in {
-            "uevent": f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME={address}\n", f"infiniband/{name}/ports/1/state": "4: ACTIVE\n",
-            f"infiniband/{name}/ports/1/counters/symbol_error": "0\n", f"infiniband/{name}/ports/1/counters/link_downed": "0\n",
-            f"net/eth{number}/speed": "400000\n", f"net/eth{number}/mtu": "4200\n", "hwmon/hwmon1/temp1_input": "51000\n",
+            "uevent": f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME={address}\n",
+            f"infiniband/{name}/ports/1/state": "4: ACTIVE\n",
+            f"infiniband/{name}/ports/1/counters/symbol_error": "0\n",
+            f"infiniband/{name}/ports/1/counters/link_downed": "0\n",
+            f"net/eth{number}/speed": "400000\n", f"net/eth{number}/mtu": "4200\n",
+            "hwmon/hwmon1/temp1_input": "51000\n",
         }.items():
             (device / path).parent.mkdir(parents=True, exist_ok=True)
             (device / path).write_text(text)
@@ -61,10 +66,12 @@ def tree(tmp_path: Path) -> Path:
 
 @contextmanager
 def watching(folder: Path) -> Iterator[list[str]]:
-    """Afterwards the list holds every file below this folder that anybody has opened meanwhile (inotify(7))."""
+    """Afterwards the list holds every file below this folder that anybody has opened meanwhile
+    (inotify(7))."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd = libc.inotify_init1(os.O_NONBLOCK)
-    watched = {libc.inotify_add_watch(fd, bytes(path), IN_OPEN): path for path in folder.rglob("*") if path.is_file()}
+    watched = {libc.inotify_add_watch(fd, bytes(path), IN_OPEN): path for path in folder.rglob("*")
+               if path.is_file()}
     assert watched and -1 not in watched
     opened: list[str] = []
     try:
@@ -82,40 +89,46 @@ def watching(folder: Path) -> Iterator[list[str]]:
         os.close(fd)
 
 
-def look(tree: Path, *patterns: str) -> Recording:
+def snapshot(tree: Path, *patterns: str) -> Recording:
     return collector.collect(PROBES, tree, after=[f"without={pattern}" for pattern in patterns])
 
 
 @pytest.mark.parametrize("pattern", ["0000:05:00.0", "*:05:00.0", "mlx5_4"])
-def test_no_file_of_a_device_that_is_left_out_is_opened_and_its_commands_are_not_run(tree: Path, pattern: str) -> None:
+def test_no_file_of_a_device_that_is_left_out_is_opened_and_its_commands_are_not_run(
+    tree: Path, pattern: str,
+) -> None:
     with watching(tree / "sys/devices/pci0000:00/0000:05:00.0/infiniband") as opened:
-        seen = look(tree, pattern)
+        seen = snapshot(tree, pattern)
     assert opened == []
     assert not [path for capture in seen.captures.values() for path in capture.files if "mlx5_4" in path]
-    assert [path for path in seen.captures[COUNTERS.id].files if "mlx5_5" in path] and "mlx5_4" not in (tree / "asked").read_text()
+    assert ([path for path in seen.captures[COUNTERS.id].files if "mlx5_5" in path]
+            and "mlx5_4" not in (tree / "asked").read_text())
     for probe in (COUNTERS, SYSFS, HWMON, MLXLINK):
         assert seen.captures[probe.id].note == "left out: mlx5_4 (0000:05:00.0)"
 
 
 def test_an_address_leaves_out_the_interface_too_and_a_name_only_what_is_called_so(tree: Path) -> None:
-    by_address = look(tree, "0000:05:00.*")
-    assert {path.split("/")[4] for path in by_address.captures[NETDEV.id].files if path.startswith("/sys/class/net/")} == {"eth0"}
+    by_address = snapshot(tree, "0000:05:00.*")
+    assert {path.split("/")[4] for path in by_address.captures[NETDEV.id].files
+            if path.startswith("/sys/class/net/")} == {"eth0"}
     assert left_out(by_address.captures)[NETDEV.id] == ("eth1 (0000:05:00.0)", "eth2 (0000:05:00.1)")
-    by_name = look(tree, "eth1")
-    assert left_out(by_name.captures)[NETDEV.id] == ("eth1 (0000:05:00.0)",) and COUNTERS.id not in left_out(by_name.captures)
+    by_name = snapshot(tree, "eth1")
+    assert (left_out(by_name.captures)[NETDEV.id] == ("eth1 (0000:05:00.0)",)
+            and COUNTERS.id not in left_out(by_name.captures))
     assert "/sys/class/infiniband/mlx5_4/device/net/eth1" not in by_name.captures[ETHTOOL.id].files
 
 
 def test_without_the_word_the_same_files_are_opened(tree: Path) -> None:
     with watching(tree / "sys/devices/pci0000:00/0000:05:00.0/infiniband") as opened:
-        seen = look(tree)
+        seen = snapshot(tree)
     assert "symbol_error" in opened and not left_out(seen.captures)
 
 
 # ---- what is said of it
 
 def judged(seen: Recording, **more: object) -> Mapping[str, Result]:
-    assessment = Assessment([replace(Node(name="gpu001", sku="hgx-h100"), **more)], RULESET)  # type: ignore[arg-type]
+    # type: ignore[arg-type]
+    assessment = Assessment([replace(Node(name="gpu001", sku="hgx-h100"), **more)], RULESET)
     assessment.add(seen)
     return {result.rule: result for result in assessment.finish().reports[0].results}
 
@@ -138,16 +151,16 @@ def address_of(device: str) -> str:
 
 def test_a_pass_over_what_was_left_is_no_silent_one() -> None:
     results = judged(without("mlx5_7", address_of("mlx5_7")))
-    said = f"not read, as the inventory says: mlx5_7 ({address_of('mlx5_7')})"
+    findings_of = f"not read, as the inventory says: mlx5_7 ({address_of('mlx5_7')})"
     for rule in ("port-state", "port-rate"):
-        assert (results[rule].status, results[rule].reason) == (Status.PASS, said)
-    assert said not in results["gpu-count"].reason
+        assert (results[rule].status, results[rule].reason) == (Status.PASS, findings_of)
+    assert findings_of not in results["gpu-count"].reason
 
 
 def test_a_port_that_was_not_read_is_not_called_missing_and_not_called_there() -> None:
     seen = without("mlx5_7", address_of("mlx5_7"))
     result = judged(seen)["port-count"]
-    assert result.status is Status.UNKNOWN and "7 ports, and of 1 adapters that were not read" in result.reason
+    assert result.status is Status.UNKNOWN and "7 ports found, 1 adapter not read" in result.reason
     plans = {address_of(f"mlx5_{number}"): PortPlan("compute", number) for number in range(8)}
     assert judged(seen, ports=plans)["port-count"].status is Status.PASS
     gone = {**plans, "0000:ff:00.0": PortPlan("compute", 8)}
@@ -165,7 +178,8 @@ def test_whatever_a_note_holds_it_names_devices_or_none(note: str) -> None:
 
 def test_the_words_for_one_node_stand_at_the_end_of_its_command_line_alone() -> None:
     node = Node(name="gpu001", privilege=Privilege.HELPER, unread=("mlx5_4", "0000:05:00.*"))
-    assert node.words == ("helper", "without=mlx5_4", "without=0000:05:00.*") and Node(name="gpu002").words == ()
+    assert (node.words == ("helper", "without=mlx5_4", "without=0000:05:00.*")
+            and Node(name="gpu002").words == ())
     line = shell_command(Program("n0nce", "loader", b""), "python3", become=False, words=node.words)
     assert line.endswith("n0nce helper without=mlx5_4 'without=0000:05:00.*'")
 

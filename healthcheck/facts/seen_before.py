@@ -1,8 +1,10 @@
-"""What was unusual in a node's kernel log at its earlier snapshots: read from no machine, handed in by the sweep.
+"""What was unusual in a node's kernel log at its earlier snapshots. The sweep passes it in; no machine is
+read for it.
 
-Each snapshot that is kept in the state folder carries one more capture, SEEN, with a fingerprint of each unusual thing that its rules
-reported (a line that the baseline does not hold, one that is missing, or too frequent, a late phase), of this boot and of the boot before
-it. So what was there before is told from what is there for the first time, and a saved sweep holds what its replay needs.
+Each snapshot in the state folder has one more capture, UNUSUAL_CAPTURE, with a fingerprint of each unusual
+thing that its rules reported (a line that the baseline does not know, one that is missing or too frequent, a
+late phase), of this boot and the boot before it. So checks distinguish new findings from repeated ones, and a
+saved sweep holds what its replay needs.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from healthcheck.facts.limits import FINGERPRINTS
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
 
 SEEN_BEFORE = "seen_before"
-SEEN = "muster.unusual"
+UNUSUAL_CAPTURE = "muster.unusual"
 CHECKS = ("kernel.novel", "kernel.missing", "kernel.order", "kernel.rate", "kernel.suspect")
-_MOST = 1000        # fingerprints of one boot
 
 
 class SeenBefore(Fact):
@@ -33,31 +35,33 @@ NOTHING_SEEN = SeenBefore("kernel log", frozenset())
 
 
 def fingerprint(subject: str) -> str:
-    """What a finding's subject is remembered by."""
+    """The stored identity of a finding's subject."""
     return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def unusual(results: Mapping[str, Result]) -> tuple[str, ...]:
     """Fingerprints of all that these results report as unusual."""
-    failed = (result for result in results.values() if result.status is Status.FAIL and result.check in CHECKS)
-    return tuple(sorted({fingerprint(finding.subject) for result in failed for finding in result.findings})[:_MOST])
+    failed = (result for result in results.values() if result.status is Status.FAIL
+              and result.check in CHECKS)
+    return tuple(sorted({fingerprint(finding.subject) for result in failed
+                         for finding in result.findings})[:FINGERPRINTS])
 
 
 def seen_before(previous: Recording | None) -> SeenBefore:
-    """The fact; `previous` is the newest snapshot before this one, of whatever boot."""
-    capture = previous.captures.get(SEEN) if previous is not None else None
+    """The fact; `previous` is the newest snapshot before this one, of any boot."""
+    capture = previous.captures.get(UNUSUAL_CAPTURE) if previous is not None else None
     if capture is None:
         return NOTHING_SEEN
     now, before = _read(capture)
     return SeenBefore("kernel log", frozenset((*now, *before)))
 
 
-def kept(recording: Recording, previous: Recording | None, now: Iterable[str]) -> Capture:
-    """What this snapshot is to be kept with: what it reported, with what earlier ones of its boot did, and what the boot before it did."""
-    earlier, before = _read(previous.captures.get(SEEN)) if previous is not None else ((), ())
+def unusual_capture(recording: Recording, previous: Recording | None, now: Iterable[str]) -> Capture:
+    """The capture that is stored with this snapshot: fingerprints of its boot, and of the boot before it."""
+    earlier, before = _read(previous.captures.get(UNUSUAL_CAPTURE)) if previous is not None else ((), ())
     if previous is not None and _boot(previous) != _boot(recording):
         earlier, before = (), earlier
-    held = sorted({*now, *earlier})[:_MOST]
+    held = sorted({*now, *earlier})[:FINGERPRINTS]
     text = json.dumps({"boot": held, "boot_before": list(before)}, separators=(",", ":"))
     return Capture(Outcome.DONE, bytes=len(text), text=text)
 
@@ -67,7 +71,8 @@ def _boot(recording: Recording) -> str:
 
 
 def _read(capture: Capture | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of this boot and of the one before; nothing where it was kept by another version, or damaged."""
+    """The fingerprints of this boot and of the one before; none from another version's capture or a damaged
+    one."""
     try:
         document: Any = json.loads(capture.text) if capture is not None else {}
         now, before = document.get("boot", []), document.get("boot_before", [])
@@ -77,4 +82,5 @@ def _read(capture: Capture | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _words(value: Any) -> tuple[str, ...]:
-    return tuple(word for word in value[:_MOST] if isinstance(word, str)) if isinstance(value, list) else ()
+    return (tuple(word for word in value[:FINGERPRINTS] if isinstance(word, str))
+            if isinstance(value, list) else ())

@@ -1,4 +1,5 @@
-"""Answers of the NVML reader: what each line says is its own GPU's, and an answer that is not whole is never taken for one."""
+"""Answers of the NVML reader: what each line says is its own GPU's, and an answer that is not whole is never
+taken for one."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from healthcheck.facts import gpu, gpu_process, gpuanswer, nvlink
+from healthcheck.facts import gpu, gpu_process, nvlink, nvml_output
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.gpuanswer import READINGS
+from healthcheck.facts.nvml_output import READINGS
 from healthcheck.facts.values import Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
@@ -22,7 +23,8 @@ assert {FACTS[name].build.__module__ for name in ALIKE} == {nvlink.__name__, gpu
 def usual(number: int, gpus: int = 3, **changes: dict[str, Any]) -> Capture:
     """What a healthy node says, with what is its own."""
     return machine.nvml(gpus, **{f"gpu{gpu}": {
-        "uuid": {"ok": f"GPU-{number}-{gpu}"}, "serial": {"ok": f"{number}{gpu}"}, "power_mw": {"ok": 70000 + number},
+        "uuid": {"ok": f"GPU-{number}-{gpu}"}, "serial": {"ok": f"{number}{gpu}"},
+        "power_mw": {"ok": 70000 + number},
         **changes.get(f"gpu{gpu}", {})} for gpu in range(gpus)})
 
 
@@ -30,7 +32,8 @@ def usual(number: int, gpus: int = 3, **changes: dict[str, Any]) -> Capture:
 def test_each_reading_is_one_field_of_its_own_gpu(field: str, key: str) -> None:
     kind = READINGS[field][1]
     said = [machine.nvml(2, gpu1={key: {"ok": value}}) for value in (("a", "b") if kind is str else (0, 7))]
-    first, second = (build_fact(FACTS["gpus"], Captures(machine.recording(gpu_nvml=capture))) for capture in said)
+    first, second = (build_fact(FACTS["gpus"], Captures(machine.recording(gpu_nvml=capture)))
+                     for capture in said)
     assert first[0] == second[0]
     assert reading(first[1], field) != reading(second[1], field)
 
@@ -38,7 +41,8 @@ def test_each_reading_is_one_field_of_its_own_gpu(field: str, key: str) -> None:
 def test_what_gpus_are_set_to_is_told_of_their_links() -> None:
     down = machine.nvlinks(1, link0=[0, 7, 26562, 2, "0000:05:00.0", 0, 0, 0, 0, 0])
     for number in range(2):
-        divided = Captures(machine.recording(gpu_nvml=usual(number, gpu1={"nvlinks": down, "mig": {"ok": number % 2}})))
+        divided = Captures(
+            machine.recording(gpu_nvml=usual(number, gpu1={"nvlinks": down, "mig": {"ok": number % 2}})))
         active = reading(build_fact(FACTS["nvlinks"], divided)[18], "active")
         assert isinstance(active, Unmeasured) if number % 2 else active is False
 
@@ -56,7 +60,8 @@ def test_an_answer_of_fewer_gpus_than_it_counts_is_partial() -> None:
     whole = usual(1)
     text = whole.text[:whole.text.rstrip().rfind("\n") + 1]
     for name in ("gpus", *ALIKE):
-        found = build_fact(FACTS[name], Captures(machine.recording(gpu_nvml=dataclasses.replace(whole, text=text))))
+        found = build_fact(FACTS[name],
+                           Captures(machine.recording(gpu_nvml=dataclasses.replace(whole, text=text))))
         assert isinstance(found, Partial) and "3 GPUs, but 2 were read" in found.reason, name
 
 
@@ -69,10 +74,13 @@ def test_of_a_driver_that_refuses_nothing_is_known_whatever_else_it_says() -> No
         assert isinstance(found, Unmeasured) and "Driver Not Loaded" in found.reason, name
 
 
-def test_an_answer_is_read_whatever_its_lines_end_with_and_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_read_whatever_its_lines_end_with_and_parsed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     usually = usual(1, gpus=40)
-    looked = Captures(machine.recording(gpu_nvml=dataclasses.replace(usually, text=usually.text.replace("\n", "\r\n"))))
+    looked = Captures(
+        machine.recording(gpu_nvml=dataclasses.replace(usually, text=usually.text.replace("\n", "\r\n"))))
     parsed: list[str] = []
-    monkeypatch.setattr(gpu, "read", lambda text: parsed.append(text) or gpuanswer.read(text))
+    monkeypatch.setattr(gpu, "read", lambda text: parsed.append(text) or nvml_output.read(text))
     assert [len(build_fact(FACTS[name], looked)) for name in ("gpus", "gpu_loads", "gpus")] == [40] * 3
     assert len(parsed) == 1

@@ -48,30 +48,38 @@ def after(recording: Recording, seconds: float) -> Recording:
 
 
 def verdict(
-    rule: str, now: Recording, earlier: Recording | None = None, *, sku: str = "hgx-h100", having: Raw | None = None, **numbers: Any,
+    rule: str, now: Recording, earlier: Recording | None = None, *, sku: str = "hgx-h100",
+    having: Raw | None = None, **numbers: Any,
 ) -> Result:
-    """What the rule, enabled, says of the recording; `numbers` replace those of the SKU, and `having` what the rule sets."""
+    """What the rule, enabled, says of the recording; `numbers` replace those of the SKU, and `having` what
+    the rule sets."""
     known = RULESET.skus[sku]
-    chosen = replace(RULES[rule], left_out="", parameters=RULES[rule].parameters if having is None else having)
+    chosen = replace(RULES[rule], left_out="",
+                     parameters=RULES[rule].parameters if having is None else having)
     snapshot = NodeFacts(_facts(chosen, now, earlier), _facts(chosen, earlier) if earlier else None)
     return judge(chosen, snapshot, replace(known, numbers={**known.numbers, **numbers}))
 
 
 def cohort(rule: str, *seen: Recording) -> list[tuple[Status, str]]:
-    """What the fleet rule, enabled, says of each of these nodes among each other: status, and findings or else reason."""
+    """What the fleet rule, enabled, says of each of these nodes among each other: status, and findings or
+    else reason."""
     chosen = replace(RULES[rule], left_out="")
     nodes = {f"gpu{number:03d}": NodeFacts(_facts(chosen, one)) for number, one in enumerate(seen, 1)}
-    return [(result.status, said(result) or result.reason) for result in judge_fleet(chosen, nodes).values()]
+    return [(result.status, findings_of(result) or result.reason)
+            for result in judge_fleet(chosen, nodes).values()]
 
 
 def _facts(rule: Rule, recording: Recording, earlier: Recording | None = None) -> dict[str, Any]:
     names = set(rule.checked.facts)
-    handed: dict[str, Any] = {PORT_PLANS: PortPlans("port plans", {}, frozenset(), frozenset(), frozenset())} if PORT_PLANS in names else {}
+    handed: dict[str, Any] = ({PORT_PLANS: PortPlans("port plans", {}, frozenset(), frozenset(), frozenset())}
+                              if PORT_PLANS in names else {})
     if EARLIER_BOOT in names:
         handed[EARLIER_BOOT] = earlier_boot(recording, earlier, LifecycleState.SERVICE)
-    return handed | {name: build_fact(FACTS[name], Captures(recording)) for name in names if name not in handed}
+    return handed | {name: build_fact(FACTS[name], Captures(recording)) for name in names
+                     if name not in handed}
 
 
-def said(result: Result) -> str:
+def findings_of(result: Result) -> str:
     """The findings, one after the other."""
-    return "; ".join(f"{found.subject}: {found.observed}, expected {found.expected}" for found in result.findings)
+    return "; ".join(f"{found.subject}: {found.observed}, expected {found.expected}"
+                     for found in result.findings)

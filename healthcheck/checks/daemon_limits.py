@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from healthcheck.checks.base import check
-from healthcheck.facts.limits import UNLIMITED, Starters
+from healthcheck.facts.daemon_limits import UNLIMITED, Starters
 from healthcheck.model.outcome import Finding
 
 
 @check("limits.memlock")
 def limits_memlock(starters: Starters) -> Iterator[Finding]:
-    """Daemons that start jobs may lock any amount of memory: RDMA pins what it registers, and every rank inherits the limit."""
+    """Daemons that start jobs may lock any amount of memory: RDMA pins what it registers, and every rank
+    inherits the limit."""
     for daemon in starters.memlock:
         if daemon.value != UNLIMITED:
             yield Finding(f"{daemon.value // 1024} KiB of locked memory", "unlimited", daemon.daemon)

@@ -1,8 +1,9 @@
-"""What nvidia-smi's XML log says of one GPU, reading by reading, in the form in which the NVML reader would have said it.
+"""The readings of one GPU in nvidia-smi's XML log, in the NVML reader's format.
 
-The elements and words are those of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13) and of nvidia-smi's manual page. nvidia-smi
-says one of three things where it has no value: that the device has no such thing ("N/A", "[Not Supported]"), that it could not tell
-("[Unknown Error]", "ERR!"), or that the GPU is gone ("[GPU is lost]"); they stay three things here.
+The elements and words are those of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13) and of nvidia-smi's
+manual page. Where nvidia-smi has no value, it prints one of three things: the device has no such thing
+("N/A", "[Not Supported]"), the value could not be read ("[Unknown Error]", "ERR!"), or the GPU is gone ("[GPU
+is lost]"). They stay distinct here.
 """
 
 from __future__ import annotations
@@ -14,27 +15,32 @@ from typing import Any
 from healthcheck.model.probes import MIB
 from inventory.text import clean
 
-# NVML's words for its statuses (nvmlErrorString), as far as nvidia-smi puts them in a value's place.
+# NVML's words for its statuses (nvmlErrorString) that nvidia-smi prints in place of a value.
 NVML_WORDS: Mapping[str, int] = {
-    "success": 0, "invalid argument": 2, "not supported": 3, "insufficient permissions": 4, "not found": 6, "insufficient size": 7,
-    "insufficient external power": 8, "driver not loaded": 9, "timeout": 10, "gpu is lost": 15, "gpu requires reset": 16,
-    "driver/library version mismatch": 18, "in use by another client": 19, "insufficient memory": 20, "no data": 21,
-    "insufficient resources": 23, "requested functionality has been deprecated": 26, "not ready": 27, "invalid state": 29,
+    "success": 0, "invalid argument": 2, "not supported": 3, "insufficient permissions": 4, "not found": 6,
+    "insufficient size": 7,
+    "insufficient external power": 8, "driver not loaded": 9, "timeout": 10, "gpu is lost": 15,
+    "gpu requires reset": 16,
+    "driver/library version mismatch": 18, "in use by another client": 19, "insufficient memory": 20,
+    "no data": 21,
+    "insufficient resources": 23, "requested functionality has been deprecated": 26, "not ready": 27,
+    "invalid state": 29,
     "unknown error": 999, "err!": 999,
 }
 _NOTHING = ("n/a", "not supported", "not available", "")
-_UNTOLD = {"insufficient permissions", "timeout", "gpu is lost", "gpu requires reset", "in use by another client", "no data",
-           "requested functionality has been deprecated", "not ready", "unknown error", "err!", "not found"}
+_UNKNOWN = {"insufficient permissions", "timeout", "gpu is lost", "gpu requires reset",
+            "in use by another client", "no data", "requested functionality has been deprecated", "not ready",
+            "unknown error", "err!", "not found"}
 
 Read = Callable[[Mapping[str, str]], dict[str, Any]]
 
 
 def _value(gpu: Mapping[str, str], paths: tuple[str, ...], convert: Callable[[str], Any]) -> dict[str, Any]:
-    """The value at the first of these paths that the log has, in the NVML reader's form."""
+    """The value at the first of these paths that the log has, in the NVML reader's format."""
     for path in paths:
         found = gpu.get(path)
         if found is None:
-            # "N/A" in the place of a whole block.
+            # "N/A" in place of a whole block.
             above = path
             while found is None and "/" in above:
                 above = above.rpartition("/")[0]
@@ -52,12 +58,12 @@ def _reading(text: str, convert: Callable[[str], Any], what: str) -> dict[str, A
     word = _word(text)
     if word in _NOTHING:
         return {"na": True}
-    if word in _UNTOLD:
+    if word in _UNKNOWN:
         return {"error": [NVML_WORDS[word], text.strip("[] ")]}
     try:
         return {"ok": convert(text.strip())}
     except (ValueError, KeyError, OverflowError):
-        return {"error": [-1, f"{what} is {clean(text, 40)!r}, which is not of the documented form"]}
+        return {"error": [-1, f"{what} is {clean(text, 40)!r}, which is not in the documented format"]}
 
 
 def _whole(text: str) -> int:
@@ -102,7 +108,7 @@ def _lower(text: str) -> str:
 
 
 def pci_address(text: str) -> str:
-    """The kernel's form of NVIDIA's PCI address: "00000000:1A:00.0" is 0000:1a:00.0."""
+    """NVIDIA's PCI address "00000000:1A:00.0" as the kernel writes it: 0000:1a:00.0."""
     match = re.fullmatch(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])", text)
     if match is None:
         raise ValueError(text)
@@ -110,7 +116,8 @@ def pci_address(text: str) -> str:
 
 
 def _added(values: list[dict[str, Any]]) -> dict[str, Any]:
-    """The sum of counters; what the device has none of counts nothing, and where it has none at all, neither has the sum."""
+    """The sum of counters. Those that the device lacks count as nothing; without any, the sum is missing
+    too."""
     broken = [value for value in values if "error" in value]
     known = [value["ok"] for value in values if "ok" in value]
     return broken[0] if broken else {"ok": sum(known)} if known else {"na": True}
@@ -126,7 +133,7 @@ def _sum(*parts: tuple[str, ...]) -> Read:
 
 
 def _either(first: Read, second: Read) -> Read:
-    """The second, where this nvidia-smi does not print the first."""
+    """The first, or the second where this nvidia-smi does not print the first."""
 
     def read(gpu: Mapping[str, str]) -> dict[str, Any]:
         value = first(gpu)
@@ -143,7 +150,8 @@ def _ecc(block: str, kind: str, old: str) -> Read:
     """Totals of one kind: SRAM and DRAM together; drivers before Turing print a total."""
     sram: Read = _at(_whole, f"ecc_errors/{block}/sram_{kind}")
     if kind == "uncorrectable":
-        sram = _either(sram, _sum((f"ecc_errors/{block}/sram_uncorrectable_parity",), (f"ecc_errors/{block}/sram_uncorrectable_secded",)))
+        sram = _either(sram, _sum((f"ecc_errors/{block}/sram_uncorrectable_parity",),
+                                  (f"ecc_errors/{block}/sram_uncorrectable_secded",)))
 
     def total(gpu: Mapping[str, str]) -> dict[str, Any]:
         return _added([sram(gpu), _value(gpu, (f"ecc_errors/{block}/dram_{kind}",), _whole)])
@@ -160,8 +168,10 @@ def _memory_used(gpu: Mapping[str, str]) -> dict[str, Any]:
 
 # nvml.h's nvmlClocksEventReason bits, by the last part of the element's name.
 _REASONS = {
-    "gpu_idle": 0x1, "applications_clocks_setting": 0x2, "sw_power_cap": 0x4, "hw_slowdown": 0x8, "sync_boost": 0x10,
-    "sw_thermal_slowdown": 0x20, "hw_thermal_slowdown": 0x40, "hw_power_brake_slowdown": 0x80, "display_clocks_setting": 0x100,
+    "gpu_idle": 0x1, "applications_clocks_setting": 0x2, "sw_power_cap": 0x4, "hw_slowdown": 0x8,
+    "sync_boost": 0x10,
+    "sw_thermal_slowdown": 0x20, "hw_thermal_slowdown": 0x40, "hw_power_brake_slowdown": 0x80,
+    "display_clocks_setting": 0x100,
 }
 _ACTIVE = _choice(active=1, not_active=0)
 
@@ -169,8 +179,10 @@ _ACTIVE = _choice(active=1, not_active=0)
 def _clock_reasons(gpu: Mapping[str, str]) -> dict[str, Any]:
     bits, known = 0, False
     for name, bit in _REASONS.items():
-        found = _value(gpu, tuple(f"clocks_{word}_reasons/clocks_{word}_reason_{name}" for word in ("event", "throttle")), _ACTIVE)
-        if found.get("error", [0])[0] == -1 and name in ("display_clocks_setting", "applications_clocks_setting"):
+        found = _value(gpu, tuple(f"clocks_{word}_reasons/clocks_{word}_reason_{name}"
+                                  for word in ("event", "throttle")), _ACTIVE)
+        if found.get("error", [0])[0] == -1 and name in ("display_clocks_setting",
+                                                         "applications_clocks_setting"):
             continue    # not every version has them
         if "error" in found:
             return found
@@ -180,16 +192,19 @@ def _clock_reasons(gpu: Mapping[str, str]) -> dict[str, Any]:
     return {"ok": bits} if known else {"na": True}
 
 
-# Newer drivers call a reset of the GPU a function level reset (PF FLR), and a reboot of the node one of the operating system.
+# Newer drivers call a reset of the GPU a function level reset (PF FLR), and a reboot of the node one of the
+# operating system.
 _KNOWN_RECOVERY = _choice(
-    none="none", reset="gpu_reset", gpu_reset="gpu_reset", pf_flr="gpu_reset", reboot="node_reboot", node_reboot="node_reboot",
-    os_reboot="node_reboot", drain_p2p="drain_p2p", drain_and_reset="drain_and_reset", recover_imex_domain="recover_imex_domain",
+    none="none", reset="gpu_reset", gpu_reset="gpu_reset", pf_flr="gpu_reset", reboot="node_reboot",
+    node_reboot="node_reboot",
+    os_reboot="node_reboot", drain_p2p="drain_p2p", drain_and_reset="drain_and_reset",
+    recover_imex_domain="recover_imex_domain",
     bus_reset="bus_reset", system_reboot="system_reboot",
 )
 
 
 def _recovery_word(text: str) -> str:
-    """A word newer than these asks for something, too: as with NVML, it is named and not taken for a value that could not be read."""
+    """An action newer than this table is returned by name, as with NVML, and not as unreadable."""
     try:
         return str(_KNOWN_RECOVERY(text))
     except KeyError:
@@ -197,7 +212,7 @@ def _recovery_word(text: str) -> str:
 
 
 def _recovery(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """Before driver 570 there were two flags in its place."""
+    """The recovery action; before driver 570 there were two flags instead."""
     found = _value(gpu, ("gpu_recovery_action",), _recovery_word)
     if "gpu_recovery_action" in gpu:
         return found
@@ -211,14 +226,15 @@ def _recovery(gpu: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _fabric_status(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """Here NVML's words are the value: of the probe that made the GPU known to its fabric."""
+    """The status of the GPU's fabric probe: here NVML's words are the value."""
     word = _word(gpu.get("fabric/status", ""))
     if "fabric/status" in gpu and word in NVML_WORDS:
         return {"ok": NVML_WORDS[word]}
     return _value(gpu, ("fabric/status",), lambda text: NVML_WORDS[text])
 
 
-# Each part of the fabric's health: its element, where it stands in nvml.h's mask (NVML_GPU_FABRIC_HEALTH_MASK_*), and its words.
+# Each part of the fabric's health: its element, its place in nvml.h's mask (NVML_GPU_FABRIC_HEALTH_MASK_*),
+# and its words.
 _FLAG = {"true": 1, "false": 2}
 _HEALTH: tuple[tuple[str, int, Mapping[str, int]], ...] = (
     ("bandwidth", 0, {"degraded": 1, "full": 2}),
@@ -226,8 +242,10 @@ _HEALTH: tuple[tuple[str, int, Mapping[str, int]], ...] = (
     ("route_unhealthy", 4, _FLAG),
     ("access_timeout_recovery", 6, _FLAG),
     ("incorrect_configuration", 8, {
-        "none": 1, "incorrect systemguid": 2, "incorrect sysguid": 2, "incorrect chassis serial number": 3, "no partition": 4,
-        "insufficient nvlinks": 5, "insufficient nvlink resources": 5, "incompatible gpu firmware": 6, "invalid location": 7,
+        "none": 1, "incorrect systemguid": 2, "incorrect sysguid": 2, "incorrect chassis serial number": 3,
+        "no partition": 4,
+        "insufficient nvlinks": 5, "insufficient nvlink resources": 5, "incompatible gpu firmware": 6,
+        "invalid location": 7,
         "gpu state invalid": 8,
     }),
     ("partition_assigned", 12, _FLAG),
@@ -235,13 +253,17 @@ _HEALTH: tuple[tuple[str, int, Mapping[str, int]], ...] = (
 HEALTH_PARTS = tuple(name for name, _, _ in _HEALTH)
 
 
+def _lowered(words: Mapping[str, int]) -> Callable[[str], int]:
+    return lambda text: words[text.lower()]
+
+
 def _fabric_health(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """The mask that NVML would have given. A part that this version does not print is one that is not supported."""
+    """The mask that NVML would have returned. Parts that this version does not print are not supported."""
     if "fabric/health" not in gpu and "fabric" not in gpu:
         return {"error": [-1, "it does not print fabric/health"]}
     mask = 0
     for name, shift, words in _HEALTH:
-        found = _value(gpu, (f"fabric/health/{name}",), lambda text, words=words: words[text.lower()])  # type: ignore[misc]
+        found = _value(gpu, (f"fabric/health/{name}",), _lowered(words))
         if "ok" in found:
             mask |= int(found["ok"]) << shift
         elif "error" in found and f"fabric/health/{name}" in gpu:
@@ -258,7 +280,7 @@ _ROWS = "remapped_rows/"
 _HISTOGRAM = "remapped_rows/row_remapper_histogram/row_remapper_histogram_"
 _LINK = "pci/pci_gpu_link_info/"
 
-# By the NVML reader's keys (`facts/gpuanswer.py`, READINGS): how nvidia-smi says the same.
+# By the NVML reader's keys (`facts/nvml_output.py`, READINGS): where nvidia-smi prints the same.
 _READS: Mapping[str, Read] = {
     "pci": _at(pci_address, "pci/pci_bus_id", "@id"),
     "uuid": _at(str, "uuid"),
@@ -285,7 +307,8 @@ _READS: Mapping[str, Read] = {
     "ecc_uncorrected_lifetime": _ecc("aggregate", "uncorrectable", "double_bit"),
     "sram_uncorrected_lifetime": _either(
         _at(_whole, "ecc_errors/aggregate/sram_uncorrectable"),
-        _sum(("ecc_errors/aggregate/sram_uncorrectable_parity",), ("ecc_errors/aggregate/sram_uncorrectable_secded",)),
+        _sum(("ecc_errors/aggregate/sram_uncorrectable_parity",),
+             ("ecc_errors/aggregate/sram_uncorrectable_secded",)),
     ),
     "sram_threshold_exceeded": _at(_YES, "ecc_errors/aggregate/sram_threshold_exceeded"),
     "rows_corrected": _at(_whole, _ROWS + "remapped_row_corr"),
@@ -309,14 +332,16 @@ _READS: Mapping[str, Read] = {
     "temperature_gpu_max_c": _at(_TEMPERATURE, "temperature/gpu_temp_max_gpu_threshold"),
     "temperature_margin_c": _at(_TEMPERATURE, "temperature/gpu_temp_tlimit"),
     "power_mw": _at(
-        _milliwatts, "gpu_power_readings/power_draw", "gpu_power_readings/average_power_draw", "gpu_power_readings/instant_power_draw",
+        _milliwatts, "gpu_power_readings/power_draw", "gpu_power_readings/average_power_draw",
+        "gpu_power_readings/instant_power_draw",
         "power_readings/power_draw",
     ),
     "power_limit_mw": _at(
         _milliwatts, "gpu_power_readings/current_power_limit", "gpu_power_readings/enforced_power_limit",
         "power_readings/enforced_power_limit",
     ),
-    "power_limit_default_mw": _at(_milliwatts, "gpu_power_readings/default_power_limit", "power_readings/default_power_limit"),
+    "power_limit_default_mw": _at(_milliwatts, "gpu_power_readings/default_power_limit",
+                                  "power_readings/default_power_limit"),
     "clock_sm_mhz": _at(_MHZ, "clocks/sm_clock"),
     "clock_sm_max_mhz": _at(_MHZ, "max_clocks/sm_clock"),
     "clock_memory_mhz": _at(_MHZ, "clocks/mem_clock"),
@@ -333,17 +358,17 @@ _READS: Mapping[str, Read] = {
     "fabric_cluster": _at(str.lower, "fabric/clusterUuid"),
     "fabric_health": _fabric_health,
 }
-# What NVML tells and nvidia-smi -q does not.
+# Readings of NVML that nvidia-smi -q does not print.
 NOT_PRINTED = ("slowdown_thermal_ns",)
 
 
-def line(index: int, gpu: Mapping[str, str]) -> dict[str, Any]:
-    """One GPU in the NVML reader's form, from the texts of its elements by their paths."""
+def gpu_line(index: int, gpu: Mapping[str, str]) -> dict[str, Any]:
+    """One GPU in the NVML reader's format, from the texts of its elements by their paths."""
     return {"index": index, **{key: read(gpu) for key, read in _READS.items()}}
 
 
-def head(found: Mapping[str, str]) -> dict[str, Any]:
-    """The NVML reader's first line, from what stands before the GPUs."""
+def summary(found: Mapping[str, str]) -> dict[str, Any]:
+    """The NVML reader's first line, from the elements before the GPUs."""
     return {
         "driver": _value(found, ("driver_version",), str),
         "cuda": _value(found, ("cuda_version",), str),

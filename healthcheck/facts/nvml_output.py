@@ -1,0 +1,144 @@
+"""The NVML reader's output (healthcheck.collector.onnode.nvml): a first line for the node, and one for each
+GPU with its readings."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured, Unread
+
+Line = Mapping[str, Any]
+
+
+class NvmlAnswer(NamedTuple):
+    """The reader's lines: the first, and one for each GPU."""
+
+    head: Line
+    gpus: Sequence[Line]
+
+
+def read(text: str) -> NvmlAnswer:
+    """The reader's lines; raises Unread where they are not in our format, ValueError for text that is not
+    JSON."""
+    lines = [json.loads(line) for line in text.splitlines()]
+    if not lines or not all(isinstance(line, dict) for line in lines):
+        raise Unread("the NVML reader's answer is empty or not in our format")
+    twice = [index for index, count in Counter(str(line.get("index")) for line in lines[1:]).items()
+             if count > 1]
+    if twice:
+        raise Unread(f"the NVML reader's answer holds GPU {twice[0][:20]} twice")
+    return NvmlAnswer(lines[0], lines[1:])
+
+
+def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:
+    """One reading of the NVML reader: {"ok": value}, {"na": true} or {"error": [code, message]}."""
+    value = document.get(key)
+    if not isinstance(value, dict):
+        return Unmeasured(f"{source}: {key} was not read")
+    if value.get("na") is True:
+        return UNSUPPORTED
+    if "ok" in value and type(value["ok"]) is kind:
+        return value["ok"]
+    error = value.get("error")
+    if isinstance(error, list) and len(error) == 2:
+        return Unmeasured(f"{source}: {key}: {str(error[1])[:100]} (error {error[0]})")
+    return Unmeasured(f"{source}: {key} has the value {str(value.get('ok'))[:40]!r}, expected "
+                      f"{kind.__name__}")
+
+
+# By field of a Gpu: the reader's key, the type that it sends, and a conversion if there is one.
+READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any] | None]] = {
+    **{name: (name, str, None) for name in (
+        "pci", "uuid", "serial", "architecture", "part_number", "vbios", "inforom", "gsp_firmware",
+        "recovery_action", "compute_mode",
+        "fabric_cluster",
+    )},
+    # nvml.h's state 0, and a mask without any part set, mean that the GPU has no fabric.
+    "fabric_state": ("fabric_state", str, lambda value: UNSUPPORTED if value == "not_supported" else value),
+    "fabric_health": ("fabric_health", int, lambda value: value or UNSUPPORTED),
+    "model": ("name", str, None),
+    **{name: (name, int, None) for name in (
+        "minor", "memory_bytes", "memory_used_bytes", "ecc_corrected", "ecc_uncorrected",
+        "ecc_corrected_lifetime",
+        "ecc_uncorrected_lifetime", "sram_uncorrected_lifetime", "rows_corrected", "rows_uncorrected",
+        "banks_max", "banks_high",
+        "banks_partial", "banks_low", "banks_none", "pages_retired_corrected", "pages_retired_uncorrected",
+        "pcie_generation",
+        "pcie_generation_max", "pcie_width", "pcie_width_max", "pcie_replays", "temperature_c",
+        "temperature_memory_c",
+        "temperature_slowdown_c", "temperature_shutdown_c", "temperature_memory_max_c",
+        "temperature_gpu_max_c", "temperature_margin_c",
+        "clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz", "clock_memory_max_mhz", "clock_reasons",
+        "slowdown_power_ns",
+        "slowdown_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns",
+        "slowdown_sw_thermal_ns", "utilization_percent",
+        "fabric_status", "fabric_clique",
+    )},
+    "ecc_enabled": ("ecc_mode", int, bool),
+    **{name: (name, int, bool) for name in (
+        "persistence", "mig", "mig_pending", "ecc_pending", "sram_threshold_exceeded", "rows_pending",
+        "rows_failed", "pages_pending",
+    )},
+    "power_watts": ("power_mw", int, lambda value: value / 1000),
+    "power_limit_watts": ("power_limit_mw", int, lambda value: value / 1000),
+    "power_limit_default_watts": ("power_limit_default_mw", int, lambda value: value / 1000),
+}
+
+
+def gpu_fields(line: Line, source: str) -> dict[str, Any]:
+    """Every reading of a line by field of a Gpu; readings that the device lacks are UNSUPPORTED."""
+    values = {}
+    for field, (key, kind, convert) in READINGS.items():
+        answer = line.get(key)
+        # The fast path: nearly all are measured.
+        if type(answer) is dict and len(answer) == 1 and type(value := answer.get("ok")) is kind:
+            values[field] = convert(value) if convert else value
+        else:
+            values[field] = _field(line, key, kind, convert, source)
+    return values
+
+
+def _field(line: Line, key: str, kind: type, convert: Callable[[Any], Any] | None, source: str) -> Any:
+    value = reading(line, key, kind, source)
+    return convert(value) if convert and type(value) is kind else value
+
+
+def responds(line: Line, source: str) -> tuple[Any, str | None]:
+    """Whether the GPU answers, and NVML's message where it is lost."""
+    lost = _lost(line)
+    if lost is not None:
+        return False, lost
+    # which has an answer per pair
+    if any(isinstance(value, dict) and "ok" in value for key, value in line.items() if key != "p2p"):
+        return True, None
+    return Unmeasured(f"{source}: none of its readings could be read"), None
+
+
+# NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_NOT_FOUND (nvml.h): the GPU itself does
+# not answer.
+LOST_CODES = (15, 16, 28)
+
+
+def _lost(line: Line) -> str | None:
+    for error in [value["error"] for value in line.values() if type(value) is dict and "error" in value]:
+        if isinstance(error, list) and len(error) == 2 and error[0] in LOST_CODES:
+            return str(error[1])[:100]
+    return None
+
+
+def index_of(line: Line) -> int:
+    """The GPU's number in NVML's order."""
+    index = line.get("index")
+    if type(index) is not int:
+        raise Unread("the NVML reader's answer holds a GPU without an index")
+    return index
+
+
+def handle_error(line: Line, source: str = "NVML") -> Unmeasured | None:
+    """Why nothing was read of this GPU, if NVML gave no handle of it."""
+    error = line.get("error")
+    return (Unmeasured(f"{source}: {str(error[1])[:100]} (error {error[0]})") if isinstance(error, list)
+            and len(error) == 2 else None)

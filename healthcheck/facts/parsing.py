@@ -1,0 +1,63 @@
+"""Parsers of single values in files; each raises ValueError for a text in another format."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from healthcheck.facts.values import UNSUPPORTED
+
+_NUMBER = re.compile(r"\d{1,20}")
+_MILLI = re.compile(r"-?\d{1,7}")
+_LANES = re.compile(r"\d{1,3}")
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
+
+
+def matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    """The match of the whole text."""
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return found
+
+
+def searched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    """The first match in the text."""
+    found = pattern.search(text)
+    if found is None:
+        raise ValueError(text)
+    return found
+
+
+def one_of(words: tuple[str, ...], text: str) -> str:
+    """The text, which must be one of these words."""
+    if text not in words:
+        raise ValueError(text)
+    return text
+
+
+def whole(text: str) -> int:
+    """A whole number without a sign, of 64 bits."""
+    return int(matched(_NUMBER, text)[0])
+
+
+def milli(text: str) -> float:
+    """A number in thousandths."""
+    return int(matched(_MILLI, text)[0]) / 1000
+
+
+def pcie_lanes(text: str) -> Any:
+    """Lanes of a PCI Express link; UNSUPPORTED for 0, 63 and 255, which virtual machines and devices without
+    a link of their own show."""
+    return UNSUPPORTED if text in ("0", "63", "255") else int(matched(_LANES, text)[0])
+
+
+def pcie_speed(text: str) -> Any:
+    """GT/s of "32.0 GT/s PCIe", older kernels "8 GT/s"; UNSUPPORTED where the kernel does not know it."""
+    return UNSUPPORTED if text.startswith("Unknown") else float(matched(_SPEED, text)[1])
+
+
+def natural(name: str) -> tuple[str, int]:
+    """A key that sorts mlx5_10 after mlx5_9."""
+    head = name.rstrip("0123456789")
+    return head, int(name[len(head):] or 0)
