@@ -181,7 +181,7 @@ def test_what_is_told_of_some_templates_is_what_the_digest_tells_of_them(
     records = Records(log(lines, 0, 1000))
     folding = LazyDigest(records, records.texts)
     some = sorted(folding.templates)[::every + 1]
-    assert list(folding.of(some)) == [message for message in folding.told if message.template in some
+    assert list(folding.select(some)) == [message for message in folding.messages if message.template in some
                                       or message.kind is not KernelEventKind.LINE]
 
 
@@ -209,9 +209,9 @@ FORMS = {name: getattr(module, name) for module in (disk, hca, memory) for name 
          if name.endswith("_LINES")}
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", FORMS)
 def test_no_line_of_a_form_is_without_one_of_its_words(name: str) -> None:
-    form = FORMATS[name]
+    form = FORMS[name]
     ways = list(least(linear._parser.parse(form.pattern.pattern)))
     assert ways and [way for way in ways if not any(word in way for word in form.words)] == []
     # And each word is there for a line that has no other.
@@ -220,7 +220,7 @@ def test_no_line_of_a_form_is_without_one_of_its_words(name: str) -> None:
 
 
 def test_every_form_is_known_of_which_a_rule_of_its_own_tells() -> None:
-    assert set(map(id, FORMATS.values())) == set(map(id, _ELSEWHERE))
+    assert set(map(id, FORMS.values())) == set(map(id, _ELSEWHERE))
 
 
 def least(tree: Any) -> Iterator[str]:
