@@ -28,7 +28,6 @@ class KernelRules:
     chosen: Baseline | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class KernelCatalogue(Fact):
     """The catalogue. All lines of a template match an entry or none does: each is looked up once.
 
@@ -93,7 +92,6 @@ def _rank(entry: CatalogueEntry) -> int:
     return WORST_FIRST.index(entry.severity)
 
 
-@dataclass(frozen=True, eq=False)
 class KernelBaseline(Fact):
     """The baseline that fits a node; without one `there` is false and `baseline` unmeasured (ours).
 

@@ -10,7 +10,16 @@ from healthcheck.baseline.flags import flagged
 from healthcheck.baseline.learn import learn
 from healthcheck.kernellog.emitter import KERNEL
 from healthcheck.kernellog.masking import template
-from healthcheck.kernellog.model import Baseline, CatalogueEntry, Digest, KernelEventKind, KernelMessage, LogLine, Phase, Scope
+from healthcheck.kernellog.model import (
+    Baseline,
+    CatalogueEntry,
+    Digest,
+    KernelEventKind,
+    KernelMessage,
+    LogLine,
+    Phase,
+    Scope,
+)
 from healthcheck.model.outcome import Owner, Severity
 
 XID = "NVRM: Xid (PCI:0000:17:00): 79, pid=4711, name=python, GPU has fallen off the bus."
@@ -22,7 +31,7 @@ H100 = Scope("dgx-h100", "6.5.0-1007-nvidia")
 DAY, NEXT = "2026-11-01", "2026-11-21"
 
 
-def told(text: str, count: int = 1, phase: Phase = Phase.KERNEL, priority: int | None = 6,
+def message(text: str, count: int = 1, phase: Phase = Phase.KERNEL, priority: int | None = 6,
          kind: KernelEventKind = KernelEventKind.LINE) -> KernelMessage:
     return KernelMessage(template(text), kind, count, (LogLine(text, 1.5, priority),), phase, 1.5, 1.5,
                          text, count)
@@ -32,7 +41,7 @@ def digest(
     node: str, boot: str, *said: str | KernelMessage, scope: Scope = H100,
     began: Mapping[Phase, float] | None = None,
 ) -> Digest:
-    each = {one.template: one for one in (told(text) if isinstance(text, str) else text for text in said)}
+    each = {one.template: one for one in (message(text) if isinstance(text, str) else text for text in said)}
     return Digest(node, boot, tuple(each.values()), len(said), scope, began or {})
 
 

@@ -45,7 +45,8 @@ def learned(logs: Iterable[tuple[str, BootLog]]) -> Baseline:
     learner = Learner()
     for node, log in logs:
         learner.add(fold(log.lines, node=node, boot=node))
-    made = flagged(learner.learned(Scope(), "2026-11-23", "novelty"), _ruleset().kernel.catalogue)      # type: ignore[union-attr]
+    catalogue = _ruleset().kernel.catalogue     # type: ignore[union-attr]
+    made = flagged(learner.learned(Scope(), "2026-11-23", "novelty"), catalogue)
     chosen = choose(made, (), ApprovalRule(0.95, min(3, made.boots)), flagged=False)
     return approve(made, chosen.approved, "ops", "acceptance")
 

@@ -11,7 +11,8 @@ from healthcheck.kernellog.masking import template
 # The numbers of a line that vary from one to another: those that stand alone and those of devices, not the
 # digits of a name (JBD2, e1000e).
 _NUMBER = re.compile(
-    r"(?<![0-9A-Za-z_])(?!0x)[0-9]+(?![A-Za-z])|(?<=nvme)[0-9]+|(?<=CPU)[0-9]+|(?<=MC)[0-9]+|(?<=ens)[0-9]+|(?<=mlx5_)[0-9]+")
+    r"(?<![0-9A-Za-z_])(?!0x)[0-9]+(?![A-Za-z])|(?<=nvme)[0-9]+|(?<=CPU)[0-9]+|(?<=MC)[0-9]+|(?<=ens)[0-9]+"
+    r"|(?<=mlx5_)[0-9]+")
 _DIGIT = re.compile("[0-9]")
 
 

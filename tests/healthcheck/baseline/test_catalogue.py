@@ -116,11 +116,11 @@ def test_each_entry_says_how_its_fault_ends_and_who_writes_its_lines() -> None:
 def test_an_entry_knows_no_line_in_which_its_message_stands_further_on(before: str) -> None:
     """What comes before may be the name of a process, in lines that begin with one: no one takes it for more
     than that."""
-    told = [(entry, line, message) for entry,
+    shown = [(entry, line, message) for entry,
             line in examples() for message in messages(before + line) if CompiledEntry(entry).knows(message)]
-    assert [(entry.id, line) for entry, line, message in told if not message.startswith(USER)
+    assert [(entry.id, line) for entry, line, message in shown if not message.startswith(USER)
             and entry.severity is not Severity.INFO] == []
-    assert [(entry.id, line) for entry, line, _ in told if entry.severity is not Severity.INFO
+    assert [(entry.id, line) for entry, line, _ in shown if entry.severity is not Severity.INFO
             and len(before.encode()) > COMM + 2] == []
 
 
@@ -579,15 +579,15 @@ def test_one_id_in_two_files_of_a_folder_is_a_mistake(tmp_path: Path) -> None:
 
 def test_an_entry_is_explained_with_the_file_that_won(tmp_path: Path) -> None:
     folder(tmp_path, "- {id: nvme-down, remedy: Call us.}\n")
-    told = muster("explain", "kernel", "nvme-down", "--rules", str(tmp_path), home=tmp_path)
-    assert (told.returncode == 0 and "nvme-down  (nvme)" in told.stdout
-            and "remedy      Call us." in told.stdout)
-    assert "kernel/mine.yaml:1, which overrides " in told.stdout and "rules/kernel/nvme.yaml" in told.stdout
+    shown = muster("explain", "kernel", "nvme-down", "--rules", str(tmp_path), home=tmp_path)
+    assert (shown.returncode == 0 and "nvme-down  (nvme)" in shown.stdout
+            and "remedy      Call us." in shown.stdout)
+    assert "kernel/mine.yaml:1, which overrides " in shown.stdout and "rules/kernel/nvme.yaml" in shown.stdout
 
 
 def test_the_entry_that_knows_a_line_is_explained(tmp_path: Path) -> None:
-    told = muster("explain", "kernel", "nvme nvme0: Abort status: 0x371", "--format", "json", home=tmp_path)
-    assert json.loads(told.stdout)["id"] == "nvme-abort-status"
+    shown = muster("explain", "kernel", "nvme nvme0: Abort status: 0x371", "--format", "json", home=tmp_path)
+    assert json.loads(shown.stdout)["id"] == "nvme-abort-status"
 
 
 @pytest.mark.parametrize("stamp",
@@ -595,16 +595,16 @@ def test_the_entry_that_knows_a_line_is_explained(tmp_path: Path) -> None:
                           "Nov 23 02:00:01 gpu001 kernel: ", "[Mon Nov 23 02:00:01 2026] ",
                           "4,123,456789,-;"])
 def test_a_line_is_known_as_a_person_copies_it_from_a_log(stamp: str, tmp_path: Path) -> None:
-    told = muster("explain", "kernel", f"{stamp}nvme nvme10: Abort status: 0x371", "--format", "json",
+    shown = muster("explain", "kernel", f"{stamp}nvme nvme10: Abort status: 0x371", "--format", "json",
                   home=tmp_path)
-    assert json.loads(told.stdout)["id"] == "nvme-abort-status"
+    assert json.loads(shown.stdout)["id"] == "nvme-abort-status"
 
 
 def test_all_entries_are_listed_with_those_switched_off(tmp_path: Path) -> None:
     folder(tmp_path, "- {id: nvme-down, enabled: false}\n")
-    told = muster("explain", "kernel", "--rules", str(tmp_path), home=tmp_path).stdout
-    assert (len(told.splitlines()) == len(packaged().entries)
-            and re.search(r"^nvme-down +disabled ", told, re.MULTILINE))
+    shown = muster("explain", "kernel", "--rules", str(tmp_path), home=tmp_path).stdout
+    assert (len(shown.splitlines()) == len(packaged().entries)
+            and re.search(r"^nvme-down +disabled ", shown, re.MULTILINE))
 
 
 @pytest.mark.parametrize(("asked", "said"), [
@@ -613,5 +613,5 @@ def test_all_entries_are_listed_with_those_switched_off(tmp_path: Path) -> None:
     ("all is well", "no entry of the catalogue knows the line 'all is well'"),
 ])
 def test_what_no_entry_knows_is_one_line_and_exit_2(asked: str, said: str, tmp_path: Path) -> None:
-    told = muster("explain", "kernel", asked, home=tmp_path)
-    assert told.returncode == 2 and said in told.stderr and told.stderr.count("\n") == 1
+    shown = muster("explain", "kernel", asked, home=tmp_path)
+    assert shown.returncode == 2 and said in shown.stderr and shown.stderr.count("\n") == 1

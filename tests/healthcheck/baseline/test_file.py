@@ -24,7 +24,17 @@ from healthcheck.kernellog.masking import VERSION, template
 from healthcheck.kernellog.model import Baseline, KernelEventKind, Phase, Scope
 from inventory.errors import RulesError, UsageError
 from inventory.text import clean
-from tests.healthcheck.baseline.books import CATALOGUE, H100, NEXT, XID, all_approved, digest, fleet, learned, told
+from tests.healthcheck.baseline.books import (
+    CATALOGUE,
+    H100,
+    NEXT,
+    XID,
+    all_approved,
+    digest,
+    fleet,
+    learned,
+    message,
+)
 
 MEMORY, LINK = ("Memory: 2113000000K/2147483648K available",
                 "mlx5_core 0000:18:00.0: firmware version: 28.39.1002")
@@ -83,7 +93,7 @@ def test_whatever_nodes_say_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], by: str, why: str, kind: KernelEventKind,
     count: int, priority: int | None, scope: tuple[str, str],
 ) -> None:
-    says = [told(text, count, Phase.RUNNING, priority, kind) for text in texts]
+    says = [message(text, count, Phase.RUNNING, priority, kind) for text in texts]
     held = learn([digest("n1", "a", *says, MEMORY), digest("n2", "b", *says[:1])], Scope(*scope), NEXT, "any")
     held = flagged(approve(held, [one for one in held.proposed.values() if one.template != template(MEMORY)],
                            by, why), CATALOGUE)

@@ -275,13 +275,13 @@ LINES = st.builds(
 
 @given(st.lists(LINES, min_size=1, max_size=20))
 def test_any_line_written_as_kmsg_is_read_back_with_the_mark_of_who_wrote_it(lines: list[LogLine]) -> None:
-    told = [replace(line, text=marked(line.text, line.facility)) for line in lines]
-    assert all(line.text.startswith(USER_SPACE) or "]: " in line.text or not line.facility for line in told)
+    expected = [replace(line, text=marked(line.text, line.facility)) for line in lines]
+    assert all(line.text.startswith(USER_SPACE) or "]: " in line.text or not line.facility for line in expected)
     written = to_kmsg(BootLog(tuple(lines), ("",) * len(lines), "any"))
     logs = read(written.encode(), "x")
-    assert [line for log in logs for line in log.lines] == told
-    again = to_kmsg(BootLog(tuple(told), ("",) * len(told), "any"))
-    assert [line for log in read(again.encode(), "x") for line in log.lines] == told
+    assert [line for log in logs for line in log.lines] == expected
+    again = to_kmsg(BootLog(tuple(expected), ("",) * len(expected), "any"))
+    assert [line for log in read(again.encode(), "x") for line in log.lines] == expected
 
 
 def test_the_kernel_log_fact_reads_what_to_kmsg_writes() -> None:

@@ -17,15 +17,26 @@ from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.kernellog.masking import template
 from healthcheck.kernellog.model import Baseline, Digest, KernelEventKind, Phase
 from inventory.errors import UsageError
-from tests.healthcheck.baseline.books import CATALOGUE, DAY, H100, NEXT, XID, all_approved, digest, fleet, learned, told
+from tests.healthcheck.baseline.books import (
+    CATALOGUE,
+    DAY,
+    H100,
+    NEXT,
+    XID,
+    all_approved,
+    digest,
+    fleet,
+    learned,
+    message,
+)
 
 MEMORY, LINK = ("Memory: 2113000000K/2147483648K available",
                 "mlx5_core 0000:18:00.0: firmware version: 28.39.1002")
 
 
 def test_a_template_is_counted_by_nodes_and_by_boots() -> None:
-    found = learned(digest("n1", "a", told("usb 1-1: new device", 2), MEMORY),
-                    digest("n1", "b", told("usb 3-2: new device", 5, Phase.RUNNING, 4)),
+    found = learned(digest("n1", "a", message("usb 1-1: new device", 2), MEMORY),
+                    digest("n1", "b", message("usb 3-2: new device", 5, Phase.RUNNING, 4)),
                     digest("n2", "c", MEMORY))
     usb, memory = found.proposed[template("usb 1-1: new device")], found.proposed[template(MEMORY)]
     assert (found.nodes, found.boots, found.first, found.last) == (2, 3, DAY, DAY)
@@ -58,9 +69,9 @@ def test_phases_of_boots_give_the_earliest_and_the_latest_second() -> None:
 
 
 @pytest.mark.parametrize(("said", "flag"), [
-    (XID, "known fault gpu-lost"), (told("BUG: unable to handle page fault", kind=KernelEventKind.TRACE),
+    (XID, "known fault gpu-lost"), (message("BUG: unable to handle page fault", kind=KernelEventKind.TRACE),
                                     "report"),
-    (told("pcieport 0000:00:01.0: told", priority=3), "priority 3"),
+    (message("pcieport 0000:00:01.0: told", priority=3), "priority 3"),
     ("cfg80211: failed to load regulatory.db", "trouble failed"),
     ("mlx5_core 0000:18:00.0: Link down", "trouble link down"),
     ("ata1.00: device is degraded", "trouble degraded"),
@@ -195,8 +206,8 @@ def test_what_is_flagged_is_approved_only_when_it_is_named_by_itself_and_meant()
 
 
 def test_the_rule_asks_for_nodes_boots_and_phases() -> None:
-    held = learned(digest("n1", "a", MEMORY, told("late", phase=Phase.RUNNING)),
-                   digest("n2", "b", MEMORY, told("late", phase=Phase.RUNNING)), digest("n2", "c", MEMORY),
+    held = learned(digest("n1", "a", MEMORY, message("late", phase=Phase.RUNNING)),
+                   digest("n2", "b", MEMORY, message("late", phase=Phase.RUNNING)), digest("n2", "c", MEMORY),
                    digest("n3", "d", MEMORY))
     def taken(rule: ApprovalRule) -> set[str]:
         return {one.template for one in choose(held, (), rule, flagged=False).approved}

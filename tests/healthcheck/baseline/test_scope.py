@@ -61,7 +61,8 @@ def test_what_is_learned_for_others_does_not_fit(scope: Scope) -> None:
     assert baseline is None
     assert not exact
     assert why.startswith("no baseline for SKU dgx-h100, kernel 6.5.0-1007-nvidia")
-    assert f"; there are those for {'SKU dgx-h100' if scope.sku == NODE.sku else scope.sku or 'no SKU'}" in why
+    other = "SKU dgx-h100" if scope.sku == NODE.sku else scope.sku or "no SKU"
+    assert f"; there are those for {other}" in why
 
 
 def test_nodes_without_a_sku_are_judged_by_baselines_without_one() -> None:

@@ -119,7 +119,7 @@ def test_every_reading_that_facts_are_made_of_is_read_and_no_other() -> None:
 GONE = fail(13, "Function Not Found")
 
 
-def test_a_function_that_came_with_a_newer_driver_is_not_supported_and_any_other_that_is_missing_is_an_error() -> None:
+def test_a_function_of_a_newer_driver_is_not_supported_and_any_other_that_is_missing_is_an_error() -> None:
     _, gpu = collector_nvml.lines(binding(
         nvmlDeviceGetMarginTemperature=GONE, nvmlDeviceGetGpuFabricInfoV=GONE,
         nvmlDeviceGetGpuFabricInfo=GONE, nvmlDeviceGetGspFirmwareVersion=GONE,

@@ -21,7 +21,8 @@ _KINDS = {
 }
 _PLACE = re.compile(r"\{(\w+)(?::[^}]*)?\}")
 _DIRECTIVE = re.compile(r"%(?P<flags>[-#0 "
-                        r"+]*)(?P<width>\d*)(?:\.[\d*]+|\*)*(?P<kind>p[A-Za-z0-9]*|(?:hh|ll|h|l|z|L)?[diuxXcs]|h|z|L|pV)")
+                                                 r"+]*)(?P<width>\d*)(?:\.[\d*]+|\*)*"
+                         r"(?P<kind>p[A-Za-z0-9]*|(?:hh|ll|h|l|z|L)?[diuxXcs]|h|z|L|pV)")
 
 
 @dataclass(frozen=True)

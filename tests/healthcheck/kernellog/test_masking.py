@@ -142,8 +142,10 @@ SAME = {
         "CPU120: Package temperature above threshold, cpu clock throttled (total events = 48123)"),
     "containers": (
         "oom-kill:task_memcg=/kubepods.slice/kubepods-pod<*>.slice/cri-containerd-<*>.scope,pid=<*>",
-        "oom-kill:task_memcg=/kubepods.slice/kubepods-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-" + "ab12" * 16 + ".scope,pid=1",
-        "oom-kill:task_memcg=/kubepods.slice/kubepods-podfa1b2c3d_a111_b222_c333_d44455556666.slice/cri-containerd-" + "0123" * 16 + ".scope,pid=99"),
+        "oom-kill:task_memcg=/kubepods.slice/kubepods-pod0a1b2c3d_1111_2222_3333_444455556666.slice"
+        f"/cri-containerd-{'ab12' * 16}.scope,pid=1",
+        "oom-kill:task_memcg=/kubepods.slice/kubepods-podfa1b2c3d_a111_b222_c333_d44455556666.slice"
+        f"/cri-containerd-{'0123' * 16}.scope,pid=99"),
     "jobs": (
         "Memory cgroup out of memory: /slurm/uid_<*>/job_<*>/step_<*>/task_<*>",
         "Memory cgroup out of memory: /slurm/uid_1000/job_123/step_0/task_0",

@@ -41,9 +41,9 @@ def test_what_the_kernel_wrote_stays_as_it_is(text: str) -> None:
 
 @given(TEXTS, st.integers(1, 1 << 20))
 def test_what_a_process_wrote_is_marked_once(text: str, facility: int) -> None:
-    told = marked(text, facility)
-    assert told in (text, USER_SPACE + text)
-    assert marked(told, facility) == told
+    expected = marked(text, facility)
+    assert expected in (text, USER_SPACE + text)
+    assert marked(expected, facility) == expected
 
 
 @pytest.mark.parametrize("text", DAEMONS)
@@ -77,10 +77,10 @@ def test_only_the_records_of_processes_are_marked_and_all_else_stays_as_it_is() 
 
 @given(st.lists(st.tuples(st.integers(0, 4095), TEXTS | st.sampled_from([*DAEMONS, XID, USER_SPACE + XID])),
                 max_size=8))
-def test_a_log_is_marked_as_each_of_its_records_is_and_once(told: list[tuple[int, str]]) -> None:
+def test_a_log_is_marked_as_each_of_its_records_is_and_once(expected: list[tuple[int, str]]) -> None:
     def log(mark: bool) -> str:
         return "".join(f"{level},{number},0,-;{marked(text, level >> 3) if mark else text}\n"
-                       for number, (level, text) in enumerate(told))
+                       for number, (level, text) in enumerate(expected))
 
     assert marked_records(log(mark=False)) == log(mark=True)
     assert marked_records(log(mark=True)) == log(mark=True)
@@ -112,8 +112,8 @@ def _begin_with_a_process() -> list[tuple[str, str]]:
     found = []
     for entry in catalogue().entries:
         for line in entry.examples:
-            told = blanked(line)
-            if told.startswith("<user>"):
-                found.append((entry.id, told.removeprefix("<user>").removeprefix(": ")))
+            expected = blanked(line)
+            if expected.startswith("<user>"):
+                found.append((entry.id, expected.removeprefix("<user>").removeprefix(": ")))
     assert len(found) > 10
     return found
