@@ -44,7 +44,7 @@ class Growth(Generic[F]):
         not known."""
         if self._seconds <= 0:
             raise self._refusal(f"by the node's clock the earlier snapshot was taken {-self._seconds:g} s "
-                                f"later, "
+                                "later, "
                                 "so no rate can be computed")
         return self._seconds
 
@@ -59,7 +59,7 @@ class Growth(Generic[F]):
             return 0
         if now < before:
             raise self._refusal(f"{counter} went from {before} to {now}: it was reset between the two "
-                                f"snapshots")
+                                "snapshots")
         return int(now - before)
 
     def rate(self, counter: str, *, per: float) -> float:

@@ -99,8 +99,9 @@ def _candidates(digest: LazyDigest, catalogue: KernelCatalogue,
                 asked: Callable[[CatalogueEntry], bool]) -> Iterable[KernelMessage]:
     """The messages of a log that may belong to an entry that is asked for."""
     known = catalogue.entries(digest.templates)
-    wanted = digest.templates if known is None else {template for template, entry in known.items()
-                                                     if asked(entry)}
+    wanted = digest.templates
+    if known is not None:
+        wanted = frozenset(template for template, entry in known.items() if asked(entry))
     return () if digest.single_lines and not wanted else digest.select(wanted)
 
 

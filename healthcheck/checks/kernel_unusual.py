@@ -162,7 +162,7 @@ def _says_trouble(message: KernelMessage) -> str:
 def _known_as(message: KernelMessage, baseline: Baseline, proposed: KnownTemplate | None, number: int) -> str:
     if proposed is not None:
         return (f"; learned in {proposed.boots} of {baseline.boots} boots, and not approved (muster baseline "
-                f"review)")
+                "review)")
     before = baseline.expired.get(message.template)
     if before is not None:
         return f"; approved once, and last seen {before.last_seen}"

@@ -208,8 +208,8 @@ def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = Fal
     """No NVSwitch reported an error (SXid) that lets jobs continue, such as a corrected one or a noisy
     link."""
     found = _Events(xids, xid_table, everything)
-    for subject, group in _by_switch(found.alive(xids.switch_events,
-                                                 lambda event: not _fatal(event, xid_table), Action.MONITOR)):
+    nonfatal = found.alive(xids.switch_events, lambda event: not _fatal(event, xid_table), Action.MONITOR)
+    for subject, group in _by_switch(nonfatal):
         entry = xid_table.sxid(group[0].number)
         meaning = (entry.meaning if entry
                    else f"not in the table of {xid_table.sxids_dated}, and non-fatal by the driver's word")
@@ -497,10 +497,10 @@ def _reach(entry: SwitchEntry | None, group: Sequence[SXid], events: Sequence[Xi
                        times, event.seconds + _PORT_SECONDS)})
     if len(gpus) == 1:
         return (f"GPU at PCI {gpus[0]} reports Xid 74 with it: by that an access port, so the partition of "
-                f"that GPU is hit and no other")
+                "that GPU is hit and no other")
     if gpus:
         return (f"{len(gpus)} GPUs report Xid 74 with it ({listed(gpus)}): a trunk port, by that, so every "
-                f"partition that crosses it is hit")
+                "partition that crosses it is hit")
     return ("On an access port the partition behind it is hit, on a trunk port every one that crosses it; "
             "the log does not say which")
 

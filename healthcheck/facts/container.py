@@ -139,7 +139,7 @@ def _container(row: dict[str, Any]) -> Container | None:
             up = up_seconds(status)
         except ValueError:
             up = Unmeasured(f"docker ps gives the status {clean(status, 60)}, which is not in the documented "
-                            f"format")
+                            "format")
     exit_status: Any = int(ended[1]) if ended else UNSUPPORTED
     return Container(
         clean(row["container"] or row["id"], 120), id=clean(row["id"], 64), image=clean(row["image"], 200),
@@ -159,7 +159,7 @@ def containers(captures: Captures) -> Any:
     known = tuple(container for container in read if container is not None)
     if len(known) < len(read) and not trouble:
         trouble = (f"docker ps printed {len(read) - len(known)} containers that are not in its documented "
-                   f"format")
+                   "format")
     return partial_if(Containers("containers", known), trouble)
 
 

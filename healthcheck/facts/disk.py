@@ -90,7 +90,7 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
     if not isinstance(document, dict):
         return DiskHealth.absent(
             device, Unmeasured(f"smartctl of {device} printed no JSON (exit status {answer.exit}; it "
-                               f"needs version 7 or newer)"))
+                               "needs version 7 or newer)"))
     model = document.get("model_name") or document.get("scsi_model_name")
     name = f"{device} ({model[:60]})" if isinstance(model, str) and model else device
     complaint = _complaint(document) or answer.complaint or f"exit status {answer.exit}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
@@ -203,7 +203,7 @@ def mount_plan(captures: Captures) -> MountPlan:
     mounted, _ = captures.once(_mounts)
     files = captures.files(PLAN)
     if not files.has(FSTAB) and FSTAB in files:
-        return MountPlan("mounts", mounted, UNSUPPORTED)  # type: ignore[arg-type]
+        return changed(MountPlan.absent("mounts"), mounted=mounted)
     return MountPlan("mounts", mounted, files.read(FSTAB, parse_fstab))
 
 
@@ -230,8 +230,10 @@ def lustre(captures: Captures) -> Lustre:
     files = captures.files(LUSTRE)
     for path in _LUSTRE:
         if files.has(path):
-            return Lustre("Lustre",
-                          files.read(path, lambda text: "; ".join(line.strip() for line in text.splitlines()
-                                                                  if line.strip())))
-    return Lustre("Lustre", UNSUPPORTED if all(path in files for path in _LUSTRE)  # type: ignore[arg-type]
-                  else Unmeasured("health_check was not captured"))
+            return Lustre("Lustre", files.read(path, _joined))
+    read = all(path in files for path in _LUSTRE)
+    return Lustre.absent("Lustre", UNSUPPORTED if read else Unmeasured("health_check was not captured"))
+
+
+def _joined(text: str) -> str:
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())

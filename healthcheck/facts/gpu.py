@@ -181,7 +181,7 @@ def _nvml(captures: Captures) -> NvmlAnswer:
     error = answer.head.get("error")
     if error is not None:
         raise Unread(
-            f"NVML: "
+            "NVML: "
             f"{str(error[1])[:100] if isinstance(error, list) and len(error) == 2 else 'it failed to start'}")
     return answer
 

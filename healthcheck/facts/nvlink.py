@@ -163,15 +163,15 @@ def nvlinks(captures: Captures) -> Any:
 @fact("nvlink_errors", NVML, PCI, each="nvlink_counters")
 def nvlink_errors(captures: Captures) -> Any:
     """The error counters of every NVLink up to the fourth generation."""
-    return each(captures, lambda lines: tuple([link for line in lines
-                                               for link in _errors(line, NvLinkErrors, _COUNTERS, _BEFORE)]))
+    return each(captures, lambda lines: tuple(
+        [link for line in lines for link in _errors(line, NvLinkErrors, _COUNTERS, _BEFORE)]))
 
 
 @fact("nvlink5_errors", NVML, PCI, each="nvlink5_counters")
 def nvlink5_errors(captures: Captures) -> Any:
     """The error counters of every NVLink of the fifth generation."""
-    return each(captures, lambda lines: tuple([link for line in lines
-                                               for link in _errors(line, NvLink5Errors, _COUNTERS5, _SHORT)]))
+    return each(captures, lambda lines: tuple(
+        [link for line in lines for link in _errors(line, NvLink5Errors, _COUNTERS5, _SHORT)]))
 
 
 def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:

@@ -205,8 +205,8 @@ def parse_link(name: str, text: str) -> Optics:
     output = output.get("output") if isinstance(output, dict) else None
     if not isinstance(output, dict):
         raise ValueError("the answer has no result.output")
-    state, module, counters = (_section(output, key) for key in ("Operational Info", "Module Info",
-                                                                 "Physical Counters and BER Info"))
+    state, module = _section(output, "Operational Info"), _section(output, "Module Info")
+    counters = _section(output, "Physical Counters and BER Info")
     celsius, _, celsius_high = _lanes(module.get("Temperature [C]"), "temperature")
     rx, rx_low, rx_high = _lanes(module.get("Rx Power Current [dBm]"), "Rx power")
     tx, tx_low, tx_high = _lanes(module.get("Tx Power Current [dBm]"), "Tx power")
@@ -271,6 +271,6 @@ def _ratio(text: object) -> Any:
         return UNSUPPORTED
     if not isinstance(text, str) or not re.fullmatch(r"\d{1,3}(?:\.\d{1,3})?E-?\d{1,3}", text):
         return Unmeasured(f"mlxlink's ratio of bit errors is {clean(str(text), 40)}, which is not in the "
-                          f"known format")
+                          "known format")
     value = float(text)
     return value if math.isfinite(value) else Unmeasured(f"mlxlink's ratio of bit errors is {text}")

@@ -169,8 +169,8 @@ def trouble(captures: Captures) -> tuple[int, str] | None:
 def log(captures: Captures) -> SmiLog:
     """nvidia-smi's readings of the GPUs; raises Unread where it did not run or gave none."""
     capture = captures.capture(SMI)
-    if capture is None or capture.outcome not in (Outcome.DONE, Outcome.CRASHED, Outcome.TIMEOUT,
-                                                  Outcome.TRUNCATED):
+    ran = (Outcome.DONE, Outcome.CRASHED, Outcome.TIMEOUT, Outcome.TRUNCATED)
+    if capture is None or capture.outcome not in ran:
         raise Unread(why(SMI, capture))
     try:
         found = parse(capture.text)

@@ -181,8 +181,7 @@ def _clock_reasons(gpu: Mapping[str, str]) -> dict[str, Any]:
     for name, bit in _REASONS.items():
         found = _value(gpu, tuple(f"clocks_{word}_reasons/clocks_{word}_reason_{name}"
                                   for word in ("event", "throttle")), _ACTIVE)
-        if found.get("error", [0])[0] == -1 and name in ("display_clocks_setting",
-                                                         "applications_clocks_setting"):
+        if found.get("error", [0])[0] == -1 and name.endswith("_clocks_setting"):
             continue    # not every version has them
         if "error" in found:
             return found

@@ -177,8 +177,7 @@ class Fact:
                 held[_ABSENT_FIELDS] = absent
 
         def __setattr__(self, field: str, value: object) -> None:
-            raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be set: make another fact with "
-                                      f"`changed`")
+            raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be set: use `changed`")
 
         def __delattr__(self, field: str) -> None:
             raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be taken away")

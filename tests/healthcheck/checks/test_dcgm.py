@@ -543,7 +543,7 @@ def test_a_rule_cannot_say_of_itself_what_its_probes_are_not(
     tmp_path: Path, check: str, effect: str, words: str,
 ) -> None:
     text = (f"- id: mine\n  check: {check}\n  severity: info\n  effect: {effect}\n  remedy: None.\n  source: "
-            f"a test\n  proven: documented\n")
+            "a test\n  proven: documented\n")
     (tmp_path / "site.yaml").write_text(text)
     with pytest.raises(RulesError, match=words):
         load_ruleset([tmp_path])

@@ -124,7 +124,7 @@ def test_a_node_without_gpus_needs_no_way_for_them() -> None:
 def mounts(root_free: int, raid_free: int | None) -> Capture:
     table = machine.MOUNTINFO if raid_free is not None else machine.MOUNTINFO.splitlines()[0] + "\n"
     files = {"/proc/self/mountinfo": table, "/": f"4096 4096 100000000 {root_free} {root_free} 500000 400000 "
-             f"400000 4096 255", "/home": machine.STATVFS}
+             "400000 4096 255", "/home": machine.STATVFS}
     if raid_free is not None:
         files["/raid"] = f"4096 4096 100000000 {raid_free} {raid_free} 500000 400000 400000 4096 255"
     return machine.done(**files)

@@ -77,7 +77,7 @@ FAILING: list[tuple[str, Raw, str]] = [
      "GPU 3: SM clock 1187 of 1980 MHz at 100% load, without a reason, expected at least 60% of the maximum"),
     *[("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 345, "clock_reasons": reason},
        f"GPU 3: SM clock 345 of 1980 MHz at 100% load, held down by a setting: {words}, expected at least "
-       f"60% of the maximum")
+       "60% of the maximum")
       for reason, words in ((0x2, "application or locked clocks"), (0x10, "sync boost"),
                             (0x100, "display clocks"),
                             (0x112, "application or locked clocks, sync boost, display clocks"))],

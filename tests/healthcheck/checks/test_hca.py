@@ -188,7 +188,7 @@ def test_an_adapter_that_is_lost_is_named_by_its_address(line: str, what: str) -
 def test_what_somebody_should_look_at_goes_to_who_can(line: str, what: str, owner: Owner) -> None:
     result = of("hca-log", kernel(line, line))
     assert findings_of(result).startswith(f"adapter at 0000:d2:00.0: {what}: 2 lines, the first 100 s after "
-                                          f"boot")
+                                          "boot")
     assert result.findings[0].owner is owner and result.findings[0].remedy
     assert of("hca-log-fatal", kernel(line)).status is Status.PASS
 

@@ -15,8 +15,9 @@ from healthcheck.checks import disk, hca, memory
 from healthcheck.checks.kernel_event import _ELSEWHERE
 from healthcheck.config import linear
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.kernel import _LONGEST, _RECORD, WORDS, KernelLog, MessagePattern, Records, unescape
+from healthcheck.facts.kernel import _RECORD, WORDS, KernelLog, MessagePattern, Records, unescape
 from healthcheck.facts.kernel_event import KernelEvents
+from healthcheck.facts.limits import KERNEL_RECORD
 from healthcheck.facts.values import Partial
 from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.kernellog.model import KernelEventKind
@@ -147,7 +148,7 @@ def test_of_a_record_of_several_lines_a_driver_may_have_written_each() -> None:
 def test_records_are_the_same_however_they_are_read(lines: list[str], more: str) -> None:
     text = "junk\n" + log([*lines, more], 3) + " CONTINUED=1\n"
     records = Records(text)
-    whole = [unescape(match[5][:_LONGEST]) for match in _RECORD.finditer(text)]
+    whole = [unescape(match[5][:KERNEL_RECORD]) for match in _RECORD.finditer(text)]
     assert records.texts == whole == [line.text for line in records]
     assert (len(records) == len(lines) + 1
             and [line.sequence for line in records] == list(range(3, 4 + len(lines))))

@@ -52,7 +52,7 @@ def test_a_line_that_no_healthy_node_says_informs_with_its_phase_the_nearest_kno
     (finding,) = found.findings
     assert (found.status, found.severity, finding.subject) == (FAIL, Severity.INFO, GONE)
     assert (finding.observed == f"8 min after boot, 0 s ago: {GONE} (while the node was running); nearest "
-            f"known: nfs: a share is mounted")
+            "known: nfs: a share is mounted")
     assert (finding.log is not None
             and replace(finding.log, emitter="") == LogEvidence("", "", 1, 500.0, 500.0))
     assert finding.lines == (f"[  500.000000] {GONE}",) and report.state is NodeState.HEALTHY

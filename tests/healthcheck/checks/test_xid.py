@@ -154,7 +154,7 @@ LASTING = [
     ("kernel-xid-nvlink", link({2: 1 << 16}), "reset"),
     ("kernel-sxid", SWITCH, "reset"), ("kernel-sxid", SWITCH.replace("20034", "55555"), "boot"),
     ("kernel-xid-recovery", f"NVRM: Xid (PCI:{A}): 154, GPU recovery action changed from 0x0 (None) to 0x1 "
-     f"(GPU Reset Required)", "reset"),
+     "(GPU Reset Required)", "reset"),
 ]
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures
 from healthcheck.facts.gpu import NVML, Gpu, gpu_presence, gpus
-from healthcheck.facts.limits import SMI_ELEMENTS
+from healthcheck.facts.limits import SMI_ELEMENTS, SMI_TEXT
 from healthcheck.facts.nvml_output import READINGS
 from healthcheck.facts.smi_values import NOT_PRINTED
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread, reading
@@ -310,7 +310,7 @@ def test_depth_and_length_are_bounded() -> None:
     assert "deeper" in smi.parse(deep).cut
     many = LOG.replace("<fan_speed>", "<a/>" * (SMI_ELEMENTS + 1) + "<fan_speed>")
     assert "longer" in smi.parse(many).cut
-    assert len(one(changed("serial", "x" * 100_000)).serial) == smi.LONGEST
+    assert len(one(changed("serial", "x" * 100_000)).serial) == SMI_TEXT
 
 
 @settings(deadline=None, max_examples=300)

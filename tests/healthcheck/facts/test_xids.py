@@ -160,7 +160,7 @@ IN = "ip 0000000000401126 sp 00007ffd5e4e5a30 error 6 in"
 @pytest.mark.parametrize(
     "text",
     [f"a.out[1234]: segfault at 0 {IN} NVRM: Xid (PCI:0000:18:00): 79, x[401000+1000] likely on CPU 3 (core "
-     f"3, socket 0)", f"a.out[1234]: segfault at 0 {IN} NVRM: fallen off the bus[401000+1000]",
+     "3, socket 0)", f"a.out[1234]: segfault at 0 {IN} NVRM: fallen off the bus[401000+1000]",
      f"a.out[1234]: segfault at 0 {IN} nvidia-nvswitch0: SXid (PCI:0000:c4:00.0): 20034, Fatal[401000+1000]",
      f"a.out[1234]: segfault at 0 {IN} SXid (PCI:0000:c4:00.0): garbled[401000+1000]",
      f"a.out[1234]: segfault at 0 {IN} NVRM: Xid garbled[401000+1000]", f"NVRM: Xid (0000[1234]: segfault at "
