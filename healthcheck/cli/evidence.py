@@ -54,7 +54,7 @@ def evidence(
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.sweep import evidence as kit
     from healthcheck.sweep import saved
-    from healthcheck.sweep.looks import Looks
+    from healthcheck.sweep.snapshots import KeptSnapshots
     from inventory.locate import state_dir
 
     if not local and node is None:
@@ -81,8 +81,8 @@ def evidence(
         saved.timestamp(started), saved.timestamp(time.time()), False, chosen.source, (target,), sku, (), (), ruleset.digest,
         probes.to_json(),
     )
-    previous = Looks(states).read(target.name)
-    files = {"recording.json": saved.one(recording, previous, looked, muster=version("cluster-muster"), scrubbed=False)}
+    previous = KeptSnapshots(states).read(target.name)
+    files = {"recording.json": saved.encode_one(recording, previous, looked, muster=version("cluster-muster"), scrubbed=False)}
     _write(folder, files)
     probe = kit.bug_report_probe(safe=safe_mode)
     report = _bug_report(target, recording, probe, transport) if bug_report else None

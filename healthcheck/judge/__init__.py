@@ -1,1 +1,3 @@
-"""Facts and rules to results: `judge.judge` for a node, `fleetjudge` for what nodes are compared in, `nodereport` for what it comes to."""
+"""Facts and rules to results: `judge.judge` for one node, `fleetjudge.judge_fleet` for comparisons between
+nodes, `nodereport` for a node's report.
+"""

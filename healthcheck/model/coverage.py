@@ -12,7 +12,9 @@ from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome, Recording
 
 # What tools say, and end like any other failure.
-_DENIED = re.compile("permission denied|operation not permitted|must be root|(?:requires?|needs?) root|run as root", re.IGNORECASE)
+_DENIED = re.compile(
+    "permission denied|operation not permitted|must be root|(?:requires?|needs?) root|run as root",
+    re.IGNORECASE)
 # What Docker's client before 23 says in its answer, and ends well.
 _ANSWERED = re.compile(r'"ServerErrors": ?\["(?:[^"\\]|\\.){0,400}?permission denied', re.IGNORECASE)
 _OUTCOME = attrgetter("outcome")
@@ -21,7 +23,9 @@ _SEEN = (Outcome.DONE, Outcome.TRUNCATED)
 
 @dataclass(frozen=True)
 class Coverage:
-    """Probes by number: asked for, captured at least in part, in need of root; and the ids of those not seen without it, sorted."""
+    """Probes by number: asked for, captured at least in part, in need of root; and the ids of those not seen
+    without it, sorted.
+    """
 
     asked: int
     captured: int
@@ -45,7 +49,8 @@ class RequestedProbes:
 def coverage(recording: Recording, asked: RequestedProbes) -> Coverage:
     """What a reached node's recording holds of these probes."""
     held = recording.captures
-    denied = tuple(sorted([probe.id for probe in asked.root if probe.id in held and _denied(probe, held[probe.id])]))
+    denied = tuple(
+        sorted([probe.id for probe in asked.root if probe.id in held and _denied(probe, held[probe.id])]))
     outcomes = [held[name].outcome for name in asked.ids if name in held and name not in denied]
     return _coverage(len(asked.ids), sum(map(outcomes.count, _SEEN)), len(asked.root), denied)
 
@@ -60,4 +65,5 @@ def _denied(probe: Probe, capture: Capture) -> bool:
     if probe.kind is not ProbeKind.COMMAND:
         return False
     said = capture.stderr + capture.text[-4096:] if capture.exit else capture.stderr
-    return bool(said and _DENIED.search(said)) or ('":' in capture.text and _ANSWERED.search(capture.text) is not None)
+    return bool(said and _DENIED.search(said)) or ('":' in capture.text
+                                                   and _ANSWERED.search(capture.text) is not None)

@@ -11,13 +11,17 @@ from healthcheck.model.coverage import Coverage
 
 
 class IdentityEnum(Enum):
-    """A word of which there is one object: hashed as that, and not, as an enum's members are, by its name and in Python."""
+    """A word of which there is one object: hashed as that, and not, as an enum's members are, by its name and
+    in Python.
+    """
 
     __hash__ = object.__hash__
 
 
 class Status(IdentityEnum):
-    """What one rule says of one node. Not measured is UNKNOWN, left out on purpose is SKIPPED; neither is ever PASS."""
+    """What one rule says of one node. Not measured is UNKNOWN, left out on purpose is SKIPPED; neither is
+    ever PASS.
+    """
 
     PASS = "pass"  # noqa: S105  (a status, not a password)
     FAIL = "fail"
@@ -50,7 +54,9 @@ class NodeState(Enum):
 
 
 class Owner(Enum):
-    """Who acts on a FAIL: the job's user, the cluster's operator, the network's or the data centre's people, or the vendor."""
+    """Who acts on a FAIL: the job's user, the cluster's operator, the network's or the data centre's people,
+    or the vendor.
+    """
 
     USER = "user"
     OPERATOR = "operator"
@@ -74,10 +80,11 @@ class Repair(Enum):
 class LogEvidence:
     """What a finding was read from in a kernel log, as raw values for programs.
 
-    `emitter` is whose messages they are (`healthcheck.kernellog`), empty where nobody can say; then no node is isolated for them. `ends`
-    says how what they report ends, as rules files write it: boot, reset, repair, quiet 24h. `first` and `last` are the seconds since boot
-    of the first and the last of `count` reports, None where the log gives no times. `records` are the numbers of those records without
-    which it would not be found again, the most telling first.
+    `emitter` is whose messages they are (`healthcheck.kernellog`), empty where nobody can say; then no node
+    is isolated for them. `ends` says how what they report ends, as rules files write it: boot, reset, repair,
+    quiet 24h. `first` and `last` are the seconds since boot of the first and the last of `count` reports,
+    None where the log gives no times. `records` are the numbers of those records without which it would not
+    be found again, the most telling first.
     """
 
     emitter: str
@@ -95,11 +102,12 @@ class LogEvidence:
 
 @dataclass(frozen=True)
 class LogView:
-    """Of a node's kernel log, what a sweep saw and judged: the boot (empty where it was not read), the number of the first record that the
-    kernel held, and those of earlier ones that were judged in front of them.
+    """Of a node's kernel log, what a sweep saw and judged: the boot (empty where it was not read), the number
+    of the first record that the kernel held, and those of earlier ones that were judged in front of them.
 
-    At `now` seconds since boot no record was lost since `since` seconds. `resets` are those that the log proves: the GPU's PCI address
-    without its function (empty: all of them), and the number of the record. `whole`: nothing that the kernel held went unread.
+    At `now` seconds since boot no record was lost since `since` seconds. `resets` are those that the log
+    proves: the GPU's PCI address without its function (empty: all of them), and the number of the record.
+    `whole`: nothing that the kernel held went unread.
     """
 
     boot: str
@@ -117,12 +125,13 @@ class LogView:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: what was seen, what should have been seen, and on what; a check that judges one subject leaves its name out.
+    """One thing that is wrong: what was seen, what should have been seen, and on what; a check that judges
+    one subject leaves its name out.
 
-    `remedy` and `owner` are set where this one thing wants another remedy, or another person, than its rule says. `repair` is what the
-    driver itself asks for, or what the table of its errors says of this one: it goes before what a policy says of the rule. `lines` are
-    those of a log that it was read from: all of one event, and where several were folded the first 20 that differ. `log` says whose they
-    are.
+    `remedy` and `owner` are set where this one thing wants another remedy, or another person, than its rule
+    says. `repair` is what the driver itself asks for, or what the table of its errors says of this one: it
+    goes before what a policy says of the rule. `lines` are those of a log that it was read from: all of one
+    event, and where several were folded the first 20 that differ. `log` says whose they are.
     """
 
     observed: object
@@ -149,7 +158,8 @@ class Note:
 
 @dataclass(frozen=True)
 class Result:
-    """What one rule says of one node. `reason` says why UNKNOWN or SKIPPED, and beside FAIL or PASS what was not judged.
+    """What one rule says of one node. `reason` says why UNKNOWN or SKIPPED, and beside FAIL or PASS what was
+    not judged.
 
     `remedy` and `owner` are the rule's, and there for a FAIL only.
     """
@@ -167,10 +177,11 @@ class Result:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """All that one sweep says of one node, results in the order of their rule ids. `probes` is None where it was not reached.
+    """All that one sweep says of one node, results in the order of their rule ids. `probes` is None where it
+    was not reached.
 
-    `sku` is the one that the node is to be, or None where nobody named one and it was judged by what most show, if by anything. `log` is
-    None where no rule read the kernel's log, or it could not be read.
+    `sku` is the one that the node is to be, or None where nobody named one and it was judged by what most
+    show, if by anything. `log` is None where no rule read the kernel's log, or it could not be read.
     """
 
     node: str
@@ -185,9 +196,11 @@ class NodeReport:
 
 
 def state_of(results: Iterable[Result]) -> NodeState:
-    """The state that results give: a critical FAIL, then a warning or critical UNKNOWN, then a warning FAIL, then healthy.
+    """The state that results give: a critical FAIL, then a warning or critical UNKNOWN, then a warning FAIL,
+    then healthy.
 
-    INFO never changes the state. Where nothing at all passed or failed, nothing was measured, and that is unknown.
+    INFO never changes the state. Where nothing at all passed or failed, nothing was measured, and that is
+    unknown.
     """
     return state_by(set(map(OUTCOME, results)))
 
@@ -214,7 +227,8 @@ def unknowns(report: NodeReport) -> tuple[Result, ...]:
 
 
 def exit_code(reports: Iterable[NodeReport], allowed: Callable[[Result], bool] = lambda _: False) -> int:
-    """0 fine, 1 a warning or critical FAIL on a node in service, 3 nothing failed but something is unknown (DESIGN section 8).
+    """0 fine, 1 a warning or critical FAIL on a node in service, 3 nothing failed but something is unknown
+    (DESIGN section 8).
 
     An UNKNOWN that is allowed does not count. A node of which nothing passed or failed counts all the same.
     """

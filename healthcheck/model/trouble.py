@@ -9,9 +9,11 @@ from healthcheck.model.outcome import Owner
 
 @dataclass(frozen=True)
 class Trouble:
-    """One thing that somebody has to mend: what is wrong, who, and the next hand to lend, in words that can be put on a punch list.
+    """One thing that somebody has to mend: what is wrong, who, and the next hand to lend, in words that can
+    be put on a punch list.
 
-    `part` is a kind of hardware or "" (gpu, dimm, drive, psu, nic, port, cable, node), `slot` where it sits, `serial` its number if known.
+    `part` is a kind of hardware or "" (gpu, dimm, drive, psu, nic, port, cable, node), `slot` where it sits,
+    `serial` its number if known.
     """
 
     what: str

@@ -1,4 +1,6 @@
-"""Verdicts and incidents as values: what is wrong with a node, what jobs may do there, what is done about it, by whom, and why."""
+"""Verdicts and incidents as values: what is wrong with a node, what jobs may do there, what is done about it,
+by whom, and why.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ RMA = "rma"
 
 @dataclass(frozen=True)
 class IncidentMember:
-    """A node of an incident: when it first and last showed a symptom of it; `ended` is None while it is in it."""
+    """A node of an incident: when it first and last showed a symptom of it; `ended` is None while it is in
+    it.
+    """
 
     node: str
     began: float
@@ -47,10 +51,11 @@ class StoredIncident:
 
 @dataclass(frozen=True)
 class Fault:
-    """Problems of one kind at one place: a component where it is known by its serial number, else a subject, else the node.
+    """Problems of one kind at one place: a component where it is known by its serial number, else a subject,
+    else the node.
 
-    `isolation` and `repair` are after confirmation, history and flap damping; `because` says, a sentence each, what history added;
-    `raised`: it asks for another repair than it would by itself.
+    `isolation` and `repair` are after confirmation, history and flap damping; `because` says, a sentence
+    each, what history added; `raised`: it asks for another repair than it would by itself.
     """
 
     kind: FaultKind
@@ -73,8 +78,9 @@ class Fault:
 class Verdict:
     """One node. `faults` from worst to least; the first gives the fault's id, its reason and the owner.
 
-    `incident` is the number of the one in whose name the node is held, or was until it ended; 0 where it is for a fault of its own.
-    `proven` is why the node may be returned, or empty; `unproven` why it may not be yet. Both are empty where nothing is held.
+    `incident` is the number of the one in whose name the node is held, or was until it ended; 0 where it is
+    for a fault of its own. `proven` is why the node may be returned, or empty; `unproven` why it may not be
+    yet. Both are empty where nothing is held.
     """
 
     node: str
@@ -91,11 +97,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Incident:
-    """One cause that is not of one node. `kind` and `cause` say where: a kind of place and its name, or what muster itself is to blame for.
+    """One cause that is not of one node. `kind` and `cause` say where: a kind of place and its name, or what
+    muster itself is to blame for.
 
-    `nodes` are those that show it now, `members` all that did, with their times; `symptoms` what they show. `likelihood`: chance does the
-    same once in so many times, 0 where that was not asked. `isolates`: nodes that it makes unusable are isolated in its name; else each
-    stands for itself.
+    `nodes` are those that show it now, `members` all that did, with their times; `symptoms` what they show.
+    `likelihood`: chance does the same once in so many times, 0 where that was not asked. `isolates`: nodes
+    that it makes unusable are isolated in its name; else each stands for itself.
     """
 
     kind: str
@@ -113,7 +120,9 @@ class Incident:
 
 @dataclass(frozen=True)
 class IncidentEnd:
-    """An incident that ends, and why; `into` is the number of the one that it became part of, 0 where of none."""
+    """An incident that ends, and why; `into` is the number of the one that it became part of, 0 where of
+    none.
+    """
 
     id: int
     why: str
@@ -121,8 +130,9 @@ class IncidentEnd:
 
 
 class Decided(Protocol):
-    """What of a plan the store keeps: what is decided at `now`, the words with which the breaker opens or closes, and incidents that are
-    open with it or end."""
+    """What of a plan the store keeps: what is decided at `now`, the words with which the breaker opens or
+    closes, and incidents that are open with it or end.
+    """
 
     @property
     def now(self) -> float: ...

@@ -19,7 +19,7 @@ from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.sweep.assess import Assessment
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.model import Lifecycle, LifecycleState, Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULESET, said, verdict
@@ -42,7 +42,7 @@ def look(after_s: float, boot: str = "b00t", *, up_s: float | str = 40 * HOUR, o
 
 def swept(folder: Path, *looks: tuple[Recording, LifecycleState]) -> Result:
     """What the last of some sweeps says, with a state folder between them."""
-    kept_looks = Looks(folder)
+    kept_looks = KeptSnapshots(folder)
     kept_looks.prepare()
     said_last = None
     for seen, state in looks:
@@ -127,7 +127,7 @@ def test_that_a_reboot_was_meant_says_nothing_of_the_next_one(tmp_path: Path) ->
 
 
 def test_looks_for_other_rules_are_looks_too_and_leave_what_is_compared_its_own_time(tmp_path: Path) -> None:
-    looks = Looks(tmp_path)
+    looks = KeptSnapshots(tmp_path)
     looks.prepare()
     looks.write(look(0), None)
     looks.write(look(600, only=True), looks.read("gpu001"))

@@ -183,7 +183,7 @@ def test_a_rate_without_an_earlier_look_is_skipped_and_one_of_a_reset_counter_un
     first = NodeFacts(looks(0).facts)
     cohort = {f"n{i}": looks(0) for i in range(8)}
     results = judge_fleet(BY_ID[rule_id], {**cohort, "new": first, "reset": looks(-5, before=9), "clock": looks(3, hours=-1)})
-    assert (results["new"].status, results["new"].reason) == (Status.SKIPPED, "no earlier look at this node in this boot")
+    assert (results["new"].status, results["new"].reason) == (Status.SKIPPED, "no earlier snapshot of this node in this boot")
     assert results["reset"].status is Status.UNKNOWN and "went from 9 to 4" in results["reset"].reason
     assert results["clock"].status is Status.UNKNOWN
     assert results["n0"].status is Status.PASS

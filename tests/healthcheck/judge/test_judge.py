@@ -359,7 +359,7 @@ def trend(known: Rule, now: Any, before: Any, seconds: float = 60.0) -> Result:
 
 def test_a_trend_without_an_earlier_snapshot_is_skipped_visibly() -> None:
     result = judged(TREND, (COLD,), look=SnapshotTime("look", 1.0, 1.0))
-    assert (result.status, result.reason) == (Status.SKIPPED, "no earlier look at this node in this boot")
+    assert (result.status, result.reason) == (Status.SKIPPED, "no earlier snapshot of this node in this boot")
 
 
 def test_a_trend_compares_with_the_earlier_snapshot_by_identity() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from healthcheck.collector.reply import within
 from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording, RecordingError, read, to_json
-from healthcheck.sweep.looks import encode
+from healthcheck.sweep.snapshots import encode
 from tests.healthcheck import machine
 
 # What our form is made of, and what resembles it: in texts it stands escaped, in bytes as it is.

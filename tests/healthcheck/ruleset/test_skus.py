@@ -320,7 +320,7 @@ def test_no_text_on_the_bus_upsets_its_reader(files: dict[str, str]) -> None:
     ({"gpu_count": 4, "port_count": 4, "gpu_model": "NVIDIA GB200"}, "gb200-nvl72"), ({"gpu_count": 3, "port_count": 1}, None), ({}, None),
 ])
 def test_a_machine_is_taken_for_the_one_sku_that_it_fits(shows: dict[str, Any], name: str | None) -> None:
-    assert skus.alike(shows, RULES.skus) == name
+    assert skus.closest(shows, RULES.skus) == name
 
 
 # muster sku learn
@@ -423,7 +423,7 @@ def test_nothing_is_learned_from_the_sick_and_the_unreached_and_they_are_named()
     proposal = propose([*nodes(3), sick], RULES)
     assert proposal.nodes == ("n0", "n1", "n2")
     assert proposal.left_out["sick"].startswith("gpu-ecc-uncorrected: GPU 5: 35")
-    with pytest.raises(UsageError, match="what is sick must not become what is expected: sick: gpu-ecc-uncorrected"):
+    with pytest.raises(UsageError, match="a fault must not become what is expected: sick: gpu-ecc-uncorrected"):
         propose([sick], RULES)
     with pytest.raises(UsageError, match="no node is fit to learn from"):
         propose([], RULES)

@@ -25,8 +25,8 @@ from healthcheck.report.document import as_json, document
 from healthcheck.report.progress import progress
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
-from healthcheck.sweep.looks import Looks, encode
 from healthcheck.sweep.saved import Saver
+from healthcheck.sweep.snapshots import KeptSnapshots, encode
 from healthcheck.sweep.sweep import SweepPlan
 from healthcheck.sweep.sweep import SweepResult as Swept
 from inventory.errors import UsageError
@@ -66,12 +66,12 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SweepPlan, S
     }
     transport = Canned(answers)
     monkeypatch.setattr("healthcheck.collector.reply.decode", lambda answer, limit: answers[answer.node])
-    looks = Looks(tmp_path / "state")
+    looks = KeptSnapshots(tmp_path / "state")
     looks.prepare()
     looks.write(machine.recording("gpu003"), None)
     plan = SweepPlan(NODES, RULES, "hgx-h100", "a test")
     saver = Saver(tmp_path / "saved")
-    return plan, sweep.live(plan, transport, Limits(), progress(5, "x", quiet=True), looks=looks, saver=saver), tmp_path
+    return plan, sweep.live(plan, transport, Limits(), progress(5, "x", quiet=True), snapshots=looks, saver=saver), tmp_path
 
 
 def text(outcome: Swept) -> str:
@@ -99,7 +99,7 @@ def test_replay_needs_no_state_folder_for_the_trend(swept: tuple[SweepPlan, Swep
 
 
 def test_the_newest_look_is_kept_and_a_node_that_was_not_reached_keeps_its_last_one(tmp_path: Path) -> None:
-    looks = Looks(tmp_path)
+    looks = KeptSnapshots(tmp_path)
     looks.prepare()
     looks.write(machine.recording("gpu001"), None)
     looks.write(Recording("gpu001", 9.0, None, Failure(Stage.CONNECT, "refused")), None)
@@ -109,7 +109,7 @@ def test_the_newest_look_is_kept_and_a_node_that_was_not_reached_keeps_its_last_
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"{}", b"\xff", b"[" * 100_000])
 def test_a_damaged_look_is_no_earlier_look(tmp_path: Path, damage: bytes) -> None:
-    looks = Looks(tmp_path)
+    looks = KeptSnapshots(tmp_path)
     looks.prepare()
     looks.write(machine.recording("gpu001"), None)
     (tmp_path / "looks" / "gpu001.json").write_bytes(damage)
@@ -188,16 +188,16 @@ def test_what_is_kept_and_saved_is_for_its_owner_only(swept: tuple[SweepPlan, Sw
 
 def test_a_look_that_cannot_be_kept_is_one_line_and_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("healthcheck.collector.reply.decode", lambda answer, limit: machine.recording(answer.node))
-    looks = Looks(tmp_path / "state")
+    looks = KeptSnapshots(tmp_path / "state")
     (tmp_path / "state" / "looks" / "gpu001.json").mkdir(parents=True)
     plan = SweepPlan(NODES[:1], RULES, "hgx-h100", "a test")
-    outcome = sweep.live(plan, Canned({}), Limits(), progress(1, "x", quiet=True), looks=looks)
-    assert outcome.troubles == ("the newest look at gpu001 could not be kept in the state folder: Is a directory",)
+    outcome = sweep.live(plan, Canned({}), Limits(), progress(1, "x", quiet=True), snapshots=looks)
+    assert outcome.troubles == ("the newest snapshot of gpu001 could not be kept in the state folder: Is a directory",)
     assert outcome.assessed.reports[0].results
 
 
 def test_a_sweep_of_few_rules_keeps_what_the_others_compare_with(tmp_path: Path) -> None:
-    looks = Looks(tmp_path)
+    looks = KeptSnapshots(tmp_path)
     looks.prepare()
     whole = machine.recording("gpu001")
     looks.write(whole, None)
