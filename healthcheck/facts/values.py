@@ -155,9 +155,21 @@ class Fact:
             if fields.keys() != self.FIELDS.keys() or len(values) > len(self.FIELDS):
                 wrong = ", ".join(sorted(fields.keys() ^ self.FIELDS.keys())) or f"{len(values)} values"
                 raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.FIELDS)}; missing or not among them: {wrong}")
-            if not _ABSENT.isdisjoint(map(type, fields.values())):
-                fields[_HIDDEN] = {field: fields.pop(field) for field, value in list(fields.items()) if type(value) in _ABSENT}
             self.__dict__.update(fields)
+            if not _ABSENT.isdisjoint(map(type, fields.values())):
+                self._hide()
+
+        def __post_init__(self) -> None:
+            # A plug-in's fact may be a dataclass besides, whose own __init__ ends here.
+            self._hide()
+
+        def _hide(self) -> None:
+            held = self.__dict__
+            absent = {field: value for field, value in held.items() if type(value) in _ABSENT}
+            for field in absent:
+                del held[field]
+            if absent:
+                held[_HIDDEN] = absent
 
         def __setattr__(self, field: str, value: object) -> None:
             raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be set: make another fact with `changed`")

@@ -195,6 +195,7 @@ class Recovery:
     remedy: str
 
 
+@dataclass(frozen=True, eq=False, repr=False)     # which the agent's compiled rules hold
 class XidTable(Fact):
     """All of it. `dated` is the day of the newest source; `files` are those that were read, in the order in which they override."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -591,6 +591,29 @@ def test_a_field_with_a_default_is_refused_when_the_class_is_made() -> None:
         class Lax(Fact):
             name: str
             heat: int = 0
+
+
+@pytest.mark.parametrize("given", [{}, {"name": "x"}, {"name": "x", "heat": 1, "colour": 2}, {"name": "x", "haet": 1}])
+def test_a_fact_is_made_with_exactly_its_fields(given: dict[str, Any]) -> None:
+    class Pot(Fact):
+        name: str
+        heat: int
+
+    assert Pot("x", 1) == Pot(name="x", heat=1) == Pot("x", heat=1) != Pot("x", 2)
+    with pytest.raises(TypeError, match="Pot has the fields name, heat; missing or not among them: "):
+        Pot(**given)
+    with pytest.raises(TypeError, match="3 values"):
+        Pot("x", 1, 2)  # type: ignore[call-arg]
+
+
+def test_a_plug_ins_fact_that_is_a_dataclass_besides_refuses_what_it_lacks_too() -> None:
+    @dataclass(frozen=True)
+    class Kettle(Fact):
+        name: str
+        heat: int
+
+    with pytest.raises(NotMeasured, match="no probe"):
+        _ = Kettle("kettle", Unmeasured("no probe")).heat  # type: ignore[arg-type]
 
 
 def test_a_misspelt_field_is_an_attribute_error() -> None:

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from healthcheck.facts.gpu import GpuPresence
 from healthcheck.facts.gpu_process import GpuLoad
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, changed
 from healthcheck.ruleset.sku import Sku
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
@@ -500,15 +500,15 @@ GONE = Unmeasured("NVML: it failed to start")
     (GONE, EIGHT, WITH, "what runs on its GPUs is not known: NVML: it failed to start"),
     (Partial(IDLE[:3], "cut"), EIGHT, WITH, "what runs on its GPUs is not known: cut"),
     (IDLE[:7], EIGHT, WITH, "the driver tells of 7 GPUs, and 8 are there"),
-    (IDLE[:7], replace(EIGHT, listed=7), WITH, "the driver tells of 7 GPUs, and 8 are there"),
-    (IDLE, replace(EIGHT, on_pci=GONE), WITH, "how many GPUs it has is not known"),        # type: ignore[arg-type]
+    (IDLE[:7], changed(EIGHT, listed=7), WITH, "the driver tells of 7 GPUs, and 8 are there"),
+    (IDLE, changed(EIGHT, on_pci=GONE), WITH, "how many GPUs it has is not known"),        # type: ignore[arg-type]
     (IDLE, GONE, WITH, "how many GPUs it has is not known: NVML: it failed to start"),
-    ((), replace(EIGHT, listed=0, on_pci=0), WITH, "no GPU was seen, and its SKU hgx has some"),
-    ((), replace(EIGHT, listed=0, on_pci=0), None, _NO_GPU),
-    ((), replace(EIGHT, listed=0, on_pci=0), WITHOUT, _NO_GPU),
+    ((), changed(EIGHT, listed=0, on_pci=0), WITH, "no GPU was seen, and its SKU hgx has some"),
+    ((), changed(EIGHT, listed=0, on_pci=0), None, _NO_GPU),
+    ((), changed(EIGHT, listed=0, on_pci=0), WITHOUT, _NO_GPU),
     (GONE, GONE, WITHOUT, _NO_GPU),
     (Partial((), "cut"), GONE, WITHOUT, "what runs on its GPUs is not known: cut"),
-    (loads((1,)), replace(EIGHT, listed=1, on_pci=1), WITHOUT, "process 1 runs on GPU 0"),
+    (loads((1,)), changed(EIGHT, listed=1, on_pci=1), WITHOUT, "process 1 runs on GPU 0"),
 ])
 def test_only_what_was_wholly_seen_proves_that_gpus_are_idle(found: Any, presence: Any, sku: Sku | None, why: str | None) -> None:
     assert proof(found, presence, sku) == why

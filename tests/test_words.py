@@ -1,0 +1,74 @@
+"""Names, messages, comments and documentation use the words of an engineer at work, one word for one thing (DESIGN section 9)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PRODUCT = sorted(path for package in ("inventory", "healthcheck", "provisioning") for path in (ROOT / package).rglob("*.py"))
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "healthcheck/help").glob("*.md"))]
+
+# What is written in place of each.
+PLAIN = {
+    "told": "reported, message, output", "saying": "message", "sayings": "messages", "deed": "action", "deeds": "actions",
+    "doer": "executor", "doers": "executors", "dues": "due times", "wish": "desired state", "wishes": "desired states",
+    "settled": "cached, decided", "alike": "equal, fingerprint", "nobody": "no one", "plainly": "(leave it out)",
+    "thereof": "of it", "whereof": "of which", "wherein": "in which", "henceforth": "from then on", "whence": "from where",
+}
+# Ids of rules and fields of stored documents, which keep their names.
+KEPT = re.compile(r"host-dimm-alike|dimm\.alike|host_dimm_alike|dimm_alike")
+WORD = re.compile(r"[a-z]+")
+
+
+def words(text: str) -> set[str]:
+    """The words of a text or a name, split at underscores and capitals."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", KEPT.sub("", text))
+    return set(WORD.findall(parted.lower()))
+
+
+def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every name that a module defines, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+
+
+def wrong(text: str) -> list[str]:
+    """What of a text is written otherwise."""
+    return [f"{word} (write: {PLAIN[word]})" for word in sorted(words(text) & PLAIN.keys())]
+
+
+def test_a_word_is_found_in_a_name_of_any_style_and_in_prose() -> None:
+    assert wrong("_was_told") and wrong("ToldLine") and wrong("nobody is there") and wrong("Nobody.")
+    assert not wrong("withholds") and not wrong("host-dimm-alike") and not wrong("no one")
+
+
+@pytest.mark.parametrize("package", ["inventory", "healthcheck", "provisioning"])
+def test_names_of_modules_classes_functions_and_variables_are_plain(package: str) -> None:
+    found = [f"{path.relative_to(ROOT)}:{line} {name}: {', '.join(wrong(name))}"
+             for path in PRODUCT if path.relative_to(ROOT).parts[0] == package
+             for line, name in [(1, path.stem), *names(ast.parse(path.read_text()))] if wrong(name)]
+    assert found == []
+
+
+@pytest.mark.parametrize("package", ["inventory", "healthcheck", "provisioning"])
+def test_messages_and_comments_are_in_plain_words(package: str) -> None:
+    found = [f"{path.relative_to(ROOT)}:{number} {', '.join(wrong(line))}"
+             for path in PRODUCT if path.relative_to(ROOT).parts[0] == package
+             for number, line in enumerate(path.read_text().splitlines(), 1) if wrong(line)]
+    assert found == []
+
+
+def test_the_documentation_is_in_plain_words() -> None:
+    found = [f"{path.relative_to(ROOT)}:{number} {', '.join(wrong(line))}"
+             for path in DOCUMENTS for number, line in enumerate(path.read_text().splitlines(), 1) if wrong(line)]
+    assert found == []
