@@ -134,8 +134,7 @@ def _empty(name: str, sku: Sku | None) -> Unmeasured:
 
 
 def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], run: CheckRun) -> bool:
-    """Runs a check, for each subject alone where it judges one at a time; whether there is nothing to report.
-    """
+    """Runs a check, for each subject alone if it judges one at a time; whether there is nothing to report."""
     refused: list[Refusal] = []
     ended = judged = 0
     with refusals(refused):
@@ -218,9 +217,7 @@ def _argument(check: Check, name: str, node: NodeFacts) -> Callable[[Any], Any]:
 
 
 def growth_of(node: NodeFacts, name: str) -> Callable[[Fact], Growth[Any]]:
-    """A function that gives the growth of a fact's subject; it raises where the subject's identity was not
-    measured.
-    """
+    """A function that gives a subject's growth; it raises where its identity was not measured."""
     growths = node.growths(name)
 
     def growth(subject: Fact) -> Growth[Any]:
@@ -307,5 +304,5 @@ def _clean_log(log: LogEvidence | None) -> LogEvidence | None:
 
 def _clean_value(value: object) -> object:
     """Numbers stay numbers; anything else becomes one clean line, for it may be a node's own text."""
-    return value if isinstance(value, (bool, int)) or (isinstance(value, float)
-                                                       and math.isfinite(value)) else clean(value)
+    number = isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value))
+    return value if number else clean(value)

@@ -38,8 +38,7 @@ class Input:
 
     @classmethod
     def of(cls, fact: Any) -> Input:
-        """From a fact, a collection, Partial or Unmeasured; only the first MOST_SUBJECTS members are judged.
-        """
+        """From a fact, a collection, Partial or Unmeasured, with at most MOST_SUBJECTS members."""
         value, partly = fact, None
         if type(value) is tuple and len(value) > MOST_SUBJECTS:
             value = Partial(value[:MOST_SUBJECTS], f"more than {MOST_SUBJECTS}: the rest was not judged")
@@ -102,7 +101,7 @@ class NodeFacts:
         return known
 
     def earlier(self, name: str) -> Input | None:
-        """A fact of the earlier snapshot; None where there is no snapshot that looked for it."""
+        """A fact of the earlier snapshot; None where no snapshot captured it."""
         if self.previous is None or name not in self.previous or MOMENT not in self.previous:
             return None
         known = self._earlier.get(name)
@@ -127,13 +126,11 @@ class NodeFacts:
         return [self.input(name).value for name in check.facts] + earlier
 
     def growths(self, name: str) -> dict[int, Growth[Any]]:
-        """By the id of each member of a fact its growth since the earlier snapshot, without members whose
-        identity was not measured.
-        """
+        """By the id of each member its growth, without members whose identity was not measured."""
         known = self._growths.get(name)
         if known is None:
-            known = self._growths[name] = pair(self.input(name).value, self.previous or {}, name,
-                                               self.facts.get(MOMENT))
+            value, moment = self.input(name).value, self.facts.get(MOMENT)
+            known = self._growths[name] = pair(value, self.previous or {}, name, moment)
         return known
 
     def selected(self, name: str) -> Selected:
@@ -155,16 +152,14 @@ class NodeFacts:
                 return Selected((), error, tuple(refused))
 
     def chosen(self, selection: str, name: str) -> Selected:
-        """The members of a fact that a selection chose, or that belong to one that it chose: its identity is
-        the beginning of theirs.
-        """
+        """The members of a fact that a selection chose, or whose identity begins with a chosen one's."""
         known = self._chosen.get((selection, name))
         if known is None:
             selected, refused = self.selected(selection), list[Refusal]()
             with refusals(refused):
                 found = tuple(_belonging(members(self.input(name).value), selected.members))
-            known = self._chosen[selection, name] = Selected(found, selected.failed,
-                                                             (*selected.refused, *refused))
+            known = Selected(found, selected.failed, (*selected.refused, *refused))
+            self._chosen[selection, name] = known
         return known
 
     def joined(self, member: str, subject: Fact) -> Fact:

@@ -16,7 +16,7 @@ from functools import cached_property
 from healthcheck.kernellog.masking import templates
 from healthcheck.kernellog.model import MOST_DISTINCT, MOST_LINES, Digest, KernelEventKind, KernelMessage, LogLine, Phase, Scope
 from healthcheck.kernellog.reports import LogReport, opens, reports
-from healthcheck.model.made import made
+from healthcheck.model.construct import construct
 
 SETTLED = 300.0             # seconds of user space, after which a node is taken to have started its services
 _FIRST_LINES = 64           # within so many the kernel names itself, if the log begins where the boot does
@@ -174,9 +174,10 @@ def _told(template: str, kind: KernelEventKind, events: Sequence[Sequence[int]],
         kept = tuple([lines[index] for index in _distinct(events, texts)])
         last = lines[heads[-1]].seconds
         busiest = _busiest(heads, lines, first.seconds, last)
-    return made(KernelMessage, {"template": template, "kind": kind, "count": len(heads), "lines": kept, "phase": starts.phase(heads[0]),
-                                "first": first.seconds, "last": last, "head": first.text, "busiest": busiest,
-                                "latest": tuple([lines[index].sequence for index in events[-1][:MOST_LINES]])})
+    return construct(KernelMessage, {
+        "template": template, "kind": kind, "count": len(heads), "lines": kept, "phase": starts.phase(heads[0]),
+        "first": first.seconds, "last": last, "head": first.text, "busiest": busiest,
+        "latest": tuple([lines[index].sequence for index in events[-1][:MOST_LINES]])})
 
 
 def _distinct(events: Sequence[Sequence[int]], texts: Sequence[str]) -> list[int]:

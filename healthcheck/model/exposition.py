@@ -20,8 +20,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """One metric: its name (a counter's ends in _total), its help text, and its labels in alphabetical order.
-    """
+    """One metric: name (a counter's ends in _total), help text, and labels in alphabetical order."""
 
     name: str
     kind: str

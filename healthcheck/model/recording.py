@@ -21,9 +21,7 @@ SCHEMA = "muster.recording/1"
 
 
 class Outcome(Enum):
-    """How one capture ended. Only `DONE` measured everything; `TRUNCATED` holds a part; the rest hold nothing
-    to trust.
-    """
+    """How one capture ended. Only `DONE` is complete, `TRUNCATED` holds a part, the rest nothing to trust."""
 
     DONE = "done"              # complete; a command may still have exited with a status other than 0
     MISSING = "missing"        # no such file, directory or program
@@ -36,9 +34,7 @@ class Outcome(Enum):
 
 
 class FileCapture(NamedTuple):
-    """One file or mount point of a FILES or MOUNTS probe. `text` holds bytes that are not UTF-8 as surrogate
-    escapes.
-    """
+    """One file or mount point of a FILES or MOUNTS probe; non-UTF-8 bytes in `text` are surrogate escapes."""
 
     outcome: Outcome
     text: str = ""
@@ -46,7 +42,7 @@ class FileCapture(NamedTuple):
 
 @dataclass(frozen=True)
 class Capture:
-    """What one probe brought. `text` is a command's standard output, or the JSON of a CLOCK or NVML probe.
+    """What one probe captured. `text` is a command's standard output, or the JSON of a CLOCK or NVML probe.
 
     `files` is keyed by the path as probed (never with the re-rooting prefix). `exit` is the exit status,
     negative for a signal. `note` adds what a person needs: 'wedged since 2026-11-21T06:00:00Z (pid 4711)'.
@@ -64,9 +60,7 @@ class Capture:
 
 @dataclass(frozen=True)
 class Host:
-    """What the collector says of the machine and itself: `time` is the node's clock (epoch seconds) as the
-    answer left.
-    """
+    """The collector's report on the machine and itself; `time` is the node's clock as it answered."""
 
     hostname: str
     boot_id: str
@@ -79,7 +73,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Recording:
-    """One look at one node. Exactly one of `host` (it was reached) and `failure` is set.
+    """One snapshot of one node. Exactly one of `host` (it was reached) and `failure` is set.
 
     `received` is the head's clock (epoch seconds) when the answer was complete.
     """
@@ -92,7 +86,7 @@ class Recording:
 
 
 class RecordingError(ValueError):
-    """A document is not a recording of this version; its text says what is wrong, in one line."""
+    """A document is not a recording of this version; the text says why, in one line."""
 
 
 def to_json(recording: Recording) -> dict[str, Any]:
@@ -123,14 +117,12 @@ def capture_to_json(capture: Capture) -> dict[str, Any]:
 
 
 def read(data: bytes) -> Recording:
-    """The recording in a document of ours. Raises RecordingError for what is none; ValueError or
-    RecursionError for what is not JSON.
-    """
+    """The recording in a document; raises RecordingError, or ValueError or RecursionError if not JSON."""
     return from_json(json.loads(data))
 
 
 def from_json(document: Any) -> Recording:
-    """Reads a document of ours; whatever is not one raises RecordingError, whatever its shape."""
+    """Reads a document; raises RecordingError for anything that is not a recording."""
     if not isinstance(document, dict):
         raise RecordingError("not a JSON object")
     if document.get("schema") != SCHEMA:
@@ -149,7 +141,7 @@ def from_json(document: Any) -> Recording:
 
 
 def host_from_json(document: dict[str, Any]) -> Host:
-    """Reads the collector's word about the machine; raises RecordingError."""
+    """Reads the collector's report on the machine; raises RecordingError."""
     return Host(hostname=_typed(document, "hostname", str), boot_id=_typed(document, "boot_id", str),
                 time=_number(document, "time"), uid=_typed(document, "uid", int),
                 python=_typed(document, "python", str), machine=_typed(document, "machine", str),
@@ -178,7 +170,7 @@ def _capture(name: str, value: Any) -> Capture:
 
 
 def _files(name: str, entries: dict[str, Any]) -> dict[str, FileCapture]:
-    """A recording holds hundreds of files: what each entry is made of is tested for all at once."""
+    """Reads file entries. A recording holds hundreds, so their form is tested for all at once."""
     listed = entries.values()
     if not (_LIST.issuperset(map(type, listed)) and _LENGTHS.issuperset(map(len, listed))
             and _TEXT.issuperset(type(word) for entry in listed for word in entry)):

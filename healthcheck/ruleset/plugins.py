@@ -1,6 +1,4 @@
-"""Completes the registries of checks and facts, with ours and those of plug-ins (entry point group
-`muster.checks`).
-"""
+"""Completes the registries of checks and facts with those of plug-ins (entry point group `muster.checks`)."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, PORT_PLANS, XID_TABLE, KERNEL_CATALOGU
 
 
 def load() -> None:
-    """Completes CHECKS and FACTS; raises UsageError for a plug-in that fails, or a check that takes a fact
-    that does not exist.
-    """
+    """Completes CHECKS and FACTS; raises UsageError for a broken plug-in or a check of an unknown fact."""
     # An agent has no plug-ins and does not pay for the import.
     from importlib import metadata
 

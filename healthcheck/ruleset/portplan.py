@@ -12,9 +12,7 @@ from inventory.model import PortPlan
 
 
 def read_ports(found: Any, mark: Mark) -> Mapping[str, PortPlan]:
-    """The plans in the value under `ports`, which stands at `mark`. Leaf switches differ by node and are in
-    the inventory only.
-    """
+    """Reads the value under `ports`, at `mark`. Leaf switches differ by node: the inventory has them."""
     if not isinstance(found, dict):
         raise RulesError("ports: expected a map from PCI addresses to {role, rail}", mark)
     plans: dict[str, PortPlan] = {}

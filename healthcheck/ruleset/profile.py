@@ -34,8 +34,7 @@ class UnknownPolicy(Enum):
 
 @dataclass(frozen=True)
 class OnUnknown:
-    """A profile's policy on UNKNOWN by its origin; `rules` are globs that override it, the first match first.
-    """
+    """A profile's policy on UNKNOWN by its origin; the first matching glob of `rules` overrides it."""
 
     node: UnknownPolicy = UnknownPolicy.BLOCK
     muster: UnknownPolicy = UnknownPolicy.BLOCK
@@ -53,9 +52,7 @@ class OnUnknown:
 
 @dataclass(frozen=True)
 class NodeBudget:
-    """What one snapshot may cost a node: seconds on the clock, and CPU seconds of the collector and its
-    children.
-    """
+    """What one snapshot may cost a node: seconds, and CPU seconds of the collector and its children."""
 
     seconds: float | None = None
     cpu_seconds: float | None = None
@@ -86,8 +83,8 @@ class Profile:
 def why_left_out(rule: Rule, profiles: Iterable[Profile]) -> str:
     """Why the rule is not judged under all of these profiles together; empty if it is."""
     profiles = tuple(profiles)
-    if rule.left_out and not (rule.left_out == rule.disabled
-                              and any(profile.enables(rule) for profile in profiles)):
+    enabled = rule.left_out == rule.disabled and any(profile.enables(rule) for profile in profiles)
+    if rule.left_out and not enabled:
         return rule.left_out
     return next(
         (f"left out by profile {profile.name}" for profile in profiles if profile.leaves_out(rule.id)), "")

@@ -54,16 +54,13 @@ class Ruleset:
         return {old: rule.id for rule in self.rules for old in rule.formerly}
 
     def select(self, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Ruleset:
-        """The same rules, with those that the globs leave out marked; raises UsageError for a glob that
-        matches nothing.
-        """
+        """The same rules, those left out marked; raises UsageError for a glob that matches nothing."""
         only, skip = in_todays_names(only, self.former), in_todays_names(skip, self.former)
         for pattern in (*only, *skip):
             if not any(fnmatchcase(name, pattern)
                        for name in (*(rule.id for rule in self.rules), *self.former)):
-                raise UsageError(
-                    f"no rule matches {pattern!r}{_nearest(pattern, [r.id for r in self.rules])}; `muster "
-                    "explain` lists them")
+                hint = _nearest(pattern, [rule.id for rule in self.rules])
+                raise UsageError(f"no rule matches {pattern!r}{hint}; `muster explain` lists them")
         selected = []
         for rule in self.rules:
             reason = rule.left_out
@@ -80,18 +77,16 @@ class Ruleset:
         """The profiles of these names, each once; raises UsageError for one that is not defined."""
         for name in profiles:
             if name is not None and name not in self.profiles:
-                guess = _nearest(name,
-                                 self.profiles) or f"; there are {', '.join(sorted(self.profiles)) or 'none'}"
-                raise UsageError(f"no such profile: {short(name)}{guess}")
+                known = f"; there are {', '.join(sorted(self.profiles)) or 'none'}"
+                raise UsageError(f"no such profile: {short(name)}{_nearest(name, self.profiles) or known}")
         return tuple(self.profiles[name] for name in dict.fromkeys(profiles) if name is not None)
 
     def under(self, *profiles: str | None) -> tuple[Rule, ...]:
-        """The rules under all of these profiles, with those that are not judged marked; raises UsageError for
-        an unknown one.
-        """
+        """The rules under all these profiles, those left out marked; raises UsageError for an unknown one."""
         held = self.named(*profiles)
-        return tuple(replace(rule, left_out=profiling.why_left_out(rule, held))
-                     for rule in self.rules) if held else self.rules
+        if not held:
+            return self.rules
+        return tuple(replace(rule, left_out=profiling.why_left_out(rule, held)) for rule in self.rules)
 
     def budget(self, profiles: Iterable[str]) -> NodeBudget:
         """What a snapshot may cost a node on an occasion of these profiles."""
@@ -116,9 +111,7 @@ class Ruleset:
         return replace(probe_set, cpu_seconds=granted.cpu_seconds)
 
     def refuse_disruptive(self, only: Sequence[str]) -> None:
-        """Raises UsageError where a glob of --only names disruptive rules only: without a lease they would be
-        skipped unnoticed.
-        """
+        """Raises UsageError for a glob of --only that names disruptive rules only: all would be skipped."""
         for pattern in in_todays_names(only, self.former):
             named = [rule for rule in self.rules if fnmatchcase(rule.id, pattern)]
             if named and all(rule.disruptive for rule in named):
@@ -129,9 +122,7 @@ class Ruleset:
 
 
 def load_ruleset(folders: Iterable[Path]) -> Ruleset:
-    """Reads `*.yaml` of each folder and of its folders sku, profile, kernel and baseline; raises RulesError
-    or UsageError.
-    """
+    """Reads `*.yaml` of each folder and its sku, profile, kernel, baseline; raises RulesError, UsageError."""
     # A node with compiled rules has no YAML reader.
     from healthcheck.ruleset.rulesetload import load
 

@@ -44,9 +44,7 @@ _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 
 def load(folders: Iterable[Path]) -> Ruleset:
-    """Reads `*.yaml` of each folder and of its folders sku, profile, kernel and baseline; raises RulesError
-    or UsageError.
-    """
+    """Reads `*.yaml` of each folder and its sku, profile, kernel, baseline; raises RulesError, UsageError."""
     plugins.load()
     folders = tuple(folders)
     digest = hashlib.sha256()
@@ -68,11 +66,10 @@ def load(folders: Iterable[Path]) -> Ruleset:
                 former.update(_former(rules[entry.name]))
         for path in sorted((folder / "sku").glob("*.yaml")):
             digest.update(path.read_bytes())
-            overlay(skus, _sku_entry(path), "sku")
+            overlay(skus, _whole_file(path, _SKU_KEYS, "sku"), "sku")
         for path in sorted((folder / "profile").glob("*.yaml")):
             digest.update(path.read_bytes())
-            overlay(profiles, entry_of(load_yaml(path, error=RulesError), profileload.KEYS, "profile",
-                                       Mark(str(path), 1, 1)), "profile")
+            overlay(profiles, _whole_file(path, profileload.KEYS, "profile"), "profile")
         for path in sorted(path for name in ("kernel", "emitter", "baseline")
                            for path in (folder / name).glob("*.yaml")):
             digest.update(read := path.read_bytes())
@@ -100,6 +97,15 @@ def _kernel(folders: Iterable[Path]) -> KernelRules:
     return KernelRules(known, tuple(current(baseline, today) for baseline in load_baselines(folders, known)))
 
 
+def _mistake(entry: Entry, key: str, text: str, mark: Mark | None = None) -> RulesError:
+    """A mistake in a rule under this key, which stands at `mark`."""
+    return RulesError(f"rule {entry.name}: {key}: {text}", mark or entry.marks.get(key, entry.mark))
+
+
+def _mark_of(values: dict[Any, Any], key: str, otherwise: Mark) -> Mark:
+    return values.value_marks[key] if isinstance(values, LocatedMap) else otherwise
+
+
 def _rule_entries(path: Path) -> list[Entry]:
     document = load_yaml(path, error=RulesError)
     if not isinstance(document, LocatedList):
@@ -112,8 +118,7 @@ def _former(entry: Entry) -> dict[str, str]:
     """The present name by each earlier name of the rule or, with a dot, of its check."""
     names = entry.values.get("formerly", [])
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise RulesError(f"rule {entry.name}: formerly: expected a list of names, got {kind_of(names)}",
-                         entry.marks["formerly"])
+        raise _mistake(entry, "formerly", f"expected a list of names, got {kind_of(names)}")
     return {name: entry.values.get("check", "") if "." in name else entry.name for name in names}
 
 
@@ -125,8 +130,8 @@ def _renamed(entry: Entry, former: Mapping[str, str]) -> Entry:
     return replace(entry, name=former.get(entry.name, entry.name))
 
 
-def _sku_entry(path: Path) -> Entry:
-    return entry_of(load_yaml(path, error=RulesError), _SKU_KEYS, "sku", Mark(str(path), 1, 1))
+def _whole_file(path: Path, keys: tuple[str, ...], name: str) -> Entry:
+    return entry_of(load_yaml(path, error=RulesError), keys, name, Mark(str(path), 1, 1))
 
 
 def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku:
@@ -145,7 +150,7 @@ def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku
     if not isinstance(numbers, dict):
         raise RulesError(f"numbers: expected a map, got {kind_of(numbers)}", entry.marks["numbers"])
     for key, value in numbers.items():
-        mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
+        mark = _mark_of(numbers, key, entry.mark)
         if not isinstance(value, _NUMBER_TYPES):
             raise RulesError(f"{key}: expected a number, true, false, text or null, got {kind_of(value)}",
                              mark)
@@ -167,14 +172,12 @@ def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku
 
 
 def _refuse_unused(entries: Iterable[Entry], wanted: Set[str]) -> None:
-    """Raises RulesError for a number that no rule takes: misspelt, it would leave the intended number
-    unchanged.
-    """
+    """Raises RulesError for a number that no rule takes: it is probably misspelt."""
     for entry in entries:
         numbers = entry.values.get("numbers", {})
         for key in numbers:
             if key not in wanted:
-                mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
+                mark = _mark_of(numbers, key, entry.mark)
                 raise RulesError(f"numbers: no rule asks for {key!r}{nearest(str(key), sorted(wanted))}",
                                  mark)
 
@@ -184,7 +187,7 @@ def _number_mark(number: str, name: str, entries: Mapping[str, Entry]) -> Mark:
     numbers = entries[name].values.get("numbers", {})
     if number not in numbers:
         return _number_mark(number, entries[name].values["inherit"], entries)
-    return numbers.value_marks[number] if isinstance(numbers, LocatedMap) else entries[name].mark
+    return _mark_of(numbers, number, entries[name].mark)
 
 
 def _refuse_unfit(number: str, parameter: Parameter, rule: str, mark: Mark, skus: Mapping[str, Sku],
@@ -214,8 +217,7 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
             raise RulesError(f"rule {entry.name}: {key} is missing", entry.mark)
     for key in ("remedy", "source"):
         if not isinstance(values[key], str) or not values[key].strip():
-            raise RulesError(f"rule {entry.name}: {key}: expected a sentence, got {kind_of(values[key])}",
-                             marks[key])
+            raise _mistake(entry, key, f"expected a sentence, got {kind_of(values[key])}")
     name = values["check"]
     if name not in CHECKS:
         raise RulesError(f"rule {entry.name}: unknown check {name!r}{nearest(str(name), list(CHECKS))}",
@@ -227,8 +229,7 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
                          marks["severity"])
     enabled = values.get("enabled", True)
     if not isinstance(enabled, bool):
-        raise RulesError(f"rule {entry.name}: enabled: expected true or false, got {kind_of(enabled)}",
-                         marks["enabled"])
+        raise _mistake(entry, "enabled", f"expected true or false, got {kind_of(enabled)}")
     disabled = "" if enabled else f"disabled in {called(marks['enabled'].file)}"
     rule = Rule(id=entry.name, checked=CHECKS[name],
                 parameters=_parameters(entry, CHECKS[name], skus, sku_entries), severity=severity,
@@ -239,11 +240,8 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
                 owner=_member(Owner, entry, "owner", Owner.OPERATOR), left_out=disabled, disabled=disabled,
                 formerly=tuple(name for name in values.get("formerly", ()) if "." not in name))
     if (rule.effect is Effect.DISRUPTIVE) != bool(rule.disruptive):
-        probes = (f"its probe {rule.disruptive[0].id} is" if rule.disruptive
-                  else "none of its probes is disruptive")
-        expected = Effect.DISRUPTIVE if rule.disruptive else Effect.PASSIVE
-        raise RulesError(f"rule {entry.name}: effect: expected {expected.value}: {probes}",
-                         marks.get("effect", entry.mark))
+        raise _mistake(entry, "effect", f"expected disruptive: its probe {rule.disruptive[0].id} is"
+                       if rule.disruptive else "expected passive: none of its probes is disruptive")
     return rule
 
 
@@ -251,11 +249,10 @@ def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku],
                 sku_entries: Mapping[str, Entry]) -> dict[str, Any]:
     given = entry.values.get("with", {})
     if not isinstance(given, dict):
-        raise RulesError(f"rule {entry.name}: with: expected a map, got {kind_of(given)}",
-                         entry.marks["with"])
+        raise _mistake(entry, "with", f"expected a map, got {kind_of(given)}")
     result: dict[str, Any] = {}
     for key, value in given.items():
-        mark = given.value_marks[key] if isinstance(given, LocatedMap) else entry.mark
+        mark = _mark_of(given, key, entry.mark)
         if key not in check.parameters:
             known = list(check.parameters)
             raise RulesError(f"rule {entry.name}: the check {check.name} has no parameter "
@@ -264,24 +261,19 @@ def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku],
         if isinstance(value, str) and value.startswith("$"):
             number = value[1:]
             if check.fleet:
-                raise RulesError(f"rule {entry.name}: {key}: a fleet check cannot take a number of a SKU",
-                                 mark)
+                raise _mistake(entry, key, "a fleet check cannot take a number of a SKU", mark)
             if not any(number in sku.numbers for sku in skus.values()):
                 known = sorted({name for sku in skus.values() for name in sku.numbers})
-                raise RulesError(
-                    f"rule {entry.name}: {key}: no SKU gives the number {value}{nearest(number, known)}",
-                    mark)
+                raise _mistake(entry, key, f"no SKU gives the number {value}{nearest(number, known)}", mark)
             _refuse_unfit(number, parameter, entry.name, mark, skus, sku_entries)
             result[key] = Number(number)
         elif parameter.accepts(value):
             result[key] = tuple(value) if isinstance(value, list) else value
         else:
-            raise RulesError(f"rule {entry.name}: {key}: expected {parameter.phrase}, got {kind_of(value)}",
-                             mark)
+            raise _mistake(entry, key, f"expected {parameter.phrase}, got {kind_of(value)}", mark)
     for parameter in check.parameters.values():
         if parameter.required and parameter.name not in result:
-            raise RulesError(f"rule {entry.name}: with: {parameter.name} is missing ({parameter.phrase})",
-                             entry.mark)
+            raise _mistake(entry, "with", f"{parameter.name} is missing ({parameter.phrase})", entry.mark)
     return result
 
 
@@ -294,7 +286,5 @@ def _member(kind: type[E], entry: Entry, key: str, default: E | None) -> E:
         return default
     known = [member.value for member in kind]
     if value not in known:
-        raise RulesError(
-            f"rule {entry.name}: {key}: expected one of {', '.join(known)}; got {kind_of(value)}",
-            entry.marks[key])
+        raise _mistake(entry, key, f"expected one of {', '.join(known)}; got {kind_of(value)}")
     return kind(value)

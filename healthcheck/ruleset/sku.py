@@ -1,6 +1,4 @@
-"""SKUs: the numbers that machines of one kind should show, from a file, or provisionally from what most nodes
-show.
-"""
+"""SKUs: the numbers that machines of one kind should show, from a file or from what most nodes show."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ class Sku:
                 object.__setattr__(self, "empty", self.empty | frozenset(others))
 
     def contradicted(self, why: str) -> Sku:
-        """This SKU for a node that is plainly another machine: it gives no number, and says why. It declines
-        what it declined before.
-        """
+        """This SKU for a node that is another machine: no number but those it declines, and why."""
         declined = {name: None for name, value in self.numbers.items() if value is None}
         return Sku(self.name, self.title, declined, frozenset(), self.file,
                    why_unknown=MappingProxyType(dict.fromkeys(self.numbers, why)))
@@ -119,9 +115,7 @@ def _docker(facts: Facts) -> bool | None:
 
 def _common(field: str, read: Callable[[Any], Any] = lambda value: value, *,
           without: Any = None) -> Callable[[Facts], Any]:
-    """What all GPUs of the node have in common; `without` stands for a GPU that does not support it, and for
-    a node without GPUs.
-    """
+    """What all GPUs have in common; `without` stands for one that does not support it, and for no GPUs."""
 
     def learner(facts: Facts) -> Any:
         gpus = _plain(facts.get("gpus"))
@@ -189,8 +183,8 @@ def _fabric_manager(facts: Facts) -> bool | None:
 
     A missing service proves nothing: it may run in a driver's container, or be the node's fault.
     """
-    switches, service = _count("pci_bus",
-                               "nvswitches")(facts), _plain(_count("services", "fabric_manager")(facts))
+    switches = _count("pci_bus", "nvswitches")(facts)
+    service = _plain(_count("services", "fabric_manager")(facts))
     active, load = ("", "") if service is None else (reading(service, "active"), reading(service, "load"))
     if switches or active == "active":
         return True
@@ -310,9 +304,7 @@ def closest(learned: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
 
 
 def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, bool]]) -> Sku:
-    """The SKU that more than half of at least three nodes agree on, number by number; a number without
-    majority says why.
-    """
+    """The SKU that over half of at least three nodes agree on, by number; or why there is no majority."""
     numbers: dict[str, Any] = {}
     unknown: dict[str, str] = {}
     for name in LEARNERS:

@@ -1,6 +1,4 @@
-"""Reads a SKU's `burnin:`: the NCCL settings that such machines train with, and whether they have NVLS. It
-loads no code and touches no file.
-"""
+"""Reads a SKU's `burnin:`: NCCL settings, and whether it has NVLS. It loads no code and touches no file."""
 
 from __future__ import annotations
 
@@ -14,13 +12,11 @@ from inventory.ncclenv import checked
 
 
 def read_burnin(found: Any, mark: Mark, base: BurninEnv) -> BurninEnv:
-    """The settings in the value under `burnin`, which stands at `mark`, over those of the SKU it inherits
-    from; raises RulesError.
-    """
+    """Reads the value under `burnin`, at `mark`, over that of the SKU it inherits from; raises RulesError."""
     if not isinstance(found, dict) or found.keys() - {"profile", "env", "nvls"}:
         raise RulesError("burnin: expected a map with profile, env and nvls", mark)
-    profile, env, nvls = found.get("profile",
-                                   base.profile), found.get("env", {}), found.get("nvls", base.nvls)
+    profile, nvls, env = found.get("profile",
+                                   base.profile), found.get("nvls", base.nvls), found.get("env", {})
     if not isinstance(nvls, bool):
         raise RulesError(f"burnin: nvls: expected true or false, got {kind_of(nvls)}", mark)
     if profile is not None and not isinstance(profile, str):

@@ -33,24 +33,20 @@ _LATEST = 253_402_300_800.0     # the year 10000
 
 
 class _Unusable(Exception):
-    """The recording says nothing about the node as it is now; the text is one line."""
+    """The recording does not show the node as it is now; the text is one line."""
 
     stage = Stage.AGENT
 
 
 class _NotThere(_Unusable):
-    """No agent is installed there, or one of another version, or its file is not readable for us: no fault of
-    the node.
-    """
+    """No agent there, one of another version, or a file that we may not read: no fault of the node."""
 
     stage = Stage.NO_AGENT
 
 
 @dataclass(frozen=True)
 class Agents:
-    """Reads agents' state files out of replies. `max_age` is in seconds; None: twice the period that the
-    agent states.
-    """
+    """Reads agents' state files out of replies. `max_age` in seconds; None: twice the agent's own period."""
 
     max_age: float | None = None
 
@@ -60,9 +56,7 @@ class Agents:
         return ProbeSet.of([PROBE], 15.0)
 
     def snapshots(self, reply: Recording, wanted: ProbeSet) -> tuple[Recording, Recording | None]:
-        """The agent's recording of these probes and its earlier one; a recording of a failure where there is
-        none.
-        """
+        """The agent's recording of these probes and its earlier one, or else a recording of the failure."""
         if reply.host is None:
             return reply, None
         try:
@@ -76,11 +70,11 @@ class Agents:
         if abs(off := host.time - reply.received) > CLOCK_S:
             raise _Unusable(
                 f"the node's clock is {abs(off):.0f} s {'ahead' if off > 0 else 'behind'}, so the age of its "
-                "agent's snapshot is not known; " "set its clock (chronyc tracking)")
+                "agent's snapshot is not known; set its clock (chronyc tracking)")
         document = _document(_bytes(reply))
         if document.get("node") != reply.node:
-            raise _Unusable(f"the agent there belongs to node {ascii(document.get('node'))[:80]}: install "
-                            "this node's own " f"(muster agent install {reply.node})")
+            raise _Unusable(f"the agent there belongs to node {ascii(document.get('node'))[:80]}: "
+                            f"install this node's own (muster agent install {reply.node})")
         recording = _recording(reply.node, document.get("recording"), document.get("reply"),
                                document.get("time"))
         if recording is None:
@@ -99,7 +93,7 @@ class Agents:
     def _same_machine(self, then: Host, now: Host) -> None:
         if then.hostname != now.hostname:
             raise _Unusable("its agent's snapshot is of a machine that calls itself "
-                            f"{ascii(then.hostname)[:80]}, and this one is " f"{ascii(now.hostname)[:80]}")
+                            f"{ascii(then.hostname)[:80]}, and this one is {ascii(now.hostname)[:80]}")
         if then.boot_id != now.boot_id:
             raise _Unusable("the node was booted after its agent's snapshot")
 
@@ -122,8 +116,8 @@ def _bytes(reply: Recording) -> bytes:
     capture = reply.captures.get(PROBE.id)
     if capture is None:
         raise _Unusable("the node did not report whether it has an agent's file")
-    entry = capture.files.get(PATH) or FileCapture(capture.outcome if capture.outcome is not Outcome.DONE
-                                                   else Outcome.MISSING)
+    done = capture.outcome is Outcome.DONE
+    entry = capture.files.get(PATH) or FileCapture(Outcome.MISSING if done else capture.outcome)
     if entry.outcome is Outcome.MISSING:
         raise _NotThere(f"none has left a snapshot there (muster agent install {reply.node})")
     if entry.outcome is Outcome.DENIED:
@@ -163,9 +157,7 @@ def _document(data: bytes) -> dict[str, Any]:
 
 
 def _recording(node: str, recorded: Any, reply: Any, time: Any) -> Recording | None:
-    """The recording, or the collector's answer where the node could not decode it itself; None where there is
-    neither.
-    """
+    """The recording, or the collector's answer if the node could not decode it; None without either."""
     if recorded is not None:
         recording = from_json(recorded)
     elif isinstance(reply, str):

@@ -134,9 +134,7 @@ class Assessment:
         self.add_judged(self.judged(recording, previous))
 
     def judged(self, recording: Recording, previous: Recording | None = None) -> JudgedNode:
-        """One node judged by itself. It changes nothing here, so other processes can do it; `add_judged`
-        takes it.
-        """
+        """One node judged by itself. It changes nothing here, so other processes can run it."""
         node = self._by_name[recording.node]
         if recording.host is None or recording.failure is not None:
             return JudgedNode(node, unreached=unreached(node, recording))
@@ -148,8 +146,8 @@ class Assessment:
     def failed(self, name: str, why: str) -> JudgedNode:
         """A node that could not be judged, through our own fault."""
         node = self._by_name[name]
-        return JudgedNode(node,
-                          unreached=_unknown(node, clean(f"muster: judging this node failed: {why}", 300)))
+        reason = clean(f"muster: judging this node failed: {why}", 300)
+        return JudgedNode(node, unreached=_unknown(node, reason))
 
     def add_judged(self, judged: JudgedNode) -> None:
         """Adds what `judged` returned; a node's newest counts."""
@@ -165,9 +163,9 @@ class Assessment:
         sku = self._sku_of(node)
         left = left_out(recording.captures)
         view = self._views[node.profile]
-        disturbed = {name for name in view.disruptive_probes if name in self._sent
-                     or name in recording.captures}
-        needed = view.facts if disturbed else view.passive_facts
+        disruptive = {name for name in view.disruptive_probes if name in self._sent
+                      or name in recording.captures}
+        needed = view.facts if disruptive else view.passive_facts
         facts = facts_of(recording, needed | view.learned if sku is None else needed, self._cache)
         earlier = None
         if previous is not None and _same_boot(recording, previous):
@@ -187,7 +185,7 @@ class Assessment:
         results = dict(view.left_out)
         kept = set(view.fleet_facts)
         for rule in view.single:
-            if rule.disruptive and disturbed.isdisjoint(probe.id for probe in rule.disruptive):
+            if rule.disruptive and disruptive.isdisjoint(probe.id for probe in rule.disruptive):
                 results[rule.id] = view.unleased[rule.id]
             elif sku is None and _needs_sku(rule):
                 kept.update(rule.fact_names)
@@ -199,16 +197,14 @@ class Assessment:
             judged.learned = skus.learn(facts)
             judged.empty = skus.emptiness(facts)
         judged.log = self._read_log(judged, facts, view, recording.host)
-        before = None if earlier is None else {name: earlier[name] for name in view.previous
-                                               if name in earlier and name in kept}
-        judged.facts = NodeFacts({name: facts[name] for name in kept if name in facts}, before)
+        if earlier is not None:
+            earlier = {name: earlier[name] for name in view.previous if name in earlier and name in kept}
+        judged.facts = NodeFacts({name: facts[name] for name in kept if name in facts}, earlier)
         return judged
 
     def _read_log(self, judged: JudgedNode, facts: Facts, view: ProfileRules,
                   host: Host | None) -> LogView | None:
-        """What of the kernel log was judged. Sets the records that its findings rest on, and drops findings
-        that a person reported as repaired.
-        """
+        """What of the log was judged; sets `rests` and drops findings that a person reported as repaired."""
         log, part = _unwrapped(facts.get("kernel_log"))
         if not isinstance(log, KernelLog) or host is None:
             return None
@@ -221,23 +217,18 @@ class Assessment:
             judged.results.update(results)
         judged.rests = resting(results.values(), log.carried.rests, whole=not part)
         xids, _ = _unwrapped(facts.get("xids"))
-        resets = proven_resets(xids,
-                               self._xids) if isinstance(xids,
-                                                         Xids) and isinstance(self._xids, XidTable) else ()
+        known = isinstance(xids, Xids) and isinstance(self._xids, XidTable)
+        resets = proven_resets(xids, self._xids) if known else ()
         since = log.carried.seconds if log.carried != NOTHING else log.oldest
         return LogView(host.boot_id, log.first, log.carried.numbers, since, log.newest, resets, log.whole)
 
     def unusual(self, name: str) -> tuple[str, ...]:
-        """Fingerprints of what was unusual in this node's kernel log, which its next snapshot is compared
-        with.
-        """
+        """Fingerprints of unusual lines in this node's kernel log, for its next snapshot to compare."""
         judged = self._judged.get(name)
         return unusual(judged.results) if judged is not None else ()
 
     def rests(self, name: str) -> Mapping[str, Collection[int] | None]:
-        """By rule the numbers of the kernel records on which its findings on this node rest, as
-        `healthcheck.sweep.snapshots` keeps them.
-        """
+        """By rule the numbers of the kernel records on which its findings on this node rest."""
         judged = self._judged.get(name)
         return judged.rests if judged is not None else {}
 
@@ -275,8 +266,8 @@ class Assessment:
                 self._withhold(lost, why)
         reports = tuple(self._report(node, unfinished) for node in self._nodes)
         similar = {skus.closest(node.learned, self._ruleset.skus) for node in without_sku}
-        looks_like = (similar.pop() if len(similar) == 1 and learned is not None
-                      and not learned.numbers else None)
+        nothing_learned = learned is not None and not learned.numbers
+        looks_like = similar.pop() if len(similar) == 1 and nothing_learned else None
         return Assessed(reports, learned, looks_like)
 
     def _in_order(self) -> list[JudgedNode]:
@@ -293,16 +284,14 @@ class Assessment:
                     self._judged[name].results[rule.id] = result
 
     def _withhold(self, judged: JudgedNode, why: str) -> None:
-        """What was measured beside someone's job says nothing about the node."""
+        """Marks disruptive results as unknown: what was measured beside someone's job is not reliable."""
         for rule in self._views[judged.node.profile].judged:
             if rule.disruptive and rule.id in judged.results:
                 reason = clean(f"{NEEDED}: {why}")
                 judged.results[rule.id] = result_of(rule, Status.UNKNOWN, reason=reason, origin=Origin.MUSTER)
 
     def _reject_duplicates(self) -> None:
-        """Where several names lead to one machine, those that are not its own hostname are unknown: their
-        machine was not measured.
-        """
+        """Of several names for one machine only its own hostname was measured; the others are unknown."""
         machines: dict[tuple[str, str], list[JudgedNode]] = {}
         for judged in self._in_order():
             if all(judged.machine):
@@ -312,9 +301,8 @@ class Assessment:
                 name = judged.node.name
                 if name.partition(".")[0] != hostname.partition(".")[0]:
                     others = ", ".join(other.node.name for other in same if other is not judged)
-                    reason = (f"the machine that answered calls itself {hostname}, and answers as {others} "
-                              "too: wrong address?")
-                    self._unreached[name] = _unknown(judged.node, clean(reason, 1000))
+                    reason = f"the machine that answered calls itself {hostname}, and answers as {others} too"
+                    self._unreached[name] = _unknown(judged.node, clean(f"{reason}: wrong address?", 1000))
                     del self._judged[name]
 
     def _sku_of(self, node: Node) -> Sku | None:
@@ -329,7 +317,7 @@ class Assessment:
     def _judge_fleets(self, learned: Sku | None) -> None:
         cohorts: dict[tuple[str, ...], dict[str, JudgedNode]] = {}
         for judged in self._in_order():
-            # A node that is plainly no machine of its SKU is no peer of those that are.
+            # A node that contradicts its SKU is no peer of the others.
             key = (judged.sku.name, *sorted(set(judged.sku.why_unknown.values()))) if judged.sku else ()
             cohorts.setdefault(key, {})[judged.node.name] = judged
         for rule in self._judged_rules():
@@ -387,7 +375,5 @@ def _same_boot(now: Recording, before: Recording | None) -> bool:
 
 
 def _machine(recording: Recording) -> tuple[str, str]:
-    """A machine's identity: its hostname and its boot. (Containers of one machine share the boot, not the
-    name.)
-    """
+    """A machine's identity: hostname and boot. (Containers of one machine share the boot, not the name.)"""
     return (recording.host.hostname, recording.host.boot_id) if recording.host else ("", "")

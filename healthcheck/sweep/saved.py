@@ -56,9 +56,7 @@ class SweepManifest:
 
 
 class Saver:
-    """Writes a sweep into a folder as recordings arrive. Until `finish` the folder has no manifest and is no
-    saved sweep.
-    """
+    """Writes a sweep into a folder as recordings arrive; `finish` completes it."""
 
     def __init__(self, folder: Path) -> None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -80,9 +78,7 @@ class Saver:
 
 
 def load_manifest(folder: Path) -> SweepManifest:
-    """The manifest of a folder written by --save, or of a file of one recording; raises UsageError for
-    anything else.
-    """
+    """The manifest of a folder of --save, or of a file of one recording; raises UsageError otherwise."""
     if folder.is_file():
         return _manifest_of_one(folder)
     path = folder / "manifest.json"
@@ -104,8 +100,7 @@ def sent_probes(manifest: SweepManifest) -> frozenset[str]:
 
 
 def recorded_nodes(folder: Path, manifest: SweepManifest) -> Iterator[str]:
-    """The nodes with a snapshot, in the manifest's order; raises UsageError where a finished sweep lacks one.
-    """
+    """The nodes with a snapshot, in the manifest's order; raises UsageError if a finished sweep lacks one."""
     for node in manifest.nodes:
         if folder.is_file() or (folder / "nodes" / f"{node.name}.json").is_file():
             yield node.name
@@ -124,17 +119,13 @@ def snapshots(folder: Path, node: str) -> tuple[Recording, Recording | None]:
 
 
 def recordings(folder: Path, manifest: SweepManifest) -> Iterator[tuple[Recording, Recording | None]]:
-    """Each node's snapshot with the earlier one, in the manifest's order, without nodes that had not
-    finished.
-    """
+    """Each finished node's snapshot with the earlier one, in the manifest's order."""
     return (snapshots(folder, node) for node in recorded_nodes(folder, manifest))
 
 
 def encode_one(recording: Recording, previous: Recording | None, manifest: SweepManifest, *, muster: str,
                scrubbed: bool) -> bytes:
-    """The one-file sweep of one node; `muster` is the version that wrote it, `scrubbed` whether names were
-    replaced.
-    """
+    """The one-file sweep of one node; `muster` is the writing version, `scrubbed`: names were replaced."""
     document = to_json(recording)
     document["look"] = {
         "muster": muster, "scrubbed": scrubbed, "manifest": _manifest_to_json(manifest),

@@ -1,6 +1,4 @@
-"""Proposes a SKU from snapshots of nodes: what most agree on, what differs from the nearest known SKU, and
-how sure that is.
-"""
+"""Proposes a SKU from snapshots: what most nodes agree on, how sure that is, and how known SKUs differ."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ _QUANTITIES = ("memory_gib", "gpu_memory_gib", "nvlink_gigabytes")
 
 @dataclass(frozen=True)
 class LearnedNumber:
-    """One number: its value (None: not judged), and in words how many nodes show it. `measured`: at least one
-    node showed it.
-    """
+    """One number: its value (None: not judged), how many nodes show it, in words, and whether any did."""
 
     value: Any
     how: str
@@ -44,9 +40,7 @@ class LearnedNumber:
 
 @dataclass(frozen=True)
 class SkuProposal:
-    """A proposed SKU. `nodes` were learned from; `left_out` says why others were not; `parent` is the nearest
-    known SKU.
-    """
+    """A proposed SKU: the nodes it was learned from, those left out and why, and the nearest known SKU."""
 
     nodes: tuple[str, ...]
     left_out: Mapping[str, str]
@@ -66,9 +60,7 @@ class SkuProposal:
 
     @property
     def inherited(self) -> tuple[str, ...]:
-        """The parent's numbers that no node was measured for: they stay, because what was not measured is no
-        reason to judge less.
-        """
+        """The parent's numbers that no node was measured for; they stay."""
         if self.parent is None:
             return ()
         return tuple(name for name, number in self.numbers.items() if not number.measured
@@ -88,9 +80,7 @@ class SkuProposal:
 
 
 def propose(recordings: Sequence[Recording], ruleset: Ruleset) -> SkuProposal:
-    """Learns from snapshots of nodes of one kind; raises UsageError where none is healthy: a fault must not
-    become the norm.
-    """
+    """Learns from nodes of one kind; raises UsageError where none is healthy: no fault becomes the norm."""
     left_out = {report.node: why for report in _reports(recordings, ruleset) if (why := _problem(report))}
     healthy = [recording for recording in recordings if recording.node not in left_out]
     if not healthy:
@@ -109,9 +99,7 @@ def propose(recordings: Sequence[Recording], ruleset: Ruleset) -> SkuProposal:
 
 
 def as_yaml(proposal: SkuProposal, name: str, source: str) -> str:
-    """The proposal as a file for a rules folder's `sku/`, with comments on how sure each number is for
-    whoever approves it.
-    """
+    """The proposal as a file for a rules folder's `sku/`; comments say how sure each number is."""
     parent = proposal.parent
     lines = ["# Proposed by `muster sku learn`. Read it before you rely on it: what most nodes share may "
              "be a fault.", f"sku: {name}"]
@@ -181,7 +169,7 @@ def _agree(name: str, by_node: Mapping[str, Any]) -> LearnedNumber:
             f"the median of {len(values)} nodes, {_yaml(min(values))} to {_yaml(max(values))}{unread}")
     value, number = Counter(values).most_common(1)[0]
     if number == len(values):
-        return LearnedNumber(value, (f"all {number} nodes" if number > 1 else "the one node") + unread)
+        return LearnedNumber(value, _all(number) + unread)
     others = sorted({_yaml(other) for other in values if other != value})
     if 2 * number <= len(values):
         return LearnedNumber(None, f"no majority of {len(values)} nodes, so not judged: "
@@ -189,6 +177,10 @@ def _agree(name: str, by_node: Mapping[str, Any]) -> LearnedNumber:
     odd = [node for node, other in by_node.items() if other is not None and other != value]
     return LearnedNumber(
         value, f"{number} of {len(values)} nodes, not {', '.join(odd[:3])} ({', '.join(others[:3])}){unread}")
+
+
+def _all(nodes: int) -> str:
+    return f"all {nodes} nodes" if nodes > 1 else "the one node"
 
 
 def _ports(facts: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
@@ -201,15 +193,12 @@ def _ports(facts: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
     where, number = Counter(seen).most_common(1)[0] if seen else ((), 0)
     if 2 * number <= len(seen):
         return (), ""
-    return (where, f"{number} of {len(seen)} nodes" if number < len(seen) else f"all {number} nodes"
-            if number > 1 else "the one node")
+    return where, f"{number} of {len(seen)} nodes" if number < len(seen) else _all(number)
 
 
 def _nearest(numbers: Mapping[str, LearnedNumber], empty: frozenset[str], ports: tuple[str, ...],
              known: Iterable[Sku]) -> Sku | None:
-    """The SKU with as many GPUs of no other model that has most in common; of equals the one with fewest
-    ports.
-    """
+    """The SKU with as many GPUs of no other model and most in common; of equals the one with fewest ports."""
 
     def similarity(sku: Sku) -> int:
         judged = [name for name, value in sku.numbers.items() if value is not None and name in numbers]

@@ -24,9 +24,7 @@ _NO_RESTS: Mapping[str, None] = MappingProxyType({})
 
 
 class KeptSnapshots:
-    """One file per node under STATE/looks, with the captures that some check compares over time, and of a
-    kernel log the records on which findings rest.
-    """
+    """One file per node under STATE/looks, with what checks compare over time and log findings rest on."""
 
     def __init__(self, state: Path) -> None:
         self._folder = state / "looks"

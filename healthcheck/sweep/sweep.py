@@ -1,4 +1,4 @@
-"""One sweep: takes recordings from nodes (live) or from a folder (replay) and assesses them alike."""
+"""One sweep: takes recordings from nodes (live) or from a folder (replay) and assesses them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ _NO_REPAIRS: Mapping[str, Sequence[RepairStatement]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A finished or interrupted sweep; times as in the documents. `troubles` say in a line each what could
-    not be saved.
-    """
+    """A finished or interrupted sweep. `troubles` say, a line each, what could not be kept or saved."""
 
     assessed: Assessed
     started: str
@@ -67,8 +65,7 @@ class SweepPlan:
 
 
 def limits(timeout_s: float | None, fanout: int) -> Limits:
-    """The transport's limits for a deadline of the whole sweep; by default 120 s for it and 60 s for a node.
-    """
+    """The transport's limits for a whole-sweep deadline; by default 120 s for it and 60 s for a node."""
     base = Limits(fanout=fanout)
     if timeout_s is None:
         return base
@@ -127,10 +124,10 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
         refused = [node for node in plan.nodes if node.name in withheld]
         granted = [node for node in plan.nodes if node.name not in withheld]
         passive = _probe_set(plan, 45.0, None)
+        short_bounds = limits(min(bounds.sweep_s, 120.0), bounds.fanout)
         replies = transport.run(granted, program.build(sent, nvml=agents is None),
                                 bounds) if granted else iter(())
-        others = transport.run(refused, program.build(passive),
-                               limits(min(bounds.sweep_s, 120.0), bounds.fanout)) if refused else iter(())
+        others = transport.run(refused, program.build(passive), short_bounds) if refused else iter(())
         with _closing(replies), _closing(others), progress:
             for answer in chain(others, replies):
                 probes = passive if answer.node in withheld else sent

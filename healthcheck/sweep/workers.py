@@ -1,6 +1,4 @@
-"""Distributes work over forked processes. Each takes the next few items; a process that dies loses those it
-had, and nothing hangs.
-"""
+"""Distributes work over forked processes; one that dies loses the few items it had, and nothing hangs."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def test_a_reading_that_not_one_of_many_has_skips_the_rule(number: int) -> None:
 @pytest.mark.parametrize("number", [1, 144, 4000])
 def test_a_reading_that_all_of_many_must_have_fails_for_each(number: int) -> None:
     result = judged(bare(number), UnsupportedPolicy.FAIL)
-    assert (result.status, len(result.findings), result.reason) == (Status.FAIL, min(number, MOST_FINDINGS), "")
+    assert (result.status, len(result.findings),
+            result.reason) == (Status.FAIL, min(number, MOST_FINDINGS), "")
 
 
 def test_one_of_many_that_could_not_be_read_is_unknown_all_the_same() -> None:
