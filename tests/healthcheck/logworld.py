@@ -124,7 +124,7 @@ class LogWorld:
         plan = sweep.SweepPlan([NODE], rules().select(only=only) if only else rules(), profiles=profiles)
         transport: Any = _Local([look])
         outcome = sweep.live(plan, transport, sweep.limits(None, 1), progress(1, "x", quiet=True), snapshots=KeptSnapshots(self.folder),
-                             told=lambda one: found.update({one.node: readings(one)}), words=repairs.words_in(self.folder))
+                             on_recording=lambda one: found.update({one.node: readings(one)}), repairs=repairs.words_in(self.folder))
         assert not outcome.troubles
         with self.store() as store:
             known = record(store, SweepRecord(START + self.now, START + self.now, False, "test", "digest", profiles, bool(only)),

@@ -56,11 +56,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
         yield running
 
 
-def swept(nodes: Iterable[Node], transport: Transport, *, rules: Ruleset = RULES, timeout: float = 90, looks: KeptSnapshots | None = None,
+def swept(nodes: Iterable[Node], transport: Transport, *, rules: Ruleset = RULES, timeout: float = 90, snapshots: KeptSnapshots | None = None,
           saver: Saver | None = None) -> sweep.SweepResult:
     """One sweep; progress is silent."""
     plan = sweep.SweepPlan(tuple(nodes), rules)
-    return sweep.live(plan, transport, sweep.limits(timeout, 16), progress(0, "", quiet=True), snapshots=looks, saver=saver)
+    return sweep.live(plan, transport, sweep.limits(timeout, 16), progress(0, "", quiet=True), snapshots=snapshots, saver=saver)
 
 
 def over_ssh() -> SshTransport:

@@ -94,7 +94,7 @@ def judged(capture: Capture | None, level: str = "medium", *, asked: bool = True
     held = {name: value for name, value in recording.captures.items() if name not in without}
     if capture is not None:
         held[f"dcgm.diag_{level}"] = capture
-    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES, asked=[f"dcgm.diag_{level}"] if asked else [])
+    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES, sent=[f"dcgm.diag_{level}"] if asked else [])
     assessment.add(replace(recording, captures=held))
     return next(result for result in assessment.finish().reports[0].results if result.rule == f"dcgm-diag-{level}")
 

@@ -9,8 +9,9 @@ import pytest
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.look import SnapshotTime
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
-from healthcheck.judge.judge import MOST_FINDINGS, judge
-from healthcheck.judge.nodefacts import MOST_SUBJECTS, NodeFacts
+from healthcheck.judge.judge import judge
+from healthcheck.judge.limits import MOST_FINDINGS, MOST_SUBJECTS
+from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Finding, Result, Status
 from healthcheck.ruleset.rule import UnsupportedPolicy
 from tests.healthcheck.rules import Thing, rule, thing
