@@ -20,7 +20,7 @@ from healthcheck.model.recording import to_json
 from healthcheck.report import document
 from healthcheck.store import newest
 from healthcheck.sweep.assess import Assessment
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean
@@ -39,7 +39,7 @@ def judged(found: Installed, look: CollectorReply, result: dict[str, Any], state
     if look.stage:
         return unknown(failed(look, result), result, f"{look.stage}: {look.reason}", Origin.NODE.value, began)
     recording = decode(Reply(result["node"], look.body, None, began, look.received))
-    looks = Looks(state.path)
+    looks = KeptSnapshots(state.path)
     try:
         own: Node = from_plain(Node, found.node["node"])
         ruleset = on_a_node(read_rules(found.rules))

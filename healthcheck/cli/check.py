@@ -249,7 +249,7 @@ class LiveSweeps:
         self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, every: float | None, *, quiet: bool,
         store: bool = False, leases: LeaseSource | None = None, agents: Agents | None = None,
     ) -> None:
-        from healthcheck.sweep.looks import Looks
+        from healthcheck.sweep.snapshots import KeptSnapshots
         from healthcheck.sweep.sweep import limits
         from inventory.locate import state_dir
         from inventory.transport.base import Transport
@@ -262,7 +262,7 @@ class LiveSweeps:
         self._save = save
         self._leases = leases
         self._agents = agents
-        self._looks = Looks(state_dir(state)) if agents is None else None   # an agent keeps its own
+        self._looks = KeptSnapshots(state_dir(state)) if agents is None else None   # an agent keeps its own
         self._folder = state_dir(state)
         self._store = self._folder if store else None
         self._transport: Transport
@@ -299,11 +299,11 @@ class LiveSweeps:
         words = words_in(self._folder, {node.name for node in plan.nodes})
         bar = progress(len(plan.nodes), "check", quiet=self._quiet)
         if self._leases is None:
-            return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver, told=told, agents=self._agents,
-                              words=words)
+            return sweep.live(plan, self._transport, self._limits, bar, snapshots=self._looks, saver=saver, on_recording=told,
+                              agents=self._agents, repairs=words)
         with self._leases(plan, self._transport) as granted:
-            return sweep.live(plan, granted.transport, granted.bounds, bar, looks=self._looks, saver=saver, told=told, lease=granted.lease,
-                              words=words)
+            return sweep.live(plan, granted.transport, granted.bounds, bar, snapshots=self._looks, saver=saver, on_recording=told,
+                              lease=granted.lease, repairs=words)
 
     def close(self) -> None:
         """Ends the connections that were kept."""

@@ -54,7 +54,7 @@ def evidence(
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.sweep import evidence as kit
     from healthcheck.sweep import saved
-    from healthcheck.sweep.looks import Looks
+    from healthcheck.sweep.snapshots import KeptSnapshots
     from inventory.locate import state_dir
 
     if not local and node is None:
@@ -75,14 +75,14 @@ def evidence(
     make_folder(folder, "--output" if output is not None else "the state folder (--state, MUSTER_STATE)")
 
     transport = _transport(local)
-    probes = kit.look_probes(target)
-    recording = kit.ask(target, probes, transport, 60.0)
+    probes = kit.snapshot_probes(target)
+    recording = kit.collect(target, probes, transport, 60.0)
     looked = saved.SweepManifest(
         saved.timestamp(started), saved.timestamp(time.time()), False, chosen.source, (target,), sku, (), (), ruleset.digest,
         probes.to_json(),
     )
-    previous = Looks(states).read(target.name)
-    files = {"recording.json": saved.one(recording, previous, looked, muster=version("cluster-muster"), scrubbed=False)}
+    previous = KeptSnapshots(states).read(target.name)
+    files = {"recording.json": saved.encode_one(recording, previous, looked, muster=version("cluster-muster"), scrubbed=False)}
     _write(folder, files)
     probe = kit.bug_report_probe(safe=safe_mode)
     report = _bug_report(target, recording, probe, transport) if bug_report else None
@@ -122,7 +122,7 @@ def _bug_report(node: Node, recording: Recording, probe: Probe, transport: Trans
     if refused:
         return kit.BugReport("not-run", refused)
     click.echo(f"muster: running {kit.COMMAND} on {node.name}, for at most {kit.LIMIT_S} s", err=True)
-    return kit.bug_report_of(kit.ask(node, kit.bug_report_probes(probe), transport, probe.seconds + 30.0), probe)
+    return kit.bug_report_of(kit.collect(node, kit.bug_report_probes(probe), transport, probe.seconds + 30.0), probe)
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:

@@ -61,7 +61,7 @@ def record(
     from healthcheck.config.files import write_whole
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.scrub import replaced, scrub
-    from healthcheck.sweep.saved import one
+    from healthcheck.sweep.saved import encode_one
     from inventory.text import clean
 
     target = Path(output)
@@ -87,7 +87,7 @@ def record(
         recording, previous, counts = made.recording, made.previous, made.counts
         manifest = replace(manifest, nodes=(replace(made.node, sku=None),), default_sku=made.node.sku)
     try:
-        write_whole(target, one(recording, previous, manifest, muster=version("cluster-muster"), scrubbed=not raw))
+        write_whole(target, encode_one(recording, previous, manifest, muster=version("cluster-muster"), scrubbed=not raw))
     except OSError as error:
         raise UsageError(f"--output {output}: {error.strerror}") from None
     size = target.stat().st_size / 1024
@@ -124,13 +124,13 @@ def _look(plan: SweepPlan, local: bool, timeout: float | None, state: str | None
     from healthcheck.report.progress import progress
     from healthcheck.store.repairs import words_in
     from healthcheck.sweep import sweep
-    from healthcheck.sweep.looks import Looks
     from healthcheck.sweep.saved import Saver
+    from healthcheck.sweep.snapshots import KeptSnapshots
     from inventory.locate import state_dir
     from inventory.model import LifecycleState
     from inventory.transport.base import Transport
 
-    class Earlier(Looks):
+    class Earlier(KeptSnapshots):
         """The newest look is read and stays what it is: a recording for others is none of the sweeps that trends compare."""
 
         def prepare(self) -> None:
@@ -166,7 +166,7 @@ def _look(plan: SweepPlan, local: bool, timeout: float | None, state: str | None
         transport = RemoteTransport()
     kept = Kept()
     sweep.live(plan, transport, sweep.limits(timeout or 60.0, 1), progress(1, "record", quiet=True),
-               looks=Earlier(state_dir(state)), saver=kept, words=words_in(state_dir(state)))
+               snapshots=Earlier(state_dir(state)), saver=kept, repairs=words_in(state_dir(state)))
     if kept.manifest is None or not kept.looks or kept.manifest.partial:
         raise KeyboardInterrupt
     return *kept.looks[0], kept.manifest

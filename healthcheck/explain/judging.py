@@ -33,7 +33,7 @@ def look(captures: Mapping[str, Capture], now: float, *, boot: str = "", node: s
 
 def report(recording: Recording, ruleset: Ruleset, rules: Iterable[Rule], asked: Sequence[str] = ()) -> NodeReport:
     """What these rules, and no others, say of it; `asked` are the ids of disruptive probes that were run."""
-    assessment = Assessment([Node(recording.node)], replace(ruleset, rules=tuple(rules)), asked=asked)
+    assessment = Assessment([Node(recording.node)], replace(ruleset, rules=tuple(rules)), sent=asked)
     assessment.add(recording)
     (judged,) = assessment.finish().reports
     return judged

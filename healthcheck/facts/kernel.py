@@ -18,7 +18,7 @@ from healthcheck.kernellog.masking import zeroed
 from healthcheck.kernellog.model import LogLine
 from healthcheck.kernellog.provenance import marked_records
 from healthcheck.kernellog.quoting import messages
-from healthcheck.model.made import made
+from healthcheck.model.construct import construct
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 KMSG = "/dev/kmsg"
@@ -232,7 +232,7 @@ class Records(Sequence[LogLine]):
             caller = found[1] if (found := _CALLER.search(flags)) else ""
             seconds = None if NO_TIME in flags else seconds
             level = None if NO_PRIORITY in flags else level
-        return made(LogLine, {"text": self.texts[index], "seconds": seconds, "priority": level,
+        return construct(LogLine, {"text": self.texts[index], "seconds": seconds, "priority": level,
                               "sequence": int(sequence), "facility": int(priority) >> 3, "caller": caller,
                               "subsystem": self._subsystems.get(int(sequence), "")})
 

@@ -1,1 +1,1 @@
-"""Facts and rules to results: `judge.judge` for a node, `fleetjudge` for what nodes are compared in, `nodereport` for what it comes to."""
+"""Facts and rules to results: `judge.judge` for one node, `fleetjudge` across nodes, then `nodereport`."""

@@ -1,6 +1,8 @@
-"""What is judged of one node: its facts, those of its earlier snapshot of the same boot, and what checks need worked out of both.
+"""What is judged of one node: its facts, those of its earlier snapshot of the same boot, and what checks
+derive from both.
 
-What several rules of a node share (pairs of a subject and its earlier self, selections) is worked out when the first of them asks.
+What several rules share (a subject paired with its earlier snapshot, selections) is computed when the first
+asks.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ from healthcheck.checks.base import SELECTIONS, SNAPSHOT_TIME, Check, NotMeasure
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, Partial, Refusal, Unmeasured, readable, refusals
-
-MOST_SUBJECTS = 4096
+from healthcheck.judge.limits import MOST_SUBJECTS
 
 Facts = Mapping[str, Any]
 Identity = tuple[Any, ...]
@@ -24,8 +25,9 @@ Identity = tuple[Any, ...]
 class Input:
     """One fact, or collection, before any check reads it.
 
-    `value` is what was measured of it; `nothing` says why it was not measured at all, `partly` why not wholly. `caveats` are what a PASS
-    over it does not cover, each once. It is `plain` where it can be judged and none of this is.
+    `value` is what was measured; `nothing` says why it was not measured at all, `partly` why not wholly.
+    `caveats` are what a PASS over it does not cover, each once. It is `plain` where it can be judged and none
+    of these is set.
     """
 
     value: Any
@@ -36,7 +38,7 @@ class Input:
 
     @classmethod
     def of(cls, fact: Any) -> Input:
-        """Of a fact, a collection, Partial or Unmeasured. Of very many members only the first are judged."""
+        """From a fact, a collection, Partial or Unmeasured, with at most MOST_SUBJECTS members."""
         value, partly = fact, None
         if type(value) is tuple and len(value) > MOST_SUBJECTS:
             value = Partial(value[:MOST_SUBJECTS], f"more than {MOST_SUBJECTS}: the rest was not judged")
@@ -44,14 +46,15 @@ class Input:
             value, partly = value.value, Unmeasured(value.reason)
         if type(value) is Unmeasured:
             return cls(value, nothing=value)
-        caveats = () if type(value) is tuple and value and "caveat" not in value[0].__dict__ else tuple(dict.fromkeys(
-            [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
-        return cls(value, partly=partly, caveats=caveats, plain=partly is None and not caveats and value != ())
+        caveats = () if type(value) is tuple and value and "caveat" not in value[0].__dict__ else tuple(
+            dict.fromkeys([fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
+        return cls(value, partly=partly, caveats=caveats, plain=partly is None and not caveats
+                   and value != ())
 
 
 @dataclass(frozen=True)
 class Selected:
-    """What a selection chose: the members, or why it could not choose, and the readings that were refused to it."""
+    """What a selection chose, or why it failed, and the readings that were refused to it."""
 
     members: tuple[Any, ...]
     failed: Exception | None
@@ -59,7 +62,7 @@ class Selected:
 
 
 def members(value: Any) -> tuple[Any, ...]:
-    """The members of a collection; a fact of which there is one by itself."""
+    """The members of a collection; a single fact is its own only member."""
     return value if type(value) is tuple else (value,)
 
 
@@ -76,7 +79,7 @@ def _identified(facts: Iterable[Any]) -> list[tuple[Any, Identity]]:
 
 
 class NodeFacts:
-    """One node's facts. `previous` are those of its earlier snapshot of the same boot, None where there is none."""
+    """One node's facts. `previous` are those of its earlier snapshot of the same boot, or None."""
 
     def __init__(self, facts: Facts, previous: Facts | None = None) -> None:
         self.facts = facts
@@ -93,11 +96,12 @@ class NodeFacts:
         """A fact of this snapshot."""
         known = self._inputs.get(name)
         if known is None:
-            known = self._inputs[name] = Input.of(self.facts.get(name, Unmeasured(f"{name} was not captured")))
+            known = self._inputs[name] = Input.of(
+                self.facts.get(name, Unmeasured(f"{name} was not captured")))
         return known
 
     def earlier(self, name: str) -> Input | None:
-        """A fact of the earlier snapshot; None where there is no snapshot that looked for it."""
+        """A fact of the earlier snapshot; None where no snapshot captured it."""
         if self.previous is None or name not in self.previous or SNAPSHOT_TIME not in self.previous:
             return None
         known = self._earlier.get(name)
@@ -106,13 +110,14 @@ class NodeFacts:
         return known
 
     def plain(self, check: Check) -> bool:
-        """Whether all that a check takes was wholly measured, and nothing is to be said beside it."""
+        """Whether everything a check takes was wholly measured, without caveats."""
         key = check.facts, check.earlier
         known = self._plain.get(key)
         if known is None:
             earlier = map(self.earlier, check.earlier)
             known = self._plain[key] = all(self.input(name).plain for name in check.facts) and all(
-                before is not None and before.nothing is None and before.partly is None and before.value != () for before in earlier)
+                before is not None and before.nothing is None and before.partly is None
+                and before.value != () for before in earlier)
         return known
 
     def taken(self, check: Check) -> list[Any]:
@@ -121,10 +126,11 @@ class NodeFacts:
         return [self.input(name).value for name in check.facts] + earlier
 
     def growths(self, name: str) -> dict[int, Growth[Any]]:
-        """By the id of each member of a fact its growth since the earlier snapshot. One whose identity is refused is left out."""
+        """By the id of each member its growth, without members whose identity was not measured."""
         known = self._growths.get(name)
         if known is None:
-            known = self._growths[name] = pair(self.input(name).value, self.previous or {}, name, self.facts.get(SNAPSHOT_TIME))
+            value, moment = self.input(name).value, self.facts.get(SNAPSHOT_TIME)
+            known = self._growths[name] = pair(value, self.previous or {}, name, moment)
         return known
 
     def selected(self, name: str) -> Selected:
@@ -142,21 +148,22 @@ class NodeFacts:
         with refusals(refused):
             try:
                 return Selected(tuple(selection.function(*given)), None, tuple(refused))
-            except Exception as error:  # noqa: BLE001  (it is raised again where each check would have met it)
+            except Exception as error:  # noqa: BLE001  (each check that uses the selection raises it again)
                 return Selected((), error, tuple(refused))
 
     def chosen(self, selection: str, name: str) -> Selected:
-        """The members of a fact that a selection chose, or that belong to one that it chose: their identity begins with its identity."""
+        """The members of a fact that a selection chose, or whose identity begins with a chosen one's."""
         known = self._chosen.get((selection, name))
         if known is None:
             selected, refused = self.selected(selection), list[Refusal]()
             with refusals(refused):
                 found = tuple(_belonging(members(self.input(name).value), selected.members))
-            known = self._chosen[selection, name] = Selected(found, selected.failed, (*selected.refused, *refused))
+            known = Selected(found, selected.failed, (*selected.refused, *refused))
+            self._chosen[selection, name] = known
         return known
 
     def joined(self, member: str, subject: Fact) -> Fact:
-        """The member of another collection with the subject's identity, or with an identity that the subject's begins with.
+        """The member of another collection with the subject's identity, or with the longest beginning of it.
 
         Raises NotMeasured where there is none.
         """
@@ -173,13 +180,14 @@ class NodeFacts:
 
 
 def pair(value: Any, previous: Facts, name: str, moment: Any) -> dict[int, Growth[Any]]:
-    """By the id of each member its growth; `moment` is that of this snapshot."""
+    """By the id of each member its growth; `moment` is the time of this snapshot."""
     before = Input.of(previous[name]).value if name in previous else ()
     earlier = {identity: fact for fact, identity in _identified(members(before))}
     found = _identified(members(value))
     began = previous.get(SNAPSHOT_TIME)
     seconds = moment.time - began.time if began is not None and moment is not None else 0.0
-    what = next((member for member, collection in MEMBERS.items() if collection == name), name).replace("_", " ")
+    what = next((member for member, collection in MEMBERS.items() if collection == name),
+                name).replace("_", " ")
     return {id(fact): Growth(fact, earlier.get(identity), seconds, what) for fact, identity in found}
 
 

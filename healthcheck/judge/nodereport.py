@@ -1,4 +1,4 @@
-"""What a report says of a node beside its results: why it is what it is, in one line."""
+"""What a report says about a node beside its results: in one line, why it has its state."""
 
 from __future__ import annotations
 
@@ -17,21 +17,26 @@ _DECISIVE: Mapping[NodeState, tuple[Status, tuple[Severity, ...]]] = {
 
 
 def unreached(node: Node, recording: Recording) -> NodeReport:
-    """Of a node that did not answer: where on the way it failed, and why."""
-    assert recording.failure is not None  # noqa: S101  (a recording has a host or a failure; the caller looked)
+    """The report of a node that did not answer: at which stage it failed, and why."""
+    assert recording.failure is not None  # noqa: S101  (the caller checked)
     stage = recording.failure.stage.value
     reason = clean(f"{stage}: {recording.failure.reason}", 1000)
     return NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service, stage)
 
 
 def reason_of(state: NodeState, results: Sequence[Result]) -> str:
-    """The rules that made the node what it is, each with its first word."""
+    """The rules that decided the state, each with its first finding or its reason."""
     if state is NodeState.HEALTHY:
         return ""
     status, severities = _DECISIVE[state]
-    said = []
-    for result in results:
-        if result.status is status and result.severity in severities:
-            first = result.findings[0] if result.findings else None
-            said.append(f"{result.rule}: " + (f"{first.subject}: {first.observed}, expected {first.expected}" if first else result.reason))
-    return clean("; ".join(said), 1000) if said else "nothing was measured: every rule was skipped"
+    decisive = [f"{result.rule}: {first_reason(result)}" for result in results
+                if result.status is status and result.severity in severities]
+    return clean("; ".join(decisive), 1000) if decisive else "nothing was measured: every rule was skipped"
+
+
+def first_reason(result: Result) -> str:
+    """A result's first finding in words, or its reason where it has none."""
+    if not result.findings:
+        return result.reason
+    first = result.findings[0]
+    return f"{first.subject}: {first.observed}, expected {first.expected}"

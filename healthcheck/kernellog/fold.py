@@ -25,7 +25,7 @@ from healthcheck.kernellog.model import (
     Scope,
 )
 from healthcheck.kernellog.reports import LogReport, report_kind, reports
-from healthcheck.model.made import made
+from healthcheck.model.construct import construct
 
 STARTUP_SECONDS = 300.0     # of user space, after which a node is taken to have started its services
 _FIRST_LINES = 64           # the kernel names itself within these, if the log begins where the boot does
@@ -158,7 +158,7 @@ class LazyDigest:
             kept = tuple([lines[place] for place in _distinct(events, self._texts)])
             last = lines[heads[-1]].seconds
             busiest = _busiest(heads, lines, first.seconds, last)
-        return made(KernelMessage, {
+        return construct(KernelMessage, {
             "template": template, "kind": kind, "count": len(heads), "lines": kept,
             "phase": self._index.starts.phase(heads[0]), "first": first.seconds, "last": last,
             "head": first.text, "busiest": busiest,

@@ -1,4 +1,4 @@
-"""How much of what was asked of a node was seen, and what was not for want of root."""
+"""How much of what was requested from a node was captured, and what was denied for want of root."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from operator import attrgetter
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome, Recording
 
-# What tools say, and end like any other failure.
-_DENIED = re.compile("permission denied|operation not permitted|must be root|(?:requires?|needs?) root|run as root", re.IGNORECASE)
-# What Docker's client before 23 says in its answer, and ends well.
+# Messages of tools, which then exit as for any other failure.
+_DENIED = re.compile(
+    "permission denied|operation not permitted|must be root|(?:requires?|needs?) root|run as root",
+    re.IGNORECASE)
+# Docker's client before 23 has this in its answer, and exits with 0.
 _ANSWERED = re.compile(r'"ServerErrors": ?\["(?:[^"\\]|\\.){0,400}?permission denied', re.IGNORECASE)
 _OUTCOME = attrgetter("outcome")
 _SEEN = (Outcome.DONE, Outcome.TRUNCATED)
@@ -21,7 +23,7 @@ _SEEN = (Outcome.DONE, Outcome.TRUNCATED)
 
 @dataclass(frozen=True)
 class Coverage:
-    """Probes by number: asked for, captured at least in part, in need of root; and the ids of those not seen without it, sorted."""
+    """Numbers of probes requested, captured at least in part, and in need of root; the ids denied, sorted."""
 
     asked: int
     captured: int
@@ -31,26 +33,27 @@ class Coverage:
 
 @dataclass(frozen=True)
 class RequestedProbes:
-    """The probes that were asked for, looked through once for all nodes."""
+    """The requested probes, analysed once for all nodes."""
 
     ids: tuple[str, ...]
     root: tuple[Probe, ...]
 
     @classmethod
     def of(cls, probes: Sequence[Probe]) -> RequestedProbes:
-        """Of these probes, each there once."""
+        """From these probes, each once."""
         return cls(tuple(probe.id for probe in probes), tuple(probe for probe in probes if probe.root))
 
 
 def coverage(recording: Recording, asked: RequestedProbes) -> Coverage:
-    """What a reached node's recording holds of these probes."""
+    """How much of these probes a reached node's recording holds."""
     held = recording.captures
-    denied = tuple(sorted([probe.id for probe in asked.root if probe.id in held and _denied(probe, held[probe.id])]))
+    denied = tuple(sorted([probe.id for probe in asked.root
+                           if probe.id in held and _denied(probe, held[probe.id])]))
     outcomes = [held[name].outcome for name in asked.ids if name in held and name not in denied]
     return _coverage(len(asked.ids), sum(map(outcomes.count, _SEEN)), len(asked.root), denied)
 
 
-# One object for all nodes of which it is the same.
+# One object for all nodes with equal coverage.
 _coverage = lru_cache(maxsize=64)(Coverage)
 
 
@@ -59,5 +62,6 @@ def _denied(probe: Probe, capture: Capture) -> bool:
         return True
     if probe.kind is not ProbeKind.COMMAND:
         return False
-    said = capture.stderr + capture.text[-4096:] if capture.exit else capture.stderr
-    return bool(said and _DENIED.search(said)) or ('":' in capture.text and _ANSWERED.search(capture.text) is not None)
+    output = capture.stderr + capture.text[-4096:] if capture.exit else capture.stderr
+    return bool(output and _DENIED.search(output)) \
+        or ('":' in capture.text and _ANSWERED.search(capture.text) is not None)

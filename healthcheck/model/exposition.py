@@ -1,7 +1,9 @@
-"""Prometheus' text format 0.0.4, byte for byte as prometheus_client writes it, at the speed that a quarter of a million series need.
+"""Prometheus' text format 0.0.4, byte for byte as prometheus_client writes it, fast enough for 250,000
+series.
 
-prometheus_client makes an object of every sample and a dictionary of its labels each time that it is asked; here a family is a template.
-The format is https://prometheus.io/docs/instrumenting/exposition_formats/; the tests compare with `prometheus_client.generate_latest`.
+prometheus_client makes an object of every sample and a dictionary of its labels for each scrape; here a
+family is a template. The format is https://prometheus.io/docs/instrumenting/exposition_formats/; the tests
+compare with `prometheus_client.generate_latest`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """One metric: its name (a counter's ends in _total), what it says, and the names of its labels in alphabetical order."""
+    """One metric: name (a counter's ends in _total), help text, and labels in alphabetical order."""
 
     name: str
     kind: str
@@ -32,9 +34,9 @@ class MetricFamily:
 
     @cached_property
     def head(self) -> str:
-        """What stands before the samples."""
-        said = self.help.replace("\\", r"\\").replace("\n", r"\n")
-        return f"# HELP {self.name} {said}\n# TYPE {self.name} {self.kind}\n"
+        """The HELP and TYPE lines."""
+        text = self.help.replace("\\", r"\\").replace("\n", r"\n")
+        return f"# HELP {self.name} {text}\n# TYPE {self.name} {self.kind}\n"
 
     @cached_property
     def _template(self) -> str:
@@ -43,19 +45,23 @@ class MetricFamily:
         return self.name + "{" + ",".join(f'{label}="%s"' for label in self.labels) + "} %s\n"
 
     def sample(self, value: float, *values: str) -> str:
-        """One line; `values` in the order of the labels."""
+        """One sample line; `values` in the order of the labels."""
         return self._template % (*map(escape, values), number(value))
 
 
 @lru_cache(maxsize=65536)
 def escape(value: str) -> str:
-    """A label's value, with what would end it, or the line, escaped."""
+    """A label's value with quotes, backslashes and line feeds escaped."""
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-@lru_cache(maxsize=65536)
 def number(value: float) -> str:
     """A value as Go writes it: from a million on with an exponent."""
+    return _number(value) if value else repr(float(value))      # one cache entry would serve 0.0 and -0.0
+
+
+@lru_cache(maxsize=65536)
+def _number(value: float) -> str:
     value = float(value)
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

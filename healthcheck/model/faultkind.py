@@ -21,17 +21,19 @@ class Of(Enum):
     """What a kind of fault is made from."""
 
     FAIL = "fail"           # a rule that failed
-    UNKNOWN = "unknown"     # a rule that could not be measured, for as many sweeps as `wedged` says, and the node is to blame
-    UNREACHED = "unreached"     # no sweep has reached the node, for as many sweeps as `wedged` says
+    UNKNOWN = "unknown"     # a rule that could not be measured through the node's fault, for `wedged` sweeps
+    UNREACHED = "unreached"     # no sweep has reached the node, for `wedged` sweeps
 
 
 @dataclass(frozen=True)
 class FaultKind:
-    """One kind of fault. A problem is of the first kind that covers it, in the policy's order, which is also the order of urgency.
+    """One kind of fault. A problem is of the first kind that covers it, in the policy's order, which is also
+    that of urgency.
 
-    `rules` are globs over rule ids; `severities` None: all. It isolates after `confirm` sweeps that saw it. `reserve`: it may use the
-    breaker's reserve. `owner` None: the rule's own. `lasting`: only another component, or a person's word, ends it. `decides`: its repair
-    goes before that of other faults of the same place, as the driver speaks in it.
+    `rules` are globs over rule ids; `severities` None: all. It isolates after `confirm` sweeps that saw it.
+    `reserve`: it may use the breaker's reserve. `owner` None: the rule's own. `lasting`: only another
+    component, or a person's statement, ends it. `decides`: its repair comes before that of other faults of
+    the same place, as it is the driver's own.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The lease: leave to run what is disruptive. Nothing disruptive runs beside a job (DESIGN section 1, invariant 8)."""
+"""The lease: permission to run what is disruptive; nothing disruptive runs beside a job (invariant 8)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from inventory.transport.base import Limits, Transport
 
-# Why a rule was not judged, and nothing sent for it.
+# The reason of a rule whose probes were not sent.
 NEEDED = "needs a lease"
 
 
 @dataclass(frozen=True)
 class Lease:
-    """Nodes that their scheduler holds for us and on which no compute process runs; `holder` says who holds them, for people.
+    """Nodes that their scheduler holds for us and on which no compute process runs; `holder` says for people
+    who holds them.
 
-    Whoever makes one has proven both; a node of which either could not be proven is not in it, but in `refused` with the reason.
-    `stood` says, asked when the work is done, by node why what was measured there is not to be relied on: the lease was lost. `over` says
-    why the work is to end now, and `gave_way` to whom a lease that stood gave way, each "" where it is not so. `isolate` has jobs kept from
-    these of its nodes beyond the lease, by node for what reason; the others are given back first. It says of each what came of it.
+    The creator has proven both; a node for which either is not proven is in `refused` with the reason.
+    `stood` returns after the work, by node, why its measurements are not reliable: the lease was lost. `over`
+    returns why the work must end now, and `gave_way` to whom an intact lease gave way; each returns ""
+    otherwise. `isolate` keeps jobs from these of its nodes beyond the lease, for a reason by node, gives the
+    others back first, and returns what happened to each.
     """
 
     nodes: frozenset[str]
@@ -39,7 +41,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Granted:
-    """What a sweep under a lease is to be made with: over this transport, which watches over the lease, and within these bounds."""
+    """What a sweep under a lease uses: this transport, which watches the lease, and these limits."""
 
     transport: Transport
     bounds: Limits

@@ -1,4 +1,4 @@
-"""What judging says: findings, results, and the state of a node; plain frozen values."""
+"""The results of judging: findings, results and node states, as plain frozen values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from healthcheck.model.coverage import Coverage
 
 
 class IdentityEnum(Enum):
-    """A word of which there is one object: hashed as that, and not, as an enum's members are, by its name and in Python."""
+    """An enum hashed by identity: an Enum's own hash is of its member's name, in Python, and slower."""
 
     __hash__ = object.__hash__
 
 
 class Status(IdentityEnum):
-    """What one rule says of one node. Not measured is UNKNOWN, left out on purpose is SKIPPED; neither is ever PASS."""
+    """One rule's outcome on one node. Not measured is UNKNOWN, left out is SKIPPED; neither is ever PASS."""
 
     PASS = "pass"  # noqa: S105  (a status, not a password)
     FAIL = "fail"
@@ -26,7 +26,7 @@ class Status(IdentityEnum):
 
 
 class Severity(IdentityEnum):
-    """How bad a rule's FAIL is; the rule says so, never the check."""
+    """How bad a rule's FAIL is; the rule sets it, never the check."""
 
     INFO = "info"
     WARNING = "warning"
@@ -34,14 +34,14 @@ class Severity(IdentityEnum):
 
 
 class Origin(IdentityEnum):
-    """Whose fault an UNKNOWN is: this node cannot be measured, or something of ours is missing."""
+    """Whose fault an UNKNOWN is: the node cannot be measured, or something of ours is missing."""
 
     NODE = "node"
     MUSTER = "muster"
 
 
 class NodeState(Enum):
-    """A node's state; the order of the members is from worst to best."""
+    """A node's state; members are ordered from worst to best."""
 
     UNHEALTHY = "unhealthy"
     UNKNOWN = "unknown"
@@ -50,7 +50,7 @@ class NodeState(Enum):
 
 
 class Owner(Enum):
-    """Who acts on a FAIL: the job's user, the cluster's operator, the network's or the data centre's people, or the vendor."""
+    """Who acts on a FAIL: the job's user, the operator, the network or data-centre team, or the vendor."""
 
     USER = "user"
     OPERATOR = "operator"
@@ -60,7 +60,7 @@ class Owner(Enum):
 
 
 class Repair(Enum):
-    """What is done about a fault; the order of the members is from least to most."""
+    """What is done about a fault; members are ordered from least to most."""
 
     WATCH = "watch"
     RESTART_SERVICE = "restart-service"
@@ -72,12 +72,13 @@ class Repair(Enum):
 
 @dataclass(frozen=True)
 class LogEvidence:
-    """What a finding was read from in a kernel log, as raw values for programs.
+    """What in a kernel log a finding is based on, as raw values for programs.
 
-    `emitter` is whose messages they are (`healthcheck.kernellog`), empty where nobody can say; then no node is isolated for them. `ends`
-    says how what they report ends, as rules files write it: boot, reset, repair, quiet 24h. `first` and `last` are the seconds since boot
-    of the first and the last of `count` reports, None where the log gives no times. `records` are the numbers of those records without
-    which it would not be found again, the most telling first.
+    `emitter` is who wrote the messages (`healthcheck.kernellog`), empty where that is unknown; then no node
+    is isolated for them. `ends` says how the fault ends, as in rules files: boot, reset, repair, quiet 24h.
+    `first` and `last` are the seconds since boot of the first and last of `count` reports, None where the log
+    gives no times. `records` are the numbers of the records needed to find it again, the most significant
+    first.
     """
 
     emitter: str
@@ -89,17 +90,19 @@ class LogEvidence:
 
     @property
     def newest(self) -> int | None:
-        """The number of the newest of the records; None where the log gives no numbers."""
+        """The number of the newest record; None where the log gives no numbers."""
         return max(self.records, default=None)
 
 
 @dataclass(frozen=True)
 class LogView:
-    """Of a node's kernel log, what a sweep saw and judged: the boot (empty where it was not read), the number of the first record that the
-    kernel held, and those of earlier ones that were judged in front of them.
+    """What a sweep saw and judged of a node's kernel log: the boot (empty where it was not read), the number
+    of the first record that the kernel held, and those of earlier, carried records that were judged before
+    it.
 
-    At `now` seconds since boot no record was lost since `since` seconds. `resets` are those that the log proves: the GPU's PCI address
-    without its function (empty: all of them), and the number of the record. `whole`: nothing that the kernel held went unread.
+    At `now` seconds since boot no record was lost since `since` seconds. `resets` are the resets that the log
+    proves: the GPU's PCI address without its function (empty: all GPUs), and the record's number. `whole`:
+    everything that the kernel held was read.
     """
 
     boot: str
@@ -111,18 +114,18 @@ class LogView:
     whole: bool = True
 
     def covers(self, sequence: int) -> bool:
-        """Whether the record of this number was among those that were judged."""
+        """Whether the record of this number was judged."""
         return sequence >= self.first or sequence in self.carried
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: what was seen, what should have been seen, and on what; a check that judges one subject leaves its name out.
+    """One fault: what was observed, what was expected, and on what subject; a check of one subject at a time
+    leaves its name out.
 
-    `remedy` and `owner` are set where this one thing wants another remedy, or another person, than its rule says. `repair` is what the
-    driver itself asks for, or what the table of its errors says of this one: it goes before what a policy says of the rule. `lines` are
-    those of a log that it was read from: all of one event, and where several were folded the first 20 that differ. `log` says whose they
-    are.
+    `remedy` and `owner` are set where they differ from the rule's. `repair` is what the driver itself or the
+    table of its errors asks for; it precedes a policy's. `lines` are the log lines that it was read from: all
+    of one event, or the first 20 different ones of several. `log` says who wrote them.
     """
 
     observed: object
@@ -136,22 +139,23 @@ class Finding:
 
     @property
     def emitter(self) -> str | None:
-        """Whose messages it was read from; empty where nobody can say, None where it was read from no log."""
+        """Who wrote the messages it was read from; empty if unknown, None if it was read from no log."""
         return self.log.emitter if self.log is not None else "" if self.lines else None
 
 
 @dataclass(frozen=True)
 class Note:
-    """What a check did not accuse, and yet wants said beside its result, whatever that is."""
+    """What a check reports beside its result without accusing anything."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one rule says of one node. `reason` says why UNKNOWN or SKIPPED, and beside FAIL or PASS what was not judged.
+    """One rule's result on one node. `reason` says why UNKNOWN or SKIPPED, and beside FAIL or PASS what was
+    not judged.
 
-    `remedy` and `owner` are the rule's, and there for a FAIL only.
+    `remedy` and `owner` are the rule's, and set for a FAIL only.
     """
 
     rule: str
@@ -167,10 +171,11 @@ class Result:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """All that one sweep says of one node, results in the order of their rule ids. `probes` is None where it was not reached.
+    """Everything one sweep found on one node, results in the order of their rule ids. `probes` is None where
+    it was not reached.
 
-    `sku` is the one that the node is to be, or None where nobody named one and it was judged by what most show, if by anything. `log` is
-    None where no rule read the kernel's log, or it could not be read.
+    `sku` is None where no one named one, so that it was judged by what most nodes show, if at all. `log` is
+    None where no rule read the kernel log, or it could not be read.
     """
 
     node: str
@@ -185,9 +190,10 @@ class NodeReport:
 
 
 def state_of(results: Iterable[Result]) -> NodeState:
-    """The state that results give: a critical FAIL, then a warning or critical UNKNOWN, then a warning FAIL, then healthy.
+    """The state that results give: a critical FAIL, then a warning or critical UNKNOWN, then a warning FAIL,
+    then healthy.
 
-    INFO never changes the state. Where nothing at all passed or failed, nothing was measured, and that is unknown.
+    INFO never changes the state. Where nothing passed or failed, nothing was measured: unknown.
     """
     return state_by(set(map(OUTCOME, results)))
 
@@ -209,14 +215,15 @@ def state_by(seen: Set[tuple[Status, Severity]]) -> NodeState:
 
 
 def unknowns(report: NodeReport) -> tuple[Result, ...]:
-    """The UNKNOWN results that make its state so."""
+    """The UNKNOWN results that decide its state."""
     return tuple(r for r in report.results if r.status is Status.UNKNOWN and r.severity is not Severity.INFO)
 
 
 def exit_code(reports: Iterable[NodeReport], allowed: Callable[[Result], bool] = lambda _: False) -> int:
-    """0 fine, 1 a warning or critical FAIL on a node in service, 3 nothing failed but something is unknown (DESIGN section 8).
+    """0 fine, 1 a warning or critical FAIL on a node in service, 3 nothing failed but something is unknown
+    (DESIGN section 8).
 
-    An UNKNOWN that is allowed does not count. A node of which nothing passed or failed counts all the same.
+    An allowed UNKNOWN does not count, but a node where nothing passed or failed always counts.
     """
     code = 0
     for report in reports:

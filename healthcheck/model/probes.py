@@ -14,23 +14,25 @@ MIB = 1024 * 1024
 
 
 class ProbeKind(Enum):
-    """What a probe does. All but `COMMAND` and `NVML` happen in one reader child, so a hang costs one entry, not the sweep."""
+    """What a probe does. All but `COMMAND` and `NVML` run in one reader child: a hang costs one entry."""
 
     FILES = "files"        # read each file that the glob patterns name
     COMMAND = "command"    # run an argv list, no shell, C locale, standard input closed
-    MOUNTS = "mounts"      # read /proc/self/mountinfo, then statvfs each mount point that is not of a skipped type
+    # Read /proc/self/mountinfo, then statvfs each mount point of a type that is not skipped
+    MOUNTS = "mounts"
     CLOCK = "clock"        # adjtimex(2), read only: is the kernel clock disciplined?
-    PROCESSES = "processes"    # one pass over /proc: counts by state, and those that sleep for good or were not waited for
-    CONFIG = "config"      # registers of PCI devices' configuration space (`collector.onnode.config`), and of the ports above them
+    PROCESSES = "processes"    # one pass over /proc: counts by state, stuck processes and zombies
+    # PCI configuration registers of devices and the ports above (`collector.onnode.config`)
+    CONFIG = "config"
     NVML = "nvml"          # the NVML reader, in a child of its own
 
 
 class Needs(Enum):
-    """What must be so on the node before a probe is started; where it is not, the capture is MISSING and its note says why."""
+    """What the node must have before a probe starts; otherwise the capture is MISSING, with a note."""
 
     NOTHING = ""
     NVIDIA = "nvidia"                           # the node has an NVIDIA device
-    NVIDIA_UNANSWERED = "nvidia-unanswered"     # and the NVML reader ended without an answer: a second source is wanted
+    NVIDIA_UNANSWERED = "nvidia-unanswered"     # and the NVML reader gave no answer: a second source
 
 
 class Effect(Enum):
@@ -42,18 +44,19 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Probe:
-    """One thing to capture, with limits: `seconds` for the probe, `each_s` for one file or mount, `limit` bytes for its text.
+    """One thing to capture, with limits: `seconds` for the probe, `each_s` for one file or mount, `limit`
+    bytes for its text.
 
-    `tail`: past the limit keep the end rather than the beginning (logs). `root` says that without root it may be denied; it
-    is then reported so, never guessed, and the root-owned helper knows it (`healthcheck.collector.helper`). `paths` are glob patterns for
-    FILES, and for CONFIG those of the devices' links in their drivers' folders; `argv` is for COMMAND, and for PROCESSES the names
-    of those whose limits are wanted; `skip` are file system types for MOUNTS.
+    `tail`: past the limit keep the end (logs). `root`: without root it may be denied, which is then reported,
+    and the root-owned helper knows it (`healthcheck.collector.helper`). `paths` are glob patterns for FILES,
+    and for CONFIG those of the devices' links in their drivers' folders; `argv` is for COMMAND, and for
+    PROCESSES the names of processes whose limits are wanted; `skip` are file system types for MOUNTS.
 
-    `each` are glob patterns for a COMMAND that is run once for each device: `{name}` in argv stands for the last part of the
-    path that matches, where that is a plain name (letters, digits, `_.:-`), of at most `most` paths, one after another, each
-    within `each_s`, all within `seconds` and `limit`. The capture has an entry per path (`facts.base.Captures.devices`); no
-    device is no entry, and no tool where there are devices is MISSING. So: each=("/sys/class/nvme/nvme*",),
-    argv=("smartctl", "-j", "-a", "/dev/{name}").
+    `each` are glob patterns for a COMMAND that runs once for each device: `{name}` in argv stands for the
+    last part of a matching path, if it is a plain name (letters, digits, `_.:-`). At most `most` paths run,
+    one after another, each within `each_s`, all within `seconds` and `limit`. The capture has an entry per
+    path (`facts.base.Captures.devices`). No device is no entry; a missing tool where there are devices is
+    MISSING. Example: each=("/sys/class/nvme/nvme*",), argv=("smartctl", "-j", "-a", "/dev/{name}").
     """
 
     id: str
@@ -72,21 +75,24 @@ class Probe:
     most: int = 64
 
     def to_json(self) -> dict[str, Any]:
-        """The form in which the collector reads it."""
+        """The form that the collector reads."""
         return {
             "id": self.id, "kind": self.kind.value, "paths": list(self.paths), "argv": list(self.argv),
-            "skip": list(self.skip), "seconds": self.seconds, "each_s": self.each_s, "limit": self.limit, "tail": self.tail,
-            "root": self.root, "needs": self.needs.value, "each": list(self.each), "most": self.most,
-            # Two diagnostics at once would fail each other.
+            "skip": list(self.skip), "seconds": self.seconds, "each_s": self.each_s, "limit": self.limit,
+            "tail": self.tail, "root": self.root, "needs": self.needs.value, "each": list(self.each),
+            "most": self.most,
+            # Two diagnostics at once would make each other fail.
             **({"alone": True} if self.effect is Effect.DISRUPTIVE else {}),
         }
 
 
 @dataclass(frozen=True)
 class ProbeSet:
-    """The probes that the chosen rules need, in a stable order, and the collector's own limits (seconds, bytes of reply).
+    """The probes that the chosen rules need, in a stable order, and the collector's own limits (seconds,
+    bytes of reply).
 
-    `cpu_seconds`, if set, is what the collector and all that it starts may spend; what is not captured by then is not."""
+    `cpu_seconds`, if set, limits the collector and its children; what is not captured by then is missing.
+    """
 
     probes: tuple[Probe, ...]
     seconds: float = 45.0
@@ -95,14 +101,14 @@ class ProbeSet:
     cpu_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Invariant 8: only a probe set can be sent, and none that would disrupt can be made without a lease; raises ValueError."""
+        """Invariant 8: only a probe set can be sent; raises ValueError for a disruptive one without lease."""
         disruptive = [probe.id for probe in self.probes if probe.effect is not Effect.PASSIVE]
         if disruptive and self.lease is None:
             raise ValueError(f"disruptive without a lease: {', '.join(disruptive)}")
 
     @classmethod
     def of(cls, probes: Iterable[Probe], seconds: float = 45.0, lease: Lease | None = None) -> ProbeSet:
-        """Each probe once, sorted by id; two different probes under one id are a defect and raise ValueError."""
+        """Each probe once, sorted by id; raises ValueError for two different probes of one id."""
         by_id: dict[str, Probe] = {}
         for probe in probes:
             if by_id.setdefault(probe.id, probe) != probe:
@@ -110,7 +116,7 @@ class ProbeSet:
         return cls(tuple(by_id[name] for name in sorted(by_id)), seconds, lease=lease)
 
     def to_json(self) -> Mapping[str, Any]:
-        """The form in which the collector reads it."""
+        """The form that the collector reads."""
         return {
             "schema": "muster.probes/1", "seconds": self.seconds, "reply_bytes": self.reply_bytes,
             "probes": [probe.to_json() for probe in self.probes],

@@ -1,4 +1,4 @@
-"""A problem: one thing that was wrong with a node, from when to when, as the store remembers it."""
+"""A problem: one fault of a node over time, as the store keeps it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that was wrong with a node, or could not be measured; `ended` is None while it holds. Times are epoch seconds.
+    """One fault of a node, or one thing that could not be measured; `ended` is None while it lasts. Times are
+    epoch seconds.
 
-    `rule` is empty where the node was not reached. `kind` and `serial` are those of the component at fault, where it has a serial number.
-    `repair` is what the driver asks for, or what the table of its errors says, where one of them has a word on it.
-    `emitter` and `ends` are those of a finding in a kernel log (`LogEvidence`); `emitter` is None for what was read from no log.
+    `rule` is empty where the node was not reached. `kind` and `serial` are those of the faulty component,
+    where it has a serial number. `repair` is what the driver or the table of its errors asks for, if either
+    does. `emitter` and `ends` are those of a finding in a kernel log (`LogEvidence`); `emitter` is None for
+    what was read from no log.
     """
 
     node: str

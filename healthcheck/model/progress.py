@@ -1,4 +1,4 @@
-"""Who is told how far long work has come."""
+"""The interface for progress reports of long work."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told of every node that is done; used as a context manager around the work."""
+    """Receives every node that is done; used as a context manager around the work."""
 
     def done(self, name: str, reached: bool) -> None:
         """One more node is done."""
         ...
 
     def __enter__(self) -> Progress: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None: ...

@@ -1,6 +1,7 @@
 """Recordings: the raw captures of one node at one time, or the stage at which it could not be reached.
 
-One JSON document (`muster.recording/1`), the same for a live sweep, a saved sweep, a test's fixture and an agent's state file.
+One JSON document (`muster.recording/1`), the same for a live sweep, a saved sweep, a test's fixture and an
+agent's state file.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SCHEMA = "muster.recording/1"
 
 
 class Outcome(Enum):
-    """How one capture ended. Only `DONE` measured everything; `TRUNCATED` holds a part; the rest hold nothing to trust."""
+    """How one capture ended. Only `DONE` is complete, `TRUNCATED` holds a part, the rest nothing to trust."""
 
     DONE = "done"              # complete; a command may still have exited with a status other than 0
     MISSING = "missing"        # no such file, directory or program
@@ -28,11 +29,12 @@ class Outcome(Enum):
     TIMEOUT = "timeout"        # past its limit; killed
     TRUNCATED = "truncated"    # more than its limit in bytes; what is held is real, the rest was dropped
     CRASHED = "crashed"        # ended by a signal, or an I/O error while reading
-    WEDGED = "wedged"          # not started: its predecessor is past its limit and still there; or it cannot be killed
+    # Not started: its predecessor is past its limit and still there; or it cannot be killed
+    WEDGED = "wedged"
 
 
 class FileCapture(NamedTuple):
-    """One file or mount point of a FILES or MOUNTS probe. `text` holds bytes that are not UTF-8 as surrogate escapes."""
+    """One file or mount point of a FILES or MOUNTS probe; non-UTF-8 bytes in `text` are surrogate escapes."""
 
     outcome: Outcome
     text: str = ""
@@ -40,10 +42,10 @@ class FileCapture(NamedTuple):
 
 @dataclass(frozen=True)
 class Capture:
-    """What one probe brought. `text` is a command's standard output, or the JSON of a CLOCK or NVML probe.
+    """What one probe captured. `text` is a command's standard output, or the JSON of a CLOCK or NVML probe.
 
-    `files` is keyed by the path as probed (never with the re-rooting prefix). `exit` is the exit status, negative for a signal.
-    `note` adds what a person needs: 'wedged since 2026-11-21T06:00:00Z (pid 4711)'.
+    `files` is keyed by the path as probed (never with the re-rooting prefix). `exit` is the exit status,
+    negative for a signal. `note` adds what a person needs: 'wedged since 2026-11-21T06:00:00Z (pid 4711)'.
     """
 
     outcome: Outcome
@@ -58,7 +60,7 @@ class Capture:
 
 @dataclass(frozen=True)
 class Host:
-    """What the collector says of the machine and itself: `time` is the node's clock (epoch seconds) as the answer left."""
+    """The collector's report on the machine and itself; `time` is the node's clock as it answered."""
 
     hostname: str
     boot_id: str
@@ -71,7 +73,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Recording:
-    """One look at one node. Exactly one of `host` (it was reached) and `failure` is set.
+    """One snapshot of one node. Exactly one of `host` (it was reached) and `failure` is set.
 
     `received` is the head's clock (epoch seconds) when the answer was complete.
     """
@@ -84,7 +86,7 @@ class Recording:
 
 
 class RecordingError(ValueError):
-    """A document is not a recording of this version; its text says what is wrong, in one line."""
+    """A document is not a recording of this version; the text says why, in one line."""
 
 
 def to_json(recording: Recording) -> dict[str, Any]:
@@ -94,13 +96,15 @@ def to_json(recording: Recording) -> dict[str, Any]:
         document["failure"] = {"stage": recording.failure.stage.value, "reason": recording.failure.reason}
     if recording.host is not None:
         document["host"] = dict(vars(recording.host))
-        document["captures"] = {name: capture_to_json(recording.captures[name]) for name in sorted(recording.captures)}
+        document["captures"] = {name: capture_to_json(recording.captures[name])
+                                for name in sorted(recording.captures)}
     return document
 
 
 def capture_to_json(capture: Capture) -> dict[str, Any]:
     """One capture as JSON; empty members are left out."""
-    document: dict[str, Any] = {"outcome": capture.outcome.value, "seconds": capture.seconds, "bytes": capture.bytes}
+    document: dict[str, Any] = {"outcome": capture.outcome.value, "seconds": capture.seconds,
+                                "bytes": capture.bytes}
     for key in ("exit", "text", "stderr", "note"):
         if (value := getattr(capture, key)) not in (None, ""):
             document[key] = value
@@ -113,12 +117,12 @@ def capture_to_json(capture: Capture) -> dict[str, Any]:
 
 
 def read(data: bytes) -> Recording:
-    """The recording in a document of ours. Raises RecordingError for what is none; ValueError or RecursionError for what is not JSON."""
+    """The recording in a document; raises RecordingError, or ValueError or RecursionError if not JSON."""
     return from_json(json.loads(data))
 
 
 def from_json(document: Any) -> Recording:
-    """Reads a document of ours; whatever is not one raises RecordingError, whatever its shape."""
+    """Reads a document; raises RecordingError for anything that is not a recording."""
     if not isinstance(document, dict):
         raise RecordingError("not a JSON object")
     if document.get("schema") != SCHEMA:
@@ -137,12 +141,11 @@ def from_json(document: Any) -> Recording:
 
 
 def host_from_json(document: dict[str, Any]) -> Host:
-    """Reads the collector's word about the machine; raises RecordingError."""
-    return Host(
-        hostname=_typed(document, "hostname", str), boot_id=_typed(document, "boot_id", str),
-        time=_number(document, "time"), uid=_typed(document, "uid", int), python=_typed(document, "python", str),
-        machine=_typed(document, "machine", str), cpu_s=_number(document, "cpu_s"),
-    )
+    """Reads the collector's report on the machine; raises RecordingError."""
+    return Host(hostname=_typed(document, "hostname", str), boot_id=_typed(document, "boot_id", str),
+                time=_number(document, "time"), uid=_typed(document, "uid", int),
+                python=_typed(document, "python", str), machine=_typed(document, "machine", str),
+                cpu_s=_number(document, "cpu_s"))
 
 
 def captures_from_json(document: dict[str, Any]) -> Mapping[str, Capture]:
@@ -155,27 +158,28 @@ def _capture(name: str, value: Any) -> Capture:
         raise RecordingError(f"capture {_short(name)} is not an object")
     exit_status = value.get("exit")
     if exit_status is not None and type(exit_status) is not int:
-        raise RecordingError(f"capture {_short(name)}: exit is {_short(exit_status)}, expected a whole number")
+        raise RecordingError(
+            f"capture {_short(name)}: exit is {_short(exit_status)}, expected a whole number")
     files = value.get("files", {})
     if not isinstance(files, dict):
         raise RecordingError(f"capture {_short(name)}: files is not an object")
-    return Capture(
-        outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
-        bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
-        files=_files(name, files), note=_typed(value, "note", str, ""),
-    )
+    return Capture(outcome=_outcome(name, value.get("outcome")), exit=exit_status,
+                   seconds=_number(value, "seconds"), bytes=_typed(value, "bytes", int),
+                   text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
+                   files=_files(name, files), note=_typed(value, "note", str, ""))
 
 
 def _files(name: str, entries: dict[str, Any]) -> dict[str, FileCapture]:
-    """A recording holds hundreds of files: what each entry is made of is tested for all at once."""
+    """Reads file entries. A recording holds hundreds, so their form is tested for all at once."""
     listed = entries.values()
     if not (_LIST.issuperset(map(type, listed)) and _LENGTHS.issuperset(map(len, listed))
             and _TEXT.issuperset(type(word) for entry in listed for word in entry)):
-        path = next(path for path, entry in entries.items()
-                    if type(entry) is not list or len(entry) not in _LENGTHS or not _TEXT.issuperset(map(type, entry)))
+        path = next(path for path, entry in entries.items() if type(entry) is not list
+                    or len(entry) not in _LENGTHS or not _TEXT.issuperset(map(type, entry)))
         raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
     try:
-        return {path: FileCapture(_OUTCOMES[entry[0]], entry[1] if len(entry) == 2 else "") for path, entry in entries.items()}
+        return {path: FileCapture(_OUTCOMES[entry[0]], entry[1] if len(entry) == 2 else "")
+                for path, entry in entries.items()}
     except KeyError as error:
         raise RecordingError(f"capture {_short(name)}: no such outcome: {_short(error.args[0])}") from None
 

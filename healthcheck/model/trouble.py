@@ -1,4 +1,4 @@
-"""What somebody has to mend at a machine that is brought up, as a line of a punch list."""
+"""What someone must fix on a machine that is being brought up, as a line of a punch list."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from healthcheck.model.outcome import Owner
 
 @dataclass(frozen=True)
 class Trouble:
-    """One thing that somebody has to mend: what is wrong, who, and the next hand to lend, in words that can be put on a punch list.
+    """One thing to fix: what is wrong, who fixes it, and the next step (`hand`), in words for a punch list.
 
-    `part` is a kind of hardware or "" (gpu, dimm, drive, psu, nic, port, cable, node), `slot` where it sits, `serial` its number if known.
+    `part` is a kind of hardware or "" (gpu, dimm, drive, psu, nic, port, cable, node), `slot` where it sits,
+    `serial` its number if known.
     """
 
     what: str

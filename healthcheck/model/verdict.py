@@ -1,4 +1,4 @@
-"""Verdicts and incidents as values: what is wrong with a node, what jobs may do there, what is done about it, by whom, and why."""
+"""Verdicts and incidents: what is wrong with a node, what jobs may do there, who repairs it, how, and why."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
 
-# What stands for the fault in a verdict in an incident's name.
+# Stands for the fault in a verdict for an incident.
 INCIDENT = "incident"
-# What stands for the fault in the verdict on a node of which something is at the vendor's.
+# Stands for the fault in the verdict on a node with a part at the vendor's.
 RMA = "rma"
 
 
 @dataclass(frozen=True)
 class IncidentMember:
-    """A node of an incident: when it first and last showed a symptom of it; `ended` is None while it is in it."""
+    """A node of an incident, and when it showed a symptom; `ended` is None while it belongs to it."""
 
     node: str
     began: float
@@ -28,7 +28,7 @@ class IncidentMember:
 
 @dataclass(frozen=True)
 class StoredIncident:
-    """An incident as the store remembers it; `ended` is None while it is open, and `by` says who closed it."""
+    """An incident as stored; `ended` is None while it is open, and `by` says who closed it."""
 
     id: int
     kind: str
@@ -47,10 +47,11 @@ class StoredIncident:
 
 @dataclass(frozen=True)
 class Fault:
-    """Problems of one kind at one place: a component where it is known by its serial number, else a subject, else the node.
+    """Problems of one kind at one place: a component known by its serial number, else a subject, else the
+    node.
 
-    `isolation` and `repair` are after confirmation, history and flap damping; `because` says, a sentence each, what history added;
-    `raised`: it asks for another repair than it would by itself.
+    `isolation` and `repair` are after confirmation, history and flap damping; `because` says, a sentence
+    each, what history added. `raised`: history asks for a stronger repair than the fault alone.
     """
 
     kind: FaultKind
@@ -71,10 +72,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One node. `faults` from worst to least; the first gives the fault's id, its reason and the owner.
+    """One node's verdict. `faults` from worst to least; the first gives the fault's id, its reason and the
+    owner.
 
-    `incident` is the number of the one in whose name the node is held, or was until it ended; 0 where it is for a fault of its own.
-    `proven` is why the node may be returned, or empty; `unproven` why it may not be yet. Both are empty where nothing is held.
+    `incident` is the number of the incident that holds or held the node; 0 where it is held for a fault of
+    its own. `proven` is why the node may be returned, `unproven` why not yet. Both are empty where nothing is
+    held.
     """
 
     node: str
@@ -91,11 +94,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Incident:
-    """One cause that is not of one node. `kind` and `cause` say where: a kind of place and its name, or what muster itself is to blame for.
+    """One cause shared by several nodes. `kind` and `cause` say where: a kind of place and its name, or a
+    cause in muster itself.
 
-    `nodes` are those that show it now, `members` all that did, with their times; `symptoms` what they show. `likelihood`: chance does the
-    same once in so many times, 0 where that was not asked. `isolates`: nodes that it makes unusable are isolated in its name; else each
-    stands for itself.
+    `nodes` show it now, `members` are all that did, with their times; `symptoms` what they show.
+    `likelihood`: by chance this happens once in so many times, 0 where not computed. `isolates`: nodes that
+    it makes unusable are isolated in its name; otherwise each stands for itself.
     """
 
     kind: str
@@ -113,7 +117,7 @@ class Incident:
 
 @dataclass(frozen=True)
 class IncidentEnd:
-    """An incident that ends, and why; `into` is the number of the one that it became part of, 0 where of none."""
+    """An incident that ends, and why; `into` is the number of the one that absorbed it, or 0."""
 
     id: int
     why: str
@@ -121,8 +125,7 @@ class IncidentEnd:
 
 
 class Decided(Protocol):
-    """What of a plan the store keeps: what is decided at `now`, the words with which the breaker opens or closes, and incidents that are
-    open with it or end."""
+    """What the store keeps of a plan: verdicts, incidents, and why the breaker opens or closes."""
 
     @property
     def now(self) -> float: ...

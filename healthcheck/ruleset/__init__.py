@@ -1,1 +1,1 @@
-"""Rules, SKUs, profiles and port plans, read from YAML: `rulesetload.load` gives a `Ruleset`."""
+"""Rules, SKUs, profiles and port plans, read from YAML: `rulesetload.load` returns a `Ruleset`."""

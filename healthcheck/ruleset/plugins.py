@@ -1,9 +1,9 @@
-"""Completes the registries of checks and facts: with ours, and with those of plug-ins (entry point group `muster.checks`)."""
+"""Completes the registries of checks and facts with those of plug-ins (entry point group `muster.checks`)."""
 
 from __future__ import annotations
 
 from healthcheck.baseline.kernelrules import KERNEL_BASELINE, KERNEL_CATALOGUE
-from healthcheck.checks import catalogue  # noqa: F401  (it brings ours)
+from healthcheck.checks import catalogue  # noqa: F401  (registers ours)
 from healthcheck.checks.base import CHECKS, missing_facts
 from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.seen_before import SEEN_BEFORE
@@ -12,20 +12,21 @@ from healthcheck.xid.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 GROUP = "muster.checks"
-# Facts that are read from no machine: the sweep hands them in.
-HANDED_IN = (EARLIER_BOOT, SEEN_BEFORE, PORT_PLANS, XID_TABLE, KERNEL_CATALOGUE, KERNEL_BASELINE)
+# Facts that the sweep provides; no machine is read for them.
+SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, PORT_PLANS, XID_TABLE, KERNEL_CATALOGUE, KERNEL_BASELINE)
 
 
 def load() -> None:
-    """Afterwards CHECKS and FACTS are complete, and every fact that a check asks for exists; raises UsageError otherwise."""
-    # An agent has no plug-ins, and does not pay for looking.
+    """Completes CHECKS and FACTS; raises UsageError for a broken plug-in or a check of an unknown fact."""
+    # An agent has no plug-ins and does not pay for the import.
     from importlib import metadata
 
     for entry in metadata.entry_points(group=GROUP):
         try:
             entry.load()
         except Exception as error:
-            raise UsageError(f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}") from error
+            raise UsageError(f"the plug-in {entry.name} ({entry.value}) cannot be loaded: "
+                             f"{type(error).__name__}: {error}") from error
     for check in CHECKS.values():
-        for name in missing_facts(check, HANDED_IN):
+        for name in missing_facts(check, SWEEP_FACTS):
             raise UsageError(f"the check {check.name} asks for the fact {name}, which does not exist")

@@ -1,4 +1,4 @@
-"""Reads a SKU's `ports:`: what the ports of such a machine are for, by PCI address, with the rail of each compute port."""
+"""Reads a SKU's `ports:`: the role of each port by PCI address, and the rail of each compute port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inventory.model import PortPlan
 
 
 def read_ports(found: Any, mark: Mark) -> Mapping[str, PortPlan]:
-    """`found` is the value under `ports`, at `mark`. Leaf switches differ from node to node, so they stand in the inventory only."""
+    """Reads the value under `ports`, at `mark`. Leaf switches differ by node: the inventory has them."""
     if not isinstance(found, dict):
         raise RulesError("ports: expected a map from PCI addresses to {role, rail}", mark)
     plans: dict[str, PortPlan] = {}
@@ -20,7 +20,8 @@ def read_ports(found: Any, mark: Mark) -> Mapping[str, PortPlan]:
         at = found.key_marks[key] if isinstance(found, LocatedMap) else mark
         address = pci_address(key)
         if address is None:
-            raise RulesError(f"ports: {ascii(key)[:60]} is no PCI address, expected one such as 0000:18:00.0", at)
+            raise RulesError(f"ports: {ascii(key)[:60]} is no PCI address, expected one such as 0000:18:00.0",
+                             at)
         if address in plans:
             raise RulesError(f"ports: {address} is given twice", at)
         plans[address] = _plan(address, value, at)
@@ -28,7 +29,8 @@ def read_ports(found: Any, mark: Mark) -> Mapping[str, PortPlan]:
 
 
 def _plan(address: str, value: Any, mark: Mark) -> PortPlan:
-    role, rail = (value.get("role", "compute"), value.get("rail")) if isinstance(value, dict) else (None, None)
+    role, rail = (value.get("role", "compute"),
+                  value.get("rail")) if isinstance(value, dict) else (None, None)
     if not isinstance(value, dict) or value.keys() - {"role", "rail"}:
         raise RulesError(f"ports: {address}: expected a map with role and rail", mark)
     if role not in ROLES:

@@ -1,13 +1,14 @@
-"""Profiles: which rules are judged on what nodes or on what occasion, what that may cost, and what an UNKNOWN is worth then.
+"""Profiles: which rules are judged on which nodes or on which occasion, what that may cost, and whether
+UNKNOWN counts then.
 
-A node's own profile, in the inventory, says what cannot be asked of it (`unprivileged`). A profile of the command line is of the
-occasion (`bringup`, `timer`, `gate`). Both count for which rules are judged: what either leaves out is left out. Budget and the word on
-UNKNOWN are of the occasion alone, and the strictest of several holds.
+A node's own profile, in the inventory, says what cannot be measured there (`unprivileged`). A profile of the
+command line belongs to the occasion (`bringup`, `timer`, `gate`). A rule is judged where neither leaves it
+out. Budget and policy on UNKNOWN belong to the occasion alone; the strictest of several holds.
 
     profile: timer
     only: [gpu-*, port-*]                 # judge these and no others
-    leave_out: [docker-*]                 # and of them not these
-    enable: [gpu-idle]                    # rules that are `enabled: false` otherwise
+    leave_out: [docker-*]                 # except these
+    enable: [gpu-idle]                    # and rules that are `enabled: false` otherwise
     budget: {seconds: 20, cpu_seconds: 2}
     unknown: {node: block, muster: allow, rules: {kernel-*: allow}}
 """
@@ -25,7 +26,7 @@ from healthcheck.ruleset.rule import Rule
 
 
 class UnknownPolicy(Enum):
-    """What an UNKNOWN is worth: it blocks as a failure would, or it does not count."""
+    """Whether an UNKNOWN blocks as a failure does, or does not count."""
 
     BLOCK = "block"
     ALLOW = "allow"
@@ -33,7 +34,7 @@ class UnknownPolicy(Enum):
 
 @dataclass(frozen=True)
 class OnUnknown:
-    """A profile's word on UNKNOWN by its origin; `rules` are globs that know better, the first that matches."""
+    """A profile's policy on UNKNOWN by its origin; the first matching glob of `rules` overrides it."""
 
     node: UnknownPolicy = UnknownPolicy.BLOCK
     muster: UnknownPolicy = UnknownPolicy.BLOCK
@@ -43,15 +44,15 @@ class OnUnknown:
         """Whether this result is UNKNOWN and does not count."""
         if result.status is not Status.UNKNOWN:
             return False
-        for glob, word in self.rules:
+        for glob, policy in self.rules:
             if fnmatchcase(result.rule, glob):
-                return word is UnknownPolicy.ALLOW
+                return policy is UnknownPolicy.ALLOW
         return (self.muster if result.origin is Origin.MUSTER else self.node) is UnknownPolicy.ALLOW
 
 
 @dataclass(frozen=True)
 class NodeBudget:
-    """What one look may cost a node: seconds on the clock, and seconds of CPU for the collector and all that it starts."""
+    """What one snapshot may cost a node: seconds, and CPU seconds of the collector and its children."""
 
     seconds: float | None = None
     cpu_seconds: float | None = None
@@ -59,7 +60,7 @@ class NodeBudget:
 
 @dataclass(frozen=True)
 class Profile:
-    """Globs over the ids of rules, a budget, and the word on UNKNOWN (None: it has none). `file` is where it is from."""
+    """Globs over rule ids, a budget, and the policy on UNKNOWN (None: it has none). `file` defines it."""
 
     name: str
     title: str
@@ -71,24 +72,26 @@ class Profile:
     file: str
 
     def leaves_out(self, rule: str) -> bool:
-        """Whether it wants nothing of the rule of this id."""
+        """Whether it leaves out the rule of this id."""
         return (bool(self.only) and not _among(rule, self.only)) or _among(rule, self.leave_out)
 
     def enables(self, rule: Rule) -> bool:
-        """Whether it judges a rule that is disabled otherwise. What is disruptive must be named in full."""
+        """Whether it enables a disabled rule. A disruptive rule must be named in full."""
         return rule.id in self.enable or (rule.effect is Effect.PASSIVE and _among(rule.id, self.enable))
 
 
-def chosen(rule: Rule, profiles: Iterable[Profile]) -> str:
+def why_left_out(rule: Rule, profiles: Iterable[Profile]) -> str:
     """Why the rule is not judged under all of these profiles together; empty if it is."""
     profiles = tuple(profiles)
-    if rule.left_out and not (rule.left_out == rule.disabled and any(profile.enables(rule) for profile in profiles)):
+    enabled = rule.left_out == rule.disabled and any(profile.enables(rule) for profile in profiles)
+    if rule.left_out and not enabled:
         return rule.left_out
-    return next((f"left out by profile {profile.name}" for profile in profiles if profile.leaves_out(rule.id)), "")
+    return next(
+        (f"left out by profile {profile.name}" for profile in profiles if profile.leaves_out(rule.id)), "")
 
 
 def budget(profiles: Iterable[Profile]) -> NodeBudget:
-    """The least that any of them grants."""
+    """The smallest budget of them all."""
     budgets = [profile.budget for profile in profiles]
     return NodeBudget(
         min((b.seconds for b in budgets if b.seconds is not None), default=None),
@@ -97,9 +100,9 @@ def budget(profiles: Iterable[Profile]) -> NodeBudget:
 
 
 def allows(result: Result, profiles: Iterable[Profile]) -> bool:
-    """Whether this UNKNOWN does not count on this occasion: some profile allows it, and none that has a word on it blocks it."""
-    words = [profile.unknown for profile in profiles if profile.unknown is not None]
-    return bool(words) and all(word.allows(result) for word in words)
+    """Whether this UNKNOWN does not count: some profile allows it, and none with a policy blocks it."""
+    policies = [profile.unknown for profile in profiles if profile.unknown is not None]
+    return bool(policies) and all(policy.allows(result) for policy in policies)
 
 
 def _among(rule: str, globs: Iterable[str]) -> bool:

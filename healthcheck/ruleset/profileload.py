@@ -1,8 +1,7 @@
-"""Profiles read from entries of YAML; every mistake is one line with its place."""
+"""Reads profiles from entries of YAML; every mistake is one line with its place."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -15,25 +14,30 @@ from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap
 
 KEYS = ("profile", "title", "only", "leave_out", "enable", "budget", "unknown")
-_SAYS = ("only", "leave_out", "enable", "budget", "unknown")
+_CONTENT = ("only", "leave_out", "enable", "budget", "unknown")
 _SHORTEST_S, _LONGEST_S = 1.0, 3600.0
 
 
 def profile(entry: Entry, rules: Sequence[Rule]) -> Profile:
-    """The profile that an entry is; raises RulesError, with its place, for what is none."""
+    """The profile in an entry; raises RulesError, with its place, for a mistake."""
     title = entry.values.get("title", "")
     if not isinstance(title, str):
-        raise RulesError(f"profile {entry.name}: title: expected text, got {kind_of(title)}", entry.marks["title"])
-    if not any(key in entry.values for key in _SAYS):
-        raise RulesError(f"profile {entry.name}: says nothing: expected at least one of {', '.join(_SAYS)}", entry.mark)
+        raise _mistake(entry, "title", f"expected text, got {kind_of(title)}")
+    if not any(key in entry.values for key in _CONTENT):
+        raise RulesError(
+            f"profile {entry.name}: is empty: expected at least one of {', '.join(_CONTENT)}", entry.mark)
     only, leave_out, enable = (_globs(entry, key, rules) for key in ("only", "leave_out", "enable"))
-    made = Profile(
-        entry.name, " ".join(title.split()), only, leave_out, enable, _budget(entry), _unknown(entry, rules), entry.mark.file,
-    )
-    if all(made.leaves_out(rule.id) for rule in rules):
-        key = "leave_out" if made.leave_out else "only"
+    loaded = Profile(entry.name, " ".join(title.split()), only, leave_out, enable, _budget(entry),
+                   _unknown(entry, rules), entry.mark.file)
+    if all(loaded.leaves_out(rule.id) for rule in rules):
+        key = "leave_out" if loaded.leave_out else "only"
         raise RulesError(f"profile {entry.name}: {key} leaves no rule to judge", entry.marks[key])
-    return made
+    return loaded
+
+
+def _mistake(entry: Entry, key: str, text: str, mark: Mark | None = None) -> RulesError:
+    """A mistake in a profile under this key, which stands at `mark`."""
+    return RulesError(f"profile {entry.name}: {key}: {text}", mark or entry.marks[key])
 
 
 def _globs(entry: Entry, key: str, rules: Sequence[Rule]) -> tuple[str, ...]:
@@ -41,9 +45,9 @@ def _globs(entry: Entry, key: str, rules: Sequence[Rule]) -> tuple[str, ...]:
         return ()
     globs = entry.values[key]
     if not isinstance(globs, LocatedList) or not globs:
-        said = f"profile {entry.name}: {key}: expected a list of globs over the ids of rules, got {kind_of(globs)}"
-        raise RulesError(said, entry.marks[key])
-    return tuple(name for at, glob in enumerate(globs) for name in _glob(entry, key, glob, globs.value_marks[at], rules))
+        raise _mistake(entry, key, f"expected a list of globs over the ids of rules, got {kind_of(globs)}")
+    return tuple(name for at, glob in enumerate(globs)
+                 for name in _glob(entry, key, glob, globs.value_marks[at], rules))
 
 
 def _glob(entry: Entry, key: str, glob: Any, mark: Mark, rules: Sequence[Rule]) -> tuple[str, ...]:
@@ -52,13 +56,13 @@ def _glob(entry: Entry, key: str, glob: Any, mark: Mark, rules: Sequence[Rule]) 
         if any(fnmatchcase(rule.id, each) for rule in rules for each in globs):
             return globs
     hint = nearest(str(glob), [rule.id for rule in rules])
-    raise RulesError(f"profile {entry.name}: {key}: no rule matches {kind_of(glob)}{hint}; `muster rules list` names them", mark)
+    raise _mistake(entry, key, f"no rule matches {kind_of(glob)}{hint}; `muster rules list` names them", mark)
 
 
 def _map(entry: Entry, key: str, keys: Sequence[str]) -> LocatedMap:
     value = entry.values[key]
     if not isinstance(value, LocatedMap) or not value:
-        raise RulesError(f"profile {entry.name}: {key}: expected a map of {', '.join(keys)}; got {kind_of(value)}", entry.marks[key])
+        raise _mistake(entry, key, f"expected a map of {', '.join(keys)}; got {kind_of(value)}")
     known_keys(value, keys, f"profile {entry.name}: {key}: ")
     return value
 
@@ -68,9 +72,9 @@ def _budget(entry: Entry) -> NodeBudget:
         return NodeBudget()
     given = _map(entry, "budget", ("seconds", "cpu_seconds"))
     for key, value in given.items():
-        if type(value) not in (int, float) or not (math.isfinite(value) and _SHORTEST_S <= value <= _LONGEST_S):
-            said = f"expected seconds from {_SHORTEST_S:g} to {_LONGEST_S:g}, got {kind_of(value)}"
-            raise RulesError(f"profile {entry.name}: budget: {key}: {said}", given.value_marks[key])
+        if type(value) not in (int, float) or not _SHORTEST_S <= value <= _LONGEST_S:
+            problem = f"expected seconds from {_SHORTEST_S:g} to {_LONGEST_S:g}, got {kind_of(value)}"
+            raise _mistake(entry, f"budget: {key}", problem, given.value_marks[key])
     return NodeBudget(given.get("seconds"), given.get("cpu_seconds"))
 
 
@@ -78,17 +82,19 @@ def _unknown(entry: Entry, rules: Sequence[Rule]) -> OnUnknown | None:
     if "unknown" not in entry.values:
         return None
     given = _map(entry, "unknown", ("node", "muster", "rules"))
-    words = {key: _word(entry, f"unknown: {key}", given[key], given.value_marks[key]) for key in ("node", "muster") if key in given}
+    policies = {key: _policy(entry, f"unknown: {key}", given[key], given.value_marks[key])
+                for key in ("node", "muster") if key in given}
     globs = given.get("rules", LocatedMap(entry.mark))
     if not isinstance(globs, LocatedMap):
-        raise RulesError(f"profile {entry.name}: unknown: rules: expected a map from globs to block or allow", given.value_marks["rules"])
-    return OnUnknown(**words, rules=tuple(
-        (name, _word(entry, f"unknown: rules: {glob}", word, globs.value_marks[glob])) for glob, word in globs.items()
-        for name in _glob(entry, "unknown: rules", glob, globs.key_marks[glob], rules)
-    ))
+        raise _mistake(entry, "unknown: rules", "expected a map from globs to block or allow",
+                       given.value_marks["rules"])
+    return OnUnknown(**policies, rules=tuple(
+        (name, _policy(entry, f"unknown: rules: {glob}", policy, globs.value_marks[glob]))
+        for glob, policy in globs.items() for name in _glob(entry, "unknown: rules", glob,
+                                                            globs.key_marks[glob], rules)))
 
 
-def _word(entry: Entry, where: str, value: Any, mark: Mark) -> UnknownPolicy:
+def _policy(entry: Entry, where: str, value: Any, mark: Mark) -> UnknownPolicy:
     if value not in ("block", "allow"):
-        raise RulesError(f"profile {entry.name}: {where}: expected block or allow, got {kind_of(value)}", mark)
+        raise _mistake(entry, where, f"expected block or allow, got {kind_of(value)}", mark)
     return UnknownPolicy(value)

@@ -1,4 +1,4 @@
-"""A rule as a value: which check, with which parameters, how bad, what to do, and where that wisdom is from."""
+"""A rule as a value: which check with which parameters, how severe, what to do, and its source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from healthcheck.ruleset.sku import Sku
 
 
 class UnsupportedPolicy(Enum):
-    """What a rule makes of a field that the device does not have."""
+    """What a rule does about a field that the device does not have."""
 
     SKIP = "skip"
     UNKNOWN = "unknown"
@@ -34,19 +34,18 @@ class Proven(Enum):
 
 @dataclass(frozen=True)
 class Number:
-    """A parameter that the node's SKU gives: `$gpu_count`."""
+    """A parameter whose value the node's SKU gives: `$gpu_count`."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `parameters` holds plain values and `Number`s; `origin_file` is the file that won, `overridden` those it hides.
+    """One rule. `parameters` holds plain values and `Number`s; `origin_file` defines it, `overridden` are the
+    files that it hides. `formerly` are its earlier ids, which people's files may still use.
 
-    `formerly` are ids that it had before: what people wrote of those is about it.
-
-    `left_out` is empty, or says why the rule is not judged in this sweep; it is then SKIPPED, and visible. `disabled` is empty, or says
-    why it is not judged where no profile enables it.
+    `left_out` is empty, or says why the rule is not judged in this sweep; it is then SKIPPED, and visible.
+    `disabled` is empty, or says why it is not judged unless a profile enables it.
     """
 
     id: str
@@ -72,19 +71,20 @@ class Rule:
 
     @cached_property
     def needed(self) -> tuple[str, ...]:
-        """Those of them without which it cannot be judged: its check has no value of its own for them."""
+        """The numbers without which it cannot be judged: its check has no default for them."""
         return tuple(value.name for key, value in self.parameters.items()
                      if isinstance(value, Number) and self.checked.parameters[key].required)
 
     @cached_property
     def fact_names(self) -> tuple[str, ...]:
-        """The facts of the present look that this rule needs."""
+        """The facts of the present snapshot that this rule needs."""
         return self.checked.facts
 
     @cached_property
     def probes(self) -> tuple[Probe, ...]:
-        """The probes behind those facts, of the present look and of the earlier one, each once."""
-        names = (name for name in self.checked.facts if name in FACTS)      # an earlier snapshot's are among them
+        """The probes behind those facts and those of the earlier snapshot, each once."""
+        # An earlier snapshot's are among them
+        names = (name for name in self.checked.facts if name in FACTS)
         found = (probe for name in names for probe in (*FACTS[name].probes, *FACTS[name].besides))
         return tuple(dict.fromkeys(found))
 
@@ -95,7 +95,7 @@ class Rule:
 
     @cached_property
     def passed(self) -> Result:
-        """What this rule says of a node on which everything was measured and nothing found."""
+        """The result for a node on which everything was measured and nothing found."""
         return Result(self.id, self.checked.name, Status.PASS, self.severity)
 
     def without_number(self, sku: Sku | None) -> str | None:
@@ -110,7 +110,6 @@ class Rule:
         if not self.numbers:
             return self.parameters
         given: Mapping[str, Any] = {} if sku is None else sku.numbers
-        return {
-            key: given[value.name] if isinstance(value, Number) else value
-            for key, value in self.parameters.items() if not isinstance(value, Number) or given.get(value.name) is not None
-        }
+        return {key: given[value.name] if isinstance(value, Number) else value
+                for key, value in self.parameters.items() if not isinstance(value, Number)
+                or given.get(value.name) is not None}

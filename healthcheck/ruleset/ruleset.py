@@ -1,4 +1,4 @@
-"""All rules, SKUs and profiles as one value, and what may be asked of it. `load_ruleset` reads it from folders of YAML."""
+"""All rules, SKUs and profiles as one value. `load_ruleset` reads it from folders of YAML."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from healthcheck.xid.xidtable import XidTable
 from inventory.errors import UsageError
 from inventory.text import short
 
-# Data of another form beside the rules: each has a reader of its own.
-NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.yaml", "burnin.yaml", "burnin-floors.yaml", "bringup.yaml")
+# Data files beside the rules that have readers of their own.
+NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.yaml", "burnin.yaml",
+             "burnin-floors.yaml", "bringup.yaml")
 
 
 @dataclass(frozen=True)
 class Ruleset:
-    """All rules in the order of their ids, all SKUs and profiles by name, and a digest over the bytes of every file read. `baselines` are
-    digests by file of what the kernel's log is held against, the tables of Xids among it.
+    """All rules in the order of their ids, all SKUs and profiles by name, and a digest over the bytes of
+    every file read. `baselines` are digests by file of what the kernel log is compared with, tables of Xids
+    included.
 
-    `kernel_from` gives what the kernel's log is judged by, which is read when it is asked for: most commands never do.
+    `kernel_from` loads the kernel log's catalogue and baselines on demand: most commands never need them.
     """
 
     rules: tuple[Rule, ...]
@@ -48,75 +50,80 @@ class Ruleset:
 
     @property
     def former(self) -> Mapping[str, str]:
-        """By each id that a rule had before, the one that it has."""
+        """The present id by each earlier id of a rule."""
         return {old: rule.id for rule in self.rules for old in rule.formerly}
 
     def select(self, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Ruleset:
-        """The same rules, those left out by the globs marked so; raises UsageError for a glob that matches nothing."""
+        """The same rules, those left out marked; raises UsageError for a glob that matches nothing."""
         only, skip = with_current_names(only, self.former), with_current_names(skip, self.former)
         for pattern in (*only, *skip):
-            if not any(fnmatchcase(name, pattern) for name in (*(rule.id for rule in self.rules), *self.former)):
-                raise UsageError(f"no rule matches {pattern!r}{_nearest(pattern, [r.id for r in self.rules])}; `muster explain` lists them")
-        chosen = []
+            if not any(fnmatchcase(name, pattern)
+                       for name in (*(rule.id for rule in self.rules), *self.former)):
+                hint = _nearest(pattern, [rule.id for rule in self.rules])
+                raise UsageError(f"no rule matches {pattern!r}{hint}; `muster explain` lists them")
+        selected = []
         for rule in self.rules:
             reason = rule.left_out
             if only and not any(fnmatchcase(rule.id, pattern) for pattern in only):
                 reason = "left out by --only"
             elif any(fnmatchcase(rule.id, pattern) for pattern in skip):
                 reason = "left out by --skip"
-            chosen.append(replace(rule, left_out=reason))
-        if all(rule.left_out for rule in chosen):
+            selected.append(replace(rule, left_out=reason))
+        if all(rule.left_out for rule in selected):
             raise UsageError("--only and --skip leave no rule to judge")
-        return replace(self, rules=tuple(chosen))
+        return replace(self, rules=tuple(selected))
 
     def named(self, *profiles: str | None) -> tuple[Profile, ...]:
         """The profiles of these names, each once; raises UsageError for one that is not defined."""
         for name in profiles:
             if name is not None and name not in self.profiles:
-                guess = _nearest(name, self.profiles) or f"; there are {', '.join(sorted(self.profiles)) or 'none'}"
-                raise UsageError(f"no such profile: {short(name)}{guess}")
+                known = f"; there are {', '.join(sorted(self.profiles)) or 'none'}"
+                raise UsageError(f"no such profile: {short(name)}{_nearest(name, self.profiles) or known}")
         return tuple(self.profiles[name] for name in dict.fromkeys(profiles) if name is not None)
 
     def under(self, *profiles: str | None) -> tuple[Rule, ...]:
-        """The rules where all of these profiles hold, those that are then not judged marked so; raises UsageError for an unknown one."""
+        """The rules under all these profiles, those left out marked; raises UsageError for an unknown one."""
         held = self.named(*profiles)
-        return tuple(replace(rule, left_out=profiling.chosen(rule, held)) for rule in self.rules) if held else self.rules
+        if not held:
+            return self.rules
+        return tuple(replace(rule, left_out=profiling.why_left_out(rule, held)) for rule in self.rules)
 
     def budget(self, profiles: Iterable[str]) -> NodeBudget:
-        """What a look may cost a node on an occasion of these profiles."""
+        """What a snapshot may cost a node on an occasion of these profiles."""
         return profiling.budget(self.named(*profiles))
 
     def allows(self, result: Result, profiles: Iterable[str]) -> bool:
         """Whether this result is an UNKNOWN that does not count on an occasion of these profiles."""
         return profiling.allows(result, self.named(*profiles))
 
-    def probe_set(
-        self, seconds: float, extra: Iterable[Probe] = (), profiles: Iterable[str | None] = (None,), lease: Lease | None = None,
-        occasion: Sequence[str] = (),
-    ) -> ProbeSet:
-        """The probes that the rules need which are judged for nodes of any of these profiles on an occasion of all of those.
+    def probe_set(self, seconds: float, extra: Iterable[Probe] = (), profiles: Iterable[str | None] = (None,),
+                  lease: Lease | None = None, occasion: Sequence[str] = ()) -> ProbeSet:
+        """The probes of the rules that are judged for nodes of any of these profiles, on an occasion of all
+        of those.
 
         Without a lease none is disruptive. The occasion's budget bounds seconds and CPU.
         """
         judged = [rule for name in set(profiles) for rule in self.under(name, *occasion) if not rule.left_out]
-        probes = [probe for rule in judged if lease is not None or not rule.disruptive for probe in rule.probes]
+        probes = [probe for rule in judged if lease is not None
+                  or not rule.disruptive for probe in rule.probes]
         granted = self.budget(occasion)
-        made = ProbeSet.of([*probes, *extra], min(seconds, granted.seconds or seconds), lease)
-        return replace(made, cpu_seconds=granted.cpu_seconds)
+        probe_set = ProbeSet.of([*probes, *extra], min(seconds, granted.seconds or seconds), lease)
+        return replace(probe_set, cpu_seconds=granted.cpu_seconds)
 
     def refuse_disruptive(self, only: Sequence[str]) -> None:
-        """Raises UsageError where a glob of --only asks for nothing but what needs a lease: it would be skipped, and nobody would know."""
+        """Raises UsageError for a glob of --only that names disruptive rules only: all would be skipped."""
         for pattern in with_current_names(only, self.former):
-            asked = [rule for rule in self.rules if fnmatchcase(rule.id, pattern)]
-            if asked and all(rule.disruptive for rule in asked):
-                verb = "is disruptive and needs a lease" if len(asked) == 1 else "are disruptive and need a lease"
-                said = "muster check --disruptive takes one; --replay judges a recording that holds it"
-                raise UsageError(f"{', '.join(rule.id for rule in asked)} {verb}: {said}")
+            named = [rule for rule in self.rules if fnmatchcase(rule.id, pattern)]
+            if named and all(rule.disruptive for rule in named):
+                verb = ("is disruptive and needs a lease" if len(named) == 1
+                        else "are disruptive and need a lease")
+                hint = "muster check --disruptive takes one; --replay judges a recording that holds it"
+                raise UsageError(f"{', '.join(rule.id for rule in named)} {verb}: {hint}")
 
 
 def load_ruleset(folders: Iterable[Path]) -> Ruleset:
-    """Reads `*.yaml` of each folder, and of its folders sku, profile, kernel and baseline; raises RulesError or UsageError."""
-    # A node that was given its rules compiled has no reader of YAML.
+    """Reads `*.yaml` of each folder and its sku, profile, kernel, baseline; raises RulesError, UsageError."""
+    # A node with compiled rules has no YAML reader.
     from healthcheck.ruleset.rulesetload import load
 
     return load(folders)

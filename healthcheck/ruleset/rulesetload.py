@@ -1,7 +1,7 @@
-"""Loads rules, SKUs and profiles from folders of YAML into values; every mistake is one line with file, line and column.
+"""Loads rules, SKUs and profiles from folders of YAML; every mistake is one line with file, line and column.
 
-Later folders override earlier ones by id: what has the same id changes the keys that it gives and keeps the others.
-Rules are data: nothing in them is ever executed.
+Later folders override earlier ones by id: an entry changes the keys that it gives and keeps the others. Rules
+are data: nothing in them is ever executed.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from healthcheck.xid.xidtableload import load_xid_table
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
-_RULE_KEYS = ("id", "formerly", "check", "with", "severity", "unsupported", "effect", "remedy", "owner", "source", "proven", "enabled")
+_RULE_KEYS = ("id", "formerly", "check", "with", "severity", "unsupported", "effect", "remedy", "owner",
+              "source", "proven", "enabled")
 _SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "burnin", "source")
 _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 
 def load(folders: Iterable[Path]) -> Ruleset:
-    """Reads `*.yaml` of each folder, and of its folders sku, profile, kernel and baseline; raises RulesError or UsageError."""
+    """Reads `*.yaml` of each folder and its sku, profile, kernel, baseline; raises RulesError, UsageError."""
     plugins.load()
     folders = tuple(folders)
     digest = hashlib.sha256()
@@ -65,11 +66,12 @@ def load(folders: Iterable[Path]) -> Ruleset:
                 former.update(_former(rules[entry.name]))
         for path in sorted((folder / "sku").glob("*.yaml")):
             digest.update(path.read_bytes())
-            overlay(skus, _sku_entry(path), "sku")
+            overlay(skus, _whole_file(path, _SKU_KEYS, "sku"), "sku")
         for path in sorted((folder / "profile").glob("*.yaml")):
             digest.update(path.read_bytes())
-            overlay(profiles, entry_of(load_yaml(path, error=RulesError), profileload.KEYS, "profile", Mark(str(path), 1, 1)), "profile")
-        for path in sorted(path for name in ("kernel", "emitter", "baseline") for path in (folder / name).glob("*.yaml")):
+            overlay(profiles, _whole_file(path, profileload.KEYS, "profile"), "profile")
+        for path in sorted(path for name in ("kernel", "emitter", "baseline")
+                           for path in (folder / name).glob("*.yaml")):
             digest.update(read := path.read_bytes())
             name = f"{path.parent.name}/{path.name}"
             baselines[name] = _digest(baselines, name, read)
@@ -77,13 +79,15 @@ def load(folders: Iterable[Path]) -> Ruleset:
         raise UsageError("no rule was found in any rules folder")
     known_skus = {name: _sku(name, skus, ()) for name in skus}
     loaded = tuple(_rule(rules[name], known_skus, skus) for name in sorted(rules))
-    _all_wanted(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
-    return Ruleset(loaded, known_skus, digest.hexdigest(), {name: profileload.profile(made, loaded) for name, made in profiles.items()},
-                   load_xid_table(folders), functools.cache(lambda: _kernel(folders)), MappingProxyType(baselines))
+    _refuse_unused(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
+    return Ruleset(loaded, known_skus, digest.hexdigest(),
+                   {name: profileload.profile(entry, loaded) for name, entry in profiles.items()},
+                   load_xid_table(folders), functools.cache(lambda: _kernel(folders)),
+                   MappingProxyType(baselines))
 
 
 def _digest(baselines: Mapping[str, str], name: str, read: bytes) -> str:
-    """That of a file, over those of its name in earlier folders."""
+    """The digest of a file, over that of the same name in earlier folders."""
     return hashlib.sha256(baselines.get(name, "").encode() + read).hexdigest()[:16]
 
 
@@ -93,53 +97,67 @@ def _kernel(folders: Iterable[Path]) -> KernelRules:
     return KernelRules(known, tuple(current(baseline, today) for baseline in load_baselines(folders, known)))
 
 
+def _mistake(entry: Entry, key: str, text: str, mark: Mark | None = None) -> RulesError:
+    """A mistake in a rule under this key, which stands at `mark`."""
+    return RulesError(f"rule {entry.name}: {key}: {text}", mark or entry.marks.get(key, entry.mark))
+
+
+def _mark_of(values: dict[Any, Any], key: str, otherwise: Mark) -> Mark:
+    return values.value_marks[key] if isinstance(values, LocatedMap) else otherwise
+
+
 def _rule_entries(path: Path) -> list[Entry]:
     document = load_yaml(path, error=RulesError)
     if not isinstance(document, LocatedList):
         raise RulesError(f"expected a list of rules, got {kind_of(document)}", Mark(str(path), 1, 1))
-    return [entry_of(item, _RULE_KEYS, "id", document.value_marks[index]) for index, item in enumerate(document)]
+    return [entry_of(item, _RULE_KEYS, "id", document.value_marks[index])
+            for index, item in enumerate(document)]
 
 
 def _former(entry: Entry) -> dict[str, str]:
-    """By each name that the rule or, with a dot, its check had before, the one that it has."""
+    """The present name by each earlier name of the rule or, with a dot, of its check."""
     names = entry.values.get("formerly", [])
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        said = f"expected a list of names, got {kind_of(names)}"
-        raise RulesError(f"rule {entry.name}: formerly: {said}", entry.marks["formerly"])
+        raise _mistake(entry, "formerly", f"expected a list of names, got {kind_of(names)}")
     return {name: entry.values.get("check", "") if "." in name else entry.name for name in names}
 
 
 def _renamed(entry: Entry, former: Mapping[str, str]) -> Entry:
-    """The entry of a rule under the names of today, where it was written before the rule or its check was renamed."""
+    """The entry under present names, where it was written before the rule or its check was renamed."""
     check = entry.values.get("check")
     if isinstance(check, str) and check in former:
         entry = replace(entry, values={**entry.values, "check": former[check]})
     return replace(entry, name=former.get(entry.name, entry.name))
 
 
-def _sku_entry(path: Path) -> Entry:
-    return entry_of(load_yaml(path, error=RulesError), _SKU_KEYS, "sku", Mark(str(path), 1, 1))
+def _whole_file(path: Path, keys: tuple[str, ...], name: str) -> Entry:
+    return entry_of(load_yaml(path, error=RulesError), keys, name, Mark(str(path), 1, 1))
 
 
 def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku:
     entry = entries[name]
     if name in above:
-        raise RulesError(f"SKU {name} inherits from itself: {' -> '.join((*above, name))}", entry.marks["inherit"])
+        raise RulesError(f"SKU {name} inherits from itself: {' -> '.join((*above, name))}",
+                         entry.marks["inherit"])
     base = Sku(name, "", {}, frozenset(), "")
     parent = entry.values.get("inherit")
     if parent is not None:
         if parent not in entries:
-            raise RulesError(f"inherit: no such SKU: {parent!r}{nearest(str(parent), list(entries))}", entry.marks["inherit"])
+            raise RulesError(f"inherit: no such SKU: {parent!r}{nearest(str(parent), list(entries))}",
+                             entry.marks["inherit"])
         base = _sku(parent, entries, (*above, name))
     numbers = entry.values.get("numbers", {})
     if not isinstance(numbers, dict):
         raise RulesError(f"numbers: expected a map, got {kind_of(numbers)}", entry.marks["numbers"])
     for key, value in numbers.items():
-        mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
+        mark = _mark_of(numbers, key, entry.mark)
         if not isinstance(value, _NUMBER_TYPES):
-            raise RulesError(f"{key}: expected a number, true, false, text or null, got {kind_of(value)}", mark)
-        if key == "gpu_device" and not isinstance(value, (str, type(None))):    # no rule asks for it, which would say so
-            raise RulesError(f"{key}: expected the PCI vendor and device, such as '10de:2330', got {kind_of(value)}", mark)
+            raise RulesError(f"{key}: expected a number, true, false, text or null, got {kind_of(value)}",
+                             mark)
+        # No rule asks for it, which would say so
+        if key == "gpu_device" and not isinstance(value, (str, type(None))):
+            raise RulesError(
+                f"{key}: expected the PCI vendor and device, such as '10de:2330', got {kind_of(value)}", mark)
         if isinstance(value, (int, float)) and not 0 <= value < inf:
             raise RulesError(f"{key}: expected 0 or more, got {value}", mark)
     empty = entry.values.get("empty", [])
@@ -147,43 +165,49 @@ def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku
         raise RulesError(f"empty: expected a list of {', '.join(EMPTY_FACTS)}", entry.marks["empty"])
     title = entry.values.get("title", base.title)
     ports = {**base.ports, **read_ports(entry.values.get("ports", {}), entry.marks.get("ports", entry.mark))}
-    return Sku(
-        name, str(title), {**base.numbers, **numbers}, base.empty | frozenset(empty), entry.mark.file, ports=MappingProxyType(ports),
-        burnin=read_burnin(entry.values.get("burnin", {}), entry.marks.get("burnin", entry.mark), base.burnin),
-        source=" ".join(str(entry.values.get("source", "")).split()),
-    )
+    return Sku(name, str(title), {**base.numbers, **numbers}, base.empty | frozenset(empty),
+               entry.mark.file, ports=MappingProxyType(ports),
+               burnin=read_burnin(entry.values.get("burnin", {}), entry.marks.get("burnin", entry.mark),
+                                  base.burnin), source=" ".join(str(entry.values.get("source", "")).split()))
 
 
-def _all_wanted(entries: Iterable[Entry], wanted: Set[str]) -> None:
-    """Raises RulesError for a number that no rule asks for: misspelt, it would leave the number that it was meant for as it is."""
+def _refuse_unused(entries: Iterable[Entry], wanted: Set[str]) -> None:
+    """Raises RulesError for a number that no rule takes: it is probably misspelt."""
     for entry in entries:
         numbers = entry.values.get("numbers", {})
         for key in numbers:
             if key not in wanted:
-                mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
-                raise RulesError(f"numbers: no rule asks for {key!r}{nearest(str(key), sorted(wanted))}", mark)
+                mark = _mark_of(numbers, key, entry.mark)
+                raise RulesError(f"numbers: no rule asks for {key!r}{nearest(str(key), sorted(wanted))}",
+                                 mark)
 
 
-def _given(number: str, name: str, entries: Mapping[str, Entry]) -> Mark:
-    """Where the number of this SKU stands: in its own file, or in that of the nearest one above it that gives it."""
+def _number_mark(number: str, name: str, entries: Mapping[str, Entry]) -> Mark:
+    """Where this SKU's number is written: in its own file, or in that of the nearest SKU above it."""
     numbers = entries[name].values.get("numbers", {})
     if number not in numbers:
-        return _given(number, entries[name].values["inherit"], entries)
-    return numbers.value_marks[number] if isinstance(numbers, LocatedMap) else entries[name].mark
+        return _number_mark(number, entries[name].values["inherit"], entries)
+    return _mark_of(numbers, number, entries[name].mark)
 
 
-def _fitting(number: str, parameter: Parameter, rule: str, mark: Mark, skus: Mapping[str, Sku], entries: Mapping[str, Entry]) -> None:
-    """Raises RulesError where a SKU gives a number that the rule's parameter does not take: at the SKU's own line, unless several SKUs
-    give it and none of them suits, for then it is the rule that asks for the wrong number, at `mark`."""
+def _refuse_unfit(number: str, parameter: Parameter, rule: str, mark: Mark, skus: Mapping[str, Sku],
+             entries: Mapping[str, Entry]) -> None:
+    """Raises RulesError where a SKU gives a number that the rule's parameter does not accept.
+
+    The error is at the SKU's own line, unless several SKUs give the number and none fits: then the rule names
+    the wrong number, at `mark`.
+    """
     given = [sku for sku in skus.values() if sku.numbers.get(number) is not None]
     refused = [sku for sku in given if not parameter.accepts(sku.numbers[number])]
     if not refused:
         return
-    value, place = refused[0].numbers[number], _given(number, refused[0].name, entries)
-    if len(refused) == len(given) and len({_given(number, sku.name, entries) for sku in given}) > 1:
-        said = f"${number}, which is {value!r} in SKU {refused[0].name}"
-        raise RulesError(f"rule {rule}: {parameter.name}: expected {parameter.phrase}, got {said}", mark)
-    raise RulesError(f"{number}: expected {parameter.phrase}, got {kind_of(value)} (rule {rule} takes it for {parameter.name})", place)
+    value, place = refused[0].numbers[number], _number_mark(number, refused[0].name, entries)
+    if len(refused) == len(given) and len({_number_mark(number, sku.name, entries) for sku in given}) > 1:
+        number_there = f"${number}, which is {value!r} in SKU {refused[0].name}"
+        raise RulesError(f"rule {rule}: {parameter.name}: expected {parameter.phrase}, got {number_there}",
+                         mark)
+    raise RulesError(f"{number}: expected {parameter.phrase}, got {kind_of(value)} (rule {rule} takes it for "
+                     f"{parameter.name})", place)
 
 
 def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry]) -> Rule:
@@ -193,60 +217,63 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
             raise RulesError(f"rule {entry.name}: {key} is missing", entry.mark)
     for key in ("remedy", "source"):
         if not isinstance(values[key], str) or not values[key].strip():
-            raise RulesError(f"rule {entry.name}: {key}: expected a sentence, got {kind_of(values[key])}", marks[key])
+            raise _mistake(entry, key, f"expected a sentence, got {kind_of(values[key])}")
     name = values["check"]
     if name not in CHECKS:
-        raise RulesError(f"rule {entry.name}: unknown check {name!r}{nearest(str(name), list(CHECKS))}", marks["check"])
+        raise RulesError(f"rule {entry.name}: unknown check {name!r}{nearest(str(name), list(CHECKS))}",
+                         marks["check"])
     severity = _member(Severity, entry, "severity", None)
     proven = _member(Proven, entry, "proven", None)
     if proven is Proven.SIMULATED and severity is Severity.CRITICAL:
-        raise RulesError(f"rule {entry.name}: proven by simulation only, so severity can be warning at most", marks["severity"])
+        raise RulesError(f"rule {entry.name}: proven by simulation only, so severity can be warning at most",
+                         marks["severity"])
     enabled = values.get("enabled", True)
     if not isinstance(enabled, bool):
-        raise RulesError(f"rule {entry.name}: enabled: expected true or false, got {kind_of(enabled)}", marks["enabled"])
+        raise _mistake(entry, "enabled", f"expected true or false, got {kind_of(enabled)}")
     disabled = "" if enabled else f"disabled in {display_name(marks['enabled'].file)}"
-    rule = Rule(
-        id=entry.name, checked=CHECKS[name], parameters=_parameters(entry, CHECKS[name], skus, sku_entries), severity=severity,
-        unsupported=_member(UnsupportedPolicy, entry, "unsupported", UnsupportedPolicy.UNKNOWN),
-        effect=_member(Effect, entry, "effect", Effect.PASSIVE), remedy=" ".join(values["remedy"].split()),
-        source=" ".join(values["source"].split()), proven=proven, origin_file=entry.mark.file, overridden=entry.overridden,
-        owner=_member(Owner, entry, "owner", Owner.OPERATOR),
-        left_out=disabled, disabled=disabled, formerly=tuple(name for name in values.get("formerly", ()) if "." not in name),
-    )
+    rule = Rule(id=entry.name, checked=CHECKS[name],
+                parameters=_parameters(entry, CHECKS[name], skus, sku_entries), severity=severity,
+                unsupported=_member(UnsupportedPolicy, entry, "unsupported", UnsupportedPolicy.UNKNOWN),
+                effect=_member(Effect, entry, "effect", Effect.PASSIVE),
+                remedy=" ".join(values["remedy"].split()), source=" ".join(values["source"].split()),
+                proven=proven, origin_file=entry.mark.file, overridden=entry.overridden,
+                owner=_member(Owner, entry, "owner", Owner.OPERATOR), left_out=disabled, disabled=disabled,
+                formerly=tuple(name for name in values.get("formerly", ()) if "." not in name))
     if (rule.effect is Effect.DISRUPTIVE) != bool(rule.disruptive):
-        probes = f"its probe {rule.disruptive[0].id} is" if rule.disruptive else "none of its probes is disruptive"
-        expected = Effect.DISRUPTIVE if rule.disruptive else Effect.PASSIVE
-        raise RulesError(f"rule {entry.name}: effect: expected {expected.value}: {probes}", marks.get("effect", entry.mark))
+        raise _mistake(entry, "effect", f"expected disruptive: its probe {rule.disruptive[0].id} is"
+                       if rule.disruptive else "expected passive: none of its probes is disruptive")
     return rule
 
 
-def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry]) -> dict[str, Any]:
+def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku],
+                sku_entries: Mapping[str, Entry]) -> dict[str, Any]:
     given = entry.values.get("with", {})
     if not isinstance(given, dict):
-        raise RulesError(f"rule {entry.name}: with: expected a map, got {kind_of(given)}", entry.marks["with"])
+        raise _mistake(entry, "with", f"expected a map, got {kind_of(given)}")
     result: dict[str, Any] = {}
     for key, value in given.items():
-        mark = given.value_marks[key] if isinstance(given, LocatedMap) else entry.mark
+        mark = _mark_of(given, key, entry.mark)
         if key not in check.parameters:
             known = list(check.parameters)
-            raise RulesError(f"rule {entry.name}: the check {check.name} has no parameter {key!r}{nearest(str(key), known)}", mark)
+            raise RulesError(f"rule {entry.name}: the check {check.name} has no parameter "
+                             f"{key!r}{nearest(str(key), known)}", mark)
         parameter = check.parameters[key]
         if isinstance(value, str) and value.startswith("$"):
             number = value[1:]
             if check.fleet:
-                raise RulesError(f"rule {entry.name}: {key}: a fleet check cannot take a number of a SKU", mark)
+                raise _mistake(entry, key, "a fleet check cannot take a number of a SKU", mark)
             if not any(number in sku.numbers for sku in skus.values()):
                 known = sorted({name for sku in skus.values() for name in sku.numbers})
-                raise RulesError(f"rule {entry.name}: {key}: no SKU gives the number {value}{nearest(number, known)}", mark)
-            _fitting(number, parameter, entry.name, mark, skus, sku_entries)
+                raise _mistake(entry, key, f"no SKU gives the number {value}{nearest(number, known)}", mark)
+            _refuse_unfit(number, parameter, entry.name, mark, skus, sku_entries)
             result[key] = Number(number)
         elif parameter.accepts(value):
             result[key] = tuple(value) if isinstance(value, list) else value
         else:
-            raise RulesError(f"rule {entry.name}: {key}: expected {parameter.phrase}, got {kind_of(value)}", mark)
+            raise _mistake(entry, key, f"expected {parameter.phrase}, got {kind_of(value)}", mark)
     for parameter in check.parameters.values():
         if parameter.required and parameter.name not in result:
-            raise RulesError(f"rule {entry.name}: with: {parameter.name} is missing ({parameter.phrase})", entry.mark)
+            raise _mistake(entry, "with", f"{parameter.name} is missing ({parameter.phrase})", entry.mark)
     return result
 
 
@@ -259,5 +286,5 @@ def _member(kind: type[E], entry: Entry, key: str, default: E | None) -> E:
         return default
     known = [member.value for member in kind]
     if value not in known:
-        raise RulesError(f"rule {entry.name}: {key}: expected one of {', '.join(known)}; got {kind_of(value)}", entry.marks[key])
+        raise _mistake(entry, key, f"expected one of {', '.join(known)}; got {kind_of(value)}")
     return kind(value)

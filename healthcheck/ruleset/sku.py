@@ -1,4 +1,4 @@
-"""SKUs: the numbers that machines of one kind should show, from a file, or provisionally from what most nodes show."""
+"""SKUs: the numbers that machines of one kind should show, from a file or from what most nodes show."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class BurninEnv:
-    """NCCL settings: a profile of rules/burnin.yaml (None: no profile), and what is set over it; and whether the GPUs' switches can reduce
-    (NVLS), so that all-reduces in a node are swept with and without it."""
+    """NCCL settings: a profile of rules/burnin.yaml (None: no profile) and what overrides it. `nvls`: the
+    GPUs' switches can reduce, so all-reduces within a node run with and without it.
+    """
 
     profile: str | None = None
     env: tuple[tuple[str, str], ...] = ()
@@ -29,10 +30,11 @@ class BurninEnv:
 
 @dataclass(frozen=True)
 class Sku:
-    """Numbers by name; None for one that this SKU declines to judge. `empty` names the facts that may be empty collections, `ports`
-    says by PCI address what the ports of such a machine are for, `burnin` with which NCCL settings its all-reduces run.
+    """Numbers by name, None for one that this SKU declines to judge. `empty` names the facts that may be
+    empty collections, `ports` the role of each port by PCI address, `burnin` the NCCL settings of its
+    all-reduces.
 
-    `why_unknown` says, for a provisional SKU, why a number could not be had.
+    `why_unknown` says for a provisional SKU why it lacks a number.
     """
 
     name: str
@@ -52,12 +54,13 @@ class Sku:
                 object.__setattr__(self, "empty", self.empty | frozenset(others))
 
     def contradicted(self, why: str) -> Sku:
-        """This SKU for a node that is plainly another machine: it knows no number, and says why. What it declines, it still declines."""
+        """This SKU for a node that is another machine: no number but those it declines, and why."""
         declined = {name: None for name, value in self.numbers.items() if value is None}
-        return Sku(self.name, self.title, declined, frozenset(), self.file, why_unknown=MappingProxyType(dict.fromkeys(self.numbers, why)))
+        return Sku(self.name, self.title, declined, frozenset(), self.file,
+                   why_unknown=MappingProxyType(dict.fromkeys(self.numbers, why)))
 
     def declines(self, number: str) -> bool:
-        """Whether the SKU names this number and says that it is not judged."""
+        """Whether the SKU gives null for this number: it is not judged."""
         return number in self.numbers and self.numbers[number] is None
 
 
@@ -70,11 +73,12 @@ def _count(fact: str, attribute: str) -> Callable[[Facts], Any]:
 
 
 def _port_rate(facts: Facts) -> float | None:
-    """The slowest active port: where all nodes have slower ones too (storage), nobody is accused of it."""
+    """The rate of the slowest active port: storage ports that all nodes have are then no fault."""
     ports = _plain(facts.get("ports"))
     if ports is None:
         return None
-    rates = [_plain(reading(port, "rate_gbps")) for port in most_common_kind(ports) if reading(port, "state") == "ACTIVE"]
+    rates = [_plain(reading(port, "rate_gbps")) for port in most_common_kind(ports)
+             if reading(port, "state") == "ACTIVE"]
     return None if None in rates else min(rates, default=0.0)
 
 
@@ -89,7 +93,7 @@ def _memory_gib(facts: Facts) -> float | None:
 
 
 def _numa_nodes(facts: Facts) -> int | None:
-    """NUMA nodes with CPUs: the memory of a superchip's GPUs is a node, too."""
+    """NUMA nodes with CPUs: the memory of a superchip's GPUs is a NUMA node as well."""
     counts = [_plain(reading(node, "cpus")) for node in _plain(facts.get("numa_nodes")) or ()]
     return sum(count > 0 for count in counts) if counts and None not in counts else None
 
@@ -105,34 +109,35 @@ def _dimm_count(facts: Facts) -> int | None:
 
 
 def _docker(facts: Facts) -> bool | None:
-    """True where a daemon answers. One that is dead does not show that none is wanted."""
+    """True where a daemon answers. A dead one does not show that none is wanted."""
     return True if _count("docker", "answers")(facts) is True else None
 
 
-def _same(field: str, read: Callable[[Any], Any] = lambda value: value, *, without: Any = None) -> Callable[[Facts], Any]:
-    """What all GPUs of the node say alike; `without` is what a GPU says that has no such thing, and a node that has no GPU."""
+def _common(field: str, read: Callable[[Any], Any] = lambda value: value, *,
+          without: Any = None) -> Callable[[Facts], Any]:
+    """What all GPUs have in common; `without` stands for one that does not support it, and for no GPUs."""
 
     def learner(facts: Facts) -> Any:
         gpus = _plain(facts.get("gpus"))
         if gpus == ():
             return without
-        found = {_said(gpu, field, read, without) for gpu in gpus or ()}
+        found = {_value(gpu, field, read, without) for gpu in gpus or ()}
         return found.pop() if len(found) == 1 else None
 
     return learner
 
 
 def _most(field: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[[Facts], Any]:
-    """What more than half of the node's GPUs say, so that one swapped or throttled board does not hide the others'."""
+    """What more than half of the node's GPUs show, so that one odd board does not hide the others' value."""
 
     def learner(facts: Facts) -> Any:
         gpus = _plain(facts.get("gpus")) or ()
-        return _majority([_said(gpu, field, read, None) for gpu in gpus])
+        return _majority([_value(gpu, field, read, None) for gpu in gpus])
 
     return learner
 
 
-def _said(gpu: Any, field: str, read: Callable[[Any], Any], without: Any) -> Any:
+def _value(gpu: Any, field: str, read: Callable[[Any], Any], without: Any) -> Any:
     value = reading(gpu, field)
     if isinstance(value, Unsupported):
         return without
@@ -145,35 +150,41 @@ def _majority(values: Sequence[Any]) -> Any:
 
 
 def _nvlink_count(facts: Facts) -> Any:
-    """Links that are up, as most GPUs of the node have them; none where NVML knows no NVLink."""
+    """Active links on most GPUs of the node; 0 where NVML knows no NVLink."""
     found = _plain(facts.get("gpu_links")) or ()
-    return _majority([0 if reading(gpu, "links") is UNSUPPORTED else _plain(reading(gpu, "active")) for gpu in found])
+    return _majority(
+        [0 if reading(gpu, "links") is UNSUPPORTED else _plain(reading(gpu, "active")) for gpu in found])
 
 
 def _nvlink_gigabytes(facts: Facts) -> Any:
-    """The speed that most active links have."""
+    """The speed of most active links."""
     found = _plain(facts.get("nvlinks")) or ()
-    return _majority([_plain(reading(link, "gigabytes_per_second")) for link in found if reading(link, "active") is True])
+    return _majority(
+        [_plain(reading(link, "gigabytes_per_second")) for link in found if reading(link, "active") is True])
 
 
 def _gpu_device(facts: Facts) -> Any:
     return _majority(_count("pci_bus", "gpus")(facts) or ())
 
 
-# A cluster UUID of zeros: the GPU is in the fabric of its own board, and not in one that spans nodes (nvml.h, nvmlGpuFabricInfo).
+# A cluster UUID of zeros: the GPU is in the fabric of its own board, and not in one that spans nodes (nvml.h,
+# nvmlGpuFabricInfo).
 _NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 
-_fabric = _same("fabric_state", lambda state: None if state == "not_started" else state != "not_supported", without=False)
-_imex = _same("fabric_cluster", lambda cluster: cluster != _NO_CLUSTER, without=False)
+_fabric = _common("fabric_state", lambda state: None if state == "not_started" else state != "not_supported",
+                without=False)
+_imex = _common("fabric_cluster", lambda cluster: cluster != _NO_CLUSTER, without=False)
 
 
 def _fabric_manager(facts: Facts) -> bool | None:
-    """Whether the node has a Fabric Manager of its own: where one runs, or NVSwitches are seen. Those of HGX B200 are no PCI devices of
-    their own, so that a service that is dead shows it as well, unless the GPUs are in no fabric, or in one that is run from elsewhere.
+    """Whether the node has its own Fabric Manager: where one runs, or NVSwitches are seen. Those of HGX B200
+    are no PCI devices, so a loaded but dead service counts as well, unless the GPUs are in no fabric or in
+    one that is managed elsewhere.
 
-    That nothing is installed is no sign: it may run in a driver's container, or be what is wrong with the node.
+    A missing service proves nothing: it may run in a driver's container, or be the node's fault.
     """
-    switches, service = _count("pci_bus", "nvswitches")(facts), _plain(_count("services", "fabric_manager")(facts))
+    switches = _count("pci_bus", "nvswitches")(facts)
+    service = _plain(_count("services", "fabric_manager")(facts))
     active, load = ("", "") if service is None else (reading(service, "active"), reading(service, "load"))
     if switches or active == "active":
         return True
@@ -182,7 +193,7 @@ def _fabric_manager(facts: Facts) -> bool | None:
     return True if load == "loaded" else None
 
 
-# How each number is learned from one node's facts; None where the node does not show it.
+# How to learn each number from one node's facts; None where the node does not show it.
 LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "gpu_count": _count("gpu_presence", "on_pci"),
     "port_count": _port_count,
@@ -192,7 +203,7 @@ LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "gpu_memory_gib": _most("memory_bytes", lambda value: value // 2**30),
     "nvlink_count": _nvlink_count,
     "nvlink_gigabytes": _nvlink_gigabytes,
-    # The present generation falls when a GPU is idle, the width does not.
+    # The current generation falls when a GPU is idle; the width does not.
     "pcie_generation": _most("pcie_generation_max"),
     "pcie_width": _most("pcie_width"),
     "power_limit_watts": _most("power_limit_watts"),
@@ -200,8 +211,8 @@ LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "fabric_manager": _fabric_manager,
     "fabric": _fabric,
     "imex": _imex,
-    "mig": _same("mig", without=False),
-    "ecc": _same("ecc_enabled"),
+    "mig": _common("mig", without=False),
+    "ecc": _common("ecc_enabled"),
     "memory_gib": _memory_gib,
     "docker": _docker,
     "dimm_count": _dimm_count,
@@ -210,20 +221,20 @@ LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "numa_nodes": _numa_nodes,
 }
 LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
-    "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",), "memory_gib": ("memory",),
-    "docker": ("docker",), "gpu_device": ("pci_bus",), "nvswitch_count": ("pci_bus",), "nvlink_count": ("gpu_links",),
-    "nvme_count": ("nvme_bus",), "fabric_manager": ("pci_bus", "services", "gpus"),
-    "nvlink_gigabytes": ("nvlinks",), "dimm_count": ("dimms",), "cpu_count": ("cpus",), "numa_nodes": ("numa_nodes",),
-    **dict.fromkeys(
-        ("gpu_model", "gpu_memory_gib", "pcie_generation", "pcie_width", "power_limit_watts", "fabric", "imex", "mig", "ecc"), ("gpus",),
-    ),
-}
-# Quantities that differ a little between equal machines: the median is expected, not what most say to the digit.
+    "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",),
+    "memory_gib": ("memory",), "docker": ("docker",), "gpu_device": ("pci_bus",),
+    "nvswitch_count": ("pci_bus",), "nvlink_count": ("gpu_links",), "nvme_count": ("nvme_bus",),
+    "fabric_manager": ("pci_bus", "services", "gpus"), "nvlink_gigabytes": ("nvlinks",),
+    "dimm_count": ("dimms",), "cpu_count": ("cpus",), "numa_nodes": ("numa_nodes",),
+    **dict.fromkeys(("gpu_model", "gpu_memory_gib", "pcie_generation", "pcie_width", "power_limit_watts",
+                     "fabric", "imex", "mig", "ecc"), ("gpus",))}
+# Quantities that differ a little between equal machines: the median is expected, not what most say to the
+# digit.
 MEASURED = ("memory_gib",)
 EMPTY_FACTS = ("gpus", "ports")
 # Collections that are empty with the GPUs.
 OF_GPUS = ("gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs", "gpu_loads")
-# And those that are empty with the RDMA ports.
+# Collections that are empty with the RDMA ports.
 OF_PORTS = ("port_fatal_counters", "port_rate_counters", "port_job_counters", "hcas")
 SMALLEST_COHORT = 3
 
@@ -233,77 +244,86 @@ def _plain(value: Any) -> Any:
 
 
 def learn(facts: Facts) -> dict[str, Any]:
-    """What one node shows of each number that can be learned; None where it was not measured."""
+    """The value of each learnable number on one node; None where it was not measured."""
     return {name: learner(facts) for name, learner in LEARNERS.items()}
 
 
 def emptiness(facts: Facts) -> dict[str, bool]:
-    """Which collections this node was measured to have none of."""
+    """By collection whether this node was measured to have none."""
     return {name: facts.get(name) == () for name in EMPTY_FACTS}
 
 
 def contradiction(sku: Sku, facts: Facts) -> str | None:
-    """Why a node cannot be of this SKU: most of the GPUs that could be read are of another model. One of another among them is a fault
-    of that board and not of the inventory. The PCI bus is asked as well: NVML may be silent, and the name of another product may have the
-    model's in it, as that of a PCIe board has."""
+    """Why a node cannot be of this SKU: most of its readable GPUs are of another model; a single odd one is a
+    fault of that board.
+
+    The PCI bus counts as well: NVML may be silent, and another product's name may contain the model's, as
+    that of a PCIe board does.
+    """
     model, device = sku.numbers.get("gpu_model"), sku.numbers.get("gpu_device")
     advice = "correct `sku:` in the inventory, or --sku"
     gpus = [gpu for gpu in _plain(facts.get("gpus")) or () if isinstance(reading(gpu, "model"), str)]
     if isinstance(model, str) and gpus:
-        fits = {said: is_model(said, model) for said in {gpu.model for gpu in gpus}}
+        fits = {name: is_model(name, model) for name in {gpu.model for gpu in gpus}}
         others = [gpu for gpu in gpus if not fits[gpu.model]]
         if 2 * len(others) > len(gpus):
-            return f"the node is to be {sku.name}, but {others[0].name} is {clean(others[0].model, 80)}: {advice}"
+            return (f"the node is to be {sku.name}, but {others[0].name} is "
+                    f"{clean(others[0].model, 80)}: {advice}")
     found = _count("pci_bus", "gpus")(facts) or ()
-    strange = [said for said in found if said != device]
-    if isinstance(device, str) and 2 * len(strange) > len(found):
+    others = [each for each in found if each != device]
+    if isinstance(device, str) and 2 * len(others) > len(found):
         named = f" ({clean(Counter(gpu.model for gpu in gpus).most_common(1)[0][0], 80)})" if gpus else ""
-        seen = f"{len(strange)} of {len(found)} GPUs on PCI are {strange[0]} and not {device}{named}"
+        seen = f"{len(others)} of {len(found)} GPUs on PCI are {others[0]} and not {device}{named}"
         return f"the node is to be {sku.name}, but {seen}: {advice}"
     return None
 
 
 def is_model(product: str, model: str) -> bool:
-    """Whether NVML's product name is of the model that a SKU names: a part of it, whichever way it is spelled."""
+    """Whether NVML's product name contains the model that a SKU names, in any spelling of case."""
     return model.casefold() in product.casefold()
 
 
-def alike(shows: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
-    """The one known SKU that is most like what a node shows; None where there is none, or more than one.
+def closest(learned: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
+    """The one known SKU that fits best what a node learned; None where none fits, or more than one.
 
-    GPUs and ports must be as many, and of its model and PCI device. A SKU that also says where the ports sit describes one maker's machine,
-    and comes second to the general one of its kind; of several, the one that names the PCI device of the node's GPUs comes first.
+    The numbers of GPUs and ports, the GPUs' model and their PCI device must agree. A SKU that also gives the
+    ports' places describes one maker's machine and comes after the general one of its kind; a SKU that names
+    the PCI device of the node's GPUs comes first.
     """
     counts = ("gpu_count", "port_count")
-    fits = [sku for sku in known.values() if all(shows.get(n) is not None and shows[n] == sku.numbers.get(n) for n in counts)]
-    if isinstance(shows.get("gpu_model"), str):
-        fits = [s for s in fits if isinstance(s.numbers.get("gpu_model"), str) and is_model(shows["gpu_model"], s.numbers["gpu_model"])]
+    fits = [sku for sku in known.values()
+            if all(learned.get(n) is not None and learned[n] == sku.numbers.get(n) for n in counts)]
+    if isinstance(learned.get("gpu_model"), str):
+        fits = [s for s in fits if isinstance(s.numbers.get("gpu_model"), str)
+                and is_model(learned["gpu_model"], s.numbers["gpu_model"])]
     fits = [sku for sku in fits if not sku.ports] or fits
-    device = shows.get("gpu_device")
+    device = learned.get("gpu_device")
     fits = [sku for sku in fits if device is None or sku.numbers.get("gpu_device") in (None, device)]
     fits = [sku for sku in fits if device is not None and sku.numbers.get("gpu_device") == device] or fits
     return fits[0].name if len(fits) == 1 else None
 
 
 def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, bool]]) -> Sku:
-    """The SKU that more than half of at least three nodes agree on, number by number; what has no majority says why."""
+    """The SKU that over half of at least three nodes agree on, by number; or why there is no majority."""
     numbers: dict[str, Any] = {}
     unknown: dict[str, str] = {}
     for name in LEARNERS:
         counts = Counter(values[name] for values in seen if values.get(name) is not None)
         total = sum(counts.values())
         if total < SMALLEST_COHORT:
-            unknown[name] = "no SKU is named for this node, and too few nodes were measured to learn what to expect"
+            unknown[name] = (
+                "no SKU is named for this node, and too few nodes were measured to learn what to expect")
             continue
         if name in MEASURED:
             numbers[name] = median_low(counts.elements())
             continue
         value, number = counts.most_common(1)[0]
         if 2 * number <= total:
-            unknown[name] = f"no SKU is named for this node, and the {total} measured nodes agree on no {name}"
+            unknown[name] = (
+                f"no SKU is named for this node, and the {total} measured nodes agree on no {name}")
         else:
             numbers[name] = value
-    without = frozenset(
-        name for name in EMPTY_FACTS if len(empty) >= SMALLEST_COHORT and 2 * sum(e.get(name, False) for e in empty) > len(empty)
-    )
-    return Sku("provisional", "what most nodes show", numbers, without, "the majority of this sweep", True, why_unknown=unknown)
+    without = frozenset(name for name in EMPTY_FACTS if len(empty) >= SMALLEST_COHORT
+                        and 2 * sum(e.get(name, False) for e in empty) > len(empty))
+    return Sku("provisional", "what most nodes show", numbers, without, "the majority of this sweep", True,
+               why_unknown=unknown)

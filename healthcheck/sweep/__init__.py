@@ -1,1 +1,1 @@
-"""One sweep from an inventory to assessed results: `sweep.sweep` asks the nodes, `assess.assess` judges, `saved` keeps it."""
+"""One sweep from inventory to results: `sweep.sweep` runs it, `assess.assess` judges, `saved` keeps it."""

@@ -1,7 +1,8 @@
-"""Takes at home what the agents have recorded: by the usual program, which reads one file, and judged by home's own rules.
+"""Fetches on the head what the agents have recorded: the usual program reads one file, and the head's own
+rules judge it.
 
-A look that an agent has left is no look of ours: it may be old, of another boot, of another machine, cut, or stamped by a wrong clock.
-Whatever of that it is, nothing is known of the node, and its own failure says why.
+An agent's recording may be old, of another boot or machine, cut, or stamped by a wrong clock. Nothing is then
+known about the node, and the failure says why.
 """
 
 from __future__ import annotations
@@ -21,40 +22,41 @@ from inventory.text import clean
 from inventory.transport.base import Failure, Reply, Stage
 
 PATH = f"{STATE}/{RECORDING}"
-PROBE = Probe("muster.agent", ProbeKind.FILES, paths=(PATH,), seconds=10.0, each_s=8.0, limit=4 * MIB, root=True)
+PROBE = Probe("muster.agent", ProbeKind.FILES, paths=(PATH,), seconds=10.0, each_s=8.0, limit=4 * MIB,
+              root=True)
 MOST = 32 * MIB             # bytes, decompressed
-CLOCK_S = 60.0              # by which a node's clock may differ from ours, the way here included
-_FUTURE_S = 2.0             # a clock that is being disciplined goes back a little
+CLOCK_S = 60.0              # by which a node's clock may differ from ours, including the time in transit
+_FUTURE_S = 2.0             # a clock that is being disciplined may step back a little
 _SHORTEST_S, _LONGEST_S = 10.0, 86400.0
 _PERIODS = 2.0
 _LATEST = 253_402_300_800.0     # the year 10000
 
 
 class _Unusable(Exception):
-    """What was left says nothing of the node as it is now; one line."""
+    """The recording does not show the node as it is now; the text is one line."""
 
     stage = Stage.AGENT
 
 
 class _NotThere(_Unusable):
-    """We have installed no agent there, or one of another version, or may not read its file: no fault of the node."""
+    """No agent there, one of another version, or a file that we may not read: no fault of the node."""
 
     stage = Stage.NO_AGENT
 
 
 @dataclass(frozen=True)
 class Agents:
-    """Reads agents' state files out of replies. `max_age` in seconds; None: two of the periods at which the agent says that it looks."""
+    """Reads agents' state files out of replies. `max_age` in seconds; None: twice the agent's own period."""
 
     max_age: float | None = None
 
     @cached_property
     def probes(self) -> ProbeSet:
-        """What a node is asked for."""
+        """The probe that fetches the file."""
         return ProbeSet.of([PROBE], 15.0)
 
-    def look(self, reply: Recording, wanted: ProbeSet) -> tuple[Recording, Recording | None]:
-        """The agent's look, of these probes, and the one that it was compared with; or, in the place of the first, why there is none."""
+    def snapshots(self, reply: Recording, wanted: ProbeSet) -> tuple[Recording, Recording | None]:
+        """The agent's recording of these probes and its earlier one, or else a recording of the failure."""
         if reply.host is None:
             return reply, None
         try:
@@ -66,13 +68,15 @@ class Agents:
 
     def _read(self, reply: Recording, host: Host) -> tuple[Recording, Recording | None]:
         if abs(off := host.time - reply.received) > CLOCK_S:
-            raise _Unusable(f"the node's clock is {abs(off):.0f} s {'ahead' if off > 0 else 'behind'}: when its agent looked is not known; "
-                            "set its clock (chronyc tracking)")
+            raise _Unusable(
+                f"the node's clock is {abs(off):.0f} s {'ahead' if off > 0 else 'behind'}, so the age of its "
+                "agent's snapshot is not known; set its clock (chronyc tracking)")
         document = _document(_bytes(reply))
         if document.get("node") != reply.node:
-            raise _Unusable(f"the agent there is that of node {ascii(document.get('node'))[:80]}: install this node's own "
-                            f"(muster agent install {reply.node})")
-        recording = _recording(reply.node, document.get("recording"), document.get("reply"), document.get("time"))
+            raise _Unusable(f"the agent there belongs to node {ascii(document.get('node'))[:80]}: "
+                            f"install this node's own (muster agent install {reply.node})")
+        recording = _recording(reply.node, document.get("recording"), document.get("reply"),
+                               document.get("time"))
         if recording is None:
             raise _Unusable("its agent's file holds no recording")
         if recording.host is None:
@@ -88,41 +92,46 @@ class Agents:
 
     def _same_machine(self, then: Host, now: Host) -> None:
         if then.hostname != now.hostname:
-            raise _Unusable(f"its agent's look is of a machine that calls itself {ascii(then.hostname)[:80]}, and this one is "
-                            f"{ascii(now.hostname)[:80]}")
+            raise _Unusable("its agent's snapshot is of a machine that calls itself "
+                            f"{ascii(then.hostname)[:80]}, and this one is {ascii(now.hostname)[:80]}")
         if then.boot_id != now.boot_id:
-            raise _Unusable("the node was booted since its agent looked")
+            raise _Unusable("the node was booted after its agent's snapshot")
 
     def _fresh(self, then: float, now: float, period: Any) -> None:
         if then > now + _FUTURE_S:
-            raise _Unusable(f"its agent's look is {then - now:.0f} s in the future: the node's clock was wrong")
+            raise _Unusable(
+                f"its agent's snapshot is {then - now:.0f} s in the future: the node's clock was wrong")
         if self.max_age is not None:
             most = self.max_age
         elif type(period) in (int, float) and _SHORTEST_S <= period <= _LONGEST_S:
             most = _PERIODS * period
         else:
-            raise _Unusable("its agent does not say how often it looks")
+            raise _Unusable("its agent does not say how often it runs")
         if now - then > most:
-            raise _Unusable(f"its agent last looked {_span(now - then)} ago, and its word holds for {_span(most)} (muster agent status)")
+            raise _Unusable(f"its agent's snapshot is {_span(now - then)} old, and at most {_span(most)} is "
+                            "accepted (muster agent status)")
 
 
 def _bytes(reply: Recording) -> bytes:
     capture = reply.captures.get(PROBE.id)
     if capture is None:
-        raise _Unusable("the node did not say whether it has an agent's file")
-    entry = capture.files.get(PATH) or FileCapture(capture.outcome if capture.outcome is not Outcome.DONE else Outcome.MISSING)
+        raise _Unusable("the node did not report whether it has an agent's file")
+    done = capture.outcome is Outcome.DONE
+    entry = capture.files.get(PATH) or FileCapture(Outcome.MISSING if done else capture.outcome)
     if entry.outcome is Outcome.MISSING:
-        raise _NotThere(f"none has left a look there (muster agent install {reply.node})")
+        raise _NotThere(f"none has left a snapshot there (muster agent install {reply.node})")
     if entry.outcome is Outcome.DENIED:
-        raise _NotThere(f"{PATH} is root's alone to read: give the node `privilege: become` or `helper` in the inventory, or root's login")
+        raise _NotThere(f"{PATH} is readable for root only: give the node `privilege: become` or `helper` in "
+                        "the inventory, or log in as root")
     if entry.outcome is Outcome.TRUNCATED:
         raise _Unusable(f"its agent's file is over {PROBE.limit // MIB} MiB")
     if entry.outcome is not Outcome.DONE:
-        raise _Unusable(f"its agent's file cannot be read ({entry.outcome.value}{': ' + capture.note if capture.note else ''})")
+        raise _Unusable("its agent's file cannot be read "
+                        f"({entry.outcome.value}{': ' + capture.note if capture.note else ''})")
     try:
         return entry.text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise _Unusable("its agent's file is damaged: it is no bytes") from None
+        raise _Unusable("its agent's file is damaged: it does not hold bytes") from None
 
 
 def _document(data: bytes) -> dict[str, Any]:
@@ -141,13 +150,14 @@ def _document(data: bytes) -> dict[str, Any]:
         raise _Unusable("its agent's file is damaged: it is not JSON") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         found = document.get("schema") if isinstance(document, dict) else None
-        said = ascii(found)[:60] if found is None or isinstance(found, str) else "no text"
-        raise _NotThere(f"its agent's file is of another version ({said}, expected {SCHEMA}): muster agent upgrade")
+        version = ascii(found)[:60] if found is None or isinstance(found, str) else "no text"
+        raise _NotThere(
+            f"its agent's file is of another version ({version}, expected {SCHEMA}): muster agent upgrade")
     return document
 
 
 def _recording(node: str, recorded: Any, reply: Any, time: Any) -> Recording | None:
-    """The look as a recording, or as the collector's answer where the node could not make a recording of it; None for neither."""
+    """The recording, or the collector's answer if the node could not decode it; None without either."""
     if recorded is not None:
         recording = from_json(recorded)
     elif isinstance(reply, str):
@@ -158,13 +168,14 @@ def _recording(node: str, recorded: Any, reply: Any, time: Any) -> Recording | N
             raise _Unusable("its agent's file is damaged: the answer in it is not base64") from None
         recording = decode(Reply(node, body, None, when, when), limit=MOST)
         if recording.failure is not None:
-            raise _Unusable(f"what its agent has kept: {recording.failure.reason}")
+            raise _Unusable(f"its agent's recording: {recording.failure.reason}")
     else:
         return None
     if recording.node != node:
-        raise _Unusable(f"its agent's look is of node {ascii(recording.node)[:80]}")
+        raise _Unusable(f"its agent's snapshot is of node {ascii(recording.node)[:80]}")
     return recording
 
 
 def _span(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+    return (f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+            if seconds < 7200 else f"{seconds / 3600:.0f} h")

@@ -1,7 +1,7 @@
-"""Assesses one sweep: judges each recording as it comes, and at the end what needs all of them.
+"""Assesses one sweep: judges each recording as it arrives, and at the end what needs all of them.
 
-Fleet rules need every node of a cohort. Where no SKU is named, rules that need a SKU's numbers wait for the provisional SKU,
-which is what most nodes show. Of each node only the facts that are still needed are kept.
+Fleet rules need every node of a cohort. Where no SKU is named, rules that need a SKU's numbers wait for the
+provisional SKU, which is what most nodes show. Only the facts of a node that are still needed are kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.baseline.kernelrules import KERNEL_BASELINE, KERNEL_CATALOGUE, KernelBaseline, KernelCatalogue, baseline_for
+from healthcheck.baseline.kernelrules import (
+    KERNEL_BASELINE,
+    KERNEL_CATALOGUE,
+    KernelBaseline,
+    KernelCatalogue,
+    baseline_for,
+)
 from healthcheck.checks.xid import resets as proven_resets
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
@@ -26,7 +32,7 @@ from healthcheck.judge import peers
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
 from healthcheck.judge.judge import result as result_of
-from healthcheck.judge.leftout import LeftOut, addresses, left_out, noted
+from healthcheck.judge.leftout import LeftOut, addresses, left_out, with_left_out
 from healthcheck.judge.nodefacts import Facts, NodeFacts
 from healthcheck.judge.nodereport import reason_of, unreached
 from healthcheck.judge.view import ProfileRules
@@ -35,7 +41,16 @@ from healthcheck.kernellog.logresults import finding_records, without_repaired
 from healthcheck.kernellog.model import Scope
 from healthcheck.model.coverage import Coverage, coverage
 from healthcheck.model.lease import NEEDED
-from healthcheck.model.outcome import OUTCOME, LogView, NodeReport, NodeState, Origin, Result, Status, state_by
+from healthcheck.model.outcome import (
+    OUTCOME,
+    LogView,
+    NodeReport,
+    NodeState,
+    Origin,
+    Result,
+    Status,
+    state_by,
+)
 from healthcheck.model.recording import Host, Recording
 from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.rule import Rule
@@ -48,10 +63,11 @@ from inventory.text import clean
 
 @dataclass
 class JudgedNode:
-    """What was said of one node by itself: results so far by rule id, and the facts that are needed once all nodes are there.
+    """One node judged by itself: results so far by rule id, and the facts that are needed once all nodes are
+    there.
 
-    `unreached` is the report of a node that was not reached,
-    or could not be judged; then there is nothing else.
+    `unreached` is the report of a node that was not reached or could not be judged; then nothing else is set.
+    `learned` holds a SKU's numbers as this node shows them.
     """
 
     node: Node
@@ -60,7 +76,7 @@ class JudgedNode:
     facts: NodeFacts = field(default_factory=lambda: NodeFacts({}))
     results: dict[str, Result] = field(default_factory=dict)
     machine: tuple[str, str] = ("", "")
-    shows: Mapping[str, Any] = field(default_factory=dict)
+    learned: Mapping[str, Any] = field(default_factory=dict)
     empty: Mapping[str, bool] = field(default_factory=dict)
     probes: Coverage | None = None
     left_out: LeftOut = field(default_factory=dict)
@@ -70,9 +86,9 @@ class JudgedNode:
 
 @dataclass(frozen=True)
 class Assessed:
-    """A whole sweep judged: reports in the nodes' order, and where nodes named no SKU, the provisional one.
+    """A whole sweep judged: reports in the nodes' order, and where nodes name no SKU, the provisional one.
 
-    `looks_like` names a known SKU, where nothing could be learned but all such nodes look like it.
+    `looks_like` names the known SKU that all such nodes resemble, where nothing could be learned.
     """
 
     reports: tuple[NodeReport, ...]
@@ -81,79 +97,82 @@ class Assessed:
 
 
 class Assessment:
-    """Takes recordings in any order; `finish` gives the reports. Equal recordings give equal reports, whatever their order."""
+    """Takes recordings in any order; `finish` gives the reports, which do not depend on that order."""
 
-    def __init__(
-        self, nodes: Sequence[Node], ruleset: Ruleset, default_sku: str | None = None, asked: Collection[str] = (),
-        profiles: Sequence[str] = (), *, cached: bool = True,
-    ) -> None:
-        """`asked` are the ids of the probes that were sent: what is disruptive is judged where it was sent, or was recorded.
+    def __init__(self, nodes: Sequence[Node], ruleset: Ruleset, default_sku: str | None = None,
+                 sent: Collection[str] = (), profiles: Sequence[str] = (), *, cached: bool = True) -> None:
+        """`sent` are the ids of the probes that were sent: a disruptive rule is judged where its probe was
+        sent or was recorded.
 
-        `profiles` are those of the occasion; each node's own holds beside them. Not `cached`, every fact is made of its own captures,
-        which changes no result.
+        `profiles` are those of the occasion, beside each node's own. Without `cached` every fact is made from
+        its own captures, which changes no result.
         """
         self._cache = FactCache() if cached else None
         self._nodes = nodes
         self._by_name = {node.name: node for node in nodes}
         self._ruleset = ruleset
-        self._asked = frozenset(asked)
+        self._sent = frozenset(sent)
         self._default_sku = default_sku
-        self._waiting: dict[str, JudgedNode] = {}
+        self._judged: dict[str, JudgedNode] = {}
         self._unreached: dict[str, NodeReport] = {}
         self._xids: Any = ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER)
         self._kernel = ruleset.kernel
         self._catalogue: Any = (
             KernelCatalogue("catalogue", self._kernel.catalogue) if self._kernel is not None
             else Unmeasured("no rules folder holds a catalogue of kernel lines", Origin.MUSTER))
-        self._baselines: dict[tuple[Scope, str], KernelBaseline] = {}       # which are found among all in the rules' folders
-        self._views = {name: ProfileRules.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
+        self._baselines: dict[tuple[Scope, str], KernelBaseline] = {}
+        self._views = {name: ProfileRules.of(ruleset.under(name, *profiles))
+                       for name in {node.profile for node in nodes}}
 
     @property
-    def previous_facts(self) -> bool:
-        """Whether any rule that is judged compares with an earlier look."""
-        return any(view.previous or view.kept for view in self._views.values())
+    def uses_previous(self) -> bool:
+        """Whether any rule that is judged compares with an earlier snapshot."""
+        return any(view.previous or view.keeps_history for view in self._views.values())
 
     def add(self, recording: Recording, previous: Recording | None = None) -> None:
-        """Judges what can be judged of one node now. `previous` is its earlier snapshot, of whatever boot."""
-        self.take(self.judged(recording, previous))
+        """Judges what can be judged of one node now. `previous` is its earlier snapshot, of any boot."""
+        self.add_judged(self.judged(recording, previous))
 
     def judged(self, recording: Recording, previous: Recording | None = None) -> JudgedNode:
-        """What can be said of one node by itself. It changes nothing here, so that other processes can do it; `take` takes it."""
+        """One node judged by itself. It changes nothing here, so other processes can run it."""
         node = self._by_name[recording.node]
         if recording.host is None or recording.failure is not None:
             return JudgedNode(node, unreached=unreached(node, recording))
         try:
             return self._judge(node, recording, previous)
-        except Exception as error:  # noqa: BLE001  (a defect that one node's answer brings to light must not cost the sweep)
+        except Exception as error:  # noqa: BLE001  (a defect costs this node only)
             return self.failed(node.name, f"{type(error).__name__}: {error}")
 
     def failed(self, name: str, why: str) -> JudgedNode:
-        """A node that could not be judged, by our own fault."""
+        """A node that could not be judged, through our own fault."""
         node = self._by_name[name]
         reason = clean(f"muster: judging this node failed: {why}", 300)
-        return JudgedNode(node, unreached=NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service))
+        return JudgedNode(node, unreached=_unknown(node, reason))
 
-    def take(self, judged: JudgedNode) -> None:
-        """Takes what `judged` said of a node; the newest counts."""
+    def add_judged(self, judged: JudgedNode) -> None:
+        """Adds what `judged` returned; a node's newest counts."""
         name = judged.node.name
-        self._waiting.pop(name, None)
+        self._judged.pop(name, None)
         self._unreached.pop(name, None)
         if judged.unreached is not None:
             self._unreached[name] = judged.unreached
         else:
-            self._waiting[name] = judged
+            self._judged[name] = judged
 
     def _judge(self, node: Node, recording: Recording, previous: Recording | None) -> JudgedNode:
         sku = self._sku_of(node)
         left = left_out(recording.captures)
         view = self._views[node.profile]
-        disturbed = {name for name in view.disruptive_probes if name in self._asked or name in recording.captures}
-        needed = view.facts if disturbed else view.undisturbed
+        disruptive = {name for name in view.disruptive_probes if name in self._sent
+                      or name in recording.captures}
+        needed = view.facts if disruptive else view.passive_facts
         facts = facts_of(recording, needed | view.learned if sku is None else needed, self._cache)
         earlier = None
         if previous is not None and _same_boot(recording, previous):
-            held = previous.captures        # without the facts that it did not look for, being for other rules
-            earlier = facts_of(previous, [name for name, probes in view.looked if all(map(held.__contains__, probes))], self._cache)
+            # Without the facts that it did not capture, having served other rules.
+            captured = [name for name, probes in view.previous_probes.items()
+                        if all(map(previous.captures.__contains__, probes))]
+            earlier = facts_of(previous, captured, self._cache)
         if sku is not None and (why := skus.contradiction(sku, facts)) is not None:
             sku = sku.contradicted(why)
         facts[PORT_PLANS] = plans_of(node, sku.ports if sku is not None else {}, addresses(left))
@@ -165,52 +184,57 @@ class Assessment:
         snapshot = NodeFacts(facts, earlier)
         results = dict(view.left_out)
         kept = set(view.fleet_facts)
-        for rule in view.alone:
-            if rule.disruptive and disturbed.isdisjoint(probe.id for probe in rule.disruptive):
-                results[rule.id] = view.unasked[rule.id]
+        for rule in view.single:
+            if rule.disruptive and disruptive.isdisjoint(probe.id for probe in rule.disruptive):
+                results[rule.id] = view.unleased[rule.id]
             elif sku is None and _needs_sku(rule):
                 kept.update(rule.fact_names)
             else:
                 results[rule.id] = judge(rule, snapshot, sku)
-        waiting = JudgedNode(node, None, sku, snapshot, results, _machine(recording), probes=coverage(recording, view.asked), left_out=left)
+        judged = JudgedNode(node, None, sku, snapshot, results, _machine(recording),
+                            probes=coverage(recording, view.requested), left_out=left)
         if sku is None:
-            waiting.shows = skus.learn(facts)
-            waiting.empty = skus.emptiness(facts)
-        waiting.log = self._read_log(waiting, facts, view, recording.host)
-        before = None if earlier is None else {name: earlier[name] for name in view.previous if name in earlier and name in kept}
-        waiting.facts = NodeFacts({name: facts[name] for name in kept if name in facts}, before)
-        return waiting
+            judged.learned = skus.learn(facts)
+            judged.empty = skus.emptiness(facts)
+        judged.log = self._read_log(judged, facts, view, recording.host)
+        if earlier is not None:
+            earlier = {name: earlier[name] for name in view.previous if name in earlier and name in kept}
+        judged.facts = NodeFacts({name: facts[name] for name in kept if name in facts}, earlier)
+        return judged
 
-    def _read_log(self, waiting: JudgedNode, facts: Facts, view: ProfileRules, host: Host | None) -> LogView | None:
-        """What the log's findings rest on, and what of the log was judged; what a person said was repaired is no finding any more."""
-        log, part = _of(facts.get("kernel_log"))
+    def _read_log(self, judged: JudgedNode, facts: Facts, view: ProfileRules,
+                  host: Host | None) -> LogView | None:
+        """What of the log was judged; sets `rests` and drops findings that a person reported as repaired."""
+        log, part = _unwrapped(facts.get("kernel_log"))
         if not isinstance(log, KernelLog) or host is None:
             return None
-        said = {rule.id: waiting.results[rule.id] for rule in view.of_log if rule.id in waiting.results}
+        results = {rule.id: judged.results[rule.id] for rule in view.log_rules if rule.id in judged.results}
         if log.carried.repairs:
-            for rule in view.of_log:
-                if rule.id in said and said[rule.id].status is Status.FAIL:
-                    unread = part or any(_of(facts.get(name))[1] for name in rule.fact_names)
-                    waiting.results[rule.id] = said[rule.id] = without_repaired(said[rule.id], log.carried.repairs, unread=unread)
-        waiting.rests = finding_records(said.values(), log.carried.records_by_rule, whole=not part)
-        xids = _of(facts.get("xids"))[0]
-        resets = proven_resets(xids, self._xids) if isinstance(xids, Xids) and isinstance(self._xids, XidTable) else ()
+            for rule in view.log_rules:
+                if rule.id in results and results[rule.id].status is Status.FAIL:
+                    unread = part or any(_unwrapped(facts.get(name))[1] for name in rule.fact_names)
+                    results[rule.id] = without_repaired(results[rule.id], log.carried.repairs, unread=unread)
+            judged.results.update(results)
+        judged.rests = finding_records(results.values(), log.carried.records_by_rule, whole=not part)
+        xids, _ = _unwrapped(facts.get("xids"))
+        known = isinstance(xids, Xids) and isinstance(self._xids, XidTable)
+        resets = proven_resets(xids, self._xids) if known else ()
         since = log.carried.seconds if log.carried != NO_RECORDS else log.oldest
         return LogView(host.boot_id, log.first, log.carried.numbers, since, log.newest, resets, log.whole)
 
     def unusual(self, name: str) -> tuple[str, ...]:
-        """Fingerprints of what this node's kernel log had that is unusual, for its next snapshot to be compared with."""
-        waiting = self._waiting.get(name)
-        return unusual(waiting.results) if waiting is not None else ()
+        """Fingerprints of unusual lines in this node's kernel log, for its next snapshot to compare."""
+        judged = self._judged.get(name)
+        return unusual(judged.results) if judged is not None else ()
 
     def rests(self, name: str) -> Mapping[str, Collection[int] | None]:
-        """By rule the numbers of the kernel's records on which its findings of this node rest, as `healthcheck.sweep.looks` keeps them."""
-        waiting = self._waiting.get(name)
-        return waiting.rests if waiting is not None else {}
+        """By rule the numbers of the kernel records on which its findings on this node rest."""
+        judged = self._judged.get(name)
+        return judged.rests if judged is not None else {}
 
     def _baseline(self, found: Any, sku: Sku | None) -> Any:
-        """The kernel log's baseline for a node of this SKU whose log says which kernel and driver it has."""
-        events = found.value if isinstance(found, Partial) else found
+        """The kernel log's baseline for a node of this SKU, whose log names its kernel and driver."""
+        events, _ = _unwrapped(found)
         if not isinstance(events, KernelEvents) or self._kernel is None:
             return Unmeasured("the kernel's log was not read")
         key = events.digest.scope, sku.name if sku is not None else ""
@@ -219,108 +243,120 @@ class Assessment:
             known = self._baselines[key] = baseline_for(self._kernel, replace(key[0], sku=key[1]))
         return known
 
-    def finish(self, unfinished: str = "not finished", withheld: Mapping[str, str] = MappingProxyType({})) -> Assessed:
+    def finish(self, unfinished: str = "not finished",
+               withheld: Mapping[str, str] = MappingProxyType({})) -> Assessed:
         """The reports of all nodes; one that was never added is unknown, with `unfinished` as its reason.
 
-        Nodes in `withheld` had no lease, or lost it, for the reason that stands there: what is disruptive is unknown of them.
+        `withheld` gives by node why it had no lease or lost it: the disruptive rules are unknown there.
         """
-        self._part_twins()
+        self._reject_duplicates()
         learned: Sku | None = None
-        strangers = [waiting for waiting in self._waiting.values() if waiting.sku is None]
-        if strangers:
-            learned = skus.provisional([w.shows for w in strangers], [w.empty for w in strangers])
-        for waiting in strangers:
-            for rule in self._judged():
-                if rule.id not in waiting.results and not rule.checked.fleet:
-                    waiting.results[rule.id] = judge(rule, waiting.facts, learned)
+        without_sku = [node for node in self._judged.values() if node.sku is None]
+        if without_sku:
+            learned = skus.provisional([node.learned for node in without_sku],
+                                       [node.empty for node in without_sku])
+        for node in without_sku:
+            for rule in self._judged_rules():
+                if rule.id not in node.results and not rule.checked.fleet:
+                    node.results[rule.id] = judge(rule, node.facts, learned)
         self._judge_fleets(learned)
-        self._tell_peers()
+        self._count_peers()
         for name, why in withheld.items():
-            if (lost := self._waiting.get(name)) is not None:
+            if (lost := self._judged.get(name)) is not None:
                 self._withhold(lost, why)
         reports = tuple(self._report(node, unfinished) for node in self._nodes)
-        similar = {skus.alike(waiting.shows, self._ruleset.skus) for waiting in strangers}
-        looks_like = similar.pop() if len(similar) == 1 and learned is not None and not learned.numbers else None
+        similar = {skus.closest(node.learned, self._ruleset.skus) for node in without_sku}
+        nothing_learned = learned is not None and not learned.numbers
+        looks_like = similar.pop() if len(similar) == 1 and nothing_learned else None
         return Assessed(reports, learned, looks_like)
 
-    def _tell_peers(self) -> None:
-        for rule in self._judged():
+    def _in_order(self) -> list[JudgedNode]:
+        """The nodes that were judged, in the inventory's order."""
+        return [self._judged[node.name] for node in self._nodes if node.name in self._judged]
+
+    def _count_peers(self) -> None:
+        """Adds to findings how many nodes have them, for rules that ask for it."""
+        for rule in self._judged_rules():
             if rule.checked.peers:
-                held = {node.name: self._waiting[node.name].results.get(rule.id) for node in self._nodes if node.name in self._waiting}
-                for name, result in peers.told({name: said for name, said in held.items() if said is not None}).items():
-                    self._waiting[name].results[rule.id] = result
+                results = {judged.node.name: judged.results[rule.id] for judged in self._in_order()
+                           if rule.id in judged.results}
+                for name, result in peers.with_node_counts(results).items():
+                    self._judged[name].results[rule.id] = result
 
-    def _withhold(self, waiting: JudgedNode, why: str) -> None:
-        """Whatever was measured beside somebody's job says nothing of the node."""
-        for rule in self._views[waiting.node.profile].judged:
-            if rule.disruptive and rule.id in waiting.results:
+    def _withhold(self, judged: JudgedNode, why: str) -> None:
+        """Marks disruptive results as unknown: what was measured beside someone's job is not reliable."""
+        for rule in self._views[judged.node.profile].judged:
+            if rule.disruptive and rule.id in judged.results:
                 reason = clean(f"{NEEDED}: {why}")
-                waiting.results[rule.id] = result_of(rule, Status.UNKNOWN, reason=reason, origin=Origin.MUSTER)
+                judged.results[rule.id] = result_of(rule, Status.UNKNOWN, reason=reason, origin=Origin.MUSTER)
 
-    def _part_twins(self) -> None:
-        """Two names that lead to one machine: the node that was meant was not measured, and its twin's health is not its own."""
+    def _reject_duplicates(self) -> None:
+        """Of several names for one machine only its own hostname was measured; the others are unknown."""
         machines: dict[tuple[str, str], list[JudgedNode]] = {}
-        for node in self._nodes:
-            waiting = self._waiting.get(node.name)
-            if waiting is not None and all(waiting.machine):
-                machines.setdefault(waiting.machine, []).append(waiting)
-        for (hostname, _), twins in machines.items():
-            for waiting in twins if len(twins) > 1 else ():
-                name = waiting.node.name
+        for judged in self._in_order():
+            if all(judged.machine):
+                machines.setdefault(judged.machine, []).append(judged)
+        for (hostname, _), same in machines.items():
+            for judged in same if len(same) > 1 else ():
+                name = judged.node.name
                 if name.partition(".")[0] != hostname.partition(".")[0]:
-                    others = ", ".join(twin.node.name for twin in twins if twin is not waiting)
-                    reason = clean(f"the machine that answered calls itself {hostname}, and answers as {others} too: wrong address?", 1000)
-                    self._unreached[name] = NodeReport(name, NodeState.UNKNOWN, reason, (), waiting.node.in_service)
-                    del self._waiting[name]
+                    others = ", ".join(other.node.name for other in same if other is not judged)
+                    reason = f"the machine that answered calls itself {hostname}, and answers as {others} too"
+                    self._unreached[name] = _unknown(judged.node, clean(f"{reason}: wrong address?", 1000))
+                    del self._judged[name]
 
     def _sku_of(self, node: Node) -> Sku | None:
         name = node.sku or self._default_sku
         return self._ruleset.skus[name] if name is not None else None
 
-    def _judged(self) -> tuple[Rule, ...]:
-        """The rules that are judged for some node; a profile may have left them out for others, or enabled them."""
-        return tuple({rule.id: rule for view in self._views.values() for rule in view.rules if not rule.left_out}.values())
+    def _judged_rules(self) -> tuple[Rule, ...]:
+        """The rules that are judged for some node; profiles may leave them out for others."""
+        return tuple({rule.id: rule for view in self._views.values() for rule in view.rules
+                      if not rule.left_out}.values())
 
     def _judge_fleets(self, learned: Sku | None) -> None:
         cohorts: dict[tuple[str, ...], dict[str, JudgedNode]] = {}
-        for node in self._nodes:
-            if node.name in self._waiting:
-                waiting = self._waiting[node.name]
-                # One that is plainly no machine of its SKU is no peer of those that are.
-                key = (waiting.sku.name, *sorted(set(waiting.sku.why_unknown.values()))) if waiting.sku else ()
-                cohorts.setdefault(key, {})[node.name] = waiting
-        for rule in self._judged():
+        for judged in self._in_order():
+            # A node that contradicts its SKU is no peer of the others.
+            key = (judged.sku.name, *sorted(set(judged.sku.why_unknown.values()))) if judged.sku else ()
+            cohorts.setdefault(key, {})[judged.node.name] = judged
+        for rule in self._judged_rules():
             if not rule.checked.fleet:
                 continue
             for members in cohorts.values():
                 # A profile may have left the rule out for some.
-                asked = {name: waiting.facts for name, waiting in members.items() if rule.id not in waiting.results}
+                cohort = {name: judged.facts for name, judged in members.items()
+                          if rule.id not in judged.results}
                 sku = next(iter(members.values())).sku or learned
-                for name, result in judge_fleet(rule, asked, sku).items():
+                for name, result in judge_fleet(rule, cohort, sku).items():
                     members[name].results[rule.id] = result
 
     def _report(self, node: Node, unfinished: str) -> NodeReport:
         if node.name in self._unreached:
             return self._unreached[node.name]
-        if node.name not in self._waiting:
-            return NodeReport(node.name, NodeState.UNKNOWN, unfinished, (), node.in_service)
-        waiting = self._waiting[node.name]
-        results = tuple([waiting.results[rule.id] for rule in self._ruleset.rules])
+        if node.name not in self._judged:
+            return _unknown(node, unfinished)
+        judged = self._judged[node.name]
+        results = tuple([judged.results[rule.id] for rule in self._ruleset.rules])
         state = state_by(set(map(OUTCOME, results)))
-        if waiting.left_out:
-            results = tuple(noted(result, rule, waiting.left_out) for rule, result in zip(self._ruleset.rules, results, strict=True))
-        named = waiting.sku.name if waiting.sku else None
-        return NodeReport(node.name, state, reason_of(state, results), results, node.in_service, probes=waiting.probes, sku=named,
-                          log=waiting.log)
+        if judged.left_out:
+            results = tuple(with_left_out(result, rule, judged.left_out)
+                            for rule, result in zip(self._ruleset.rules, results, strict=True))
+        return NodeReport(node.name, state, reason_of(state, results), results, node.in_service,
+                          probes=judged.probes, sku=judged.sku.name if judged.sku else None, log=judged.log)
 
 
-def _of(value: Any) -> tuple[Any, bool]:
+def _unknown(node: Node, reason: str) -> NodeReport:
+    return NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service)
+
+
+def _unwrapped(value: Any) -> tuple[Any, bool]:
     """A fact, and whether a part of it was not read."""
     return (value.value, True) if isinstance(value, Partial) else (value, False)
 
 
 def _needs_sku(rule: Rule) -> bool:
-    """Whether a rule waits, on a node that names no SKU, for what most nodes show."""
+    """Whether a rule waits for the provisional SKU on a node that names none."""
     return bool(rule.numbers) or not _SKU_FACTS.isdisjoint(rule.fact_names)
 
 
@@ -328,7 +364,7 @@ _SKU_FACTS = frozenset((*skus.EMPTY_FACTS, *skus.OF_GPUS, *skus.OF_PORTS))
 
 
 def facts_of(recording: Recording, names: Iterable[str], cache: FactCache | None = None) -> dict[str, Any]:
-    """The facts of these names that a reached node's recording holds."""
+    """The facts of these names in a reached node's recording."""
     captures = Captures(recording, cache)
     return {name: build_fact(FACTS[name], captures) for name in names}
 
@@ -339,5 +375,5 @@ def _same_boot(now: Recording, before: Recording | None) -> bool:
 
 
 def _machine(recording: Recording) -> tuple[str, str]:
-    """What tells machines apart: the host's name and its boot. (Containers of one machine share the boot, not the name.)"""
+    """A machine's identity: hostname and boot. (Containers of one machine share the boot, not the name.)"""
     return (recording.host.hostname, recording.host.boot_id) if recording.host else ("", "")

@@ -9,11 +9,14 @@ from healthcheck.sweep.agents import PROBE
 
 
 def root_probes() -> tuple[Probe, ...]:
-    """Every probe that needs root, plug-ins' included, in the order of their ids; and the one that reads what the agent has recorded.
+    """Every passive probe that needs root, plug-ins' included, and the one that reads the agent's recording,
+    by id.
 
-    None that is disruptive: whether a node is idle is not for the helper to know.
+    None is disruptive: the helper cannot know whether a node is idle.
     """
     plugins.load()
-    known = {PROBE.id: PROBE} | {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides)}
-    rooted = [probe for probe in known.values() if probe.root and probe.kind is not ProbeKind.NVML and probe.effect is Effect.PASSIVE]
+    known = {PROBE.id: PROBE} | {probe.id: probe for spec in FACTS.values()
+                                 for probe in (*spec.probes, *spec.besides)}
+    rooted = [probe for probe in known.values() if probe.root and probe.kind is not ProbeKind.NVML
+              and probe.effect is Effect.PASSIVE]
     return ProbeSet.of(rooted).probes

@@ -1,11 +1,13 @@
-"""A saved sweep: a folder of recordings with a manifest, from which replay gives the same results byte for byte.
+"""A saved sweep: a folder of recordings with a manifest, from which replay gives the same results byte for
+byte.
 
-    DIR/manifest.json          muster.sweep/1: times, selection, probe set, rules digest, inventory facts; written last
-    DIR/nodes/NODE.json        muster.recording/1, one for each node that answered or failed
-    DIR/previous/NODE.json     the earlier look that was compared with, where there was one
+    DIR/manifest.json      muster.sweep/1: times, selection, probe set, rules digest, inventory facts; last
+    DIR/nodes/NODE.json    muster.recording/1, one for each node that answered or failed
+    DIR/previous/NODE.json the earlier snapshot that was compared with, where there was one
 
-A look at one node is one file as well, for reports of bugs: a muster.recording/1 whose member `look` holds what the folder's manifest
-says, and the earlier look. Readers that do not know that member pass over it; a recording without it is judged as it stands.
+For bug reports one node's sweep is also one file: a muster.recording/1 whose member `look` holds the manifest
+and the earlier snapshot. Readers that do not know that member ignore it; a recording without it is judged
+alone.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any, TypeVar
 
 from healthcheck.config.files import make_folder, write_whole
 from healthcheck.model.recording import Recording, RecordingError, from_json, read, to_json
-from healthcheck.sweep.looks import encode, trimmed
+from healthcheck.sweep.snapshots import encode, trimmed
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import NAME
@@ -35,7 +37,8 @@ T = TypeVar("T")
 class SweepManifest:
     """What replay needs besides the recordings. Times are UTC, as text (ISO 8601 with Z).
 
-    `withheld` says by node why nothing disruptive was measured there, or not under a lease that stood to the end.
+    `withheld` says by node why nothing disruptive was measured there, or why the lease did not last to the
+    end.
     """
 
     started: str
@@ -53,7 +56,7 @@ class SweepManifest:
 
 
 class Saver:
-    """Writes a sweep into a folder as it comes. Without `finish` the folder has no manifest and is no saved sweep."""
+    """Writes a sweep into a folder as recordings arrive; `finish` completes it."""
 
     def __init__(self, folder: Path) -> None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -63,24 +66,25 @@ class Saver:
             make_folder(folder / part, "--save")
 
     def add(self, recording: Recording, previous: Recording | None) -> None:
-        """Saves one look, and of the earlier one what was compared with."""
+        """Saves one snapshot, and the captures of the earlier one that were compared."""
         write_whole(self._folder / "nodes" / f"{recording.node}.json", encode(recording))
         if previous is not None:
             write_whole(self._folder / "previous" / f"{recording.node}.json", encode(trimmed(previous)))
 
     def finish(self, manifest: SweepManifest) -> None:
-        """Makes the folder a saved sweep."""
+        """Writes the manifest, which makes the folder a saved sweep."""
         text = json.dumps(_manifest_to_json(manifest), indent=1)
         write_whole(self._folder / "manifest.json", text.encode() + b"\n")
 
 
 def load_manifest(folder: Path) -> SweepManifest:
-    """What a folder written by --save, or a file of one recording, says of its sweep; raises UsageError, in one line, for anything else."""
+    """The manifest of a folder of --save, or of a file of one recording; raises UsageError otherwise."""
     if folder.is_file():
         return _manifest_of_one(folder)
     path = folder / "manifest.json"
     if not path.is_file():
-        hint = "the sweep that wrote it did not end" if (folder / "nodes").is_dir() else "expected a folder written by --save"
+        hint = ("the sweep that wrote it did not end" if (folder / "nodes").is_dir()
+                else "expected a folder written by --save")
         raise UsageError(f"--replay {folder}: no manifest.json: {hint}")
     try:
         return _manifest_from_json(_read(path))
@@ -88,37 +92,40 @@ def load_manifest(folder: Path) -> SweepManifest:
         raise UsageError(f"{path}: not a manifest of {SCHEMA} ({type(error).__name__}: {error})") from None
 
 
-def asked(manifest: SweepManifest) -> frozenset[str]:
-    """The ids of the probes that the sweep sent, as far as its manifest says."""
+def sent_probes(manifest: SweepManifest) -> frozenset[str]:
+    """The ids of the probes that the sweep sent, as far as its manifest lists them."""
     probes = manifest.probes.get("probes") if isinstance(manifest.probes, Mapping) else None
     ids = [probe.get("id") for probe in probes if isinstance(probe, dict)] if isinstance(probes, list) else []
     return frozenset(name for name in ids if isinstance(name, str))
 
 
-def recorded(folder: Path, manifest: SweepManifest) -> Iterator[str]:
-    """The nodes that the sweep has a snapshot of, in the manifest's order. Raises UsageError where one is missing of a sweep that ended."""
+def recorded_nodes(folder: Path, manifest: SweepManifest) -> Iterator[str]:
+    """The nodes with a snapshot, in the manifest's order; raises UsageError if a finished sweep lacks one."""
     for node in manifest.nodes:
         if folder.is_file() or (folder / "nodes" / f"{node.name}.json").is_file():
             yield node.name
         elif not manifest.partial:
-            raise UsageError(f"--replay {folder}: nodes/{node.name}.json is missing, though the manifest lists the node")
+            raise UsageError(
+                f"--replay {folder}: nodes/{node.name}.json is missing, though the manifest lists the node")
 
 
 def snapshots(folder: Path, node: str) -> tuple[Recording, Recording | None]:
-    """One node's snapshot, and the earlier one. Raises UsageError for what cannot be read."""
+    """One node's snapshot and the earlier one; raises UsageError where one cannot be read."""
     if folder.is_file():
         return _recording(folder, node), _previous_of_one(folder)
     previous = folder / "previous" / f"{node}.json"
-    return (_recording(folder / "nodes" / f"{node}.json", node), _recording(previous, node) if previous.is_file() else None)
+    return (_recording(folder / "nodes" / f"{node}.json", node),
+            _recording(previous, node) if previous.is_file() else None)
 
 
 def recordings(folder: Path, manifest: SweepManifest) -> Iterator[tuple[Recording, Recording | None]]:
-    """Each node's snapshot with the earlier one, in the manifest's order; nodes that had not finished are left out."""
-    return (snapshots(folder, node) for node in recorded(folder, manifest))
+    """Each finished node's snapshot with the earlier one, in the manifest's order."""
+    return (snapshots(folder, node) for node in recorded_nodes(folder, manifest))
 
 
-def one(recording: Recording, previous: Recording | None, manifest: SweepManifest, *, muster: str, scrubbed: bool) -> bytes:
-    """The one file of a look at one node; `muster` is the version that wrote it, `scrubbed` whether names were replaced."""
+def encode_one(recording: Recording, previous: Recording | None, manifest: SweepManifest, *, muster: str,
+               scrubbed: bool) -> bytes:
+    """The one-file sweep of one node; `muster` is the writing version, `scrubbed`: names were replaced."""
     document = to_json(recording)
     document["look"] = {
         "muster": muster, "scrubbed": scrubbed, "manifest": _manifest_to_json(manifest),
@@ -132,16 +139,18 @@ def _manifest_of_one(path: Path) -> SweepManifest:
     recording = _as_recording(path, document)
     try:
         if NAME.fullmatch(recording.node) is None:
-            raise ValueError("a node's name that is none")
+            raise ValueError("not a valid node name")
         if "look" in document:
             manifest = _manifest_from_json(document["look"]["manifest"])
             if [node.name for node in manifest.nodes] != [recording.node]:
-                raise ValueError("the look is of another node")
+                raise ValueError("the snapshot is of another node")
             return manifest
         time = timestamp(recording.received)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
-        raise UsageError(f"{path}: not a look at one node ({type(error).__name__}: {short(error)})") from None
-    return SweepManifest(time, time, False, "one recording", (Node(name=recording.node),), None, (), (), "", {})
+        raise UsageError(f"{path}: not a snapshot of one node ({type(error).__name__}: "
+                         f"{short(error)})") from None
+    return SweepManifest(time, time, False, "one recording", (Node(name=recording.node),), None, (), (), "",
+                         {})
 
 
 def _previous_of_one(path: Path) -> Recording | None:
@@ -183,17 +192,17 @@ def _decoded(path: Path, decode: Callable[[bytes], T]) -> T:
 
 def timestamp(seconds: float) -> str:
     """Epoch seconds as UTC text with milliseconds."""
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace(
+        "+00:00", "Z")
 
 
 def _manifest_to_json(manifest: SweepManifest) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA, "started": manifest.started, "finished": manifest.finished, "partial": manifest.partial,
-        "only": list(manifest.only), "skip": list(manifest.skip), "sku": manifest.default_sku,
-        "profiles": list(manifest.profiles), **({"withheld": dict(manifest.withheld)} if manifest.withheld else {}),
-        "rules_digest": manifest.rules_digest, "probes": dict(manifest.probes),
-        "inventory": {"source": manifest.source, "nodes": [_node_to_json(node) for node in manifest.nodes]},
-    }
+    return {"schema": SCHEMA, "started": manifest.started, "finished": manifest.finished,
+            "partial": manifest.partial, "only": list(manifest.only), "skip": list(manifest.skip),
+            "sku": manifest.default_sku, "profiles": list(manifest.profiles),
+            **({"withheld": dict(manifest.withheld)} if manifest.withheld else {}),
+            "rules_digest": manifest.rules_digest, "probes": dict(manifest.probes), "inventory": {
+                "source": manifest.source, "nodes": [_node_to_json(node) for node in manifest.nodes]}}
 
 
 def _manifest_from_json(document: Any) -> SweepManifest:
@@ -201,35 +210,35 @@ def _manifest_from_json(document: Any) -> SweepManifest:
         raise ValueError(f"schema is {document['schema']!r}")
     inventory = document["inventory"]
     return SweepManifest(
-        started=_text(document["started"]), finished=_text(document["finished"]), partial=bool(document["partial"]),
-        source=_text(inventory["source"]), nodes=tuple(_node_from_json(node) for node in inventory["nodes"]),
-        default_sku=None if document["sku"] is None else _text(document["sku"]), only=_texts(document["only"]),
-        skip=_texts(document["skip"]), rules_digest=_text(document["rules_digest"]), probes=document["probes"],
-        profiles=_texts(document.get("profiles", [])),
-        withheld={_text(node): clean(_text(why)) for node, why in document.get("withheld", {}).items()},
-    )
+        started=_text(document["started"]), finished=_text(document["finished"]),
+        partial=bool(document["partial"]), source=_text(inventory["source"]),
+        nodes=tuple(_node_from_json(node) for node in inventory["nodes"]), default_sku=None
+        if document["sku"] is None else _text(document["sku"]), only=_texts(document["only"]),
+        skip=_texts(document["skip"]), rules_digest=_text(document["rules_digest"]),
+        probes=document["probes"], profiles=_texts(document.get("profiles", [])),
+        withheld={_text(node): clean(_text(why)) for node, why in document.get("withheld", {}).items()})
 
 
 def _node_to_json(node: Node) -> dict[str, Any]:
-    ports = {pci: {"role": plan.role, "rail": plan.rail, "leaf": plan.leaf} for pci, plan in node.ports.items()}
-    return {
-        "name": node.name, "sku": node.sku, "profile": node.profile, "lifecycle": node.lifecycle.state.value, "rack": node.rack,
-        "leaf": list(node.leaf), "ports": ports, "nvlink_domain": node.nvlink_domain, "power": node.power,
-        "labels": dict(node.labels),
-    }
+    ports = {pci: {"role": plan.role, "rail": plan.rail, "leaf": plan.leaf}
+             for pci, plan in node.ports.items()}
+    return {"name": node.name, "sku": node.sku, "profile": node.profile,
+            "lifecycle": node.lifecycle.state.value, "rack": node.rack, "leaf": list(node.leaf),
+            "ports": ports, "nvlink_domain": node.nvlink_domain, "power": node.power,
+            "labels": dict(node.labels)}
 
 
 def _node_from_json(document: Any) -> Node:
     name = _text(document["name"])
     if NAME.fullmatch(name) is None:
-        raise ValueError("a node's name that is none")
-    ports = {_text(pci): PortPlan(_maybe(p["role"]), _rail(p["rail"]), _maybe(p["leaf"])) for pci, p in document["ports"].items()}
-    return Node(
-        name=name, sku=_maybe(document["sku"]), profile=_maybe(document.get("profile")),
-        lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=_maybe(document["rack"]),
-        leaf=_texts(document["leaf"]), ports=MappingProxyType(ports), nvlink_domain=_maybe(document["nvlink_domain"]),
-        power=_maybe(document["power"]), labels=MappingProxyType({_text(k): _text(v) for k, v in document["labels"].items()}),
-    )
+        raise ValueError("not a valid node name")
+    ports = {_text(pci): PortPlan(_maybe(p["role"]), _rail(p["rail"]), _maybe(p["leaf"]))
+             for pci, p in document["ports"].items()}
+    return Node(name=name, sku=_maybe(document["sku"]), profile=_maybe(document.get("profile")),
+                lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=_maybe(document["rack"]),
+                leaf=_texts(document["leaf"]), ports=MappingProxyType(ports),
+                nvlink_domain=_maybe(document["nvlink_domain"]), power=_maybe(document["power"]),
+                labels=MappingProxyType({_text(k): _text(v) for k, v in document["labels"].items()}))
 
 
 def _maybe(value: Any) -> str | None:

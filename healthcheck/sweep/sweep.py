@@ -1,4 +1,4 @@
-"""One sweep: recordings from nodes (live) or from a folder (replay), assessed; the same path for both."""
+"""One sweep: takes recordings from nodes (live) or from a folder (replay) and assesses them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.sweep import saved, workers
 from healthcheck.sweep.agents import Agents
 from healthcheck.sweep.assess import Assessed, Assessment
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import short
 from inventory.transport.base import Limits, Transport
 
-# What the collector leaves for the way back, so that a node with a slow tool still answers before its deadline.
-_WAY_BACK_S = 5.0
-_NO_WORDS: Mapping[str, Sequence[RepairStatement]] = MappingProxyType({})
+# The collector stops this much before a node's deadline, so that a node with a slow tool still answers in
+# time.
+_RETURN_S = 5.0
+_NO_REPAIRS: Mapping[str, Sequence[RepairStatement]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A finished or interrupted sweep; times as in the documents. `troubles` are what could not be kept or saved, a line each."""
+    """A finished or interrupted sweep. `troubles` say, a line each, what could not be kept or saved."""
 
     assessed: Assessed
     started: str
@@ -48,9 +49,10 @@ class SweepResult:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What to sweep: nodes, rules (already selected), the SKU for nodes that name none, where the nodes are from, and the occasion.
+    """What to sweep: nodes, selected rules, the SKU for nodes that name none, where the nodes are from, and
+    the occasion.
 
-    `profiles` are those of the occasion; each node's own holds beside them.
+    `profiles` are those of the occasion, beside each node's own.
     """
 
     nodes: Sequence[Node]
@@ -63,88 +65,97 @@ class SweepPlan:
 
 
 def limits(timeout_s: float | None, fanout: int) -> Limits:
-    """The transport's limits for a whole-sweep deadline; by default 120 s for the sweep and 60 s for a node."""
+    """The transport's limits for a whole-sweep deadline; by default 120 s for it and 60 s for a node."""
     base = Limits(fanout=fanout)
     if timeout_s is None:
         return base
-    return replace(base, sweep_s=timeout_s, node_s=min(base.node_s, timeout_s), connect_s=min(base.connect_s, timeout_s))
+    return replace(base, sweep_s=timeout_s, node_s=min(base.node_s, timeout_s),
+                   connect_s=min(base.connect_s, timeout_s))
 
 
 def leased_limits(plan: SweepPlan, timeout_s: float | None, fanout: int) -> tuple[Limits, tuple[Probe, ...]]:
-    """The limits of a sweep under a lease, and the disruptive probes that it sends: on a node one after the other, each its whole time.
+    """The limits of a sweep under a lease, and the disruptive probes that it sends; a node runs them one
+    after another.
 
-    `timeout_s` bounds the sweep all the same; without it the bound is what the probes may take.
+    `timeout_s` bounds the sweep; without it the probes' own limits do.
     """
-    probes = tuple(probe for probe in _probe_set(plan, 45.0, Lease(frozenset(), "")).probes if probe.effect is Effect.DISRUPTIVE)
+    probes = tuple(probe for probe in _probe_set(plan, 45.0, Lease(frozenset(), "")).probes
+                   if probe.effect is Effect.DISRUPTIVE)
     base = limits(timeout_s, fanout)
     node = Limits.node_s + sum(probe.seconds for probe in probes)
     if timeout_s is not None:
         return replace(base, node_s=min(node, timeout_s)), probes
-    turns = -(-len(plan.nodes) // fanout)
-    return replace(base, node_s=node, sweep_s=turns * node + Limits.node_s), probes
+    rounds = -(-len(plan.nodes) // fanout)
+    return replace(base, node_s=node, sweep_s=rounds * node + Limits.node_s), probes
 
 
 def _probe_set(plan: SweepPlan, seconds: float, lease: Lease | None) -> ProbeSet:
-    return plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease, occasion=plan.profiles)
+    return plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease,
+                                  occasion=plan.profiles)
 
 
-def live(
-    plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None,
-    saver: saved.Saver | None = None,
-    lease: Lease | None = None, told: Callable[[Recording], None] | None = None, agents: Agents | None = None,
-    words: Mapping[str, Sequence[RepairStatement]] = _NO_WORDS,
-) -> SweepResult:
-    """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has.
+def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progress, *,
+         snapshots: KeptSnapshots | None = None, saver: saved.Saver | None = None, lease: Lease | None = None,
+         on_recording: Callable[[Recording], None] | None = None, agents: Agents | None = None,
+         repairs: Mapping[str, Sequence[RepairStatement]] = _NO_REPAIRS) -> SweepResult:
+    """Sweeps the nodes: one connection, one channel, one program each. Ctrl-C ends it cleanly with what it
+    has.
 
-    Without a lease nothing disruptive is sent, nor to a node that the lease refuses; raises UsageError for one that says nothing of a
-    node. `told` is given the recording of each node that was reached. With `agents` no node is looked at: what its agent recorded is taken.
-    `words` are by node what people said was repaired.
+    Nothing disruptive is sent without a lease, or to a node that the lease refuses; raises UsageError where
+    the lease does not name a node. `on_recording` gets the recording of each node that was reached. With
+    `agents` it takes what each node's agent recorded. `repairs` are by node what people reported as repaired.
     """
     if lease is not None and (lacking := lease.lacks(node.name for node in plan.nodes)):
         raise UsageError(f"the lease of {short(lease.holder)} does not cover {short(', '.join(lacking))}")
-    if looks is not None:
-        looks.prepare()
+    if snapshots is not None:
+        snapshots.prepare()
     started = time.time()
     troubles: dict[str, str] = {}
     states = {node.name: node.lifecycle.state for node in plan.nodes}
-    # Under a lease nobody's job waits, and a diagnostic takes what it takes.
-    seconds = max(1.0, min(bounds.node_s if lease is not None else 45.0, bounds.node_s - _WAY_BACK_S))
+    # Under a lease no job waits, and a diagnostic may use the node's whole time.
+    seconds = max(1.0, min(bounds.node_s if lease is not None else 45.0, bounds.node_s - _RETURN_S))
     probe_set = _probe_set(plan, seconds, lease)
     sent = probe_set if agents is None else agents.probes
-    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, {probe.id for probe in probe_set.probes}, plan.profiles)
+    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku,
+                            {probe.id for probe in probe_set.probes}, plan.profiles)
     partial = False
     try:
         withheld = lease.refused if lease is not None else {}
         refused = [node for node in plan.nodes if node.name in withheld]
         granted = [node for node in plan.nodes if node.name not in withheld]
         passive = _probe_set(plan, 45.0, None)
-        asked = dict.fromkeys(withheld, passive)
-        replies = transport.run(granted, program.build(sent, nvml=agents is None), bounds) if granted else iter(())
-        others = transport.run(refused, program.build(passive), limits(min(bounds.sweep_s, 120.0), bounds.fanout)) if refused else iter(())
+        short_bounds = limits(min(bounds.sweep_s, 120.0), bounds.fanout)
+        replies = transport.run(granted, program.build(sent, nvml=agents is None),
+                                bounds) if granted else iter(())
+        others = transport.run(refused, program.build(passive), short_bounds) if refused else iter(())
         with _closing(replies), _closing(others), progress:
             for answer in chain(others, replies):
-                recording = within(reply.decode(answer, limit=bounds.reply_bytes), asked.get(answer.node, sent))
-                previous = looks.read(recording.node) if looks and recording.host else None
-                if agents is not None:      # whose own snapshots hand on what they saw
-                    recording, previous = agents.look(recording, probe_set)
+                probes = passive if answer.node in withheld else sent
+                recording = within(reply.decode(answer, limit=bounds.reply_bytes), probes)
+                previous = snapshots.read(recording.node) if snapshots and recording.host else None
+                if agents is not None:      # their own snapshots hand on what they saw
+                    recording, previous = agents.snapshots(recording, probe_set)
                 else:
                     recording = with_earlier(recording, previous)
-                recording = with_statements(recording, words.get(recording.node, ()))
+                recording = with_statements(recording, repairs.get(recording.node, ()))
                 assessment.add(recording, previous)
-                if told is not None and recording.host is not None:
-                    told(recording)
+                if on_recording is not None and recording.host is not None:
+                    on_recording(recording)
                 try:
                     if saver is not None:
-                        saver.add(recording, previous if assessment.previous_facts else None)
+                        saver.add(recording, previous if assessment.uses_previous else None)
                 except OSError as error:
                     saver = None
-                    troubles["save"] = f"--save: {recording.node} could not be written, so nothing is saved: {error.strerror}"
+                    troubles["save"] = (f"--save: {recording.node} could not be written, so nothing is "
+                                        f"saved: {error.strerror}")
                 try:
-                    if looks is not None:
-                        looks.write(recording, previous, states[recording.node], assessment.unusual(recording.node),
-                                    assessment.rests(recording.node))
+                    if snapshots is not None:
+                        snapshots.write(recording, previous, states[recording.node],
+                                        assessment.unusual(recording.node), assessment.rests(recording.node))
                 except OSError as error:
-                    troubles["looks"] = f"the newest look at {recording.node} could not be kept in the state folder: {error.strerror}"
+                    troubles["snapshots"] = (
+                        f"the newest snapshot of {recording.node} could not be kept in the state folder: "
+                        f"{error.strerror}")
                 progress.done(recording.node, recording.host is not None)
     except KeyboardInterrupt:
         partial = True
@@ -153,14 +164,15 @@ def live(
     begun, finished = saved.timestamp(started), saved.timestamp(ended)
     if saver is not None:
         try:
-            saver.finish(saved.SweepManifest(
-                begun, finished, partial, plan.source, tuple(plan.nodes), plan.default_sku, plan.only, plan.skip,
-                plan.ruleset.digest, probe_set.to_json(), plan.profiles, withheld,
-            ))
+            saver.finish(saved.SweepManifest(begun, finished, partial, plan.source, tuple(plan.nodes),
+                                             plan.default_sku, plan.only, plan.skip, plan.ruleset.digest,
+                                             probe_set.to_json(), plan.profiles, withheld))
         except OSError as error:
-            troubles["save"] = f"--save: the manifest could not be written, so nothing is saved: {error.strerror}"
+            troubles["save"] = (
+                f"--save: the manifest could not be written, so nothing is saved: {error.strerror}")
     seconds = _seconds(begun, finished)
-    return SweepResult(assessment.finish(_UNFINISHED, withheld), begun, finished, seconds, partial, tuple(troubles.values()))
+    return SweepResult(assessment.finish(_UNFINISHED, withheld), begun, finished, seconds, partial,
+                       tuple(troubles.values()))
 
 
 _UNFINISHED = "interrupted before this node had answered"
@@ -168,7 +180,7 @@ _UNFINISHED = "interrupted before this node had answered"
 
 @contextmanager
 def _closing(replies: Iterator[object]) -> Iterator[None]:
-    """Closes a generator in the end: its connections are dropped, and with them the collectors on the nodes end."""
+    """Closes a generator at the end, which drops its connections and so ends the collectors on the nodes."""
     try:
         yield
     finally:
@@ -177,43 +189,46 @@ def _closing(replies: Iterator[object]) -> Iterator[None]:
             close()
 
 
-def replay(
-    folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[str, ...], sku: str | None, profiles: tuple[str, ...] = (),
-    jobs: int = 1,
-) -> tuple[SweepPlan, SweepResult]:
-    """Judges a saved sweep again, in so many processes. Selection, SKU and profiles are the saved ones unless others are given.
+def replay(folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[str, ...], sku: str | None,
+           profiles: tuple[str, ...] = (), jobs: int = 1) -> tuple[SweepPlan, SweepResult]:
+    """Judges a saved sweep again, in `jobs` processes, with the saved selection, SKU and profiles unless
+    others are given.
 
-    Reads only; writes nothing.
+    It writes nothing.
     """
     manifest = saved.load_manifest(folder)
     only, skip = (only, skip) if only or skip else (manifest.only, manifest.skip)
     default = sku or manifest.default_sku
     for node in manifest.nodes:
         if (node.sku or default) not in (None, *ruleset.skus):
-            raise UsageError(f"--replay {folder}: node {node.name} is of SKU {short(node.sku or default)}, which no rules folder defines")
+            raise UsageError(f"--replay {folder}: node {node.name} is of SKU {short(node.sku or default)}, "
+                             "which no rules folder defines")
         if node.profile not in (None, *ruleset.profiles):
-            raise UsageError(f"--replay {folder}: node {node.name} is of profile {short(node.profile)}, which no rules folder defines")
+            raise UsageError(f"--replay {folder}: node {node.name} is of profile {short(node.profile)}, "
+                             "which no rules folder defines")
     try:
         ruleset.named(*manifest.profiles)
     except UsageError as error:
         raise UsageError(f"--replay {folder}: {error}") from None
-    plan = SweepPlan(manifest.nodes, ruleset.select(only, skip), default, manifest.source, only, skip, profiles or manifest.profiles)
-    assessment = Assessment(plan.nodes, plan.ruleset, default, saved.asked(manifest), plan.profiles)
-    names = list(saved.recorded(folder, manifest))
-    for judged in workers.shared(lambda node: assessment.judged(*saved.snapshots(folder, node)), names, jobs):
-        if isinstance(judged, workers.Died):
-            judged = assessment.failed(judged.item, f"the process that did it ended {judged.how}")
-        assessment.take(judged)
+    plan = SweepPlan(manifest.nodes, ruleset.select(only, skip), default, manifest.source, only, skip,
+                     profiles or manifest.profiles)
+    assessment = Assessment(plan.nodes, plan.ruleset, default, saved.sent_probes(manifest), plan.profiles)
+    names = list(saved.recorded_nodes(folder, manifest))
+    for judged in workers.distribute(lambda node: assessment.judged(*saved.snapshots(folder, node)), names,
+                                     jobs):
+        if isinstance(judged, workers.WorkerDied):
+            judged = assessment.failed(judged.item, f"its process ended {judged.how}")
+        assessment.add_judged(judged)
     seconds = _seconds(manifest.started, manifest.finished)
-    return plan, SweepResult(assessment.finish(_UNFINISHED, manifest.withheld), manifest.started, manifest.finished, seconds,
-                             manifest.partial)
+    return plan, SweepResult(assessment.finish(_UNFINISHED, manifest.withheld), manifest.started,
+                             manifest.finished, seconds, manifest.partial)
 
 
 def _seconds(started: str, finished: str) -> float:
-    """From the documents' own times, so that the page of a replay is that of the live sweep."""
+    """From the documents' own times, so that a replay shows the same page as the live sweep."""
     try:
-        begun, ended = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (started, finished))
+        begun, ended = (dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+                        for text in (started, finished))
         return (ended - begun).total_seconds()
     except (ValueError, TypeError):     # the second: one of them names no zone
         return 0.0
-

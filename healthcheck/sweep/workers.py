@@ -1,4 +1,4 @@
-"""Shares work over forked processes: each takes the next few items, and a process that dies costs those it had, never a hang."""
+"""Distributes work over forked processes; one that dies loses the few items it had, and nothing hangs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Items that a process takes at a time: a message for each would cost as much as the work, and too many leave one process with the rest.
+# Items per message: one at a time would cost as much as the work, and too many leave one process with the
+# rest.
 _AT_A_TIME = 16
 
 
@@ -25,13 +26,13 @@ def _read_only(held: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(held)
 
 
-# Values of ours hold mappings that no one is to change, which Python itself does not pickle.
+# Our values hold read-only mappings, which Python itself does not pickle.
 copyreg.pickle(MappingProxyType, lambda held: (_read_only, (dict(held),)))
 
 
 @dataclass(frozen=True)
-class Died(Generic[T]):
-    """The item of which nothing came, because the process that had it ended; `how` says how."""
+class WorkerDied(Generic[T]):
+    """An item without a result, because its process ended; `how` says how."""
 
     item: T
     how: str
@@ -42,47 +43,47 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def shared(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[R | Died[T]]:
-    """What `work` makes of each item, in no order; raises what it raised for one.
+def distribute(work: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[R | WorkerDied[T]]:
+    """The result of `work` for each item, in any order; raises what `work` raised.
 
-    With one job, or few items, all is done in this process. Otherwise every process is a copy of this one, so that `work` may hold whatever
-    it likes; what it returns, and what it raises, is pickled.
+    One job, or few items, run in this process. Otherwise each process is a copy of this one, so `work` may
+    hold anything; what it returns or raises is pickled.
     """
     if jobs <= 1 or len(items) <= _AT_A_TIME:
         yield from map(work, items)
         return
     waiting = [items[start:start + _AT_A_TIME] for start in range(0, len(items), _AT_A_TIME)][::-1]
-    crew: list[_Worker[T, R]] = []
-    gc.freeze()         # what is there stays where it is, so that the copies go on sharing it
+    workers: list[_Worker[T, R]] = []
+    gc.freeze()         # what exists is not moved, so the copies go on sharing its memory
     try:
         for _ in range(min(jobs, len(waiting))):
-            crew.append(_Worker(work, crew))
-            crew[-1].give(waiting.pop())
-        while busy := {worker.results: worker for worker in crew if worker.batch}:
+            workers.append(_Worker(work, workers))
+            workers[-1].give(waiting.pop())
+        while busy := {worker.results: worker for worker in workers if worker.batch}:
             for ready in wait(list(busy)):
                 worker = busy[ready]  # type: ignore[index]
                 taken, batch = worker.take(), worker.batch
                 if taken is None:
                     how = worker.ended()
-                    yield from (Died(item, how) for item in batch)
-                    crew.remove(worker)
-                    crew.append(worker := _Worker(work, crew))
+                    yield from (WorkerDied(item, how) for item in batch)
+                    workers.remove(worker)
+                    workers.append(worker := _Worker(work, workers))
                 elif isinstance(taken, Exception):
                     raise taken
                 else:
                     yield from taken
                 worker.give(waiting.pop() if waiting else ())
     finally:
-        for worker in crew:
+        for worker in workers:
             worker.stop()
         gc.unfreeze()
 
 
 class _Worker(Generic[T, R]):
-    """One process and what it is at."""
+    """One process and the batch that it works on."""
 
     def __init__(self, work: Callable[[T], R], others: Iterable[_Worker[T, R]]) -> None:
-        """`others` are those that there are: their ends of pipes are closed in its process, so that all end when this one does."""
+        """The new process closes its copies of the pipes of `others`, so that all end when this one does."""
         context = multiprocessing.get_context("fork")
         self.results, theirs = context.Pipe()
         self.batch: Sequence[T] = ()
@@ -92,14 +93,14 @@ class _Worker(Generic[T, R]):
         theirs.close()
 
     def give(self, batch: Sequence[T]) -> None:
-        """What it is to do next; nothing leaves it idle."""
+        """Sends its next batch; an empty one leaves it idle."""
         self.batch = batch
         if batch:
-            with suppress(OSError):     # it has ended, which is seen where its results are taken
+            with suppress(OSError):     # it has ended, which `take` notices
                 self.results.send(batch)
 
     def take(self) -> list[R] | Exception | None:
-        """What came of its batch; None where it has ended."""
+        """The results of its batch; None where it has ended."""
         try:
             taken: list[R] | Exception = self.results.recv()
         except (EOFError, OSError):
@@ -113,7 +114,7 @@ class _Worker(Generic[T, R]):
         return f"by signal {-code}" if code < 0 else f"with exit status {code}"
 
     def stop(self) -> None:
-        """Ends the process, whatever it is at."""
+        """Ends the process, whatever it is doing."""
         self.results.close()
         self._process.join(0.5 if not self.batch else 0)
         if self._process.is_alive():
@@ -130,10 +131,10 @@ def _serve(work: Callable[[T], R], results: Connection, parents: Iterable[Connec
         except (EOFError, OSError):
             return
         try:
-            made: object = [work(item) for item in batch]
-        except Exception as error:  # noqa: BLE001  (it is raised in the process that asked)
-            made = error
+            reply: object = [work(item) for item in batch]
+        except Exception as error:  # noqa: BLE001  (it is raised in the parent process)
+            reply = error
         try:
-            results.send(made)
+            results.send(reply)
         except OSError:
             return

@@ -83,7 +83,7 @@ def _sweep(fleet: DemoFleet, what: str, *, only: tuple[str, ...] = (), hurried: 
     from healthcheck.report.progress import progress
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.sweep import sweep
-    from healthcheck.sweep.looks import Looks
+    from healthcheck.sweep.snapshots import KeptSnapshots
     from inventory.load import load_inventory
     from inventory.transport.ssh import SshTransport
 
@@ -94,7 +94,7 @@ def _sweep(fleet: DemoFleet, what: str, *, only: tuple[str, ...] = (), hurried: 
     if hurried:
         limits = replace(limits, connect_s=_FIRST_CONNECT_S, login_s=_FIRST_LOGIN_S)
     bar = progress(len(plan.nodes), what)
-    return plan, sweep.live(plan, SshTransport(), limits, bar, looks=Looks(fleet.folder / "state"))
+    return plan, sweep.live(plan, SshTransport(), limits, bar, snapshots=KeptSnapshots(fleet.folder / "state"))
 
 
 def _show(plan: SweepPlan, outcome: SweepResult) -> None:

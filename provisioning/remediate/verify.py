@@ -18,7 +18,7 @@ from healthcheck.store.readings import NodeReadings, readings
 from healthcheck.store.repairs import words_in
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep import sweep
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
 from inventory.model import Node
@@ -64,7 +64,7 @@ def look(site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
     plan = sweep.SweepPlan(nodes, site.ruleset, source="muster remediate")
     began = time.time()
     outcome = sweep.live(plan, site.transport, sweep.limits(None, site.fanout), progress(len(nodes), "look", quiet=True),
-                         looks=Looks(site.folder), told=told, words=words_in(site.folder))
+                         snapshots=KeptSnapshots(site.folder), on_recording=told, repairs=words_in(site.folder))
     if outcome.partial:
         raise KeyboardInterrupt
     with opened(site.folder, make=True) as store:

@@ -21,7 +21,7 @@ from healthcheck.report.document import document
 from healthcheck.report.progress import progress
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import saved, sweep
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.load import load_inventory
 from inventory.transport.ssh import SshTransport
 from provisioning.demo.expected import compare
@@ -41,9 +41,9 @@ def demo(seed: int, folder: Path) -> None:
         ruleset = load_ruleset(rulesfolder.folders(None))
         inventory = load_inventory(fleet.inventory, ruleset.skus)
         plan = sweep.SweepPlan(tuple(inventory), ruleset.select((), ()), None, "muster.yaml", ())
-        looks = Looks(fleet.folder / "state")
+        looks = KeptSnapshots(fleet.folder / "state")
         for saver in (None, saved.Saver(folder)):
-            seen = sweep.live(plan, SshTransport(), sweep.limits(None, 16), progress(_NODES, f"seed {seed}"), looks=looks, saver=saver)
+            seen = sweep.live(plan, SshTransport(), sweep.limits(None, 16), progress(_NODES, f"seed {seed}"), snapshots=looks, saver=saver)
             fleet.advance()
         whole = document(seen.assessed.reports, started=seen.started, finished=seen.finished, partial=seen.partial)
         if wrong := compare(whole, fleet.planted, later=True):
@@ -61,10 +61,10 @@ def scenarios(folder: Path) -> None:
             machine = scenario.machine(name)
             for fault in faults:
                 PLANTS[fault].before(machine)
-            before = scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment - scenario.BETWEEN_S), None)
+            before = scenario.boot_capture(scenario.at(scenario.look(machine, Path(trees)), moment - scenario.BETWEEN_S), None)
             for fault in faults:
                 PLANTS[fault].break_it(machine)
-            saver.add(scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment), before), before)
+            saver.add(scenario.boot_capture(scenario.at(scenario.look(machine, Path(trees)), moment), before), before)
     nodes = tuple(replace(scenario.NODE, name=name) for name in planted)
     saver.finish(saved.SweepManifest(
         saved.timestamp(moment), saved.timestamp(moment + 60), False, "muster.yaml", nodes, None, (), (), scenario.rules().digest,

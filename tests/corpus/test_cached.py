@@ -22,7 +22,7 @@ RULES = load_ruleset([packaged()])
 def assessed(folder: Path, *, cached: bool) -> Assessed:
     """The saved sweep, judged by the packaged rules."""
     manifest = saved.load_manifest(folder)
-    assessment = Assessment(manifest.nodes, RULES, manifest.default_sku, saved.asked(manifest), manifest.profiles, cached=cached)
+    assessment = Assessment(manifest.nodes, RULES, manifest.default_sku, saved.sent_probes(manifest), manifest.profiles, cached=cached)
     for now, before in saved.recordings(folder, manifest):
         assessment.add(now, before)
     return assessment.finish(withheld=manifest.withheld)

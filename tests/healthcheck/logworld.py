@@ -23,7 +23,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.readings import NodeReadings, readings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep import sweep
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.model import Node
 from inventory.transport.base import Limits
 from tests.healthcheck import machine
@@ -123,8 +123,8 @@ class LogWorld:
         self.patch.setattr(sweep, "within", lambda recording, probes: recording)
         plan = sweep.SweepPlan([NODE], rules().select(only=only) if only else rules(), profiles=profiles)
         transport: Any = _Local([look])
-        outcome = sweep.live(plan, transport, sweep.limits(None, 1), progress(1, "x", quiet=True), looks=Looks(self.folder),
-                             told=lambda one: found.update({one.node: readings(one)}), words=repairs.words_in(self.folder))
+        outcome = sweep.live(plan, transport, sweep.limits(None, 1), progress(1, "x", quiet=True), snapshots=KeptSnapshots(self.folder),
+                             on_recording=lambda one: found.update({one.node: readings(one)}), repairs=repairs.words_in(self.folder))
         assert not outcome.troubles
         with self.store() as store:
             known = record(store, SweepRecord(START + self.now, START + self.now, False, "test", "digest", profiles, bool(only)),

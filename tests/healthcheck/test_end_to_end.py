@@ -25,7 +25,7 @@ from healthcheck.report.document import document
 from healthcheck.report.progress import progress
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.load import load_inventory
 from inventory.sshconfig import SshConfig
 from inventory.transport.ssh import SshTransport
@@ -85,7 +85,7 @@ def in_time(folder: Path, nodes: int, each: int, timeout: float) -> None:
         plan = sweep.SweepPlan(tuple(load_inventory(fleet.inventory, RULES.skus)), RULES)
         began = time.monotonic()
         outcome = sweep.live(plan, SshTransport(SshConfig.parse("")), sweep.limits(timeout, 24), progress(0, "", quiet=True),
-                             looks=Looks(folder / "state"))
+                             snapshots=KeptSnapshots(folder / "state"))
         seconds = time.monotonic() - began
     assert timeout <= seconds < timeout + PATIENCE_S
     told = document(outcome.assessed.reports, started="", finished="", partial=outcome.partial)

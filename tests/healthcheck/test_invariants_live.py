@@ -27,8 +27,8 @@ from healthcheck.report.table import Heading, render
 from healthcheck.ruleset.rule import Number
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.sweep import sweep
-from healthcheck.sweep.looks import Looks
 from healthcheck.sweep.saved import Saver
+from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.load import load_inventory
 from inventory.model import Node
 from inventory.nodeset import fold
@@ -56,11 +56,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
         yield running
 
 
-def swept(nodes: Iterable[Node], transport: Transport, *, rules: Ruleset = RULES, timeout: float = 90, looks: Looks | None = None,
+def swept(nodes: Iterable[Node], transport: Transport, *, rules: Ruleset = RULES, timeout: float = 90, snapshots: KeptSnapshots | None = None,
           saver: Saver | None = None) -> sweep.SweepResult:
     """One sweep; progress is silent."""
     plan = sweep.SweepPlan(tuple(nodes), rules)
-    return sweep.live(plan, transport, sweep.limits(timeout, 16), progress(0, "", quiet=True), looks=looks, saver=saver)
+    return sweep.live(plan, transport, sweep.limits(timeout, 16), progress(0, "", quiet=True), snapshots=snapshots, saver=saver)
 
 
 def over_ssh() -> SshTransport:
@@ -117,10 +117,10 @@ def nearby(fleet: DemoFleet, node: Node) -> Node:
 def test_invariant_3_ssh_local_and_replay_give_the_same_results_byte_for_byte(fleet: DemoFleet, tmp_path: Path) -> None:
     nodes = nodes_of(fleet)
     for name in ("ssh", "local"):
-        swept(nodes, over_ssh(), looks=Looks(tmp_path / name))
+        swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / name))
     fleet.advance()
-    near = swept([nearby(fleet, node) for node in nodes], LocalTransport(), looks=Looks(tmp_path / "local"))
-    far = swept(nodes, over_ssh(), looks=Looks(tmp_path / "ssh"), saver=Saver(tmp_path / "saved"))
+    near = swept([nearby(fleet, node) for node in nodes], LocalTransport(), snapshots=KeptSnapshots(tmp_path / "local"))
+    far = swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / "ssh"), saver=Saver(tmp_path / "saved"))
     assert states(far) == {
         "gpu001": "healthy", "gpu002": "healthy", "gpu003": "unhealthy", "gpu004": "unhealthy", "gpu005": "unhealthy",
         "gpu006": "degraded",

@@ -14,7 +14,7 @@ from healthcheck.model.recording import from_json, to_json
 from healthcheck.report.progress import progress
 from healthcheck.scrub import scrub
 from healthcheck.sweep import saved, sweep
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from healthcheck.sweep.sweep import SweepPlan
 from inventory.errors import UsageError
 from inventory.load import load_inventory
@@ -55,10 +55,10 @@ def told(node: dict[str, Any]) -> dict[str, tuple[str, int]]:
 
 def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(fleet: DemoFleet, tmp_path: Path) -> None:
     nodes = tuple(load_inventory(fleet.inventory, RULES.skus))
-    looks, plan, transport = Looks(tmp_path / "state"), SweepPlan(nodes, RULES), SshTransport(SshConfig.parse(""))
+    looks, plan, transport = KeptSnapshots(tmp_path / "state"), SweepPlan(nodes, RULES), SshTransport(SshConfig.parse(""))
     for name in ("first", "second"):
         saver = saved.Saver(tmp_path / name)
-        sweep.live(plan, transport, sweep.limits(60, 32), progress(0, "", quiet=True), looks=looks, saver=saver)
+        sweep.live(plan, transport, sweep.limits(60, 32), progress(0, "", quiet=True), snapshots=looks, saver=saver)
         fleet.advance()
     manifest = saved.load_manifest(tmp_path / "second")
     failed = set()
@@ -194,7 +194,7 @@ def one_file(tmp_path: Path) -> Path:
     path = tmp_path / "x.json"
     one = saved.SweepManifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d",
                               manifest.probes)
-    path.write_bytes(saved.one(machine.recording("gpu001"), None, one, muster="0.1.0", scrubbed=True))
+    path.write_bytes(saved.encode_one(machine.recording("gpu001"), None, one, muster="0.1.0", scrubbed=True))
     return path
 
 
@@ -212,7 +212,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     one = saved.SweepManifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d",
                               manifest.probes)
     path = tmp_path / "x.json"
-    path.write_bytes(saved.one(look, before, one, muster="0.1.0", scrubbed=True))
+    path.write_bytes(saved.encode_one(look, before, one, muster="0.1.0", scrubbed=True))
     again = saved.load_manifest(path)
     assert again == one
     (read, previous), = saved.recordings(path, again)

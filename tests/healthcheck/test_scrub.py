@@ -269,7 +269,7 @@ def forms(value: str) -> set[str]:
 def leaks(made: Scrubbed, secrets: dict[str, str]) -> list[str]:
     """Independent of how scrubbing works: every form of every secret, looked for in the bytes of the file."""
     manifest = saved.SweepManifest("2026-11-21T00:00:00Z", "2026-11-21T00:00:01Z", False, "x", (made.node,), "hgx-h100", (), (), "", {})
-    data = saved.one(made.recording, made.previous, manifest, muster="0", scrubbed=True).decode().lower().replace("\\\\", "\\")
+    data = saved.encode_one(made.recording, made.previous, manifest, muster="0", scrubbed=True).decode().lower().replace("\\\\", "\\")
     return [f"{kind}: {form} in ...{data[max(0, data.find(form) - 60): data.find(form) + 60]}"
             for kind, value in secrets.items() for form in forms(value) if form in data]
 

@@ -114,7 +114,7 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
     names = {check.function: name for name, check in checks.items()}
     ran: Callable[..., bool] = judge._run
     of_fleet: Callable[[Rule, CheckRun | None], Result] = fleetjudge._result_of
-    word: Callable[[Rule, CheckRun], Result] = judge.rule_on
+    word: Callable[[Rule, CheckRun], Result] = judge.conclude
 
     def met(check: Check, *cases: str) -> None:
         name = names.get(check.function)
@@ -128,7 +128,7 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
             met(check, PASSING)
         return nothing
 
-    def rule_on(rule: Rule, verdict: CheckRun) -> Result:
+    def conclude(rule: Rule, verdict: CheckRun) -> Result:
         found = word(rule, verdict)
         if not verdict.skipped:
             cases = ((FAILING, verdict.findings), (UNMEASURED, verdict.unmeasured), (UNSUPPORTED, verdict.unsupported),
@@ -143,7 +143,7 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
 
     judge._run = _run
     fleetjudge._result_of = _result_of
-    judge.rule_on = fleetjudge.rule_on = rule_on
+    judge.conclude = fleetjudge.conclude = conclude
 
 
 def main(folder: Path, only: Sequence[str] = ()) -> int:

@@ -113,8 +113,8 @@ class Peers:
     def beside(self, node: Node) -> Assessment:
         """An assessment of this node that holds its peers already."""
         assessment = Assessment((node, *PEERS), rules())
-        assessment._waiting.update({
-            name: replace(waiting, results=dict(waiting.results)) for name, waiting in self._judged._waiting.items()})
+        assessment._judged.update({
+            name: replace(waiting, results=dict(waiting.results)) for name, waiting in self._judged._judged.items()})
         return assessment
 
 

@@ -15,7 +15,7 @@ from healthcheck.store.readings import NodeReadings, readings
 from healthcheck.store.repairs import words_in
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep import sweep
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
 from inventory.text import clean
@@ -40,7 +40,7 @@ def swept(
                            only, skip, profiles)
     began = time.time()
     outcome = sweep.live(plan, context.transport(), sweep.limits(None, context.fanout), progress(len(machines), "look", quiet=True),
-                         looks=Looks(context.folder), told=told, words=words_in(context.folder))
+                         snapshots=KeptSnapshots(context.folder), on_recording=told, repairs=words_in(context.folder))
     with opened(context.folder, make=True) as store:
         known = record(store,
                        SweepRecord(began, time.time(), outcome.partial, plan.source, context.ruleset.digest, profiles, bool(only or skip),

@@ -91,8 +91,8 @@ def test_the_second_run_compares_with_the_first_and_home_with_the_same(node: Wor
     assert node.look["previous"] is None
     node.run()
     second = said(node.result["report"]["results"])
-    earlier = {rule for rule, told in first.items() if told[2].startswith("no earlier look")}
-    assert earlier and not {rule for rule in earlier if second[rule][2].startswith("no earlier look")}
+    earlier = {rule for rule, told in first.items() if told[2].startswith(("no earlier snapshot", "no earlier look"))}
+    assert earlier and not {rule for rule in earlier if second[rule][2].startswith(("no earlier snapshot", "no earlier look"))}
     home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
     assert without_fleet(said(home["results"])) == without_fleet(second)
 
@@ -111,7 +111,7 @@ def test_a_python_that_is_too_old_records_and_home_judges(node: World, tmp_path:
     assert f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in told and 'state="healthy"} 1.0' not in told
     home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
     assert sum(told[0] == "pass" for told in said(home["results"]).values()) > 80
-    assert not [rule for rule, told in said(home["results"]).items() if told[2].startswith("no earlier look")]
+    assert not [rule for rule, told in said(home["results"]).items() if told[2].startswith(("no earlier snapshot", "no earlier look"))]
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.13"])

@@ -62,19 +62,19 @@ def answer(data: bytes, outcome: Outcome = Outcome.DONE, **changes: Any) -> Reco
 
 def why(reply: Recording, max_age: float | None = None) -> str:
     """Why there is no look."""
-    recording, previous = Agents(max_age).look(reply, WANTED)
+    recording, previous = Agents(max_age).snapshots(reply, WANTED)
     assert recording.host is None and recording.failure is not None and previous is None and recording.captures == {}
-    ours = ("none has left a look", "root's alone to read", "of another version")
+    ours = ("none has left a snapshot", "readable for root only", "of another version")
     # What we have not installed, or may not read, is no fault of the node.
     assert recording.failure.stage is (Stage.NO_AGENT if any(word in recording.failure.reason for word in ours) else Stage.AGENT)
     return recording.failure.reason
 
 
 def test_a_fresh_look_is_taken_as_it_was_recorded() -> None:
-    recording, previous = Agents().look(answer(packed(document())), WANTED)
+    recording, previous = Agents().snapshots(answer(packed(document())), WANTED)
     assert recording == recorded() and previous is None
     before = recorded(400.0)
-    recording, previous = Agents().look(answer(packed(document(previous=to_json(before)))), WANTED)
+    recording, previous = Agents().snapshots(answer(packed(document(previous=to_json(before)))), WANTED)
     assert (recording, previous) == (recorded(), before)
 
 
@@ -84,7 +84,7 @@ def test_an_answer_that_the_node_could_not_make_a_recording_of_is_read_at_home()
     body = base64.b64encode(zlib.compress(json.dumps(text).encode())).decode()
     said = document(recording=None, reply=body, time=NOW - 9, previous_reply=body, previous_time=NOW - 309)
     del said["previous"]
-    recording, previous = Agents().look(answer(packed(said)), WANTED)
+    recording, previous = Agents().snapshots(answer(packed(said)), WANTED)
     assert recording.host is not None and recording.captures["host.swap"].text == "x" and recording.received == NOW - 9
     assert previous is not None and previous.received == NOW - 309
     assert "not base64" in why(answer(packed(dict(said, reply="?"))))
@@ -92,11 +92,11 @@ def test_an_answer_that_the_node_could_not_make_a_recording_of_is_read_at_home()
 
 def test_a_look_that_is_older_than_two_periods_says_nothing() -> None:
     for age, good in ((599.0, True), (601.0, False)):
-        recording, _ = Agents().look(answer(packed(document(recorded(age)))), WANTED)
+        recording, _ = Agents().snapshots(answer(packed(document(recorded(age)))), WANTED)
         assert (recording.host is not None) is good
-    assert why(answer(packed(document(recorded(601))))) == "its agent last looked 10 min ago, and its word holds for 10 min (muster agent status)"
-    assert "holds for 60 s" in why(answer(packed(document(recorded(61)))), 60.0)
-    assert Agents(3600.0).look(answer(packed(document(recorded(601)))), WANTED)[0].host is not None
+    assert why(answer(packed(document(recorded(601))))) == "its agent's snapshot is 10 min old, and at most 10 min is accepted (muster agent status)"
+    assert "at most 60 s" in why(answer(packed(document(recorded(61)))), 60.0)
+    assert Agents(3600.0).snapshots(answer(packed(document(recorded(601)))), WANTED)[0].host is not None
 
 
 @pytest.mark.parametrize("period", [None, "300", True, 0, -5, 1e9, float("inf")])
@@ -112,15 +112,15 @@ def test_a_node_whose_clock_is_wrong_is_unknown_however_fresh_its_look_seems(off
 
 def test_a_look_from_the_future_was_made_by_a_wrong_clock() -> None:
     assert "30 s in the future" in why(answer(packed(document(recorded(-30.0)))))
-    assert Agents().look(answer(packed(document(recorded(-1.0)))), WANTED)[0].host is not None
+    assert Agents().snapshots(answer(packed(document(recorded(-1.0)))), WANTED)[0].host is not None
 
 
 @pytest.mark.parametrize(("said", "expected"), [
-    (document(node="gpu002"), "that of node 'gpu002'"),
-    (document(node=None), "that of node None"),
-    (document(replace(recorded(), node="gpu002")), "its agent's look is of node 'gpu002'"),
+    (document(node="gpu002"), "belongs to node 'gpu002'"),
+    (document(node=None), "belongs to node None"),
+    (document(replace(recorded(), node="gpu002")), "its agent's snapshot is of node 'gpu002'"),
     (document(recorded(hostname="gpu002")), "calls itself 'gpu002', and this one is 'gpu001'"),
-    (document(recorded(boot_id="boot-0")), "booted since its agent looked"),
+    (document(recorded(boot_id="boot-0")), "booted after its agent's snapshot"),
     (document(schema="muster.agent/0"), "of another version ('muster.agent/0', expected muster.agent/1): muster agent upgrade"),
     (document(schema="\x1b[2J"), "of another version"),
     (document(recording=None), "holds no recording"),
@@ -134,14 +134,14 @@ def test_what_is_of_another_node_boot_machine_or_version_is_unknown(said: Any, e
 
 
 @pytest.mark.parametrize(("outcome", "expected"), [
-    (Outcome.MISSING, "muster agent install gpu001"), (Outcome.DENIED, "root's alone to read"), (Outcome.TRUNCATED, "over 4 MiB"),
+    (Outcome.MISSING, "muster agent install gpu001"), (Outcome.DENIED, "readable for root only"), (Outcome.TRUNCATED, "over 4 MiB"),
     (Outcome.WEDGED, "cannot be read (wedged"), (Outcome.CRASHED, "cannot be read (crashed"), (Outcome.TIMEOUT, "cannot be read (timeout"),
 ])
 def test_a_file_that_could_not_be_read_is_unknown_with_its_reason(outcome: Outcome, expected: str) -> None:
     assert expected in why(answer(b"", outcome))
     whole = replace(answer(b""), captures={PROBE.id: Capture(outcome, note="x")})
     assert expected in why(whole)
-    assert "did not say" in why(replace(answer(b""), captures={}))
+    assert "did not report" in why(replace(answer(b""), captures={}))
 
 
 def test_a_file_that_grows_past_its_bound_is_not_unpacked() -> None:
@@ -150,18 +150,18 @@ def test_a_file_that_grows_past_its_bound_is_not_unpacked() -> None:
 
 def test_a_look_that_came_to_nothing_stays_what_it_was() -> None:
     failed = Recording("gpu001", NOW, None, Failure(Stage.DEADLINE, "the collector did not answer within its time, and was ended"))
-    recording, _ = Agents().look(answer(packed(document(failed))), WANTED)
+    recording, _ = Agents().snapshots(answer(packed(document(failed))), WANTED)
     assert recording.failure == failed.failure and recording.host is None
 
 
 def test_a_node_that_was_not_reached_stays_so() -> None:
     unreached = Recording("gpu001", NOW, None, Failure(Stage.CONNECT, "no route"))
-    assert Agents().look(unreached, WANTED) == (unreached, None)
+    assert Agents().snapshots(unreached, WANTED) == (unreached, None)
 
 
 def test_what_no_rule_asks_for_is_left_out() -> None:
     more = replace(recorded(), captures=MappingProxyType({"host.swap": SWAP, "evil": SWAP}))
-    assert set(Agents().look(answer(packed(document(more))), WANTED)[0].captures) == {"host.swap"}
+    assert set(Agents().snapshots(answer(packed(document(more))), WANTED)[0].captures) == {"host.swap"}
 
 
 GOOD = packed(document())
@@ -176,7 +176,7 @@ def test_a_file_that_is_cut_anywhere_is_unknown(at: int) -> None:
 def test_one_bit_more_or_less_is_found_or_changes_nothing(at: int, bit: int) -> None:
     data = bytearray(GOOD)
     data[at] ^= 1 << bit
-    recording, _ = Agents().look(answer(bytes(data)), WANTED)
+    recording, _ = Agents().snapshots(answer(bytes(data)), WANTED)
     assert recording.host is None or recording == recorded()     # some bits of gzip's header mean nothing
 
 
@@ -187,7 +187,7 @@ PLAIN = st.recursive(st.none() | st.just(10**400) | st.booleans() | st.floats() 
 @given(said=st.dictionaries(st.sampled_from(("schema", "node", "period", "time", "recording", "previous", "reply", "previous_reply")), PLAIN))
 def test_whatever_a_node_writes_there_ends_no_sweep_and_makes_no_node_healthy(said: dict[str, Any]) -> None:
     node = Node("gpu001", sku="cpu-only")
-    recording, previous = Agents().look(answer(packed({"schema": "muster.agent/1", "node": "gpu001", **said})), WANTED)
+    recording, previous = Agents().snapshots(answer(packed({"schema": "muster.agent/1", "node": "gpu001", **said})), WANTED)
     assessment = Assessment([node], RULES)
     assessment.add(recording, previous)
     (report,) = assessment.finish().reports
@@ -227,7 +227,7 @@ def test_over_ssh_home_judges_what_agents_left_and_replays_it_alike(tmp_path: Pa
         assert {one["rule"] for one in told["gpu002"]["results"] if one["status"] == "fail"} >= {"gpu-ecc-uncorrected"}
         assert sum(one["status"] == "pass" for one in told["gpu001"]["results"]) > 80 and told["gpu001"]["state"] != "unknown"
         assert told["gpu003"]["state"] == "unknown"
-        assert told["gpu003"]["reason"] == "no agent: none has left a look there (muster agent install gpu003)"
+        assert told["gpu003"]["reason"] == "no agent: none has left a snapshot there (muster agent install gpu003)"
         (fleet.nodes["gpu001"].tree / PATH.lstrip("/")).write_bytes(b"")
         emptied = json.loads(muster(*words, home=tmp_path).stdout)["nodes"][0]
         assert (emptied["state"], emptied["reason"]) == ("unknown", "agent: its agent's file is cut")

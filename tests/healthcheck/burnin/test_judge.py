@@ -479,7 +479,7 @@ def test_a_counter_that_says_nothing_is_unknown(before: int | None, after: int |
 def test_every_counter_of_a_port_whose_growth_is_a_fault_has_a_limit() -> None:
     from healthcheck.facts.counter import TABLE, GrowthMeaning
 
-    assert not [one.name for one in TABLE if one.means in (GrowthMeaning.FATAL, GrowthMeaning.RATE)
+    assert not [one.name for one in TABLE if one.meaning in (GrowthMeaning.FATAL, GrowthMeaning.RATE)
                 and RULES.limit(one.name) is None]
 
 

@@ -16,7 +16,7 @@ from healthcheck.kernellog.model import Baseline, CatalogueEntry, KnownTemplate,
 from healthcheck.model.outcome import NodeReport, Owner, Repair, Result, Severity
 from healthcheck.model.recording import Recording
 from healthcheck.sweep.assess import Assessment
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import RULESET
@@ -105,7 +105,7 @@ def result(rule: str, pairs: Pairs, by: Sequence[Baseline] = (), catalogue: Cata
 def swept(folder: Path, *snapshots: Recording, by: Sequence[Baseline]) -> list[dict[str, Result]]:
     """What each of some sweeps says of one node, by rule, with a state folder between them as `muster check`
     has it."""
-    kept = Looks(folder)
+    kept = KeptSnapshots(folder)
     kept.prepare()
     rules = replace(RULESET, kernel_from=lambda: KernelRules(CATALOGUE, tuple(by)))
     found = []

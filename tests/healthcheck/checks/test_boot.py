@@ -20,7 +20,7 @@ from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.sweep.assess import Assessment
-from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.model import Lifecycle, LifecycleState, Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import RULESET, findings_of, verdict
@@ -46,7 +46,7 @@ def snapshot(after_s: float, boot: str = "b00t", *, up_s: float | str = 40 * HOU
 
 def swept(folder: Path, *snapshots: tuple[Recording, LifecycleState]) -> Result:
     """What the last of some sweeps says, with a state folder between them."""
-    kept_looks = Looks(folder)
+    kept_looks = KeptSnapshots(folder)
     kept_looks.prepare()
     said_last = None
     for seen, state in snapshots:
@@ -137,7 +137,7 @@ def test_that_a_reboot_was_meant_says_nothing_of_the_next_one(tmp_path: Path) ->
 
 
 def test_looks_for_other_rules_are_looks_too_and_leave_what_is_compared_its_own_time(tmp_path: Path) -> None:
-    snapshots = Looks(tmp_path)
+    snapshots = KeptSnapshots(tmp_path)
     snapshots.prepare()
     snapshots.write(snapshot(0), None)
     snapshots.write(snapshot(600, only=True), snapshots.read("gpu001"))

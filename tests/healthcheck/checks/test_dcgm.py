@@ -103,7 +103,7 @@ def judged(capture: Capture | None, level: str = "medium", *, asked: bool = True
     if capture is not None:
         held[f"dcgm.diag_{level}"] = capture
     assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES,
-                            asked=[f"dcgm.diag_{level}"] if asked else [])
+                            sent=[f"dcgm.diag_{level}"] if asked else [])
     assessment.add(replace(recording, captures=held))
     return next(result for result in assessment.finish().reports[0].results
                 if result.rule == f"dcgm-diag-{level}")

@@ -137,7 +137,7 @@ def test_a_counter_that_was_reset_or_a_clock_that_was_set_back_is_told() -> None
 
 def test_without_an_earlier_look_a_rate_is_skipped_visibly() -> None:
     result = verdict("gpu-ecc-corrected-rate", gpus({}))
-    assert (result.status, result.reason) == (Status.SKIPPED, "no earlier look at this node in this boot")
+    assert (result.status, result.reason) == (Status.SKIPPED, "no earlier snapshot of this node in this boot")
 
 
 def test_a_gpu_is_compared_with_itself_though_its_number_changed() -> None:

@@ -120,6 +120,6 @@ def test_replays_of_long_ago_are_nobodys_business() -> None:
 
 
 def test_without_an_earlier_look_or_a_counter_replays_are_skipped_visibly() -> None:
-    assert verdict("gpu-pcie-replays", gpus({})).reason == "no earlier look at this node in this boot"
+    assert verdict("gpu-pcie-replays", gpus({})).reason == "no earlier snapshot of this node in this boot"
     without = gpus({"pcie_replays": NOT_SUPPORTED}, ALL)
     assert verdict("gpu-pcie-replays", after(without, 600), without).status is Status.SKIPPED

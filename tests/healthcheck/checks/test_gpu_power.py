@@ -246,6 +246,6 @@ def test_a_gpu_that_is_slowed_now_is_left_to_the_rule_of_the_moment(rule: str) -
 
 @pytest.mark.parametrize(("rule", "counter"), [(rule, counter) for rule, (counter, _) in TRENDS.items()])
 def test_without_an_earlier_look_or_a_counter_it_is_skipped_visibly(rule: str, counter: str) -> None:
-    assert verdict(rule, gpus({})).reason == "no earlier look at this node in this boot"
+    assert verdict(rule, gpus({})).reason == "no earlier snapshot of this node in this boot"
     without = gpus({counter: NOT_SUPPORTED}, ALL)
     assert verdict(rule, after(without, 600), without).status is Status.SKIPPED

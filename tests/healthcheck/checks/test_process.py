@@ -58,7 +58,7 @@ def test_a_process_that_has_run_or_is_another_is_not_stuck(rule: str, task: list
 
 
 def test_without_an_earlier_look_nobody_is_stuck_visibly() -> None:
-    assert verdict("process-stuck", tasks(PYTHON)).reason == "no earlier look at this node in this boot"
+    assert verdict("process-stuck", tasks(PYTHON)).reason == "no earlier snapshot of this node in this boot"
 
 
 def test_sleepers_that_were_not_looked_at_closely_are_unknown_and_hide_no_other() -> None:

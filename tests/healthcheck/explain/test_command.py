@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.sweep.saved import load_manifest, one, recordings
+from healthcheck.sweep.saved import encode_one, load_manifest, recordings
 from tests.command import MUSTER, environment, muster
 from tests.healthcheck.explain.cases import FOLDER
 
@@ -105,7 +105,7 @@ def test_a_look_at_one_node_is_judged_with_what_its_sweep_knew(tmp_path: Path) -
     manifest = load_manifest(SWEEP)
     recording, previous = next(look for look in recordings(SWEEP, manifest) if look[0].node == "gpu003")
     alone = replace(manifest, nodes=tuple(node for node in manifest.nodes if node.name == "gpu003"))
-    (tmp_path / "look.json").write_bytes(one(recording, previous, alone, muster="1", scrubbed=False))
+    (tmp_path / "look.json").write_bytes(encode_one(recording, previous, alone, muster="1", scrubbed=False))
     told = muster("explain", "look.json", home=tmp_path)
     assert told.returncode == 1
     # A link that was lost again since the earlier snapshot shows in no snapshot alone.

@@ -16,6 +16,7 @@ from healthcheck.exporter import fleet as whole
 from healthcheck.exporter import nodes
 from healthcheck.exporter.page import MOST_SERIES, Page, text_of
 from healthcheck.exporter.source import FleetStatus, HeadStatus, NodeNow
+from healthcheck.model.exposition import MetricFamily
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.store import newest
 from healthcheck.store.newest import NotPassed
@@ -225,6 +226,6 @@ def test_promtool_has_nothing_to_say_against_the_page() -> None:
 
 
 @pytest.mark.parametrize("family", [*nodes.FAMILIES, *whole.FAMILIES], ids=lambda family: family.name)
-def test_a_metric_says_its_unit_in_its_name_and_in_base_units(family: nodes.MetricFamily) -> None:
+def test_a_metric_says_its_unit_in_its_name_and_in_base_units(family: MetricFamily) -> None:
     assert not any(word in family.name for word in ("_ms", "_milli", "_minutes", "_hours", "_kb", "_mb", "_percent"))
     assert family.help.endswith(".") and (family.name.startswith(("muster_", "process_")))

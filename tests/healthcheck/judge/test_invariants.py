@@ -1,4 +1,6 @@
-"""Invariant 1 as a property: drop, truncate, deny or delay any capture, and no rule that passed because of it may still pass."""
+"""Invariant 1 as a property: drop, truncate, deny or delay any capture, and no rule that passed because of it
+may still pass.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ from tests.healthcheck import machine
 RULES: Ruleset = load_ruleset([packaged()])
 NODES = tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in range(1, 5))
 TARGET = NODES[0].name
-BY_PROBE: Mapping[str, frozenset[str]] = MappingProxyType({
-    probe: frozenset(rule.id for rule in RULES.rules if probe in {p.id for p in rule.probes}) for probe in machine.captures()
-})
+BY_PROBE: Mapping[str, frozenset[str]] = MappingProxyType(
+    {probe: frozenset(rule.id for rule in RULES.rules if probe in {p.id for p in rule.probes})
+     for probe in machine.captures()})
 
 
 def _earlier(seconds: float) -> Recording:
@@ -49,9 +51,10 @@ def passing(of: NodeReport) -> set[str]:
     return {result.rule for result in of.results if result.status is Status.PASS}
 
 
-# Why a rule may say nothing of a healthy idle H100 among three others; whatever else is not PASS would empty the property of meaning.
-SKIPPED = ("not supported: ", "needs a lease", "disabled in ", "a cohort of ", "fewer than ", "not busy", "the SKU ", "no plan of the ports", "there are no ",
-           "no baseline for ")
+# Why a rule may say nothing of a healthy idle H100 among three others; whatever else is not PASS would empty
+# the property of meaning.
+SKIPPED = ("not supported: ", "needs a lease", "disabled in ", "a cohort of ", "fewer than ", "not busy",
+           "the SKU ", "no plan of the ports", "there are no ", "no baseline for ")
 # These never change a node's state.
 INFORMS = {rule.id for rule in RULES.rules if rule.severity is Severity.INFO}
 
@@ -60,14 +63,16 @@ def test_the_healthy_recording_passes_every_rule_so_that_the_property_means_some
     healthy = report(machine.recording(TARGET))
     assert healthy.state is NodeState.HEALTHY
     # A baseline is each site's own.
-    other = [result for result in healthy.results if result.status is not Status.PASS and result.rule != "kernel-baseline"]
-    assert not [result for result in other if result.status is not Status.SKIPPED or not result.reason.startswith(SKIPPED)]
+    other = [result for result in healthy.results if result.status is not Status.PASS
+             and result.rule != "kernel-baseline"]
+    assert not [result for result in other if result.status is not Status.SKIPPED
+                or not result.reason.startswith(SKIPPED)]
     assert len(other) < len(healthy.results) / 4
 
 
-# Of a probe that serves rules which can do without it: those that cannot. With NVML's answer at hand the bus is only asked whether
-# 'no GPU' is true, and nvidia-smi nothing; persistence shows in NVML too. Without the uptime the
-# log's newest record stands for the look: more is judged for it, never less.
+# Of a probe that serves rules which can do without it: those that cannot. With NVML's answer at hand the bus
+# is only asked whether 'no GPU' is true, and nvidia-smi nothing; persistence shows in NVML too. Without the
+# uptime the log's newest record stands for the snapshot: more is judged for it, never less.
 ONLY: Mapping[str, set[str]] = MappingProxyType({
     # Without NVML no Xid is over, and more is accused, never less.
     "gpu.nvml": {rule for rule in BY_PROBE["gpu.nvml"] if "xid" not in rule},
@@ -85,14 +90,18 @@ def lost(capture: Capture, outcome: Outcome | None, keep: float) -> Capture | No
     if outcome is Outcome.TRUNCATED:
         entries = list(capture.files.items())
         kept = dict(entries[: int(len(entries) * keep)])
-        return replace(capture, outcome=outcome, text=capture.text[: int(len(capture.text) * keep)], files=kept)
+        return replace(capture, outcome=outcome, text=capture.text[: int(len(capture.text) * keep)],
+                       files=kept)
     return replace(capture, outcome=outcome, text="", files={}, exit=None)
 
 
 @settings(deadline=None, max_examples=60)
-@given(probe=st.sampled_from(sorted(BY_PROBE)), outcome=st.sampled_from([None, *(o for o in Outcome if o is not Outcome.DONE)]),
+@given(probe=st.sampled_from(sorted(BY_PROBE)),
+       outcome=st.sampled_from([None, *(o for o in Outcome if o is not Outcome.DONE)]),
        keep=st.floats(0, 0.99))
-def test_invariant_1_not_measured_is_never_pass_for_any_capture(probe: str, outcome: Outcome | None, keep: float) -> None:
+def test_invariant_1_not_measured_is_never_pass_for_any_capture(
+    probe: str, outcome: Outcome | None, keep: float,
+) -> None:
     recording = machine.recording(TARGET)
     damaged = lost(recording.captures[probe], outcome, keep)
     held = {name: capture for name, capture in recording.captures.items() if name != probe}
@@ -102,7 +111,8 @@ def test_invariant_1_not_measured_is_never_pass_for_any_capture(probe: str, outc
     depends = ONLY.get(probe, set(BY_PROBE[probe]))
     still = passing(after) & depends
     assert not still, f"{still} passed without {probe}"
-    unsaid = {result.rule for result in after.results if result.status is not Status.SKIPPED} & depends - INFORMS
+    unsaid = {result.rule for result in after.results
+              if result.status is not Status.SKIPPED} & depends - INFORMS
     assert after.state is not NodeState.HEALTHY or not unsaid
 
 
@@ -111,15 +121,16 @@ def _readings() -> tuple[str, ...]:
     return tuple(sorted(key for key in line if key != "index"))
 
 
-READING = st.one_of(
-    st.just(None), st.just({"na": True}), st.just({"error": [15, "GPU is lost"]}), st.just({"error": [999, "Unknown Error"]}),
-    st.sampled_from([0, 1, 7, 2**40, -1, "x", True, None, [], [[0] * 20]]).map(lambda value: {"ok": value}), st.just("nonsense"),
-)
+READING = st.one_of(st.just(None), st.just({"na": True}), st.just({"error": [15, "GPU is lost"]}),
+                    st.just({"error": [999, "Unknown Error"]}),
+                    st.sampled_from([0, 1, 7, 2**40, -1, "x", True, None, [],
+                                     [[0] * 20]]).map(lambda value: {"ok": value}), st.just("nonsense"))
 
 
 @settings(deadline=None, max_examples=40)
-@given(changed=st.dictionaries(st.tuples(st.integers(0, 7), st.sampled_from(_readings())), READING, min_size=1, max_size=6),
-       probe=st.sampled_from(sorted(BY_PROBE)), outcome=st.sampled_from([None, *(o for o in Outcome if o is not Outcome.DONE)]),
+@given(changed=st.dictionaries(st.tuples(st.integers(0, 7), st.sampled_from(_readings())), READING,
+                               min_size=1, max_size=6), probe=st.sampled_from(sorted(BY_PROBE)),
+       outcome=st.sampled_from([None, *(o for o in Outcome if o is not Outcome.DONE)]),
        keep=st.floats(0, 0.99))
 def test_invariant_1_no_damage_turns_what_failed_or_was_unknown_of_a_gpu_into_pass(
     changed: dict[tuple[int, str], object], probe: str, outcome: Outcome | None, keep: float,
@@ -127,8 +138,10 @@ def test_invariant_1_no_damage_turns_what_failed_or_was_unknown_of_a_gpu_into_pa
     lines = [json.loads(line) for line in machine.nvml().text.splitlines()]
     for (gpu, key), value in changed.items():
         lines[1 + gpu][key] = value
-    sick = machine.recording(TARGET, gpu_nvml=replace(machine.nvml(), text="".join(json.dumps(line) + "\n" for line in lines)))
-    before = {result.rule for result in report(sick).results if result.status in (Status.FAIL, Status.UNKNOWN)}
+    sick = machine.recording(
+        TARGET, gpu_nvml=replace(machine.nvml(), text="".join(json.dumps(line) + "\n" for line in lines)))
+    before = {result.rule for result in report(sick).results
+              if result.status in (Status.FAIL, Status.UNKNOWN)}
     damaged = lost(sick.captures[probe], outcome, keep)
     held = {name: capture for name, capture in sick.captures.items() if name != probe}
     if damaged is not None:
@@ -138,12 +151,18 @@ def test_invariant_1_no_damage_turns_what_failed_or_was_unknown_of_a_gpu_into_pa
 
 
 @settings(deadline=None, max_examples=40)
-@given(gpu=st.integers(0, 7), key=st.sampled_from(_readings()), how=st.sampled_from([None, {"error": [999, "Unknown Error"]}, {"ok": None}, 3]))
-def test_invariant_1_no_rule_gains_a_pass_from_a_reading_that_is_not_there(gpu: int, key: str, how: object) -> None:
-    """What a healthy GPU does not pass (it has no retired pages, no fifth-generation links) is not passed by knowing less of it."""
+@given(gpu=st.integers(0, 7), key=st.sampled_from(_readings()),
+       how=st.sampled_from([None, {"error": [999, "Unknown Error"]}, {"ok": None}, 3]))
+def test_invariant_1_no_rule_gains_a_pass_from_a_reading_that_is_not_there(
+    gpu: int, key: str, how: object,
+) -> None:
+    """What a healthy GPU does not pass (it has no retired pages, no fifth-generation links) is not passed by
+    knowing less of it.
+    """
     lines = [json.loads(line) for line in machine.nvml().text.splitlines()]
     lines[1 + gpu][key] = how
-    less = machine.recording(TARGET, gpu_nvml=replace(machine.nvml(), text="".join(json.dumps(line) + "\n" for line in lines)))
+    less = machine.recording(
+        TARGET, gpu_nvml=replace(machine.nvml(), text="".join(json.dumps(line) + "\n" for line in lines)))
     assert passing(report(less)) <= passing(report(machine.recording(TARGET)))
 
 
@@ -151,15 +170,20 @@ ENTRIES = [(name, path) for name, capture in machine.captures().items() for path
 
 
 @settings(deadline=None, max_examples=60)
-@given(entry=st.sampled_from(ENTRIES), outcome=st.sampled_from([o for o in Outcome if o not in (Outcome.DONE, Outcome.MISSING)]))
-def test_invariant_1_not_measured_is_never_pass_for_any_file(entry: tuple[str, str], outcome: Outcome) -> None:
-    """A file that is denied, hung, cut or failing: some rule that passed only with it must stop passing, and none may lie."""
+@given(entry=st.sampled_from(ENTRIES),
+       outcome=st.sampled_from([o for o in Outcome if o not in (Outcome.DONE, Outcome.MISSING)]))
+def test_invariant_1_not_measured_is_never_pass_for_any_file(entry: tuple[str, str],
+                                                             outcome: Outcome) -> None:
+    """A file that is denied, hung, cut or failing: some rule that passed only with it must stop passing, and
+    none may lie.
+    """
     probe, path = entry
     recording = machine.recording(TARGET)
     capture = recording.captures[probe]
     files = {**capture.files, path: FileCapture(outcome)}
     after = report(replace(recording, captures={**recording.captures, probe: replace(capture, files=files)}))
-    for unread in (result for result in after.results if result.status is Status.PASS and result.rule in BY_PROBE[probe]):
+    for unread in (result for result in after.results if result.status is Status.PASS
+                   and result.rule in BY_PROBE[probe]):
         # A rule may pass beside an unreadable file only if it reads another file of the same probe.
         assert not _reads(unread.rule, path), f"{unread.rule} passed although {path} was {outcome.value}"
     if any(_reads(rule, path) for rule in BY_PROBE[probe]):
@@ -168,14 +192,16 @@ def test_invariant_1_not_measured_is_never_pass_for_any_file(entry: tuple[str, s
 
 _READS = {
     "port-count": (), "port-state": ("/state", "/phys_state"), "port-rate": ("/state", "/rate"),
-    "port-link-downed": ("/link_downed", "/uevent"),
-    "fleet-kernel": ("/osrelease",), "fleet-driver": ("/version",), "kernel-xid": ("/dev/kmsg",), "kernel-hardware-error": ("/dev/kmsg",),
+    "port-link-downed": ("/link_downed", "/uevent"), "fleet-kernel": ("/osrelease",),
+    "fleet-driver": ("/version",), "kernel-xid": ("/dev/kmsg",), "kernel-hardware-error": ("/dev/kmsg",),
     **{f"kernel-{name}": ("/dev/kmsg",) for name in ("fault", "trouble", "told", "baseline")},
-    **{f"kernel-{name}": ("/dev/kmsg",) for name in ("xid-watch", "xid-job", "xid-repeat", "xid-recovery", "xid-nvlink", "sxid", "sxid-watch")},
-    "host-memory": ("/proc/meminfo",), "host-swap": ("/proc/swaps",), "gpu-count": ("/uevent",),
-    "filesystem-space": ("/proc/self/mountinfo", "/", "/raid"), "filesystem-inodes": ("/proc/self/mountinfo", "/", "/raid"),
-    "filesystem-read-only": ("/proc/self/mountinfo",), "filesystem-expected": ("/proc/self/mountinfo", "/etc/fstab"),
-}
+    **{f"kernel-{name}": ("/dev/kmsg",) for name in ("xid-watch", "xid-job", "xid-repeat", "xid-recovery",
+                                                     "xid-nvlink", "sxid", "sxid-watch")},
+    "host-memory": ("/proc/meminfo",), "host-swap": ("/proc/swaps",),
+    "gpu-count": ("/uevent",), "filesystem-space": ("/proc/self/mountinfo", "/", "/raid"),
+    "filesystem-inodes": ("/proc/self/mountinfo", "/", "/raid"),
+    "filesystem-read-only": ("/proc/self/mountinfo",),
+    "filesystem-expected": ("/proc/self/mountinfo", "/etc/fstab")}
 
 
 def _reads(rule: str, path: str) -> bool:

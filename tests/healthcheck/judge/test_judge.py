@@ -10,13 +10,22 @@ from functools import cached_property
 from typing import Any
 
 import pytest
+from healthcheck.facts.look import SnapshotTime
 
 from healthcheck.checks.base import SELECTIONS, NotJudged, NotMeasured, NotSupported, Peers, selection
 from healthcheck.checks.fleet import Comparison, outliers
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
 from healthcheck.facts.base import MEMBERS
-from healthcheck.facts.snapshot_time import SnapshotTime
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed, readable, reading, readings
+from healthcheck.facts.values import (
+    UNSUPPORTED,
+    Fact,
+    Partial,
+    Unmeasured,
+    changed,
+    readable,
+    reading,
+    readings,
+)
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
 from healthcheck.judge.nodefacts import NodeFacts
@@ -47,12 +56,14 @@ def test_all_measured_and_fine_is_pass() -> None:
 
 def test_a_finding_is_fail_is_of_its_subject_and_carries_the_remedy() -> None:
     result = judged(rule(hot), (COLD, HOT))
-    assert (result.status, result.findings, result.remedy) == (Status.FAIL, (Finding(99, "at most 50", "thing 1"),), "Cool it.")
+    assert (result.status, result.findings,
+            result.remedy) == (Status.FAIL, (Finding(99, "at most 50", "thing 1"),), "Cool it.")
 
 
 def test_an_unmeasured_reading_is_unknown_for_its_subject_and_names_it() -> None:
     result = judged(rule(hot), (COLD, DARK))
-    assert (result.status, result.origin, result.reason) == (Status.UNKNOWN, Origin.NODE, "thing 2: the sensor hung")
+    assert (result.status, result.origin, result.reason) == (Status.UNKNOWN, Origin.NODE,
+                                                             "thing 2: the sensor hung")
 
 
 def test_a_reading_that_is_missing_by_our_own_fault_is_ours() -> None:
@@ -135,14 +146,14 @@ def test_a_fact_read_in_part_can_fail_but_not_pass() -> None:
     assert judged(rule(hot), Partial((), "cut"), NONE_SKU).status is Status.UNKNOWN
 
 
-@pytest.mark.parametrize(("policy", "status"), [
-    (UnsupportedPolicy.SKIP, Status.SKIPPED), (UnsupportedPolicy.UNKNOWN, Status.UNKNOWN), (UnsupportedPolicy.FAIL, Status.FAIL),
-])
+@pytest.mark.parametrize(("policy", "status"),
+                         [(UnsupportedPolicy.SKIP, Status.SKIPPED),
+                          (UnsupportedPolicy.UNKNOWN, Status.UNKNOWN), (UnsupportedPolicy.FAIL, Status.FAIL)])
 def test_unsupported_follows_the_rule(policy: UnsupportedPolicy, status: Status) -> None:
     assert judged(rule(hot, unsupported=policy), (BARE,)).status is status
 
 
-def test_unsupported_on_one_subject_is_said_beside_the_pass_of_the_others() -> None:
+def test_unsupported_on_one_subject_is_reported_beside_the_pass_of_the_others() -> None:
     result = judged(rule(hot, unsupported=UnsupportedPolicy.SKIP), (BARE, COLD))
     assert (result.status, result.reason) == (Status.PASS, "not supported: heat of thing 3")
 
@@ -177,7 +188,7 @@ def test_what_a_node_said_is_made_harmless_in_findings() -> None:
     assert finding.expected == "\\x80"
 
 
-def test_a_note_is_said_beside_the_result_once() -> None:
+def test_a_note_is_reported_beside_the_result_once() -> None:
     def notes(thing: Thing) -> Iterator[Note]:
         yield Note("worth a look")
 
@@ -238,7 +249,8 @@ def test_a_check_that_cannot_tell_of_anything_is_unknown() -> None:
         yield
 
     assert judged(rule(blank), (COLD,)).status is Status.UNKNOWN
-    assert {r.status for r in judge_fleet(rule(blank_fleet, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
+    assert {r.status for r in judge_fleet(rule(blank_fleet, fleet=True),
+                                          cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
 
 
 def test_one_rules_unmeasured_reading_is_not_laid_to_another_over_the_same_facts() -> None:
@@ -327,7 +339,9 @@ class Lid(Fact):
     number: int
 
 
-def test_beside_a_subject_a_check_may_have_the_fact_of_the_same_identity(monkeypatch: pytest.MonkeyPatch, heavy: str) -> None:
+def test_beside_a_subject_a_check_may_have_the_fact_of_the_same_identity(
+    monkeypatch: pytest.MonkeyPatch, heavy: str,
+) -> None:
     def of_hot(lid: Lid, thing: Thing) -> Iterator[Finding]:
         if thing.heat > 50:
             yield Finding(thing.heat, 50)
@@ -336,9 +350,11 @@ def test_beside_a_subject_a_check_may_have_the_fact_of_the_same_identity(monkeyp
     lids = (Lid("lid 1", "thing 0", 1), Lid("lid 2", "thing 1", 2))
     assert [f.subject for f in judged(rule(of_hot), (COLD, HOT), lids=lids).findings] == ["lid 2"]
     missing = judged(rule(of_hot), (COLD,), lids=lids)
-    assert (missing.status, missing.reason) == (Status.UNKNOWN, "lid 2: there is no thing of the same identity")
+    assert (missing.status, missing.reason) == (Status.UNKNOWN,
+                                                "lid 2: there is no thing of the same identity")
     of_heavy = rule(of_hot, over=heavy)
-    assert [f.subject for f in judged(of_heavy, (HOT, thing("thing 0", 98, 9)), lids=lids).findings] == ["lid 1"]
+    assert [f.subject for f in judged(of_heavy, (HOT, thing("thing 0", 98, 9)),
+                                      lids=lids).findings] == ["lid 1"]
 
 
 # Trend rules
@@ -359,7 +375,7 @@ def trend(known: Rule, now: Any, before: Any, seconds: float = 60.0) -> Result:
 
 def test_a_trend_without_an_earlier_snapshot_is_skipped_visibly() -> None:
     result = judged(TREND, (COLD,), look=SnapshotTime("look", 1.0, 1.0))
-    assert (result.status, result.reason) == (Status.SKIPPED, "no earlier look at this node in this boot")
+    assert (result.status, result.reason) == (Status.SKIPPED, "no earlier snapshot of this node in this boot")
 
 
 def test_a_trend_compares_with_the_earlier_snapshot_by_identity() -> None:
@@ -399,7 +415,8 @@ def test_a_rate_is_over_a_minute_at_least_and_unknown_where_the_clock_went_back(
         yield Finding(growth.rate("weight", per=HOUR), 0)
 
     now, before = (thing("thing 0", 1, 11),), (thing("thing 0", 1, 1),)
-    assert [trend(rule(fast), now, before, seconds).findings[0].observed for seconds in (1, MINUTE, HOUR)] == [600.0, 600.0, 10.0]
+    assert [trend(rule(fast), now, before, seconds).findings[0].observed
+            for seconds in (1, MINUTE, HOUR)] == [600.0, 600.0, 10.0]
     back = trend(rule(fast), now, before, -5.0)
     assert (back.status, "5 s later" in back.reason) == (Status.UNKNOWN, True)
     assert trend(rule(fast), before, before, -5.0).findings[0].observed == 0.0
@@ -448,7 +465,7 @@ def test_the_outlier_of_a_majority_is_named_with_the_majoritys_value() -> None:
     assert results["n3"].findings == (Finding("2", "1, as on 3 of 4 nodes", "heat"),)
 
 
-def test_without_a_majority_nobody_is_blamed_and_nobody_passes() -> None:
+def test_without_a_majority_no_one_is_blamed_and_no_one_passes() -> None:
     results = judge_fleet(FLEET, cohort(1, 1, 2, 2))
     assert {(r.status, r.origin) for r in results.values()} == {(Status.UNKNOWN, Origin.MUSTER)}
 
@@ -459,14 +476,16 @@ def test_a_cohort_too_small_to_compare_is_skipped() -> None:
 
 def test_a_cohort_too_small_once_those_that_could_not_be_read_are_out_is_skipped() -> None:
     results = judge_fleet(FLEET, cohort(1, 2, Unmeasured("hung")))
-    assert [results[node].status for node in ("n0", "n1", "n2")] == [Status.SKIPPED, Status.SKIPPED, Status.UNKNOWN]
+    assert [results[node].status for node in ("n0", "n1", "n2")] == [
+        Status.SKIPPED, Status.SKIPPED, Status.UNKNOWN]
 
 
 def test_a_node_that_was_not_measured_is_unknown_and_does_not_vote() -> None:
     nodes = {**cohort(1, 1, 1, 2), "n9": NodeFacts({"things": thing("n9", Unmeasured("hung"))}),
              "n8": NodeFacts({"things": Unmeasured("denied")})}
     results = judge_fleet(FLEET, nodes)
-    assert (results["n9"].status, results["n8"].status, results["n3"].status) == (Status.UNKNOWN, Status.UNKNOWN, Status.FAIL)
+    assert (results["n9"].status, results["n8"].status,
+            results["n3"].status) == (Status.UNKNOWN, Status.UNKNOWN, Status.FAIL)
     assert "as on 3 of 4" in str(results["n3"].findings[0].expected)
 
 
@@ -474,7 +493,8 @@ def test_nodes_that_share_one_fact_that_cannot_be_read_are_all_unknown() -> None
     shared = thing("n", Unmeasured("hung"))
     nodes = {**cohort(1, 1, 1), **{f"x{n}": NodeFacts({"things": shared}) for n in range(2)}}
     results = judge_fleet(FLEET, nodes)
-    assert [results[node].status for node in ("n0", "x0", "x1")] == [Status.PASS, Status.UNKNOWN, Status.UNKNOWN]
+    assert [results[node].status for node in ("n0", "x0", "x1")] == [
+        Status.PASS, Status.UNKNOWN, Status.UNKNOWN]
 
 
 def test_nodes_without_the_thing_leave_the_cohort() -> None:
@@ -488,10 +508,11 @@ def test_a_fleet_check_that_fails_by_itself_is_unknown_for_all() -> None:
         raise KeyError("x")
         yield
 
-    assert {r.status for r in judge_fleet(rule(broken, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
+    assert {r.status for r in judge_fleet(rule(broken, fleet=True),
+                                          cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
 
 
-def test_a_fleet_check_that_reads_past_its_helpers_what_was_not_measured_passes_nobody() -> None:
+def test_a_fleet_check_that_reads_past_its_helpers_what_was_not_measured_passes_no_one() -> None:
     def careless(things: Mapping[str, Thing]) -> Comparison:
         yield from ((node, Finding(thing.heat, 50, "x")) for node, thing in things.items() if thing.heat > 50)
 
@@ -506,7 +527,8 @@ def test_a_finding_that_is_none_costs_its_rule_only() -> None:
     def lists(things: Mapping[str, Thing]) -> Comparison:
         yield "n0", Finding(["a"], 2, "x")
 
-    assert {r.status for r in judge_fleet(rule(odd_node, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
+    assert {r.status for r in judge_fleet(rule(odd_node, fleet=True),
+                                          cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
     assert judge_fleet(rule(lists, fleet=True), cohort(1, 1, 1))["n0"].findings == (Finding("['a']", 2, "x"),)
 
 
@@ -537,13 +559,14 @@ DARK_INSIDE = Nest("nest", 20, DARK, (COLD, DARK))
 
 
 @pytest.mark.parametrize(("nest", "read"), [
-    (HEATLESS, lambda nest: nest.heat), (HEATLESS, lambda nest: nest.warm), (HEATLESS, lambda nest: nest.hottest),
-    (HEATLESS, lambda nest: nest.__dict__["heat"]), (HEATLESS, lambda nest: getattr(nest, "heat", 0)),
-    (HEATLESS, lambda nest: hasattr(nest, "heat")), (DARK_INSIDE, lambda nest: nest.inner.heat), (DARK_INSIDE, lambda nest: nest.hottest),
+    (HEATLESS, lambda nest: nest.heat), (HEATLESS, lambda nest: nest.warm),
+    (HEATLESS, lambda nest: nest.hottest), (HEATLESS, lambda nest: nest.__dict__["heat"]),
+    (HEATLESS, lambda nest: getattr(nest, "heat", 0)), (HEATLESS, lambda nest: hasattr(nest, "heat")),
+    (DARK_INSIDE, lambda nest: nest.inner.heat), (DARK_INSIDE, lambda nest: nest.hottest),
     (DARK_INSIDE, lambda nest: nest.over(50)), (DARK_INSIDE, lambda nest: [t.heat for t in nest.several]),
-    (HEATLESS, lambda nest: nest.no_such_field),
-])
-def test_no_way_of_reading_what_a_fact_lacks_makes_a_pass(nest: Nest, read: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    (HEATLESS, lambda nest: nest.no_such_field)])
+def test_no_way_of_reading_what_a_fact_lacks_makes_a_pass(nest: Nest, read: Callable[[Any], Any],
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     def reads(nest: Nest) -> Iterator[Finding]:
         read(nest)
         yield from ()
@@ -555,13 +578,15 @@ def test_no_way_of_reading_what_a_fact_lacks_makes_a_pass(nest: Nest, read: Call
 
 
 def test_what_is_measured_of_it_is_read_as_it_is() -> None:
-    assert (DARK_INSIDE.heat, DARK_INSIDE.warm, DARK_INSIDE.inner.weight, len(DARK_INSIDE.several)) == (20, False, 1, 2)
+    assert (DARK_INSIDE.heat, DARK_INSIDE.warm, DARK_INSIDE.inner.weight,
+            len(DARK_INSIDE.several)) == (20, False, 1, 2)
     assert repr(HEATLESS).startswith("Nest(name='nest', heat=Unmeasured(reason='hung'")
 
 
 def test_other_code_asks_for_the_value_or_the_reason() -> None:
     assert (reading(HEATLESS, "heat"), reading(HEATLESS, "warm")) == (Unmeasured("hung"),) * 2
-    assert (reading(BARE, "heat"), reading(COLD, "heat"), reading(DARK_INSIDE, "warm")) == (UNSUPPORTED, 20, False)
+    assert (reading(BARE, "heat"), reading(COLD, "heat"),
+            reading(DARK_INSIDE, "warm")) == (UNSUPPORTED, 20, False)
     assert readings(BARE) == {"name": "thing 3", "heat": UNSUPPORTED, "weight": 1}
     assert [found for _, found in readable((COLD, DARK, BARE, HOT), lambda thing: thing.heat)] == [20, 99]
 
@@ -578,7 +603,8 @@ def test_a_fact_can_be_copied_pickled_and_compared_whatever_it_lacks() -> None:
     for fact in (DARK, BARE, COLD, HEATLESS, DARK_INSIDE):
         for same in (copy.copy(fact), copy.deepcopy(fact), pickle.loads(pickle.dumps(fact))):  # noqa: S301
             assert (same, hash(same), repr(same)) == (fact, hash(fact), repr(fact))
-    assert thing("thing 2", Unmeasured("another reason")) != DARK and DARK != thing("thing 2", UNSUPPORTED) != COLD
+    assert thing("thing 2", Unmeasured("another reason")) != DARK
+    assert DARK != thing("thing 2", UNSUPPORTED) != COLD
     assert changed(DARK, weight=5) == thing("thing 2", Unmeasured("the sensor hung"), 5)
     with pytest.raises(NotMeasured, match="the sensor hung"):
         _ = changed(DARK, weight=5).heat
@@ -593,7 +619,8 @@ def test_a_field_with_a_default_is_refused_when_the_class_is_made() -> None:
             heat: int = 0
 
 
-@pytest.mark.parametrize("given", [{}, {"name": "x"}, {"name": "x", "heat": 1, "colour": 2}, {"name": "x", "haet": 1}])
+@pytest.mark.parametrize("given",
+                         [{}, {"name": "x"}, {"name": "x", "heat": 1, "colour": 2}, {"name": "x", "haet": 1}])
 def test_a_fact_is_made_with_exactly_its_fields(given: dict[str, Any]) -> None:
     class Pot(Fact):
         name: str

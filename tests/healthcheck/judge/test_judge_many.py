@@ -9,8 +9,9 @@ import pytest
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
-from healthcheck.judge.judge import MOST_FINDINGS, judge
-from healthcheck.judge.nodefacts import MOST_SUBJECTS, NodeFacts
+from healthcheck.judge.judge import judge
+from healthcheck.judge.limits import MOST_FINDINGS, MOST_SUBJECTS
+from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Finding, Result, Status
 from healthcheck.ruleset.rule import UnsupportedPolicy
 from tests.healthcheck.rules import Thing, rule, thing
@@ -39,7 +40,8 @@ def test_a_reading_that_not_one_of_many_has_skips_the_rule(number: int) -> None:
 @pytest.mark.parametrize("number", [1, 144, 4000])
 def test_a_reading_that_all_of_many_must_have_fails_for_each(number: int) -> None:
     result = judged(bare(number), UnsupportedPolicy.FAIL)
-    assert (result.status, len(result.findings), result.reason) == (Status.FAIL, min(number, MOST_FINDINGS), "")
+    assert (result.status, len(result.findings),
+            result.reason) == (Status.FAIL, min(number, MOST_FINDINGS), "")
 
 
 def test_one_of_many_that_could_not_be_read_is_unknown_all_the_same() -> None:

@@ -1,4 +1,4 @@
-"""What a look says of itself: how much it asked for, had, and was refused for want of root."""
+"""What a snapshot reports of itself: how much it requested, captured, and was denied for want of root."""
 
 from __future__ import annotations
 
@@ -32,22 +32,28 @@ def of(probe: Probe, capture: Capture | None) -> Coverage:
 
 
 @pytest.mark.parametrize(("probe", "capture"), [
-    (TOOL, Capture(Outcome.DENIED)), (TOOL, Capture(Outcome.DENIED, note="the helper did not run: sudo: a password is required")),
-    (TOOL, Capture(Outcome.DONE, exit=1, stderr="permission denied while trying to connect to the Docker daemon socket")),
-    (TOOL, Capture(Outcome.DONE, exit=0, text='{"ID":"","ServerErrors":["Got permission denied while trying to reach \\"x\\""]}\n')),
-    (TOOL, Capture(Outcome.DONE, exit=1, text="tool: must be root\n")), (TOOL, Capture(Outcome.DONE, exit=0, stderr="/dev/x: Operation not permitted")),
-    (LOG, machine.denied("/log")), (LOG, Capture(Outcome.DENIED)),
-])
+    (TOOL, Capture(Outcome.DENIED)),
+    (TOOL, Capture(Outcome.DENIED, note="the helper did not run: sudo: a password is required")),
+    (TOOL, Capture(Outcome.DONE, exit=1,
+                   stderr="permission denied while trying to connect to the Docker daemon socket")),
+    (TOOL,
+     Capture(Outcome.DONE, exit=0,
+             text='{"ID":"","ServerErrors":["Got permission denied while trying to reach \\"x\\""]}\n')),
+    (TOOL, Capture(Outcome.DONE, exit=1, text="tool: must be root\n")),
+    (TOOL, Capture(Outcome.DONE, exit=0, stderr="/dev/x: Operation not permitted")),
+    (LOG, machine.denied("/log")), (LOG, Capture(Outcome.DENIED))])
 def test_what_was_refused_for_want_of_root_is_named(probe: Probe, capture: Capture) -> None:
     assert of(probe, capture) == Coverage(1, 0, 1, (probe.id,))
 
 
 @pytest.mark.parametrize(("probe", "capture", "captured"), [
-    (TOOL, Capture(Outcome.DONE, exit=0, text="permission denied 0 times\n"), 1), (TOOL, Capture(Outcome.DONE, exit=1, stderr="no such disk"), 1),
-    (TOOL, Capture(Outcome.TRUNCATED), 1), (TOOL, Capture(Outcome.TIMEOUT), 0), (TOOL, Capture(Outcome.MISSING), 0), (TOOL, None, 0),
-    (LOG, machine.done(**{"/log": "permission denied"}), 1), (OPEN, machine.denied("/open"), 1), (OPEN, Capture(Outcome.DENIED), 0),
-])
-def test_what_failed_otherwise_is_not_put_down_to_privilege(probe: Probe, capture: Capture | None, captured: int) -> None:
+    (TOOL, Capture(Outcome.DONE, exit=0, text="permission denied 0 times\n"), 1),
+    (TOOL, Capture(Outcome.DONE, exit=1, stderr="no such disk"), 1), (TOOL, Capture(Outcome.TRUNCATED), 1),
+    (TOOL, Capture(Outcome.TIMEOUT), 0), (TOOL, Capture(Outcome.MISSING), 0), (TOOL, None, 0),
+    (LOG, machine.done(**{"/log": "permission denied"}), 1), (OPEN, machine.denied("/open"), 1),
+    (OPEN, Capture(Outcome.DENIED), 0)])
+def test_what_failed_otherwise_is_not_put_down_to_privilege(probe: Probe, capture: Capture | None,
+                                                            captured: int) -> None:
     assert of(probe, capture) == Coverage(1, captured, int(probe.root), ())
 
 
@@ -55,7 +61,8 @@ def assessed() -> Assessed:
     nodes = [Node(f"gpu{n:03d}", sku="hgx-h100") for n in range(1, 6)]
     assessment = Assessment(nodes, RULES.select(("docker-answers", "kernel-hardware-error", "host-*ap")))
     for one in nodes[:3]:
-        assessment.add(machine.recording(one.name, kernel_log=machine.denied("/dev/kmsg"), docker_info=machine.docker_denied()))
+        assessment.add(machine.recording(one.name, kernel_log=machine.denied("/dev/kmsg"),
+                                         docker_info=machine.docker_denied()))
     assessment.add(machine.recording("gpu004", kernel_log=machine.denied("/dev/kmsg")))
     assessment.add(Recording("gpu005", 1.0, None, Failure(Stage.CONNECT, "refused")))
     return assessment.finish()
@@ -63,18 +70,22 @@ def assessed() -> Assessed:
 
 def test_the_document_tells_it_of_each_node_that_was_reached() -> None:
     first, *_, last = [node(report) for report in assessed().reports]
-    assert first["probes"] == {"asked": 5, "captured": 3, "need_root": 2, "denied": ["docker.info", "kernel.log"]}
+    assert first["probes"] == {"asked": 5, "captured": 3, "need_root": 2,
+                               "denied": ["docker.info", "kernel.log"]}
     assert last["probes"] is None
 
 
 def test_the_table_folds_equal_nodes_into_one_line() -> None:
     out = io.StringIO()
-    console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False, color_system=None)
+    console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False,
+                      color_system=None)
     render(console, assessed(), {}, Heading("x", 1.0, False, 1), fold)
-    assert "2 of 5 probes need root and were not seen: docker.info, kernel.log  gpu[001-003]\n" in out.getvalue()
-    assert "1 of 5 probes needs root and was not seen: kernel.log  gpu004\n" in out.getvalue()
+    page = out.getvalue()
+    assert "2 of 5 probes need root and were not seen: docker.info, kernel.log  gpu[001-003]\n" in page
+    assert "1 of 5 probes needs root and was not seen: kernel.log  gpu004\n" in page
 
 
 def test_a_file_entry_is_enough_for_the_word_denied() -> None:
-    mixed = Capture(Outcome.DONE, files={"/a": FileCapture(Outcome.DONE, "x"), "/b": FileCapture(Outcome.DENIED)})
+    mixed = Capture(Outcome.DONE,
+                    files={"/a": FileCapture(Outcome.DONE, "x"), "/b": FileCapture(Outcome.DENIED)})
     assert of(LOG, mixed).denied == ("a.log",)

@@ -1,4 +1,6 @@
-"""The text is byte for byte what prometheus_client writes for the same families, whatever stands in labels, help and values."""
+"""The text is byte for byte what prometheus_client writes for the same families, whatever stands in labels,
+help and values.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily, number
 from inventory.text import clean
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-VALUES = st.one_of(st.floats(), st.integers(-10**18, 10**18).map(float), st.sampled_from([0.0, 1e6, 999999.0, 1e7, 1.8e9, 123456789.25]))
+VALUES = st.one_of(st.floats(), st.integers(-10**18, 10**18).map(float),
+                   st.sampled_from([0.0, 1e6, 999999.0, 1e7, 1.8e9, 123456789.25]))
 
 
 class Held(Collector):
@@ -37,12 +40,15 @@ def theirs(*families: Metric) -> str:
     return generate_latest(registry).decode()
 
 
-@given(ANY, st.sampled_from([GAUGE, COUNTER]), st.sampled_from([(), ("node",), ("node", "rule"), ("a", "b", "c_d")]), st.data())
-def test_a_family_is_written_as_prometheus_client_writes_it(said: str, kind: str, labels: tuple[str, ...], data: st.DataObject) -> None:
+@given(ANY, st.sampled_from([GAUGE, COUNTER]),
+       st.sampled_from([(), ("node",), ("node", "rule"), ("a", "b", "c_d")]), st.data())
+def test_a_family_is_written_as_prometheus_client_writes_it(message: str, kind: str, labels: tuple[str, ...],
+                                                            data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.tuples(st.tuples(*(ANY for _ in labels)), VALUES), max_size=4))
     name = "muster_thing" + "_total" * (kind == COUNTER)
-    ours = MetricFamily(name, kind, said, labels)
-    other = (CounterMetricFamily if kind == COUNTER else GaugeMetricFamily)("muster_thing", said, labels=labels)
+    ours = MetricFamily(name, kind, message, labels)
+    other = (CounterMetricFamily if kind == COUNTER
+             else GaugeMetricFamily)("muster_thing", message, labels=labels)
     for values, value in rows:
         other.add_metric(values, value)
     assert ours.head + "".join(ours.sample(value, *values) for values, value in rows) == theirs(other)
@@ -61,12 +67,13 @@ def test_what_a_node_says_ends_no_label_and_no_line() -> None:
     hostile = clean('x"} 1\nmuster_node_state{node="other",state="healthy"} 1 \\')
     line = MetricFamily("muster_gpu_info", GAUGE, "x", ("node",)).sample(1, hostile)
     assert line.count("\n") == 1 and line.endswith('\\\\"} 1.0\n')
-    assert MetricFamily("muster_gpu_info", GAUGE, "x", ("node",)).sample(1, 'a"b\nc\\d') == 'muster_gpu_info{node="a\\"b\\nc\\\\d"} 1.0\n'
+    assert MetricFamily("muster_gpu_info", GAUGE, "x",
+                        ("node",)).sample(1, 'a"b\nc\\d') == 'muster_gpu_info{node="a\\"b\\nc\\\\d"} 1.0\n'
 
 
-@pytest.mark.parametrize(("name", "kind", "labels"), [
-    ("muster_x", COUNTER, ()), ("muster_x_total", GAUGE, ()), ("Muster", GAUGE, ()), ("muster_x", GAUGE, ("b", "a")), ("muster_x", GAUGE, ("a", "a")),
-])
+@pytest.mark.parametrize(("name", "kind", "labels"),
+                         [("muster_x", COUNTER, ()), ("muster_x_total", GAUGE, ()), ("Muster", GAUGE, ()),
+                          ("muster_x", GAUGE, ("b", "a")), ("muster_x", GAUGE, ("a", "a"))])
 def test_a_family_that_is_none_of_ours_cannot_be_made(name: str, kind: str, labels: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="not a family of ours"):
         MetricFamily(name, kind, "x", labels)

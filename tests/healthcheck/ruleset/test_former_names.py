@@ -1,4 +1,6 @@
-"""A rule that was renamed is still meant by what people wrote before: overlays, policies, profiles, silences, options and the store."""
+"""A rule that was renamed is still meant by what people wrote before: overlays, policies, profiles, silences,
+options and the store.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,8 @@ def test_a_site_overlay_by_the_former_id_changes_the_rule_that_there_is(tmp_path
 
 
 def test_a_site_rule_may_name_the_check_as_it_was_called(tmp_path: Path) -> None:
-    ruleset = site(tmp_path, "- {id: our-fabric, check: fabric.manager_log, with: {expected: true}, severity: info, remedy: Look., "
-                             "source: ours, proven: documented}\n")
+    ruleset = site(tmp_path, "- {id: our-fabric, check: fabric.manager_log, with: {expected: true}, "
+                   "severity: info, remedy: Look., source: ours, proven: documented}\n")
     assert {rule.id: rule.checked.name for rule in ruleset.rules}["our-fabric"] == "nvlink_fabric.manager_log"
 
 
@@ -60,22 +62,26 @@ def test_a_rule_under_both_of_its_ids_in_one_file_is_a_mistake(tmp_path: Path) -
 
 @pytest.mark.parametrize("formerly", ["fabric-x", "[1]", "['']"])
 def test_former_names_are_a_list_of_names(formerly: str, tmp_path: Path) -> None:
-    with pytest.raises(RulesError, match=r"ours\.yaml:1:\d+: rule gpu-count: formerly: expected a list of names"):
+    with pytest.raises(RulesError,
+                       match=r"ours\.yaml:1:\d+: rule gpu-count: formerly: expected a list of names"):
         site(tmp_path, f"- {{id: gpu-count, formerly: {formerly}}}\n")
 
 
 def test_rules_are_selected_by_former_ids_and_globs_over_them() -> None:
     assert judged(RULES.select(["fabric-state"])) == {"nvlink-fabric-state"}
     assert judged(RULES.select(["fabric-*"])) == set(RULES.former.values())
-    assert judged(RULES) - judged(RULES.select(skip=["fabric-m*"])) == {"nvlink-fabric-manager", "nvlink-fabric-manager-log"}
+    assert judged(RULES) - judged(RULES.select(skip=["fabric-m*"])) == {"nvlink-fabric-manager",
+                                                                        "nvlink-fabric-manager-log"}
 
 
 def test_a_profile_takes_former_ids(tmp_path: Path) -> None:
-    text = "profile: ours\nonly: [fabric-*, gpu-count]\nleave_out: [fabric-imex]\nunknown: {rules: {fabric-state: allow}}\n"
+    text = ("profile: ours\nonly: [fabric-*, gpu-count]\nleave_out: [fabric-imex]\nunknown: {rules: "
+            "{fabric-state: allow}}\n")
     profile = site(tmp_path, text, "profile/ours.yaml").profiles["ours"]
     kept = {rule.id for rule in RULES.rules if not profile.leaves_out(rule.id)}
     assert kept == {"gpu-count", *RULES.former.values()} - {"nvlink-fabric-imex"}
-    assert profile.unknown is not None and "nvlink-fabric-state" in [name for name, _ in profile.unknown.rules]
+    assert profile.unknown is not None
+    assert "nvlink-fabric-state" in [name for name, _ in profile.unknown.rules]
 
 
 def test_a_policy_takes_former_ids(tmp_path: Path) -> None:
@@ -86,8 +92,10 @@ def test_a_policy_takes_former_ids(tmp_path: Path) -> None:
     policy = load_policy([packaged(), tmp_path], RULES)
     assert "nvlink-fabric-clique" in {kind.id: kind.rules for kind in policy.kinds}["ours"]
     assert set(RULES.former.values()) <= set({one.id: one.rules for one in policy.incidents.causes}["ours"])
-    assert policy.remediation.uses[RemediationStep.RESTART_FABRIC_MANAGER].rules == ("fabric-manager", "nvlink-fabric-manager")
-    (tmp_path / "policy.yaml").write_text("faults:\n- {id: ours, why: we know, rules: [fabric-nothing], isolation: none}\n")
+    assert policy.remediation.uses[RemediationStep.RESTART_FABRIC_MANAGER].rules == (
+        "fabric-manager", "nvlink-fabric-manager")
+    (tmp_path / "policy.yaml").write_text(
+        "faults:\n- {id: ours, why: we know, rules: [fabric-nothing], isolation: none}\n")
     with pytest.raises(RulesError, match="no rule matches 'fabric-nothing'"):
         load_policy([packaged(), tmp_path], RULES)
 
@@ -112,52 +120,68 @@ def test_a_glob_that_matches_the_new_id_itself_says_nothing_of_the_former_one() 
     assert with_current_names(["*fabric-state", "fabric-state"], {"fabric-state": "nvlink-fabric-state"}) == (
         "*fabric-state", "fabric-state", "nvlink-fabric-state")
     assert renamed(["*", "*fabric-state"], RULES.former) == []
-    assert renamed(["fabric-s*", "fabric-state"], RULES.former) == ["fabric-state is now called nvlink-fabric-state"]
+    assert renamed(["fabric-s*", "fabric-state"],
+                   RULES.former) == ["fabric-state is called nvlink-fabric-state now"]
 
 
 def test_explain_takes_the_former_id_and_says_once_what_the_rule_is_called(tmp_path: Path) -> None:
-    told = muster("explain", "fabric-state", home=tmp_path)
-    assert (told.returncode, told.stderr) == (0, NOTE) and told.stdout == muster("explain", "nvlink-fabric-state", home=tmp_path).stdout
+    output = muster("explain", "fabric-state", home=tmp_path)
+    assert (output.returncode, output.stderr) == (0, NOTE)
+    assert output.stdout == muster("explain", "nvlink-fabric-state", home=tmp_path).stdout
     shown = muster("rules", "show", "fabric-state", home=tmp_path)
-    assert (shown.returncode, shown.stderr) == (0, NOTE) and shown.stdout.startswith("nvlink-fabric-state  (critical")
+    assert (shown.returncode, shown.stderr) == (0, NOTE)
+    assert shown.stdout.startswith("nvlink-fabric-state  (critical")
     listed = muster("rules", "list", "fabric-state", home=tmp_path)
-    assert (listed.returncode, listed.stderr) == (0, NOTE) and listed.stdout.splitlines()[1].startswith("nvlink-fabric-state ")
+    assert (listed.returncode, listed.stderr) == (0, NOTE)
+    assert listed.stdout.splitlines()[1].startswith("nvlink-fabric-state ")
     policy = muster("explain", "policy", "fabric-state", home=tmp_path)
     assert (policy.returncode, policy.stderr) == (0, NOTE) and "nvlink-fabric-state" in policy.stdout
 
 
 def test_a_check_by_the_former_id_judges_the_rule_and_says_once_what_it_is_called(tmp_path: Path) -> None:
-    done = muster("check", "--local", "--only", "fabric-state", "--only", "fabric-s*", "--format", "json", home=tmp_path)
-    results = {result["rule"]: result for node in json.loads(done.stdout)["nodes"] for result in node["results"]}
-    assert [name for name, one in results.items() if one["reason"] != "left out by --only"] == ["nvlink-fabric-state"]
+    done = muster("check", "--local", "--only", "fabric-state", "--only", "fabric-s*", "--format", "json",
+                  home=tmp_path)
+    results = {result["rule"]: result for node in json.loads(done.stdout)["nodes"]
+               for result in node["results"]}
+    assert [name for name, one in results.items()
+            if one["reason"] != "left out by --only"] == ["nvlink-fabric-state"]
     assert done.stderr.count(NOTE) == 1
 
 
 def test_a_silence_by_the_former_id_is_of_the_rule_and_ends_by_either(tmp_path: Path) -> None:
     made = muster("silence", "n1", "fabric-state", "--reason", "known", "--for", "2d", home=tmp_path)
     assert made.stderr == NOTE and "silence 1: nvlink-fabric-state on n1" in made.stdout
-    several = muster("silence", "n1", "fabric-m*", "--reason", "known", "--for", "2d", "--format", "json", home=tmp_path)
-    assert {one["rule"] for one in json.loads(several.stdout)["silences"]} == {"nvlink-fabric-manager", "nvlink-fabric-manager-log"}
+    several = muster("silence", "n1", "fabric-m*", "--reason", "known", "--for", "2d", "--format", "json",
+                     home=tmp_path)
+    assert {one["rule"] for one in json.loads(several.stdout)["silences"]} == {"nvlink-fabric-manager",
+                                                                               "nvlink-fabric-manager-log"}
     over = muster("unsilence", "n1", "fabric-state", home=tmp_path)
-    assert (over.returncode, over.stderr) == (0, NOTE) and "silence 1 (nvlink-fabric-state): is over" in over.stdout
+    assert (over.returncode, over.stderr) == (0, NOTE)
+    assert "silence 1 (nvlink-fabric-state): is over" in over.stdout
 
 
-def test_what_an_older_store_holds_goes_on_under_the_new_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (at,) = [number for number, step in enumerate(schema.MIGRATIONS) if any("'fabric-clique'" in statement for statement in step)]
+def test_what_an_older_store_holds_goes_on_under_the_new_id(tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    (at,) = [number for number, step in enumerate(schema.MIGRATIONS)
+             if any("'fabric-clique'" in statement for statement in step)]
     with monkeypatch.context() as patch:
         patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:at])
         with opened(tmp_path / "state", make=True) as old, old.writing() as db:
             db.execute("INSERT INTO node (id, name) VALUES (1, 'n1')")
             for rule in ("fabric-state", "fabric-ours", "gpu-count"):
-                db.execute("INSERT INTO problem (node, rule, subject, status, severity, observed, expected, reason, remedy, began, seen, sweeps) "
+                db.execute("INSERT INTO problem (node, rule, subject, status, severity, observed, expected, "
+                           "reason, remedy, began, seen, sweeps) "
                            "VALUES (1, ?, 'GPU 0', 'fail', 'critical', '1', '0', '', '', 1, 1, 1)", (rule,))
-                db.execute("INSERT INTO version (kind, name, digest, who, began, seen) VALUES ('rule', ?, 'x', 'me', 1, 1)", (rule,))
+                db.execute("INSERT INTO version (kind, name, digest, who, began, seen) VALUES ('rule', ?, "
+                           "'x', 'me', 1, 1)", (rule,))
             for rule in ("fabric-state", "fabric-*", "gpu-*"):
-                db.execute("INSERT INTO silence (nodes, rule, why, who, began, until) VALUES ('[\"n1\"]', ?, 'known', 'me', 1, 9)", (rule,))
-            db.execute("INSERT INTO look (node, profile, time, state, against, measured) VALUES "
-                       "(1, '', 1, 'unhealthy', '[]', '[\"fabric-ours\", \"fabric-manager\", \"gpu-count\"]')")
-            db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen, symptoms) VALUES ('rack', 'r1', '[\"n1\"]', 'x', "
-                       "'operator', 1, 1, '[\"fabric-state of GPU\", \"fabric-ours\", \"fabric-manager\"]')")
+                db.execute("INSERT INTO silence (nodes, rule, why, who, began, until) VALUES ('[\"n1\"]', ?, "
+                           "'known', 'me', 1, 9)", (rule,))
+            db.execute("INSERT INTO look (node, profile, time, state, against, measured) VALUES (1, '', 1, "
+                       "'unhealthy', '[]', '[\"fabric-ours\", \"fabric-manager\", \"gpu-count\"]')")
+            db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen, symptoms) "
+                       "VALUES ('rack', 'r1', '[\"n1\"]', 'x', 'operator', 1, 1, "
+                       "'[\"fabric-state of GPU\", \"fabric-ours\", \"fabric-manager\"]')")
     with opened(tmp_path / "state") as store:
         found = history.problems(store, None, 0)
         assert {one.rule for one in found} == {"fabric-ours", "gpu-count", "nvlink-fabric-state"}
@@ -166,9 +190,12 @@ def test_what_an_older_store_holds_goes_on_under_the_new_id(tmp_path: Path, monk
         assert all(silences.silenced(one, held, 5) for one in found)
         assert {row[0] for row in store.rows("SELECT name FROM version WHERE kind = 'rule'")} == {
             "fabric-ours", "gpu-count", "nvlink-fabric-state"}
-        assert json.loads(store.rows("SELECT measured FROM look")[0][0]) == ["fabric-ours", "nvlink-fabric-manager", "gpu-count"]
+        assert json.loads(store.rows("SELECT measured FROM look")[0][0]) == [
+            "fabric-ours", "nvlink-fabric-manager", "gpu-count"]
         (incident,) = incidents.incidents(store)
         assert incident.symptoms == ("nvlink-fabric-state of GPU", "fabric-ours", "nvlink-fabric-manager")
-        assert store.check() == [] and store.rows("SELECT name FROM sqlite_master WHERE name = 'renamed'") == []
-    told = muster("history", "--since", "3650d", "--rule", "fabric-state", "--state", str(tmp_path / "state"), "--format", "jsonl", home=tmp_path)
-    assert told.stderr == NOTE
+        assert store.check() == []
+        assert store.rows("SELECT name FROM sqlite_master WHERE name = 'renamed'") == []
+    output = muster("history", "--since", "3650d", "--rule", "fabric-state", "--state",
+                    str(tmp_path / "state"), "--format", "jsonl", home=tmp_path)
+    assert output.stderr == NOTE

@@ -1,4 +1,6 @@
-"""Which ports are judged: those that the plan of node or SKU names, else those of the kind there is most of, by PCI address always."""
+"""Which ports are judged: those that the plan of node or SKU names, else those of the kind there is most of,
+by PCI address always.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,15 @@ JUDGED = ("port-count", "port-state", "port-rate")
 def adapter(pci: str, device: str = CONNECTX7, layer: str = "InfiniBand", rate: str = "400 Gb/sec (4X NDR)",
             state: str = "4: ACTIVE", phys: str = "5: LinkUp") -> dict[str, str]:
     """One RDMA device with one port, as its files below /sys/class/infiniband/NAME say."""
-    return {"ports/1/state": f"{state}\n", "ports/1/phys_state": f"{phys}\n", "ports/1/rate": f"{rate}\n", "ports/1/link_layer": f"{layer}\n",
-            "ports/1/counters/link_downed": "0\n", "device/uevent": f"DRIVER=mlx5_core\nPCI_ID={device}\nPCI_SLOT_NAME={pci}\n"}
+    return {"ports/1/state": f"{state}\n", "ports/1/phys_state": f"{phys}\n", "ports/1/rate": f"{rate}\n",
+            "ports/1/link_layer": f"{layer}\n", "ports/1/counters/link_downed": "0\n",
+            "device/uevent": f"DRIVER=mlx5_core\nPCI_ID={device}\nPCI_SLOT_NAME={pci}\n"}
 
 
 def sysfs(*adapters: dict[str, str]) -> Capture:
     """The capture, with the devices numbered in this order."""
-    return machine.done(**{f"/sys/class/infiniband/mlx5_{n}/{name}": text for n, files in enumerate(adapters) for name, text in files.items()})
+    return machine.done(**{f"/sys/class/infiniband/mlx5_{n}/{name}": text for n, files in enumerate(adapters)
+                           for name, text in files.items()})
 
 
 def results(capture: Capture, sku: str = "hgx-h100", **ports: PortPlan) -> dict[str, Result]:
@@ -53,8 +57,10 @@ def passed(found: dict[str, Result]) -> bool:
 EIGHT = tuple(adapter(pci) for pci in COMPUTE)
 DOWN = {"state": "1: DOWN", "phys": "3: Disabled"}
 BLUEFIELDS = {
-    # In DPU mode the host sees an Ethernet function whose link is that of the embedded switch; in NIC mode it is an adapter like others.
-    "dpu mode": tuple(adapter(pci, BLUEFIELD3, "Ethernet", "25 Gb/sec (1X EDR)", **DOWN) for pci in STORAGE[::2]),
+    # In DPU mode the host sees an Ethernet function whose link is that of the embedded switch; in NIC mode it
+    # is an adapter like others.
+    "dpu mode": tuple(adapter(pci, BLUEFIELD3, "Ethernet", "25 Gb/sec (1X EDR)", **DOWN)
+                      for pci in STORAGE[::2]),
     "nic mode": tuple(adapter(pci, BLUEFIELD3, "InfiniBand", "200 Gb/sec (4X HDR)") for pci in STORAGE[::2]),
 }
 
@@ -76,13 +82,15 @@ def test_storage_adapters_of_the_same_model_on_ethernet_are_not_judged_as_comput
 
 
 def test_virtual_functions_do_not_outvote_the_ports_that_they_are_on() -> None:
-    functions = [adapter(f"0000:18:{n // 8 + 1:02x}.{n % 8}", VIRTUAL, rate="400 Gb/sec (4X NDR)", **DOWN) for n in range(64)]
+    functions = [adapter(f"0000:18:{n // 8 + 1:02x}.{n % 8}", VIRTUAL, rate="400 Gb/sec (4X NDR)", **DOWN)
+                 for n in range(64)]
     assert passed(results(sysfs(*EIGHT, *functions)))
     assert failed(results(sysfs(adapter(COMPUTE[0], **DOWN), *EIGHT[1:], *functions))) == {"port-state"}
 
 
 def test_the_sku_of_a_dgx_knows_its_ports_and_names_the_rail_of_a_missing_one() -> None:
-    storage = [adapter(pci, rate="200 Gb/sec (4X HDR)") for pci in STORAGE]     # of the same model and link layer
+    # Of the same model and link layer
+    storage = [adapter(pci, rate="200 Gb/sec (4X HDR)") for pci in STORAGE]
     assert passed(results(sysfs(*storage, *EIGHT), sku="dgx-h100"))
     found = results(sysfs(*storage, *EIGHT[:-1]), sku="dgx-h100")
     assert failed(found) == {"port-count"}
@@ -101,8 +109,10 @@ def test_a_node_that_names_the_leaf_of_its_ports_leaves_role_and_rail_to_its_sku
     assert passed(results(sysfs(*storage, *EIGHT), sku="dgx-h100", **leaves))
     found = results(sysfs(*storage, *EIGHT[:-1]), sku="dgx-h100", **leaves)
     assert found["port-count"].findings[0].subject == f"port at {COMPUTE[-1]} (rail 7)"
-    # What it does say counts: this one was moved to compute, and so is slow; its rail is not that of another role.
-    assert failed(results(sysfs(*storage, *EIGHT), sku="dgx-h100", **{STORAGE[0]: PortPlan(role="compute")})) == {"port-rate"}
+    # What it does say counts: this one was moved to compute, and so is slow; its rail is not that of another
+    # role.
+    assert failed(results(sysfs(*storage, *EIGHT), sku="dgx-h100",
+                          **{STORAGE[0]: PortPlan(role="compute")})) == {"port-rate"}
 
 
 def test_a_node_that_only_says_which_ports_are_not_compute_has_the_others_judged() -> None:
@@ -113,8 +123,10 @@ def test_a_node_that_only_says_which_ports_are_not_compute_has_the_others_judged
     assert failed(results(sysfs(*EIGHT[1:], *storage), **plans)) == {"port-count"}
 
 
-@given(st.randoms(use_true_random=False), st.sampled_from([(), *BLUEFIELDS.values()]), st.sampled_from([None, *range(8)]))
-def test_renumbering_the_devices_changes_no_verdict(order: random.Random, beside: tuple[dict[str, str], ...], sick: int | None) -> None:
+@given(st.randoms(use_true_random=False), st.sampled_from([(), *BLUEFIELDS.values()]),
+       st.sampled_from([None, *range(8)]))
+def test_renumbering_the_devices_changes_no_verdict(order: random.Random, beside: tuple[dict[str, str], ...],
+                                                    sick: int | None) -> None:
     adapters = [adapter(pci, **(DOWN if n == sick else {})) for n, pci in enumerate(COMPUTE)] + list(beside)
     before = results(sysfs(*adapters), sku="dgx-h100")
     order.shuffle(adapters)
@@ -122,4 +134,5 @@ def test_renumbering_the_devices_changes_no_verdict(order: random.Random, beside
     assert failed(before) == failed(after) == ({"port-state"} if sick is not None else set())
     for rule in JUDGED:
         # The address is in the subject, behind the device's name of the day.
-        assert [f.subject.partition("(")[2] for f in before[rule].findings] == [f.subject.partition("(")[2] for f in after[rule].findings]
+        assert [f.subject.partition("(")[2] for f in before[rule].findings] == [
+            f.subject.partition("(")[2] for f in after[rule].findings]

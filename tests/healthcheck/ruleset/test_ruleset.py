@@ -1,4 +1,6 @@
-"""Rules files: every mistake is one line with its place, sites override by id, and rules are data that run nothing."""
+"""Rules files: every mistake is one line with its place, sites override by id, and rules are data that run
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +34,25 @@ def load(folder: Path, text: str, name: str = "site.yaml", *, over_packaged: boo
 
 
 @pytest.mark.parametrize(("change", "line", "words"), [
-    (("check: gpu.ecc_uncorrected", "check: gpu.ecc_uncorected"), 2, "unknown check 'gpu.ecc_uncorected'; did you mean 'gpu.ecc_uncorrected'?"),
-    (("severity: critical", "severity: fatal"), 4, "severity: expected one of info, warning, critical; got 'fatal'"),
-    (("allow: 0", "alow: 0"), 3, "the check gpu.ecc_uncorrected has no parameter 'alow'; did you mean 'allow'?"),
+    (("check: gpu.ecc_uncorrected", "check: gpu.ecc_uncorected"), 2,
+     "unknown check 'gpu.ecc_uncorected'; did you mean 'gpu.ecc_uncorrected'?"),
+    (("severity: critical", "severity: fatal"), 4,
+     "severity: expected one of info, warning, critical; got 'fatal'"),
+    (("allow: 0", "alow: 0"), 3,
+     "the check gpu.ecc_uncorrected has no parameter 'alow'; did you mean 'allow'?"),
     (("allow: 0", "allow: none"), 3, "allow: expected a whole number, got 'none'"),
     (("allow: 0", "allow: true"), 3, "allow: expected a whole number, got True"),
     (("allow: 0", "allow: $gpu_cont"), 3, "no SKU gives the number $gpu_cont"),
     (("  with: {allow: 0}\n", ""), 1, "with: allow is missing (a whole number)"),
     (("with: {allow: 0}", "with: [allow]"), 3, "with: expected a map, got a list"),
-    (("proven: documented", "proven: simulated"), 4, "proven by simulation only, so severity can be warning at most"),
+    (("proven: documented", "proven: simulated"), 4,
+     "proven by simulation only, so severity can be warning at most"),
     (("proven: documented", "prove: documented"), 7, "unknown key 'prove'; did you mean 'proven'?"),
     (("  source: a test\n", ""), 1, "source is missing"),
     (("remedy: Reset it.", "remedy: ''"), 5, "remedy: expected a sentence, got ''"),
-    (("- id: gpu-ecc-uncorrected\n  check", "- check"), 1, "id: expected a name, got nothing"),
-])
-def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, change: tuple[str, str], line: int, words: str) -> None:
+    (("- id: gpu-ecc-uncorrected\n  check", "- check"), 1, "id: expected a name, got nothing")])
+def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, change: tuple[str, str], line: int,
+                                              words: str) -> None:
     assert change[0] in GOOD
     with pytest.raises(RulesError) as error:
         load(tmp_path, GOOD.replace(*change))
@@ -59,14 +65,16 @@ def test_a_rule_defined_twice_in_a_file_names_both_lines(tmp_path: Path) -> None
         load(tmp_path, GOOD + GOOD)
 
 
-@pytest.mark.parametrize("text", ["", "id: x\n", "- 3\n", "- [a]\n", "- !!python/object/apply:os.system ['id']\n"])
+@pytest.mark.parametrize("text",
+                         ["", "id: x\n", "- 3\n", "- [a]\n", "- !!python/object/apply:os.system ['id']\n"])
 def test_a_file_that_is_no_list_of_rules_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(RulesError):
         load(tmp_path, text)
 
 
 def test_a_site_changes_the_keys_it_gives_and_keeps_the_others(tmp_path: Path) -> None:
-    site = load(tmp_path, "- id: filesystem-space\n  with: {at_most_percent: 90}\n  severity: warning\n", over_packaged=True)
+    site = load(tmp_path, "- id: filesystem-space\n  with: {at_most_percent: 90}\n  severity: warning\n",
+                over_packaged=True)
     rule = {r.id: r for r in site.rules}["filesystem-space"]
     assert (rule.severity, rule.parameters["at_most_percent"]) == (Severity.WARNING, 90)
     assert "ext4" in rule.parameters["types"]
@@ -82,19 +90,23 @@ def test_a_site_disables_a_rule_and_it_stays_visible(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "words"), [
     ("sku: a\ninherit: b\n", "no such SKU: 'b'"), ("sku: a\ninherit: a\n", "inherits from itself"),
-    ("sku: a\nnumbers: [1]\n", "numbers: expected a map"), ("sku: a\nnumbers: {x: [1]}\n", "x: expected a number"),
-    ("sku: a\nempty: [disks]\n", "empty: expected a list of gpus, ports"), ("sku: a\ncolour: red\n", "unknown key 'colour'"),
-    ("sku: a\nports: [1]\n", "ports: expected a map"), ("sku: a\nports: {mlx5_0: {}}\n", "no PCI address"),
+    ("sku: a\nnumbers: [1]\n", "numbers: expected a map"),
+    ("sku: a\nnumbers: {x: [1]}\n", "x: expected a number"),
+    ("sku: a\nempty: [disks]\n", "empty: expected a list of gpus, ports"),
+    ("sku: a\ncolour: red\n", "unknown key 'colour'"), ("sku: a\nports: [1]\n", "ports: expected a map"),
+    ("sku: a\nports: {mlx5_0: {}}\n", "no PCI address"),
     ("sku: a\nports: {'18:00.0': {role: cmopute}}\n", "role: expected one of compute, storage, mgmt, dpu"),
     ("sku: a\nports: {'18:00.0': {leaf: l1}}\n", "expected a map with role and rail"),
     ("sku: a\nports: {'18:00.0': {rail: x}}\n", "rail: expected a number"),
     ("sku: a\nports: {'18:00.0': {}, '0000:18:00.0': {}}\n", "0000:18:00.0 is given twice"),
     ("sku: a\nnumbers: {gpu_conut: 4}\n", "numbers: no rule asks for 'gpu_conut'; did you mean 'gpu_count'?"),
     ("sku: a\nnumbers: {gpu_count: -8}\n", "gpu_count: expected 0 or more, got -8"),
-    ("sku: a\nnumbers: {gpu_device: 2330}\n", "a.yaml:2:23: gpu_device: expected the PCI vendor and device, such as '10de:2330', got 2330"),
+    ("sku: a\nnumbers: {gpu_device: 2330}\n",
+     "a.yaml:2:23: gpu_device: expected the PCI vendor and device, such as '10de:2330', got 2330"),
     ("sku: a\nnumbers: {memory_gib: .nan}\n", "memory_gib: expected 0 or more, got nan"),
-    ("sku: a\nnumbers: {gpu_count: eight}\n", "sku/a.yaml:2:22: gpu_count: expected a whole number, got 'eight' (rule gpu-count takes it for expected)"), ("[]\n", "expected a map"),
-])
+    ("sku: a\nnumbers: {gpu_count: eight}\n",
+     "a.yaml:2:22: gpu_count: expected a whole number, got 'eight' (rule gpu-count takes it for expected)"),
+    ("[]\n", "expected a map")])
 def test_a_mistake_in_a_sku_is_one_line(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(RulesError) as error:
         load(tmp_path, text, "sku/a.yaml", over_packaged=True)
@@ -102,12 +114,17 @@ def test_a_mistake_in_a_sku_is_one_line(tmp_path: Path, text: str, words: str) -
 
 
 WRONG = [
-    # the first folder's SKUs, those of the second over them, and where the mistake is said to be
-    ({"a": "numbers:\n  gpu_count: 8\n  memory_gib: much"}, {}, "one/sku/a.yaml:4:15: memory_gib: expected a number, got 'much' (rule host-memory takes"),
-    ({"a": "numbers: {docker: 1}", "b": "inherit: a"}, {}, "one/sku/a.yaml:2:19: docker: expected true or false, got 1 (rule docker-answers takes"),
-    ({"a": "numbers: {gpu_count: 8}", "b": "inherit: a\nnumbers: {gpu_count: 8.5}"}, {}, "one/sku/b.yaml:3:22: gpu_count: expected a whole number, got 8.5"),
-    ({"a": "numbers: {gpu_count: x}"}, {"a": "numbers: {mig: false}"}, "one/sku/a.yaml:2:22: gpu_count: expected a whole number, got 'x'"),
-    ({"a": "numbers: {gpu_count: 8}"}, {"a": "numbers: {mig: 0, gpu_count: 7}"}, "two/sku/a.yaml:2:16: mig: expected true or false, got 0"),
+    # the first folder's SKUs, those of the second over them, and where the mistake is reported
+    ({"a": "numbers:\n  gpu_count: 8\n  memory_gib: much"}, {},
+     "one/sku/a.yaml:4:15: memory_gib: expected a number, got 'much' (rule host-memory takes"),
+    ({"a": "numbers: {docker: 1}", "b": "inherit: a"}, {},
+     "one/sku/a.yaml:2:19: docker: expected true or false, got 1 (rule docker-answers takes"),
+    ({"a": "numbers: {gpu_count: 8}", "b": "inherit: a\nnumbers: {gpu_count: 8.5}"}, {},
+     "one/sku/b.yaml:3:22: gpu_count: expected a whole number, got 8.5"),
+    ({"a": "numbers: {gpu_count: x}"}, {"a": "numbers: {mig: false}"},
+     "one/sku/a.yaml:2:22: gpu_count: expected a whole number, got 'x'"),
+    ({"a": "numbers: {gpu_count: 8}"}, {"a": "numbers: {mig: 0, gpu_count: 7}"},
+     "two/sku/a.yaml:2:16: mig: expected true or false, got 0"),
 ]
 
 
@@ -127,11 +144,13 @@ def test_a_number_of_a_wrong_type_is_reported_where_its_sku_gives_it(
 def test_a_rule_that_asks_for_the_wrong_number_is_reported_at_its_own_line(tmp_path: Path) -> None:
     with pytest.raises(RulesError) as error:
         load(tmp_path, "- id: gpu-count\n  with: {expected: $gpu_model}\n", over_packaged=True)
-    assert "site.yaml:2:20: rule gpu-count: expected: expected a whole number, got $gpu_model, which is 'A100-SXM' in SKU" in str(error.value)
+    expected = "rule gpu-count: expected: expected a whole number, got $gpu_model, which is 'A100-SXM' in SKU"
+    assert f"site.yaml:2:20: {expected}" in str(error.value)
 
 
 def test_a_sku_inherits_numbers_and_may_decline_one(tmp_path: Path) -> None:
-    site = load(tmp_path, "sku: h100-small\ninherit: dgx-h100\nnumbers: {memory_gib: 1024, docker: null}\n", "sku/a.yaml", over_packaged=True)
+    site = load(tmp_path, "sku: h100-small\ninherit: dgx-h100\nnumbers: {memory_gib: 1024, docker: null}\n",
+                "sku/a.yaml", over_packaged=True)
     sku = site.skus["h100-small"]
     assert (sku.numbers["gpu_count"], sku.numbers["memory_gib"], sku.declines("docker")) == (8, 1024, True)
 
@@ -147,7 +166,9 @@ def test_every_packaged_rule_says_how_it_is_proven_and_every_check_has_a_rule() 
 def test_only_and_skip_leave_rules_visible_and_a_glob_that_matches_nothing_is_an_error() -> None:
     ruleset = load_ruleset([packaged()])
     only = ruleset.select(only=["gpu-*"], skip=["gpu-count"])
-    assert {r.id for r in only.rules if not r.left_out} == {r.id for r in ruleset.rules if r.id.startswith("gpu-")} - {"gpu-count", "gpu-idle"}
+    assert {r.id for r in only.rules
+            if not r.left_out} == {r.id for r in ruleset.rules
+                                   if r.id.startswith("gpu-")} - {"gpu-count", "gpu-idle"}
     assert len(only.rules) == len(ruleset.rules)
     assert {p.id for p in only.probe_set(10).probes} == {"gpu.nvml", "gpu.pci", "gpu.smi"}
     with pytest.raises(UsageError, match="no rule matches 'gpu-ecc-enable'; did you mean 'gpu-ecc-enabled'"):
@@ -162,7 +183,9 @@ def test_a_rules_folder_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.one_of(st.text(max_size=200), st.lists(st.sampled_from([*GOOD.splitlines(), "  with: {allow: [}", "\t", "- - -", "  ? a"])).map("\n".join)))
+@given(text=st.one_of(st.text(max_size=200),
+                      st.lists(st.sampled_from([*GOOD.splitlines(), "  with: {allow: [}", "\t", "- - -",
+                                                "  ? a"])).map("\n".join)))
 def test_any_text_is_rules_or_one_line_of_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "site.yaml").write_bytes(text.encode())
     try:
@@ -172,7 +195,8 @@ def test_any_text_is_rules_or_one_line_of_error(tmp_path: Path, text: str) -> No
 
 
 def test_a_sku_inherits_ports_and_refines_them_one_by_one(tmp_path: Path) -> None:
-    site = load(tmp_path, "sku: ours\ninherit: dgx-h100\nports: {'dc:00.0': {role: storage}}\n", "sku/a.yaml", over_packaged=True)
+    site = load(tmp_path, "sku: ours\ninherit: dgx-h100\nports: {'dc:00.0': {role: storage}}\n", "sku/a.yaml",
+                over_packaged=True)
     ports = site.skus["ours"].ports
     assert (ports["0000:dc:00.0"].role, ports["0000:ce:00.0"].rail, len(ports)) == ("storage", 6, 12)
 

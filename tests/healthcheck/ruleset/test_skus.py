@@ -1,4 +1,6 @@
-"""SKUs: each packaged one is complete, a wrong one judges nothing and says so, and numbers are learned only from what was measured."""
+"""SKUs: each packaged one is complete, a wrong one judges nothing and says so, and numbers are learned only
+from what was measured.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,17 @@ ALL_A100 = machine.nvml(**{f"gpu{n}": A100 for n in range(8)})
 
 
 def facts(recording: Recording) -> dict[str, Any]:
-    return {name: build_fact(FACTS[name], Captures(recording)) for names in skus.LEARNED_FROM.values() for name in names}
+    return {name: build_fact(FACTS[name], Captures(recording)) for names in skus.LEARNED_FROM.values()
+            for name in names}
 
 
 def pci(device: str, number: int = 8, switches: int = 4) -> Capture:
     """The bus with so many GPUs of a device, and NVSwitches."""
-    kinds = [("30200", f"10DE:{device}")] * number + [("68000", "10DE:22A3")] * switches + [("68000", "8086:1234")]
+    nvswitches = [("68000", "10DE:22A3")] * switches
+    kinds = [("30200", f"10DE:{device}")] * number + nvswitches + [("68000", "8086:1234")]
     return machine.done(**{
-        f"/sys/bus/pci/devices/0000:{n:02x}:00.0/uevent": f"PCI_CLASS={kind}\nPCI_ID={ident}\nPCI_SLOT_NAME=0000:{n:02x}:00.0\n"
+        f"/sys/bus/pci/devices/0000:{n:02x}:00.0/uevent":
+            f"PCI_CLASS={kind}\nPCI_ID={ident}\nPCI_SLOT_NAME=0000:{n:02x}:00.0\n"
         for n, (kind, ident) in enumerate(kinds)
     })
 
@@ -82,16 +87,18 @@ def test_a_sku_with_ports_has_a_compute_port_for_each_gpu_and_no_rail_twice(sku:
 
 
 def test_no_two_skus_with_as_many_gpus_take_each_others_model() -> None:
-    products = {"hgx-h100": "NVIDIA H100 80GB HBM3", "hgx-h200": "NVIDIA H200", "hgx-b200": "NVIDIA B200", "gb200-nvl72": "NVIDIA GB200",
-                "hgx-a100-40gb": "NVIDIA A100-SXM4-40GB"}
+    products = {"hgx-h100": "NVIDIA H100 80GB HBM3", "hgx-h200": "NVIDIA H200", "hgx-b200": "NVIDIA B200",
+                "gb200-nvl72": "NVIDIA GB200", "hgx-a100-40gb": "NVIDIA A100-SXM4-40GB"}
     for name, sku in ((name, RULES.skus[name]) for name in products):
-        assert {other for other, product in products.items() if skus.is_model(product, sku.numbers["gpu_model"])} == {name}
+        assert {other for other, product in products.items()
+                if skus.is_model(product, sku.numbers["gpu_model"])} == {name}
 
 
 OF_THE_SERVER = ("memory_gib", "docker", "cpu_count", "numa_nodes", "dimm_count", "nvme_count")
 
 
-@pytest.mark.parametrize("sku", [sku for name, sku in RULES.skus.items() if name.startswith("hgx-")], ids=lambda sku: sku.name)
+@pytest.mark.parametrize("sku", [sku for name, sku in RULES.skus.items() if name.startswith("hgx-")],
+                         ids=lambda sku: sku.name)
 def test_a_sku_of_a_baseboard_judges_nothing_that_only_the_server_around_it_has(sku: skus.Sku) -> None:
     assert [number for number in OF_THE_SERVER if not sku.declines(number)] == []
 
@@ -99,29 +106,33 @@ def test_a_sku_of_a_baseboard_judges_nothing_that_only_the_server_around_it_has(
 @pytest.mark.parametrize(("sku", "state", "failed"), [
     ("hgx-h100", NodeState.HEALTHY, set()), ("dgx-h100", NodeState.UNHEALTHY, {"host-memory"}),
 ])
-def test_a_sound_server_of_half_the_memory_and_without_docker_is_healthy_around_the_same_board(
+def test_a_healthy_server_of_half_the_memory_and_without_docker_is_healthy_around_the_same_board(
     sku: str, state: NodeState, failed: set[str],
 ) -> None:
-    other = {"host_memory": machine.done(**{"/proc/meminfo": machine.MEMINFO.replace("MemTotal:       2113000000", "MemTotal: 1056000000").replace("2040000000", "1020000000")}),
+    meminfo = machine.MEMINFO.replace("MemTotal:       2113000000", "MemTotal: 1056000000")
+    other = {"host_memory": machine.done(**{"/proc/meminfo": meminfo.replace("2040000000", "1020000000")}),
              **dict.fromkeys(("docker_info", "docker_ps", "docker_images"), Capture(Outcome.MISSING))}
     (report,) = swept(machine.recording(**other), sku=sku)
     found = results(report)
     assert {rule for rule in ("host-memory", "docker-answers") if found[rule].status is Status.FAIL} == failed
-    assert report.state is state, [result for result in report.results if result.status in (Status.FAIL, Status.UNKNOWN)]
+    assert report.state is state, [result for result in report.results
+                                   if result.status in (Status.FAIL, Status.UNKNOWN)]
     if state is NodeState.HEALTHY:
         assert found["host-memory"].reason == "the SKU hgx-h100 says that memory_gib is not judged"
         assert found["docker-answers"].reason == "the SKU hgx-h100 says that docker is not judged"
 
 
-# A node that is plainly another machine
+# A node that is another machine
 
 def test_a_node_of_another_model_is_unknown_for_every_number_of_its_sku_and_says_what_to_correct() -> None:
     (report,) = swept(machine.recording(gpu_nvml=ALL_A100))
     found = results(report)
-    why = "the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:` in the inventory, or --sku"
+    why = ("the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:` in the "
+           "inventory, or --sku")
     for rule in RULES.rules:
         declined = any(RULES.skus["hgx-h100"].declines(number) for number in rule.needed)
-        if rule.needed and not declined and not rule.left_out and not set(rule.fact_names) & {"dcgm_diagnostic"}:
+        if rule.needed and not declined and not rule.left_out and not set(rule.fact_names) & {
+            "dcgm_diagnostic"}:
             assert (found[rule.id].status, found[rule.id].origin) == (Status.UNKNOWN, Origin.MUSTER), rule.id
             assert found[rule.id].reason == why
     assert found["sku-matches"].reason == why and report.state is NodeState.UNKNOWN and why in report.reason
@@ -145,7 +156,8 @@ def test_where_nvml_is_silent_the_pci_bus_says_that_it_is_another_machine() -> N
     silent = Capture(Outcome.TIMEOUT)
     wrong = results(swept(machine.recording(gpu_nvml=silent, gpu_pci=pci("20B2")))[0])
     assert wrong["gpu-count"].status is Status.UNKNOWN
-    assert wrong["gpu-count"].reason.startswith("the node is to be hgx-h100, but 8 of 8 GPUs on PCI are 10de:20b2 and not 10de:2330")
+    assert wrong["gpu-count"].reason.startswith(
+        "the node is to be hgx-h100, but 8 of 8 GPUs on PCI are 10de:20b2 and not 10de:2330")
     right = results(swept(machine.recording(gpu_nvml=silent, gpu_pci=pci("2330")))[0])
     assert (right["sku-matches"].status, right["sku-matches"].origin) == (Status.UNKNOWN, Origin.NODE)
 
@@ -153,18 +165,19 @@ def test_where_nvml_is_silent_the_pci_bus_says_that_it_is_another_machine() -> N
 PCIE = machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA H100 PCIe"}} for n in range(8)})
 
 
-def test_another_product_with_the_models_name_in_its_own_is_told_by_its_pci_device() -> None:
+def test_another_product_with_the_models_name_in_its_own_is_reported_by_its_pci_device() -> None:
     (report,) = swept(machine.recording(gpu_nvml=PCIE, gpu_pci=pci("2331")))
-    why = ("the node is to be hgx-h100, but 8 of 8 GPUs on PCI are 10de:2331 and not 10de:2330 (NVIDIA H100 PCIe): "
-           "correct `sku:` in the inventory, or --sku")
+    why = ("the node is to be hgx-h100, but 8 of 8 GPUs on PCI are 10de:2331 and not 10de:2330 (NVIDIA H100 "
+           "PCIe): correct `sku:` in the inventory, or --sku")
     found = results(report)
-    assert {(found[rule].status, found[rule].reason) for rule in ("sku-matches", "gpu-power-limit", "nvlink-count")} == {(Status.UNKNOWN, why)}
+    assert {(found[rule].status, found[rule].reason)
+            for rule in ("sku-matches", "gpu-power-limit", "nvlink-count")} == {(Status.UNKNOWN, why)}
     assert report.state is NodeState.UNKNOWN
 
 
-@pytest.mark.parametrize(("bus", "contradicts"), [
-    (Capture(Outcome.TIMEOUT), False), (Capture(Outcome.DENIED), False), (pci("2330", 0), False), (pci("2330"), False), (pci("2331"), True),
-])
+@pytest.mark.parametrize(("bus", "contradicts"),
+                         [(Capture(Outcome.TIMEOUT), False), (Capture(Outcome.DENIED), False),
+                          (pci("2330", 0), False), (pci("2330"), False), (pci("2331"), True)])
 def test_a_bus_that_was_not_read_contradicts_no_name_that_fits(bus: Capture, contradicts: bool) -> None:
     reason = results(swept(machine.recording(gpu_pci=bus))[0])["sku-matches"].reason
     assert reason.startswith("the node is to be hgx-h100") is contradicts
@@ -176,30 +189,39 @@ def test_a_sku_that_names_no_device_takes_any_of_its_model() -> None:
 
 
 @pytest.mark.parametrize(("swapped", "status"), [(1, Status.PASS), (4, Status.PASS), (5, Status.UNKNOWN)])
-def test_one_gpu_of_another_device_is_a_fault_of_that_board_and_most_are_another_machine(swapped: int, status: Status) -> None:
-    both = {**pci("2331", swapped, 0).files, **{path.replace(":00.0", ":01.0"): held for path, held in pci("2330", 8 - swapped, 0).files.items()}}
-    look = machine.recording(gpu_pci=replace(pci("2330"), files=both))
-    assert results(swept(look)[0])["sku-matches"].status is status
+def test_one_gpu_of_another_device_is_a_fault_of_that_board_and_most_are_another_machine(
+    swapped: int, status: Status,
+) -> None:
+    both = {**pci("2331", swapped, 0).files, **{path.replace(":00.0", ":01.0"): held
+                                                for path, held in pci("2330", 8 - swapped, 0).files.items()}}
+    snapshot = machine.recording(gpu_pci=replace(pci("2330"), files=both))
+    assert results(swept(snapshot)[0])["sku-matches"].status is status
 
 
 def test_a_gpu_whose_model_cannot_be_read_is_unknown_and_contradicts_nothing() -> None:
-    (report,) = swept(machine.recording(gpu_nvml=machine.nvml(gpu1={"name": {"error": [999, "Unknown Error"]}})))
-    assert (results(report)["sku-matches"].status, results(report)["sku-matches"].origin) == (Status.UNKNOWN, Origin.NODE)
+    (report,) = swept(
+        machine.recording(gpu_nvml=machine.nvml(gpu1={"name": {"error": [999, "Unknown Error"]}})))
+    assert (results(report)["sku-matches"].status,
+            results(report)["sku-matches"].origin) == (Status.UNKNOWN, Origin.NODE)
     assert results(report)["gpu-count"].status is Status.PASS
 
 
 def test_machines_of_another_kind_are_no_peers_of_the_skus_own() -> None:
-    reports = swept(*(machine.recording(f"n{n}") for n in range(4)), machine.recording("a100", gpu_nvml=ALL_A100))
-    assert [results(report)["fleet-gpu-model"].status for report in reports] == [Status.PASS] * 4 + [Status.SKIPPED]
+    reports = swept(*(machine.recording(f"n{n}") for n in range(4)),
+                    machine.recording("a100", gpu_nvml=ALL_A100))
+    assert [results(report)["fleet-gpu-model"].status
+            for report in reports] == [Status.PASS] * 4 + [Status.SKIPPED]
 
 
-def test_the_document_says_what_a_node_was_to_be_and_null_where_nobody_said() -> None:
-    assert [node(swept(machine.recording("n0"), sku=sku)[0])["sku"] for sku in ("hgx-h100", None)] == ["hgx-h100", None]
+def test_the_document_says_what_a_node_was_to_be_and_null_where_no_one_said() -> None:
+    assert [node(swept(machine.recording("n0"), sku=sku)[0])["sku"]
+            for sku in ("hgx-h100", None)] == ["hgx-h100", None]
     assert node(swept(machine.recording(gpu_nvml=ALL_A100))[0])["sku"] == "hgx-h100"
 
 
 def test_a_gpu_of_another_model_than_most_is_named_where_no_sku_is() -> None:
-    reports = swept(*(machine.recording(f"n{n}") for n in range(4)), machine.recording("odd", gpu_nvml=machine.nvml(gpu5=A100)), sku=None)
+    reports = swept(*(machine.recording(f"n{n}") for n in range(4)),
+                    machine.recording("odd", gpu_nvml=machine.nvml(gpu5=A100)), sku=None)
     (finding,) = results(reports[4])["sku-matches"].findings
     assert (finding.subject, finding.expected) == ("GPU 5", "NVIDIA H100 80GB HBM3")
 
@@ -219,24 +241,27 @@ def test_the_reason_for_many_unknown_rules_comes_before_their_names() -> None:
     assessment = Assessment([Node(name="n0", sku="hgx-h100")], RULES)
     assessment.add(machine.recording("n0", gpu_nvml=ALL_A100))
     out = io.StringIO()
-    render(Console(file=out, width=80, soft_wrap=True, color_system=None), assessment.finish(), {}, Heading("x", 1.0, False, 1), ",".join)
-    assert "  UNKNOWN  the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:`" in out.getvalue()
+    render(Console(file=out, width=80, soft_wrap=True, color_system=None), assessment.finish(), {},
+           Heading("x", 1.0, False, 1), ",".join)
+    reason = "the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:`"
+    assert f"  UNKNOWN  {reason}" in out.getvalue()
 
 
 def test_spelling_of_the_model_does_not_matter() -> None:
-    assert skus.is_model("NVIDIA H100 80GB HBM3", "nvidia h100") and not skus.is_model("NVIDIA GB200", "NVIDIA B200")
+    assert skus.is_model("NVIDIA H100 80GB HBM3", "nvidia h100")
+    assert not skus.is_model("NVIDIA GB200", "NVIDIA B200")
 
 
 # Learning
 
 def test_a_healthy_node_shows_every_number() -> None:
     assert skus.learn(facts(machine.recording(gpu_pci=pci("2330")))) == {
-        "nvlink_count": 18, "nvlink_gigabytes": 26.562,
-        "gpu_count": 8, "port_count": 8, "port_rate_gbps": 400.0, "gpu_model": "NVIDIA H100 80GB HBM3", "gpu_device": "10de:2330",
-        "gpu_memory_gib": 79, "pcie_generation": 5, "pcie_width": 16, "power_limit_watts": 700.0, "nvswitch_count": 4,
-        "fabric_manager": True, "fabric": True, "imex": False, "mig": False, "ecc": True, "memory_gib": 2015.0, "docker": True,
-        "cpu_count": 224, "dimm_count": 32, "numa_nodes": 2, "nvme_count": 0,
-    }
+        "nvlink_count": 18, "nvlink_gigabytes": 26.562, "gpu_count": 8, "port_count": 8,
+        "port_rate_gbps": 400.0, "gpu_model": "NVIDIA H100 80GB HBM3", "gpu_device": "10de:2330",
+        "gpu_memory_gib": 79, "pcie_generation": 5, "pcie_width": 16, "power_limit_watts": 700.0,
+        "nvswitch_count": 4, "fabric_manager": True, "fabric": True, "imex": False, "mig": False, "ecc": True,
+        "memory_gib": 2015.0, "docker": True, "cpu_count": 224, "dimm_count": 32, "numa_nodes": 2,
+        "nvme_count": 0}
 
 
 def test_nothing_is_learned_that_was_not_measured() -> None:
@@ -245,18 +270,20 @@ def test_nothing_is_learned_that_was_not_measured() -> None:
     assert set(skus.learn(facts(blank)).values()) == {None}
 
 
-@pytest.mark.parametrize(("number", "changes"), [
-    ("mig", {"mig": {"ok": 1}}), ("fabric", {"fabric_state": {"ok": "not_supported"}}), ("ecc", {"ecc_mode": {"error": [999, "x"]}}),
-    ("imex", {"fabric_cluster": {"ok": "0e8b1c1e-0000-0000-0000-000000000001"}}),
-])
+@pytest.mark.parametrize(("number", "changes"),
+                         [("mig", {"mig": {"ok": 1}}), ("fabric", {"fabric_state": {"ok": "not_supported"}}),
+                          ("ecc", {"ecc_mode": {"error": [999, "x"]}}),
+                          ("imex", {"fabric_cluster": {"ok": "0e8b1c1e-0000-0000-0000-000000000001"}})])
 def test_a_setting_is_learned_only_where_all_gpus_share_it(number: str, changes: dict[str, Any]) -> None:
     assert skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(gpu2=changes))))[number] is None
-    all_of_them = skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(**{f"gpu{n}": changes for n in range(8)}))))[number]
+    all_of_them = skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(**{f"gpu{n}": changes
+                                                                              for n in range(8)}))))[number]
     assert all_of_them == {"mig": True, "fabric": False, "ecc": None, "imex": True}[number]
 
 
 def test_what_most_gpus_of_a_node_show_is_learned_though_one_differs() -> None:
-    shows = skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(gpu2={"pcie_width": {"ok": 8}, **A100}))))
+    shows = skus.learn(
+        facts(machine.recording(gpu_nvml=machine.nvml(gpu2={"pcie_width": {"ok": 8}, **A100}))))
     assert (shows["pcie_width"], shows["gpu_model"]) == (16, "NVIDIA H100 80GB HBM3")
 
 
@@ -267,33 +294,42 @@ NOT_READY = {"fabric_state": {"ok": "in_progress"}}
 
 @pytest.mark.parametrize(("switches", "service", "gpu", "learned"), [
     (4, "", {}, True), (4, "failed/failed", NO_FABRIC, True),
-    # The NVSwitches of HGX B200 are not seen: the service shows it, dead or alive, and none at all may be the fault or a container's.
-    (0, "active/running", {}, True), (0, "failed/failed", NOT_READY, True), (0, "inactive/dead", {}, True), (0, "", {}, None), (0, "", NOT_READY, None),
+    # The NVSwitches of HGX B200 are not seen: the service shows it, dead or alive, and none at all may be the
+    # fault or a container's.
+    (0, "active/running", {}, True), (0, "failed/failed", NOT_READY, True), (0, "inactive/dead", {}, True),
+    (0, "", {}, None), (0, "", NOT_READY, None),
     # A package that an image brought and that has nothing to do here.
     (0, "failed/failed", NO_FABRIC, False), (0, "inactive/dead", OF_A_RACK, False), (0, "", NO_FABRIC, False),
 ])
-def test_a_fabric_manager_is_learned_from_switches_or_its_service(switches: int, service: str, gpu: dict[str, Any], learned: bool | None) -> None:
-    look = machine.recording(gpu_pci=pci("2901", switches=switches), service_nvidia=machine.services(fabricmanager=service),
-                             gpu_nvml=machine.nvml(**{f"gpu{n}": gpu for n in range(8)}))
-    assert skus.learn(facts(look))["fabric_manager"] is learned
+def test_a_fabric_manager_is_learned_from_switches_or_its_service(
+    switches: int, service: str, gpu: dict[str, Any], learned: bool | None,
+) -> None:
+    snapshot = machine.recording(gpu_pci=pci("2901", switches=switches),
+                                 service_nvidia=machine.services(fabricmanager=service),
+                                 gpu_nvml=machine.nvml(**{f"gpu{n}": gpu for n in range(8)}))
+    assert skus.learn(facts(snapshot))["fabric_manager"] is learned
 
 
 def test_a_bus_that_was_not_read_does_not_show_that_no_fabric_manager_is_wanted() -> None:
-    look = machine.recording(gpu_pci=Capture(Outcome.TIMEOUT), service_nvidia=machine.services(fabricmanager=""),
-                             gpu_nvml=machine.nvml(**{f"gpu{n}": NO_FABRIC for n in range(8)}))
-    assert skus.learn(facts(look))["fabric_manager"] is None
+    snapshot = machine.recording(gpu_pci=Capture(Outcome.TIMEOUT),
+                                 service_nvidia=machine.services(fabricmanager=""),
+                                 gpu_nvml=machine.nvml(**{f"gpu{n}": NO_FABRIC for n in range(8)}))
+    assert skus.learn(facts(snapshot))["fabric_manager"] is None
 
 
 def test_without_a_sku_a_dead_fabric_manager_is_found_by_what_most_nodes_run() -> None:
     unseen = {"gpu_pci": pci("2330", switches=0)}
     reports = swept(*(machine.recording(f"n{n}", **unseen) for n in range(4)),
-                    machine.recording("dead", service_nvidia=machine.services(fabricmanager="failed/failed"), **unseen), sku=None)
-    assert [results(report)["nvlink-fabric-manager"].status for report in reports] == [Status.PASS] * 4 + [Status.FAIL]
+                    machine.recording("dead", service_nvidia=machine.services(fabricmanager="failed/failed"),
+                                      **unseen), sku=None)
+    assert [results(report)["nvlink-fabric-manager"].status
+            for report in reports] == [Status.PASS] * 4 + [Status.FAIL]
 
 
 def test_gpus_without_a_fabric_are_learned_to_have_none() -> None:
     plain = {"fabric_state": {"na": True}, "fabric_cluster": {"na": True}, "mig": {"na": True}}
-    shows = skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(**{f"gpu{n}": plain for n in range(8)}))))
+    shows = skus.learn(
+        facts(machine.recording(gpu_nvml=machine.nvml(**{f"gpu{n}": plain for n in range(8)}))))
     assert (shows["fabric"], shows["imex"], shows["mig"]) == (False, False, False)
 
 
@@ -301,26 +337,30 @@ def test_the_pci_bus_is_read_whole_or_not_at_all() -> None:
     whole = facts(machine.recording(gpu_pci=pci("2330", 2, 1)))["pci_bus"]
     assert whole == PciBus("PCI bus", ("10de:2330", "10de:2330"), 1)
     held = pci("2330")
-    for spoilt in (replace(held, files={**held.files, "/sys/bus/pci/devices/x/uevent": FileCapture(Outcome.DENIED)}),
-                   Capture(Outcome.DONE), Capture(Outcome.MISSING), replace(held, outcome=Outcome.TRUNCATED)):
+    for spoilt in (
+        replace(held, files={**held.files, "/sys/bus/pci/devices/x/uevent": FileCapture(Outcome.DENIED)}),
+        Capture(Outcome.DONE), Capture(Outcome.MISSING), replace(held, outcome=Outcome.TRUNCATED)):
         assert isinstance(facts(machine.recording(gpu_pci=spoilt))["pci_bus"], Unmeasured)
 
 
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=60), max_size=4))
 def test_no_text_on_the_bus_upsets_its_reader(files: dict[str, str]) -> None:
-    fact = facts(machine.recording(gpu_pci=machine.done(**{f"/sys/{name}/uevent": text for name, text in files.items()})))["pci_bus"]
+    fact = facts(machine.recording(gpu_pci=machine.done(**{f"/sys/{name}/uevent": text
+                                                           for name, text in files.items()})))["pci_bus"]
     assert isinstance(fact, (PciBus, Unmeasured))
 
 
 @pytest.mark.parametrize(("shows", "name"), [
-    ({"gpu_count": 8, "port_count": 8}, None), ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H200"}, "hgx-h200"),
-    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB", "gpu_device": "10de:20b0"}, "hgx-a100-40gb"),
-    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB"}, None),
-    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H100 PCIe", "gpu_device": "10de:2331"}, None), ({"gpu_count": 0, "port_count": 0}, "cpu-only"),
-    ({"gpu_count": 4, "port_count": 4, "gpu_model": "NVIDIA GB200"}, "gb200-nvl72"), ({"gpu_count": 3, "port_count": 1}, None), ({}, None),
-])
+    ({"gpu_count": 8, "port_count": 8}, None),
+    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H200"}, "hgx-h200"),
+    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB", "gpu_device": "10de:20b0"},
+     "hgx-a100-40gb"), ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB"}, None),
+    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H100 PCIe", "gpu_device": "10de:2331"}, None),
+    ({"gpu_count": 0, "port_count": 0}, "cpu-only"),
+    ({"gpu_count": 4, "port_count": 4, "gpu_model": "NVIDIA GB200"}, "gb200-nvl72"),
+    ({"gpu_count": 3, "port_count": 1}, None), ({}, None)])
 def test_a_machine_is_taken_for_the_one_sku_that_it_fits(shows: dict[str, Any], name: str | None) -> None:
-    assert skus.alike(shows, RULES.skus) == name
+    assert skus.closest(shows, RULES.skus) == name
 
 
 # muster sku learn
@@ -338,8 +378,9 @@ def nodes(number: int, **changes: Capture) -> list[Recording]:
 def test_nodes_like_a_known_sku_are_proposed_as_that_with_what_differs_and_how_sure_that_is() -> None:
     capped = {f"gpu{n}": {"power_limit_mw": {"ok": 500_000}} for n in range(8)}
     wide = {f"gpu{n}": {"power_limit_mw": {"ok": 600_000}} for n in range(8)}
-    looks = [*nodes(3, gpu_nvml=machine.nvml(**capped)), machine.recording("odd", gpu_nvml=machine.nvml(**wide))]
-    proposal = propose(looks, RULES)
+    snapshots = [*nodes(3, gpu_nvml=machine.nvml(**capped)),
+                 machine.recording("odd", gpu_nvml=machine.nvml(**wide))]
+    proposal = propose(snapshots, RULES)
     assert not proposal.left_out
     assert proposal.parent is not None and proposal.parent.name == "hgx-h100"
     assert proposal.differs["power_limit_watts"].value == 500.0
@@ -348,17 +389,18 @@ def test_nodes_like_a_known_sku_are_proposed_as_that_with_what_differs_and_how_s
     assert any(line.startswith("power_limit_watts: 500, there 700 (") for line in differences(proposal))
     ours = yaml.safe_load(text)
     # What the board does not say is learned from the nodes.
-    assert (ours["inherit"], ours["numbers"]["memory_gib"], ours["numbers"]["docker"], ours["numbers"]["cpu_count"]) == ("hgx-h100", 2015, True, 224)
+    assert (ours["inherit"], ours["numbers"]["memory_gib"], ours["numbers"]["docker"],
+            ours["numbers"]["cpu_count"]) == ("hgx-h100", 2015, True, 224)
 
 
 def test_a_proposal_loads_and_a_healthy_node_is_well_under_it(tmp_path: Path) -> None:
-    looks = nodes(4)
+    snapshots = nodes(4)
     (tmp_path / "sku").mkdir()
-    (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(propose(looks, RULES), "ours", "a test"))
+    (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(propose(snapshots, RULES), "ours", "a test"))
     rules = load_ruleset([packaged(), tmp_path])
     assert [plan.rail for plan in rules.skus["ours"].ports.values()] == list(range(8))
     assessment = Assessment([Node(name="n0", sku="ours")], rules)
-    assessment.add(looks[0])
+    assessment.add(snapshots[0])
     assert not [r for r in assessment.finish().reports[0].results if r.status is Status.FAIL]
 
 
@@ -370,13 +412,17 @@ def test_a_machine_like_no_other_is_proposed_whole() -> None:
     assert set(document["numbers"]) == set(skus.LEARNERS)
 
 
-def test_a_dead_fabric_manager_of_hgx_b200_is_not_learned_from_and_is_found_by_what_was_learned(tmp_path: Path) -> None:
-    b200 = {"gpu_nvml": machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA B200"}} for n in range(8)}), "gpu_pci": pci("2901", switches=0)}
+def test_a_dead_fabric_manager_of_hgx_b200_is_not_learned_from_and_is_found_by_what_was_learned(
+    tmp_path: Path
+) -> None:
+    b200 = {"gpu_nvml": machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA B200"}} for n in range(8)}),
+            "gpu_pci": pci("2901", switches=0)}
     dead = nodes(1, service_nvidia=machine.services(fabricmanager="failed/failed"), **b200)
     with pytest.raises(UsageError, match="nvlink-fabric-manager: nvidia-fabricmanager: failed"):
         propose(nodes(3, service_nvidia=machine.services(fabricmanager="failed/failed"), **b200), RULES)
     proposal = propose(nodes(3, **b200), RULES)
-    assert proposal.parent is not None and proposal.parent.name == "hgx-b200" and "fabric_manager" not in proposal.differs
+    assert proposal.parent is not None and proposal.parent.name == "hgx-b200"
+    assert "fabric_manager" not in proposal.differs
     (tmp_path / "sku").mkdir()
     (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(proposal, "ours", "a test"))
     assessment = Assessment([Node(name="n0", sku="ours")], load_ruleset([packaged(), tmp_path]))
@@ -397,23 +443,29 @@ NO_PORTS = dict.fromkeys(("port_sysfs", "port_counters", "hca_sysfs"), machine.d
 def test_a_sku_without_ports_says_of_all_that_is_empty_without_them_that_it_may_be() -> None:
     captures = Captures(machine.recording("n1", **NO_PORTS))
     empty = {name for name, spec in FACTS.items() if build_fact(spec, captures) == ()}
-    assert len(empty) == 5 and RULES.skus["cpu-only"].empty >= empty and set(skus.OF_PORTS) == empty - {"ports"}
+    assert len(empty) == 5 and RULES.skus["cpu-only"].empty >= empty
+    assert set(skus.OF_PORTS) == empty - {"ports"}
 
 
 @pytest.mark.parametrize("sku", ["cpu-only", None])
-def test_a_machine_that_has_no_ports_and_is_to_have_none_lacks_nothing_that_hangs_on_them(sku: str | None) -> None:
+def test_a_machine_that_has_no_ports_and_is_to_have_none_lacks_nothing_that_hangs_on_them(
+    sku: str | None
+) -> None:
     """Without a SKU it is to have what most of its kind have: none of four has any."""
     bare = {"gpu_nvml": Capture(Outcome.MISSING), "gpu_pci": pci("2330", 0, 0), **NO_PORTS}
-    of_ports = {rule.id for rule in RULES.rules if {"ports", "port_fatal_counters", "port_rate_counters", "hcas"} & set(rule.fact_names)}
+    of_ports = {rule.id for rule in RULES.rules
+                if {"ports", "port_fatal_counters", "port_rate_counters", "hcas"} & set(rule.fact_names)}
     assert {"port-state", "port-errors-fatal", "hca-firmware"} <= of_ports
     for report in swept(*(machine.recording(f"cpu{at}", **bare) for at in range(4)), sku=sku):
-        missed = {name: result.reason for name, result in results(report).items() if name in of_ports and result.status is Status.UNKNOWN}
+        missed = {name: result.reason for name, result in results(report).items() if name in of_ports
+                  and result.status is Status.UNKNOWN}
         assert missed == {}
 
 
 def test_the_ports_of_a_dgx_are_known_and_not_repeated() -> None:
     where = sorted(pci_ for pci_, plan in RULES.skus["dgx-h100"].ports.items() if plan.role == "compute")
-    held = machine.ports(**{f"mlx5_{n}.uevent": f"PCI_ID=15B3:1021\nPCI_SLOT_NAME={address}\n" for n, address in enumerate(where)})
+    held = machine.ports(**{f"mlx5_{n}.uevent": f"PCI_ID=15B3:1021\nPCI_SLOT_NAME={address}\n"
+                            for n, address in enumerate(where)})
     document = proposal_of(*nodes(3, port_sysfs=held))
     assert document["inherit"] == "dgx-h100" and "ports" not in document
 
@@ -423,7 +475,8 @@ def test_nothing_is_learned_from_the_sick_and_the_unreached_and_they_are_named()
     proposal = propose([*nodes(3), sick], RULES)
     assert proposal.nodes == ("n0", "n1", "n2")
     assert proposal.left_out["sick"].startswith("gpu-ecc-uncorrected: GPU 5: 35")
-    with pytest.raises(UsageError, match="what is sick must not become what is expected: sick: gpu-ecc-uncorrected"):
+    with pytest.raises(UsageError,
+                       match="a fault must not become what is expected: sick: gpu-ecc-uncorrected"):
         propose([sick], RULES)
     with pytest.raises(UsageError, match="no node is fit to learn from"):
         propose([], RULES)
@@ -432,36 +485,42 @@ def test_nothing_is_learned_from_the_sick_and_the_unreached_and_they_are_named()
 def test_the_one_of_many_that_lacks_a_gpu_is_unlike_most_and_left_out() -> None:
     short = machine.recording("short", gpu_pci=pci("2330", 7), gpu_nvml=machine.nvml(7))
     proposal = propose([*nodes(4), short], RULES)
-    assert proposal.left_out["short"].startswith("gpu-count") and proposal.numbers["gpu_count"].how == "all 4 nodes"
+    assert proposal.left_out["short"].startswith("gpu-count")
+    assert proposal.numbers["gpu_count"].how == "all 4 nodes"
 
 
 def silent(*keys: str) -> Capture:
     """NVML with the same error for some of its answers, on all GPUs."""
-    return machine.nvml(**{f"gpu{n}": {key: {"error": [999, "Unknown Error"]} for key in keys} for n in range(8)})
+    return machine.nvml(
+        **{f"gpu{n}": {key: {"error": [999, "Unknown Error"]} for key in keys} for n in range(8)})
 
 
 def test_what_was_not_measured_stays_as_the_nearest_sku_has_it_and_is_named(tmp_path: Path) -> None:
-    looks = nodes(3, gpu_nvml=silent("nvlinks", "fabric_state", "power_limit_mw"))
-    proposal = propose(looks, RULES)
+    snapshots = nodes(3, gpu_nvml=silent("nvlinks", "fabric_state", "power_limit_mw"))
+    proposal = propose(snapshots, RULES)
     assert proposal.parent is not None and proposal.parent.name == "hgx-h100"
     unmeasured = {"nvlink_count", "nvlink_gigabytes", "power_limit_watts", "fabric"}
-    assert set(proposal.inherited) == unmeasured and not unmeasured & set(proposal_of(*looks)["numbers"])
+    assert set(proposal.inherited) == unmeasured and not unmeasured & set(proposal_of(*snapshots)["numbers"])
     assert not [line for line in differences(proposal) if line.partition(":")[0] in unmeasured]
     (tmp_path / "sku").mkdir()
     (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(proposal, "ours", "a test"))
     learned = load_ruleset([packaged(), tmp_path]).skus["ours"]
     assert [learned.numbers[name] for name in sorted(unmeasured)] == [True, 18, 26.5, 700]
-    save(tmp_path / "monday", looks)
+    save(tmp_path / "monday", snapshots)
     done = muster("sku", "learn", "--from-save", "monday", home=tmp_path)
-    (said,) = (line for line in done.stderr.splitlines() if "not measured" in line)
-    assert said.startswith("muster: not measured, so as hgx-h100 has it: ") and set(said.partition("it: ")[2].split(", ")) == unmeasured
+    (message,) = (line for line in done.stderr.splitlines() if "not measured" in line)
+    assert message.startswith("muster: not measured, so as hgx-h100 has it: ")
+    assert set(message.partition("it: ")[2].split(", ")) == unmeasured
 
 
 def test_what_was_not_measured_is_null_where_there_is_no_sku_to_inherit_from() -> None:
-    odd = machine.nvml(3, **{f"gpu{n}": {"name": {"ok": "X1"}, "power_limit_mw": {"error": [999, "Unknown Error"]}} for n in range(3)})
+    odd = machine.nvml(
+        3, **{f"gpu{n}": {"name": {"ok": "X1"}, "power_limit_mw": {"error": [999, "Unknown Error"]}}
+              for n in range(3)})
     proposal = propose(nodes(2, gpu_nvml=odd, gpu_pci=pci("9999", 3, 0)), RULES)
     assert proposal.parent is None and proposal.inherited == ()
-    assert "  power_limit_watts: null" in as_yaml(proposal, "ours", "a test") and "# not measured, so not judged" in as_yaml(proposal, "ours", "a test")
+    assert "  power_limit_watts: null" in as_yaml(proposal, "ours", "a test")
+    assert "# not measured, so not judged" in as_yaml(proposal, "ours", "a test")
 
 
 def test_what_all_nodes_were_measured_for_leaves_nothing_to_be_named(tmp_path: Path) -> None:
@@ -473,19 +532,22 @@ def test_a_number_on_which_nodes_disagree_is_not_judged_and_says_why() -> None:
     def with_memory(name: str, kib: int) -> Recording:
         return machine.recording(name, host_memory=machine.done(**{"/proc/meminfo": f"MemTotal: {kib} kB\n"}))
 
-    two = propose([with_memory("a", 1_000_000_000), with_memory("b", 1_010_000_000)], RULES).numbers["memory_gib"]
+    two = propose([with_memory("a", 1_000_000_000), with_memory("b", 1_010_000_000)],
+                  RULES).numbers["memory_gib"]
     assert (two.value, two.how) == (954.0, "the median of 2 nodes, 954 to 963")
     half = {f"gpu{n}": {"mig": {"ok": 1}} for n in range(8)}
-    split = propose([machine.recording("a"), machine.recording("b", gpu_nvml=machine.nvml(**half))], RULES).numbers["mig"]
+    split = propose([machine.recording("a"), machine.recording("b", gpu_nvml=machine.nvml(**half))],
+                    RULES).numbers["mig"]
     assert split.value is None and split.how.startswith("no majority of 2 nodes, so not judged")
 
 
-def save(folder: Path, looks: list[Recording]) -> None:
+def save(folder: Path, snapshots: list[Recording]) -> None:
     saver = saved.Saver(folder)
-    for look in looks:
-        saver.add(look, None)
-    made = tuple(Node(name=look.node) for look in looks)
-    saver.finish(saved.SweepManifest("2026-01-02T00:00:00.000Z", "2026-01-02T00:00:03.000Z", False, "a test", made, None, (), (), "", {}))
+    for snapshot in snapshots:
+        saver.add(snapshot, None)
+    made = tuple(Node(name=snapshot.node) for snapshot in snapshots)
+    saver.finish(saved.SweepManifest("2026-01-02T00:00:00.000Z", "2026-01-02T00:00:03.000Z", False, "a test",
+                                     made, None, (), (), "", {}))
 
 
 def test_a_saved_sweep_is_learned_from_on_the_command_line(tmp_path: Path) -> None:
@@ -500,20 +562,22 @@ def test_a_saved_sweep_is_learned_from_on_the_command_line(tmp_path: Path) -> No
     shown = muster("sku", "show", "ours", "--rules", "site", "--format", "json", home=tmp_path)
     assert json.loads(shown.stdout)["numbers"]["gpu_count"] == 8
     one = muster("sku", "learn", "n1", "--from-save", "monday", home=tmp_path)
-    assert one.returncode == 0 and yaml.safe_load(one.stdout)["sku"] == "hgx-h100-site" and "the one node" in one.stdout
+    assert one.returncode == 0 and yaml.safe_load(one.stdout)["sku"] == "hgx-h100-site"
+    assert "the one node" in one.stdout
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("show", "hgx-h10"), "no such SKU: 'hgx-h10'"), (("learn", "--from-save", "none"), "none: no manifest.json"),
-    (("learn", "x", "--from-save", "monday"), "holds no look at x"), (("learn", "--from-save", "monday", "--local"), "touches no node"),
+@pytest.mark.parametrize(("words", "message"), [
+    (("show", "hgx-h10"), "no such SKU: 'hgx-h10'"),
+    (("learn", "--from-save", "none"), "none: no manifest.json"),
+    (("learn", "x", "--from-save", "monday"), "holds no look at x"),
+    (("learn", "--from-save", "monday", "--local"), "touches no node"),
     (("learn", "--from-save", "monday", "--name", "a b"), "expected letters"),
-    (("learn", "--from-save", "monday", "-o", "monday"), "exists already"), (("learn", "--from-save", "monday", "-o", "x/y"), "no folder x"),
-    (("learn",), "no inventory was found"),
-])
-def test_a_mistake_at_sku_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (("learn", "--from-save", "monday", "-o", "monday"), "exists already"),
+    (("learn", "--from-save", "monday", "-o", "x/y"), "no folder x"), (("learn",), "no inventory was found")])
+def test_a_mistake_at_sku_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     save(tmp_path / "monday", nodes(1))
     done = muster("sku", *words, home=tmp_path)
-    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_skus_are_listed_with_what_they_are(tmp_path: Path) -> None:

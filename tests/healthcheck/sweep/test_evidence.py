@@ -1,4 +1,6 @@
-"""`muster evidence`: a full look and the vendor's report over a real sshd, from stand-ins for nvidia-bug-report.sh that behave and that do not."""
+"""`muster evidence`: a full snapshot and the vendor's report over a real sshd, from stand-ins for
+nvidia-bug-report.sh, good and bad.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,15 @@ from healthcheck.model.probes import MIB, Effect
 from healthcheck.model.recording import Capture, Outcome, Recording
 from healthcheck.ruleset import plugins
 from healthcheck.sweep import evidence
-from healthcheck.sweep.evidence import BugReport, ask, bug_report_of, bug_report_probe, bug_report_probes, look_probes, why_not
+from healthcheck.sweep.evidence import (
+    BugReport,
+    bug_report_of,
+    bug_report_probe,
+    bug_report_probes,
+    collect,
+    snapshot_probes,
+    why_not,
+)
 from healthcheck.sweep.rootprobes import root_probes
 from inventory.model import Node, Privilege
 from inventory.transport.base import Failure, Stage
@@ -54,15 +64,19 @@ class Stand:
         path.write_text(f"#!/bin/sh\nHERE={self.programs}\n{text}")
         path.chmod(mode)
 
-    def report(self, *, limit_s: int = 30, limit: int = evidence.LIMIT_BYTES, safe: bool = False) -> BugReport:
+    def report(self, *, limit_s: int = 30, limit: int = evidence.LIMIT_BYTES,
+               safe: bool = False) -> BugReport:
         probe = bug_report_probe(safe=safe, limit_s=limit_s, limit=limit)
-        return bug_report_of(ask(self.server.node(), bug_report_probes(probe), RemoteTransport(), 60.0), probe)
+        return bug_report_of(collect(self.server.node(), bug_report_probes(probe), RemoteTransport(), 60.0),
+                             probe)
 
     def inventory(self, home: Path, **more: object) -> str:
         path = home / "muster.yaml"
         extra = "".join(f", {key}: {value}" for key, value in more.items())
-        path.write_text(f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: {self.server.port}, user: {self.server.user}, identity_file: "
-                        f"{self.server.user_key}, known_hosts_file: {self.server.known_hosts}, sku: cpu-only{extra}}}\n")
+        server = self.server
+        path.write_text(f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: {server.port}, "
+                        f"user: {server.user}, identity_file: {server.user_key}, "
+                        f"known_hosts_file: {server.known_hosts}, sku: cpu-only{extra}}}\n")
         return str(path)
 
 
@@ -103,7 +117,8 @@ def test_one_that_hangs_is_stopped_and_what_it_wrote_is_kept(node: Stand) -> Non
     mark = f"77{os.getpid()}"
     node.stand_in(f'trap "" TERM\necho half > "$2.gz"\nsleep {mark} &\nwait\nsleep {mark}\n')
     report = node.report(limit_s=1)
-    assert report.outcome == "partial" and report.data == b"half\n" and report.reason.startswith("it did not end within 1 s and was stopped; --safe-mode")
+    assert report.outcome == "partial" and report.data == b"half\n"
+    assert report.reason.startswith("it did not end within 1 s and was stopped; --safe-mode")
     wait_until(lambda: not _running("sleep", mark), what="the end of what it had started")
 
 
@@ -115,19 +130,19 @@ def test_one_that_hangs_at_once_brings_nothing(node: Stand) -> None:
 
 @pytest.mark.parametrize(("text", "outcome", "words"), [
     ("exit 0\n", "empty", "exit status 0 and wrote nothing"),
-    (': > "$2.gz"\n', "empty", "wrote nothing"),
-    ('echo "no space left on device"\nexit 1\n', "empty", "exit status 1 and wrote nothing: no space left on device"),
-    ('echo "ERROR: Please run nvidia-bug-report.sh as root."\nexit 1\n', "denied", "ERROR: Please run nvidia-bug-report.sh as root."),
-    ('echo part > "$2.gz"\necho "nvidia-smi failed"\nexit 3\n', "partial", "exit status 3: nvidia-smi failed"),
-    ('kill -9 $$\n', "timeout", "nothing had been written"),
-])
+    (': > "$2.gz"\n', "empty", "wrote nothing"), ('echo "no space left on device"\nexit 1\n', "empty",
+                                                  "exit status 1 and wrote nothing: no space left on device"),
+    ('echo "ERROR: Please run nvidia-bug-report.sh as root."\nexit 1\n',
+     "denied", "ERROR: Please run nvidia-bug-report.sh as root."),
+    ('echo part > "$2.gz"\necho "nvidia-smi failed"\nexit 3\n', "partial",
+     "exit status 3: nvidia-smi failed"), ('kill -9 $$\n', "timeout", "nothing had been written")])
 def test_one_that_fails_says_why(node: Stand, text: str, outcome: str, words: str) -> None:
     node.stand_in(text)
     report = node.report()
     assert report.outcome == outcome and words in report.reason
 
 
-def test_one_that_is_missing_or_may_not_be_run_is_told_apart(node: Stand) -> None:
+def test_one_that_is_missing_or_may_not_be_run_is_distinguished(node: Stand) -> None:
     assert node.report().outcome == "missing"
     node.stand_in(GOOD, mode=0o644)
     assert node.report().outcome == "denied"
@@ -136,7 +151,8 @@ def test_one_that_is_missing_or_may_not_be_run_is_told_apart(node: Stand) -> Non
 def test_one_that_is_too_large_is_not_fetched_and_says_how_large(node: Stand) -> None:
     node.stand_in('dd if=/dev/zero of="$2.gz" bs=1024 count=2048 2>&1\n')
     report = node.report(limit=MIB)
-    assert (report.outcome, report.data) == ("too-large", b"") and report.reason.startswith("2.0 MiB, and at most 1 MiB are fetched")
+    assert (report.outcome, report.data) == ("too-large", b"")
+    assert report.reason.startswith("2.0 MiB, and at most 1 MiB are fetched")
 
 
 def test_one_that_fills_the_disk_is_stopped_by_the_kernel(node: Stand) -> None:
@@ -153,7 +169,8 @@ def test_the_largest_that_is_fetched_comes_whole(node: Stand) -> None:
 def test_a_node_that_is_gone_is_a_value(node: Stand) -> None:
     probe = bug_report_probe()
     gone = replace(node.server.node(), port=free_port())
-    assert bug_report_of(ask(gone, bug_report_probes(probe), RemoteTransport(), 60.0), probe).outcome == "unreached"
+    assert bug_report_of(collect(gone, bug_report_probes(probe), RemoteTransport(), 60.0),
+                         probe).outcome == "unreached"
 
 
 def _running(*words: str) -> bool:
@@ -171,27 +188,35 @@ def _running(*words: str) -> bool:
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the report is only collected as root")
-def test_the_folder_holds_the_look_the_report_and_what_became_of_each(node: Stand, tmp_path: Path) -> None:
+def test_the_folder_holds_the_snapshot_the_report_and_what_became_of_each(node: Stand,
+                                                                          tmp_path: Path) -> None:
     node.stand_in(GOOD)
-    done = muster("evidence", "n1", "-i", node.inventory(tmp_path), "--bug-report", "-o", "out", home=tmp_path)
+    done = muster("evidence", "n1", "-i", node.inventory(tmp_path), "--bug-report", "-o", "out",
+                  home=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "out" and "nvidia-bug-report.log.gz  written, 195 KiB" in done.stdout
+    assert done.stdout.splitlines()[0] == "out"
+    assert "nvidia-bug-report.log.gz  written, 195 KiB" in done.stdout
     assert done.stderr == "muster: running nvidia-bug-report.sh on n1, for at most 300 s\n"
     folder = tmp_path / "out"
     assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(
         ("recording.json", "nvidia-bug-report.log.gz", "manifest.json"), 0o600)
-    assert folder.stat().st_mode & 0o777 == 0o700 and (folder / "nvidia-bug-report.log.gz").read_bytes() == REPORT
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "nvidia-bug-report.log.gz").read_bytes() == REPORT
     manifest = json.loads((folder / "manifest.json").read_text())
     assert (manifest["schema"], manifest["node"], manifest["reached"]) == ("muster.evidence/1", "n1", True)
-    assert manifest["bug_report"]["outcome"] == "written" and manifest["bug_report"]["command"] == ["nvidia-bug-report.sh"]
+    assert manifest["bug_report"]["outcome"] == "written"
+    assert manifest["bug_report"]["command"] == ["nvidia-bug-report.sh"]
     for file in manifest["files"]:
         data = (folder / file["name"]).read_bytes()
         assert (file["bytes"], file["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
-    assert manifest["probes"]["kernel.log"]["limit_bytes"] == evidence.LOG_BYTES and not manifest["not_captured"]
+    assert manifest["probes"]["kernel.log"]["limit_bytes"] == evidence.LOG_BYTES
+    assert not manifest["not_captured"]
     assert node.server.log.count("Starting session: command") == 2
-    again = muster("check", "--replay", "out/recording.json", "--only", "host-memory", "--format", "json", home=tmp_path)
+    again = muster("check", "--replay", "out/recording.json", "--only", "host-memory", "--format", "json",
+                   home=tmp_path)
     results = json.loads(again.stdout)["nodes"][0]["results"]
-    assert next(result["status"] for result in results if result["rule"] == "host-memory") in ("pass", "skipped")
+    assert next(result["status"] for result in results
+                if result["rule"] == "host-memory") in ("pass", "skipped")
     refused = muster("evidence", "n1", "-i", node.inventory(tmp_path), "-o", "out", home=tmp_path)
     assert refused.returncode == 2 and refused.stderr == "muster: out: exists and is not an empty folder\n"
 
@@ -201,18 +226,21 @@ def test_without_being_asked_for_the_report_is_not_run(node: Stand, tmp_path: Pa
     done = muster("evidence", "n1", "-i", node.inventory(tmp_path), home=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = Path(done.stdout.splitlines()[0])
-    assert folder.parent == tmp_path / "state" / "evidence" / "n1" and sorted(p.name for p in folder.iterdir()) == ["manifest.json", "recording.json"]
-    assert json.loads((folder / "manifest.json").read_text())["bug_report"] == {"outcome": "not-asked"} and not (tmp_path / "ran").exists()
+    assert folder.parent == tmp_path / "state" / "evidence" / "n1"
+    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "recording.json"]
+    assert json.loads((folder / "manifest.json").read_text())["bug_report"] == {"outcome": "not-asked"}
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the report is only collected as root")
-def test_a_report_that_is_not_there_leaves_the_look_and_ends_with_3(node: Stand, tmp_path: Path) -> None:
-    done = muster("evidence", "n1", "-i", node.inventory(tmp_path), "--bug-report", "--safe-mode", "-o", "out", home=tmp_path)
+def test_a_report_that_is_not_there_leaves_the_snapshot_and_ends_with_3(node: Stand, tmp_path: Path) -> None:
+    done = muster("evidence", "n1", "-i", node.inventory(tmp_path), "--bug-report", "--safe-mode", "-o",
+                  "out", home=tmp_path)
     assert done.returncode == 3 and "nvidia-bug-report.log.gz  missing, " in done.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["manifest.json", "recording.json"]
-    said = json.loads((tmp_path / "out" / "manifest.json").read_text())["bug_report"]
-    assert said["outcome"] == "missing" and said["command"] == ["nvidia-bug-report.sh", "--safe-mode"]
+    message = json.loads((tmp_path / "out" / "manifest.json").read_text())["bug_report"]
+    assert message["outcome"] == "missing" and message["command"] == ["nvidia-bug-report.sh", "--safe-mode"]
 
 
 def test_a_node_that_is_not_reached_leaves_that_in_the_folder(node: Stand, tmp_path: Path) -> None:
@@ -221,29 +249,37 @@ def test_a_node_that_is_not_reached_leaves_that_in_the_folder(node: Stand, tmp_p
     done = muster("evidence", "n1", "-i", str(path), "--bug-report", "-o", "out", home=tmp_path)
     assert done.returncode == 3 and "recording.json            not reached: connect: " in done.stdout
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert not manifest["reached"] and manifest["failure"]["stage"] == "connect" and manifest["bug_report"]["outcome"] == "unreached"
+    assert not manifest["reached"] and manifest["failure"]["stage"] == "connect"
+    assert manifest["bug_report"]["outcome"] == "unreached"
 
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to create a user")
-def test_without_root_the_report_is_not_run_and_says_what_would_help(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_the_report_is_not_run_and_says_what_would_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
     monkeypatch.setenv("HOME", str(tmp_path))
-    with throwaway_user() as user, tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=user) as server:
+    with throwaway_user() as user, tempfile.TemporaryDirectory() as folder, sshd(Path(folder),
+                                                                                 user=user) as server:
         run_folder = Path(f"/tmp/muster-{pwd.getpwnam(user).pw_uid}")
         reached = Stand(server, tmp_path)
-        done = muster("evidence", "n1", "-i", reached.inventory(tmp_path, privilege="helper"), "--bug-report", "-o", "out", home=tmp_path)
-        assert done.returncode == 3 and "not-run, nvidia-bug-report.sh needs root, and the root-owned helper takes ids of probes" in done.stdout, done.stdout
+        done = muster("evidence", "n1", "-i", reached.inventory(tmp_path, privilege="helper"), "--bug-report",
+                      "-o", "out", home=tmp_path)
+        assert done.returncode == 3, done.stdout
+        assert ("not-run, nvidia-bug-report.sh needs root, and the root-owned helper runs known probes only"
+                in done.stdout), done.stdout
         shutil.rmtree(run_folder, ignore_errors=True)
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    ([], "no node named: muster evidence gpu017, or --local"), (["n1", "--safe-mode"], "--safe-mode goes with --bug-report"),
-    (["--local", "--sku", "toaster"], "--sku toaster: no such SKU"), (["n[1-2]"], "n[1-2] names 2 nodes; evidence is of one"),
-])
-def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
+@pytest.mark.parametrize(("words", "message"), [([], "no node named: muster evidence gpu017, or --local"),
+                                             (["n1", "--safe-mode"], "--safe-mode goes with --bug-report"),
+                                             (["--local", "--sku", "toaster"], "--sku toaster: no such SKU"),
+                                             (["n[1-2]"], "n[1-2] names 2 nodes; evidence is of one")])
+def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], message: str) -> None:
     done = muster("evidence", *words, home=tmp_path)
-    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1 and not (tmp_path / "state").exists()
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "state").exists()
 
 
 # --- What is decided without a node.
@@ -259,32 +295,36 @@ def test_the_script_belongs_to_no_rule_and_the_helper_does_not_know_it() -> None
 
 @pytest.mark.parametrize(("privilege", "uid", "words"), [
     (Privilege.UNPRIVILEGED, 0, ""), (Privilege.BECOME, 0, ""), (Privilege.HELPER, 0, ""),
-    (Privilege.UNPRIVILEGED, 1000, "this look was made as uid 1000"), (Privilege.HELPER, 1000, "the root-owned helper takes ids of probes and never runs it"),
-])
+    (Privilege.UNPRIVILEGED, 1000, "this snapshot was made as uid 1000"),
+    (Privilege.HELPER, 1000, "the root-owned helper runs known probes only")])
 def test_it_is_run_as_root_or_not_at_all(privilege: Privilege, uid: int, words: str) -> None:
-    said = why_not(Node(name="n1", privilege=privilege), replace(machine.HOST, uid=uid))
-    assert (words in said) if words else said == ""
+    message = why_not(Node(name="n1", privilege=privilege), replace(machine.HOST, uid=uid))
+    assert (words in message) if words else message == ""
 
 
-def test_the_look_is_of_every_passive_probe_with_the_whole_kernel_log() -> None:
-    probes = {probe.id: probe for probe in look_probes(Node(name="n1")).probes}
-    known = {probe.id for spec in FACTS.values() for probe in (*spec.probes, *spec.besides) if probe.effect is Effect.PASSIVE}
+def test_the_snapshot_is_of_every_passive_probe_with_the_whole_kernel_log() -> None:
+    probes = {probe.id: probe for probe in snapshot_probes(Node(name="n1")).probes}
+    known = {probe.id for spec in FACTS.values() for probe in (*spec.probes, *spec.besides)
+             if probe.effect is Effect.PASSIVE}
     assert probes.keys() == known and probes[LOG.id].limit == evidence.LOG_BYTES
-    asked = {probe.id: probe for probe in look_probes(Node(name="n1", privilege=Privilege.HELPER)).probes}
+    asked = {probe.id: probe for probe in snapshot_probes(Node(name="n1", privilege=Privilege.HELPER)).probes}
     assert asked[LOG.id] == LOG
 
 
 def answered(text: str, *, stderr: str = "", **changes: Any) -> BugReport:
     probe = bug_report_probe()
-    capture = replace(Capture(Outcome.DONE, exit=0, seconds=9.0, bytes=1, text=text, stderr=stderr), **changes)
+    capture = replace(Capture(Outcome.DONE, exit=0, seconds=9.0, bytes=1, text=text, stderr=stderr),
+                      **changes)
     return bug_report_of(Recording("n1", 1.0, machine.HOST, None, {probe.id: capture}), probe)
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("", "not of our form"), ("muster-bug-report 0 x nvidia-bug-report.log.gz\n", "not of our form"), ("\x1b[2J\n", "not of our form: '\\x1b[2J"),
-    ("muster-bug-report 0 4 nvidia-bug-report.log.gz\nAAA\n", "not base64"), ("muster-bug-report 0 4 nvidia-bug-report.log.gz\nQUJD\n", "3 bytes of 4"),
-    ("muster-bug-report 0 4 nvidia-bug-report.log.gz\n", "0 bytes of 4"), ("muster-bug-report 0 4 nvidia-bug-report.log.gz\n!!!!\n", "not base64"),
-])
+    ("", "has another format"), ("muster-bug-report 0 x nvidia-bug-report.log.gz\n", "has another format"),
+    ("\x1b[2J\n", "has another format: '\\x1b[2J"),
+    ("muster-bug-report 0 4 nvidia-bug-report.log.gz\nAAA\n", "not base64"),
+    ("muster-bug-report 0 4 nvidia-bug-report.log.gz\nQUJD\n", "3 bytes of 4"),
+    ("muster-bug-report 0 4 nvidia-bug-report.log.gz\n", "0 bytes of 4"),
+    ("muster-bug-report 0 4 nvidia-bug-report.log.gz\n!!!!\n", "not base64")])
 def test_an_answer_that_is_damaged_is_no_report(text: str, words: str) -> None:
     report = answered(text)
     assert (report.outcome, report.data) == ("failed", b"") and words in report.reason
@@ -296,13 +336,15 @@ def test_no_name_that_the_node_says_becomes_a_file() -> None:
 
 
 @pytest.mark.parametrize(("capture", "outcome", "words"), [
-    ({"outcome": Outcome.TIMEOUT, "exit": None, "seconds": 330.0}, "timeout", "did not answer within 330 s"), ({"outcome": Outcome.WEDGED, "exit": None}, "wedged", "is wedged"),
-    ({"outcome": Outcome.TRUNCATED}, "truncated", "said more than"), ({"exit": 75}, "failed", "ended with exit status 75"),
-    ({"outcome": Outcome.CRASHED, "exit": -9}, "crashed", "crashed (signal 9)"),
-])
+    ({"outcome": Outcome.TIMEOUT, "exit": None, "seconds": 330.0}, "timeout", "did not answer within 330 s"),
+    ({"outcome": Outcome.WEDGED, "exit": None}, "wedged", "is wedged"),
+    ({"outcome": Outcome.TRUNCATED}, "truncated", "said more than"),
+    ({"exit": 75}, "failed", "ended with exit status 75"),
+    ({"outcome": Outcome.CRASHED, "exit": -9}, "crashed", "crashed (signal 9)")])
 def test_a_run_that_did_not_end_well_is_no_report(capture: dict[str, Any], outcome: str, words: str) -> None:
     report = answered("muster-bug-report 0 3 nvidia-bug-report.log\nQUJD\n", **capture)
-    assert (report.outcome, report.data) == (outcome, b"") and f"nvidia-bug-report.sh {words}" in report.reason
+    assert (report.outcome, report.data) == (outcome, b"")
+    assert f"nvidia-bug-report.sh {words}" in report.reason
 
 
 def test_a_recording_without_the_capture_is_no_report() -> None:
@@ -314,16 +356,18 @@ def test_a_recording_without_the_capture_is_no_report() -> None:
 
 @given(st.text(), st.text(max_size=50))
 def test_whatever_a_node_answers_is_read_or_refused(text: str, stderr: str) -> None:
-    for whole in (text, f"muster-bug-report {text}", f"muster-bug-report 0 3 nvidia-bug-report.log.gz\n{text}"):
+    for whole in (text, f"muster-bug-report {text}",
+                  f"muster-bug-report 0 3 nvidia-bug-report.log.gz\n{text}"):
         report = answered(whole, stderr=stderr)
         assert report.data == b"" or len(report.data) == 3
         assert "\n" not in report.reason and "\x1b" not in report.reason
 
 
-def test_this_machine_is_looked_at_without_ssh(tmp_path: Path) -> None:
+def test_this_machine_is_checked_without_ssh(tmp_path: Path) -> None:
     done = muster("evidence", "--local", "--sku", "cpu-only", "-o", "out", home=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["node"] == socket.gethostname().partition(".")[0]
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["node"] == (
+        socket.gethostname().partition(".")[0])
 
 
 def test_a_real_report_is_a_gzip_file_to_us_and_nothing_more(node: Stand) -> None:

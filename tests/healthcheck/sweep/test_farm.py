@@ -1,4 +1,6 @@
-"""A whole sweep of a large fleet behind sshd's own MaxStartups, a part of it dead in each way there is: every node gets its due, in time."""
+"""A whole sweep of a large fleet behind sshd's own MaxStartups, a part of it dead in each way there is: every
+node gets its due, in time.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from tests.testbed.require import require
 from tests.testbed.sshd import SSHD
 
 # A farm's nodes are a few files each: it is about reaching hundreds, not about what is found on them.
-OF_A_FARM = ("filesystem-*d*", "fleet-kernel", "gpu-count", "host-memory", "host-swap", "kernel-*", "port-count", "port-state")
+OF_A_FARM = ("filesystem-*d*", "fleet-kernel", "gpu-count", "host-memory", "host-swap", "kernel-*",
+             "port-count", "port-state")
 RULES = load_ruleset([packaged()]).select(OF_A_FARM, UNLIKE)
 
 
@@ -36,7 +39,8 @@ def openssh() -> Transport:
     return OpensshTransport(())
 
 
-TRANSPORTS = [pytest.param(Via.PARAMIKO, paramiko, id="paramiko"), pytest.param(Via.OPENSSH, openssh, id="openssh")]
+TRANSPORTS = [pytest.param(Via.PARAMIKO, paramiko, id="paramiko"),
+              pytest.param(Via.OPENSSH, openssh, id="openssh")]
 
 
 @dataclass
@@ -77,14 +81,18 @@ def swept(running: Farm, transport: Transport, limits: Limits) -> None:
     outcome = sweep.live(sweep.SweepPlan(running.nodes, RULES), heard, limits, seen)
     took, after = time.monotonic() - seen.began, os.times()
     attempts = Counter(reply.attempts for reply in heard.replies if reply.node in running.healthy)
-    print(f"{len(running.nodes)} nodes, {len(running.dead)} dead: {took:.1f} s, {after.user + after.system - before.user - before.system:.1f} s "
-          f"CPU here, first after {min(seen.done_at.values()):.2f} s, tries of the healthy {dict(sorted(attempts.items()))}")
+    cpu = after.user + after.system - before.user - before.system
+    print(f"{len(running.nodes)} nodes, {len(running.dead)} dead: {took:.1f} s, {cpu:.1f} s CPU here, "
+          f"first after {min(seen.done_at.values()):.2f} s, "
+          f"tries of the healthy {dict(sorted(attempts.items()))}")
 
     reports = {report.node: report for report in outcome.assessed.reports}
-    not_through = {name: reports[name].reason for name in sorted(running.healthy) if reports[name].stage is not None}
+    not_through = {name: reports[name].reason for name in sorted(running.healthy)
+                   if reports[name].stage is not None}
     assert not_through == {}
     for name in running.healthy:
-        assert reports[name].state.value == "healthy", (reports[name].reason, [r for r in reports[name].results if r.status.value != "pass"])
+        assert reports[name].state.value == "healthy", (
+            reports[name].reason, [r for r in reports[name].results if r.status.value != "pass"])
         assert len(reports[name].results) == len(RULES.rules)
     for name, way in running.dead.items():
         assert reports[name].state.value == "unknown" and reports[name].results == ()
@@ -93,7 +101,7 @@ def swept(running: Farm, transport: Transport, limits: Limits) -> None:
     assert list(reports) == [node.name for node in running.nodes] and seen.done_at.keys() == reports.keys()
 
     assert took < limits.sweep_s + 2
-    # Each is told of when it is known, and not when all are.
+    # Each node is reported when it is done, not when all are.
     assert min(seen.done_at.values()) < took / 4
     assert len([at for at in seen.done_at.values() if at < took / 2]) > len(running.nodes) / 4
     running.await_nothing_left()
@@ -106,7 +114,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("via", "transport"), TRANSPORTS)
-def test_of_64_nodes_every_healthy_one_is_judged_and_every_dead_one_has_its_stage(folder: Path, via: Via, transport: Callable[[], Transport]) -> None:
+def test_of_64_nodes_every_healthy_one_is_judged_and_every_dead_one_has_its_stage(
+    folder: Path, via: Via, transport: Callable[[], Transport],
+) -> None:
     with farm(folder, nodes=64, via=via) as running:
         assert Counter(running.dead.values()) == dict.fromkeys(Way, 3)
         swept(running, transport(), Limits(sweep_s=60, node_s=15, connect_s=3, auth_s=3))
@@ -114,7 +124,8 @@ def test_of_64_nodes_every_healthy_one_is_judged_and_every_dead_one_has_its_stag
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-# One sshd for all is harder than a fleet, where each has its own: at 64 at once and none dead, about 1 node in 2000 needs a tenth try.
+# One sshd for all is harder than a fleet, where each has its own: at 64 at once and none dead, about 1 node
+# in 2000 needs a tenth try.
 @pytest.mark.parametrize(("dead", "fanout"), [(0.0, 32), (0.05, 64)])
 @pytest.mark.parametrize(("via", "transport"), TRANSPORTS)
 def test_of_512_nodes_the_same_holds_with_the_limits_of_muster_check(

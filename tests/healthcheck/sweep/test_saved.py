@@ -25,8 +25,8 @@ from healthcheck.report.document import as_json, document
 from healthcheck.report.progress import progress
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
-from healthcheck.sweep.looks import Looks, encode
 from healthcheck.sweep.saved import Saver
+from healthcheck.sweep.snapshots import KeptSnapshots, encode
 from healthcheck.sweep.sweep import SweepPlan
 from healthcheck.sweep.sweep import SweepResult as Swept
 from inventory.errors import UsageError
@@ -35,13 +35,14 @@ from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from tests.healthcheck import machine
 
 RULES = load_ruleset([packaged()])
-# The captures that some rule compares with an earlier look, and what is kept of the node's boots and of what was unusual in its log.
-COMPARED = {probe.id for rule in RULES.rules for name in rule.checked.earlier for probe in FACTS[name].probes} | {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE}
-NODES = (
-    Node(name="gpu001", sku="hgx-h100"), Node(name="gpu002"), Node(name="gpu003", sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.RMA)),
-    Node(name="gpu004", sku="hgx-h100", ports={"0000:40:00.0": PortPlan(rail=0, leaf="leaf01")}, labels={"zone": "a"}),
-    Node(name="gpu005", sku="hgx-h100"),
-)
+# The captures that some rule compares with an earlier snapshot, and what is kept of boots and unusual log
+# lines.
+COMPARED = {probe.id for rule in RULES.rules for name in rule.checked.earlier
+            for probe in FACTS[name].probes} | {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE}
+NODES = (Node(name="gpu001", sku="hgx-h100"), Node(name="gpu002"),
+         Node(name="gpu003", sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.RMA)),
+         Node(name="gpu004", sku="hgx-h100", ports={"0000:40:00.0": PortPlan(rail=0, leaf="leaf01")},
+              labels={"zone": "a"}), Node(name="gpu005", sku="hgx-h100"))
 
 
 class Canned:
@@ -60,29 +61,36 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SweepPlan, S
     answers = {
         "gpu001": machine.recording("gpu001", gpu_nvml=machine.nvml(gpu3={"ecc_uncorrected": {"ok": 12}})),
         "gpu002": machine.recording("gpu002"),
-        "gpu003": machine.recording("gpu003", docker_info=Capture(Outcome.TIMEOUT), port_sysfs=machine.ports(**{"mlx5_1.link_downed": "4"})),
-        "gpu004": machine.recording("gpu004", kernel_log=machine.done(**{"/dev/kmsg": machine.KMSG + "2,99,99,-;NVRM: Xid (PCI:0000:3b:00): 79, \udc80\x1b[31m\n"})),
-        "gpu005": Recording("gpu005", 5.0, None, Failure(Stage.CONNECT, "refused")),
-    }
+        "gpu003": machine.recording("gpu003", docker_info=Capture(Outcome.TIMEOUT),
+                                    port_sysfs=machine.ports(**{"mlx5_1.link_downed": "4"})),
+        "gpu004": machine.recording("gpu004",
+                                    kernel_log=machine.done(**{"/dev/kmsg": machine.KMSG
+                                                               + "2,99,99,-;NVRM: Xid (PCI:0000:3b:00): 79, "
+                                                               "\udc80\x1b[31m\n"})),
+        "gpu005": Recording("gpu005", 5.0, None, Failure(Stage.CONNECT, "refused"))}
     transport = Canned(answers)
     monkeypatch.setattr("healthcheck.collector.reply.decode", lambda answer, limit: answers[answer.node])
-    looks = Looks(tmp_path / "state")
-    looks.prepare()
-    looks.write(machine.recording("gpu003"), None)
+    stored = KeptSnapshots(tmp_path / "state")
+    stored.prepare()
+    stored.write(machine.recording("gpu003"), None)
     plan = SweepPlan(NODES, RULES, "hgx-h100", "a test")
     saver = Saver(tmp_path / "saved")
-    return plan, sweep.live(plan, transport, Limits(), progress(5, "x", quiet=True), looks=looks, saver=saver), tmp_path
+    return plan, sweep.live(plan, transport, Limits(), progress(5, "x", quiet=True), snapshots=stored,
+                            saver=saver), tmp_path
 
 
 def text(outcome: Swept) -> str:
-    return as_json(document(outcome.assessed.reports, started=outcome.started, finished=outcome.finished, partial=outcome.partial))
+    return as_json(document(outcome.assessed.reports, started=outcome.started, finished=outcome.finished,
+                            partial=outcome.partial))
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_replay_of_a_saved_sweep_is_the_live_one_byte_for_byte_and_writes_nothing(swept: tuple[SweepPlan, Swept, Path]) -> None:
+def test_replay_of_a_saved_sweep_is_the_live_one_byte_for_byte_and_writes_nothing(
+    swept: tuple[SweepPlan, Swept, Path]
+) -> None:
     _, live, folder = swept
     before = snapshot(folder)
     _, again = sweep.replay(folder / "saved", RULES, (), (), None)
@@ -98,22 +106,25 @@ def test_replay_needs_no_state_folder_for_the_trend(swept: tuple[SweepPlan, Swep
     assert text(sweep.replay(folder / "saved", RULES, (), (), None)[1]) == text(live)
 
 
-def test_the_newest_look_is_kept_and_a_node_that_was_not_reached_keeps_its_last_one(tmp_path: Path) -> None:
-    looks = Looks(tmp_path)
-    looks.prepare()
-    looks.write(machine.recording("gpu001"), None)
-    looks.write(Recording("gpu001", 9.0, None, Failure(Stage.CONNECT, "refused")), None)
-    kept = looks.read("gpu001")
-    assert kept is not None and kept.host is not None and {"gpu.nvml", "port.sysfs"} <= set(kept.captures) <= COMPARED
+def test_the_newest_snapshot_is_kept_and_a_node_that_was_not_reached_keeps_its_last_one(
+    tmp_path: Path
+) -> None:
+    stored = KeptSnapshots(tmp_path)
+    stored.prepare()
+    stored.write(machine.recording("gpu001"), None)
+    stored.write(Recording("gpu001", 9.0, None, Failure(Stage.CONNECT, "refused")), None)
+    kept = stored.read("gpu001")
+    assert kept is not None and kept.host is not None
+    assert {"gpu.nvml", "port.sysfs"} <= set(kept.captures) <= COMPARED
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"{}", b"\xff", b"[" * 100_000])
-def test_a_damaged_look_is_no_earlier_look(tmp_path: Path, damage: bytes) -> None:
-    looks = Looks(tmp_path)
-    looks.prepare()
-    looks.write(machine.recording("gpu001"), None)
+def test_a_damaged_snapshot_is_no_earlier_snapshot(tmp_path: Path, damage: bytes) -> None:
+    stored = KeptSnapshots(tmp_path)
+    stored.prepare()
+    stored.write(machine.recording("gpu001"), None)
     (tmp_path / "looks" / "gpu001.json").write_bytes(damage)
-    assert looks.read("gpu001") is None
+    assert stored.read("gpu001") is None
 
 
 def test_a_sweep_that_was_not_finished_is_no_saved_sweep(swept: tuple[SweepPlan, Swept, Path]) -> None:
@@ -123,7 +134,8 @@ def test_a_sweep_that_was_not_finished_is_no_saved_sweep(swept: tuple[SweepPlan,
         sweep.replay(folder, RULES, (), (), None)
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"schema": "muster.sweep/2"}', '{"schema": "muster.sweep/1"}'])
+@pytest.mark.parametrize("damage",
+                         ["", "{", "[]", '{"schema": "muster.sweep/2"}', '{"schema": "muster.sweep/1"}'])
 def test_a_damaged_manifest_is_one_line(swept: tuple[SweepPlan, Swept, Path], damage: str) -> None:
     (swept[2] / "saved" / "manifest.json").write_text(damage)
     with pytest.raises(UsageError) as error:
@@ -131,7 +143,9 @@ def test_a_damaged_manifest_is_one_line(swept: tuple[SweepPlan, Swept, Path], da
     assert "\n" not in str(error.value)
 
 
-def test_a_recording_that_is_missing_or_of_another_node_is_an_error_not_a_healthy_node(swept: tuple[SweepPlan, Swept, Path]) -> None:
+def test_a_recording_that_is_missing_or_of_another_node_is_an_error_not_a_healthy_node(
+    swept: tuple[SweepPlan, Swept, Path]
+) -> None:
     nodes = swept[2] / "saved" / "nodes"
     (nodes / "gpu001.json").write_bytes((nodes / "gpu002.json").read_bytes())
     with pytest.raises(UsageError, match="another node"):
@@ -160,10 +174,12 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert [p.name for p in tmp_path.iterdir()] == ["x.json"] and path.read_bytes() == b"old"
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=8)
-PLACES = [("schema",), ("node",), ("received",), ("host",), ("captures",), ("failure",), ("host", "time"), ("host", "uid"),
-          ("captures", "docker.info"), ("captures", "docker.info", "outcome"), ("captures", "gpu.pci", "files")]
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats()
+                    | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3)
+                    | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=8)
+PLACES = [("schema",), ("node",), ("received",), ("host",), ("captures",), ("failure",), ("host", "time"),
+          ("host", "uid"), ("captures", "docker.info"), ("captures", "docker.info", "outcome"),
+          ("captures", "gpu.pci", "files")]
 
 
 @settings(deadline=None, max_examples=300)
@@ -186,23 +202,28 @@ def test_what_is_kept_and_saved_is_for_its_owner_only(swept: tuple[SweepPlan, Sw
             assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_a_look_that_cannot_be_kept_is_one_line_and_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("healthcheck.collector.reply.decode", lambda answer, limit: machine.recording(answer.node))
-    looks = Looks(tmp_path / "state")
+def test_a_snapshot_that_cannot_be_kept_is_one_line_and_costs_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "healthcheck.collector.reply.decode", lambda answer, limit: machine.recording(answer.node))
+    stored = KeptSnapshots(tmp_path / "state")
     (tmp_path / "state" / "looks" / "gpu001.json").mkdir(parents=True)
     plan = SweepPlan(NODES[:1], RULES, "hgx-h100", "a test")
-    outcome = sweep.live(plan, Canned({}), Limits(), progress(1, "x", quiet=True), looks=looks)
-    assert outcome.troubles == ("the newest look at gpu001 could not be kept in the state folder: Is a directory",)
+    outcome = sweep.live(plan, Canned({}), Limits(), progress(1, "x", quiet=True), snapshots=stored)
+    assert outcome.troubles == (
+        "the newest snapshot of gpu001 could not be kept in the state folder: Is a directory",)
     assert outcome.assessed.reports[0].results
 
 
 def test_a_sweep_of_few_rules_keeps_what_the_others_compare_with(tmp_path: Path) -> None:
-    looks = Looks(tmp_path)
-    looks.prepare()
+    stored = KeptSnapshots(tmp_path)
+    stored.prepare()
     whole = machine.recording("gpu001")
-    looks.write(whole, None)
-    looks.write(replace(whole, captures={"host.swap": whole.captures["host.swap"]}), looks.read("gpu001"))
-    kept = looks.read("gpu001")
+    stored.write(whole, None)
+    stored.write(replace(whole, captures={"host.swap": whole.captures["host.swap"]}),
+                   stored.read("gpu001"))
+    kept = stored.read("gpu001")
     assert kept is not None and {"gpu.nvml", "port.sysfs"} <= set(kept.captures) <= COMPARED
 
 
@@ -210,12 +231,15 @@ def test_a_node_that_brings_more_than_it_was_asked_for_is_cut_to_it() -> None:
     probes = RULES.probe_set(10)
     asked = {probe.id for probe in probes.probes}
     every = machine.recording()
-    honest = replace(every, captures={name: capture for name, capture in every.captures.items() if name in asked})
+    honest = replace(every,
+                     captures={name: capture for name, capture in every.captures.items() if name in asked})
     assert within(honest, probes) is honest
-    flood = machine.recording(docker_info=Capture(Outcome.DONE, exit=0, text="x" * 3_000_000), what_ever=Capture(Outcome.DONE))
+    flood = machine.recording(docker_info=Capture(Outcome.DONE, exit=0, text="x" * 3_000_000),
+                              what_ever=Capture(Outcome.DONE))
     cut = within(flood, probes)
     assert "what.ever" not in cut.captures
-    assert cut.captures["docker.info"].outcome is Outcome.TRUNCATED and len(cut.captures["docker.info"].text) == 1 << 20
+    assert cut.captures["docker.info"].outcome is Outcome.TRUNCATED
+    assert len(cut.captures["docker.info"].text) == 1 << 20
 
 
 def test_a_name_from_a_saved_folder_that_is_no_name_is_refused(swept: tuple[SweepPlan, Swept, Path]) -> None:
@@ -227,15 +251,16 @@ def test_a_name_from_a_saved_folder_that_is_no_name_is_refused(swept: tuple[Swee
 
 
 # The rules of the first version, which captured nothing for others.
-FIRST = (
-    "docker-answers", "filesystem-inodes", "filesystem-read-only", "filesystem-space", "fleet-driver", "fleet-kernel", "gpu-answers",
-    "gpu-count", "gpu-ecc-enabled", "gpu-ecc-uncorrected", "host-clock-synchronised", "host-memory", "host-swap", "kernel-hardware-error",
-    "kernel-xid", "port-count", "port-link-downed", "port-rate", "port-state",
-)
+FIRST = ("docker-answers", "filesystem-inodes", "filesystem-read-only", "filesystem-space", "fleet-driver",
+         "fleet-kernel", "gpu-answers", "gpu-count", "gpu-ecc-enabled", "gpu-ecc-uncorrected",
+         "host-clock-synchronised", "host-memory", "host-swap", "kernel-hardware-error", "kernel-xid",
+         "port-count", "port-link-downed", "port-rate", "port-state")
 
 
 def test_a_sweep_saved_by_the_first_version_is_still_read_and_judged_the_same() -> None:
-    """tests/recordings/demo-sweep: four nodes of the demo fleet, saved with --save; one sick, one with a link lost since, one refusing."""
+    """tests/recordings/demo-sweep: four nodes of the demo fleet, saved with --save; one faulty, one with a
+    link lost since, one refusing.
+    """
     here = Path(__file__).resolve().parents[2]
     ruleset = RULES.select(FIRST)
     first = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not rule.left_out))

@@ -15,7 +15,7 @@ from tests.command import muster
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack, require_rack
 
 MACHINES = (Machine("gpu001"), Machine("gpu002", on=True, expands=True), Machine("gpu003", wrong=Wrong.PSU_FAILED),
-            Machine("gpu004", wrong=Wrong.PASSWORD), Machine("gpu005", wrong=Wrong.NOBODY), Machine("gpu006", wrong=Wrong.LOSES_ANSWERS))
+            Machine("gpu004", wrong=Wrong.PASSWORD), Machine("gpu005", wrong=Wrong.NO_ONE), Machine("gpu006", wrong=Wrong.LOSES_ANSWERS))
 PASSWORD = "calvin-0penSesame"
 
 

@@ -134,7 +134,7 @@ def test_an_authority_in_place_of_a_pin(bed: Bed, reach: Reach) -> None:
 
 
 @pytest.mark.parametrize(("wrong", "kind"), [
-    (Wrong.NOBODY, Why.UNREACHABLE), (Wrong.SILENT, Why.TIMEOUT), (Wrong.CERTIFICATE, Why.TLS), (Wrong.SICK, Why.BROKEN), (Wrong.DROPS, Why.UNREACHABLE),
+    (Wrong.NO_ONE, Why.UNREACHABLE), (Wrong.SILENT, Why.TIMEOUT), (Wrong.CERTIFICATE, Why.TLS), (Wrong.SICK, Why.BROKEN), (Wrong.DROPS, Why.UNREACHABLE),
     (Wrong.FLOODS, Why.BROKEN), (Wrong.REDIRECTS, Why.BROKEN), (Wrong.SLOW, Why.TIMEOUT)])
 def test_each_trouble_has_its_name_and_its_end(bed: Bed, reach: Reach, wrong: Wrong, kind: Why) -> None:
     began = time.monotonic()
@@ -179,7 +179,7 @@ def test_a_failed_supply_is_in_the_log_in_words_that_are_judged(reach: Reach) ->
 
 
 def test_a_sick_controller_delays_no_other(bed: Bed) -> None:
-    nodes = [node(bed, name) for name in (SICK[Wrong.SILENT], SICK[Wrong.SLOW], "gpu002", SICK[Wrong.NOBODY])]
+    nodes = [node(bed, name) for name in (SICK[Wrong.SILENT], SICK[Wrong.SLOW], "gpu002", SICK[Wrong.NO_ONE])]
     began = time.monotonic()
     told: dict[str, float] = {}
 

@@ -18,7 +18,7 @@ class End:
 
 THROUGH = End("service", None)
 ENDS = {
-    Wrong.NOBODY: End("bmc", "datacentre", "cable"),
+    Wrong.NO_ONE: End("bmc", "datacentre", "cable"),
     Wrong.CERTIFICATE: End("bmc", "operator"),
     Wrong.SICK: End("bmc", "operator", "node"),
     Wrong.PASSWORD: End("credentials", "operator"),

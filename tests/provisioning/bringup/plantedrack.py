@@ -23,7 +23,7 @@ from tests.testbed.sshd import wait_until
 PASSWORD = "Planted-0n-Purpose"
 # How many machines have it; the rest is sound. All of them are as one finds them in a new rack.
 PLANTED = {
-    Wrong.NOBODY: 4, Wrong.CERTIFICATE: 3, Wrong.PASSWORD: 4, Wrong.SICK: 3, Wrong.GPU_MISSING: 4, Wrong.PSU_FAILED: 4,
+    Wrong.NO_ONE: 4, Wrong.CERTIFICATE: 3, Wrong.PASSWORD: 4, Wrong.SICK: 3, Wrong.GPU_MISSING: 4, Wrong.PSU_FAILED: 4,
     Wrong.DRIVE_CRITICAL: 3, Wrong.TWIN: 4, Wrong.BIOS_REFUSED: 3, Wrong.BIOS_IGNORED: 2, Wrong.NO_POWER: 3, Wrong.NO_OS: 3,
     # What a run copes with by itself:
     Wrong.SICK_AT_FIRST: 3, Wrong.LOSES_ANSWERS: 3, Wrong.SLOW: 2,

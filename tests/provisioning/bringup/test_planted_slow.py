@@ -15,7 +15,7 @@ from tests.testbed.bmcs import Machine, Wrong, require_rack
 from tests.testbed.nspawn import require_nspawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(1800)]
-PLANTED = {Wrong.NOBODY: 1, Wrong.PASSWORD: 1, Wrong.PSU_FAILED: 1, Wrong.BIOS_IGNORED: 1, Wrong.NO_POWER: 1, Wrong.NO_OS: 1,
+PLANTED = {Wrong.NO_ONE: 1, Wrong.PASSWORD: 1, Wrong.PSU_FAILED: 1, Wrong.BIOS_IGNORED: 1, Wrong.NO_POWER: 1, Wrong.NO_OS: 1,
            Wrong.SICK_AT_FIRST: 1, Wrong.LOSES_ANSWERS: 1}
 _SKU = "sku: gx8\ntitle: a server without GPUs\ninherit: cpu-only\nsource: a test's\n"
 # Containers share this machine's kernel, its memory and its clock; whether those are as they should be is not theirs to say.

@@ -16,7 +16,7 @@ from tests.testbed.bmcs import Bed, Machine, Wrong, rack, require_rack
 from tests.testbed.ipmisim import SERIAL, IpmiSim, ipmi_sim, require_ipmi
 
 MACHINES = [Machine("gpu001"), Machine("gpu002"), Machine("gpu003"), Machine("gpu004", Wrong.TWIN), Machine("gpu005", Wrong.PASSWORD),
-            Machine("gpu006", Wrong.NOBODY), Machine("gpu007", Wrong.REDIRECTS)]
+            Machine("gpu006", Wrong.NO_ONE), Machine("gpu007", Wrong.REDIRECTS)]
 
 
 @dataclass

@@ -107,7 +107,7 @@ def said(status: str) -> Capture:
 def test_what_was_measured_without_a_lease_that_stood_is_unknown_and_nothing_else_is(captured: Capture | None) -> None:
     recording = machine.recording()
     held = recording.captures if captured is None else {**recording.captures, "dcgm.diag_quick": captured}
-    assessment = Assessment((NODES[0],), RULES, asked=["dcgm.diag_quick"])
+    assessment = Assessment((NODES[0],), RULES, sent=["dcgm.diag_quick"])
     assessment.add(replace(recording, captures=held))
     results = {each.rule: each for each in assessment.finish(withheld={"gpu001": "its lease was lost: gone"}).reports[0].results}
     quick = results["dcgm-diag-quick"]
@@ -117,7 +117,7 @@ def test_what_was_measured_without_a_lease_that_stood_is_unknown_and_nothing_els
 
 
 def test_a_rule_that_was_left_out_stays_left_out() -> None:
-    assessment = Assessment((NODES[0],), QUICK, asked=["dcgm.diag_quick"])
+    assessment = Assessment((NODES[0],), QUICK, sent=["dcgm.diag_quick"])
     assessment.add(machine.recording())
     results = {each.rule: each for each in assessment.finish(withheld={"gpu001": "a job is on it"}).reports[0].results}
     assert results["dcgm-diag-medium"].status is Status.SKIPPED and results["dcgm-diag-quick"].status is Status.UNKNOWN

@@ -145,7 +145,7 @@ class Listeners:
             self._sockets[name] = one = socket.socket()
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind(served.address)
-            if served.machine.wrong is not Wrong.NOBODY:
+            if served.machine.wrong is not Wrong.NO_ONE:
                 one.listen(128)
                 self._selector.register(one, selectors.EVENT_READ, served)
 
@@ -208,7 +208,7 @@ def main(folder: Path) -> None:
         one, before = served[told.name], machines[told.name]
         machines[told.name] = one.machine = told
         one.door = Door(told, plan["user"], plan["password"], plan["lockout"], tokens=one.door.tokens)
-        if Wrong.NOBODY in (before.wrong, told.wrong):
+        if Wrong.NO_ONE in (before.wrong, told.wrong):
             listeners.open(one)
         say({"set": told.name})
 

@@ -32,7 +32,7 @@ from tests.testbed.bmcs import Bed, Machine, Wrong, rack, require_rack
 
 _NUMBERS = {"gpu_count": 8, "dimm_count": 4, "nvme_count": 2, "port_count": 2, "memory_gib": 256, "cpu_count": 224}
 _TROUBLES = {
-    "well": None, "off": None, "lossy": Wrong.LOSES_ANSWERS, "nobody": Wrong.NOBODY, "other": Wrong.CERTIFICATE, "locked": Wrong.PASSWORD,
+    "well": None, "off": None, "lossy": Wrong.LOSES_ANSWERS, "nobody": Wrong.NO_ONE, "other": Wrong.CERTIFICATE, "locked": Wrong.PASSWORD,
     "gpu": Wrong.GPU_MISSING, "psu": Wrong.PSU_FAILED, "drive": Wrong.DRIVE_CRITICAL, "refuses": Wrong.BIOS_REFUSED,
     "ignores": Wrong.BIOS_IGNORED, "dark": Wrong.NO_POWER,
 }

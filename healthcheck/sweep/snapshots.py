@@ -1,4 +1,4 @@
-"""The newest look at each node, kept in the state folder for rules that compare with it."""
+"""Keeps the newest snapshot of each node in the state folder, for rules that compare with it."""
 
 from __future__ import annotations
 
@@ -20,42 +20,43 @@ from inventory.model import LifecycleState
 _NO_RESTS: Mapping[str, None] = MappingProxyType({})
 
 
-class Looks:
-    """One file per node under STATE/looks. Only the captures that some check compares over time are kept; of a kernel log, the records on
-    which findings rest."""
+class KeptSnapshots:
+    """One file per node under STATE/looks, with what checks compare over time and log findings rest on."""
 
     def __init__(self, state: Path) -> None:
         self._folder = state / "looks"
 
     def prepare(self) -> None:
-        """Makes the folder; raises UsageError where it cannot be, which is best known before any node is asked."""
+        """Creates the folder; raises UsageError where it cannot, before any node is asked."""
         make_folder(self._folder, "the state folder (--state, MUSTER_STATE)")
 
     def read(self, node: str) -> Recording | None:
-        """The node's newest look, or None where there is none that can be read."""
+        """The node's newest snapshot, or None where none can be read."""
         try:
             recording = read((self._folder / f"{node}.json").read_bytes())
         except (OSError, ValueError, RecursionError):
             return None
         return recording if recording.node == node else None
 
-    def write(
-        self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE, unusual: Iterable[str] = (),
-        rests: Mapping[str, Collection[int] | None] = _NO_RESTS,
-    ) -> None:
-        """Keeps this look as the newest; of a probe that it did not bring, what the previous look of the same boot brought stays.
+    def write(self, recording: Recording, previous: Recording | None,
+              state: LifecycleState = LifecycleState.SERVICE, unusual: Iterable[str] = (),
+              rests: Mapping[str, Collection[int] | None] = _NO_RESTS) -> None:
+        """Keeps this snapshot as the newest, with the captures that it lacks and the previous one of the same
+        boot has.
 
-        With it stands the node's lifecycle, when the boot before this one was last seen (`healthcheck.facts.boot`), what was unusual
-        in its kernel log (`healthcheck.facts.seen_before`), and the records on which its findings rest (`healthcheck.facts.carried_log`).
-        A look at a node that was not reached changes nothing. Raises OSError.
+        Beside them it keeps the node's lifecycle, when the boot before this one was last seen
+        (`healthcheck.facts.boot`), what was unusual in its kernel log (`healthcheck.facts.seen_before`), and the
+        records on which its findings rest (`healthcheck.facts.carried_log`). A node that was not reached changes
+        nothing. Raises OSError.
         """
         if recording.host is None:
             return
         kept = trimmed(recording)
-        captures = {name: capture for name, capture in kept.captures.items() if capture.outcome is Outcome.DONE}
-        if previous is not None and previous.host is not None and previous.host.boot_id == recording.host.boot_id:
+        captures = {name: capture for name, capture in kept.captures.items()
+                    if capture.outcome is Outcome.DONE}
+        if previous is not None and previous.host and previous.host.boot_id == recording.host.boot_id:
             if not captures:
-                kept = previous     # a look for other rules: what it is compared with keeps its own time
+                kept = previous     # this one served other rules: what is compared keeps its own time
             captures = {**trimmed(previous).captures, **captures}
         captures[BOOT_CAPTURE] = boot_capture(recording, previous, state)
         captures[UNUSUAL_CAPTURE] = unusual_capture(recording, previous, unusual)
@@ -67,7 +68,8 @@ class Looks:
 def trimmed(recording: Recording) -> Recording:
     """The recording with only the captures that a trend check may ask for."""
     wanted = {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE, *_trend_probes()}
-    return replace(recording, captures={name: value for name, value in recording.captures.items() if name in wanted})
+    return replace(recording,
+                   captures={name: value for name, value in recording.captures.items() if name in wanted})
 
 
 def _trend_probes() -> Iterable[str]:
