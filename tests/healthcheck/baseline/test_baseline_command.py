@@ -74,7 +74,7 @@ def test_a_baseline_is_learned_reviewed_approved_and_judges(learnt: Path) -> Non
     assert said.index("NVRM: Xid") < said.index("regulatory.db") < said.index("nvme nvme<*>") < said.index("random: crng")
     assert "on 1 of 8 nodes (gpu003)" in said
     dry = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--why", "acceptance", "--dry-run", home=learnt)
-    assert "7 would be approved, 3 stay proposed; 2 that meet the rule are flagged: muster baseline review b.yaml --flagged" in dry.stdout
+    assert "7 would be approved, 3 stay proposed; 2 that meet the rule are flagged; see: muster baseline review b.yaml --flagged" in dry.stdout
     assert not _shown(learnt)["approved"]
     done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--why", "acceptance", "--by", "anna", home=learnt)
     assert done.returncode == 0
@@ -95,7 +95,7 @@ def test_a_baseline_can_never_hide_a_known_fault(learnt: Path) -> None:
         done = muster("baseline", "approve", "b.yaml", *words, "--why", "it is always there", home=learnt)
         assert done.returncode == 2
         assert "no baseline can accept one" in done.stderr
-        assert (learnt / "b.yaml").read_bytes() == before, "either all that is named is approved, or nothing"
+        assert (learnt / "b.yaml").read_bytes() == before, "either all named templates are approved, or none"
     text = before.decode()
     start = text.index("- template: 'NVRM: Xid")
     block = text[start:text.index("- template", start + 5)]
@@ -127,7 +127,7 @@ def test_merging_adds_boots_and_counts_none_twice(learnt: Path) -> None:
     (learnt / "gpu001.dmesg").write_text(log(7, "loop: module loaded"))
     done = muster("baseline", "learn", "--merge", "--sku", "dgx-h100", "-o", "b.yaml", "--from", *_logs(learnt), home=learnt)
     assert done.returncode == 0, done.stderr
-    assert "of 8 nodes and 9 boots, 7 of the 8 boots had been learned before" in done.stdout
+    assert "of 8 nodes and 9 boots, 7 of the 8 boots were known already" in done.stdout
     shown = _shown(learnt)
     assert shown["approved"]["random: crng init done"]["boots"] == 9
     assert "loop: module loaded" in shown["proposed"]
@@ -157,7 +157,7 @@ def test_several_kernels_want_a_folder_or_a_wider_scope(fleet: Path) -> None:
     learn = ("baseline", "learn", "--sku", "dgx-h100")
     refused = muster(*learn, "-o", "b.yaml", "--from", *_logs(fleet), home=fleet)
     assert refused.returncode == 2
-    assert "these nodes are of 2 scopes" in refused.stderr
+    assert "these nodes have 2 scopes" in refused.stderr
     assert muster(*learn, "--scope", "series", "-o", "b.yaml", "--from", *_logs(fleet), home=fleet).returncode == 0
     assert "for SKU dgx-h100, kernel 6.5:" in muster("baseline", "review", "b.yaml", home=fleet).stdout
     other = muster(*learn, "--merge", "-o", "b.yaml", "--from", "gpu001.dmesg", home=fleet)
@@ -200,8 +200,8 @@ def test_it_is_learned_from_nodes_over_ssh(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("learn", "-o", "x.yaml"), "no inventory was found"), (("learn", "-o", "no/x.yaml", "n1"), "no folder no"),
-    (("learn", "a", "b", "-o", "x.yaml"), "files go behind --from"), (("learn", "-o", "x.yaml", "--from", "none"), "--from 'none': No such file"),
+    (("learn", "-o", "x.yaml"), "no inventory found"), (("learn", "-o", "no/x.yaml", "n1"), "no folder no"),
+    (("learn", "a", "b", "-o", "x.yaml"), "give files after --from"), (("learn", "-o", "x.yaml", "--from", "none"), "--from 'none': No such file"),
     (("learn", "-o", "x.yaml", "--from", "/dev/null"), "is a device"), (("learn", "-o", "x.yaml", "--from", "prose.txt"), "no kernel log"),
     (("learn", "-o", "prose.txt", "--from", "prose.txt"), "exists already; --merge adds to it"), (("show", "none.yaml"), "no such file"),
     (("learn", "-o", "x.yaml", "--sku", "dgx", "--from", "prose.txt"), "--sku dgx: no such SKU"), (("show", "prose.txt"), "expected a map"),

@@ -492,7 +492,7 @@ def test_a_saved_sweep_is_learned_from_on_the_command_line(tmp_path: Path) -> No
     save(tmp_path / "monday", nodes(3))
     done = muster("sku", "learn", "--from-save", "monday", "--name", "ours", "-o", "ours.yaml", home=tmp_path)
     assert (done.returncode, done.stdout) == (0, "written: ours.yaml; read it, then name it: sku: ours\n")
-    assert "nearest is hgx-h100; different are:" in done.stderr
+    assert "nearest is hgx-h100; differences:" in done.stderr
     document = yaml.safe_load((tmp_path / "ours.yaml").read_text())
     assert document["source"] == "muster sku learn, 2026-01-02, from n[0-2]"
     (tmp_path / "site" / "sku").mkdir(parents=True)
@@ -505,10 +505,10 @@ def test_a_saved_sweep_is_learned_from_on_the_command_line(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("words", "said"), [
     (("show", "hgx-h10"), "no such SKU: 'hgx-h10'"), (("learn", "--from-save", "none"), "none: no manifest.json"),
-    (("learn", "x", "--from-save", "monday"), "holds no look at x"), (("learn", "--from-save", "monday", "--local"), "touches no node"),
+    (("learn", "x", "--from-save", "monday"), "contains no recording of x"), (("learn", "--from-save", "monday", "--local"), "touches no node"),
     (("learn", "--from-save", "monday", "--name", "a b"), "expected letters"),
     (("learn", "--from-save", "monday", "-o", "monday"), "exists already"), (("learn", "--from-save", "monday", "-o", "x/y"), "no folder x"),
-    (("learn",), "no inventory was found"),
+    (("learn",), "no inventory found"),
 ])
 def test_a_mistake_at_sku_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     save(tmp_path / "monday", nodes(1))

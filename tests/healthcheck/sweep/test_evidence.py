@@ -239,7 +239,7 @@ def test_without_root_the_report_is_not_run_and_says_what_would_help(tmp_path: P
 
 @pytest.mark.parametrize(("words", "said"), [
     ([], "no node named: muster evidence gpu017, or --local"), (["n1", "--safe-mode"], "--safe-mode goes with --bug-report"),
-    (["--local", "--sku", "toaster"], "--sku toaster: no such SKU"), (["n[1-2]"], "n[1-2] names 2 nodes; evidence is of one"),
+    (["--local", "--sku", "toaster"], "--sku toaster: no such SKU"), (["n[1-2]"], "n[1-2] names 2 nodes, expected one"),
 ])
 def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
     done = muster("evidence", *words, home=tmp_path)
