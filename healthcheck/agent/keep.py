@@ -66,8 +66,8 @@ class StateFolder:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            with (open(self.path / name, "rb") as raw,
-                  gzip.GzipFile(fileobj=raw) if name.endswith(".gz") else raw as file):
+            with open(self.path / name, "rb") as raw:
+                file = gzip.GzipFile(fileobj=raw) if name.endswith(".gz") else raw
                 document = json.loads(file.read(MOST))
         except (OSError, ValueError, EOFError, RecursionError):
             return None

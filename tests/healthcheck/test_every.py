@@ -89,7 +89,7 @@ def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(
     assert logins(fleet) == [1, 1]
     # The first page says that there is no earlier look to compare with; from the second on there is.
     assert done.stdout.count("gpu002  unhealthy") == 2
-    lines = [line for line in done.stdout.splitlines() if line.endswith("(as before)")]
+    lines = [line for line in done.stdout.splitlines() if line.endswith("(unchanged)")]
     assert len(lines) == 2
     assert all("1 healthy, 1 unhealthy, 1 unknown" in line for line in lines)
 
@@ -107,7 +107,7 @@ def test_json_lines_come_for_every_sweep(fleet: DemoFleet, tmp_path: Path) -> No
 def test_an_edit_of_the_inventory_counts_from_the_next_sweep(
     fleet: DemoFleet, watching: subprocess.Popen[str],
 ) -> None:
-    until(watching.stdout, "(as before)")
+    until(watching.stdout, "(unchanged)")
     written = fleet.inventory.read_text()
     fleet.inventory.write_text(written.replace("  gpu002: {", "  gpu002: {rack: r9, rack: r9, "))
     told = until(watching.stderr, "using the previous plan")
@@ -120,7 +120,7 @@ def test_an_edit_of_the_inventory_counts_from_the_next_sweep(
 def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(
     fleet: DemoFleet, watching: subprocess.Popen[str],
 ) -> None:
-    until(watching.stdout, "(as before)")
+    until(watching.stdout, "(unchanged)")
     assert connected(fleet.nodes["gpu001"].port)
     watching.send_signal(signal.SIGINT)
     assert watching.wait(10) == 130

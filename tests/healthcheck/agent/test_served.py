@@ -170,7 +170,7 @@ def test_muster_exporter_agent_serves_the_same_where_muster_is_installed(
     with exporting(tmp_path, "--agent", "--state", str(tmp_path / "none")) as there, \
             pytest.raises(urllib.error.HTTPError, match="503") as error:
         urllib.request.urlopen(f"{there.url}/readyz", timeout=10)  # noqa: S310  (our own)
-    assert b"has the agent looked yet?" in error.value.read()
+    assert b"has the agent run yet?" in error.value.read()
 
 
 def test_it_serves_the_next_result_and_without_one_the_node_is_unknown(tmp_path: Path, made: Bundle) -> None:

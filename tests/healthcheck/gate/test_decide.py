@@ -131,7 +131,7 @@ def test_a_node_that_the_snapshot_does_not_name_closes() -> None:
 
 def test_a_clock_that_was_set_back_closes_and_one_that_is_a_little_behind_does_not() -> None:
     assert asked(fleet(2), now=NOW - 2 * HOUR).gate is Gate.CLOSED
-    assert "set back" in only(asked(fleet(2), now=NOW - 2 * HOUR))
+    assert "behind the snapshot" in only(asked(fleet(2), now=NOW - 2 * HOUR))
     assert asked(fleet(2), now=NOW - 240).gate is Gate.OPEN
 
 
@@ -175,7 +175,7 @@ def test_one_of_512_may_lack_a_fresh_result_where_policy_allows_and_one_alone_ma
 
 def test_a_node_that_was_never_looked_at_lacks_a_result() -> None:
     said = asked(fleet(4, gpu003={"looked": None}))
-    assert said.gate is Gate.CLOSED and only(said).endswith("never looked at")
+    assert said.gate is Gate.CLOSED and only(said).endswith("never checked")
 
 
 def test_where_all_sweeps_have_stopped_nodes_open_within_the_grace() -> None:
@@ -199,7 +199,7 @@ def test_the_branch_of_the_driver_must_be_equal_and_its_last_number_need_not() -
 
 def test_a_version_that_is_not_known_is_not_equal_and_matters_to_nobody_alone() -> None:
     nodes = fleet(3, gpu002={"versions": {}})
-    assert only(asked(nodes)) == "driver-branch is not known, and must be equal"
+    assert only(asked(nodes)) == "driver-branch is unknown, and must be equal"
     assert asked(nodes, ["gpu002"]).gate is Gate.OPEN
     assert asked(nodes, policy=policy("versions", equal=[])).gate is Gate.OPEN
 
@@ -213,7 +213,7 @@ def test_an_entry_without_a_key_closes(key: str) -> None:
     nodes = fleet(2)
     del nodes["gpu001"][key]
     said = asked(nodes)
-    assert said.gate is Gate.CLOSED and "cannot be understood" in only(said)
+    assert said.gate is Gate.CLOSED and "is unreadable" in only(said)
 
 
 @pytest.mark.parametrize("changed", [
