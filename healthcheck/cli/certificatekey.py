@@ -73,7 +73,11 @@ def new(cluster: str | None, state: str | None) -> None:
 @_STATE
 def use(name: str, unannounced: bool, state: str | None) -> None:
     """Sign with this key from now on. Nodes must have a snapshot that announces it;
-    the previous key stays trusted until retired."""
+    the previous key stays trusted until retired.
+
+    \b
+    muster certificate key use key2 && muster gate publish
+    """
     from healthcheck.certify.keys import load_keys, use_key
     from healthcheck.certify.manifest import sign_again
     from inventory.locate import state_dir
@@ -93,7 +97,11 @@ def use(name: str, unannounced: bool, state: str | None) -> None:
 @_STATE
 def retire(name: str, state: str | None) -> None:
     """Stop trusting this key and delete its private part;
-    nodes follow with the next snapshot that they fetch."""
+    nodes follow with the next snapshot that they fetch.
+
+    \b
+    muster certificate key retire key1 && muster gate publish
+    """
     from healthcheck.certify.keys import retire_key
     from healthcheck.certify.manifest import sign_again
     from inventory.locate import state_dir

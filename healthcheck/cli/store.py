@@ -30,7 +30,11 @@ def store() -> None:
 @STATE
 @click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
 def show(state: str | None, fmt: str) -> None:
-    """Show what the store holds."""
+    """Show what the store holds.
+
+    \b
+    muster store show
+    """
     from healthcheck.store.file import opened
     from healthcheck.store.history import size
     from inventory.locate import state_dir
@@ -47,7 +51,11 @@ def show(state: str | None, fmt: str) -> None:
 @store.command()
 @STATE
 def check(state: str | None) -> int:
-    """Check that the file is intact; exit 2 if it is not."""
+    """Check that the file is intact; exit 2 if it is not.
+
+    \b
+    muster store check && muster store backup /backup/muster.db
+    """
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
 
@@ -65,7 +73,11 @@ def check(state: str | None) -> int:
 @click.argument("file")
 @STATE
 def backup(file: str, state: str | None) -> None:
-    """Write a consistent copy to FILE while sweeps continue; it replaces an older copy once complete."""
+    """Write a consistent copy to FILE while sweeps continue; it replaces an older copy once complete.
+
+    \b
+    muster store backup /backup/muster.db
+    """
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
 
@@ -93,7 +105,7 @@ def restore(file: Path, replace: bool, state: str | None) -> None:
     and a person must remove them. Keys, certificates and burn-ins are files beside the store; copy them
     separately.
 
-    
+    \b
     muster store restore /backup/muster.db
     muster store restore /backup/muster.db --replace && muster triage
 
@@ -123,7 +135,11 @@ def restore(file: Path, replace: bool, state: str | None) -> None:
 @STATE
 def prune(older: float, state: str | None) -> None:
     """Delete what ended long ago, and end what no sweep has seen since.
-    Keeps the ledger and where components are."""
+    Keeps the ledger and where components are.
+
+    \b
+    muster store prune --older 90d
+    """
     from healthcheck.store.file import opened
     from healthcheck.store.history import prune as forget
     from inventory.locate import state_dir
