@@ -1,17 +1,17 @@
 """The inventory's key `burnin`: what holds for every burn-in of this site.
 
-    burnin: {max_kw: 400}                           # of all nodes that are at work at once
-    burnin: {max_kw: 400, domain_kw: 40}            # and of those in one power domain (a node's `power:`)
+    burnin: {max_kw: 400}                           # the limit for all nodes that run at once
+    burnin: {max_kw: 400, domain_kw: 40}            # and for the nodes in one power domain (`power:`)
     burnin: {head: 10.1.0.1}                        # where nodes reach this machine
     burnin: {params: {allreduce.bytes: 1048576}}    # other sizes and times of the work, by its kind and name
-    burnin: {nccl_tests: /opt/nccl-tests/build}     # where nodes have all_reduce_perf; else their PATH leads to it
-    burnin: {setup_s: 300}                          # for NCCL to set up a group of ranks, and 0.1 s more for each [60]
-    burnin: {profile: roce}                         # NCCL settings of a kind of fabric: roce, efa, gib (rules/burnin.yaml)
-    burnin: {env: {NCCL_IB_TC: 106}}                # and the site's own over them, those of `inventory.ncclenv` by exact name
-    burnin: {storage: [/scratch, {path: /lustre/x, bytes: 4GiB}]}   # mounts that each node writes to and reads from, in files of its own
-    burnin: {storage: [{path: /home, folder: admin/burnin}]}        # and a folder below one, where only there may be written
+    burnin: {nccl_tests: /opt/nccl-tests/build}     # where all_reduce_perf is; default: the nodes' PATH
+    burnin: {setup_s: 300}      # time for NCCL to set up a group of ranks, plus 0.1 s for each rank [60]
+    burnin: {profile: roce}     # NCCL settings for a kind of fabric: roce, efa, gib (rules/burnin.yaml)
+    burnin: {env: {NCCL_IB_TC: 106}}    # these override the profile; `inventory.ncclenv` lists the names
+    burnin: {storage: [/scratch, {path: /lustre/x, bytes: 4GiB}]}   # mounts that each node writes and reads
+    burnin: {storage: [{path: /home, folder: admin/burnin}]}        # a folder, if only that is writable
 
-A node says under the same key how it takes part: {python: [/opt/torch/bin/python3], ranks: 8, watts: 10200}.
+A node has its own settings under the same key: {python: [/opt/torch/bin/python3], ranks: 8, watts: 10200}.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _KEYS = ("max_kw", "domain_kw", "head", "params", "nccl_tests", "setup_s", "prof
 
 
 def read_burnin(document: LocatedMap) -> SiteBurnIn:
-    """What the key says, nothing where it is not there. Raises InventoryError with the place. Names of `params` are not checked here."""
+    """What the key says, empty without the key. Raises InventoryError with the place.
+    Names of `params` are not checked here."""
     if "burnin" not in document:
         return SiteBurnIn()
     found = document["burnin"]
@@ -47,8 +48,9 @@ def read_burnin(document: LocatedMap) -> SiteBurnIn:
         raise InventoryError(f"burnin is {described(found)}, expected a map with {', '.join(_KEYS)}",
                              document.value_marks["burnin"])
     check_keys(found, _KEYS, "burnin")
-    return SiteBurnIn(_kw(found, "max_kw"), _kw(found, "domain_kw"), _head(found), MappingProxyType(_params(found)), _folder(found),
-                      _seconds(found, "setup_s"), _profile(found), MappingProxyType(_env(found)), _storage(found))
+    return SiteBurnIn(_kw(found, "max_kw"), _kw(found, "domain_kw"), _head(found),
+                      MappingProxyType(_params(found)), _folder(found), _seconds(found, "setup_s"),
+                      _profile(found), MappingProxyType(_env(found)), _storage(found))
 
 
 def _kw(found: LocatedMap, key: str) -> float | None:
@@ -82,8 +84,10 @@ def _folder(found: LocatedMap) -> str | None:
     if "nccl_tests" not in found:
         return None
     value = found["nccl_tests"]
-    if not isinstance(value, str) or not value.startswith("/") or len(value) > 1024 or not value.isprintable():
-        raise _wrong(found, "nccl_tests", "the folder of all_reduce_perf on the nodes, such as /opt/nccl-tests/build")
+    if (not isinstance(value, str) or not value.startswith("/") or len(value) > 1024
+        or not value.isprintable()):
+        raise _wrong(found, "nccl_tests",
+                     "the folder of all_reduce_perf on the nodes, such as /opt/nccl-tests/build")
     return value.rstrip("/") or "/"
 
 
@@ -114,7 +118,8 @@ def _storage(found: LocatedMap) -> tuple[StorageMount, ...]:
         return ()
     given = found["storage"]
     if not isinstance(given, LocatedList) or len(given) > _MOST_MOUNTS:
-        raise _wrong(found, "storage", f"a list of at most {_MOST_MOUNTS} mounts, such as [/scratch, {{path: /lustre/x, bytes: 4GiB}}]")
+        raise _wrong(found, "storage", f"a list of at most {_MOST_MOUNTS} mounts, such as [/scratch, {{path: "
+                                       f"/lustre/x, bytes: 4GiB}}]")
     mounts: list[StorageMount] = []
     for at, item in enumerate(given):
         where, mark = f"burnin.storage[{at}]", given.value_marks[at]
@@ -126,25 +131,30 @@ def _storage(found: LocatedMap) -> tuple[StorageMount, ...]:
                 folder = _below(item["folder"], f"{where}.folder", item.value_marks["folder"])
             if "bytes" in item:
                 size = _bytes(item["bytes"], f"{where}.bytes", item.value_marks["bytes"])
-        if not isinstance(path, str) or not _PATH.fullmatch(path) or {"..", "."} & set(path.split("/")) or not path.isprintable():
-            raise InventoryError(f"{where} is {described(path)}, expected the full path of a mount, such as /scratch", mark)
+        if (not isinstance(path, str) or not _PATH.fullmatch(path) or {"..", "."} & set(path.split("/"))
+            or not path.isprintable()):
+            raise InventoryError(
+                f"{where} is {described(path)}, expected the full path of a mount, such as /scratch", mark)
         if path in [mount.path for mount in mounts]:
-            raise InventoryError(f"{where}: {path} is there already", mark)
+            raise InventoryError(f"{where}: {path} is listed twice", mark)
         mounts.append(StorageMount(path, size, folder))
     return tuple(mounts)
 
 
 def _below(value: Any, where: str, mark: Mark) -> str:
-    if not isinstance(value, str) or not _BELOW.fullmatch(value) or {"..", "."} & set(value.split("/")) or not value.isprintable():
-        raise InventoryError(f"{where} is {described(value)}, expected the path of a folder from its mount on, such as admin/burnin", mark)
+    if (not isinstance(value, str) or not _BELOW.fullmatch(value) or {"..", "."} & set(value.split("/"))
+        or not value.isprintable()):
+        raise InventoryError(f"{where} is {described(value)}, expected a folder's path relative to its "
+                             "mount, such as admin/burnin", mark)
     return value
 
 
 def _bytes(value: Any, where: str, mark: Mark) -> int:
-    said = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    found = round(float(said[1]) * _UNITS[said[2]]) if said is not None else value
+    text = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    found = round(float(text[1]) * _UNITS[text[2]]) if text is not None else value
     if isinstance(found, bool) or not isinstance(found, int) or not _UNITS["MiB"] <= found <= _UNITS["TiB"]:
-        raise InventoryError(f"{where} is {described(value)}, expected a size from 1MiB to 1TiB, such as 4GiB", mark)
+        raise InventoryError(
+            f"{where} is {described(value)}, expected a size from 1MiB to 1TiB, such as 4GiB", mark)
     return found
 
 
@@ -156,10 +166,12 @@ def _params(found: LocatedMap) -> dict[str, Any]:
         raise _wrong(found, "params", "a map of parameters by name")
     for name, value in params.items():
         if not _NAME.fullmatch(name):
-            raise InventoryError(f"burnin.params: {described(name)} is no parameter, expected one such as allreduce.bytes",
-                                 params.key_marks[name])
+            raise InventoryError(
+                f"burnin.params: {described(name)} is not a parameter, expected one such as allreduce.bytes",
+                params.key_marks[name])
         if isinstance(value, bool) or not isinstance(value, (int, float, str)) or len(str(value)) > 256:
-            raise InventoryError(f"burnin.params.{name} is {described(value)}, expected a number or a word", _at(params, name))
+            raise InventoryError(f"burnin.params.{name} is {described(value)}, expected a number or a word",
+                                 _at(params, name))
     return dict(params)
 
 

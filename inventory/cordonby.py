@@ -4,11 +4,12 @@
     cordon: {hostfile: /shared/bad-hosts}           # a file of the nodes that launch scripts leave out
     cordon: {golden: /shared/good-hosts}            # a file of the nodes that they may use
     cordon: {command: [/opt/site/cordon, --now], seconds: 30}
-    cordon: kubernetes                              # the cluster of one's kubeconfig, nodes by their names here
-    cordon: {kubernetes: {config: /etc/muster/kubeconfig, context: train, name: "{node}.example.org", condition: true}, seconds: 30}
-    cordon: {kubernetes: {label: example.org/machine}}      # the nodes whose label has the name here
+    cordon: kubernetes                  # the cluster of the kubeconfig, with the inventory's node names
+    cordon: {kubernetes: {label: example.org/machine}}      # the label's value is the inventory's name
+    cordon: {kubernetes: {config: /etc/muster/kubeconfig, context: train, name: "{node}.example.org",
+                          condition: true}, seconds: 30}
 
-It stands here and in no rule: a command of this file is run, and whoever may edit a rule must not run anything.
+It is not a rule, because muster runs the command, and whoever may edit a rule must not run anything.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _EXPECTED = ("expected slurm, kubernetes, {hostfile: FILE}, {golden: FILE}, {kub
              "or {command: [PROGRAM, ...], seconds: 30}")
 _KUBERNETES = {
     "config": "the file name of a kubeconfig", "context": "the name of a context",
-    "name": "a node's name with {node} in it, such as '{node}.example.org'", "label": "the name of a label, such as example.org/machine",
+    "name": "a node's name with {node} in it, such as '{node}.example.org'",
+    "label": "the name of a label, such as example.org/machine",
 }
 _NAME = re.compile(r"[-.a-z0-9]{0,200}\{node\}[-.a-z0-9]{0,200}")
 _LABEL = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -37,7 +39,8 @@ _MOST = 4096        # characters of a path (Linux' PATH_MAX) or a word
 
 
 def read_cordon(document: LocatedMap, folder: Path) -> CordonBy | None:
-    """What the key says, None where it is not there; relative paths are taken from `folder`. Raises InventoryError with the place."""
+    """What the key says, None without the key; relative paths start at `folder`.
+    Raises InventoryError with the place."""
     if "cordon" not in document:
         return None
     found, mark = document["cordon"], document.value_marks["cordon"]
@@ -48,46 +51,54 @@ def read_cordon(document: LocatedMap, folder: Path) -> CordonBy | None:
     if not isinstance(found, LocatedMap):
         raise InventoryError(f"cordon is {described(found)}, {_EXPECTED}", mark)
     check_keys(found, ("hostfile", "golden", "command", "kubernetes", "seconds"), "cordon")
-    ways = [way for way in (IsolationBackend.HOSTFILE, IsolationBackend.GOLDEN, IsolationBackend.COMMAND, IsolationBackend.KUBERNETES)
-            if way.value in found]
-    if len(ways) != 1:
-        raise InventoryError(f"cordon names {len(ways)} ways to keep jobs away, {_EXPECTED}", mark)
-    way = ways[0]
-    value, place = found[way.value], found.value_marks[way.value]
-    if way is IsolationBackend.KUBERNETES:
-        return CordonBy(way, seconds=_seconds(found), kubernetes=_kubernetes(value, place, folder))
-    if way is not IsolationBackend.COMMAND:
+    kinds = [kind for kind in (IsolationBackend.HOSTFILE, IsolationBackend.GOLDEN, IsolationBackend.COMMAND,
+                               IsolationBackend.KUBERNETES) if kind.value in found]
+    if len(kinds) != 1:
+        raise InventoryError(f"cordon names {len(kinds)} ways to keep jobs away, {_EXPECTED}", mark)
+    kind = kinds[0]
+    value, place = found[kind.value], found.value_marks[kind.value]
+    if kind is IsolationBackend.KUBERNETES:
+        return CordonBy(kind, seconds=_seconds(found), kubernetes=_kubernetes(value, place, folder))
+    if kind is not IsolationBackend.COMMAND:
         if "seconds" in found:
-            raise InventoryError("cordon.seconds goes with a command or kubernetes only", found.key_marks["seconds"])
-        return CordonBy(way, path=_file(_word(value, place, f"cordon.{way.value}", "a file name"), folder))
-    return CordonBy(way, argv=_argv(value, place, folder), seconds=_seconds(found))
+            raise InventoryError("cordon.seconds goes with a command or kubernetes only",
+                                 found.key_marks["seconds"])
+        return CordonBy(kind, path=_file(_word(value, place, f"cordon.{kind.value}", "a file name"), folder))
+    return CordonBy(kind, argv=_argv(value, place, folder), seconds=_seconds(found))
 
 
 def _kubernetes(value: Any, place: Mark, folder: Path) -> InKubernetes:
     if not isinstance(value, LocatedMap):
-        raise InventoryError(f"cordon.kubernetes is {described(value)}, expected {{context: NAME}}, config, name, label, condition", place)
+        raise InventoryError(f"cordon.kubernetes is {described(value)}, expected {{context: NAME}}, config, "
+                             "name, label, condition", place)
     check_keys(value, ("config", "context", "name", "label", "condition"), "cordon.kubernetes")
     words = {key: _word(value[key], value.value_marks[key], f"cordon.kubernetes.{key}", expected)
              for key, expected in _KUBERNETES.items() if key in value}
     for key, form in (("name", _NAME), ("label", _LABEL)):
         if key in words and not form.fullmatch(words[key]):
-            raise InventoryError(f"cordon.kubernetes.{key} is {described(words[key])}, expected {_KUBERNETES[key]}", value.value_marks[key])
+            raise InventoryError(f"cordon.kubernetes.{key} is {described(words[key])}, expected "
+                                 f"{_KUBERNETES[key]}", value.value_marks[key])
     if "name" in words and "label" in words:
-        raise InventoryError("cordon.kubernetes.label and name are two ways to find a node, and one is needed", value.key_marks["label"])
+        raise InventoryError("cordon.kubernetes.label and name exclude each other: keep one of them",
+                             value.key_marks["label"])
     condition = value.get("condition", False)
     if not isinstance(condition, bool):
         mark = value.value_marks["condition"]
-        raise InventoryError(f"cordon.kubernetes.condition is {described(condition)}, expected true or false", mark)
+        raise InventoryError(f"cordon.kubernetes.condition is {described(condition)}, expected true or false",
+                             mark)
     config = _file(words["config"], folder) if "config" in words else None
-    return InKubernetes(config, words.get("context"), words.get("name", "{node}"), words.get("label"), condition)
+    return InKubernetes(config, words.get("context"), words.get("name", "{node}"), words.get("label"),
+                        condition)
 
 
 def _argv(value: Any, place: Mark, folder: Path) -> tuple[str, ...]:
     expected = "a list of a program and its words, such as [/opt/site/cordon, --now]"
     if not isinstance(value, LocatedList) or not 0 < len(value) <= _MOST_WORDS:
-        raise InventoryError(f"cordon.command is {described(value)}, expected {expected}, of at most {_MOST_WORDS}", place)
+        raise InventoryError(
+            f"cordon.command is {described(value)}, expected {expected}, of at most {_MOST_WORDS}", place)
     # A number is a word as it was spelt.
-    words = [_word(value.written.get(at, word), value.value_marks[at], "cordon.command", expected) for at, word in enumerate(value)]
+    words = [_word(value.written.get(at, word), value.value_marks[at], "cordon.command", expected)
+             for at, word in enumerate(value)]
     # A bare name is looked up in PATH.
     return (_file(words[0], folder) if "/" in words[0] else words[0], *words[1:])
 
@@ -95,8 +106,9 @@ def _argv(value: Any, place: Mark, folder: Path) -> tuple[str, ...]:
 def _seconds(found: LocatedMap) -> float:
     value = found.get("seconds", 30)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _LONGEST_S:
-        raise InventoryError(f"cordon.seconds is {described(value)}, expected a number above 0, at most {_LONGEST_S}",
-                             found.value_marks["seconds"])
+        raise InventoryError(
+            f"cordon.seconds is {described(value)}, expected a number above 0 and at most {_LONGEST_S}",
+            found.value_marks["seconds"])
     return float(value)
 
 

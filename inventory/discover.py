@@ -22,7 +22,8 @@ MAX_STDERR = 64 * 1024
 
 
 class CommandOutput(NamedTuple):
-    """What a command said: its exit status (negative for a signal) and what it printed, at most `MAX_OUTPUT` bytes and one."""
+    """What a command returned: its exit status (negative for a signal) and what it printed, at most
+    `MAX_OUTPUT` bytes and one."""
 
     exit: int
     stdout: bytes
@@ -34,12 +35,15 @@ Run = Callable[[Sequence[str]], CommandOutput]
 
 
 def from_names(text: str) -> Inventory:
-    """The nodes of a node set; of each only the name is known, so that ssh_config and the resolver decide how it is reached.
+    """The nodes of a node set; of each only the name is known,
+    so that ssh_config and the resolver decide how it is reached.
 
-    Raises InventoryError for what is no node set, and UsageError when it names nothing, or groups, which need an inventory.
+    Raises InventoryError for bad syntax, and UsageError if it names no node, or groups,
+    which need an inventory.
     """
     if "@" in text or "*" in text or "?" in text:
-        raise UsageError(f"{short(text)}: groups and wildcards choose from an inventory, and none was found: use --inventory FILE")
+        raise UsageError(f"{short(text)}: groups and wildcards need an inventory, and none was found: use "
+                         "--inventory FILE")
     names = expand(text)
     if not names:
         raise UsageError(f"{short(text)} names no node")
@@ -49,13 +53,13 @@ def from_names(text: str) -> Inventory:
 def from_slurm(run: Run | None = None) -> Inventory:
     """The nodes that `sinfo` lists, each once, in natural order; Slurm partitions are not groups here.
 
-    Raises UsageError, one line with the next step, when sinfo is missing, fails, does not end in 30 seconds, says too much or
-    nothing, or lists what is no node name.
+    Raises UsageError, one line with the next step, when sinfo is missing, fails, takes over 30 seconds,
+    prints too much or nothing, or lists a bad node name.
     """
     names = dict.fromkeys(output(SINFO, run).decode("utf-8", "backslashreplace").split())
     for name in names:
         if NAME.fullmatch(name) is None:
-            raise UsageError(f"sinfo lists {short(name)}, which is no node name")
+            raise UsageError(f"sinfo lists {short(name)}, which is not a node name")
     if not names:
         raise UsageError("sinfo lists no node; see: sinfo -N")
     if len(names) > MAX_NODES:
@@ -66,28 +70,33 @@ def from_slurm(run: Run | None = None) -> Inventory:
 def output(argv: Sequence[str], run: Run | None = None) -> bytes:
     """What a command of Slurm prints, at most `MAX_OUTPUT` bytes.
 
-    Raises UsageError, one line with the next step, when it is missing, fails, does not end in 30 seconds or says too much.
+    Raises UsageError, one line with the next step, when it is missing, fails,
+    takes over 30 seconds or prints too much.
     """
     name = argv[0]
     try:
         answer = (run or _run)(argv)
     except FileNotFoundError:
         raise UsageError(
-            f"{name} was not found: run this where Slurm's commands are, or name the nodes: muster check 'gpu[001-064]'",
+            f"{name} was not found; run this where Slurm's commands are, or name the nodes: muster check "
+            "'gpu[001-064]'",
         ) from None
     except TimeoutError:
-        raise UsageError(f"{name} did not answer within {SINFO_SECONDS:g} s: is slurmctld up? See: scontrol ping") from None
+        raise UsageError(f"{name} did not answer within {SINFO_SECONDS:g} s; check that slurmctld runs: "
+                         "scontrol ping") from None
     except OSError as problem:
         raise UsageError(f"{name} cannot be run: {problem.strerror}") from None
     if len(answer.stdout) > MAX_OUTPUT:
-        raise UsageError(f"{name} printed over {MAX_OUTPUT} bytes, which is no list of nodes")
+        raise UsageError(f"{name} printed over {MAX_OUTPUT} bytes, expected a list of nodes")
     if answer.exit != 0:
-        raise UsageError(f"{name} failed (exit {answer.exit}): {_first_line(answer.stderr)}; see: scontrol ping")
+        raise UsageError(
+            f"{name} failed (exit {answer.exit}): {_first_line(answer.stderr)}; see: scontrol ping")
     return answer.stdout
 
 
 def _environment() -> dict[str, str]:
-    """Dates in one form, whatever this user prefers, and in a time that no summer shifts (slurm.conf(5), sinfo(1): SLURM_TIME_FORMAT)."""
+    """Dates in one form, whatever this user prefers, and in a time that no summer shifts (slurm.conf(5),
+    sinfo(1): SLURM_TIME_FORMAT)."""
     return {**os.environ, "LC_ALL": "C", "TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}
 
 
@@ -126,5 +135,5 @@ def _inventory(names: Iterable[str], source: str) -> Inventory:
 
 def _first_line(output: bytes) -> str:
     lines = output.decode("utf-8", "surrogateescape").split("\n")
-    said = next((line.strip() for line in lines if line.strip()), "it said nothing")
-    return clean(said, 200)
+    text = next((line.strip() for line in lines if line.strip()), "no message")
+    return clean(text, 200)

@@ -1,8 +1,9 @@
-"""Changes the text of an inventory where it must and nowhere else: comments, order, spacing and quotes that a person wrote stay.
+"""Edits the text of an inventory in as few places as possible: comments, order, spacing and quotes stay.
 
-`rewrite` is given the text and the document that it should say afterwards, and splices the difference in at the places that the
-YAML parser names. Its result is read again until it says exactly that document: what cannot be brought to that (an alias, an anchor
-or a tag where a change is due) is an error that asks a person to do it by hand. `InventoryFile` reads and writes the file itself.
+`rewrite` takes the text and the document that it should hold afterwards, and splices the difference in at the
+places that the YAML parser names. The result is read back until it equals that document. What cannot be
+edited so (an alias, an anchor or a tag in the way) is an error that asks the user to edit by hand.
+`InventoryFile` reads and writes the file itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ROUNDS = 100       # of reading again; one is enough but where several keys lea
 _PLAIN = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~@%+=-]*")
 _PLAIN_IN_BLOCK = re.compile(r"[A-Za-z0-9_./~](?:[A-Za-z0-9_./~@%+=,!&^-]|\[[0-9,/-]+\])*")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_YAML_1_1 = frozenset({"y", "n", "yes", "no", "on", "off"})      # text to us, but not to every other reader of YAML
+_YAML_1_1 = frozenset({"y", "n", "yes", "no", "on", "off"})      # text in YAML 1.2, booleans in YAML 1.1
 _NUMBER_1_1 = re.compile(r"[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?")
 _COLON = re.compile(r"\s*:")
 _COMMA = re.compile(r"\s*,")
@@ -52,9 +53,10 @@ def read_document(text: str, source: str) -> Document:
 
 
 def rewrite(text: str, wanted: Document, source: str) -> str:
-    """The text, changed in as few places as it takes to say `wanted`; new keys stand last in their map, `groups` before `nodes`.
+    """The text, changed in as few places as possible so that it holds `wanted`; new
+    keys stand last in their map, `groups` before `nodes`.
 
-    Comments all stay, even those of a key that goes. Raises InventoryError with the line that a person must edit by hand.
+    All comments stay, even those of a removed key. Raises InventoryError with the line to edit by hand.
     """
     original = text
     for _ in range(_ROUNDS):
@@ -64,18 +66,18 @@ def rewrite(text: str, wanted: Document, source: str) -> str:
             if text is original:
                 raise
             break
-        if same(have, wanted):
+        if equal(have, wanted):
             return text
         text = _Round(text, source).towards(have, wanted)
-    raise InventoryError(f"{source}: cannot be changed so without touching more than was asked; edit it by hand")
+    raise InventoryError(f"{source}: this change would touch other values too; edit it by hand")
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two plain documents hold the same; 1, 1.0 and true are three things, and a float that is no number equals itself."""
+def equal(one: Any, other: Any) -> bool:
+    """Whether two plain documents are equal; 1, 1.0 and true differ, and NaN equals itself."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(equal(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(equal, one, other))
     return type(one) is type(other) and repr(one) == repr(other)
 
 
@@ -87,7 +89,8 @@ def render(document: Document) -> str:
 def flow(value: Any) -> str:
     """A value on one line, as in {rack: r01, leaf: [leaf01, leaf02]}."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key, in_flow=True)}: {flow(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(key, in_flow=True)}: {flow(inner)}"
+                               for key, inner in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(flow, value)) + "]"
     return _scalar(value, in_flow=True)
@@ -96,7 +99,8 @@ def flow(value: Any) -> str:
 def _section(key: str, value: Any, line_end: str) -> str:
     if not isinstance(value, dict) or not value or key == "defaults":
         return f"{key}: {flow(value)}"
-    lines = (f"  {_key(inner, in_flow=False)}: {_value(held, in_flow=False)}" for inner, held in value.items())
+    lines = (f"  {_key(inner, in_flow=False)}: {_value(held, in_flow=False)}"
+             for inner, held in value.items())
     return line_end.join((f"{key}:", *lines))
 
 
@@ -117,11 +121,13 @@ def _scalar(value: Any, *, in_flow: bool) -> str:
     if not isinstance(value, str):
         return str(value)
     safe = (_PLAIN if in_flow else _PLAIN_IN_BLOCK).fullmatch(value)
-    return value if safe and value.lower() not in _YAML_1_1 and not _NUMBER_1_1.fullmatch(value) and _is_text(value) else _quoted(value)
+    return (value if safe and value.lower() not in _YAML_1_1 and not _NUMBER_1_1.fullmatch(value)
+            and _is_text(value) else _quoted(value))
 
 
 def _is_text(word: str) -> bool:
-    if word[0].isalpha() and word.lower() not in ("true", "false", "null"):     # so are most; the parser need not be asked
+    # so are most; the parser need not be asked
+    if word[0].isalpha() and word.lower() not in ("true", "false", "null"):
         return True
     return isinstance(parse_yaml(f"- {word}", "value")[0], str)
 
@@ -175,7 +181,8 @@ def _tree(text: str, source: str) -> _Item:
         if stack:
             into = stack[-1]
             if into.kind == "map" and len(into.children) % 2 and item.start == item.end:
-                item.start = item.end = _after_colon(text, into.children[-1])     # libyaml puts an empty value at the next token
+                # libyaml puts an empty value at the next token
+                item.start = item.end = _after_colon(text, into.children[-1])
             into.children.append(item)
         else:
             root = item
@@ -210,7 +217,8 @@ def _after_colon(text: str, key: _Item) -> int:
 # one round of changes
 
 class _Splice(NamedTuple):
-    """Replace text[start:end]; of insertions at one place the deeper comes first. Splices of one group go together."""
+    """Replace text[start:end]; of insertions at one place the deeper comes first.
+    Splices of one group go together."""
 
     start: int
     end: int
@@ -260,18 +268,18 @@ class _Round:
     def _map(self, key: _Item | None, item: _Item, have: Document, wanted: Document, depth: int) -> None:
         """Changes within one map, whose own key is `key`."""
         if item.kind != "map" or item.marked:
-            what = "an alias stands here" if item.kind == "alias" else "an anchor or a tag stands here"
-            raise self._by_hand(item, f"{what}, so that a change would reach further than asked")
+            what = "there is an alias here" if item.kind == "alias" else "there is an anchor or a tag here"
+            raise self._by_hand(item, f"{what}, so a change would affect other values")
         pairs = {str(pair[0].text): pair for pair in item.pairs()}
         gone = [name for name in have if name not in wanted]
         new = [name for name in wanted if name not in have]
         for before, after in zip(list(have), list(wanted), strict=False):
-            if before in gone and after in new and same(have[before], wanted[after]):
+            if before in gone and after in new and equal(have[before], wanted[after]):
                 self._rename(item, pairs[before][0], after, depth)
                 gone.remove(before)
                 new.remove(after)
         for name, value in have.items():
-            if name not in wanted or same(value, wanted[name]):
+            if name not in wanted or equal(value, wanted[name]):
                 continue
             if value and isinstance(value, dict) and isinstance(wanted[name], dict):
                 self._map(pairs[name][0], pairs[name][1], value, wanted[name], depth + 1)
@@ -291,13 +299,13 @@ class _Round:
 
     def _rename(self, item: _Item, key: _Item, name: str, depth: int) -> None:
         if key.kind != "scalar" or key.marked:
-            raise self._by_hand(key, "an anchor, an alias or a tag stands here")
+            raise self._by_hand(key, "there is an anchor, an alias or a tag here")
         self.group += 1
         self._splice(key.start, key.end, _key(name, in_flow=item.flow), depth)
 
     def _replace(self, item: _Item, key: _Item, value: _Item, wanted: Any, depth: int) -> None:
         if any(part.marked for part in value.all()):
-            raise self._by_hand(value, "an anchor or a tag stands here")
+            raise self._by_hand(value, "there is an anchor or a tag here")
         self.group += 1
         text = _value(wanted, in_flow=item.flow)
         end = self._end(value)
@@ -307,7 +315,7 @@ class _Round:
         else:
             start = value.start
         if self._comments(value, start, end):
-            raise self._by_hand(value, "a comment stands within what would be replaced")
+            raise self._by_hand(value, "there is a comment inside the value to be replaced")
         if text[-1:] not in " ,}]" and self.text[end: end + 1] == ":":
             text += " "
         self._splice(start, end, text, depth)
@@ -336,13 +344,16 @@ class _Round:
         key, value = pairs[-1]
         at = max(self._end(value), key.end)
         before = self.text[self._line_start(key.start): key.start]
-        separator = f",{self.line_end}{before}" if not before.strip() and self._line_start(key.start) > item.start else ", "
+        separator = (f",{self.line_end}{before}" if not before.strip()
+                     and self._line_start(key.start) > item.start else ", ")
         self._splice(at, at, "".join(separator + word for word in words), depth)
 
-    def _drop_from_block(self, parent: _Item | None, item: _Item, pairs: Sequence[tuple[_Item, _Item]], depth: int) -> None:
+    def _drop_from_block(
+        self, parent: _Item | None, item: _Item, pairs: Sequence[tuple[_Item, _Item]], depth: int,
+    ) -> None:
         for key, value in pairs:
             if any(part.marked for part in (*key.all(), *value.all())):
-                raise self._by_hand(key, "an anchor or a tag stands in what would be removed")
+                raise self._by_hand(key, "there is an anchor or a tag in what would be removed")
             indent = self._indent(key)
             last = self._line_end(max(self._end(value), key.end))
             comments = self._comments(value, key.end, last)
@@ -360,17 +371,19 @@ class _Round:
         key, value = pairs[at]
         start, end = key.start, max(self._end(value), key.end)
         if any(part.marked for part in (*key.all(), *value.all())):
-            raise self._by_hand(key, "an anchor or a tag stands in what would be removed")
+            raise self._by_hand(key, "there is an anchor or a tag in what would be removed")
         if self._comments(value, key.end, end):
-            raise self._by_hand(key, "a comment stands within what would be removed")
+            raise self._by_hand(key, "there is a comment in what would be removed")
         comma = _COMMA.match(self.text, end)      # not the blanks after it, which a comment there needs
         if at + 1 < len(pairs):
             following = pairs[at + 1][0].start
             has_comment = "#" in self.text[end: following]
             end = comma.end() if has_comment and comma else end if has_comment else following
             if has_comment and comma is None:
-                raise self._by_hand(key, "a comment stands before the comma")
-        elif at and "#" not in self.text[(before := max(self._end(pairs[at - 1][1]), pairs[at - 1][0].end)): start]:
+                raise self._by_hand(key, "there is a comment before the comma")
+        elif (at
+              and "#" not in self.text[
+                  (before := max(self._end(pairs[at - 1][1]), pairs[at - 1][0].end)): start]):
             start = before
         elif not at:
             inner = self.text[end: item.end - 1]
@@ -379,7 +392,8 @@ class _Round:
         self._splice(start, end, "", depth)
 
     def _end(self, item: _Item) -> int:
-        """Where an item's own text ends; the parser counts comments and empty lines after a block to the block."""
+        """Where an item's own text ends; the parser counts comments and empty lines
+        after a block to the block."""
         if item.block_text:
             return item.start + len(self.text[item.start: item.end].rstrip())
         if item.children and not item.flow:
@@ -387,11 +401,14 @@ class _Round:
         return item.end
 
     def _comments(self, item: _Item, start: int, end: int) -> list[str]:
-        """The comments in a stretch of text that holds no scalars but the item's; a # in a scalar begins none."""
+        """The comments in a stretch of text that holds no scalars but the item's;
+        a # in a scalar begins none."""
         found: list[str] = []
         at = start
-        leaves = [part for part in item.all() if not part.children and start <= part.start and part.end <= end]
-        for stop, after in [*((part.start, part.end) for part in leaves if part.kind in ("scalar", "alias")), (end, end)]:
+        leaves = [part for part in item.all() if not part.children and start <= part.start
+                  and part.end <= end]
+        for stop, after in [*((part.start, part.end) for part in leaves if part.kind in ("scalar", "alias")),
+                            (end, end)]:
             found += _COMMENT.findall(self.text[at: stop])
             at = max(at, after)
         return found
@@ -399,7 +416,7 @@ class _Round:
     def _indent(self, key: _Item) -> str:
         before = self.text[self._line_start(key.start): key.start]
         if before.strip(" "):
-            raise self._by_hand(key, "this is written in a way that cannot be added to")
+            raise self._by_hand(key, "this style of map cannot be extended")
         return before
 
     def _line_start(self, at: int) -> int:
@@ -425,7 +442,7 @@ class InventoryFile:
         """Reads a regular file; raises InventoryError for what is none, too large, or not UTF-8."""
         try:
             if not stat.S_ISREG(path.stat().st_mode):
-                raise InventoryError(f"{path}: is no regular file, and only such a one can be edited")
+                raise InventoryError(f"{path}: not a regular file, so it cannot be edited")
             with path.open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except OSError as problem:
@@ -438,9 +455,11 @@ class InventoryFile:
             raise InventoryError(f"{path}: is not UTF-8 text at byte {problem.start + 1}") from None
 
     def write(self, text: str) -> None:
-        """Afterwards the file holds `text`, with its mode and owner; a symbolic link stays one. Whoever reads meanwhile finds old or new.
+        """Afterwards the file holds `text`, with its mode and owner; a symbolic link stays one.
+        Whoever reads meanwhile finds old or new.
 
-        Raises InventoryError, and changes nothing, when the file is no longer what was read, is another's, or cannot be written.
+        Raises InventoryError, and changes nothing, when the file is no longer what was read, is another's,
+        or cannot be written.
         """
         real = Path(os.path.realpath(self.path))
         mark = b"\xef\xbb\xbf" if self.data.startswith(b"\xef\xbb\xbf") else b""
@@ -453,11 +472,13 @@ class InventoryFile:
     def _unchanged(self) -> None:
         with Path(self.path).open("rb") as file:
             if file.read(len(self.data) + 1) != self.data:
-                raise InventoryError(f"{self.path}: was changed by someone else meanwhile; look at it and try again")
+                raise InventoryError(
+                    f"{self.path}: someone else changed it meanwhile; check it and try again")
 
 
 def write_new(path: Path, text: str) -> None:
-    """Afterwards a new file holds `text`, all of it. Raises InventoryError when there is one already, or it cannot be made."""
+    """Afterwards a new file holds `text`, all of it. Raises InventoryError when there is one already,
+    or it cannot be made."""
     mask = os.umask(0o077)
     os.umask(mask)
     try:
@@ -469,7 +490,7 @@ def write_new(path: Path, text: str) -> None:
                 os.fchmod(file.fileno(), 0o666 & ~mask)
                 os.fsync(file.fileno())
             os.link(name, path)     # unlike a rename, never over a file that someone made meanwhile
-            _settle(path.parent)
+            _sync_folder(path.parent)
         finally:
             Path(name).unlink()
     except FileExistsError:
@@ -489,20 +510,21 @@ def _replace(real: Path, data: bytes, status: os.stat_result, unchanged: Callabl
                 try:
                     os.fchown(file.fileno(), status.st_uid, status.st_gid)
                 except PermissionError:
-                    raise InventoryError(f"{real}: belongs to another user or group; edit it as that one") from None
+                    raise InventoryError(
+                        f"{real}: belongs to another user or group; edit it as that user") from None
             os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
             os.fsync(file.fileno())
         unchanged()
         Path(name).replace(real)
-        _settle(real.parent)
+        _sync_folder(real.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
 
 
-def _settle(folder: Path) -> None:
-    """What was renamed in it survives a loss of power."""
+def _sync_folder(folder: Path) -> None:
+    """Makes a rename in the folder survive a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,5 @@
-"""Decides, from what a server showed and what is known and expected of it, which host keys to pin for a node, or why not to."""
+"""Decides from the keys that a server showed, known and expected ones, which host keys to pin for a node,
+or why not."""
 
 from __future__ import annotations
 
@@ -13,26 +14,26 @@ from inventory.model import Via
 
 
 class EnrolmentOutcome(Enum):
-    """What becomes of one node."""
+    """The outcome for one node."""
 
-    PIN = "pin"                      # nothing is known of it
-    ADD = "add"                      # keys of further types, of a host that has proven one that is known
-    REPLACE = "replace"              # its keys have changed, and it was named for that
+    PIN = "pin"                      # no key is known yet
+    ADD = "add"                      # more key types of a host that has proven a known key
+    REPLACE = "replace"              # its keys have changed, and --replace names it
     KNOWN = "known"
     AUTHORITY = "by authority"
     CHANGED = "changed"
     REVOKED = "revoked"
-    MISMATCH = "mismatch"            # not the key that --expect names
-    UNLISTED = "not listed"          # --expect says nothing of it
+    MISMATCH = "mismatch"            # another key than --expect names
+    UNLISTED = "not listed"          # --expect does not list it
     BLOCKED = "cannot be written"
     DECLINED = "declined"
     UNREACHED = "not reached"
 
     @property
     def refused(self) -> bool:
-        """Whether somebody must look at it."""
-        return self in (EnrolmentOutcome.CHANGED, EnrolmentOutcome.REVOKED, EnrolmentOutcome.MISMATCH, EnrolmentOutcome.UNLISTED,
-                        EnrolmentOutcome.BLOCKED, EnrolmentOutcome.DECLINED)
+        """Whether a person must look at it."""
+        return self in (EnrolmentOutcome.CHANGED, EnrolmentOutcome.REVOKED, EnrolmentOutcome.MISMATCH,
+                        EnrolmentOutcome.UNLISTED, EnrolmentOutcome.BLOCKED, EnrolmentOutcome.DECLINED)
 
     @property
     def writes(self) -> bool:
@@ -42,9 +43,10 @@ class EnrolmentOutcome(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """`add` are the keys to pin, in wire form, `drop` the known ones that give way to them, `left_out` those shown and not pinned.
+    """`add` are the keys to pin, in wire form, `drop` the known ones that give way to them,
+    `left_out` those shown and not pinned.
 
-    `vouched` says that --expect names every key of `add`: then nobody has to be asked.
+    `vouched` says that --expect names every key of `add`: then there is no question to ask.
     """
 
     outcome: EnrolmentOutcome
@@ -60,24 +62,28 @@ def decide(
     expected: Collection[Expected] | None = None,
     replace: bool = False, certified: bool = False, via: Via = Via.PARAMIKO,
 ) -> Decision:
-    """What to do about a host that has proven `keys`, to be pinned in `file`. `expected` None: nobody has said what to expect.
+    """What to do about a host that has proven `keys`, to be pinned in `file`. `expected` None:
+    without --expect.
 
-    `certified` says that it has host certificates, which only `via` openssh can check. A known key that was proven vouches for no
-    other, as each is shown on a connection of its own: whatever is neither known nor expected is for a person to approve.
+    `certified` says that it has host certificates, which only `via` openssh can check. A known key that was
+    proven vouches for no other, as each is shown on a connection of its own: a person must approve what is
+    neither known nor expected.
     """
     if reason := _revoked(keys, known, revoked):
         return Decision(EnrolmentOutcome.REVOKED, reason=reason)
     if expected is not None and (reason := _mismatch(keys, known, expected)):
         return Decision(EnrolmentOutcome.MISMATCH,
-                        reason=f"REFUSED: {reason}; this is not that node, or the list is older than its installation")
+                        reason=f"REFUSED: {reason}; this is another node, or the list predates its "
+                               "installation")
     held = {key.blob for key in (*known.keys, *known.portless)}
     missing = tuple(blob for blob in keys if blob not in held)
     if not missing:
         return Decision(EnrolmentOutcome.KNOWN)
     rival = _rival(keys, missing, known)
     if rival is None and not known.keys and known.authorities and certified and via is Via.OPENSSH:
-        return Decision(EnrolmentOutcome.AUTHORITY, reason=f"{known.name} is known by the authority in {known.authorities[0].where}; "
-                                                  "transport openssh checks that, and there is nothing to pin")
+        return Decision(EnrolmentOutcome.AUTHORITY, reason=f"{known.name} is trusted through the certificate "
+                                                  f"authority in {known.authorities[0].where}; transport "
+                                                  "openssh checks that, so there is nothing to pin")
     if rival is not None and not replace:
         return Decision(EnrolmentOutcome.CHANGED, reason=_changed(keys, known, rival))
     add = missing
@@ -85,49 +91,54 @@ def decide(
         prints = {each.fingerprint for each in expected}
         add = tuple(blob for blob in missing if fingerprint(blob) in prints)
         if not add and (rival is not None or not any(blob in held for blob in keys)):
-            return Decision(EnrolmentOutcome.UNLISTED, reason=f"--expect says nothing of what {known.name} offers anew: {_all(missing)}")
+            return Decision(EnrolmentOutcome.UNLISTED,
+                            reason=f"--expect does not list the new keys of {known.name}: "
+                                   f"{_keys_text(missing)}")
         if not add:
             return Decision(EnrolmentOutcome.KNOWN, left_out=missing)
     left_out = tuple(blob for blob in missing if blob not in add)
     if rival is None:
         outcome = EnrolmentOutcome.ADD if known.keys else EnrolmentOutcome.PIN
-        return Decision(outcome, add, left_out=left_out, vouched=expected is not None, reason=_aside(known, via))
+        return Decision(outcome, add, left_out=left_out, vouched=expected is not None,
+                        reason=_why_not_authority(known, via))
     drop = tuple(key for key in known.keys if key.blob not in keys)
     if elsewhere := [key for key in drop if key.file != file]:
         old = elsewhere[0]
         return Decision(EnrolmentOutcome.BLOCKED,
-                        reason=f"the old key {_one(old.blob)} of {known.name} stands in {old.where}, and only {file} is "
-                                                f"written here; take it out with: ssh-keygen -R {shlex.quote(known.name)} "
-                                                f"-f {shlex.quote(old.file)}")
+                        reason=f"the old key {_key_text(old.blob)} of {known.name} is in {old.where}, but "
+                                                f"muster writes only {file}; remove it with: ssh-keygen -R "
+                                                f"{shlex.quote(known.name)} -f {shlex.quote(old.file)}")
     return Decision(EnrolmentOutcome.REPLACE, add, drop, left_out, vouched=expected is not None)
 
 
 def _revoked(keys: Iterable[bytes], known: KnownHost, revoked: RevokedKeys | None) -> str:
     if revoked is not None and revoked.problem:
-        return f"no host key can be trusted while RevokedHostKeys cannot be read: {revoked.problem}"
+        return f"no host key is trusted while RevokedHostKeys cannot be read: {revoked.problem}"
     for blob in keys:
         if bad := [key for key in known.revoked if key.blob == blob]:
-            return f"{known.name} offers {_one(blob)}, which {bad[0].where} marks as revoked"
+            return f"{known.name} offers {_key_text(blob)}, which {bad[0].where} marks as revoked"
         if revoked is not None and blob in revoked:
-            return f"{known.name} offers {_one(blob)}, which RevokedHostKeys revokes"
+            return f"{known.name} offers {_key_text(blob)}, which RevokedHostKeys revokes"
     return ""
 
 
 def _mismatch(keys: tuple[bytes, ...], known: KnownHost, expected: Collection[Expected]) -> str:
-    """Why these are not the keys that were expected; a type of which nothing is said is no mismatch beside one that fits."""
+    """Why these are not the expected keys; an unlisted type beside a matching key is no mismatch."""
     prints = {each.fingerprint for each in expected}
     for blob in keys:
         rivals = [each for each in expected if each.type == key_type(blob)]
         if rivals and fingerprint(blob) not in prints:
-            return f"{known.name} offers {_one(blob)}, and {rivals[0].where} expects {rivals[0].fingerprint}"
+            return (f"{known.name} offers {_key_text(blob)}, and {rivals[0].where} expects "
+                    f"{rivals[0].fingerprint}")
     if expected and not any(fingerprint(blob) in prints for blob in keys):
         first = next(iter(expected))
-        return f"{known.name} offers {_all(keys)}, and {first.where} expects {first.fingerprint}"
+        return f"{known.name} offers {_keys_text(keys)}, and {first.where} expects {first.fingerprint}"
     return ""
 
 
 def _rival(keys: tuple[bytes, ...], missing: tuple[bytes, ...], known: KnownHost) -> KnownKey | None:
-    """The known key that the missing ones would contradict: one of the same type, or any when the host has proven none of them."""
+    """The known key that the missing ones would contradict: one of the same type,
+    or any when the host has proven none of them."""
     types = {key_type(blob) for blob in missing}
     for key in known.keys:
         if key.type in types:
@@ -136,29 +147,33 @@ def _rival(keys: tuple[bytes, ...], missing: tuple[bytes, ...], known: KnownHost
 
 
 def _changed(keys: tuple[bytes, ...], known: KnownHost, rival: KnownKey) -> str:
-    same = [blob for blob in keys if key_type(blob) == rival.type]
-    if same:
-        return f"{known.name} offers {_one(same[0])}, {rival.where} holds {fingerprint(rival.blob)}"
-    return f"{known.name} offers {_all(keys)}, and no longer the key that {rival.where} holds, {_one(rival.blob)}"
+    same_type = [blob for blob in keys if key_type(blob) == rival.type]
+    if same_type:
+        return f"{known.name} offers {_key_text(same_type[0])}, {rival.where} holds {fingerprint(rival.blob)}"
+    return (f"{known.name} offers {_keys_text(keys)}, and no longer the key that {rival.where} holds, "
+            f"{_key_text(rival.blob)}")
 
 
-def _aside(known: KnownHost, via: Via) -> str:
+def _why_not_authority(known: KnownHost, via: Via) -> str:
     if known.keys or not known.authorities:
         return ""
-    why = "it shows no host certificate" if via is Via.OPENSSH else "transport paramiko cannot check certificates"
-    return f"{known.name} is known by the authority in {known.authorities[0].where}, but {why}"
+    why = ("the node shows no host certificate" if via is Via.OPENSSH
+           else "transport paramiko cannot check certificates")
+    return (f"{known.name} is trusted through the certificate authority in {known.authorities[0].where}, but "
+            f"{why}")
 
 
-def _one(blob: bytes) -> str:
+def _key_text(blob: bytes) -> str:
     return f"{key_type(blob)} {fingerprint(blob)}"
 
 
-def _all(keys: Iterable[bytes]) -> str:
-    return ", ".join(map(_one, keys))
+def _keys_text(keys: Iterable[bytes]) -> str:
+    return ", ".join(map(_key_text, keys))
 
 
 def shared(shown: Iterable[tuple[str, str, tuple[bytes, ...]]]) -> dict[bytes, tuple[str, ...]]:
-    """The keys that several hosts show, with the nodes that do; of (node, name in known_hosts, keys). Nodes of one name are one host."""
+    """The keys that several hosts show, with their nodes, from (node, name in known_hosts, keys).
+    Nodes of one name are one host."""
     seen: dict[bytes, dict[str, str]] = {}
     for node, name, keys in shown:
         for blob in keys:

@@ -1,4 +1,4 @@
-"""The steps of an enrolment: where each node's keys are kept, what the nodes show, what is to be done, and doing it."""
+"""The steps of an enrolment: find each node's known_hosts file, scan the nodes, decide, and write."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ class NodeEnrolment:
     @property
     def label(self) -> str:
         """The outcome in one or two words."""
-        return _DONE[self.decision.outcome][self.done] if self.decision.outcome in _DONE else self.decision.outcome.value
+        return (_DONE[self.decision.outcome][self.done] if self.decision.outcome in _DONE
+                else self.decision.outcome.value)
 
 
 def subject_of(node: Node, config: SshConfig, option: str | None) -> NodeEnrolment:
-    """Where a node is, and where its keys are kept: in the file that `option` names, else the first that its user would write to.
+    """Where a node is, and where its keys are kept: in the file that `option` names,
+    else the first that its user would write to.
 
     Raises ConfigError for an ssh_config that is broken, and UsageError for one that keeps no keys.
     """
@@ -56,28 +58,36 @@ def subject_of(node: Node, config: SshConfig, option: str | None) -> NodeEnrolme
                          "name one with --known-hosts FILE")
     else:
         file = target.known_hosts_files[0]
-    return NodeEnrolment(node, target, file, tuple(dict.fromkeys((file, *target.known_hosts_files))), options.hash_known_hosts)
+    return NodeEnrolment(node, target, file, tuple(dict.fromkeys((file, *target.known_hosts_files))),
+                         options.hash_known_hosts)
 
 
-def scanned(subjects: Sequence[NodeEnrolment], config: SshConfig, timeout: float, fanout: int) -> list[NodeEnrolment]:
-    """The same, with the keys that each node has proven, or the stage and the reason why it was not reached."""
+def scanned(
+    subjects: Sequence[NodeEnrolment], config: SshConfig, timeout: float, fanout: int,
+) -> list[NodeEnrolment]:
+    """The same, with the keys that each node has proven,
+    or the stage and the reason why it was not reached."""
     from inventory.transport.base import Limits
     from inventory.transport.scan import scan
 
     targets = {each.node.name: each.target for each in subjects}
-    scans = {each.node: each for each in scan([each.node for each in subjects], targets, config, Limits(sweep_s=timeout, fanout=fanout))}
+    scans = {each.node: each for each in scan([each.node for each in subjects], targets, config,
+                                              Limits(sweep_s=timeout, fanout=fanout))}
     found = []
     for each in subjects:
         seen = scans[each.node.name]
         if seen.failure is not None:
-            found.append(replace(each, decision=Decision(EnrolmentOutcome.UNREACHED, reason=seen.failure.reason),
+            found.append(replace(each,
+                                 decision=Decision(EnrolmentOutcome.UNREACHED, reason=seen.failure.reason),
                                  stage=seen.failure.stage.value))
         else:
             found.append(replace(each, keys=seen.keys, certified=seen.certified))
     return found
 
 
-def decided(subjects: Iterable[NodeEnrolment], expected: Expectations | None, to_replace: Collection[str]) -> list[NodeEnrolment]:
+def decided(
+    subjects: Iterable[NodeEnrolment], expected: Expectations | None, to_replace: Collection[str],
+) -> list[NodeEnrolment]:
     """The same, with what is to be done about each."""
     known_hosts: dict[tuple[str, ...], KnownHosts] = {}
     revoked: dict[str, RevokedKeys] = {}
@@ -90,11 +100,12 @@ def decided(subjects: Iterable[NodeEnrolment], expected: Expectations | None, to
             if list_ is not None and list_ not in revoked:
                 revoked[list_] = RevokedKeys(list_)
             decision = decide(
-                each.keys, known_hosts[each.files].about(target.hostname, target.port, target.host_key_alias), each.file,
-                revoked=revoked[list_] if list_ is not None else None,
+                each.keys, known_hosts[each.files].about(target.hostname, target.port, target.host_key_alias),
+                each.file, revoked=revoked[list_] if list_ is not None else None,
                 expected=expected.about(each.node.name, target) if expected is not None else None,
                 replace=each.node.name in to_replace, certified=each.certified, via=each.node.transport)
-            if decision.outcome is EnrolmentOutcome.UNLISTED and expected is not None and (why := expected.why_silent(each.node.name)):
+            if (decision.outcome is EnrolmentOutcome.UNLISTED and expected is not None
+                and (why := expected.why_unreadable(each.node.name))):
                 decision = replace(decision, reason=f"{decision.reason}; {why}")
             each = replace(each, decision=decision)
         found.append(each)
@@ -102,7 +113,8 @@ def decided(subjects: Iterable[NodeEnrolment], expected: Expectations | None, to
 
 
 def _change(subject: NodeEnrolment) -> pins.PinChange:
-    return pins.PinChange(subject.target.known_hosts_name, subject.decision.add, tuple(key.blob for key in subject.decision.drop))
+    return pins.PinChange(subject.target.known_hosts_name, subject.decision.add,
+                          tuple(key.blob for key in subject.decision.drop))
 
 
 def _by_file(subjects: Iterable[NodeEnrolment]) -> dict[str, list[NodeEnrolment]]:
@@ -121,17 +133,21 @@ def _possible(subjects: Sequence[NodeEnrolment]) -> list[NodeEnrolment]:
             obstacles = pins.obstacles(pins.read(file), file, [_change(each) for each in those])
         except MusterError as error:
             obstacles = {each.target.known_hosts_name: str(error) for each in those}
-        blocked |= {each.node.name: obstacles[name] for each in those if (name := each.target.known_hosts_name) in obstacles}
+        blocked |= {each.node.name: obstacles[name] for each in those
+                    if (name := each.target.known_hosts_name) in obstacles}
     return refused(subjects, EnrolmentOutcome.BLOCKED, blocked)
 
 
-def refused(subjects: Iterable[NodeEnrolment], outcome: EnrolmentOutcome, reasons: Mapping[str, str]) -> list[NodeEnrolment]:
-    return [replace(each, decision=Decision(outcome, reason=reasons[each.node.name])) if each.node.name in reasons else each
-            for each in subjects]
+def refused(
+    subjects: Iterable[NodeEnrolment], outcome: EnrolmentOutcome, reasons: Mapping[str, str],
+) -> list[NodeEnrolment]:
+    return [replace(each, decision=Decision(outcome, reason=reasons[each.node.name]))
+            if each.node.name in reasons else each for each in subjects]
 
 
 def written(subjects: Sequence[NodeEnrolment]) -> list[NodeEnrolment]:
-    """The same, once each file holds what was decided for it; a file that cannot be written refuses its nodes."""
+    """The same, once each file holds what was decided for it;
+    a file that cannot be written refuses its nodes."""
     done: set[str] = set()
     failed: dict[str, str] = {}
     for file, those in _by_file(subjects).items():
@@ -142,4 +158,5 @@ def written(subjects: Sequence[NodeEnrolment]) -> list[NodeEnrolment]:
             done.update(names)
         except MusterError as error:
             failed |= dict.fromkeys(names, str(error))
-    return [replace(each, done=each.node.name in done) for each in refused(subjects, EnrolmentOutcome.BLOCKED, failed)]
+    return [replace(each, done=each.node.name in done)
+            for each in refused(subjects, EnrolmentOutcome.BLOCKED, failed)]

@@ -33,11 +33,13 @@ _SPEAKS = tuple(speaks.value for speaks in Speaks)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 ROLES = ("compute", "storage", "mgmt", "dpu")     # a misspelt "compute" would take a port out of judgement
 _PLACES = "{file: PATH}, {env: NAME} or {command: [PROGRAM, ...]}"
-_ALSO_CALLED = {     # what people write who come from ssh_config, Ansible or the shell, where spelling alone finds nothing near
-    "hostname": "address", "host": "address", "ip": "address", "ansible_host": "address", "ansible_user": "user",
-    "ansible_port": "port", "username": "user", "login": "user", "sudo": "become", "key": "identity_file",
-    "userknownhostsfile": "known_hosts_file", "jump": "proxy_jump", "bastion": "proxy_jump", "state": "lifecycle",
-    "ipmi": "bmc", "redfish": "bmc", "pdu": "power", "switch": "leaf", "tags": "labels", "nics": "ports", "interpreter": "python",
+# what people write who come from ssh_config, Ansible or the shell, where spelling alone finds nothing near
+_ALSO_CALLED = {
+    "hostname": "address", "host": "address", "ip": "address", "ansible_host": "address",
+    "ansible_user": "user", "ansible_port": "port", "username": "user", "login": "user", "sudo": "become",
+    "key": "identity_file", "userknownhostsfile": "known_hosts_file", "jump": "proxy_jump",
+    "bastion": "proxy_jump", "state": "lifecycle", "ipmi": "bmc", "redfish": "bmc", "pdu": "power",
+    "switch": "leaf", "tags": "labels", "nics": "ports", "interpreter": "python",
 }
 
 
@@ -56,28 +58,30 @@ BMC_ADDRESS = ("bmc", "address")
 
 
 def no_bmc_address(mark: Mark) -> InventoryError:
-    """The error for a controller of which something is said, and not where it is."""
+    """The error for a controller without an address."""
     return InventoryError("bmc has no address, expected {address, user, password, ...}", mark)
 
 
 def check_entry(found: LocatedMap) -> None:
-    """Raises InventoryError, as `inventory.load` would, unless an entry for nodes may hold these keys and values."""
+    """Raises InventoryError, as `inventory.load` would,
+    unless an entry for nodes may hold these keys and values."""
     values = EntryReader(Path(), None, None).entry(found)
     if (keys := [key for key in values if key[0] == "bmc"]) and BMC_ADDRESS not in values:
         raise no_bmc_address(values[keys[0]].mark)
 
 
 def check_keys(found: LocatedMap, known: Sequence[str], where: str) -> None:
-    """Raises InventoryError for the first key that is none of the known, with the one that may have been meant."""
+    """Raises InventoryError for the first unknown key, with the nearest known one."""
     for key in found:
         if key not in known:
             also = _ALSO_CALLED.get(key.lower())
-            guess = f"; did you mean {also}?" if also in known else did_you_mean(key, known) or f"; known: {', '.join(known)}"
+            guess = (f"; did you mean {also}?" if also in known else did_you_mean(key, known)
+                     or f"; known: {', '.join(known)}")
             raise InventoryError(f"unknown key {short(key)} in {where}{guess}", found.key_marks[key])
 
 
 def described(value: Any) -> str:
-    """A value as messages speak of it."""
+    """A value as error messages show it."""
     if value is None:
         return "empty"
     if isinstance(value, LocatedMap):
@@ -99,7 +103,7 @@ class _Spot:
     written: str | None
 
     def wrong(self, expected: str) -> InventoryError:
-        """The error for a value that is not what the key needs."""
+        """The error for a value of the wrong kind."""
         return InventoryError(f"{self.key} is {described(self.value)}, expected {expected}", self.mark)
 
     def items(self) -> Iterator[_Spot]:
@@ -120,7 +124,8 @@ class _Spot:
         value = self.value
         if isinstance(value, (int, float)) and not isinstance(value, bool) and self.written is not None:
             value = self.written
-        if not isinstance(value, str) or not value or len(value) > 1024 or not value.isprintable() or value != value.strip():
+        if (not isinstance(value, str) or not value or len(value) > 1024 or not value.isprintable()
+            or value != value.strip()):
             raise self.wrong(expected)
         return value
 
@@ -128,7 +133,9 @@ class _Spot:
 class EntryReader:
     """Reads entries: every key of a node, by a function of its own."""
 
-    def __init__(self, folder: Path, known_skus: Collection[str] | None, known_profiles: Collection[str] | None) -> None:
+    def __init__(
+        self, folder: Path, known_skus: Collection[str] | None, known_profiles: Collection[str] | None,
+    ) -> None:
         self._folder = folder
         self._skus = known_skus
         self._profiles = known_profiles
@@ -161,9 +168,11 @@ class EntryReader:
             spot = _Spot(key, value, found.value_marks[key], found.written.get(key))
             if key == "become":
                 if "privilege" in found:
-                    raise InventoryError("become and privilege say the same thing; keep one of them", found.key_marks[key])
+                    raise InventoryError("become and privilege set the same thing; keep one of them",
+                                         found.key_marks[key])
                 # The older, shorter way to write `privilege: become`.
-                values["privilege"] = LocatedValue(Privilege.BECOME if _boolean(spot) else Privilege.UNPRIVILEGED, found.key_marks[key])
+                values["privilege"] = LocatedValue(
+                    Privilege.BECOME if _boolean(spot) else Privilege.UNPRIVILEGED, found.key_marks[key])
             elif key == "labels":
                 values.update(_labels(spot))
             elif key == "ports":
@@ -183,7 +192,7 @@ class EntryReader:
             return found
         before, _, after = text.rpartition(":")
         if after.isdigit() and host(before) is not None:
-            raise spot.wrong(f"{expected} alone, with port: {after} as a key of its own")
+            raise spot.wrong(f"{expected} alone; give the port as a key of its own: port: {after}")
         raise spot.wrong(expected)
 
     def _files(self, spot: _Spot) -> tuple[str, ...]:
@@ -201,35 +210,41 @@ class EntryReader:
             "tls": self._tls,
         }
         check_keys(spot.value, tuple(readers), "bmc")
-        return {("bmc", key): LocatedValue(readers[key](spot.within(key)), spot.value.key_marks[key]) for key in spot.value}
+        return {("bmc", key): LocatedValue(readers[key](spot.within(key)), spot.value.key_marks[key])
+                for key in spot.value}
 
     def _bmc_address(self, spot: _Spot) -> str:
-        if isinstance(spot.value, str) and "@" in spot.value:       # what stands before it may be a password, and is not repeated
-            raise InventoryError(f"{spot.key} holds an @, expected a host name or an IP address alone, with user: and password: as keys "
-                                 "of their own", spot.mark)
+        # what stands before it may be a password, and is not repeated
+        if isinstance(spot.value, str) and "@" in spot.value:
+            raise InventoryError(f"{spot.key} contains an @, expected a host name or an IP address; give "
+                                 "user: and password: as keys of their own", spot.mark)
         return self._address(spot)
 
     def _password(self, spot: _Spot) -> Secret:
-        """Where it is; one that stands here itself is refused, and not repeated."""
+        """Where the password is; a literal password is refused, and never printed."""
         if not isinstance(spot.value, LocatedMap):
-            raise InventoryError(f"{spot.key} must not stand in the inventory itself; say where it is: {_PLACES}", spot.mark)
+            raise InventoryError(
+                f"{spot.key} must not be written in the inventory; name its source: {_PLACES}", spot.mark)
         check_keys(spot.value, tuple(source.value for source in SecretFrom), spot.key)
         if len(spot.value) != 1:
-            raise InventoryError(f"{spot.key} names {len(spot.value)} places, expected one of {_PLACES}", spot.mark)
+            raise InventoryError(f"{spot.key} names {len(spot.value)} sources, expected one of {_PLACES}",
+                                 spot.mark)
         key = next(iter(spot.value))
         inner = spot.within(key)
         source = SecretFrom(key)
         if source is SecretFrom.COMMAND:
-            return Secret(source, _words(inner, "a program and its words, such as [pass, show, \"bmc/{node}\"]"))
-        text = inner.text("the name of a file" if source is SecretFrom.FILE else "the name of a variable of the environment")
+            return Secret(source,
+                          _words(inner, "a program and its words, such as [pass, show, \"bmc/{node}\"]"))
+        text = inner.text("the name of a file" if source is SecretFrom.FILE
+                          else "the name of an environment variable")
         if source is SecretFrom.FILE:
             text = self._file(text)
         elif not _VARIABLE.fullmatch(text.replace("{node}", "_")):
-            raise inner.wrong("the name of a variable of the environment, such as BMC_PASSWORD")
+            raise inner.wrong("the name of an environment variable, such as BMC_PASSWORD")
         return Secret(source, (text,))
 
     def _tls(self, spot: _Spot) -> str:
-        expected = "pin, verify or the path of a file of authorities"
+        expected = "pin, verify or the path of a CA file"
         text = spot.text(expected)
         if text in ("pin", "verify"):
             return text
@@ -253,7 +268,7 @@ def host(text: str) -> str | None:
 
 
 def _named(spot: _Spot, kind: str, known: Collection[str] | None) -> str:
-    """The name of a SKU or profile, which must be one of the known, if these are given."""
+    """The name of a SKU or profile, which must be a known one, if those are given."""
     name = spot.text(f"the name of a {kind} file")
     if known is not None and name not in known:
         raise InventoryError(undefined(kind, name, known), spot.mark)
@@ -261,7 +276,7 @@ def _named(spot: _Spot, kind: str, known: Collection[str] | None) -> str:
 
 
 def undefined(kind: str, name: str, known: Collection[str]) -> str:
-    """What to say of the name of a SKU or profile that there is not."""
+    """The message for an unknown SKU or profile."""
     guess = did_you_mean(name, known) or f"; known: {', '.join(sorted(known)) or 'none'}"
     return f"undefined {kind} {short(name)}{guess}"
 
@@ -273,10 +288,11 @@ def _boolean(spot: _Spot) -> bool:
 
 
 def _unread(spot: _Spot) -> tuple[str, ...]:
-    """Patterns of network devices; they come to stand on a command line."""
+    """Patterns of network devices; they are passed on a command line."""
     expected = 'names or PCI addresses of network devices, such as [mlx5_4, "0000:05:00.*"]'
     found = tuple(item.text(expected) for item in spot.items())
-    if len(found) > _MOST_UNREAD or any(_DEVICE.fullmatch(text) is None or not text.strip("*?") for text in found):
+    if (len(found) > _MOST_UNREAD or any(_DEVICE.fullmatch(text) is None or not text.strip("*?")
+                                         for text in found)):
         raise spot.wrong(expected)
     # sysfs writes addresses in lower case.
     return tuple(pci_address(text) or (text.lower() if ":" in text else text) for text in found)
@@ -289,7 +305,7 @@ def _whole(spot: _Spot, low: int, high: int, expected: str) -> int:
 
 
 def _word(spot: _Spot, expected: str) -> str:
-    """Text that can stand on a command line without being taken for an option or several words."""
+    """Text that a command line cannot take for an option or for several words."""
     text = spot.text(expected)
     if text.startswith("-") or any(char.isspace() for char in text):
         raise spot.wrong(expected)
@@ -314,7 +330,8 @@ def _lifecycle(spot: _Spot) -> Lifecycle:
     if "state" not in found:
         raise InventoryError(f"lifecycle has no state, expected one of {', '.join(_STATES)}", spot.mark)
     owner = spot.within("owner").text() if found.get("owner") is not None else None
-    return Lifecycle(_state(spot.within("state")), owner, _date(spot.within("until")) if found.get("until") is not None else None)
+    return Lifecycle(_state(spot.within("state")), owner,
+                     _date(spot.within("until")) if found.get("until") is not None else None)
 
 
 def _state(spot: _Spot) -> LifecycleState:
@@ -337,7 +354,8 @@ def _labels(spot: _Spot) -> Values:
     for key in spot.value:
         mark = spot.value.key_marks[key]
         if not _LABEL_KEY.fullmatch(key):
-            raise InventoryError(f"{short(key)} is no label: expected letters, digits, '.', '-', '_', '/'", mark)
+            raise InventoryError(f"{short(key)} is not a label: expected letters, digits, '.', '-', '_', '/'",
+                                 mark)
         inner = spot.within(key)
         written = inner.written if isinstance(inner.value, bool) else None
         values["labels", key] = LocatedValue(written or inner.text(), mark)
@@ -352,9 +370,11 @@ def _ports(spot: _Spot) -> Values:
         mark = spot.value.key_marks[key]
         address = pci_address(key)
         if address is None:
-            raise InventoryError(f"{short(key)} is no PCI address, expected one such as 0000:18:00.0", mark)
+            raise InventoryError(f"{short(key)} is not a PCI address, expected one such as 0000:18:00.0",
+                                 mark)
         if ("ports", address) in values:
-            raise InventoryError(f"duplicate key: port {address} stands at {values['ports', address].mark} already", mark)
+            raise InventoryError(
+                f"duplicate key: port {address} is already at {values['ports', address].mark}", mark)
         values["ports", address] = LocatedValue(_port(spot.within(key)), mark)
     return values
 
@@ -367,9 +387,11 @@ def _burnin(spot: _Spot) -> Values:
         "python": lambda inner: _words(inner, "a program and its words, such as [/opt/torch/bin/python3] or "
                                               "[docker, exec, -i, torch, python3]"),
         "ranks": lambda inner: _whole(inner, 1, 1024, "a number of processes from 1 to 1024"),
-        "watts": lambda inner: float(_whole(inner, 1, 1_000_000, "the watts that the whole node draws at most, such as 10200")),
+        "watts": lambda inner: float(
+            _whole(inner, 1, 1_000_000, "the most watts that the whole node draws, such as 10200")),
     }
-    return {("burnin", key): LocatedValue(readers[key](spot.within(key)), spot.value.key_marks[key]) for key in spot.value}
+    return {("burnin", key): LocatedValue(readers[key](spot.within(key)), spot.value.key_marks[key])
+            for key in spot.value}
 
 
 def _words(spot: _Spot, expected: str) -> tuple[str, ...]:
@@ -404,7 +426,8 @@ def _rail(spot: _Spot) -> int:
 
 
 def pci_address(text: str) -> str | None:
-    """The full lower-case form that Linux gives a PCI address ("18:00.0" is "0000:18:00.0"), or None if it is none."""
+    """The full lower-case form that Linux gives a PCI address ("18:00.0" is "0000:18:00.0"),
+    or None if it is none."""
     match = _PCI.fullmatch(text)
     if match is None:
         return None

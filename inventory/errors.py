@@ -1,14 +1,15 @@
-"""The one tree of errors that a user can meet; every other exception that reaches the top is a defect of ours.
+"""The tree of errors that a user can meet; any other exception that reaches the top is a bug in muster.
 
-    MusterError                      a person can do something about it; shown as one line, never as a traceback
-    ├── UsageError                   the command line asks for something that cannot be (exit 2)
+    MusterError                      a person can fix it; shown as one line, never as a traceback
+    ├── UsageError                   the command line asks for something impossible (exit 2)
     ├── StoreError                   the store of sweeps cannot be opened, read or written (exit 2)
-    ├── CertificateError             a key, certificate or snapshot cannot be made, or is not to be trusted (exit 2)
-    └── ConfigError                  a file we were given is wrong (exit 2)
+    ├── CertificateError             a key, certificate or snapshot cannot be made or trusted (exit 2)
+    └── ConfigError                  a given file is wrong (exit 2)
         ├── InventoryError           the inventory file, a node set, a group
         └── RulesError               a rule, SKU or policy file
 
-What happens on a node is never an exception: it is a value (a `Reply` with a failed stage, a `Capture` with an outcome).
+What happens on a node is never an exception: it is a value (a `Reply` with a failed stage, a `Capture` with
+an outcome).
 """
 
 from __future__ import annotations
@@ -28,21 +29,23 @@ class Mark(NamedTuple):
 
 
 class MusterError(Exception):
-    """Something a person can mend; its text is one line that says what and, where it helps, what to type next."""
+    """Something a person can fix; the text is one line with what is wrong and, where it helps,
+    what to type next."""
 
     exit_code = 2
 
 
 class UsageError(MusterError):
-    """The command line asks for something that cannot be."""
+    """The command line asks for something impossible."""
 
 
 class StoreError(MusterError):
-    """The store of sweeps cannot be opened, read or written; what it held is as it was."""
+    """The store of sweeps cannot be opened, read or written; its content is unchanged."""
 
 
 class CertificateError(MusterError):
-    """A key, the manifest of certificates or the snapshot cannot be made, read or trusted; what there was is as it was."""
+    """A key, the manifest of certificates or the snapshot cannot be made, read or trusted;
+    nothing changed."""
 
 
 class ConfigError(MusterError):

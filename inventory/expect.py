@@ -1,7 +1,8 @@
-"""Reads which host keys nodes are expected to show: known_hosts lines, fingerprints as ssh-keygen -l prints them, console logs.
+"""Reads which host keys nodes are expected to show: known_hosts lines,
+fingerprints as ssh-keygen -l prints them, console logs.
 
-Of a console log only cloud-init's blocks between -----BEGIN SSH HOST KEY ...----- and END count, and of several the last: earlier
-ones speak of the machine before it was reinstalled.
+Of a console log only cloud-init's blocks between -----BEGIN SSH HOST KEY ...----- and END count, and of
+several the last: earlier ones speak of the machine before it was reinstalled.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from inventory.text import short
 
 MAX_BYTES = 64 * 1024 * 1024
 SUFFIXES = (".log", ".txt")
-FORMS = "a known_hosts line, a line of ssh-keygen -l, NAME SHA256:..., or a console log with cloud-init's block of host keys"
+FORMS = ("a known_hosts line, a line of ssh-keygen -l, NAME SHA256:..., or a console log with cloud-init's "
+         "block of host keys")
 
 _SHA256 = r"SHA256:[A-Za-z0-9+/]{43}"
 _PRINT = re.compile(rf"([0-9]+) ({_SHA256})(?: (.*?))? \(([A-Za-z0-9-]+)\)")
@@ -47,12 +49,13 @@ class Expectations:
         self._silent: dict[str, str] = {}
 
     def about(self, node: str, target: SshTarget) -> tuple[Expected, ...]:
-        """The keys that a node is to show; nothing when no file speaks of it."""
+        """The keys that a node is to show; empty when no file lists the node."""
         found: list[Expected] = []
         for name in dict.fromkeys((node.lower(), target.hostname.lower(), target.known_hosts_name.lower())):
             found += self._named.get(name, [])
         for known_hosts in self._lists:
-            for known in (known_hosts.about(target.hostname, target.port, target.host_key_alias), known_hosts.about(node, 22)):
+            for known in (known_hosts.about(target.hostname, target.port, target.host_key_alias),
+                          known_hosts.about(node, 22)):
                 found += _trusted(known)
         return tuple(dict.fromkeys(found))
 
@@ -63,25 +66,26 @@ class Expectations:
         self._lists.append(known_hosts)
 
     def add_all(self, other: Expectations) -> None:
-        """All that another says too."""
+        """Adds all that another one holds."""
         for name, keys in other._named.items():
             self._named.setdefault(name, []).extend(keys)
         self._lists += other._lists
 
-    def add_silent(self, node: str, why: str) -> None:
-        """Remembers that a node's own file was there and of no use."""
+    def add_unreadable(self, node: str, why: str) -> None:
+        """Records that a node's own file was there but useless."""
         self._silent[node] = why
 
-    def why_silent(self, node: str) -> str:
-        """Why a node's own file says nothing of it; empty when it has none, or it does."""
+    def why_unreadable(self, node: str) -> str:
+        """Why a node's own file lists no key of it; empty when it has none, or it does."""
         return self._silent.get(node, "")
 
 
 def read_expected(path: Path, nodes: Sequence[str]) -> Expectations:
-    """What a file says, or a folder of files NODE.log and NODE.txt. All that is in a file named after a node is about that node.
+    """What a file says, or a folder of files NODE.log and NODE.txt.
+    All that is in a file named after a node is about that node.
 
-    Raises ConfigError with file and line for what cannot be read, and for what does not say of which node it speaks. A file of a folder
-    that cannot be read speaks of no other node, so it is as good as empty: nothing of it counts, and the others do.
+    Raises ConfigError with file and line for what cannot be read, and for keys without a node. A file of a
+    folder that cannot be read counts as empty: it would concern no other node.
     """
     found = Expectations()
     if not path.is_dir():
@@ -95,7 +99,7 @@ def read_expected(path: Path, nodes: Sequence[str]) -> Expectations:
                 try:
                     _file(own, each, _read(each), node, nodes)
                 except ConfigError as error:
-                    found.add_silent(node, f"{each} says nothing of this node: {error}")
+                    found.add_unreadable(node, f"{each} has no key of this node: {error}")
                 else:
                     found.add_all(own)
     return found
@@ -118,7 +122,8 @@ def _file(found: Expectations, path: Path, data: bytes, owner: str | None, nodes
     only = owner if owner is not None else nodes[0] if len(nodes) == 1 else None
     if _BLOCK.search(text):
         if only is None:
-            raise ConfigError(f"{path}: a console log, and {len(nodes)} nodes are chosen; name it after its node, as NODE.log, in a folder")
+            raise ConfigError(
+                f"{path}: a console log, but {len(nodes)} nodes are chosen; put it in a folder as NODE.log")
         keys = console(text, str(path))
         if not keys:
             raise ConfigError(f"{path}: its last block of host keys is empty or damaged")
@@ -137,21 +142,24 @@ def _file(found: Expectations, path: Path, data: bytes, owner: str | None, nodes
             # A file named after a node is about it, whatever machine it was written on.
             for name in (owner,) if owner is not None else names or (only,):
                 if name is None:
-                    raise ConfigError(f"{where}: a key without a host name, and {len(nodes)} nodes are chosen; expected NAME SHA256:...")
+                    raise ConfigError(f"{where}: a key without a host name, but {len(nodes)} nodes are "
+                                      "chosen; expected NAME SHA256:...")
                 found.add(name, expected)
         elif where in unread:
-            raise ConfigError(f"{where}: {_trouble(words, unread[where])}; expected {FORMS}; found {short(line.strip())}")
+            raise ConfigError(
+                f"{where}: {_trouble(words, unread[where])}; expected {FORMS}; found {short(line.strip())}")
         elif owner is not None and not words[0].startswith("@"):
             found.add(owner, Expected(fingerprint(base64.b64decode(words[2])), words[1], where))
     found.add_list(known_hosts)
 
 
 def _trouble(words: Collection[str], why: str) -> str:
-    return "an MD5 fingerprint, which proves too little" if any(word.startswith("MD5:") for word in words) else why
+    return "an MD5 fingerprint, which is too weak" if any(word.startswith("MD5:") for word in words) else why
 
 
 def console(text: str, file: str) -> tuple[Expected, ...]:
-    """The host keys that cloud-init wrote to a console, whatever stands before them on their lines; damaged ones are left out."""
+    """The host keys that cloud-init wrote to a console, whatever stands before them on their lines;
+    damaged ones are left out."""
     found: dict[str, list[Expected]] = {"FINGERPRINTS": [], "KEYS": []}
     inside: str | None = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -167,7 +175,8 @@ def console(text: str, file: str) -> tuple[Expected, ...]:
 
 
 def _listed(line: str, where: str) -> tuple[tuple[str, ...], Expected] | None:
-    """The names and the key of one line of a list, unless it is none of ours (it may be of a known_hosts file then)."""
+    """The names and the key of one line of a list,
+    unless it is none of ours (it may be of a known_hosts file then)."""
     words = line.split()
     if len(words) == 2 and re.fullmatch(f"{_SHA256}=?", words[1]):
         return (words[0],), Expected(words[1].rstrip("="), None, where)
@@ -200,7 +209,8 @@ def _is_whole(blob: bytes) -> bool:
 
 def _named_type(family: str, bits: str) -> str:
     """The key type that ssh-keygen means by ED25519, RSA, or ECDSA with its number of bits."""
-    return {"ED25519": "ssh-ed25519", "RSA": "ssh-rsa", "ECDSA": f"ecdsa-sha2-nistp{bits}"}.get(family, family.lower())
+    return {"ED25519": "ssh-ed25519", "RSA": "ssh-rsa", "ECDSA": f"ecdsa-sha2-nistp{bits}"}.get(
+        family, family.lower())
 
 
 def _names(comment: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
-"""Reads known_hosts files as OpenSSH does, and says what they hold about one host: its keys, its revoked keys, its authorities.
+"""Reads known_hosts files as OpenSSH does, and looks up one host: its keys, its revoked keys,
+its certificate authorities.
 
-Strict throughout: a line that cannot be read is set aside with its reason and trusts nobody.
+Strict: an unreadable line is recorded with its reason and trusts no key.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class KnownKey:
 class KnownHost:
     """All that the files hold about one host.
 
-    `keys` are under the very name; `portless` are under the bare host name of a host on another port than 22, where OpenSSH accepts
-    an equal key too. `revoked` keys are refused whatever else is said.
+    `keys` are under the very name; `portless` are under the bare host name of a host on another port than 22,
+    where OpenSSH accepts an equal key too. `revoked` keys are always refused.
     """
 
     name: str
@@ -61,7 +62,8 @@ class KnownHost:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The key types that could be accepted, each once, in the files' order: what to ask the server for first."""
+        """The key types that could be accepted, each once, in the files' order:
+        what to ask the server for first."""
         return tuple(dict.fromkeys(key.type for key in (*self.keys, *self.portless)))
 
 
@@ -77,15 +79,17 @@ def key_type(blob: bytes) -> str:
 
 
 def host_name(host: str, port: int) -> str:
-    """The name under which known_hosts keeps a host: lower case, and `[host]:port` for another port than 22."""
+    """The name under which known_hosts keeps a host: lower case,
+    and `[host]:port` for another port than 22."""
     return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
 
 
 class KnownHosts:
     """Several known_hosts files, read once. Safe to ask from many threads.
 
-    Plain names are indexed. A hashed line must be tried by HMAC for each new name (about 2 microseconds each); as a hash fits one name
-    only, a line that has fitted is not tried again. `ignored` lists (FILE:LINE, why) of what could not be read; a missing file is no error.
+    Plain names are indexed. A hashed line must be tried by HMAC for each new name (about 2 microseconds
+    each); as a hash fits one name only, a line that has fitted is not tried again. `ignored` lists
+    (FILE:LINE, why) of what could not be read; a missing file is no error.
     """
 
     def __init__(self, files: Iterable[str]) -> None:
@@ -108,7 +112,8 @@ class KnownHosts:
         return found
 
     def about(self, host: str, port: int, alias: str | None = None) -> KnownHost:
-        """What is known of `host` at `port`; `alias` (HostKeyAlias) is looked up instead, and without a port."""
+        """What is known of `host` at `port`; `alias` (HostKeyAlias) is looked up instead,
+        and without a port."""
         name = alias.lower() if alias else host_name(host, port)
         exact = self._all(name)
         bare = self._all(host.lower()) if name.startswith("[") and not alias else []
@@ -145,7 +150,7 @@ class KnownHosts:
     def _read(self, file: str) -> None:
         try:
             if Path(file).is_fifo():
-                self.ignored.append((file, "a pipe, which nobody may ever write to"))
+                self.ignored.append((file, "a pipe, which may never be written to"))
                 return
             with Path(file).open("rb") as stream:
                 data = stream.read(_MOST_BYTES + 1)
@@ -184,14 +189,15 @@ class KnownHosts:
         except (binascii.Error, ValueError):
             return "a key that is not base64"
         if key_type(blob) != type_:
-            return "a key of another type than the line says"
+            return "the key's type differs from the line's"
         key = KnownKey(type_, blob, marker, file, number)
         if names.startswith("|"):
             parts = names.split("|")
             if len(parts) != 4 or parts[1] != "1":
-                return "a hash of an unknown form"
+                return "a hash in an unknown format"
             try:
-                self._hashed.append((base64.b64decode(parts[2], validate=True), base64.b64decode(parts[3], validate=True), key))
+                self._hashed.append((base64.b64decode(parts[2], validate=True),
+                                     base64.b64decode(parts[3], validate=True), key))
             except (binascii.Error, ValueError):
                 return "a hash that is not base64"
             return ""
@@ -205,14 +211,15 @@ class KnownHosts:
 
 
 class RevokedKeys:
-    """The keys of a RevokedHostKeys file in its text form (one public key a line). `problem` says why it cannot be relied on."""
+    """The keys of a RevokedHostKeys file in its text form (one public key a line).
+    `problem` says why it cannot be relied on."""
 
     def __init__(self, file: str) -> None:
         self.problem: str | None = None
         self._blobs: set[bytes] = set()
         try:
             if Path(file).is_fifo():
-                self.problem = f"{file} is a pipe, which nobody may ever write to"
+                self.problem = f"{file} is a pipe, which may never be written to"
                 return
             with Path(file).open("rb") as stream:
                 data = stream.read(_MOST_BYTES + 1)
@@ -222,7 +229,8 @@ class RevokedKeys:
         if len(data) > _MOST_BYTES:
             self.problem = f"{file} is larger than 64 MiB"
         elif data.startswith(b"SSHKRL\n"):
-            self.problem = f"{file} is a binary revocation list, which this transport cannot read; give the keys as text"
+            self.problem = (f"{file} is a binary revocation list, which this transport cannot read; give the "
+                            "keys as text")
         for number, line in enumerate(data.split(b"\n") if self.problem is None else (), 1):
             words = line.split()
             if not words or words[0].startswith(b"#"):

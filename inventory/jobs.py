@@ -1,8 +1,9 @@
-"""What a scheduler knows of one job: its nodes, times and end, by `sacct`, or by `scontrol show job` where nothing keeps accounts.
+"""What the scheduler knows of one job: nodes, times and end,
+from `sacct`, or from `scontrol show job` without accounting.
 
-Formats: sacct(1) of Slurm 22.05 (-P; times by SLURM_TIME_FORMAT, in UTC as `inventory.discover` asks; job states; ExitCode is code:signal)
-and scontrol(1) show job, which forgets a job MinJobAge (300 s) after its end. Of an exit code above 128, as a shell gives a signal, sacct
-takes 128 off.
+Formats: sacct(1) of Slurm 22.05 (-P; times by SLURM_TIME_FORMAT, in UTC as `inventory.discover` asks; job
+states; ExitCode is code:signal) and scontrol(1) show job, which forgets a job MinJobAge (300 s) after its
+end. Of an exit code above 128, as a shell gives a signal, sacct takes 128 off.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ _FIELDS = ("JobID", "State", "ExitCode", "Submit", "Start", "End", "User", "Node
 _FAILED = "FailedNode"
 _ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10})?(?:\+[0-9]{1,4})?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_SHOWN = re.compile(r"^(?:   )?(JobState|UserId|Requeue|SubmitTime|StartTime|NodeList|FailedNode)=", re.MULTILINE)
-_WORD = re.compile(r"(?:^|\s)(JobState|Reason|UserId|Restarts|ExitCode|SubmitTime|StartTime|EndTime|NodeList|FailedNode)=(\S*)")
+_SHOWN = re.compile(r"^(?:   )?(JobState|UserId|Requeue|SubmitTime|StartTime|NodeList|FailedNode)=",
+                    re.MULTILINE)
+_WORD = re.compile(r"(?:^|\s)(JobState|Reason|UserId|Restarts|ExitCode|SubmitTime|StartTime|EndTime|NodeList|"
+                   r"FailedNode)=(\S*)")
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,12 @@ class JobStep:
 
 @dataclass(frozen=True)
 class Job:
-    """One job, or of a job that was requeued its last run. Times are epoch seconds, None where there is none yet.
+    """One job, or of a job that was requeued its last run. Times are epoch seconds,
+    None where there is none yet.
 
-    `state` is Slurm's word (COMPLETED, FAILED, NODE_FAIL ...), `by` who cancelled it, where the record says so. `failed` are the nodes that
-    the scheduler itself lost. `requeues` counts the runs before this one. `source` names the command that told.
+    `state` is Slurm's name (COMPLETED, FAILED, NODE_FAIL ...), `by` who cancelled it, if recorded. `failed`
+    are the nodes that the scheduler itself lost. `requeues` counts the runs before this one. `source` names
+    the command that was asked.
     """
 
     id: str
@@ -65,9 +70,9 @@ class Job:
 def job(number: str, run: Run | None = None) -> Job:
     """The record of a job. Raises UsageError, one line with the next step, where there is none."""
     if _ID.fullmatch(number) is None:
-        raise UsageError(f"{short(number)} is no job id, expected one such as 4711 or 4711_3")
+        raise UsageError(f"{short(number)} is not a job id, expected one such as 4711 or 4711_3")
     if run is None and shutil.which("sacct") is None:
-        raise UsageError("sacct was not found: run this where Slurm's commands are, or name the nodes: "
+        raise UsageError("sacct was not found; run this where Slurm's commands are, or name the nodes: "
                          "muster blame --nodes 'gpu[001-016]' --since T --until T")
     try:
         return by_sacct(number, run)
@@ -75,7 +80,7 @@ def job(number: str, run: Run | None = None) -> Job:
         try:
             return by_scontrol(number, run)
         except UsageError as second:
-            raise UsageError(f"job {number} is not known: {_why(first)}; {_why(second)}; without a record: "
+            raise UsageError(f"job {number} is unknown: {_why(first)}; {_why(second)}; without a record: "
                              "muster blame --nodes N --since T --until T") from None
 
 
@@ -109,40 +114,47 @@ def parse_sacct(text: str, number: str) -> Job:
         raise UsageError(f"sacct printed {short(text[:60])}, expected lines of {'|'.join(_FIELDS)}")
     runs = [at for at, row in enumerate(rows) if "." not in row["JobID"]]
     if not runs:
-        raise UsageError(f"sacct knows no job {number} (jobs of others it may not show: sacct --allusers -j {number})")
+        raise UsageError(
+            f"sacct has no job {number} (it may hide other users' jobs; try: sacct --allusers -j {number})")
     row = rows[runs[-1]]
     state, by = _state(row["State"])
     code, signal = _exit(row["ExitCode"])
     steps = tuple(_step(one) for one in rows[runs[-1] + 1:])
-    return Job(number, state, code, signal, _time(row["Submit"]), _time(row["Start"]), _time(row["End"]), clean(row["User"], 64),
-               _nodes(row["NodeList"]), _nodes(row.get(_FAILED, "")), by, len(runs) - 1, steps)
+    return Job(number, state, code, signal, _time(row["Submit"]), _time(row["Start"]), _time(row["End"]),
+               clean(row["User"], 64), _nodes(row["NodeList"]), _nodes(row.get(_FAILED, "")), by,
+               len(runs) - 1, steps)
 
 
 def _step(row: dict[str, str]) -> JobStep:
     code, signal = _exit(row["ExitCode"])
-    return JobStep(clean(row["JobID"].partition(".")[2], 40), _state(row["State"])[0], code, signal, _nodes(row["NodeList"]))
+    return JobStep(clean(row["JobID"].partition(".")[2], 40), _state(row["State"])[0], code, signal,
+                   _nodes(row["NodeList"]))
 
 
 def by_scontrol(number: str, run: Run | None = None) -> Job:
     """What slurmctld still remembers."""
-    return parse_scontrol(output(("scontrol", "show", "job", number), run).decode("utf-8", "backslashreplace"), number)
+    return parse_scontrol(
+        output(("scontrol", "show", "job", number), run).decode("utf-8", "backslashreplace"), number)
 
 
 def parse_scontrol(text: str, number: str) -> Job:
-    """The job in what `scontrol show job` printed; its lines begin with words of Slurm's, so a job's name forges none of them."""
+    """The job in what `scontrol show job` printed; its lines begin with words of Slurm's,
+    so a job's name forges none of them."""
     found: dict[str, str] = {}
     for line in text.split("\n"):
         if _SHOWN.match(line) is not None:
             for word in _WORD.finditer(line):
                 found.setdefault(word[1], word[2])
     if "JobState" not in found:
-        raise UsageError(f"scontrol shows no job {number}: slurmctld forgets one some minutes after its end")
+        raise UsageError(
+            f"scontrol shows no job {number}: slurmctld forgets a job some minutes after its end")
     code, signal = _exit(found.get("ExitCode", ""))
     user = found.get("UserId", "").partition("(")[0]
     restarts = found.get("Restarts", "")
-    return Job(number, clean(found["JobState"], 40), code, signal, _time(found.get("SubmitTime", "")), _time(found.get("StartTime", "")),
-               _time(found.get("EndTime", "")), clean(user, 64), _nodes(found.get("NodeList", "")), _nodes(found.get("FailedNode", "")),
-               "", int(restarts) if restarts.isdecimal() else 0, (), "scontrol show job")
+    return Job(number, clean(found["JobState"], 40), code, signal, _time(found.get("SubmitTime", "")),
+               _time(found.get("StartTime", "")), _time(found.get("EndTime", "")), clean(user, 64),
+               _nodes(found.get("NodeList", "")), _nodes(found.get("FailedNode", "")), "",
+               int(restarts) if restarts.isdecimal() else 0, (), "scontrol show job")
 
 
 def _state(text: str) -> tuple[str, str]:
@@ -171,4 +183,4 @@ def _nodes(text: str) -> tuple[str, ...]:
     try:
         return expand(text)
     except InventoryError:
-        raise UsageError(f"Slurm names the nodes {short(text)}, which is no node set") from None
+        raise UsageError(f"Slurm names the nodes {short(text)}, which is not a node set") from None

@@ -1,4 +1,5 @@
-"""The inventory file: YAML of nodes, sets of nodes, groups and defaults, checked and merged into an `Inventory`."""
+"""The inventory file: YAML of nodes, sets of nodes, groups and defaults,
+checked and merged into an `Inventory`."""
 
 from __future__ import annotations
 
@@ -14,11 +15,23 @@ from inventory.cordonby import read_cordon
 from inventory.entry import BMC_ADDRESS, EntryReader, Key, Values, check_keys, described, no_bmc_address
 from inventory.errors import InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
-from inventory.model import Bmc, BurnInSettings, Inventory, Lifecycle, LifecycleState, Node, Privilege, Secret, Speaks, Via
+from inventory.model import (
+    Bmc,
+    BurnInSettings,
+    Inventory,
+    Lifecycle,
+    LifecycleState,
+    Node,
+    Privilege,
+    Secret,
+    Speaks,
+    Via,
+)
 from inventory.nodeset import MAX_NODES, NAME, Groups, did_you_mean, fold
 from inventory.text import short
 
-MAX_NAMED = 1_000_000   # names that all entries together may spell out, so that overlapping sets cannot eat the day
+# names that all entries together may spell out, which bounds the time for overlapping sets
+MAX_NAMED = 1_000_000
 
 _BMC_PORTS = {Speaks.REDFISH: 443, Speaks.IPMI: 623}
 _TOP_KEYS = ("version", "cordon", "burnin", "defaults", "groups", "nodes")
@@ -26,39 +39,46 @@ _TOP_KEYS = ("version", "cordon", "burnin", "defaults", "groups", "nodes")
 
 @dataclass(frozen=True)
 class LoadedInventory:
-    """An inventory with, for each node, where each of its values came from; those of labels, ports, burnin and bmc as `labels.KEY`."""
+    """An inventory with, for each node, where each of its values came from; those of labels, ports,
+    burnin and bmc as `labels.KEY`."""
 
     inventory: Inventory
     origins: Mapping[str, Mapping[str, Mark]]
 
 
 def load_inventory(
-    path: str | os.PathLike[str], known_skus: Collection[str] | None = None, known_profiles: Collection[str] | None = None,
+    path: str | os.PathLike[str], known_skus: Collection[str] | None = None,
+    known_profiles: Collection[str] | None = None,
 ) -> Inventory:
     """The inventory that a file describes; nodes in the file's order, groups expanded.
 
-    An entry for one node refines entries for sets, and both refine `defaults`; labels, ports, burnin and bmc merge key by key. Names
-    of SKUs and profiles are checked only where the known ones are given. A relative path of a file is taken from the inventory's own
-    folder.
-    Raises InventoryError: one line with file, line and column, the key, and what was expected.
+    An entry for one node refines entries for sets, and both refine `defaults`; labels, ports, burnin and bmc
+    merge key by key. Names of SKUs and profiles are checked only where the known ones are given. A relative
+    path of a file is taken from the inventory's own folder. Raises InventoryError: one line with file, line
+    and column, the key, and what was expected.
     """
     return _load(path, known_skus, known_profiles)[0]
 
 
 def load_with_origins(
-    path: str | os.PathLike[str], known_skus: Collection[str] | None = None, known_profiles: Collection[str] | None = None,
+    path: str | os.PathLike[str], known_skus: Collection[str] | None = None,
+    known_profiles: Collection[str] | None = None,
 ) -> LoadedInventory:
     """As `load_inventory`, and keeps where each value stands."""
     return _located(*_load(path, known_skus, known_profiles))
 
 
-def parse_with_origins(text: str, path: str | os.PathLike[str], known_skus: Collection[str] | None = None) -> LoadedInventory:
-    """As `load_with_origins`, of text that is or would be in that file."""
-    return _located(*_read(parse_yaml(text, os.fspath(path), error=InventoryError), os.fspath(path), known_skus))
+def parse_with_origins(
+    text: str, path: str | os.PathLike[str], known_skus: Collection[str] | None = None,
+) -> LoadedInventory:
+    """As `load_with_origins`, from text."""
+    return _located(*_read(parse_yaml(text, os.fspath(path), error=InventoryError), os.fspath(path),
+                           known_skus))
 
 
 def _located(inventory: Inventory, merged: Mapping[str, Values]) -> LoadedInventory:
-    origins = {name: {_dotted(key): given.mark for key, given in values.items()} for name, values in merged.items()}
+    origins = {name: {_dotted(key): given.mark for key, given in values.items()}
+               for name, values in merged.items()}
     return LoadedInventory(inventory, origins)
 
 
@@ -69,7 +89,8 @@ def _load(
 
 
 def _read(
-    document: Any, source: str, known_skus: Collection[str] | None, known_profiles: Collection[str] | None = None,
+    document: Any, source: str, known_skus: Collection[str] | None,
+    known_profiles: Collection[str] | None = None,
 ) -> tuple[Inventory, Mapping[str, Values]]:
     if not isinstance(document, LocatedMap):
         raise InventoryError("expected a map with the keys version and nodes", Mark(source, 1, 1))
@@ -85,7 +106,8 @@ def _read(
     nodes = {name: _node(name, values) for name, values in merged.items()}
     _check_addresses(nodes, merged)
     _check_controllers(nodes, merged)
-    return Inventory(MappingProxyType(nodes), MappingProxyType(_expand_groups(written, nodes)), source, cordon, burnin), merged
+    return (Inventory(MappingProxyType(nodes), MappingProxyType(_expand_groups(written, nodes)), source,
+                      cordon, burnin), merged)
 
 
 def _dotted(key: Key) -> str:
@@ -96,7 +118,8 @@ def _check_version(document: LocatedMap, source: str) -> None:
     if "version" not in document:
         raise InventoryError("the key version is missing, expected version: 1", Mark(source, 1, 1))
     if type(document["version"]) is not int or document["version"] != 1:
-        raise InventoryError(f"version is {described(document['version'])}, expected 1", document.value_marks["version"])
+        raise InventoryError(f"version is {described(document['version'])}, expected 1",
+                             document.value_marks["version"])
 
 
 def _submap(document: LocatedMap, key: str) -> LocatedMap:
@@ -116,7 +139,8 @@ def _groups(found: LocatedMap) -> dict[str, list[tuple[str, Mark]]]:
     for name, value in found.items():
         place = found.key_marks[name]
         if not NAME.fullmatch(name):
-            raise InventoryError(f"{short(name)} is no group name: expected letters, digits, '.', '-', '_'", place)
+            raise InventoryError(
+                f"{short(name)} is not a group name: expected letters, digits, '.', '-', '_'", place)
         if name == "all":
             raise InventoryError("a group cannot be called all: @all is every node", place)
         items = value if isinstance(value, LocatedList) else [value]
@@ -126,12 +150,15 @@ def _groups(found: LocatedMap) -> dict[str, list[tuple[str, Mark]]]:
             written = value.written.get(at) if isinstance(value, LocatedList) else found.written.get(name)
             text = written if isinstance(item, int) and not isinstance(item, bool) else item
             if not isinstance(text, str) or not text:
-                raise InventoryError(f"group {name} is {described(item)}, expected a node set or a list of them", mark)
+                raise InventoryError(
+                    f"group {name} is {described(item)}, expected a node set or a list of them", mark)
             groups[name].append((text, mark))
     return groups
 
 
-def _expand_groups(written: Mapping[str, Sequence[tuple[str, Mark]]], nodes: Mapping[str, Node]) -> dict[str, tuple[str, ...]]:
+def _expand_groups(
+    written: Mapping[str, Sequence[tuple[str, Mark]]], nodes: Mapping[str, Node],
+) -> dict[str, tuple[str, ...]]:
     groups = Groups(written, nodes.keys())
     members = {name: groups.members(name) for name in written}
     for name, texts in written.items():
@@ -140,8 +167,10 @@ def _expand_groups(written: Mapping[str, Sequence[tuple[str, Mark]]], nodes: Map
         for text, mark in texts:
             unknown = [member for member in groups.expand(text, mark) if member not in nodes]
             if unknown:
-                hint = f"; did you mean @{unknown[0]}?" if unknown[0] in written else did_you_mean(unknown[0], nodes)
-                raise InventoryError(f"group {name} names {_few(unknown)}, which no entry under nodes describes{hint}", mark)
+                hint = (f"; did you mean @{unknown[0]}?" if unknown[0] in written
+                        else did_you_mean(unknown[0], nodes))
+                raise InventoryError(
+                    f"group {name} names {_few(unknown)}, which no entry under nodes describes{hint}", mark)
     return members
 
 
@@ -162,12 +191,14 @@ def _merge(found: LocatedMap, defaults: Values, groups: Groups, reader: EntryRea
         if not names:
             raise InventoryError(f"{short(text)} names no node", mark)
         if value is not None and not isinstance(value, LocatedMap):
-            raise InventoryError(f"{short(text)} is {described(value)}, expected a map of keys", found.value_marks[text])
+            raise InventoryError(f"{short(text)} is {described(value)}, expected a map of keys",
+                                 found.value_marks[text])
         values = reader.entry(value) if value is not None else {}
         if len(names) == 1 and "@" not in text:      # a group is a set, however many are in it today
             name = names[0]
             if name in single:
-                raise InventoryError(f"duplicate key: {name} has an entry of its own at {single_marks[name]} already", mark)
+                raise InventoryError(
+                    f"duplicate key: {name} already has an entry of its own at {single_marks[name]}", mark)
             single[name], single_marks[name] = values, mark
             sets.setdefault(name, {})
         else:
@@ -176,12 +207,14 @@ def _merge(found: LocatedMap, defaults: Values, groups: Groups, reader: EntryRea
         if len(sets) > MAX_NODES:
             raise InventoryError(f"names over {MAX_NODES} nodes", mark)
     if not sets:
-        raise InventoryError("nodes names no node; expected entries such as gpu[001-008]: {rack: r01}", found.mark)
-    return {name: _whole(defaults, {**values, **single.get(name, {})}) for name, values in sets.items()}
+        raise InventoryError("nodes names no node; expected entries such as gpu[001-008]: {rack: r01}",
+                             found.mark)
+    return {name: _with_defaults(defaults, {**values, **single.get(name, {})})
+            for name, values in sets.items()}
 
 
-def _whole(defaults: Values, own: Values) -> Values:
-    """A node's values. What `defaults` say of controllers is only for nodes that have one: those of which the address is said."""
+def _with_defaults(defaults: Values, own: Values) -> Values:
+    """A node's values. `defaults` of controllers apply only to nodes with a controller's address."""
     merged = {**defaults, **own}
     if BMC_ADDRESS not in merged:
         for key, given in own.items():
@@ -197,7 +230,8 @@ def _join(name: str, into: Values, values: Values) -> None:
         held = into.setdefault(key, given)
         if held is not given and held.value != given.value:
             raise InventoryError(
-                f"two sets disagree on {_dotted(key)} of {name}: {_shown(held.value)} at {held.mark}, {_shown(given.value)} here",
+                f"two sets disagree on {_dotted(key)} of {name}: {_value_text(held.value)} at {held.mark}, "
+                f"{_value_text(given.value)} here",
                 given.mark,
             )
 
@@ -211,7 +245,8 @@ def _node(name: str, values: Values) -> Node:
         else:
             nested.setdefault(key[0], {})[key[1]] = given.value
     for key, inner in nested.items():
-        plain[key] = BurnInSettings(**inner) if key == "burnin" else _bmc(**inner) if key == "bmc" else MappingProxyType(inner)
+        plain[key] = (BurnInSettings(**inner) if key == "burnin" else _bmc(**inner) if key == "bmc"
+                      else MappingProxyType(inner))
     return Node(name, **plain)
 
 
@@ -220,23 +255,26 @@ def _bmc(address: str, protocol: Speaks = Speaks.REDFISH, password: Secret | Non
 
 
 def _check_controllers(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
-    """Two nodes with one controller would have the wrong machine powered off."""
+    """Refuses two nodes with one controller: the wrong machine would be powered off."""
     seen: dict[tuple[str, tuple[int, Speaks] | None], str] = {}
     for node in nodes.values():
         if node.bmc is None or node.lifecycle.state is LifecycleState.RETIRED:
             continue
-        # At the ports that controllers have by themselves an address is one controller, whatever is spoken there.
+        # At the ports that controllers have by themselves an address is one controller,
+        # whatever is spoken there.
         usual = node.bmc.port in (None, _BMC_PORTS[node.bmc.speaks])
-        other = seen.setdefault((node.bmc.address.lower(), None if usual or node.bmc.port is None else (node.bmc.port, node.bmc.speaks)),
+        other = seen.setdefault((node.bmc.address.lower(), None if usual or node.bmc.port is None
+                                 else (node.bmc.port, node.bmc.speaks)),
                                 node.name)
         if other != node.name:
             place = merged[other][BMC_ADDRESS].mark
-            raise InventoryError(f"{node.name} has the bmc of {other} (given at {place}): each node needs its own",
-                                 merged[node.name][BMC_ADDRESS].mark)
+            raise InventoryError(
+                f"{node.name} has the bmc of {other} (given at {place}): each node needs its own",
+                merged[node.name][BMC_ADDRESS].mark)
 
 
 def _check_addresses(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
-    """Two nodes in service at one address would have one machine measured twice and the other never."""
+    """Refuses two nodes in service at one address: one machine would be measured twice, the other never."""
     seen: dict[tuple[str, int | None, str | None], str] = {}
     for node in nodes.values():
         if node.address is None or not node.in_service:
@@ -245,14 +283,15 @@ def _check_addresses(nodes: Mapping[str, Node], merged: Mapping[str, Values]) ->
         if other != node.name:
             place = merged[other]["address"].mark
             raise InventoryError(
-                f"{node.name} has the address and port of {other} (given at {place}): each node in service needs its own",
+                f"{node.name} has the address and port of {other} (given at {place}): each node in service "
+                "needs its own",
                 merged[node.name]["address"].mark,
             )
 
 
 # words for messages
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
     if isinstance(value, Lifecycle):

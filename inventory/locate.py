@@ -1,4 +1,4 @@
-"""Where the inventory file and our state are found, by option, environment and custom, in that order."""
+"""Where the inventory file and our state are found: by option, environment, then the usual places."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from inventory.errors import InventoryError, UsageError
 
 
 def find_inventory(option: str | None = None) -> Path | None:
-    """The inventory file: the option, MUSTER_INVENTORY, ./muster.yaml, ~/.config/muster/muster.yaml, /etc/muster/muster.yaml.
+    """The inventory file: the option, MUSTER_INVENTORY, ./muster.yaml,
+    ~/.config/muster/muster.yaml, /etc/muster/muster.yaml.
 
-    None when there is none. What was named (by option or variable) must exist and is never passed over: InventoryError.
+    None when there is none. A file named by option or variable must exist: InventoryError.
     """
     if (named := _named(option, "--inventory", "MUSTER_INVENTORY")) is not None:
         path, what = named
         if not os.path.lexists(path):
             raise InventoryError(f"{path}: no such file (named by {what})")
         return path
-    for path in (Path("muster.yaml"), _user_folder("XDG_CONFIG_HOME", ".config") / "muster.yaml", Path("/etc/muster/muster.yaml")):
+    for path in (Path("muster.yaml"), _user_folder("XDG_CONFIG_HOME", ".config") / "muster.yaml",
+                 Path("/etc/muster/muster.yaml")):
         if os.path.lexists(path):
             if not path.is_absolute():
                 _trusted(path)
@@ -27,31 +29,35 @@ def find_inventory(option: str | None = None) -> Path | None:
 
 
 def _trusted(path: Path) -> None:
-    """An inventory says which program runs where and as whom, so one that merely lies in this folder must be ours or root's alone."""
+    """An inventory decides which program runs where and as whom,
+    so one found in this folder must be ours or root's alone."""
     for place in (path, path.absolute().parent):
         try:
             found = place.stat()
         except OSError:
             return  # whoever reads it says why it cannot be read
         if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o002:
-            raise InventoryError(f"{path}: {place} can be written by others; if you trust it, name it: --inventory {path}")
+            raise InventoryError(
+                f"{path}: {place} is writable by others; if you trust it, name it: --inventory {path}")
 
 
 def state_dir(option: str | None = None) -> Path:
-    """Where our state is kept: the option, MUSTER_STATE, else /var/lib/muster for root, else $XDG_STATE_HOME/muster.
+    """Where our state is kept: the option, MUSTER_STATE, else /var/lib/muster for root,
+    else $XDG_STATE_HOME/muster.
 
-    The folder need not exist; it is the caller's to make. Raises UsageError when what was named is not a folder.
+    The folder need not exist; the caller makes it. Raises UsageError when the named path is not a folder.
     """
     if (named := _named(option, "--state", "MUSTER_STATE")) is not None:
         path, what = named
         if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112  (False, not an error, where we may not look)
-            raise UsageError(f"{path}: is not a folder (named by {what})")
+            raise UsageError(f"{path}: not a folder (named by {what})")
         return path
     return Path("/var/lib/muster") if os.geteuid() == 0 else _user_folder("XDG_STATE_HOME", ".local/state")
 
 
 def _named(option: str | None, what: str, variable: str) -> tuple[Path, str] | None:
-    """What the option names, or else the variable. An empty variable is as good as none; an empty option is a script's mistake."""
+    """What the option names, else the variable. An empty variable counts as unset;
+    an empty option is an error."""
     if option is not None:
         if not option:
             raise UsageError(f"{what} is empty, expected a path")

@@ -1,15 +1,16 @@
-"""YAML read as plain data that remembers where each key and value stands, safely and with one clear error.
+"""YAML as plain data that keeps the place of each key and value, read safely and with one clear error.
 
 What a document may hold is less than YAML allows, so that no spelling surprises:
 
-- Scalars follow the YAML 1.2 core schema: `true`/`false` are the only booleans (`yes`, `no`, `on` and `off` are text), `1:30` and
-  dates are text. A number with a leading zero (`007`) is text too, since in a cluster it is part of a name; so is one of over
-  18 digits.
+- Scalars follow the YAML 1.2 core schema: `true`/`false` are the only booleans (`yes`, `no`, `on` and `off`
+  are text), `1:30` and dates are text. A number with a leading zero (`007`) is text too, since in a cluster
+  it is part of a name; so is one of over 18 digits.
 - Keys are always text, as written (`12:` and `"12":` are the same key), and each may stand once in its map.
 - No control characters, not as escapes ("\\e") either, so that no text of a document can act on a terminal.
 - One document, in UTF-8; standard tags only; no merge keys (`<<`); aliases as long as they stay small.
 
-The events of the YAML parser are read in a loop, never recursively, so that no document can exhaust the stack.
+The events of the YAML parser are read in a loop, never recursively,
+so that no document can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _OCTAL = re.compile(r"0o[0-7]{1,20}")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_WORDS: dict[str, Any] = {
+_CONSTANTS: dict[str, Any] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
     ".nan": float("nan"), ".NaN": float("nan"), ".NAN": float("nan"),
@@ -51,7 +52,8 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
 
 
 class LocatedMap(dict[str, Any]):
-    """A map that knows its place, and that of each key and value; `written` holds values that are no text as they were spelt."""
+    """A map that knows its place, and that of each key and value;
+    `written` holds values that are no text as they were spelt."""
 
     __slots__ = ("key_marks", "mark", "value_marks", "written")
 
@@ -64,7 +66,8 @@ class LocatedMap(dict[str, Any]):
 
 
 class LocatedList(list[Any]):
-    """A sequence that knows its place and that of each item; `written` holds items that are no text as they were spelt."""
+    """A sequence that knows its place and that of each item;
+    `written` holds items that are no text as they were spelt."""
 
     __slots__ = ("mark", "value_marks", "written")
 
@@ -75,11 +78,14 @@ class LocatedList(list[Any]):
         self.written: dict[int, str] = {}
 
 
-def load_yaml(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES, error: ErrorType = ConfigError) -> Any:
+def load_yaml(
+    path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES, error: ErrorType = ConfigError,
+) -> Any:
     """Reads one document from a file: maps are `LocatedMap`, sequences `LocatedList`, the rest plain values.
 
-    Raises `error` (one line; file, line and column where there are any) when the file is missing, a directory, unreadable, over
-    `max_bytes`, not UTF-8, empty, or not a document as this module's docstring describes it.
+    Raises `error` (one line; file, line and column where there are any) when the file is missing, a
+    directory, unreadable, over `max_bytes`, not UTF-8, empty, or not a document as this module's docstring
+    describes it.
     """
     name = os.fspath(path)
     try:
@@ -92,7 +98,7 @@ def load_yaml(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES, error
     except IsADirectoryError:
         raise error(f"{name}: is a directory, expected a YAML file", None) from None
     except PermissionError:
-        raise error(f"{name}: may not be read: permission denied", None) from None
+        raise error(f"{name}: permission denied", None) from None
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
         raise error(f"{ascii(name)[1:-1]}: cannot be read: {reason}", None) from None
@@ -109,7 +115,8 @@ def load_yaml(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES, error
 def parse_yaml(text: str, filename: str, *, error: ErrorType = ConfigError) -> Any:
     """Reads one document from text, as `load_yaml` does; `filename` is what errors and marks call it."""
     if bad := _UNPRINTABLE.search(text):
-        raise error(f"holds the control character U+{ord(bad[0]):04X}", _place(filename, text[: bad.start()]))
+        raise error(f"contains the control character U+{ord(bad[0]):04X}",
+                    _place(filename, text[: bad.start()]))
     return _Builder(filename, error).document(_events(text, filename, error))
 
 
@@ -118,20 +125,20 @@ def _events(text: str, filename: str, error: ErrorType) -> Iterator[Any]:
         yield from yaml.parse(text, Loader=_Loader)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
-        what = _said(problem.problem or problem.context or "not valid YAML")
+        what = _yaml_problem(problem.problem or problem.context or "not valid YAML")
         raise error(what, _mark(filename, mark) if mark else None) from None
     except yaml.YAMLError as problem:
-        raise error(f"{filename}: not valid YAML: {_said(str(problem))}", None) from None
+        raise error(f"{filename}: not valid YAML: {_yaml_problem(str(problem))}", None) from None
 
 
-def _said(problem: str) -> str:
+def _yaml_problem(problem: str) -> str:
     line = " ".join(problem.split())
     if "maximum nesting depth" in line:         # libyaml's own limit, which newer ones meet before ours
         return f"nested deeper than {MAX_DEPTH} levels"
     if "cannot start any token" in line:
-        return f"{line}: text that begins with @, %, ` or a tab needs quotes, as in \"@group\""
+        return f"{line}: quote text that begins with @, %, ` or a tab, as in \"@group\""
     if "mapping values are not allowed" in line:
-        return f"{line}: is a quote, a comma or an indentation missing?"
+        return f"{line}; check for a missing quote, comma or indentation"
     return line
 
 
@@ -178,7 +185,8 @@ class _Builder:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise self.error("a second document begins here, expected one", _mark(self.filename, event.start_mark))
+                    raise self.error("a second document starts here, expected one",
+                                     _mark(self.filename, event.start_mark))
         if self.root is None:
             raise self.error(f"{self.filename}: is empty", None)
         return self.root
@@ -186,7 +194,7 @@ class _Builder:
     def _scalar(self, event: Any) -> None:
         mark = _mark(self.filename, event.start_mark)
         if bad := _UNPRINTABLE.search(event.value):
-            raise self.error(f"holds the control character U+{ord(bad[0]):04X}, as an escape", mark)
+            raise self.error(f"contains the control character U+{ord(bad[0]):04X}, as an escape", mark)
         if self._wants_key():
             self._key(event.value, mark)
             if event.tag not in (None, "!", _TAG + "str"):
@@ -207,14 +215,15 @@ class _Builder:
             raise self.error(f"unknown tag {short(event.tag)}", mark)
         value = _plain(event.value)
         if type(value) not in kinds:
-            raise self.error(f"{short(event.value)} is not what its tag {short(event.tag)} says", mark)
+            raise self.error(f"{short(event.value)} does not fit its tag {short(event.tag)}", mark)
         return value
 
     def _start(self, event: Any) -> None:
         mark = _mark(self.filename, event.start_mark)
         is_map = isinstance(event, yaml.MappingStartEvent)
         if self._wants_key():
-            raise self.error("a key must be text, not a map or a list: quote a key that begins with [ or {", mark)
+            raise self.error("a key must be text, not a map or a list: quote a key that begins with [ or {",
+                             mark)
         if event.tag not in (None, "!", _TAG + ("map" if is_map else "seq")):
             raise self.error(f"unknown tag {short(event.tag)}", mark)
         if len(self.stack) >= MAX_DEPTH:
@@ -232,10 +241,10 @@ class _Builder:
         mark = _mark(self.filename, event.start_mark)
         name = event.anchor
         if name not in self.anchors:
-            raise self.error(f"no anchor &{short(name)} stands before this", mark)
+            raise self.error(f"there is no anchor &{short(name)} before this", mark)
         held = self.anchors[name]
         if held is None:
-            raise self.error(f"the alias *{short(name)} stands inside what it names", mark)
+            raise self.error(f"the alias *{short(name)} is inside its own anchor", mark)
         value, size = held
         if self._wants_key():
             if not isinstance(value, str):
@@ -255,7 +264,7 @@ class _Builder:
         if key == "<<":
             raise self.error("merge keys (<<) are not supported", mark)
         if key in held.into.key_marks:
-            raise self.error(f"duplicate key {short(key)}: it stands at {held.into.key_marks[key]} already", mark)
+            raise self.error(f"duplicate key {short(key)}: it is already at {held.into.key_marks[key]}", mark)
         held.into.key_marks[key] = mark
         held.key = key
 
@@ -287,9 +296,10 @@ class _Builder:
 
 
 def _plain(text: str) -> Any:
-    """What a scalar without quotes means in the YAML 1.2 core schema, but for leading zeros and very long numbers."""
-    if text in _WORDS:
-        return _WORDS[text]
+    """What a scalar without quotes means in the YAML 1.2 core schema,
+    but for leading zeros and very long numbers."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     if _INT.fullmatch(text):
         return int(text)
     if _OCTAL.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Holds the lock of a file that is about to be replaced, so that of several writers none undoes what another has done."""
+"""Locks a file that is about to be replaced, so that concurrent writers do not undo each other's changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-SECONDS = 10.0      # a writer needs milliseconds; who may read a file may lock it, and must not stop everybody for ever
+# a writer needs milliseconds; any reader may lock the file, and must not block others for ever
+SECONDS = 10.0
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)      # some network file systems
 
 
@@ -18,8 +19,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)      # some network f
 def locked(path: Path, *, make: bool = False) -> Iterator[os.stat_result]:
     """Holds the lock of the file that is at `path`, which must be one that we may write to; gives its status.
 
-    `make` makes an empty one where there is none. Raises OSError, of which TimeoutError says that somebody else has held it for
-    `SECONDS`.
+    `make` creates an empty file if there is none. Raises OSError;
+    TimeoutError if another program held the lock for `SECONDS`.
     """
     deadline = time.monotonic() + SECONDS
     while True:
@@ -27,7 +28,7 @@ def locked(path: Path, *, make: bool = False) -> Iterator[os.stat_result]:
         try:
             _lock(descriptor, deadline)
             status = os.fstat(descriptor)
-            # Whoever waited may hold the lock of a file that has been replaced since, and tries again.
+            # After waiting we may hold the lock of a replaced file; then try again.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(status, path.stat()):
                     yield status

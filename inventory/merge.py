@@ -1,7 +1,9 @@
-"""Merges what an importer found into an inventory: new nodes are added in folded sets, and what the file says already wins.
+"""Merges what an importer found into an inventory: new nodes are added in folded sets,
+and existing values win.
 
-Nothing is remembered between imports: a value that stands in the file was written by a person or approved by one, and the file alone
-is the truth. A value that is in the way stays and is named; nodes that the source no longer has are named, never removed.
+Nothing is remembered between imports: a person wrote or approved each value in the file, and the file alone
+is the truth. A differing value stays and is reported; nodes that the source no longer has are reported, never
+removed.
 """
 
 from __future__ import annotations
@@ -26,21 +28,24 @@ from inventory.place import MAX_KEY, NOTHING, DesiredValues, Path, change, sets_
 _NESTED = ("labels", "ports", "burnin", "bmc")        # their keys merge one by one
 _BMC = {"protocol": "speaks", "password": "secret"}     # what the model calls them
 _LISTS = ("leaf", "unread", "identity_file", "known_hosts_file")
-_COMMON = ("user", "port", "transport", "privilege", "identity_file", "known_hosts_file", "proxy_jump", "python")     # ways to log in
+# ways to log in
+_COMMON = ("user", "port", "transport", "privilege", "identity_file", "known_hosts_file", "proxy_jump",
+           "python")
 _GIVEN_AT = re.compile(r" \(given at [^)]*\)")
 _MOST_KEPT = 200     # lines of differences that are printed
 
 
 @dataclass(frozen=True)
 class Merged:
-    """The file's text afterwards, and what there is to say: remarks are lines."""
+    """The file's text afterwards, and remarks, one line each."""
 
     text: str
     remarks: tuple[str, ...]
 
 
 def new_file(imported: Imported, path: str, skus: Collection[str] | None = None) -> Merged:
-    """A whole new inventory; what all nodes share of how they are logged in to becomes `defaults`. Raises InventoryError."""
+    """A whole new inventory; what all nodes share of how they are logged in to
+    becomes `defaults`. Raises InventoryError."""
     values = {name: _flat(given) for name, given in imported.nodes.items()}
     expected = _load(imported, {}, path, skus).inventory
     common = _common(values)
@@ -49,19 +54,23 @@ def new_file(imported: Imported, path: str, skus: Collection[str] | None = None)
         document["defaults"] = _nested(common)
     if imported.groups:
         document["groups"] = {group: _members(names) for group, names in imported.groups.items()}
-    document["nodes"] = _entries({name: {key: value for key, value in own.items() if key not in common} for name, own in values.items()})
+    document["nodes"] = _entries({name: {key: value for key, value in own.items() if key not in common}
+                                  for name, own in values.items()})
     text = render(document)
     found = parse_with_origins(text, path, skus).inventory
-    if dict(found.nodes) != dict(expected.nodes) or any(set(found.groups[each]) != set(imported.groups[each]) for each in imported.groups):
-        raise InventoryError(f"{imported.source}: what it says cannot be written as an inventory")
+    if (dict(found.nodes) != dict(expected.nodes)
+        or any(set(found.groups[each]) != set(imported.groups[each]) for each in imported.groups)):
+        raise InventoryError(f"{imported.source}: its content cannot be written as an inventory")
     return Merged(text, (f"new: {_count(found.nodes)}", *_notes(imported)))
 
 
 def merge(text: str, path: str, imported: Imported, *, overwrite: Collection[str] = (), retire: bool = False,
           skus: Collection[str] | None = None) -> Merged:
-    """The file's text with what the source has more. Keys in `overwrite` (rack, labels, labels.zone, groups) follow the source.
+    """The file's text with what the source has more. Keys in `overwrite` (rack, labels, labels.zone,
+    groups) follow the source.
 
-    With `retire`, nodes that the source lacks become retired. Raises InventoryError when the file is wrong or no edit does it.
+    With `retire`, nodes that the source lacks become retired.
+    Raises InventoryError when the file is wrong or cannot be edited so.
     """
     loaded = parse_with_origins(text, path, skus)
     before = loaded.inventory
@@ -76,38 +85,45 @@ def merge(text: str, path: str, imported: Imported, *, overwrite: Collection[str
         compared.node(name, _flat(imported.nodes[name]))
     _check_skus(imported, compared.changed(("sku",)), skus)
     missing = [name for name in before.nodes if name not in imported.nodes]
-    retiring = [name for name in missing if before.nodes[name].lifecycle.state is not LifecycleState.RETIRED] if retire else []
+    retiring = ([name for name in missing if before.nodes[name].lifecycle.state is not LifecycleState.RETIRED]
+                if retire else [])
 
-    def meant(_: Inventory) -> dict[str, Node]:
+    def expected(_: Inventory) -> dict[str, Node]:
         nodes = {**before.nodes, **compared.expected}
-        nodes |= {name: replace(before.nodes[name], lifecycle=Lifecycle(LifecycleState.RETIRED)) for name in retiring}
+        nodes |= {name: replace(before.nodes[name], lifecycle=Lifecycle(LifecycleState.RETIRED))
+                  for name in retiring}
         return nodes | (dict(added.nodes) if added is not None else {})
 
-    wants = list(compared.wants(defaults))
+    desired = list(compared.desired(defaults))
     if retiring:
-        wants.append(DesiredValues(("lifecycle",), dict.fromkeys(retiring, "retired"), defaults.get("lifecycle", "service")))
+        desired.append(DesiredValues(("lifecycle",), dict.fromkeys(retiring, "retired"),
+                                     defaults.get("lifecycle", "service")))
     flat_defaults = _flat(defaults)
-    entries = _entries({name: {key: value for key, value in _flat(given).items() if flat_defaults.get(key) != value}
-                        for name, given in new.items()})
+    entries = _entries({name: {key: value for key, value in _flat(given).items()
+                               if flat_defaults.get(key) != value} for name, given in new.items()})
     groups = {group: _members(names) for group, names in imported.groups.items() if group not in before.groups
               or ("groups" in overwrite and set(before.groups[group]) != set(names))}
-    after = change(text, path, wants, entries, meant, groups, loaded, skus)
+    after = change(text, path, desired, entries, expected, groups, loaded, skus)
     found = parse_with_origins(after, path, skus).inventory
     remarks = [f"new: {_count(new)}"] if new else []
     remarks += compared.kept(imported.source)
     for group, names in imported.groups.items():
         if set(found.groups[group]) != set(names):
-            remarks.append(f"kept: group {group} {fold(found.groups[group])}, {imported.source} says {fold(names)}")
+            remarks.append(
+                f"kept: group {group} {fold(found.groups[group])}, {imported.source} says {fold(names)}")
     if missing:
-        done = "; retired" if retiring else "" if retire else "; left as they are (--missing retired retires them)"
+        done = ("; retired" if retiring else "" if retire
+                else "; left as they are (--missing retired retires them)")
         remarks.append(f"not in {imported.source}: {fold(missing)}{done}")
     return Merged(after, (*remarks, *_notes(imported)))
 
 
 class _Compared:
-    """What the source says about nodes that the file has: what is missing there, what differs."""
+    """How the source differs from the file for nodes that both have."""
 
-    def __init__(self, loaded: LoadedInventory, source: LoadedInventory, overwrite: Collection[str], controller: Bmc) -> None:
+    def __init__(
+        self, loaded: LoadedInventory, source: LoadedInventory, overwrite: Collection[str], controller: Bmc,
+    ) -> None:
         self._loaded = loaded
         self._source = source
         self._overwrite = frozenset(overwrite)
@@ -123,7 +139,7 @@ class _Compared:
         for key, value in values.items():
             dotted = ".".join(key)
             one, other = _field(mine, key), _field(theirs, key)
-            # That a node is in service is said by silence, so that is a value too.
+            # A node without a lifecycle is in service, so that is a value too.
             if dotted not in given and key != ("lifecycle",):
                 self._values.setdefault(key, {})[name] = value
             elif one == other:
@@ -132,7 +148,7 @@ class _Compared:
             elif self._overwrite & {key[0], dotted}:
                 self._values.setdefault(key, {})[name] = value
             else:
-                self._kept.setdefault((dotted, _words(one), _words(other)), []).append(name)
+                self._kept.setdefault((dotted, _value_text(one), _value_text(other)), []).append(name)
                 continue
             self.expected[name] = _with(self.expected.get(name, mine), key, other, self._controller)
 
@@ -140,47 +156,54 @@ class _Compared:
         """The nodes that get a value of the source for this key."""
         return self._values.get(key, {})
 
-    def wants(self, defaults: Mapping[str, Any]) -> Iterator[DesiredValues]:
+    def desired(self, defaults: Mapping[str, Any]) -> Iterator[DesiredValues]:
         otherwise = {("lifecycle",): "service", **_flat(defaults)}
         for key, values in self._values.items():
-            yield DesiredValues(key, values, otherwise.get(key, NOTHING), self._settled.get(key, {}), meaning=_meaning(key))
+            yield DesiredValues(key, values, otherwise.get(key, NOTHING), self._settled.get(key, {}),
+                                normalise=_normaliser(key))
 
     def kept(self, source: str) -> list[str]:
-        lines = [f"kept: {fold(names)} {key} {mine}, {source} says {theirs}" for (key, mine, theirs), names in self._kept.items()]
+        lines = [f"kept: {fold(names)} {key} {mine}, {source} says {theirs}"
+                 for (key, mine, theirs), names in self._kept.items()]
         if len(lines) > _MOST_KEPT:
             lines[_MOST_KEPT:] = [f"kept: and {len(lines) - _MOST_KEPT} more differences"]
         return lines
 
 
-def _load(imported: Imported, defaults: Mapping[str, Any], path: str, skus: Collection[str] | None) -> LoadedInventory:
-    """The source's nodes as the loader takes them in a file at `path`; each has an entry of its own."""
+def _load(
+    imported: Imported, defaults: Mapping[str, Any], path: str, skus: Collection[str] | None,
+) -> LoadedInventory:
+    """The source's nodes as loaded from a file at `path`; each has an entry of its own."""
     _check_skus(imported, imported.nodes, skus)
-    document: Document = {"version": 1, "defaults": dict(defaults), "nodes": {name: dict(given) for name, given in imported.nodes.items()}}
+    document: Document = {"version": 1, "defaults": dict(defaults),
+                          "nodes": {name: dict(given) for name, given in imported.nodes.items()}}
     try:
         return parse_with_origins(render(document), path, skus)
     except InventoryError as problem:
-        said = str(problem).removeprefix(f"{problem.mark}: ")
-        raise InventoryError(f"{imported.source}: {_GIVEN_AT.sub('', said)}") from None
+        from_sets = str(problem).removeprefix(f"{problem.mark}: ")
+        raise InventoryError(f"{imported.source}: {_GIVEN_AT.sub('', from_sets)}") from None
 
 
 def _check_skus(imported: Imported, names: Iterable[str], skus: Collection[str] | None) -> None:
-    """Raises InventoryError, with its place in the source, for the first SKU of these nodes that there is not."""
+    """Raises InventoryError, with its place in the source, for the first unknown SKU of these nodes."""
     if skus is None:
         return
     for name in names:
         sku = imported.nodes[name].get("sku")
         if isinstance(sku, str) and sku not in skus:
-            said = f"sku of {name} is an {undefined('SKU', sku, skus)}"
+            from_sets = f"sku of {name} is an {undefined('SKU', sku, skus)}"
             mark = imported.sku_places.get(name)
-            raise InventoryError(said, mark) if mark is not None else InventoryError(f"{imported.source}: {said}")
+            raise InventoryError(from_sets, mark) if mark is not None else InventoryError(
+                f"{imported.source}: {from_sets}")
 
 
 def _flat(given: Mapping[str, Any]) -> dict[Path, Any]:
-    """An entry's values by path; PCI addresses in full form, `become` as the privilege that it means."""
+    """An entry's values by path; PCI addresses in full form, `become` as a privilege."""
     values: dict[Path, Any] = {}
     for key, value in given.items():
         if key in _NESTED and isinstance(value, Mapping):
-            values |= {(key, (pci_address(inner) or inner) if key == "ports" else inner): held for inner, held in value.items()}
+            values |= {(key, (pci_address(inner) or inner) if key == "ports" else inner): held
+                       for inner, held in value.items()}
         elif key == "bmc":
             values["bmc", "address"] = value        # the shorter way to write it
         elif key == "become":
@@ -210,12 +233,13 @@ def _plain(value: Any) -> Any:
 
 def _common(values: Mapping[str, Mapping[Path, Any]]) -> dict[Path, Any]:
     first = next(iter(values.values()), {})
-    return {key: value for key, value in first.items()
-            if len(values) > 1 and key[0] in _COMMON and all(key in own and own[key] == value for own in values.values())}
+    return {key: value for key, value in first.items() if len(values) > 1 and key[0] in _COMMON
+            and all(key in own and own[key] == value for own in values.values())}
 
 
 def _entries(values: Mapping[str, Mapping[Path, Any]]) -> Document:
-    """Entries that give each node its values: what several share in folded sets, what only one has in an entry of its own."""
+    """Entries that give each node its values: what several share in folded sets,
+    what only one has in an entry of its own."""
     counts = Counter((key, flow(value)) for own in values.values() for key, value in own.items())
     sets: dict[tuple[tuple[Path, str], ...], list[str]] = {}
     own: dict[str, dict[Path, Any]] = {}
@@ -248,25 +272,26 @@ def _field(node: Node, key: Path) -> Any:
 
 
 def _controller(defaults: Mapping[str, Any], path: str, skus: Collection[str] | None) -> Bmc:
-    """What `defaults` say of a controller; they hold for a node as soon as the address of its is said."""
+    """The controller's `defaults`; they apply to a node once it has a controller's address."""
     if not defaults.get("bmc"):
         return Bmc("")
-    made: Document = {"version": 1, "defaults": dict(defaults), "nodes": {"controller": {"bmc": {"address": "controller.invalid"}}}}
+    made: Document = {"version": 1, "defaults": dict(defaults),
+                      "nodes": {"controller": {"bmc": {"address": "controller.invalid"}}}}
     return parse_with_origins(render(made), path, skus).inventory.nodes["controller"].bmc or Bmc("")
 
 
 def _with(node: Node, key: Path, value: Any, controller: Bmc) -> Node:
     changed: Any = value
     if key[0] == "bmc":
-        said: dict[str, Any] = {_BMC.get(key[1], key[1]): value}
-        changed = replace(node.bmc or controller, **said)
+        fields: dict[str, Any] = {_BMC.get(key[1], key[1]): value}
+        changed = replace(node.bmc or controller, **fields)
     elif len(key) == 2:
         changed = MappingProxyType({**getattr(node, key[0]), key[1]: value})
-    fields: dict[str, Any] = {key[0]: changed}
-    return replace(node, **fields)
+    values: dict[str, Any] = {key[0]: changed}
+    return replace(node, **values)
 
 
-def _meaning(key: Path) -> Any:
+def _normaliser(key: Path) -> Any:
     def of(value: Any) -> Any:
         if key[0] in _LISTS and not isinstance(value, list):
             return [str(value)]
@@ -276,7 +301,7 @@ def _meaning(key: Path) -> Any:
     return of
 
 
-def _words(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(value)}]"
     if isinstance(value, Lifecycle):
@@ -288,7 +313,8 @@ def _words(value: Any) -> str:
 
 def _count(names: Collection[str]) -> str:
     folded = fold(names)
-    return f"{len(names)} node{'' if len(names) == 1 else 's'}, {folded}" if len(folded) <= 200 else f"{len(names)} nodes"
+    return (f"{len(names)} node{'' if len(names) == 1 else 's'}, {folded}" if len(folded) <= 200
+            else f"{len(names)} nodes")
 
 
 def _notes(imported: Imported) -> Iterator[str]:

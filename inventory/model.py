@@ -1,4 +1,4 @@
-"""Who there is: nodes and the inventory, as frozen values that nothing else needs to be read for."""
+"""The inventory's model: nodes and sites as frozen values."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class LifecycleState(Enum):
 
 
 class Privilege(Enum):
-    """What a look may do beyond what the login user may."""
+    """What a sweep may do on the node beyond the login user's rights."""
 
-    UNPRIVILEGED = "unprivileged"    # nothing: what needs root is shown as not seen
-    HELPER = "helper"                # run a root-owned helper on the node, which knows some probes and takes only their ids
+    UNPRIVILEGED = "unprivileged"    # nothing: values that need root are shown as not seen
+    HELPER = "helper"                # run a root-owned helper on the node, which accepts ids of probes only
     BECOME = "become"                # run the whole collector through sudo: equal to root
 
 
@@ -32,7 +32,8 @@ class Via(Enum):
     """Which SSH client reaches a node."""
 
     PARAMIKO = "paramiko"    # in this process: cheapest
-    OPENSSH = "openssh"      # the system's ssh: certificates, GSSAPI, FIDO keys, everything in the user's ssh_config
+    # the system's ssh: certificates, GSSAPI, FIDO keys, everything in the user's ssh_config
+    OPENSSH = "openssh"
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class Lifecycle:
 class PortPlan:
     """What one network port is for, keyed in `Node.ports` by its PCI address (mlx5_N is only a display name).
 
-    What a node does not say (None) is what its SKU says of the port at this address; a role that neither says is `compute`. `expect` is
-    "up" (also where it is not said) or "down", for a port that is to have no link.
+    What a node does not say (None) is what its SKU says of the port at this address; a role that neither says
+    is `compute`. `expect` is "up" (also where it is not said) or "down", for a port that is to have no link.
     """
 
     role: str | None = None
@@ -59,23 +60,24 @@ class PortPlan:
 
 
 class Speaks(Enum):
-    """What a management controller is spoken to in."""
+    """The protocol of a management controller."""
 
     REDFISH = "redfish"
     IPMI = "ipmi"
 
 
 class SecretFrom(Enum):
-    """Where a password is taken from when it is needed; it never stands in the inventory."""
+    """Where a password comes from when needed; it is never in the inventory."""
 
-    FILE = "file"           # its first line; nobody else may read it
+    FILE = "file"           # its first line; others must not be able to read the file
     ENV = "env"             # a variable of the environment
     COMMAND = "command"     # the first line that a program prints, such as a keyring's
 
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a password is: one path, one variable's name, or a program and its words. `{node}` in them is the node's name."""
+    """Where a password is: one path, one variable's name, or a program and its words.
+    `{node}` in them is the node's name."""
 
     source: SecretFrom
     words: tuple[str, ...]
@@ -85,8 +87,8 @@ class Secret:
 class Bmc:
     """How to reach a node's board management controller.
 
-    `port` is None for the protocol's own (443, 623). `tls` says why its certificate is believed: "pin" (its fingerprint was pinned), or
-    "verify" (the system's authorities), or the path of a file of authorities.
+    `port` is None for the protocol's own (443, 623). `tls` says how its certificate is trusted: "pin" (its
+    fingerprint was pinned), or "verify" (the system's authorities), or the path of a file of authorities.
     """
 
     address: str
@@ -99,8 +101,9 @@ class Bmc:
 
 @dataclass(frozen=True)
 class BurnInSettings:
-    """How a node takes part in burn-in. `python` starts a Python that has torch, () for the node's own; `ranks` is how many processes take
-    part where that is not one per GPU of its SKU; `watts` is what the whole node draws at most.
+    """How a node takes part in burn-in. `python` starts a Python that has torch, () for the node's own;
+    `ranks` is how many processes take part where that is not one per GPU of its SKU; `watts` is what the
+    whole node draws at most.
     """
 
     python: tuple[str, ...] = ()
@@ -110,11 +113,12 @@ class BurnInSettings:
 
 @dataclass(frozen=True)
 class Node:
-    """One machine. `name` is its identity; a field that is None was not given, and ssh_config or a default decides.
+    """One machine. `name` is its identity; a field that is None was not given,
+    and ssh_config or a default decides.
 
-    `address` and `port` are what to connect to (None: ssh_config's HostName and Port, else the name itself and 22).
-    `ports` is keyed by PCI address in full form, "0000:18:00.0". `unread` are network devices of which nothing is read, by name or PCI
-    address, with * and ? as in file names.
+    `address` and `port` are what to connect to (None: ssh_config's HostName and Port, else the name itself
+    and 22). `ports` is keyed by PCI address in full form, "0000:18:00.0". `unread` are network devices of
+    which nothing is read, by name or PCI address, with * and ? as in file names.
     """
 
     name: str
@@ -142,7 +146,7 @@ class Node:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What the program is told of this node alone, on its command line: everything else is the same for all nodes."""
+        """The program's arguments for this node; everything else is the same for all nodes."""
         return (*(("helper",) if self.helper else ()), *(f"without={pattern}" for pattern in self.unread))
 
     @property
@@ -175,8 +179,9 @@ class IsolationBackend(Enum):
 class InKubernetes:
     """Which cluster, and what a node is called there.
 
-    `config` is the absolute path of a kubeconfig, None for the usual ones or a pod's own account. A node has the name that {node} in `name`
-    gives, or the `label` whose value is its name here. With `condition` nodes there show what triage says of them.
+    `config` is the absolute path of a kubeconfig, None for the usual ones or a pod's own account. A node has
+    the name that {node} in `name` gives, or the `label` whose value is its name here. With `condition` a node
+    condition shows triage's verdict.
     """
 
     config: str | None = None
@@ -188,7 +193,8 @@ class InKubernetes:
 
 @dataclass(frozen=True)
 class CordonBy:
-    """The site's choice of what keeps jobs away: the absolute `path` of a file, a command, or a cluster; `seconds` is for one question."""
+    """The site's choice of what keeps jobs away: the absolute `path` of a file, a command, or a cluster;
+    `seconds` is for one question."""
 
     by: IsolationBackend
     path: str | None = None
@@ -199,7 +205,8 @@ class CordonBy:
 
 @dataclass(frozen=True)
 class StorageMount:
-    """A mount that every node is to write to and read from, and how many bytes (None: as many as the length of a burn-in asks for).
+    """A mount that every node is to write to and read from, and how many bytes (None:
+    as many as the length of a burn-in asks for).
 
     `folder` is the one below it in which that is done, by its relative path; "" for the mount itself.
     """
@@ -211,11 +218,12 @@ class StorageMount:
 
 @dataclass(frozen=True)
 class SiteBurnIn:
-    """What holds for every burn-in of the site: how much power it may draw in all and per power domain, and at which address nodes reach
-    the head. `params` replace parameters of the work, by "kind.name" (see `healthcheck.burnin.params`); `nccl_tests` is the folder in which
-    nodes have all_reduce_perf, None where their PATH leads to it; `setup_s` is how long a group of ranks may take to set up and begin,
-    besides what each rank adds. `env` is set for all-reduces, over `profile`, a named set of such settings (rules/burnin.yaml).
-    `storage` are the mounts whose speed is measured.
+    """What holds for every burn-in of the site: how much power it may draw in all and per power domain, and
+    at which address nodes reach the head. `params` replace parameters of the work, by "kind.name" (see
+    `healthcheck.burnin.params`); `nccl_tests` is the folder in which nodes have all_reduce_perf, None where
+    their PATH leads to it; `setup_s` is how long a group of ranks may take to set up and begin, besides what
+    each rank adds. `env` is set for all-reduces, over `profile`, a named set of such settings
+    (rules/burnin.yaml). `storage` are the mounts whose speed is measured.
     """
 
     max_kw: float | None = None
@@ -233,8 +241,8 @@ class SiteBurnIn:
 class Inventory:
     """All nodes in the file's order, and its groups (name -> node names, expanded).
 
-    `source` is the file it came from, or a phrase such as "names on the command line" when there was no file. `cordon` is None where
-    the file does not say what keeps jobs away.
+    `source` is the file it came from, or a phrase such as "names on the command line" when there was no file.
+    `cordon` is None where the file does not say what keeps jobs away.
     """
 
     nodes: Mapping[str, Node]

@@ -1,8 +1,9 @@
-"""Which variables a site may set for a burn-in's all-reduces, so that they run as training does: by exact name, all others stay scrubbed.
+"""The variables that a site may set for a burn-in's all-reduces, by exact name; all others are removed.
 
-Names and meanings: NVIDIA's NCCL user guide, "Environment Variables"; aws-ofi-nccl and libfabric's fi_efa(7) for EFA; Google's nccl-gib and
-nccl-fastrak for its fabrics. What loads code, or reads or writes a file, may stand in the inventory, which who runs the site writes, and
-never in the data of a SKU or a profile. NCCL_ALGO is no such setting: stages choose it, and figures are compared by it.
+Names and meanings: NVIDIA's NCCL user guide, "Environment Variables"; aws-ofi-nccl and libfabric's fi_efa(7)
+for EFA; Google's nccl-gib and nccl-fastrak for its fabrics. What loads code, or reads or writes a file, is
+allowed in the inventory, which the site's operator writes, but never in a SKU or a profile. NCCL_ALGO is not
+allowed: stages choose it, and results are compared by it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 _VALUE = re.compile(r"[ -~]{0,1024}")
 
-# Tell NCCL and the library below it how to use the fabric.
+# These tell NCCL and the library below it how to use the fabric.
 SETTINGS = frozenset((
     "NCCL_NET", "NCCL_IB_HCA", "NCCL_IB_TC", "NCCL_IB_FIFO_TC", "NCCL_IB_SL", "NCCL_IB_GID_INDEX",
     "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE", "NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_TIMEOUT",
@@ -42,7 +43,7 @@ SETTINGS = frozenset((
     "FI_EFA_USE_HUGE_PAGE", "FI_EFA_ENABLE_SHM_TRANSFER", "FI_EFA_SET_CUDA_SYNC_MEMOPS", "OFI_NCCL_PROTOCOL",
     "OFI_NCCL_NIC_DUP_CONNS", "OFI_NCCL_FORCE_NUM_RAILS", "UCX_NET_DEVICES", "UCX_TLS",
 ))
-# Load a library, or read or write a file.
+# These load a library, or read or write a file.
 FROM_INVENTORY = frozenset((
     "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "NCCL_TUNER_CONFIG_PATH",
     "NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_DEBUG_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE",
@@ -53,13 +54,15 @@ FROM_INVENTORY = frozenset((
 def checked(name: Any, value: Any, *, inventory: bool) -> tuple[str, str]:
     """The variable as it is set, empty for one that is not to be set at all.
 
-    Raises ValueError, with what is wrong, for one that may not be set here or a value that is none.
+    Raises ValueError, with what is wrong, for a variable that may not be set here, or a bad value.
     """
     if name in FROM_INVENTORY and not inventory:
-        raise ValueError(f"{name} loads code, or reads or writes a file: it may stand in the inventory only (burnin: {{env: ...}})")
+        raise ValueError(f"{name} loads code, or reads or writes a file: it is allowed in the inventory only "
+                         f"(burnin: {{env: ...}})")
     if name not in SETTINGS | FROM_INVENTORY:
-        raise ValueError(f"{ascii(name)[:60]} is not among the variables that may be set (inventory/ncclenv.py)")
+        raise ValueError(f"{ascii(name)[:60]} is not an allowed variable (see inventory/ncclenv.py)")
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str) or not _VALUE.fullmatch(text):
-        raise ValueError(f"{name} is {ascii(value)[:60]}, expected text of at most 1024 printable ASCII characters, or a whole number")
+        raise ValueError(f"{name} is {ascii(value)[:60]}, expected text of at most 1024 printable ASCII "
+                         "characters, or a whole number")
     return str(name), text

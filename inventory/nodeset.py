@@ -1,9 +1,10 @@
 """Node sets in ClusterShell's syntax, expanded and folded with our own groups only, within bounds.
 
-    gpu[001-032]          a range; [1-9/2] with a step; [1,3,7-9] a list; several brackets multiply: rack[1-2]-gpu[1-4]
-    @train                a group; @rack[1-3] several; @all (or @*) every node
-    gpu0*                 every known node whose name matches (* and ?)
-    A,B  A!B  A&B  A^B    union, difference, intersection, symmetric difference, from left to right
+    gpu[001-032]    a range; [1-9/2] with a step; [1,3,7-9] a list
+    rack[1-2]-gpu[1-4]      several brackets multiply
+    @train          a group; @rack[1-3] several; @all (or @*) every node
+    gpu0*           every known node whose name matches (* and ?)
+    A,B  A!B  A&B  A^B      union, difference, intersection, symmetric difference, from left to right
 
 The machine's own ClusterShell configuration is never read.
 """
@@ -21,7 +22,8 @@ from inventory.errors import InventoryError, Mark
 from inventory.text import short
 
 MAX_NODES = 100_000
-MAX_MENTIONS = 1_000_000     # nodes named by all entries and groups of one inventory together, each time counted
+# nodes named by all entries and groups of one inventory together, each time counted
+MAX_MENTIONS = 1_000_000
 MAX_NAME = 253      # the longest host name in DNS, RFC 1035
 MAX_TEXT = 1_000_000
 
@@ -34,10 +36,11 @@ _EVERYTHING = frozenset({"*", "all"})
 
 
 def natural(name: str) -> tuple[tuple[str, int, int], ...]:
-    """A sort key by which gpu2 stands before gpu10; numbers of equal value are told apart by their padding."""
+    """A sort key by which gpu2 stands before gpu10; numbers of equal value are ordered by their padding."""
     parts = _DIGITS.split(name)
     return tuple(
-        (parts[at], int(digits) if (digits := parts[at + 1] if at + 1 < len(parts) else "") else -1, len(digits))
+        (parts[at], int(digits) if (digits := parts[at + 1] if at + 1 < len(parts) else "") else -1,
+         len(digits))
         for at in range(0, len(parts), 2)
     )
 
@@ -50,8 +53,9 @@ def expand(
 ) -> tuple[str, ...]:
     """The names that a node set stands for, each once, in natural order.
 
-    `groups` holds expanded groups; `everything` is what `@all` and wildcards choose from (None: they may not be used).
-    Raises InventoryError, with `mark` where given, for bad syntax, an unknown group, or over 100,000 names.
+    `groups` holds expanded groups; `everything` is what `@all` and wildcards choose from (None: they may not
+    be used). Raises InventoryError, with `mark` where given, for bad syntax, an unknown group, or over
+    100,000 names.
     """
     known = groups or {}
 
@@ -72,12 +76,13 @@ def fold(names: Iterable[str]) -> str:
         return ",".join(ordered)
     try:
         return str(NodeSet.fromlist(ordered, resolver=RESOLVER_NOGROUP))
-    except NodeSetException:     # a number in a name that ClusterShell does not count with
+    except NodeSetException:     # a number that ClusterShell cannot handle
         return ",".join(ordered)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that a misspelt one most likely means, or None; padding of numbers is looked at first."""
+    """The known word that a misspelt one most likely means, or None;
+    padding of numbers is looked at first."""
     pool = list(known)
     plain = _unpadded(word)
     for name in pool:
@@ -88,14 +93,15 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of an error line that names the nearest known word, or nothing."""
+    """The end of an error line that names the nearest known word, or ""."""
     guess = nearest(word, known)
     return f"; did you mean {guess}?" if guess is not None else ""
 
 
 @dataclass
 class Groups:
-    """Groups as written (name -> texts, with the mark of each), expanded on demand; members may be groups themselves.
+    """Groups as written (name -> texts, with the mark of each), expanded on demand;
+    members may be groups themselves.
 
     `everything` is None while the nodes are still being named; `@all` and wildcards are then errors.
     """
@@ -107,7 +113,8 @@ class Groups:
     _left: int = MAX_MENTIONS
 
     def expand(self, text: str, mark: Mark | None) -> tuple[str, ...]:
-        """As the function `expand`, with these groups; a group that contains itself is an error naming the whole circle."""
+        """As the function `expand`, with these groups; a group that contains itself
+        is an error that names the whole cycle."""
         names = self._names(text, mark)
         return tuple(sorted(names, key=natural)) if len(names) > 1 else tuple(names)
 
@@ -126,7 +133,8 @@ class Groups:
             raise _unknown_group(name, self.written, mark)
         if name in self._open:
             circle = [*self._open[self._open.index(name):], name]
-            raise InventoryError(f"groups contain each other in a circle: {' > '.join('@' + each for each in circle)}", mark)
+            raise InventoryError(
+                f"groups contain each other in a cycle: {' > '.join('@' + each for each in circle)}", mark)
         if len(self._open) >= 50:
             raise InventoryError("groups within groups more than 50 deep", mark)
         self._open.append(name)
@@ -198,8 +206,9 @@ class _Evaluation:
         if text[at] == "]":
             return "a closing bracket without an opening one"
         if text[at] == ":" and "@" in text:
-            return "groups come from this inventory only; leave out what stands before ':'"
-        return f"unexpected {text[at]!a} at character {at + 1}; expected names, ranges or @groups joined by , ! & ^"
+            return "groups come from this inventory only; leave out what is before ':'"
+        return (f"unexpected {text[at]!a} at character {at + 1}; expected names, ranges or @groups joined by "
+                ", ! & ^")
 
     def _operand(self, operand: str) -> set[str]:
         if operand.startswith("@"):
@@ -212,8 +221,9 @@ class _Evaluation:
         if "*" not in operand and "?" not in operand:
             for name in names:
                 if not NAME.fullmatch(name):
-                    raise self.error(f"{short(name)} is no node name: expected letters, digits, '.', '-', '_', "
-                                     f"not '.' or '-' first, at most {MAX_NAME} characters")
+                    raise self.error(
+                        f"{short(name)} is not a node name: expected letters, digits, '.', '-', '_', "
+                        f"not '.' or '-' first, at most {MAX_NAME} characters")
             return set(names)
         pool = self._everything(operand)
         if len(names) > 100:
@@ -222,7 +232,7 @@ class _Evaluation:
 
     def _everything(self, asked_by: str) -> Collection[str]:
         if self.everything is None:
-            raise self.error(f"{asked_by} cannot be used here, where nodes are being named")
+            raise self.error(f"{asked_by} cannot be used here, where nodes are defined")
         return self.everything
 
     def _count(self, number: int) -> None:
@@ -256,15 +266,17 @@ class _Evaluation:
         for part in ranges.split(","):
             match = _RANGE.fullmatch(part)
             if match is None:
-                raise self.error(f"{short(part.strip())} is no range: expected 7, 1-9 or 1-9/2")
+                raise self.error(f"{short(part.strip())} is not a range: expected 7, 1-9 or 1-9/2")
             first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
             if int(first) > int(last):
                 raise self.error(f"the range {part.strip()} runs backwards")
             if step < 1:
                 raise self.error(f"the range {part.strip()} has a step of 0")
             if len(first) != len(last) and before[-1:].isdigit():
-                # ClusterShell reads gpu1[8-12] as gpu[18-112], Slurm as gpu18, gpu19, gpu110...: neither is a safe guess.
-                raise self.error(f"a digit stands before [{ranges}], whose ends differ in length; write it as two ranges")
+                # ClusterShell reads gpu1[8-12] as gpu[18-112], Slurm as gpu18, gpu19, gpu110...:
+                # neither is a safe guess.
+                raise self.error(
+                    f"a digit comes before [{ranges}], whose ends differ in length; write two ranges")
             total += (int(last) - int(first)) // step + 1
         return total
 
@@ -279,7 +291,8 @@ class _Evaluation:
 
 def _unknown_group(name: str, known: Iterable[str], mark: Mark | None) -> InventoryError:
     guess = nearest(name, known)
-    return InventoryError(f"no group @{name}" + (f"; did you mean @{guess}?" if guess is not None else ""), mark)
+    return InventoryError(f"no group @{name}" + (f"; did you mean @{guess}?" if guess is not None else ""),
+                          mark)
 
 
 def _unpadded(name: str) -> str:

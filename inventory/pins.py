@@ -1,4 +1,4 @@
-"""Edits known_hosts files: pins keys and forgets old ones, and leaves every other line as it stands, to the byte.
+"""Edits known_hosts files: pins keys, removes old ones, and leaves every other line unchanged, to the byte.
 
 A file is replaced whole, under a lock that other enrolments respect; a kill in the middle leaves the old one.
 """
@@ -31,7 +31,7 @@ _WORDS = re.compile(r"\s*(?!@)(\S+)\s+(\S+)\s+(\S+)")
 
 @dataclass(frozen=True)
 class PinChange:
-    """Keys (in wire form) to add under a name, and keys that this name shall no longer have."""
+    """Keys (in wire form) to add under a name, and keys to remove from it."""
 
     name: str
     add: tuple[bytes, ...]
@@ -39,7 +39,8 @@ class PinChange:
 
 
 def read(path: str) -> bytes:
-    """What the file holds; nothing where there is none. Raises MusterError for what cannot be a known_hosts file to write to."""
+    """The file's content, empty if there is none. Raises MusterError for a file that
+    cannot be a writable known_hosts file."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise MusterError(f"{path} is not a regular file, so no host key can be kept there")
@@ -55,14 +56,15 @@ def read(path: str) -> bytes:
 
 
 def has_hashed_names(data: bytes) -> bool:
-    """Whether any entry hides its host's name, so that new ones should as well."""
+    """Whether any entry hashes its host's name, so that new ones should too."""
     return any(line.lstrip().startswith(b"|1|") for line in data.split(b"\n"))
 
 
 def forgotten(data: bytes, changes: Iterable[PinChange]) -> bytes:
-    """The file without the keys that the changes drop. Other names on the same line keep them; markers, comments and other lines stay.
+    """The file without the keys that the changes drop. Other names on the same line keep them; markers,
+    comments and other lines stay.
 
-    A pattern that covers the name is left: it speaks of other hosts too.
+    A pattern that covers the name stays, as it covers other hosts too.
     """
     dropped: dict[bytes, list[str]] = {}
     for change in changes:
@@ -100,24 +102,26 @@ def pinned(data: bytes, keys: Iterable[tuple[str, bytes]], *, hash_names: bool) 
 
 
 def obstacles(data: bytes, file: str, changes: Collection[PinChange]) -> dict[str, str]:
-    """Why changes cannot be made to a file that holds `data`, by name; those that can be made are not in it."""
-    found = {change.name: f"{short(change.name)} is no name that known_hosts can hold"
+    """By name, why a change cannot be made to a file that holds `data`."""
+    found = {change.name: f"{short(change.name)} is not a valid name for known_hosts"
              for change in changes if not _NAME.fullmatch(change.name)}
     if any(change.drop for change in changes):
         left = KnownHosts.parse(forgotten(data, changes), file)
         for change in changes:
             still = [key for key in left.about("", 22, change.name).keys if key.blob in change.drop]
             if still:
-                found[change.name] = (f"the old key {still[0].type} {fingerprint(still[0].blob)} of {change.name} stands in {file} under a "
-                                      "pattern, which covers other hosts too; take that line out by hand")
+                found[change.name] = (f"the old key {still[0].type} {fingerprint(still[0].blob)} of "
+                                      f"{change.name} stands in {file} under a pattern, which covers other "
+                                      "hosts too; remove that line by hand")
     return found
 
 
 def write(path: str, changes: Collection[PinChange], *, hash_names: bool) -> None:
-    """Makes all the changes to the file, or none; where keys are dropped, the file as it was is kept beside it as FILE.old.
+    """Makes all the changes to the file, or none; where keys are dropped,
+    the file as it was is kept beside it as FILE.old.
 
-    A key that is there by now is not added again. Raises MusterError when the file has come to hold another key for a name meanwhile,
-    and for what cannot be written.
+    A key that is already there is not added again. Raises MusterError when another key for a name was added
+    meanwhile, or the file cannot be written.
     """
     real = Path(os.path.realpath(path))
     try:
@@ -140,10 +144,11 @@ def _changed(data: bytes, path: str, changes: Collection[PinChange], *, hash_nam
     for change in changes:
         known = known_hosts.about("", 22, change.name)
         types = [key_type(blob) for blob in change.add]
-        rivals = [key for key in known.keys if key.type in types and key.blob not in (*change.drop, *change.add)]
+        rivals = [key for key in known.keys if key.type in types
+                  and key.blob not in (*change.drop, *change.add)]
         if rivals or any(key.blob in change.add for key in known.revoked):
-            raise MusterError(f"{path} has come to hold another key of {change.name} while this command ran; "
-                              "nothing was written there; run it again")
+            raise MusterError(f"{path} got another key of {change.name} while this command ran; "
+                              "nothing changed; run it again")
         held = {key.blob for key in known.keys}
         new += [(change.name, blob) for blob in change.add if blob not in held]
     return pinned(forgotten(data, changes), dict.fromkeys(new), hash_names=hash_names)
@@ -183,7 +188,8 @@ def _hash_fits(field: str, name: str) -> bool:
     parts = field.split("|")
     if len(parts) != 4 or parts[1] != "1":
         return False
-    return hmac.digest(_decoded(parts[2]), name.lower().encode("utf-8", "surrogateescape"), "sha1") == _decoded(parts[3])
+    return hmac.digest(_decoded(parts[2]), name.lower().encode("utf-8", "surrogateescape"),
+                       "sha1") == _decoded(parts[3])
 
 
 def _hashed(name: str) -> str:

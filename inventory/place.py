@@ -1,7 +1,9 @@
-"""Chooses the entries of an inventory file that change when nodes are to get other values: those that a person would change.
+"""Chooses which entries of an inventory file to change so that nodes get other values:
+those that a person would change.
 
-An entry for exactly the nodes meant is changed; a set made for this one key shrinks when some of its nodes leave it; many nodes
-without a value get one folded entry; what is left goes into entries of single nodes, which refine sets.
+An entry for exactly the nodes meant is changed; a set made for this one key shrinks when some of its nodes
+leave it; many nodes without a value get one folded entry; what is left goes into entries of single nodes,
+which refine sets.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from inventory.edit import Document, read_document, rewrite, same
+from inventory.edit import Document, equal, read_document, rewrite
 from inventory.entry import pci_address
 from inventory.errors import InventoryError
 from inventory.load import LoadedInventory, parse_with_origins
@@ -26,33 +28,39 @@ MAX_KEY = 100               # characters of one folded key; YAML allows 1024, a 
 
 @dataclass(frozen=True)
 class DesiredValues:
-    """The values that nodes are to have under one key; `otherwise` holds for a node of which no entry says anything.
+    """The values that nodes are to have under one key;
+    `otherwise` is the value of a node without an entry for it.
 
-    Nodes in `settled` have their value already: they are not written for, and count where all nodes of a set must agree. With
-    `tidy`, a node's own value goes when its sets and defaults say the same. Two spellings are equal when their `meaning` is.
+    Nodes in `satisfied` have their value already: they are not written, but count where all nodes of a set
+    must agree. With `tidy`, a node's own value is removed when its sets and defaults give the same. Values
+    are compared after `normalise`.
     """
 
     key: Path
     values: Mapping[str, Any]
     otherwise: Any = NOTHING
-    settled: Mapping[str, Any] = field(default_factory=dict)
+    satisfied: Mapping[str, Any] = field(default_factory=dict)
     tidy: bool = False
-    meaning: Callable[[Any], Any] = lambda value: value
+    normalise: Callable[[Any], Any] = lambda value: value
 
 
-def change(text: str, source: str, wants: Iterable[DesiredValues], add: Document, meant: Callable[[Inventory], Mapping[str, Node]],
-           groups: Mapping[str, str], loaded: LoadedInventory, skus: Any = None) -> str:
-    """The text after all wants, with the entries `add` and the groups given; it loads, and every node is exactly as `meant` says.
+def change(
+    text: str, source: str, desired_values: Iterable[DesiredValues], add: Document,
+    expected: Callable[[Inventory], Mapping[str, Node]], groups: Mapping[str, str], loaded: LoadedInventory,
+    skus: Any = None,
+) -> str:
+    """The text with the desired values, the entries `add` and the groups; it loads,
+    and its nodes are those of `expected`.
 
-    `meant` is given the inventory as it was. Raises InventoryError when no edit does that.
+    `expected` takes the inventory as it was. Raises InventoryError when no edit does that.
     """
-    expected = dict(meant(loaded.inventory))
+    wanted = dict(expected(loaded.inventory))
     trouble: InventoryError | None = None
     for by_sets in (True, False):
         document = read_document(text, source)
         try:
-            for want in wants:
-                _place(document, loaded.inventory.groups, want, by_sets)
+            for desired in desired_values:
+                _place(document, loaded.inventory.groups, desired, by_sets)
             document["nodes"].update(add)
             if groups:
                 document["groups"] = {**(document.get("groups") or {}), **groups}
@@ -61,13 +69,14 @@ def change(text: str, source: str, wants: Iterable[DesiredValues], add: Document
         except InventoryError as problem:
             trouble = problem
             continue
-        if dict(found.nodes) == expected and list(found.nodes)[: len(loaded.inventory)] == list(loaded.inventory.nodes):
+        if (dict(found.nodes) == wanted and list(found.nodes)[: len(loaded.inventory)]
+            == list(loaded.inventory.nodes)):
             return edited
-    raise trouble or InventoryError(f"{source}: no edit was found that changes this and nothing else; edit it by hand")
+    raise trouble or InventoryError(f"{source}: found no edit that changes only this; edit it by hand")
 
 
 def sets_of(names: Iterable[str]) -> Iterator[str]:
-    """Folded node sets, none of them too long for a line, that together name exactly these."""
+    """Folded node sets, each short enough for a line, that together name exactly these nodes."""
     ordered = sorted(names, key=natural)
     folded = fold(ordered)
     if len(folded) <= MAX_KEY or len(ordered) == 1:
@@ -92,13 +101,13 @@ def _entries(document: Document, groups: Mapping[str, Any], key: Path) -> Iterat
         yield _Entry(text, names, len(names) == 1 and "@" not in text, _get(held, key))
 
 
-def _place(document: Document, groups: Mapping[str, Any], want: DesiredValues, by_sets: bool) -> None:
-    """Changes the document so that the nodes have the values wanted, as far as entries can tell."""
-    entries = list(_entries(document, groups, want.key))
+def _place(document: Document, groups: Mapping[str, Any], desired: DesiredValues, by_sets: bool) -> None:
+    """Changes the document so that the nodes get the desired values, judging by entries alone."""
+    entries = list(_entries(document, groups, desired.key))
     if by_sets:
-        entries = _shrink(document, entries, want)
-        _change_sets(document, entries, want)
-    said: dict[str, Any] = {}       # by sets
+        entries = _shrink(document, entries, desired)
+        _change_sets(document, entries, desired)
+    from_sets: dict[str, Any] = {}       # by sets
     own: dict[str, _Entry] = {}
     by_set: set[str] = set()
     for entry in entries:
@@ -107,42 +116,46 @@ def _place(document: Document, groups: Mapping[str, Any], want: DesiredValues, b
         else:
             by_set |= entry.names
             if entry.value is not NOTHING:
-                said.update(dict.fromkeys(entry.names, entry.value))
+                from_sets.update(dict.fromkeys(entry.names, entry.value))
     fresh: dict[str, tuple[Any, list[str]]] = {}
-    for name, value in want.values.items():
-        inherited = _equal(want, said.get(name, want.otherwise), value)
+    for name, value in desired.values.items():
+        inherited = _equal(desired, from_sets.get(name, desired.otherwise), value)
         single = own.get(name)
         if single is None:
             if not inherited:
-                if by_sets and name not in said:
-                    fresh.setdefault(repr(want.meaning(value)), (value, []))[1].append(name)
+                if by_sets and name not in from_sets:
+                    fresh.setdefault(repr(desired.normalise(value)), (value, []))[1].append(name)
                 else:
-                    _put(document, name, want.key, value)
-        elif inherited and (want.tidy or not _equal(want, single.value, value)):
-            _drop(document, single.text, want.key)
+                    _put(document, name, desired.key, value)
+        elif inherited and (desired.tidy or not _equal(desired, single.value, value)):
+            _drop(document, single.text, desired.key)
             if not document["nodes"][single.text] and single.value is not NOTHING and name in by_set:
                 del document["nodes"][single.text]
-        elif not _equal(want, single.value, value):
-            _put(document, single.text, want.key, value)
+        elif not _equal(desired, single.value, value):
+            _put(document, single.text, desired.key, value)
     for value, names in fresh.values():
         for text in sets_of(names):
-            _put(document, text, want.key, value)
+            _put(document, text, desired.key, value)
 
 
-def _shrink(document: Document, entries: list[_Entry], want: DesiredValues) -> list[_Entry]:
-    """Takes nodes that are to have another value out of sets that say nothing but this key."""
+def _shrink(document: Document, entries: list[_Entry], desired: DesiredValues) -> list[_Entry]:
+    """Removes nodes that get another value from sets that hold only this key."""
     renamed: dict[str, str] = {}
     after: list[_Entry] = []
     for entry in entries:
-        leaving = {name for name in entry.names if name in want.values and not _equal(want, entry.value, want.values[name])}
-        alone = not entry.own and entry.value is not NOTHING and _only(document["nodes"][entry.text], want.key) and "@" not in entry.text
-        named = {name for other in entries if other is not entry for name in other.names} if alone and leaving else set()
+        leaving = {name for name in entry.names if name in desired.values
+                   and not _equal(desired, entry.value, desired.values[name])}
+        alone = (not entry.own and entry.value is not NOTHING
+                 and _only(document["nodes"][entry.text], desired.key) and "@" not in entry.text)
+        named = ({name for other in entries if other is not entry for name in other.names} if alone
+                 and leaving else set())
         staying = entry.names - leaving
         if not leaving or not staying or not leaving <= named:
             after.append(entry)
             continue
         text = fold(staying)
-        if len(text) > MAX_KEY or text in document["nodes"] or (len(staying) == 1 and any(e.own and e.names == staying for e in entries)):
+        if (len(text) > MAX_KEY or text in document["nodes"]
+            or (len(staying) == 1 and any(e.own and e.names == staying for e in entries))):
             after.append(entry)
             continue
         renamed[entry.text] = text
@@ -151,43 +164,46 @@ def _shrink(document: Document, entries: list[_Entry], want: DesiredValues) -> l
     return after
 
 
-def _change_sets(document: Document, entries: list[_Entry], want: DesiredValues) -> None:
-    """Changes sets of which every node is to have one value; the widest first, and none that would then disagree with another."""
+def _change_sets(document: Document, entries: list[_Entry], desired: DesiredValues) -> None:
+    """Changes sets whose nodes all get one value, widest first,
+    unless the set would then disagree with another."""
     sets = sorted((entry for entry in entries if not entry.own), key=lambda entry: -len(entry.names))
     covered: set[str] = set()
-    wanted = {**want.settled, **want.values}
+    wanted = {**desired.satisfied, **desired.values}
     for entry in list(sets):
-        if not entry.names <= wanted.keys() or entry.names.isdisjoint(want.values):
+        if not entry.names <= wanted.keys() or entry.names.isdisjoint(desired.values):
             continue
         value = wanted[next(iter(entry.names))]
-        if not all(_equal(want, wanted[name], value) for name in entry.names):
+        if not all(_equal(desired, wanted[name], value) for name in entry.names):
             continue
         if entry.value is NOTHING:
-            if _equal(want, want.otherwise, value) or entry.names <= covered:
+            if _equal(desired, desired.otherwise, value) or entry.names <= covered:
                 continue
             held = [other for other in sets if other.value is not NOTHING and other.names & entry.names]
-            if any(not other.names <= wanted.keys() for other in held if not _equal(want, other.value, value)):
+            if any(not other.names <= wanted.keys() for other in held
+                   if not _equal(desired, other.value, value)):
                 continue
             if not entry.names - {name for other in held for name in other.names}:
                 continue
-        if not _equal(want, entry.value, value):
-            if _equal(want, want.otherwise, value):
-                _drop(document, entry.text, want.key)
+        if not _equal(desired, entry.value, value):
+            if _equal(desired, desired.otherwise, value):
+                _drop(document, entry.text, desired.key)
                 entry.value = NOTHING
-                if not document["nodes"][entry.text] and entry.names <= {n for other in entries if other is not entry for n in other.names}:
+                if (not document["nodes"][entry.text]
+                    and entry.names <= {n for other in entries if other is not entry for n in other.names}):
                     del document["nodes"][entry.text]
                     entries.remove(entry)
                     sets.remove(entry)
             else:
-                _put(document, entry.text, want.key, value)
+                _put(document, entry.text, desired.key, value)
                 entry.value = value
         covered |= entry.names
 
 
-def _equal(want: DesiredValues, one: Any, other: Any) -> bool:
+def _equal(desired: DesiredValues, one: Any, other: Any) -> bool:
     if one is NOTHING or other is NOTHING:
         return one is other
-    return same(want.meaning(one), want.meaning(other))
+    return equal(desired.normalise(one), desired.normalise(other))
 
 
 def _spelt(held: Any, key: Path) -> Path:
@@ -235,7 +251,8 @@ def _put(document: Document, text: str, key: Path, value: Any) -> None:
 
 def _drop(document: Document, text: str, key: Path) -> None:
     held = document["nodes"][text]
-    key = ("become",) if key == ("privilege",) and isinstance(held, dict) and "become" in held else _spelt(held, key)
+    key = (("become",) if key == ("privilege",) and isinstance(held, dict) and "become" in held
+           else _spelt(held, key))
     if _get(held, key) is NOTHING:
         return
     for part in key[:-1]:

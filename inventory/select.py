@@ -1,4 +1,4 @@
-"""Chooses nodes of an inventory by a node set, as a command line names them."""
+"""Selects nodes of an inventory by a node set from a command line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from inventory.text import short
 def select(inventory: Inventory, text: str | None) -> list[Node]:
     """The nodes that a node set names, in natural order; all of them, in the file's order, when it is None.
 
-    Raises InventoryError for bad syntax, for names and groups that the inventory does not have (the nearest are named), and for
-    a set that chooses no node at all.
+    Raises InventoryError for bad syntax, for names and groups that the inventory does not have (the nearest
+    are named), and for a set that chooses no node at all.
     """
     if text is None:
         return list(inventory)

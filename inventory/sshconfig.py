@@ -1,10 +1,12 @@
-"""What the user's and the machine's ssh_config say about a host, read as OpenSSH reads it, and merged under the inventory.
+"""What the user's and the machine's ssh_config say about a host, read as OpenSSH reads it,
+and merged under the inventory.
 
-Read here rather than by paramiko, whose reader has no Include, and runs the command of `Match exec`. Supported: Host, Match (all,
-host, originalhost, user, localuser, final, canonical, each with !), Include (also within a block), quotes, `~`, ${VARIABLE} in
-paths, and the tokens %% %C %d %h %i %k %L %l %n %p %r %u. Nothing is ever executed: a block under `Match exec`, and under any
-criterion not named above, does not apply, and that is said in `notes`. CanonicalizeHostname has no effect, which is said as well.
-Whatever it says, host keys are always checked strictly.
+Read here rather than by paramiko, whose reader has no Include, and runs the command of `Match exec`.
+Supported: Host, Match (all, host, originalhost, user, localuser, final, canonical, each with !), Include
+(also within a block), quotes, `~`, ${VARIABLE} in paths, and the tokens %% %C %d %h %i %k %L %l %n %p %r %u.
+Nothing is ever executed: a block under `Match exec`, and under any criterion not named above, does not apply,
+and that is said in `notes`. CanonicalizeHostname has no effect, which is said as well. Whatever it says, host
+keys are always checked strictly.
 """
 
 from __future__ import annotations
@@ -36,16 +38,19 @@ _TOKEN = re.compile(r"%(.?)", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _SPAN = re.compile(r"(?:([0-9]+)([smhdwSMHDW]?))")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_HOP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:@\[\]/-][^\s:@\[\]/]*))"
+_HOP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?"
+                  r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:@\[\]/-][^\s:@\[\]/]*))"
                   r"(?::(?P<port>[0-9]{1,5}))?/?")
 
 
 @dataclass(frozen=True)
 class SshOptions:
-    """What ssh_config gives for one host; None or () where it says nothing, so that a default can be told from a choice.
+    """What ssh_config gives for one host; None or () where it gives nothing,
+    which is not the same as a default.
 
-    Paths and names are expanded. `identity_agent` is a socket's path, "none", or "SSH_AUTH_SOCK". `proxy_command` is never run by
-    this module. `connect_timeout` is in seconds. `notes` name what the file asks for and we do not do, one line each.
+    Paths and names are expanded. `identity_agent` is a socket's path, "none", or "SSH_AUTH_SOCK".
+    `proxy_command` is never run by this module. `connect_timeout` is in seconds. `notes` name what the file
+    asks for and we do not do, one line each.
     """
 
     hostname: str
@@ -70,8 +75,9 @@ class SshOptions:
 class SshTarget:
     """All that a connection to one node needs: the inventory over ssh_config over the defaults.
 
-    `identity_files` were asked for when `identities_given`; else they are the usual ones, which need not exist.
-    `known_hosts_files` need not exist either. `proxy_jump` is None for a direct connection; `parse_jump` reads it.
+    `identity_files` were asked for when `identities_given`; else they are the usual ones, which need not
+    exist. `known_hosts_files` need not exist either. `proxy_jump` is None for a direct connection;
+    `parse_jump` reads it.
     """
 
     name: str
@@ -93,7 +99,8 @@ class SshTarget:
 
     @property
     def known_hosts_name(self) -> str:
-        """What the host is called in known_hosts: its alias, its name, or [name]:port where the port is not 22."""
+        """What the host is called in known_hosts: its alias, its name,
+        or [name]:port where the port is not 22."""
         if self.host_key_alias is not None:
             return self.host_key_alias
         host = self.hostname.lower()
@@ -102,7 +109,7 @@ class SshTarget:
 
 @dataclass(frozen=True)
 class Hop:
-    """One machine on the way, as ProxyJump writes it; None where its own ssh_config entry or a default decides."""
+    """One jump host of a ProxyJump; None where its own ssh_config entry or a default decides."""
 
     host: str
     user: str | None = None
@@ -110,14 +117,17 @@ class Hop:
 
 
 def options_for(
-    name: str, config: SshConfig | None = None, *, address: str | None = None, user: str | None = None, port: int | None = None
+    name: str, config: SshConfig | None = None, *, address: str | None = None, user: str | None = None,
+    port: int | None = None,
 ) -> SshOptions:
-    """What the files say about `name`. `config` None: ~/.ssh/config and /etc/ssh/ssh_config, read once per process.
+    """What the files say about `name`. `config` None: ~/.ssh/config and /etc/ssh/ssh_config,
+    read once per process.
 
-    What the inventory gives (address, user, port) counts as given on ssh's command line: it wins, and Match and tokens see it.
-    Raises ConfigError, one line naming file and line, where the files are broken.
+    What the inventory gives (address, user, port) counts as given on ssh's command line: it wins, and Match
+    and tokens see it. Raises ConfigError, one line naming file and line, where the files are broken.
     """
-    return (config if config is not None else default_config()).lookup(name, address=address, user=user, port=port)
+    return (config if config is not None else default_config()).lookup(
+        name, address=address, user=user, port=port)
 
 
 def resolve(node: Node, options: SshOptions) -> SshTarget:
@@ -131,11 +141,13 @@ def resolve(node: Node, options: SshOptions) -> SshTarget:
         hostname=node.address or options.hostname,
         port=node.port or options.port or 22,
         user=node.user or options.user or local_user(),
-        identity_files=node.identity_file or options.identity_files or tuple(str(ssh / name) for name in DEFAULT_KEYS),
+        identity_files=node.identity_file or options.identity_files
+        or tuple(str(ssh / name) for name in DEFAULT_KEYS),
         identities_given=bool(node.identity_file or options.identity_files),
         identities_only=options.identities_only,
         identity_agent=options.identity_agent,
-        known_hosts_files=(users if users is not None else tuple(str(ssh / name) for name in DEFAULT_KNOWN_HOSTS))
+        known_hosts_files=(users if users is not None
+                           else tuple(str(ssh / name) for name in DEFAULT_KNOWN_HOSTS))
         + (machines if machines is not None else DEFAULT_GLOBAL_KNOWN_HOSTS),
         revoked_host_keys=options.revoked_host_keys,
         host_key_alias=options.host_key_alias,
@@ -153,7 +165,8 @@ def target_for(node: Node, config: SshConfig | None = None) -> SshTarget:
 
 
 def parse_jump(text: str) -> tuple[Hop, ...]:
-    """The hops of a ProxyJump ([user@]host[:port] or ssh:// forms, joined by commas), nearest to us first. Raises ConfigError."""
+    """The hops of a ProxyJump ([user@]host[:port] or ssh:// forms, joined by commas),
+    nearest to us first. Raises ConfigError."""
     hops = []
     for part in text.split(","):
         match = _HOP.fullmatch(part.strip())
@@ -165,7 +178,7 @@ def parse_jump(text: str) -> tuple[Hop, ...]:
 
 
 def local_user() -> str:
-    """Who runs this program."""
+    """The user who runs this program."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -211,7 +224,9 @@ class SshConfig:
         """Reads text as if it were the user's only file."""
         return cls((tuple(_lines(text, filename, _home() / ".ssh", 0)),))
 
-    def lookup(self, name: str, *, address: str | None = None, user: str | None = None, port: int | None = None) -> SshOptions:
+    def lookup(
+        self, name: str, *, address: str | None = None, user: str | None = None, port: int | None = None,
+    ) -> SshOptions:
         """See `options_for`."""
         found = _Lookup(name, address, user, port)
         for lines in self.files:
@@ -262,7 +277,8 @@ def _lines(text: str, filename: str, folder: Path, depth: int) -> Iterator[_Line
 
 
 def _split(text: str, mark: Mark) -> tuple[str, ...]:
-    """Words as OpenSSH's argv_split takes them: quotes, backslashes, and # at the start of a word for a comment."""
+    """Words as OpenSSH's argv_split takes them: quotes, backslashes,
+    and # at the start of a word for a comment."""
     words: list[str] = []
     at = 0
     while at < len(text):
@@ -274,7 +290,8 @@ def _split(text: str, mark: Mark) -> tuple[str, ...]:
         word, quote = [], ""
         while at < len(text) and (quote or text[at] not in " \t"):
             char = text[at]
-            if char == "\\" and text[at + 1: at + 2] in ("'", '"', "\\", *((" ",) if not quote else ())) and at + 1 < len(text):
+            if (char == "\\" and text[at + 1: at + 2] in ("'", '"', "\\", *((" ",) if not quote else ()))
+                and at + 1 < len(text)):
                 at += 1
                 word.append(text[at])
             elif quote and char == quote:
@@ -323,7 +340,8 @@ def _check_match(words: tuple[str, ...], mark: Mark) -> None:
         if criterion not in _PLAIN_CRITERIA and argument is None:
             raise ConfigError(f"Match {short(criterion)} has no value", mark)
     names = [criterion for _, criterion, _ in criteria]
-    if "all" in names and (len(names) > 2 or names[-1] != "all" or (len(names) == 2 and names[0] not in ("canonical", "final"))):
+    if ("all" in names and (len(names) > 2 or names[-1] != "all"
+                            or (len(names) == 2 and names[0] not in ("canonical", "final")))):
         raise ConfigError("Match all goes with nothing but canonical or final before it", mark)
 
 
@@ -331,7 +349,7 @@ def _check_match(words: tuple[str, ...], mark: Mark) -> None:
 
 @dataclass
 class _Lookup:
-    """One host's way through the lines: of each keyword the first value counts."""
+    """Looks up one host: the first value of each keyword counts."""
 
     name: str
     address: str | None
@@ -345,7 +363,7 @@ class _Lookup:
     notes: list[str] = field(default_factory=list)
 
     def settle(self) -> None:
-        """The first pass is over; as in ssh, a HostName of the final one comes too late."""
+        """Ends the first pass; as in ssh, a HostName of the final pass has no effect."""
         self.settled = self._hostname()
         self.final = True
 
@@ -365,9 +383,11 @@ class _Lookup:
                 if line not in self.identities:
                     self.identities.append(line)
             elif line.keyword == "proxyjump" and line.rest.strip().lower() == "none":
-                self.found.setdefault("nojump", line)       # keeps out later jumps, but, in ssh, no command
-            elif line.keyword == "proxycommand" or (line.keyword == "proxyjump" and "nojump" not in self.found):
-                # Whichever comes first makes ssh ignore the other.
+                # blocks later ProxyJumps, but, as in ssh, no ProxyCommand
+                self.found.setdefault("nojump", line)
+            elif (line.keyword == "proxycommand"
+                  or (line.keyword == "proxyjump" and "nojump" not in self.found)):
+                # ssh ignores the later of the two.
                 self.found.setdefault("proxy", line)
             else:
                 self.found.setdefault(line.keyword, line)
@@ -387,7 +407,8 @@ class _Lookup:
             elif criterion in _KNOWN_CRITERIA:
                 holds = _matches(self._subject(criterion), tuple((argument or "").split(",")))
             else:
-                self._note(f"{line.mark}: Match {short(criterion)} is not evaluated, so its block does not apply")
+                self._note(f"{line.mark}: Match {short(criterion)} is not evaluated, so its block does not "
+                           "apply")
                 return False
             result = result and holds is not negated
         return result
@@ -419,7 +440,7 @@ class _Lookup:
         return self._tokens(line.words[0], {"h": self.name}, line.mark) if line is not None else self.name
 
     def options(self) -> SshOptions:
-        """The answer; raises ConfigError for a value that cannot be."""
+        """The result; raises ConfigError for a bad value."""
         port = self.port if self.port is not None else self._port()
         user = self._user()
         alias = self._first("hostkeyalias")
@@ -431,7 +452,8 @@ class _Lookup:
             "n": self.name, "p": str(port or 22), "r": user or local_user(), "u": local_user(),
         }
         tokens["C"] = hashlib.sha1(  # the digest that ssh_config(5) names for %C; no secret hangs on it
-            (tokens["l"] + hostname + tokens["p"] + tokens["r"]).encode("utf-8", "surrogateescape"), usedforsecurity=False
+            (tokens["l"] + hostname + tokens["p"] + tokens["r"]).encode("utf-8", "surrogateescape"),
+            usedforsecurity=False
         ).hexdigest()
         jump, command = self._proxy(tokens)
         if (self._first("canonicalizehostname") or "no").lower() != "no":
@@ -462,7 +484,8 @@ class _Lookup:
         if line is None:
             return None
         if line.words[0].lower() not in choices:
-            raise ConfigError(f"{keyword} is {short(line.words[0])}, expected one of {', '.join(choices)}", line.mark)
+            raise ConfigError(f"{keyword} is {short(line.words[0])}, expected one of {', '.join(choices)}",
+                              line.mark)
         return line.words[0].lower()
 
     def _flag(self, keyword: str) -> bool:
@@ -473,7 +496,8 @@ class _Lookup:
         if line is None or line.words[0].lower() == "none":
             return None
         parts = _SPAN.findall(line.words[0])
-        if not parts or "".join(number + unit for number, unit in parts) != line.words[0] or len(line.words[0]) > 12:
+        if (not parts or "".join(number + unit for number, unit in parts) != line.words[0]
+            or len(line.words[0]) > 12):
             raise ConfigError(f"ConnectTimeout is {short(line.words[0])}, expected seconds", line.mark)
         return float(sum(int(number) * _SECONDS[unit.lower()] for number, unit in parts)) or None
 
@@ -486,7 +510,8 @@ class _Lookup:
         return None, self._tokens(line.rest, tokens, line.mark)
 
     def _identity_files(self, tokens: Mapping[str, str]) -> tuple[str, ...]:
-        found = [self._expand(line.words[0], tokens, line.mark) for line in self.identities if line.words[0].lower() != "none"]
+        found = [self._expand(line.words[0], tokens, line.mark) for line in self.identities
+                 if line.words[0].lower() != "none"]
         return tuple(dict.fromkeys(found))
 
     def _path(self, keyword: str, tokens: Mapping[str, str]) -> str | None:
@@ -514,7 +539,7 @@ class _Lookup:
             if match[1] == "%":
                 return "%"
             if match[1] not in tokens:
-                raise ConfigError(f"%{match[1]} is no token that can stand here: {short(text)}", mark)
+                raise ConfigError(f"%{match[1]} is not a valid token here: {short(text)}", mark)
             return tokens[match[1]]
 
         return _TOKEN.sub(token, text)
@@ -535,4 +560,5 @@ def _matches(subject: str, patterns: tuple[str, ...]) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _pattern(pattern: str) -> re.Pattern[str]:
     # Runs of stars are one star, so that no pattern can make matching slow.
-    return re.compile(re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
+    return re.compile(re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", "."),
+                      re.DOTALL)

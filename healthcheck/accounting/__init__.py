@@ -1,1 +1,1 @@
-"""What a fleet's history adds up to: failures, rates, times, and nodes that fail again and again."""
+"""Statistics of a fleet's history: failures, rates, times, and repeat offenders."""

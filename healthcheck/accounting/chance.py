@@ -1,4 +1,5 @@
-"""What chance alone would do: how sure a rate is that rests on few failures, and how uneven failures are if no node is worse than another.
+"""Statistics of chance: the confidence of a rate from few failures,
+and how uneven failures are among equal nodes.
 
 The interval is Garwood's (Biometrika 28, 1936), exact for a Poisson count and conservative.
 """
@@ -21,7 +22,8 @@ def interval(count: int, sure: float = SURE) -> tuple[float, float]:
 
 
 def share_of_worst(failures: int, nodes: int, worst: int) -> float:
-    """The share of so many failures that the `worst` nodes of so many have if each failure meets any node alike (large numbers assumed)."""
+    """The share of so many failures that the `worst` nodes of so many have if each failure meets any node
+    alike (large numbers assumed)."""
     if not failures or not nodes:
         return 0.0
     mean = failures / nodes

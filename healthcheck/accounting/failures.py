@@ -1,6 +1,7 @@
-"""Makes failures of stored problems: stretches of time in which a node had something for which a policy keeps jobs away. Pure.
+"""Makes failures from stored problems: periods in which a node had a problem that
+the policy isolates for. Pure.
 
-A failure has one cause, the most urgent kind of fault that was there, and one component, so that what is counted by either adds up.
+A failure has one cause, the most urgent fault present, and one component, so that counts by either add up.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _BEFORE = _HOUR     # an incident is known later than what its nodes show first:
 
 @dataclass(frozen=True)
 class NodeFailure:
-    """One failure of one node; `ended` is None while it lasts. `shared`: it was part of an incident, whose cause is not the node's own."""
+    """One failure of one node; `ended` is None while it lasts. `shared`: it was part of an incident, whose
+    cause is not the node's own."""
 
     node: str
     began: float
@@ -40,8 +42,11 @@ class IncidentSpan:
     ended: float | None
 
 
-def failures(problems: Iterable[Problem], policy: TriagePolicy, incidents: Sequence[IncidentSpan] = ()) -> list[NodeFailure]:
-    """The failures of all nodes, by node and time. What comes back within the policy's `repeat.apart_hours` is the same failure."""
+def failures(
+    problems: Iterable[Problem], policy: TriagePolicy, incidents: Sequence[IncidentSpan] = (),
+) -> list[NodeFailure]:
+    """The failures of all nodes, by node and time. What comes back within the
+    policy's `repeat.apart_hours` is the same failure."""
     by_node: dict[str, list[tuple[Problem, FaultKind]]] = defaultdict(list)
     for problem in problems:
         if (kind := counted(problem, policy)) is not None:
@@ -64,7 +69,8 @@ def counted(problem: Problem, policy: TriagePolicy) -> FaultKind | None:
 
 
 def component(problem: Problem) -> str:
-    """What kind of part it is about: that with the serial number, else what its subject or its rule is called by."""
+    """What kind of part it is about: that with the serial number,
+    else what its subject or its rule is called by."""
     if problem.kind is not None:
         return problem.kind
     if problem.subject.startswith("GPU"):
@@ -85,9 +91,14 @@ def _apart(found: list[tuple[Problem, FaultKind]], apart: float) -> Iterable[lis
     yield group
 
 
-def _failure(node: str, group: list[tuple[Problem, FaultKind]], policy: TriagePolicy, incidents: Sequence[IncidentSpan]) -> NodeFailure:
+def _failure(
+    node: str, group: list[tuple[Problem, FaultKind]], policy: TriagePolicy,
+    incidents: Sequence[IncidentSpan],
+) -> NodeFailure:
     worst, kind = min(group, key=lambda pair: policy.kinds.index(pair[1]))
     began = group[0][0].began
     ends = [problem.ended for problem, _ in group if problem.ended is not None]
-    shared = any(one.began - _BEFORE <= began and (one.ended is None or began <= one.ended) for one in incidents)
-    return NodeFailure(node, began, max(ends) if len(ends) == len(group) else None, kind.id, component(worst), shared)
+    shared = any(one.began - _BEFORE <= began and (one.ended is None or began <= one.ended)
+                 for one in incidents)
+    return NodeFailure(node, began, max(ends) if len(ends) == len(group) else None, kind.id, component(worst),
+                       shared)

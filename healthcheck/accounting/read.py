@@ -1,4 +1,4 @@
-"""Reads from the store what a summary is made of."""
+"""Reads a summary's data from the store."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ _HOUR = 3600.0
 
 
 def read(
-    store: Store, nodes: Collection[str] | None, policy: TriagePolicy, since: float, now: float, groups: Mapping[str, Mapping[str, str]],
+    store: Store, nodes: Collection[str] | None, policy: TriagePolicy, since: float, now: float,
+    groups: Mapping[str, Mapping[str, str]],
 ) -> SummaryInput:
     """What is stored of these nodes, or of all, from `since` to `now`; raises StoreError."""
-    sweeps = [(row[0], row[1]) for row in store.rows("SELECT started, nodes FROM sweep WHERE started <= ? ORDER BY started", now)]
+    sweeps = [(row[0], row[1])
+              for row in store.rows("SELECT started, nodes FROM sweep WHERE started <= ? ORDER BY started",
+                                    now)]
     most = max((number for _, number in sweeps), default=0)
     ran = both(watched((start for start, _ in sweeps), policy.fresh_hours * _HOUR), [(since, now)])
     first, seen = _seen(store, nodes)
@@ -43,8 +46,8 @@ def _seen(store: Store, nodes: Collection[str] | None) -> tuple[dict[str, float]
     """By node its first look, and from when to when it was looked at."""
     first: dict[str, float] = {}
     spans: dict[str, list[Span]] = {}
-    for name, began, seen in store.rows(
-            "SELECT name, min(began), max(seen) FROM spell JOIN node ON node.id = spell.node GROUP BY spell.node"):
+    for name, began, seen in store.rows("SELECT name, min(began), max(seen) FROM spell "
+                                        "JOIN node ON node.id = spell.node GROUP BY spell.node"):
         if nodes is None or name in nodes:
             first[name] = began
             spans[name] = [(began, seen)]
@@ -54,7 +57,8 @@ def _seen(store: Store, nodes: Collection[str] | None) -> tuple[dict[str, float]
 def _away(store: Store, now: float) -> Mapping[str, list[Span]]:
     """By node the time in which the whole of it was at the vendor's."""
     away: dict[str, list[Span]] = defaultdict(list)
-    for node, opened, returned in store.rows("SELECT node, opened, returned FROM rma WHERE slot = '' ORDER BY opened"):
+    for node, opened, returned in store.rows(
+            "SELECT node, opened, returned FROM rma WHERE slot = '' ORDER BY opened"):
         away[node].append((opened, returned if returned is not None else now))
     return away
 

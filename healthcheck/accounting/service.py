@@ -1,7 +1,7 @@
-"""How long nodes were in service and looked at: what failures are counted against. Pure.
+"""How long nodes were in service and monitored: the base of failure rates. Pure.
 
-The store remembers no lifecycle of the past: a node counts from its first look to its newest, without the time in which no sweep ran
-at all, and without that in which the whole node was at the vendor's.
+The store has no past lifecycles: a node counts from its first to its newest snapshot, without time in which
+no sweep ran and without time in which the whole node was at the vendor's.
 """
 
 from __future__ import annotations

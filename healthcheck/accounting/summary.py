@@ -1,4 +1,5 @@
-"""Adds up a fleet's history: failures per 100 nodes and week, and how sure that is; times; nodes that fail again and again. Pure."""
+"""Summarises a fleet's history: failures per 100 nodes and week with confidence, times,
+and repeat offenders. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +11,23 @@ from dataclasses import dataclass
 from healthcheck.accounting import chance
 from healthcheck.accounting.failures import NodeFailure
 from healthcheck.accounting.service import Span, seconds, within
-from healthcheck.accounting.times import CordonSpan, DurationStats, FailureTimeline, IsolationOutcome, courses, spread
+from healthcheck.accounting.times import (
+    CordonSpan,
+    DurationStats,
+    FailureTimeline,
+    IsolationOutcome,
+    courses,
+    spread,
+)
 
 WEEK = 7 * 86400.0
-WORST = 0.10        # the share of nodes that are asked how much of all failures is theirs
+WORST = 0.10        # the share of nodes that count as the worst
 
 
 @dataclass(frozen=True)
 class Rate:
-    """So many failures in so much time: per 100 nodes and week, with an exact 95% interval; all None where there was no time."""
+    """So many failures in so much time: per 100 nodes and week, with an exact 95% interval;
+    all None where there was no time."""
 
     failures: int
     node_weeks: float
@@ -29,7 +38,8 @@ class Rate:
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One cause, component, rack or SKU. `unseen`: from the sweep before to the one that saw a failure first. Durations in seconds."""
+    """One cause, component, rack or SKU. `unseen`: from the sweep before to the one
+    that saw a failure first. Durations in seconds."""
 
     key: str
     rate: Rate
@@ -44,8 +54,9 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Worst:
-    """How much of all failures the `nodes` worst nodes had, and how much they would have had by chance. `again`: those that failed twice or
-    more, with how often, the worst first; `share_again` is their share, and `again_by_chance` what it would be by chance."""
+    """How much of all failures the `nodes` worst nodes had, and how much they would have had by chance.
+    `again`: those that failed twice or more, with how often, the worst first; `share_again` is their share,
+    and `again_by_chance` what it would be by chance."""
 
     nodes: int
     share: float | None
@@ -57,8 +68,9 @@ class Worst:
 
 @dataclass(frozen=True)
 class Summary:
-    """All of it, from `since` to `now`. `weekly` counts a node once in each week in which it failed. `first`: failures that were
-    there at a node's first look, `shared`: of incidents, and `outside`: of time that does not count; they are in no rate."""
+    """All of it, from `since` to `now`. `weekly` counts a node once in each week in which it failed. `first`:
+    failures that were there at a node's first look, `shared`: of incidents, and `outside`: of time that does
+    not count; they are in no rate."""
 
     since: float
     now: float
@@ -76,9 +88,9 @@ class Summary:
 
 @dataclass(frozen=True)
 class SummaryInput:
-    """What a summary is made of. `service` is, by node, the time that counts, and `first` when each was first looked at; `sweeps` are the
-    beginnings of those that looked at most nodes, sorted; `held` our cordons by node, sorted; `groups` by what is grouped by, what a node
-    belongs to."""
+    """What a summary is made of. `service` is, by node, the time that counts, and `first` when each was first
+    looked at; `sweeps` are the beginnings of those that looked at most nodes, sorted; `held` our cordons by
+    node, sorted; `groups` by what is grouped by, what a node belongs to."""
 
     failures: Sequence[NodeFailure]
     service: Mapping[str, Sequence[Span]]
@@ -92,22 +104,26 @@ BY_FAILURE: Mapping[str, Callable[[NodeFailure], str]] = {
     "cause": lambda failure: failure.cause, "component": lambda failure: failure.component}
 
 
-def summary(told: SummaryInput, since: float, now: float, by: Iterable[str]) -> Summary:
-    """The summary of what `told` holds, with a table for each of `by`: "cause", "component", or one of `told.groups`."""
-    begun = [failure for failure in told.failures if since <= failure.began <= now and failure.node in told.service]
+def summary(data: SummaryInput, since: float, now: float, by: Iterable[str]) -> Summary:
+    """The summary of what `data` holds, with a table for each of `by`: "cause", "component",
+    or one of `told.groups`."""
+    begun = [failure for failure in data.failures if since <= failure.began <= now
+             and failure.node in data.service]
     shared = [failure for failure in begun if failure.shared]
-    first = [failure for failure in begun if not failure.shared and failure.began <= told.first[failure.node]]
-    own = [failure for failure in begun if not failure.shared and failure.began > told.first[failure.node]]
-    inside = [failure for failure in own if within(failure.began, told.service[failure.node])]
-    found = courses(inside, told.sweeps, told.held)
-    time = {node: seconds(spans) for node, spans in told.service.items()}
+    first = [failure for failure in begun if not failure.shared and failure.began <= data.first[failure.node]]
+    own = [failure for failure in begun if not failure.shared and failure.began > data.first[failure.node]]
+    inside = [failure for failure in own if within(failure.began, data.service[failure.node])]
+    found = courses(inside, data.sweeps, data.held)
+    time = {node: seconds(spans) for node, spans in data.service.items()}
     weeks = sum(time.values()) / WEEK
-    tables = {name: _table(name, found, time, weeks, told.groups.get(name, {})) for name in by}
+    tables = {name: _table(name, found, time, weeks, data.groups.get(name, {})) for name in by}
     cells = {(failure.node, int((now - failure.began) // WEEK)) for failure in inside}
-    gaps = [later - before for before, later in zip(told.sweeps, told.sweeps[1:], strict=False) if later >= since]
+    gaps = [later - before for before, later in zip(data.sweeps, data.sweeps[1:], strict=False)
+            if later >= since]
     return Summary(since, now, len(time), _row("all", found, weeks), tables, rate(len(cells), weeks),
                    _worst(inside, len(time)), len(first), len(shared), len(own) - len(inside), spread(gaps),
-                   tuple(one for node in sorted(told.service) for one in told.held.get(node, ()) if one.ended is None))
+                   tuple(one for node in sorted(data.service) for one in data.held.get(node, ())
+                         if one.ended is None))
 
 
 def rate(failures: int, node_weeks: float) -> Rate:
@@ -119,9 +135,11 @@ def rate(failures: int, node_weeks: float) -> Rate:
 
 
 def _table(
-    name: str, found: Sequence[FailureTimeline], time: Mapping[str, float], weeks: float, group: Mapping[str, str],
+    name: str, found: Sequence[FailureTimeline], time: Mapping[str, float], weeks: float,
+    group: Mapping[str, str],
 ) -> tuple[SummaryRow, ...]:
-    """A row for each group, those with most failures first; the time of a rack or a SKU is that of its own nodes."""
+    """A row for each group, those with most failures first;
+    the time of a rack or a SKU is that of its own nodes."""
     of = BY_FAILURE.get(name) or (lambda failure: group.get(failure.node, ""))
     there: dict[str, list[FailureTimeline]] = defaultdict(list)
     for course in found:
@@ -138,8 +156,9 @@ def _table(
 def _row(key: str, found: Sequence[FailureTimeline], weeks: float) -> SummaryRow:
     kept = Counter(course.kept for course in found)
     return SummaryRow(
-        key, rate(len(found), weeks), len({course.failure.node for course in found}), spread(course.unseen for course in found),
-        spread(course.isolate for course in found), spread(course.back for course in found), kept[IsolationOutcome.ALREADY],
+        key, rate(len(found), weeks), len({course.failure.node for course in found}),
+        spread(course.unseen for course in found), spread(course.isolate for course in found),
+        spread(course.back for course in found), kept[IsolationOutcome.ALREADY],
         kept[IsolationOutcome.NEVER],
         sum(course.out for course in found))
 
@@ -151,5 +170,6 @@ def _worst(found: Sequence[NodeFailure], nodes: int) -> Worst:
     if not found:
         return Worst(most, None, None, None, None, again)
     # Of a Poisson number with mean m, the part that is of those with two or more is (m - m exp(-m)) / m.
-    return Worst(most, sum(number for _, number in often[:most]) / len(found), chance.share_of_worst(len(found), nodes, most),
+    return Worst(most, sum(number for _, number in often[:most]) / len(found),
+                 chance.share_of_worst(len(found), nodes, most),
                  sum(number for _, number in again) / len(found), 1 - math.exp(-len(found) / nodes), again)

@@ -1,4 +1,4 @@
-"""How long it took to see a failure, to keep jobs away, and to give the node back; and what of that cannot be known. Pure."""
+"""How long it took to see a failure, to isolate the node, and to return it; and what is unknown. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CordonSpan:
 
 
 class IsolationOutcome(Enum):
-    """What became of the jobs' way to a node that failed."""
+    """Whether a failed node was isolated."""
 
     ISOLATED = "isolated"
     ALREADY = "already isolated"
@@ -31,8 +31,9 @@ class IsolationOutcome(Enum):
 
 @dataclass(frozen=True)
 class FailureTimeline:
-    """What became of one failure. `unseen` is the time from the sweep before to the one that saw it first, None where there was none
-    before: the failure began somewhere in it. `isolate` is from then to our cordon, `back` from that to our release."""
+    """What became of one failure. `unseen` is the time from the sweep before to the one that saw it first,
+    None where there was none before: the failure began somewhere in it. `isolate` is from then to our cordon,
+    `back` from that to our release."""
 
     failure: NodeFailure
     kept: IsolationOutcome
@@ -51,8 +52,11 @@ class DurationStats:
     median: float | None
 
 
-def courses(failures: Iterable[NodeFailure], sweeps: Sequence[float], held: Mapping[str, Sequence[CordonSpan]]) -> list[FailureTimeline]:
-    """What became of each; `sweeps` are the beginnings, sorted, of those that looked at most nodes; `held` is sorted by time."""
+def courses(
+    failures: Iterable[NodeFailure], sweeps: Sequence[float], held: Mapping[str, Sequence[CordonSpan]],
+) -> list[FailureTimeline]:
+    """What became of each; `sweeps` are the beginnings, sorted, of those that looked at most nodes;
+    `held` is sorted by time."""
     return [_course(failure, sweeps, held.get(failure.node, ())) for failure in failures]
 
 
@@ -72,4 +76,5 @@ def _course(failure: NodeFailure, sweeps: Sequence[float], held: Sequence[Cordon
     if first is None:
         return FailureTimeline(failure, IsolationOutcome.NEVER, unseen)
     back = first.ended - first.began if first.ended is not None and first.released else None
-    return FailureTimeline(failure, IsolationOutcome.ISOLATED, unseen, first.began - failure.began, back, first.ended is None)
+    return FailureTimeline(failure, IsolationOutcome.ISOLATED, unseen, first.began - failure.began, back,
+                           first.ended is None)

@@ -1,1 +1,2 @@
-"""What is installed on a node: it looks, judges and keeps the result whole, for node_exporter, Nagios, Slurm and the head to read."""
+"""The agent on a node: records, judges and stores the result for node_exporter, Nagios,
+Slurm and the head."""

@@ -1,8 +1,8 @@
-"""Rules, SKUs, profiles and tables of Xids as one JSON document, and what a node is told of itself as another.
+"""Rules, SKUs, profiles and Xid tables as one JSON document, and a node's own settings as another.
 
-They are made at home of YAML, and read on a node that has no reader of YAML. The first holds all that YAML said, so that what is read
-from it judges as the original does; and beside it the probes that the rules need, by each node's profile and each occasion, for a node
-whose Python is too old to work that out.
+The head makes them from YAML, for nodes without a YAML reader. The first holds all of the YAML, so that what
+is read from it judges as the original does. It also holds the probes that the rules need, by node profile and
+occasion, for a node whose Python is too old to work that out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from inventory.model import Lifecycle, Node
 
 SCHEMA = "muster.rules/1"
 AT_HOME = "judged at home"
-# A profile of the inventory's and one of the occasion; none is the empty name.
+# A profile from the inventory and one of the occasion; "" is none.
 Occasion = tuple[str, str]
 _SECONDS = 45.0
 
@@ -39,7 +39,9 @@ def compile_rules(ruleset: Ruleset) -> dict[str, Any]:
         made = ruleset.probe_set(_SECONDS, profiles=(own or None,), occasion=(occasion,) if occasion else ())
         probes.update({probe.id: probe.to_json() for probe in made.probes})
         limits = {"seconds": made.seconds, "reply_bytes": made.reply_bytes}
-        sets[f"{own}/{occasion}"] = {**limits, **({} if made.cpu_seconds is None else {"cpu_seconds": made.cpu_seconds}),
+        sets[f"{own}/{occasion}"] = {**limits,
+                                     **({} if made.cpu_seconds is None
+                                        else {"cpu_seconds": made.cpu_seconds}),
                                      "probes": [probe.id for probe in made.probes]}
     return {
         "schema": SCHEMA, "digest": ruleset.digest, "rules": [_rule_to_plain(rule) for rule in ruleset.rules],
@@ -51,12 +53,16 @@ def compile_rules(ruleset: Ruleset) -> dict[str, Any]:
     }
 
 
-def compile_node(node: Node, default_sku: str | None, period: float, occasion: str, version: str) -> dict[str, Any]:
-    """What a node is told of itself, how often it looks and on what occasion (a profile, or empty): nothing of how it is reached."""
-    told = Node(node.name, sku=node.sku, profile=node.profile, lifecycle=Lifecycle(node.lifecycle.state), rack=node.rack, leaf=node.leaf,
-                ports=node.ports, nvlink_domain=node.nvlink_domain, power=node.power, unread=node.unread)
-    return {"schema": "muster.node/1", "node": to_plain(told), "default_sku": default_sku, "period": period, "occasion": occasion,
-            "version": version}
+def compile_node(
+    node: Node, default_sku: str | None, period: float, occasion: str, version: str,
+) -> dict[str, Any]:
+    """A node's own settings, its interval and occasion (a profile, or empty);
+    nothing about how it is reached."""
+    told = Node(node.name, sku=node.sku, profile=node.profile, lifecycle=Lifecycle(node.lifecycle.state),
+                rack=node.rack, leaf=node.leaf, ports=node.ports, nvlink_domain=node.nvlink_domain,
+                power=node.power, unread=node.unread)
+    return {"schema": "muster.node/1", "node": to_plain(told), "default_sku": default_sku, "period": period,
+            "occasion": occasion, "version": version}
 
 
 def _occasions(ruleset: Ruleset) -> Iterator[Occasion]:
@@ -68,14 +74,16 @@ def _occasions(ruleset: Ruleset) -> Iterator[Occasion]:
 
 
 def read_rules(document: Any) -> Ruleset:
-    """The ruleset of a document; raises UsageError for what is none. `healthcheck.checks.catalogue` must have been imported."""
+    """The ruleset of a document; raises UsageError for a bad one.
+    `healthcheck.checks.catalogue` must have been imported."""
     try:
         if document["schema"] != SCHEMA:
             raise ValueError(f"its schema is {ascii(document['schema'])[:60]}, expected {SCHEMA}")
         kernel = None if document["kernel"] is None else from_plain(KernelRules, document["kernel"])
         return Ruleset(
-            tuple(_rule_from_plain(rule) for rule in document["rules"]), from_plain(Mapping[str, Sku], document["skus"]),
-            document["digest"], from_plain(Mapping[str, Profile], document["profiles"]),
+            tuple(_rule_from_plain(rule) for rule in document["rules"]),
+            from_plain(Mapping[str, Sku], document["skus"]), document["digest"],
+            from_plain(Mapping[str, Profile], document["profiles"]),
             None if document["xids"] is None else from_plain(XidTable, document["xids"]),
             None if kernel is None else lambda: kernel)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -84,26 +92,29 @@ def read_rules(document: Any) -> Ruleset:
 
 
 def _judged(kernel: KernelRules) -> KernelRules:
-    """Without what only people read: examples, and what baselines do not accept."""
+    """Without what only people read: examples, and unapproved baseline entries."""
     from healthcheck.baseline.learn import lean
 
-    entries = tuple(dataclasses.replace(entry, examples=()) for entry in kernel.catalogue.entries if not entry.disabled)
+    entries = tuple(dataclasses.replace(entry, examples=()) for entry in kernel.catalogue.entries
+                    if not entry.disabled)
     return KernelRules(Catalogue(entries), tuple(map(lean, kernel.baselines)))
 
 
 def on_a_node(ruleset: Ruleset) -> Ruleset:
-    """The same rules, those that need the fleet's other nodes left out: home judges them, by the same recording."""
-    return dataclasses.replace(ruleset, rules=tuple(
-        dataclasses.replace(rule, left_out=rule.left_out or AT_HOME, disabled="") if rule.checked.fleet else rule
-        for rule in ruleset.rules))
+    """The same rules without those that need other nodes: the head judges these by the same recording."""
+    return dataclasses.replace(ruleset,
+                               rules=tuple(dataclasses.replace(rule, left_out=rule.left_out or AT_HOME,
+                                                               disabled="") if rule.checked.fleet else rule
+                                           for rule in ruleset.rules))
 
 
 def _rule_to_plain(rule: Rule) -> dict[str, Any]:
-    """With the parameters' numbers of a SKU as {"number": NAME}, which is no value that a rule can set."""
+    """The SKU's numbers among the parameters become {"number": NAME}, which no rule can set."""
     plain = {field.name: to_plain(getattr(rule, field.name)) for field in dataclasses.fields(rule)
              if field.name not in ("checked", "parameters")}
-    return {**_said(plain), "checked": rule.checked.name, "fleet": rule.checked.fleet, "parameters": {
-        name: {"number": value.name} if isinstance(value, Number) else to_plain(value) for name, value in rule.parameters.items()}}
+    return {**_said(plain), "checked": rule.checked.name, "fleet": rule.checked.fleet,
+            "parameters": {name: {"number": value.name} if isinstance(value, Number) else to_plain(value)
+                           for name, value in rule.parameters.items()}}
 
 
 def _rule_from_plain(plain: dict[str, Any]) -> Rule:
@@ -111,15 +122,16 @@ def _rule_from_plain(plain: dict[str, Any]) -> Rule:
     return Rule(
         id=plain["id"], checked=known or _missing(plain), severity=Severity(plain["severity"]),
         parameters={name: _parameter(value) for name, value in plain["parameters"].items()} if known else {},
-        unsupported=UnsupportedPolicy(plain["unsupported"]), effect=Effect(plain["effect"]), remedy=plain["remedy"], source=plain["source"],
-        proven=Proven(plain["proven"]), origin_file=plain["origin_file"], owner=Owner(plain["owner"]),
+        unsupported=UnsupportedPolicy(plain["unsupported"]), effect=Effect(plain["effect"]),
+        remedy=plain["remedy"], source=plain["source"], proven=Proven(plain["proven"]),
+        origin_file=plain["origin_file"], owner=Owner(plain["owner"]),
         overridden=tuple(plain["overridden"]), disabled=plain["disabled"] if known else "",
         formerly=tuple(plain.get("formerly", ())),
         left_out=plain["left_out"] if known or plain["left_out"] else f"{AT_HOME}: its check is a plug-in's")
 
 
 def _missing(plain: dict[str, Any]) -> Check:
-    """A plug-in's check, whose code stays at home."""
+    """A plug-in's check, whose code stays on the head."""
     return Check(plain["checked"], lambda: iter(()), (), {}, "", plain["fleet"])
 
 
@@ -130,7 +142,7 @@ def _parameter(value: Any) -> Any:
 
 
 def _said(plain: Any) -> Any:
-    """With packaged files by their names alone, for where they are installed differs from head to head."""
+    """Packaged files by name only, because their folder differs between heads."""
     from healthcheck.config.rulesfolder import display_name
 
     def walk(value: Any, key: str) -> Any:

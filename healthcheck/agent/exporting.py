@@ -1,4 +1,5 @@
-"""`muster.pyz exporter`: serves Prometheus what this node's own agent found last, with Python's standard library alone."""
+"""`muster.pyz exporter`: serves this node's newest agent result to Prometheus,
+with Python's standard library only."""
 
 from __future__ import annotations
 
@@ -34,14 +35,15 @@ def main(words: list[str]) -> int:
     began_with = os.path.realpath(here)
 
     def replaced() -> bool:
-        # The unit starts the version that is in use now.
+        # The unit restarts it with the current version.
         return os.path.realpath(here) != began_with
 
     try:
         host, port = where(options.listen)
         tls = with_tls(options.tls_cert, options.tls_key, options.tls_clients)
         refused = [0]
-        board = board_of(Path(options.state), Path(options.bundle) if options.bundle else Path(began_with).parent, refused, needed=True)
+        board = board_of(Path(options.state), Path(options.bundle) if options.bundle
+                         else Path(began_with).parent, refused, needed=True)
         if options.once:
             board.refresh()
             sys.stdout.write(board.text())
@@ -52,15 +54,19 @@ def main(words: list[str]) -> int:
         return USAGE
 
 
-def board_of(state: Path, installed: Path, refused: list[int], most: int = MOST_SERIES, *, needed: bool = False) -> Board:
-    """A board of this node. What is `installed` says who it is; where that is not `needed`, the agent's result may."""
+def board_of(
+    state: Path, installed: Path, refused: list[int], most: int = MOST_SERIES, *, needed: bool = False,
+) -> Board:
+    """A board of this node. `installed` names the node; unless `needed`, the agent's result may."""
     said = _installed(installed, needed=needed)
     try:
         node = from_plain(Node, said["node"]) if said else None
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"{installed / 'node.json'}: cannot be read ({clean(str(error), 120)}); install the agent again") from None
+        raise UsageError(f"{installed / 'node.json'}: cannot be read ({clean(str(error), 120)}); install the "
+                         "agent again") from None
     ours = str(said.get("version", ""))
-    return Board(AgentSource(state, node), Page(PERIODS * PERIOD_S, most), lambda: processed(refused[0], ours=ours))
+    return Board(AgentSource(state, node), Page(PERIODS * PERIOD_S, most),
+                 lambda: processed(refused[0], ours=ours))
 
 
 def _installed(folder: Path, *, needed: bool) -> dict[str, Any]:
@@ -75,7 +81,8 @@ def _installed(folder: Path, *, needed: bool) -> dict[str, Any]:
             raise UsageError(f"{path}: no such file; install the agent again") from None
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: cannot be read ({clean(str(error), 120)}); install the agent again") from None
+        raise UsageError(
+            f"{path}: cannot be read ({clean(str(error), 120)}); install the agent again") from None
     return found
 
 
@@ -85,14 +92,19 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="muster.pyz exporter", description="Serve Prometheus this node's newest result at /metrics; /healthz, /readyz. Where that "
-        "says nothing of now (none, cut, over two periods old, of another boot, a clock that was set since) the node is unknown.",
-        epilog="Example: python3 /opt/muster/current/muster.pyz exporter --listen 127.0.0.1:9847. Ends when another version is in use.")
+        prog="muster.pyz exporter", description="Serve this node's newest result to Prometheus at /metrics; "
+        "/healthz, /readyz. If there is no current one (none, cut, over two periods old, of another boot, a "
+        "clock that was set since), the node is unknown.",
+        epilog="Example: python3 /opt/muster/current/muster.pyz exporter --listen 127.0.0.1:9847. Exits when "
+        "another version is in use.")
     parser.add_argument("--listen", metavar="HOST:PORT", default=LISTEN, help="where to serve [%(default)s]")
-    parser.add_argument("--tls-cert", metavar="FILE", help="serve TLS with this certificate (PEM), read again when it is renewed")
+    parser.add_argument("--tls-cert", metavar="FILE",
+                        help="serve TLS with this certificate (PEM), read again when it is renewed")
     parser.add_argument("--tls-key", metavar="FILE", help="its key")
-    parser.add_argument("--tls-clients", metavar="FILE", help="serve only clients whose certificate one of these authorities has signed")
-    parser.add_argument("--once", action="store_true", help="print the page and end")
-    parser.add_argument("--state", metavar="DIR", default=STATE, help="where the agent keeps its result [%(default)s]")
+    parser.add_argument("--tls-clients", metavar="FILE",
+                        help="serve only clients whose certificate one of these authorities has signed")
+    parser.add_argument("--once", action="store_true", help="print the page and exit")
+    parser.add_argument("--state", metavar="DIR", default=STATE,
+                        help="where the agent keeps its result [%(default)s]")
     parser.add_argument("--bundle", metavar="DIR", default="", help="where node.json is [beside muster.pyz]")
     return parser.parse_args(words)

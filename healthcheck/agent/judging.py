@@ -1,4 +1,5 @@
-"""Judges the recording that was just made on this node, as home would: the same facts, checks and judge, by rules that were compiled."""
+"""Judges the recording just made on this node as the head would: same facts, checks and judge,
+by compiled rules."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from healthcheck.agent import metrics
 from healthcheck.agent.compiled import on_a_node, read_rules
-from healthcheck.agent.said import AgentOutput, nagios
+from healthcheck.agent.output import AgentOutput, nagios
 from healthcheck.agent.unjudged import failed, unknown
 from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
 from healthcheck.collector.reply import decode
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 _CRITICAL = 2
 
 
-def judged(found: Installed, look: CollectorReply, result: dict[str, Any], state: StateFolder, began: float) -> AgentOutput:
-    """What this look says of this node; where it cannot be judged, unknown, and whose fault that is."""
+def judged(
+    found: Installed, look: CollectorReply, result: dict[str, Any], state: StateFolder, began: float,
+) -> AgentOutput:
+    """The output of this snapshot; unknown with an origin if it cannot be judged."""
     if look.stage:
         return unknown(failed(look, result), result, f"{look.stage}: {look.reason}", Origin.NODE.value, began)
     recording = decode(Reply(result["node"], look.body, None, began, look.received))
@@ -45,9 +48,10 @@ def judged(found: Installed, look: CollectorReply, result: dict[str, Any], state
         ruleset = on_a_node(read_rules(found.rules))
         looks.prepare()
         for left in (state.path / LOOKS).glob(".*"):
-            left.unlink()       # what a killed run had begun
+            left.unlink()       # leftovers of a killed run
     except MusterError as error:
-        return unknown(dict(result, recording=to_json(recording)), result, clean(error), Origin.MUSTER.value, began)
+        return unknown(dict(result, recording=to_json(recording)), result, clean(error),
+                       Origin.MUSTER.value, began)
     profiles = (result["profile"],) if result["profile"] else ()
     previous = looks.read(own.name)
     recording = with_earlier(recording, previous)
@@ -63,14 +67,19 @@ def judged(found: Installed, look: CollectorReply, result: dict[str, Any], state
     line = f"{report.state.value}{': ' + report.reason if report.reason else ''}"
     origin = None if report.state is not NodeState.UNKNOWN else _origin(report)
     return AgentOutput(
-        dict(result, judged=True, recording=to_json(recording), previous=None if previous is None else to_json(previous)),
-        dict(result, judged=True, state=report.state.value, reason=report.reason, origin=origin, code=code, nagios=severe, counts=counts,
-             seconds=round(took, 3), report=document.node(report), kept=packed[1], look=base64.b64encode(packed[0]).decode()),
-        metrics.page(own, report, packed, time=result["time"], took=took, period=result["period"], rules=result["rules"],
-                     bundle=result["bundle"], python=result["python"], version=result["version"]),
-        f"{own.name}: {line} ({', '.join(f'{count} {name}' for name, count in counts.items())}; {took:.1f} s)",
+        dict(result, judged=True, recording=to_json(recording),
+             previous=None if previous is None else to_json(previous)),
+        dict(result, judged=True, state=report.state.value, reason=report.reason, origin=origin, code=code,
+             nagios=severe, counts=counts, seconds=round(took, 3), report=document.node(report),
+             kept=packed[1], look=base64.b64encode(packed[0]).decode()),
+        metrics.page(own, report, packed, time=result["time"], took=took, period=result["period"],
+                     rules=result["rules"], bundle=result["bundle"], python=result["python"],
+                     version=result["version"]),
+        f"{own.name}: {line} ({', '.join(f'{count} {name}' for name, count in counts.items())}; "
+        f"{took:.1f} s)",
         nagios(severe, line if own.in_service else f"{own.lifecycle.state.value}: {line}", counts, took),
-        lambda: looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name), assessment.rests(own.name)))
+        lambda: looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name),
+                            assessment.rests(own.name)))
 
 
 def _critical(report: NodeReport) -> bool:
@@ -78,6 +87,6 @@ def _critical(report: NodeReport) -> bool:
 
 
 def _origin(report: NodeReport) -> str:
-    """Whose fault it is that the node is unknown."""
+    """The origin of an unknown state."""
     origins = {one.origin for one in unknowns(report)}
     return "muster" if origins == {Origin.MUSTER} else "node"

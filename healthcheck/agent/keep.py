@@ -1,4 +1,4 @@
-"""Keeps the agent's files whole: one run at a time, each file by temporary, fsync and rename. Python 3.8."""
+"""Writes the agent's files atomically: one run at a time, by temporary file, fsync and rename. Python 3.8."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MOST = 32 << 20     # bytes of a state file, compressed or not
 
 
 class Busy(Exception):
-    """Another run goes on; its pid, as far as it said one."""
+    """Another run is active; its pid, if known."""
 
 
 class Unkept(Exception):
-    """The state folder, or what is in it, cannot be used; one line."""
+    """The state folder or its content cannot be used; one line."""
 
 
 class StateFolder:
-    """The state folder, of which this run is the only one, until the process ends."""
+    """The state folder, locked for this run until the process ends."""
 
     def __init__(self, path: Path) -> None:
         """Raises Busy and Unkept."""
@@ -34,8 +34,9 @@ class StateFolder:
             path.mkdir(0o700, parents=True, exist_ok=True)
             found = path.stat()
             if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-                # Code is run that was kept in it.
-                raise Unkept(f"the state folder {path} must belong to whoever runs this, and nobody else may write to it")
+                # The folder holds code that will run.
+                raise Unkept(f"the state folder {path} must belong to the current user, and no one else may "
+                             "write to it")
             self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -47,7 +48,7 @@ class StateFolder:
         os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
 
     def put(self, name: str, data: bytes) -> None:
-        """Afterwards the file holds this, and nobody ever sees a part of it; raises Unkept."""
+        """Writes the file atomically; raises Unkept."""
         whole(self.path / name, data, 0o600)
 
     def put_json(self, name: str, document: dict[str, Any]) -> None:
@@ -56,16 +57,17 @@ class StateFolder:
         self.put(name, gzip.compress(data, 6, mtime=0) if name.endswith(".gz") else data)
 
     def look(self) -> dict[str, Any] | None:
-        """What the run before this one recorded, if that can be read."""
+        """The previous run's recording, if readable."""
         return self._read(RECORDING)
 
     def result(self) -> dict[str, Any] | None:
-        """What the run before this one found, if that can be read."""
+        """The previous run's result, if readable."""
         return self._read(RESULT)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            with open(self.path / name, "rb") as raw, gzip.GzipFile(fileobj=raw) if name.endswith(".gz") else raw as file:
+            with open(self.path / name, "rb") as raw:
+                file = gzip.GzipFile(fileobj=raw) if name.endswith(".gz") else raw
                 document = json.loads(file.read(MOST))
         except (OSError, ValueError, EOFError, RecursionError):
             return None
@@ -73,10 +75,10 @@ class StateFolder:
 
 
 def whole(path: Path, data: bytes, mode: int) -> None:
-    """Afterwards the file holds this; raises Unkept. What a killed run left of its temporary file is written over."""
+    """Writes the file atomically; raises Unkept. Overwrites a killed run's temporary file."""
     temporary = path.with_name(f"{path.name}.new")
     try:
-        # In node_exporter's folder others may write, too: never into what somebody has put there.
+        # Others may write to node_exporter's folder too: never write into their files.
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)

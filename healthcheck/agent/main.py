@@ -1,7 +1,7 @@
-"""`muster.pyz run`: one look at this machine, judged where Python is new enough, and kept whole; `exporter` serves it; `gate` says whether
-this node may start a job. Python 3.8.
+"""`muster.pyz run`: checks this machine once, judges if Python is new enough, and stores the result;
+`exporter` serves it; `gate` tells whether this node may start a job. Python 3.8.
 
-Only the standard library, and of ours only what Python 3.8 can read, until it is known that this Python can read the rest.
+Only the standard library and modules for Python 3.8, until this Python is known to be newer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from healthcheck.model.places import METRICS, PERIOD_S, RECORDING, RESULT, SCHEM
 from inventory.errors import MusterError
 
 JUDGES = (3, 10)
-# slurmd ends a HealthCheckProgram that takes longer than 60 s (slurm.conf(5)); newer ones register only once it has exited with 0.
+# slurmd ends a HealthCheckProgram that takes longer than 60 s (slurm.conf(5));
+# newer ones register only once it has exited with 0.
 LIMIT_S = 50.0
 _FETCH_S = 15.0
 COLLECTOR, NVML = "collector.txt", "nvml.bin"
@@ -31,9 +32,13 @@ OK, FAILED, USAGE, UNKNOWN = 0, 1, 2, 3
 
 
 class Installed:
-    """What was installed here: two documents, the collector's text, and the NVML reader if the head had one."""
+    """What is installed here: two documents, the collector's source,
+    and the NVML reader if the head had one."""
 
-    def __init__(self, rules: dict[str, Any], node: dict[str, Any], collector: bytes, nvml: bytes, archive: Path | None = None) -> None:
+    def __init__(
+        self, rules: dict[str, Any], node: dict[str, Any], collector: bytes, nvml: bytes,
+        archive: Path | None = None,
+    ) -> None:
         self.rules = rules
         self.node = node
         self.collector = collector
@@ -42,7 +47,8 @@ class Installed:
 
 
 def main(words: list[str], installed: Callable[[str], Installed]) -> int:
-    """The command; `installed` reads what is installed in a folder, of which "" is where the code is. Returns the exit code."""
+    """The command; `installed` reads the installation in a folder, "" for that of the code.
+    Returns the exit code."""
     if words[:1] == ["exporter"]:
         return _exporter(words[1:])
     if words[:1] == ["gate"]:
@@ -62,32 +68,38 @@ def _looked(options: argparse.Namespace, installed: Callable[[str], Installed], 
     try:
         return OK if (code := _run(options, installed)) and options.slurm else code
     except Busy as error:
-        _say(options, f"another run goes on (pid {error}), so nothing was looked at")
+        _say(options, f"another run is active (pid {error}), so nothing was checked")
         return quiet
     except Unkept as error:
         _say(options, str(error))
     except MusterError:
         raise
-    except Exception as error:  # noqa: BLE001  (whatever it is: slurmd would keep the node from jobs until this exits with 0)
-        _say(options, f"what is installed here cannot be used ({type(error).__name__}: {str(error)[:200]}); install the agent again")
+    except Exception as error:  # noqa: BLE001  (slurmd would keep the node from jobs until this exits with 0)
+        _say(options, f"this installation cannot be used ({type(error).__name__}: {str(error)[:200]}); "
+                      "install the agent again")
     return OK if options.slurm else UNKNOWN if options.nagios else USAGE
 
 
 def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="muster.pyz", description="Look at this machine, judge it, and keep the result.",
-        epilog=f"Example: python3 muster.pyz run --nagios. The newest result is {STATE}/{RESULT}. Exit: 0 fine, 1 something failed, "
-               "2 usage, 3 something unknown.")
+        prog="muster.pyz", description="Check this machine and keep the result.",
+        epilog=f"Example: python3 muster.pyz run --nagios. The newest result is {STATE}/{RESULT}. Exit: 0 "
+        "fine, 1 something failed, 2 usage, 3 something unknown.")
     parser.add_argument("command", choices=("run", "exporter", "gate"),
-                        help="run: look once; exporter: serve Prometheus the result; gate: whether this node may start a job")
+                        help="run: check once; exporter: serve the result to Prometheus; gate: whether this "
+                             "node may start a job")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--nagios", action="store_true", help="one line with numbers; exit 0 1 2 3 in Nagios' sense")
-    form.add_argument("--slurm", action="store_true", help="for HealthCheckProgram: exit 0 always; only the head's triage drains")
-    parser.add_argument("--profile", metavar="NAME", help="the occasion [timer]")
+    form.add_argument("--nagios", action="store_true",
+                      help="one line with numbers; exit 0 1 2 3 in Nagios' sense")
+    form.add_argument("--slurm", action="store_true",
+                      help="for HealthCheckProgram: exit 0 always; only the head's triage drains")
+    parser.add_argument("--profile", metavar="NAME", help="the profile of rules [timer]")
     parser.add_argument("--textfile", metavar="DIR", help="node_exporter's folder for text files")
-    parser.add_argument("--state", metavar="DIR", default=STATE, help="where recording and result are kept [%(default)s]")
-    parser.add_argument("--bundle", metavar="DIR", default="", help="where rules.json and node.json are [beside muster.pyz]")
-    parser.add_argument("--root", metavar="DIR", default="", help="look at this tree instead of /, for tests")
+    parser.add_argument("--state", metavar="DIR", default=STATE,
+                        help="where recording and result are kept [%(default)s]")
+    parser.add_argument("--bundle", metavar="DIR", default="",
+                        help="where rules.json and node.json are [beside muster.pyz]")
+    parser.add_argument("--root", metavar="DIR", default="", help="check this tree instead of /, for tests")
     options = parser.parse_args(words)
     if options.root and not Path(options.root).is_dir():
         parser.error(f"--root {options.root}: no such folder")
@@ -96,7 +108,8 @@ def _options(words: list[str]) -> argparse.Namespace:
 
 def _exporter(words: list[str]) -> int:
     if sys.version_info < JUDGES:
-        print("muster: the exporter needs Python {}.{} or newer; run --textfile writes for node_exporter with this one".format(*JUDGES),  # noqa: T201
+        print("muster: the exporter needs Python {}.{} or newer; run --textfile writes for node_exporter "  # noqa: T201
+              "with this one".format(*JUDGES),
               file=sys.stderr)
         return USAGE
     from healthcheck.agent.exporting import main as exporting
@@ -112,10 +125,10 @@ def _say(options: argparse.Namespace, text: str) -> None:
 
 
 def _bound(code: int, options: argparse.Namespace) -> None:
-    """Whatever hangs, this process does not outlive its limit. What was kept before stays as it was."""
+    """Ends the process at its limit, whatever hangs. Earlier results stay."""
 
     def late(number: int, frame: object) -> NoReturn:
-        _say(options, f"the run took longer than {LIMIT_S:g} s and was given up")
+        _say(options, f"the run took longer than {LIMIT_S:g} s and was stopped")
         sys.stdout.flush()
         os._exit(code)
 
@@ -135,11 +148,13 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
     began = time.time()
     look = _look(found, found.rules["sets"][f"{own}/{occasion}"], options.root)
     result = {
-        "schema": SCHEMA, "node": found.node["node"]["name"], "time": look.received, "period": found.node.get("period", PERIOD_S),
-        "profile": occasion, "bundle": found.node.get("bundle", ""), "rules": found.rules["digest"],
+        "schema": SCHEMA, "node": found.node["node"]["name"], "time": look.received,
+        "period": found.node.get("period", PERIOD_S), "profile": occasion,
+        "bundle": found.node.get("bundle", ""), "rules": found.rules["digest"],
         "version": found.node.get("version", ""), "python": "{}.{}.{}".format(*sys.version_info[:3]),
-        # By the time since boot whoever reads it later sees whether this was another boot, or the clock was set since.
-        "uptime": time.clock_gettime(time.CLOCK_BOOTTIME) - (time.time() - look.received), "words": found.node["node"],
+        # The time since boot shows a later reader whether the node booted or its clock was set since.
+        "uptime": time.clock_gettime(time.CLOCK_BOOTTIME) - (time.time() - look.received),
+        "words": found.node["node"],
     }
     if sys.version_info >= JUDGES:
         if found.archive is not None:
@@ -151,7 +166,7 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
         said = unjudged(look, result, state, began)
     state.put_json(RECORDING, said.look)
     said.remember()
-    # Counters go on after a run that could not be judged.
+    # Counters continue after a run that could not be judged.
     state.put_json(RESULT, {"kept": (state.result() or {}).get("kept"), **said.result})
     if options.textfile:
         whole(Path(options.textfile) / METRICS, said.metrics.encode(), 0o644)
@@ -161,7 +176,7 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
 
 
 def _fetched(options: argparse.Namespace) -> None:
-    """Brings the snapshot of the gate, where this node is told to; whatever becomes of that, the look is done and told."""
+    """Fetches the gate's snapshot, if configured; a failure does not affect the run."""
     left = signal.setitimer(signal.ITIMER_REAL, 0)[0]
     sys.stdout.flush()
     try:
@@ -174,7 +189,7 @@ def _fetched(options: argparse.Namespace) -> None:
         signal.signal(signal.SIGALRM, _slow)
         signal.setitimer(signal.ITIMER_REAL, min(left, _FETCH_S))
         fetch(source, options.root + FOLDER, options.root + TRUSTED)
-    except Exception as error:  # noqa: BLE001  (a head that is away, or sends anything at all, is no failure of the look)
+    except Exception as error:  # noqa: BLE001  (a missing or bad head must not fail the run)
         print(f"muster: the gate's snapshot: {str(error)[:300]}", file=sys.stderr)  # noqa: T201
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -185,19 +200,21 @@ def _slow(number: int, frame: object) -> NoReturn:
 
 
 def _look(found: Installed, probes: dict[str, Any], root: str) -> recorder.CollectorReply:
-    asked = dict(probes, schema="muster.probes/1", probes=[found.rules["probes"][probe] for probe in probes["probes"]])
-    # Never longer than leaves time to judge and to write.
+    asked = dict(probes, schema="muster.probes/1",
+                 probes=[found.rules["probes"][probe] for probe in probes["probes"]])
+    # Leave time to judge and to write.
     asked["seconds"] = min(probes["seconds"], LIMIT_S - recorder.SLACK_S - 10.0)
     words = [f"without={pattern}" for pattern in found.node["node"].get("unread", ())]
     return recorder.look(found.collector, asked, {"nvml": found.nvml} if found.nvml else {}, words, root)
 
 
 def beside(archive: Path, read: Callable[[str], bytes]) -> Callable[[str], Installed]:
-    """Reads what is installed beside the zip file that this code is from; `read` gives one of its members."""
+    """Reads the installation beside this code's zip file; `read` gives one of its members."""
 
     def installed(folder: str) -> Installed:
         place = Path(folder) if folder else archive.resolve().parent
         rules, node = (json.loads((place / name).read_bytes()) for name in ("rules.json", "node.json"))
-        return Installed(rules, dict(node, bundle=node.get("bundle") or place.name), read(COLLECTOR), read(NVML), archive.resolve())
+        return Installed(rules, dict(node, bundle=node.get("bundle") or place.name), read(COLLECTOR),
+                         read(NVML), archive.resolve())
 
     return installed

@@ -1,7 +1,8 @@
-"""What a run tells node_exporter's textfile collector: of this node what `muster exporter` says of all, by the same names and words.
+"""The text file for node_exporter's textfile collector: the metrics of `muster exporter` for this node.
 
-A text file stays when its agent is dead. So nothing in it says that it is fresh: who reads `muster_node_state` compares
-`muster_node_newest_result_timestamp_seconds` with the clock, as the alert rules do, by `muster_agent_period_seconds`.
+A text file stays when its agent is dead, so nothing in it claims to be fresh: readers of `muster_node_state`
+compare `muster_node_newest_result_timestamp_seconds` with the clock, as the alert rules do, by
+`muster_agent_period_seconds`.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from healthcheck.store import newest
 from healthcheck.store.shown import Telemetry, shown
 from inventory.model import Node
 
-PERIOD = MetricFamily("muster_agent_period_seconds", GAUGE,
-                      "How often a node's timer looks; a result that is older than two of these says nothing.", ("node",))
-TOOK = MetricFamily("muster_agent_run_seconds", GAUGE, "What the agent's newest run took.", ("node",))
-RULES = MetricFamily("muster_agent_info", GAUGE, "By which rules and which installed copy the agent's newest run judged; always 1.",
-                     ("bundle", "node", "rules"))
+PERIOD = MetricFamily("muster_agent_period_seconds", GAUGE, "Interval of a node's agent; a result older than "
+                                                            "two of these counts as unknown.", ("node",))
+TOOK = MetricFamily("muster_agent_run_seconds", GAUGE, "Duration of the agent's newest run.", ("node",))
+RULES = MetricFamily("muster_agent_info", GAUGE, "Rules and installed version of the agent's newest run; "
+                                                 "always 1.", ("bundle", "node", "rules"))
 FAMILIES = (PERIOD, TOOK, RULES, BUILD)
 
 
 def seen(recording: Recording) -> Telemetry | None:
-    """What a look shows beside its results; None where there was no look."""
+    """A snapshot's telemetry; None without a snapshot."""
     return shown(recording, Captures(recording)) if recording.host is not None else None
 
 
 def page(
-    node: Node, report: NodeReport, look: tuple[bytes, str], *, time: float, took: float, period: float, rules: str, bundle: str,
-    python: str, version: str,
+    node: Node, report: NodeReport, look: tuple[bytes, str], *, time: float, took: float, period: float,
+    rules: str, bundle: str, python: str, version: str,
 ) -> str:
-    """The file's text; `look` is what `newest.packed` made of this look and the counters before it."""
+    """The file's text; `look` is `newest.packed` of this snapshot and the earlier counters."""
     now = newest.decoded(node.name, time, rules, *look)
     lines = nodes.lines(NodeNow(node.name, node, now), time, period)
     told = ((family, lines.of[at]) for at, family in enumerate(nodes.FAMILIES) if family is not nodes.STALE)
-    own = ((PERIOD, period, (node.name,)), (TOOK, round(took, 3), (node.name,)), (RULES, 1, (bundle, node.name, rules[:12])),
-           (BUILD, 1, (python, version)))
+    own = ((PERIOD, period, (node.name,)), (TOOK, round(took, 3), (node.name,)),
+           (RULES, 1, (bundle, node.name, rules[:12])), (BUILD, 1, (python, version)))
     return "".join((*(family.head + "".join(said) for family, said in told if said),
                     *(family.head + family.sample(value, *labels) for family, value, labels in own)))

@@ -1,8 +1,8 @@
-"""The agent's code compiled once by this machine's Python, instead of in each run. Python 3.8.
+"""Compiles the agent's code once with this machine's Python, instead of in each run. Python 3.8.
 
-Python keeps no compiled form of what it loads from a zip file, and compiling is most of what a run would cost. So the first run writes a
-second zip file, of compiled modules alone, into the state folder; later ones find their modules there. Whatever is wrong with that file,
-the original still is where it was.
+Python does not cache compiled modules of a zip file, and compiling is most of a run's cost. So the first run
+writes a second zip file of compiled modules into the state folder, and later runs use it. If that file is
+bad, the original is still there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLAGS = (1).to_bytes(4, "little") + bytes(8)
 
 
 def use(archive: Path, state: Path) -> None:
-    """Afterwards modules that are not loaded yet come from the compiled copy, which is made if it is not there."""
+    """Loads further modules from the compiled copy, which it makes if missing."""
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     copy = state / CODE / f"{digest[:16]}-{sys.implementation.cache_tag}.zip"
     if not copy.is_file():

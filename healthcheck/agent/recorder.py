@@ -1,7 +1,8 @@
-"""Runs the collector on this machine and takes its answer; Python 3.8, for nodes that can record and not judge.
+"""Runs the collector on this machine and reads its answer; Python 3.8,
+for nodes that can record but not judge.
 
-The conversation is that of `inventory.transport.frame`, over pipes, with a program of our own that nothing stands in front of: no shell,
-no banner. The collector ends by itself, whatever a probe does; should it not, it is killed and left.
+The protocol is that of `inventory.transport.frame`, over pipes, without a shell
+or banner. The collector ends by itself, whatever a probe does; if not, it is killed and abandoned.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from typing import Any, NamedTuple
 from healthcheck.collector.loader import LOADER, payload
 
 MOST = 32 << 20         # bytes of an answer, compressed
-SLACK_S = 10.0          # beyond what the collector gives itself, and beyond the five seconds that it has for its answer
+SLACK_S = 10.0          # beyond the collector's own limit and its five seconds for the answer
 _HEAD = 4096
 _NOISE = 4096
 
 
 class CollectorReply(NamedTuple):
-    """One look: the collector's answer as it came, or the stage at which there was none and why. `received` is this machine's clock."""
+    """The collector's raw answer, or the failed stage and reason. `received` is by this machine's clock."""
 
     received: float
     body: bytes
@@ -36,15 +37,19 @@ class CollectorReply(NamedTuple):
 
 
 class NoAnswer(Exception):
-    """The collector gave none; the stage, as in `inventory.transport.base.Stage`, and why, in one line."""
+    """The collector gave no answer; the stage,
+    as in `inventory.transport.base.Stage`, and the reason in one line."""
 
     def __init__(self, stage: str, reason: str) -> None:
         Exception.__init__(self, reason)
         self.stage = stage
 
 
-def look(source: bytes, probes: dict[str, Any], extras: dict[str, bytes], words: Sequence[str] = (), root: str = "") -> CollectorReply:
-    """One look at this machine."""
+def look(
+    source: bytes, probes: dict[str, Any], extras: dict[str, bytes], words: Sequence[str] = (),
+    root: str = "",
+) -> CollectorReply:
+    """Records this machine once."""
     try:
         body = collect(source, probes, extras, words, root)
         return CollectorReply(time.time(), body)
@@ -52,11 +57,15 @@ def look(source: bytes, probes: dict[str, Any], extras: dict[str, bytes], words:
         return CollectorReply(time.time(), b"", error.stage, str(error))
 
 
-def collect(source: bytes, probes: dict[str, Any], extras: dict[str, bytes], words: Sequence[str] = (), root: str = "") -> bytes:
-    """What the collector answers with, its checksum proven; raises NoAnswer."""
+def collect(
+    source: bytes, probes: dict[str, Any], extras: dict[str, bytes], words: Sequence[str] = (),
+    root: str = "",
+) -> bytes:
+    """The collector's answer with a verified checksum; raises NoAnswer."""
     nonce = secrets.token_hex(8)
     argv = [sys.executable or "python3", "-I", "-S", "-c", LOADER, nonce, *words]
-    noise = os.memfd_create("muster-stderr") if hasattr(os, "memfd_create") else os.open(os.devnull, os.O_RDWR)
+    noise = (os.memfd_create("muster-stderr") if hasattr(os, "memfd_create")
+             else os.open(os.devnull, os.O_RDWR))
     try:
         child = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=noise, start_new_session=True,
@@ -75,7 +84,9 @@ def collect(source: bytes, probes: dict[str, Any], extras: dict[str, bytes], wor
 class _Talk:
     """The pipes to and from one collector."""
 
-    def __init__(self, child: subprocess.Popen[bytes], nonce: str, first: bytes, extras: dict[str, bytes]) -> None:
+    def __init__(
+        self, child: subprocess.Popen[bytes], nonce: str, first: bytes, extras: dict[str, bytes],
+    ) -> None:
         assert child.stdin is not None and child.stdout is not None  # noqa: S101  (narrowing: both are pipes)
         self.child = child
         self.mark = (f"muster:{nonce}:").encode()
@@ -87,7 +98,7 @@ class _Talk:
 
     def listen(self, until: float, noise: int) -> bytes:
         while True:
-            body = self.heard()
+            body = self.answer()
             if body is not None:
                 return body
             poll = select.poll()
@@ -97,7 +108,7 @@ class _Talk:
             left = until - time.monotonic()
             ready = poll.poll(left * 1000) if left > 0 else []
             if not ready:
-                raise NoAnswer("deadline", "the collector did not answer within its time, and was ended")
+                raise NoAnswer("deadline", "the collector did not answer in time and was stopped")
             for fd, _ in ready:
                 if fd == self.to:
                     self.send()
@@ -113,15 +124,15 @@ class _Talk:
         except BlockingIOError:
             pass
         except BrokenPipeError:
-            self.outgoing = memoryview(b"")     # it has ended, and its output says so
+            self.outgoing = memoryview(b"")     # it has ended; its output shows that
 
-    def heard(self) -> bytes | None:
-        """The body, once all of it is there; lines before it are taken off."""
+    def answer(self) -> bytes | None:
+        """The body once complete; removes the lines before it."""
         while self.incoming:
             head, newline, _ = bytes(self.incoming[:_HEAD]).partition(b"\n")
             if not newline:
                 if len(head) >= _HEAD:
-                    raise NoAnswer("reply", "what came from the collector is none of its lines")
+                    raise NoAnswer("reply", "unexpected output from the collector")
                 return None
             words = head[len(self.mark):].split(b" ") if head.startswith(self.mark) else [b""]
             if words[0] == b"frame" and len(words) == 3 and words[1].isdigit():
@@ -142,7 +153,7 @@ class _Talk:
 
 
 def said(noise: int) -> str:
-    """The last line that the collector wrote to its standard error, if it did."""
+    """The last line of the collector's standard error, if any."""
     try:
         os.lseek(noise, max(0, os.fstat(noise).st_size - _NOISE), os.SEEK_SET)
         lines = os.read(noise, _NOISE).decode("utf-8", "replace").split("\n")
@@ -153,7 +164,7 @@ def said(noise: int) -> str:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """The end of its input ends it, and whatever it started; if not within a second, it is killed."""
+    """Closes its input, which ends it and its children; kills it after a second."""
     for pipe in (child.stdin, child.stdout):
         try:
             if pipe is not None:
@@ -167,4 +178,4 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait(1.0)
         except (OSError, subprocess.TimeoutExpired):
-            pass    # not even that ends it; the next run finds what it left in the run folder
+            pass    # even that did not end it; the next run finds its traces in the run folder

@@ -1,6 +1,7 @@
-"""The agent's state folder as a source of the exporter: this node's newest result, as long as it says how the node is now.
+"""The agent's state folder as a source of the exporter: this node's newest result while it is current.
 
-What is cut, of another boot or node, from a clock that was set since, or older than two periods is none: the node is unknown then.
+A result that is cut, of another boot or node, from before a clock change,
+or over two periods old makes the node unknown.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from inventory.model import Node
 from inventory.text import clean
 
 PERIODS = 2.0
-_CLOCK_S = 60.0         # by which two clocks may come to differ by themselves
+_CLOCK_S = 60.0         # by which two clocks may drift apart
 _LONGEST_S = 1e7
 _Stamp = tuple[int, int, int]
 
 
 class _Unread(Exception):
-    """Why there is no result that could be served; one line."""
+    """Why no result can be served; one line."""
 
 
 @dataclass(frozen=True)
 class _Result:
-    """One result, whole. `uptime` is the time since boot, by a clock that nobody can set."""
+    """One result. `uptime` is the time since boot, by a clock that cannot be set."""
 
     node: Node
     newest: Newest
@@ -50,10 +51,12 @@ class _Result:
 
 
 class AgentSource:
-    """Reads the state folder when its result has changed. `node` is what is installed here says of it; by default the result's own word."""
+    """Reads the state folder when its result has changed. `node` is from the installation;
+    by default from the result."""
 
     def __init__(
-        self, state: Path, node: Node | None = None, *, uptime: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        self, state: Path, node: Node | None = None, *,
+        uptime: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
     ) -> None:
         self._path = state / RESULT
         self._node, self._uptime = node, uptime
@@ -62,7 +65,7 @@ class AgentSource:
         self._told: tuple[object, ...] = ()
 
     def read(self, now: float) -> FleetStatus | None:
-        """The node, of which nothing is known where its result cannot be believed."""
+        """The node, without data if its result is not reliable."""
         held = self._result()
         trouble = held if isinstance(held, str) else self._unbelievable(held, now)
         aged = "" if trouble or isinstance(held, str) else self._aged(held)
@@ -70,16 +73,18 @@ class AgentSource:
             return None
         self._told = (held, trouble, aged)
         if isinstance(held, str) or trouble:
-            name = held.node.name if isinstance(held, _Result) else self._node.name if self._node is not None else _here()
+            name = (held.node.name if isinstance(held, _Result) else self._node.name if self._node is not None
+                    else _here())
             return FleetStatus((NodeNow(name, self._node, None),), None, trouble)
-        # The page knows by the clock when it is too old, which is good as long as the clock has gone on as time did.
-        return FleetStatus((NodeNow(held.node.name, held.node, held.newest),), None, aged, stale=PERIODS * held.period, more=held.more)
+        # The page uses the clock for staleness, which is right while the clock is not set.
+        return FleetStatus((NodeNow(held.node.name, held.node, held.newest),), None, aged,
+                           stale=PERIODS * held.period, more=held.more)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to close."""
 
     def _result(self) -> _Result | str:
-        """The result, or why there is none; the same object while the file is the same."""
+        """The result, or why there is none; the same object while the file is unchanged."""
         try:
             with self._path.open("rb") as file:
                 found = self._path.stat()
@@ -87,7 +92,7 @@ class AgentSource:
                 if stamp != self._stamp:
                     self._held, self._stamp = self._parsed(file.read(MOST + 1)), stamp
         except OSError as error:
-            self._stamp, self._held = None, f"{self._path}: {error.strerror}: has the agent looked yet?"
+            self._stamp, self._held = None, f"{self._path}: {error.strerror}: has the agent run yet?"
         return self._held
 
     def _parsed(self, data: bytes) -> _Result | str:
@@ -95,27 +100,29 @@ class AgentSource:
             return _result(data, self._node)
         except _Unread as error:
             return f"{self._path}: {error}"
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, zlib.error) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError,
+                zlib.error) as error:
             return f"{self._path}: cannot be read ({type(error).__name__}: {clean(str(error), 120)})"
 
     def _unbelievable(self, held: _Result, now: float) -> str:
         if held.newest.node != held.node.name:
             return f"its newest result is of another node, {clean(held.newest.node, 64)}"
-        # Time of day less time since boot is the same as long as nobody boots the node or sets its clock.
+        # Time of day minus time since boot is constant until the node boots or its clock is set.
         elapsed = self._uptime() - held.uptime
         if elapsed < 0:
-            return "this node was booted since its newest result"
+            return "this node has booted since its newest result"
         if abs((now - held.newest.time) - elapsed) > _CLOCK_S:
-            return "this node was booted, or its clock was set, since its newest result"
+            return "this node has booted, or its clock was set, since its newest result"
         return ""
 
     def _aged(self, held: _Result) -> str:
         old = self._uptime() - held.uptime > PERIODS * held.period
-        return f"the newest result is over two periods of {held.period:g} s old: systemctl status muster-agent.timer" if old else ""
+        return (f"the newest result is over two periods of {held.period:g} s old; see: systemctl status "
+                "muster-agent.timer" if old else "")
 
 
 def _result(data: bytes, node: Node | None) -> _Result:
-    """A result file's content; raises what `_parsed` takes for damage."""
+    """A result file's content; raises errors that `_parsed` handles."""
     if len(data) > MOST:
         raise _Unread(f"is over {MOST >> 20} MiB")
     told: Mapping[str, Any] = json.loads(data)
@@ -131,14 +138,14 @@ def _result(data: bytes, node: Node | None) -> _Result:
         machine = zlib.decompressobj()
         machine.decompress(look, MOST)
         if not machine.eof:
-            raise _Unread("its look is cut, or too long")
+            raise _Unread("its recording is cut, or too long")
         now = newest.decoded(name, when, rules, look, told["kept"])
     else:
         kept = json.loads(told["kept"]) if told.get("kept") else {}
-        now = Newest(name, when, rules, NodeState.UNKNOWN.value, _text(told, "reason"), "agent", None, {}, (), None, Telemetry(),
-                     kept.get("totals", {}), kept.get("xids"))
+        now = Newest(name, when, rules, NodeState.UNKNOWN.value, _text(told, "reason"), "agent", None, {}, (),
+                     None, Telemetry(), kept.get("totals", {}), kept.get("xids"))
     if now.state not in {state.value for state in NodeState} or now.state != told["state"]:
-        raise _Unread("names no state, or two")
+        raise _Unread("does not name exactly one state")
     samples = [(metrics.PERIOD, metrics.PERIOD.sample(period, own.name)),
                (metrics.RULES, metrics.RULES.sample(1, bundle, own.name, rules[:12]))]
     if "seconds" in told:
@@ -149,14 +156,14 @@ def _result(data: bytes, node: Node | None) -> _Result:
 def _number(told: Mapping[str, Any], name: str) -> float:
     found = told[name]
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not math.isfinite(found):
-        raise _Unread(f"{name} is no number")
+        raise _Unread(f"{name} is not a number")
     return float(found)
 
 
 def _text(told: Mapping[str, Any], name: str) -> str:
     found = told[name]
     if not isinstance(found, str):
-        raise _Unread(f"{name} is no text")
+        raise _Unread(f"{name} is not text")
     return found
 
 

@@ -1,4 +1,5 @@
-"""The values of blame: a job's time and nodes, one piece of evidence, and what was not measured; plain and frozen."""
+"""The values of blame: a job's time and nodes, one piece of evidence, and what was not measured;
+plain and frozen."""
 
 from __future__ import annotations
 
@@ -9,24 +10,29 @@ from healthcheck.model.outcome import Owner
 
 
 class Weight(Enum):
-    """What a piece of evidence is, by how well it explains a job's end; the order of the members is from best to least."""
+    """What a piece of evidence is, by how well it explains a job's end;
+    the order of the members is from best to least."""
 
     ORDERED = "ordered"             # the scheduler was told to end the job: preemption, a requeue
     DEVICE = "device"               # a GPU, its memory or links, or the host's hardware failed
     DEED = "deed"                   # muster itself rebooted the node
-    LOST = "lost"                   # the node went away: it booted anew, nobody reached it, the scheduler lost it
+    # the node went away: it booted anew, no one reached it, the scheduler lost it
+    LOST = "lost"
     NETWORK = "network"             # a port, an adapter or the fabric
     HOST = "host"                   # storage, services, the kernel
     USER = "user"                   # the job's own: memory, an exception, an address
-    STOPPED = "stopped"             # its time limit, or somebody who cancelled it
-    LEAD = "lead"                   # where it began, without a why: the first rank that ended, the one that did not come
-    ODD = "odd"                     # something of the node that is not as it should be, and ends no job by itself
+    STOPPED = "stopped"             # its time limit, or someone who cancelled it
+    # where it began, without a why: the first rank that ended, the one that did not come
+    LEAD = "lead"
+    # something of the node that is not as it should be, and ends no job by itself
+    ODD = "odd"
     SYMPTOM = "symptom"             # what a job shows whose other part failed
 
 
 @dataclass(frozen=True)
 class JobWindow:
-    """A job's time: `start` to `end` in epoch seconds, and its nodes. `known`: somebody or something says when it was.
+    """A job's time: `start` to `end` in epoch seconds, and its nodes.
+    `known`: someone or something says when it was.
 
     `whole`: these are all of its nodes, and not only those that its logs name.
     """
@@ -42,10 +48,11 @@ class JobWindow:
 class Evidence:
     """One thing that was seen of a node (empty: of the job).
 
-    It happened after `after` and not later than `by` (epoch seconds): both are the same where the time is exact, None where nothing is
-    known. `what` says it in our words, `said` is what was said, foreign and not yet escaped. `source` says where from. `sure`: who says so
-    saw it itself, and the words can mean nothing else. `group` names the kind, so that the same of several nodes is known as such.
-    `place`: which of what the job's logs say it is, the likeliest first (0: of something else).
+    It happened after `after` and not later than `by` (epoch seconds): both are the same where the time is
+    exact, None where nothing is known. `what` says it in our words, `said` is what was said, foreign and not
+    yet escaped. `source` says where from. `sure`: who says so saw it itself, and the words can mean nothing
+    else. `group` names the kind, so that the same of several nodes is known as such. `place`: which of what
+    the job's logs say it is, the likeliest first (0: of something else).
     """
 
     node: str
@@ -70,7 +77,8 @@ class Evidence:
 
 @dataclass(frozen=True)
 class SharedPlace:
-    """What several nodes have in common: a leaf, a rack, a power domain, or an incident of the store, and the nodes behind it."""
+    """What several nodes have in common: a leaf, a rack, a power domain, or an incident of the store,
+    and the nodes behind it."""
 
     kind: str
     name: str
@@ -81,7 +89,8 @@ class SharedPlace:
 
 @dataclass(frozen=True)
 class Case:
-    """All that is known of a job's end. `failed` is when it began to fail, by the earliest word; `ended` how it ended, in a sentence.
+    """All that is known of a job's end. `failed` is when it began to fail, by the earliest word;
+    `ended` how it ended, in a sentence.
 
     `unmeasured` says what could not be looked at, each in some words.
     """

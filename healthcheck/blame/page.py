@@ -21,7 +21,7 @@ _NOBODYS = (Weight.ORDERED, Weight.STOPPED)
 
 
 def exit_code(case: Case, ranked: Sequence[Suspect]) -> int:
-    """1 somebody or something is to blame, 0 nothing and all was measured, 3 nothing and something was not."""
+    """1 someone or something is to blame, 0 nothing and all was measured, 3 nothing and something was not."""
     first = culprit(ranked)
     if first is not None and first.main.weight not in _NOBODYS:
         return 1
@@ -29,14 +29,16 @@ def exit_code(case: Case, ranked: Sequence[Suspect]) -> int:
 
 
 def text(case: Case, ranked: Sequence[Suspect], fold: Fold) -> Iterator[str]:
-    """The page, line by line; the first says who it was."""
+    """The page, line by line; the first names the culprit."""
     first = culprit(ranked)
     yield headline(case, first, fold)
     yield ""
     window = case.window
     count = len(window.nodes)
-    on = f" on {fold(window.nodes)} ({count} node{'s' * (count != 1)})" if count else ", on nodes that no log names"
-    at = f"{when(window.start)} to {when(window.end)}" if window.known else "at a time that neither a scheduler, an option nor a log tells"
+    on = (f" on {fold(window.nodes)} ({count} node{'s' * (count != 1)})" if count
+          else ", on nodes that no log names")
+    at = (f"{when(window.start)} to {when(window.end)}" if window.known
+          else "at a time that neither a scheduler, an option nor a log tells")
     yield f"{clean(case.title, 120)}{on}, {at}: {clean(case.ended, 200)}"
     if first is not None:
         yield ""
@@ -93,8 +95,8 @@ def headline(case: Case, first: Suspect | None, fold: Fold) -> str:
         what += f" {moment}" if moment[0].isdecimal() else f", {moment}"
     if first.shared is not None:
         nodes = fold(each.node for each in first.evidence)
-        return f"{first.shared.kind} {clean(first.shared.name, 80)}: {len(first.evidence)} nodes of it ({nodes}) show the same, {what}; " \
-               f"{first.sure}; owner {first.owner.value}"
+        return (f"{first.shared.kind} {clean(first.shared.name, 80)}: {len(first.evidence)} nodes of it "
+                f"({nodes}) show the same, {what}; {first.sure}; owner {first.owner.value}")
     who = clean(first.node, 80) if first.node else "the job itself"
     if one.weight in _NOBODYS:
         return clean(one.what, 200)
@@ -105,22 +107,27 @@ def document(case: Case, ranked: Sequence[Suspect], fold: Fold) -> dict[str, Any
     """All of it, suspects in their order."""
     first = culprit(ranked)
     return {
-        "schema": SCHEMA, "job": clean(case.title, 120), "first": headline(case, first, fold), "nodes": list(case.window.nodes),
-        "started": case.window.start, "ended": case.window.end, "failed": case.failed, "how": clean(case.ended, 200),
-        "found": first is not None,
+        "schema": SCHEMA, "job": clean(case.title, 120), "first": headline(case, first, fold),
+        "nodes": list(case.window.nodes), "started": case.window.start, "ended": case.window.end,
+        "failed": case.failed, "how": clean(case.ended, 200), "found": first is not None,
         "suspects": [{
             "node": clean(suspect.node, 253), "shared": None if suspect.shared is None else
-            {"kind": suspect.shared.kind, "name": clean(suspect.shared.name, 200), "nodes": sorted(suspect.shared.nodes)},
-            "score": round(suspect.score, 1), "certainty": suspect.sure if suspect.score >= LEAST else "symptom",
-            "owner": suspect.owner.value, "evidence": [_entry(one) for one in suspect.evidence]} for suspect in ranked],
-        "looked_at": [clean(one, 300) for one in case.looked], "not_measured": [clean(one, 300) for one in case.unmeasured],
+            {"kind": suspect.shared.kind, "name": clean(suspect.shared.name, 200),
+             "nodes": sorted(suspect.shared.nodes)},
+            "score": round(suspect.score, 1),
+            "certainty": suspect.sure if suspect.score >= LEAST else "symptom",
+            "owner": suspect.owner.value, "evidence": [_entry(one) for one in suspect.evidence]}
+                     for suspect in ranked],
+        "looked_at": [clean(one, 300) for one in case.looked],
+        "not_measured": [clean(one, 300) for one in case.unmeasured],
     }
 
 
 def _entry(one: Evidence) -> dict[str, Any]:
-    return {"node": clean(one.node, 253), "weight": one.weight.value, "what": clean(one.what, 300), "said": clean(one.said, 400),
-            "source": clean(one.source, 200), "after": one.after, "by": one.by, "sure": one.sure, "rank": one.rank,
-            "owner": one.owner.value if one.owner is not None else None, "next": clean(one.advice, 400)}
+    return {"node": clean(one.node, 253), "weight": one.weight.value, "what": clean(one.what, 300),
+            "said": clean(one.said, 400), "source": clean(one.source, 200), "after": one.after, "by": one.by,
+            "sure": one.sure, "rank": one.rank, "owner": one.owner.value if one.owner is not None else None,
+            "next": clean(one.advice, 400)}
 
 
 def _lines(evidence: Sequence[Evidence], case: Case, name: str = "") -> Iterator[str]:
@@ -134,29 +141,33 @@ def _lines(evidence: Sequence[Evidence], case: Case, name: str = "") -> Iterator
         at = f"{_between(one)}{f', {moment}' if moment else ''}"
         said = f": {clean(one.said, _WIDE)}" if one.said else ""
         more = f" (and {len(alike) - 1} more such)" if len(alike) > 1 else ""
-        yield f"  {name or clean(one.node, 80) or 'the job'}  {at}  {clean(one.what, 200)}{more} [{clean(one.source, 120)}]{said}"
+        yield (f"  {name or clean(one.node, 80) or 'the job'}  {at}  {clean(one.what, 200)}{more} "
+               f"[{clean(one.source, 120)}]{said}")
     if len(kinds) > _MOST_EVIDENCE:
         yield f"  and {len(kinds) - _MOST_EVIDENCE} more: --format json"
 
 
 def _before(case: Case) -> list[Evidence]:
     """What was over before the job began, the worst first."""
-    return sorted((one for one in case.evidence if early(one, case)), key=lambda one: (-worth(one), -(one.by or 0.0)))
+    return sorted((one for one in case.evidence if early(one, case)),
+                  key=lambda one: (-worth(one), -(one.by or 0.0)))
 
 
 def _alike(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
-    """Nodes that show nothing but the same symptom stand together."""
+    """Groups nodes that show only the same symptom."""
     found: dict[tuple[str, ...], list[Suspect]] = {}
     for suspect in suspects:
         symptom = suspect.shared is None and suspect.main.weight is Weight.SYMPTOM and bool(suspect.node)
-        key = ("", suspect.main.group) if symptom else (suspect.node, suspect.shared.name if suspect.shared is not None else "", "own")
+        key = (("", suspect.main.group) if symptom
+               else (suspect.node, suspect.shared.name if suspect.shared is not None else "", "own"))
         found.setdefault(key, []).append(suspect)
     return list(found.values())
 
 
 def _names(alike: Sequence[Suspect], fold: Fold) -> str:
     if alike[0].shared is not None:
-        return f"{alike[0].shared.kind} {clean(alike[0].shared.name, 80)} ({fold(one.node for one in alike[0].evidence)})"
+        return (f"{alike[0].shared.kind} {clean(alike[0].shared.name, 80)} "
+                f"({fold(one.node for one in alike[0].evidence)})")
     return clean(fold(one.node for one in alike) if len(alike) > 1 else alike[0].node, 200) or "the job"
 
 
@@ -170,7 +181,8 @@ def _between(one: Evidence) -> str:
         return "at no known time"
     if one.exact or one.after is None:
         return dt.datetime.fromtimestamp(one.by).strftime("%m-%d %H:%M:%S")
-    return f"{dt.datetime.fromtimestamp(one.after).strftime('%m-%d %H:%M')} .. {dt.datetime.fromtimestamp(one.by).strftime('%m-%d %H:%M')}"
+    return (f"{dt.datetime.fromtimestamp(one.after).strftime('%m-%d %H:%M')} .. "
+            f"{dt.datetime.fromtimestamp(one.by).strftime('%m-%d %H:%M')}")
 
 
 def _relative(one: Evidence, case: Case) -> str:

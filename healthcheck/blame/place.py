@@ -1,4 +1,4 @@
-"""What nodes of a job share, by the inventory: leaf, rack, power and NVLink domain, as far as it says."""
+"""What a job's nodes share by the inventory: leaf, rack, power and NVLink domain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from healthcheck.blame.evidence import SharedPlace
 from healthcheck.model.outcome import Owner
 from inventory.model import Node
 
-_OWNERS = {"leaf": Owner.NETWORK, "rack": Owner.DATACENTRE, "power domain": Owner.DATACENTRE, "NVLink domain": Owner.OPERATOR}
+_OWNERS = {"leaf": Owner.NETWORK, "rack": Owner.DATACENTRE, "power domain": Owner.DATACENTRE,
+           "NVLink domain": Owner.OPERATOR}
 
 
 def shared(nodes: Iterable[Node], of_job: Collection[str]) -> tuple[SharedPlace, ...]:
@@ -22,5 +23,5 @@ def shared(nodes: Iterable[Node], of_job: Collection[str]) -> tuple[SharedPlace,
                 for name in names:
                     if name:
                         found[kind, name].add(node.name)
-    return tuple(SharedPlace(kind, name, frozenset(names), "", _OWNERS[kind]) for (kind, name), names in sorted(found.items())
-                 if len(names) > 1)
+    return tuple(SharedPlace(kind, name, frozenset(names), "", _OWNERS[kind])
+                 for (kind, name), names in sorted(found.items()) if len(names) > 1)

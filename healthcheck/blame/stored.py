@@ -1,6 +1,8 @@
-"""What the store says of a job's nodes in its time: problems, boots, counters, deeds of muster and incidents, as evidence.
+"""The store's evidence on a job's nodes in its time: problems, boots, counters,
+muster's actions and incidents.
 
-A problem that a sweep was the first to see began between that sweep and the one before it; so did a boot, and a counter that rose.
+A problem that a sweep was the first to see began between that sweep and the one before it; so did a boot,
+and a counter that rose.
 """
 
 from __future__ import annotations
@@ -26,13 +28,15 @@ BEFORE = 7 * 86400.0        # of a job's start: what a problem is looked for tha
 
 # By rule, the first that fits. Rules of the job's own Xids accuse the job; what is not named is merely odd.
 _WEIGHTS: tuple[tuple[str, Weight], ...] = (
-    ("kernel-xid-job", Weight.USER), ("kernel-xid-watch", Weight.ODD), ("kernel-sxid-watch", Weight.ODD), ("kernel-xid*", Weight.DEVICE),
-    ("kernel-sxid*", Weight.DEVICE), ("kernel-hardware-*", Weight.DEVICE), ("gpu-process*", Weight.ODD), ("gpu-*", Weight.DEVICE),
-    ("nvlink-fabric-*", Weight.NETWORK), ("nvlink*", Weight.DEVICE), ("dcgm-diag-*", Weight.DEVICE), ("memory-*", Weight.DEVICE),
+    ("kernel-xid-job", Weight.USER), ("kernel-xid-watch", Weight.ODD), ("kernel-sxid-watch", Weight.ODD),
+    ("kernel-xid*", Weight.DEVICE), ("kernel-sxid*", Weight.DEVICE), ("kernel-hardware-*", Weight.DEVICE),
+    ("gpu-process*", Weight.ODD), ("gpu-*", Weight.DEVICE), ("nvlink-fabric-*", Weight.NETWORK),
+    ("nvlink*", Weight.DEVICE), ("dcgm-diag-*", Weight.DEVICE), ("memory-*", Weight.DEVICE),
     ("cpu-*", Weight.HOST), ("pcie-*", Weight.DEVICE), ("bmc-*", Weight.DEVICE), ("port-*", Weight.NETWORK),
-    ("hca-*", Weight.NETWORK), ("roce-*", Weight.NETWORK), ("optics-*", Weight.NETWORK), ("netdev-*", Weight.NETWORK),
-    ("disk-*", Weight.HOST), ("filesystem-*", Weight.HOST), ("raid-*", Weight.HOST), ("zpool-*", Weight.HOST),
-    ("kernel-fault", Weight.HOST), ("service-*", Weight.HOST), ("process-*", Weight.HOST))
+    ("hca-*", Weight.NETWORK), ("roce-*", Weight.NETWORK), ("optics-*", Weight.NETWORK),
+    ("netdev-*", Weight.NETWORK), ("disk-*", Weight.HOST), ("filesystem-*", Weight.HOST),
+    ("raid-*", Weight.HOST), ("zpool-*", Weight.HOST), ("kernel-fault", Weight.HOST),
+    ("service-*", Weight.HOST), ("process-*", Weight.HOST))
 _XID = re.compile(r"Xid (\d{1,4})")
 # What Xids mean that a page should say in words; the table has the rest.
 _FELL = {"79": "fell off the bus"}
@@ -41,14 +45,16 @@ _COUNTERS = {"link_downed": (Weight.NETWORK, "its link went down {} times", Owne
              "sram_uncorrected_lifetime": (Weight.DEVICE, "{} uncorrectable SRAM errors", None),
              "rows_uncorrected": (Weight.DEVICE, "{} rows remapped for uncorrectable errors", None),
              "pages_retired_uncorrected": (Weight.DEVICE, "{} pages retired for uncorrectable errors", None)}
-_DEEDS = {"reboot": (Weight.DEED, "muster rebooted it"), "reset-gpu": (Weight.DEED, "muster reset a GPU of it"),
-          "restart-service": (Weight.DEED, "muster restarted a service of it"), "cordon": (Weight.ODD, "muster cordoned it")}
+_DEEDS = {"reboot": (Weight.DEED, "muster rebooted it"),
+          "reset-gpu": (Weight.DEED, "muster reset a GPU of it"),
+          "restart-service": (Weight.DEED, "muster restarted a service of it"),
+          "cordon": (Weight.ODD, "muster cordoned it")}
 _LONGEST = 400
 
 
 @dataclass(frozen=True)
 class StoreEvidence:
-    """What the store said, what of it could not be asked, and the incidents of that time."""
+    """The store's evidence, what was unavailable, and the incidents of that time."""
 
     evidence: tuple[Evidence, ...]
     unmeasured: tuple[str, ...]
@@ -56,7 +62,7 @@ class StoreEvidence:
     looked: tuple[str, ...]
 
 
-def told(store: Store, window: JobWindow) -> StoreEvidence:
+def stored_evidence(store: Store, window: JobWindow) -> StoreEvidence:
     """What there is of the nodes of a job, from BEFORE its start to AFTER its end."""
     sweeps = _looks(store, window)
     boots = _boots(store, window)
@@ -74,7 +80,8 @@ def told(store: Store, window: JobWindow) -> StoreEvidence:
     evidence += _booted(boots, window)
     evidence += _counted(store, window)
     evidence += _done(store, window)
-    unmeasured = [*_unlooked(sweeps, window), *(_blind(reason, names) for reason, names in sorted(blind.items()))]
+    unmeasured = [*_unlooked(sweeps, window),
+                  *(_blind(reason, names) for reason, names in sorted(blind.items()))]
     seen = sorted(node for node in window.nodes if sweeps.get(node))
     looked = (f"sweeps of {len(seen)} of {len(window.nodes)} nodes",) if seen else ()
     return StoreEvidence(tuple(evidence), tuple(unmeasured), tuple(_incidents(store, window)), looked)
@@ -83,21 +90,22 @@ def told(store: Store, window: JobWindow) -> StoreEvidence:
 def _looks(store: Store, window: JobWindow) -> Mapping[str, Sequence[float]]:
     """By node the times of sweeps that reached it, as far as its states tell; from a day before the job."""
     since, until = window.start - 86400.0, window.end + AFTER
-    times = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started BETWEEN ? AND ? ORDER BY started", since, until)]
+    times = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started BETWEEN ? AND ? "
+                                          "ORDER BY started", since, until)]
     found: dict[str, list[float]] = defaultdict(list)
     for name, began, seen in store.rows(
-            "SELECT name, began, seen FROM spell JOIN node ON node.id = spell.node WHERE seen >= ? AND began <= ? AND stage IS NULL "
-            "ORDER BY began", since, until):
+            "SELECT name, began, seen FROM spell JOIN node ON node.id = spell.node WHERE seen >= ? "
+            "AND began <= ? AND stage IS NULL ORDER BY began", since, until):
         if name in window.nodes:
             found[name] += times[bisect_left(times, began):bisect_right(times, seen)]
     return found
 
 
 def _boots(store: Store, window: JobWindow) -> Mapping[str, Sequence[tuple[float, float]]]:
-    """By node its boots: the first and the last look at each."""
+    """By node its boots: the first and the last snapshot of each."""
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for name, began, seen in store.rows(
-            "SELECT name, began, seen FROM boot JOIN node ON node.id = boot.node WHERE seen >= ? ORDER BY began", window.start - BEFORE):
+    for name, began, seen in store.rows("SELECT name, began, seen FROM boot JOIN node ON node.id = boot.node "
+                                        "WHERE seen >= ? ORDER BY began", window.start - BEFORE):
         if name in window.nodes:
             found[name].append((began, seen))
     return found
@@ -113,16 +121,19 @@ def _problem(problem: Problem, looks: Sequence[float], window: JobWindow) -> Evi
     if number is not None and number[1] == "45":
         weight = Weight.SYMPTOM
     owner = Owner(problem.owner) if problem.owner in {owner.value for owner in Owner} else None
-    what = f"{problem.subject.partition(', Xid')[0]} {_FELL[number[1]]} (Xid {number[1]})" if number is not None and number[1] in _FELL \
-        else f"{problem.subject}: {problem.rule}" if problem.subject else problem.rule
-    return Evidence(problem.node, weight, what, "sweep", after, by, f"{problem.observed}, expected {problem.expected}"[:_LONGEST], owner,
-                    problem.remedy, group=problem.rule)
+    what = (f"{problem.subject.partition(', Xid')[0]} {_FELL[number[1]]} (Xid {number[1]})"
+            if number is not None and number[1] in _FELL
+            else f"{problem.subject}: {problem.rule}" if problem.subject else problem.rule)
+    return Evidence(problem.node, weight, what, "sweep", after, by,
+                    f"{problem.observed}, expected {problem.expected}"[:_LONGEST], owner, problem.remedy,
+                    group=problem.rule)
 
 
 def _unreached(problem: Problem, looks: Sequence[float]) -> Evidence:
     before = max((time for time in looks if time < problem.began), default=None)
-    return Evidence(problem.node, Weight.LOST, "could not be reached", "sweep", before if before is not None else problem.began,
-                    problem.began, problem.reason[:_LONGEST], Owner.OPERATOR, "Look at its console and its BMC's event log.", sure=False,
+    return Evidence(problem.node, Weight.LOST, "could not be reached", "sweep",
+                    before if before is not None else problem.began, problem.began, problem.reason[:_LONGEST],
+                    Owner.OPERATOR, "Look at its console and its BMC's event log.", sure=False,
                     group="unreached")
 
 
@@ -130,47 +141,49 @@ def _booted(boots: Mapping[str, Sequence[tuple[float, float]]], window: JobWindo
     for node, of in boots.items():
         for (_, after), (by, _) in pairwise(of):
             if by >= window.start and after <= window.end + AFTER:
-                yield Evidence(node, Weight.LOST, "booted anew", "boot ids of sweeps", after, by, "", Owner.OPERATOR,
-                               "Look at its console, its BMC's event log and the end of the journal of the boot before: "
-                               "journalctl -b -1 -n 200", group="booted")
+                yield Evidence(node, Weight.LOST, "booted anew", "boot ids of sweeps", after, by, "",
+                               Owner.OPERATOR, "Look at its console, its BMC's event log and the end of the "
+                               "journal of the boot before: journalctl -b -1 -n 200", group="booted")
 
 
 def _counted(store: Store, window: JobWindow) -> Iterator[Evidence]:
     for node in window.nodes:
         before: dict[tuple[str, str], tuple[float, float]] = {}
         for slot, name, time, value in store.rows(
-                "SELECT slot, counter.name, time, value FROM counter JOIN node ON node.id = counter.node WHERE node.name = ? AND time <= ? "
-                "ORDER BY time", node, window.end + AFTER):
+                "SELECT slot, counter.name, time, value FROM counter JOIN node ON node.id = counter.node "
+                "WHERE node.name = ? AND time <= ? ORDER BY time", node, window.end + AFTER):
             last = before.get((slot, name))
             before[slot, name] = (time, value)
             if last is not None and time >= window.start and value > last[1] and name in _COUNTERS:
                 weight, words, owner = _COUNTERS[name]
-                yield Evidence(node, weight, f"{slot}: {words.format(int(value - last[1]))}", "counters of sweeps",
-                               max(last[0], window.start - AFTER), time, f"{name} went from {last[1]:.0f} to {value:.0f}", owner,
-                               group=name)
+                yield Evidence(node, weight, f"{slot}: {words.format(int(value - last[1]))}",
+                               "counters of sweeps", max(last[0], window.start - AFTER), time,
+                               f"{name} went from {last[1]:.0f} to {value:.0f}", owner, group=name)
 
 
 def _done(store: Store, window: JobWindow) -> Iterator[Evidence]:
     for line in lines(store, window.nodes, window.start - 3600):
-        if line.action not in _DEEDS or line.time > window.end + AFTER or str(line.outcome or "").startswith("not done"):
+        if (line.action not in _DEEDS or line.time > window.end + AFTER
+            or str(line.outcome or "").startswith("not done")):
             continue
         weight, words = _DEEDS[line.action]
-        yield Evidence(line.node, weight, words, f"ledger, line {line.id}, by {line.who}", line.time, line.time, line.why[:_LONGEST],
-                       Owner.OPERATOR, "Ask who ordered it; muster waits for jobs to end before a reboot." if weight is Weight.DEED else "",
-                       group=line.action)
+        yield Evidence(line.node, weight, words, f"ledger, line {line.id}, by {line.who}", line.time,
+                       line.time, line.why[:_LONGEST], Owner.OPERATOR,
+                       "Ask who ordered it; muster waits for jobs to end before a reboot."
+                       if weight is Weight.DEED else "", group=line.action)
 
 
 def _incidents(store: Store, window: JobWindow) -> Iterator[SharedPlace]:
-    for kind, cause, nodes, why, owner in store.rows(
-            "SELECT kind, cause, nodes, why, owner FROM incident WHERE began <= ? AND (ended IS NULL OR ended >= ?)",
-            window.end + 3600, window.start):
+    for kind, cause, nodes, why, owner in store.rows("SELECT kind, cause, nodes, why, owner FROM incident "
+                                                     "WHERE began <= ? AND (ended IS NULL OR ended >= ?)",
+                                                     window.end + 3600, window.start):
         names = frozenset(json.loads(nodes)) & set(window.nodes)
         if names and kind != "unmeasured":
             yield SharedPlace("incident", f"{kind} {cause}", frozenset(json.loads(nodes)), why, Owner(owner))
 
 
 def _unlooked(sweeps: Mapping[str, Sequence[float]], window: JobWindow) -> Iterator[str]:
-    """Nodes of which no sweep after the job, or within it, says how they were."""
+    """Nodes without a sweep during or after the job."""
     never = sorted(node for node in window.nodes if not sweeps.get(node))
     if never:
         yield f"{_some(never)}: no stored sweep has looked there: muster check --store"

@@ -1,1 +1,1 @@
-"""Certificates: what a node has shown, signed, and for which hardware it holds; with nothing that needs compiling where they are read."""
+"""Signed certificates of burn-in for a node's hardware; reading them needs no compiled package."""

@@ -1,4 +1,4 @@
-"""Certificates as values: what a node has shown, with which versions, when, and for which hardware that holds; JSON in and out."""
+"""Certificates as values: what a node passed, when, with which versions and hardware; JSON in and out."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from healthcheck.model.hardware import Hardware
 
 SCHEMA = "muster.certificate/1"
 NAMESPACE = "muster-certificate"
-STAGES = ("quick", "standard", "soak")      # lengths of burn-in; each holds those before it
+STAGES = ("quick", "standard", "soak")      # lengths of burn-in; each includes those before it
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
-# By component ("gpu 0000:18:00.0"), what tells it from every other (serial, uuid) and what runs on it (firmware).
+# By component ("gpu 0000:18:00.0"), its identity (serial, uuid) and firmware.
 
 
 @dataclass(frozen=True)
 class Passed:
-    """What a burn-in says of a node that passed it. `at` is when it ended; `result` the digest of its document; `boot` that of the node."""
+    """A node's pass of a burn-in. `at` is its end; `result` the digest of its document;
+    `boot` the node's boot."""
 
     node: str
     stage: str
@@ -35,9 +36,10 @@ class Passed:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Of one node. `stage` was passed at `at`, in unix seconds; `renewed` is when a shorter one confirmed it after that, None if none has.
+    """A node's certificate. It passed `stage` at `at`, in unix seconds;
+    `renewed` is when a shorter one last confirmed it, or None.
 
-    `boot` is the one in which it was last confirmed. Equal certificates have equal ids.
+    `boot` is the boot of the last confirmation. Equal certificates have equal ids.
     """
 
     stage: str
@@ -53,13 +55,13 @@ class Certificate:
 
     @property
     def confirmed(self) -> int:
-        """When the node last showed it."""
+        """When the node last passed."""
         return max(self.at, self.renewed or 0)
 
 
 @dataclass(frozen=True)
 class Revoked:
-    """A certificate that holds no more, by a person's word."""
+    """A certificate revoked by a person."""
 
     id: str
     node: str
@@ -70,7 +72,7 @@ class Revoked:
 
 @dataclass(frozen=True)
 class CertificateManifest:
-    """All of the cluster, as one signed document."""
+    """All certificates of the cluster, as one signed document."""
 
     cluster: str
     serial: int = 0
@@ -79,18 +81,20 @@ class CertificateManifest:
     revoked: tuple[Revoked, ...] = ()
 
     def revocation(self, node: str) -> Revoked | None:
-        """That of the node's certificate, if it was revoked."""
+        """The revocation of the node's certificate, if any."""
         held = self.nodes.get(node)
         return next((one for one in self.revoked if held is not None and one.id == held.id), None)
 
 
 def canonical(document: Any) -> bytes:
-    """The one text of a document: keys in order, no spaces, UTF-8, a line feed at its end. Raises ValueError for what JSON cannot say."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    """A document's canonical text: sorted keys, no spaces, UTF-8, final line feed.
+    Raises ValueError for non-JSON data."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False,
+                      allow_nan=False).encode() + b"\n"
 
 
 def digest(document: Any) -> str:
-    """SHA-256 over the one text of a document, in hexadecimal."""
+    """SHA-256 of a document's canonical text, in hexadecimal."""
     return hashlib.sha256(canonical(document)).hexdigest()
 
 
@@ -104,32 +108,35 @@ def to_document(manifest: CertificateManifest) -> dict[str, Any]:
 
 
 def numbered(node: str, held: Certificate) -> Certificate:
-    """The certificate with its id, which is that of all it says."""
+    """The certificate with its id, a digest of its content."""
     return Certificate(**{**vars(held), "id": digest({"node": node, **body(held)})[:16]})
 
 
 def from_document(document: Any) -> CertificateManifest:
-    """The manifest of a document; raises ValueError for what is none, and for a certificate that does not say what its id says."""
+    """The manifest of a document; raises ValueError for a bad one,
+    and for a certificate that does not fit its id."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise ValueError(f"it is no {SCHEMA}")
+        raise ValueError(f"it is not {SCHEMA}")
     try:
         nodes = {_text(name): _certificate(entry) for name, entry in document["nodes"].items()}
-        revoked = tuple(Revoked(_text(one["id"]), _text(one["node"]), _whole(one["at"]), _text(one["why"]), _text(one["who"]))
-                        for one in document["revoked"])
-        manifest = CertificateManifest(_text(document["cluster"]), _whole(document["serial"]), _whole(document["made"]), nodes, revoked)
+        revoked = tuple(Revoked(_text(one["id"]), _text(one["node"]), _whole(one["at"]), _text(one["why"]),
+                                _text(one["who"])) for one in document["revoked"])
+        manifest = CertificateManifest(_text(document["cluster"]), _whole(document["serial"]),
+                                       _whole(document["made"]), nodes, revoked)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"a key is missing, or is not what it should be: {ascii(str(error))[:60]}") from None
+        raise ValueError(f"a key is missing or wrong: {ascii(str(error))[:60]}") from None
     for name, held in nodes.items():
         if numbered(name, held).id != held.id:
-            raise ValueError(f"the certificate of {ascii(name)[:60]} is not the one that its id names")
+            raise ValueError(f"the certificate of {ascii(name)[:60]} does not fit its id")
     return manifest
 
 
 def body(held: Certificate) -> dict[str, Any]:
     """All that a certificate says, as JSON has it."""
     return {
-        "stage": held.stage, "at": held.at, "what": [dict(one) for one in held.what], "figures": dict(held.figures),
-        "versions": dict(held.versions), "hardware": {name: dict(part) for name, part in held.hardware.items()}, "boot": held.boot,
+        "stage": held.stage, "at": held.at, "what": [dict(one) for one in held.what],
+        "figures": dict(held.figures), "versions": dict(held.versions),
+        "hardware": {name: dict(part) for name, part in held.hardware.items()}, "boot": held.boot,
         "burnin": held.burnin, "renewed": held.renewed,
     }
 
@@ -137,7 +144,8 @@ def body(held: Certificate) -> dict[str, Any]:
 def _certificate(entry: Mapping[str, Any]) -> Certificate:
     if entry["stage"] not in STAGES:
         raise ValueError("stage")
-    hardware = {_text(name): {_text(key): _text(value) for key, value in part.items()} for name, part in entry["hardware"].items()}
+    hardware = {_text(name): {_text(key): _text(value) for key, value in part.items()}
+                for name, part in entry["hardware"].items()}
     return Certificate(
         entry["stage"], _whole(entry["at"]), tuple(dict(one) for one in entry["what"]),
         {_text(name): _number(value) for name, value in entry["figures"].items()},

@@ -1,7 +1,9 @@
-"""Verifies ed25519 signatures in plain Python (RFC 8032, section 5.1), for nodes that have nothing else. It cannot sign. Python 3.8.
+"""Verifies ed25519 signatures in plain Python (RFC 8032, section 5.1), for nodes that have nothing else.
+It cannot sign. Python 3.8.
 
-Nothing here is secret, so nothing here need take the same time for all inputs. Points are in extended coordinates (X, Y, Z, T) of the
-curve -x^2 + y^2 = 1 + d x^2 y^2, with the formulas of Hisil, Wong, Carter and Dawson (2008), which hold for all pairs of points.
+Nothing here is secret, so the time may depend on the input. Points are in extended coordinates (X, Y, Z, T)
+of the curve -x^2 + y^2 = 1 + d x^2 y^2, with the formulas of Hisil, Wong, Carter and Dawson (2008), which
+hold for all pairs of points.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ _P = 2**255 - 19
 _ORDER = 2**252 + 27742317777372353535851937790883648493
 _D = -121665 * pow(121666, _P - 2, _P) % _P
 _ROOT = pow(2, (_P - 1) // 4, _P)       # of -1
-_WIDTH = 5                              # of the windows in which a factor is taken
+_WIDTH = 5                              # of the windows of a factor
 
 
 def ed25519_holds(public: bytes, message: bytes, signature: bytes) -> bool:
     """Whether the signature (64 bytes) of the message was made with the key of `public` (32 bytes).
 
-    What is not the one encoding of a point or a number is refused, as is a point of low order for a key: such a key signs anything.
+    Refuses non-canonical encodings of points and numbers, and keys of low order, which would fit any message.
     """
     if len(public) != 32 or len(signature) != 64:
         return False
@@ -84,7 +86,8 @@ def _low(point: tuple[int, int, int, int]) -> bool:
 def _sum(
     first: int, one: tuple[int, int, int, int], second: int, two: tuple[int, int, int, int],
 ) -> tuple[int, int, int, int]:
-    """first * one + second * two, doubling for both at once (Straus), with the factors in windows of odd digits (w-NAF)."""
+    """first * one + second * two, doubling for both at once (Straus),
+    with the factors in windows of odd digits (w-NAF)."""
     terms = [(_digits(factor), _odd(point)) for factor, point in ((first, one), (second, two))]
     found = (0, 1, 1, 0)
     for at in range(max(len(digits) for digits, _ in terms) - 1, -1, -1):

@@ -1,10 +1,12 @@
-"""The keys of the head, in the state folder: one signs, and all that are not retired are trusted; each is made here and never shown.
+"""The keys of the head, in the state folder: one signs, and all but retired ones are trusted; private keys
+are made here and never shown.
 
-    keys/keys.json      which there are, which of them signs, and what the cluster is called in what they sign
+    keys/keys.json      the keys, the signing one, and the cluster's name
     keys/ID.key         the private key, mode 0600, in OpenSSH's format: `ssh-keygen -Y sign -f` takes it, too
     keys/ID.pub         the public one
 
-A new key is announced by snapshots that the old one signs; `use` has it sign once nodes have them; `retire` ends the trust in the old one.
+Snapshots signed by the old key announce a new one; `use` makes it sign once nodes have them;
+`retire` ends trust in the old one.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _NEW = "muster certificate key new"
 
 @dataclass(frozen=True)
 class Key:
-    """One key. `retired` is when the trust in it ended, in epoch seconds, None while it is trusted."""
+    """One key. `retired` is when trust in it ended, in epoch seconds; None while it is trusted."""
 
     id: str
     public: PublicKey
@@ -42,7 +44,7 @@ class Key:
 
 @dataclass(frozen=True)
 class KeyRing:
-    """All that there are, in the order in which they were made."""
+    """All keys, in order of creation."""
 
     cluster: str
     signing: str
@@ -50,14 +52,15 @@ class KeyRing:
 
     @property
     def trusted(self) -> tuple[Key, ...]:
-        """Those whose signatures hold."""
+        """The trusted keys."""
         return tuple(key for key in self.keys if key.retired is None)
 
     def named(self, name: str) -> Key:
         """The key of this id; raises CertificateError."""
         found = next((key for key in self.keys if key.id == name), None)
         if found is None:
-            raise CertificateError(f"{short(name)}: no such key; there are {', '.join(key.id for key in self.keys)}")
+            raise CertificateError(
+                f"{short(name)}: no such key; there are {', '.join(key.id for key in self.keys)}")
         return found
 
 
@@ -69,14 +72,14 @@ class Signer:
     raw: Callable[[bytes], bytes]
 
     def signed(self, data: bytes, namespace: str) -> bytes:
-        """The signature file; it was verified, since what nodes cannot verify would close every gate."""
+        """The verified signature file: a bad one would close every gate."""
         made = armored(self.public, namespace, self.raw(to_sign(data, namespace)))
         verified(data, made, namespace, [self.public])
         return made
 
 
 def load_keys(state: Path) -> KeyRing:
-    """What keys there are; raises CertificateError, also where there are none yet."""
+    """All keys; raises CertificateError, also if there are none yet."""
     path = state / "keys" / "keys.json"
     try:
         return _read(json.loads(path.read_bytes()))
@@ -85,18 +88,26 @@ def load_keys(state: Path) -> KeyRing:
     except OSError as error:
         raise CertificateError(f"{path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CertificateError(f"{path}: cannot be read ({clean(error, 80)}); put it back from a copy") from None
+        raise CertificateError(
+            f"{path}: cannot be read ({clean(error, 80)}); restore it from a copy") from None
 
 
 def new_key(state: Path, cluster: str | None, who: str, now: float) -> Key:
-    """Makes a key; the first one signs at once. `cluster` names the cluster, and only with the first. Raises CertificateError."""
+    """Makes a key; the first one signs at once. `cluster` names the cluster, only with the first key.
+    Raises CertificateError."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
 
     with _changing(state) as folder:
         held = load_keys(state) if (folder / "keys.json").exists() else None
         if held is not None and cluster not in (None, held.cluster):
-            raise CertificateError(f"these keys sign for the cluster {held.cluster}; another one has another state folder (--state)")
+            raise CertificateError(f"these keys sign for the cluster {held.cluster}; another cluster needs "
+                                   "another state folder (--state)")
         made = Ed25519PrivateKey.generate()
         raw = made.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         cluster = held.cluster if held is not None else cluster or f"muster-{secrets.token_hex(4)}"
@@ -104,37 +115,43 @@ def new_key(state: Path, cluster: str | None, who: str, now: float) -> Key:
         key = Key(f"key{number}", PublicKey(raw, f"{cluster}-key{number}"), now, who)
         private = made.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
         replace_synced(str(folder / f"{key.id}.key"), private, 0o600)
-        replace_synced(str(folder / f"{key.id}.pub"), f"{key.public.text} {key.public.comment}\n".encode(), 0o644)
-        _write(folder, KeyRing(cluster, key.id, (key,)) if held is None else replace(held, keys=(*held.keys, key)))
+        replace_synced(str(folder / f"{key.id}.pub"),
+                       f"{key.public.text} {key.public.comment}\n".encode(), 0o644)
+        _write(folder,
+               KeyRing(cluster, key.id, (key,)) if held is None else replace(held, keys=(*held.keys, key)))
     return key
 
 
 def use_key(state: Path, name: str) -> Key:
-    """Has this key sign from now on; raises CertificateError."""
+    """Makes this key sign from now on; raises CertificateError."""
     with _changing(state) as folder:
         held = load_keys(state)
         key = held.named(name)
         if key.retired is not None:
-            raise CertificateError(f"{key.id} is retired; a new one is made by {_NEW}")
+            raise CertificateError(f"{key.id} is retired; make a new one: {_NEW}")
         signer_of(state, replace(held, signing=key.id))
         _write(folder, replace(held, signing=key.id))
     return key
 
 
 def retire_key(state: Path, name: str, now: float) -> Key:
-    """Ends the trust in this key, and takes its private part away; raises CertificateError for the one that signs."""
+    """Ends trust in this key and deletes its private part; raises CertificateError for the signing key."""
     with _changing(state) as folder:
         held = load_keys(state)
         key = held.named(name)
         if key.id == held.signing:
-            raise CertificateError(f"{key.id} is the one that signs; before it goes: {_NEW}, then muster certificate key use ID")
-        _write(folder, replace(held, keys=tuple(replace(one, retired=one.retired or now) if one is key else one for one in held.keys)))
+            raise CertificateError(
+                f"{key.id} is the signing key; first: {_NEW}, then muster certificate key use ID")
+        _write(folder,
+               replace(held, keys=tuple(replace(one, retired=one.retired or now) if one is key else one
+                                        for one in held.keys)))
         (folder / f"{key.id}.key").unlink(missing_ok=True)
     return key
 
 
 def signer_of(state: Path, keys: KeyRing) -> Signer:
-    """What signs now; raises CertificateError for a private key that others may read, or that is not that of the public one."""
+    """The current signer; raises CertificateError for a private key that others can read,
+    or that does not fit the public one."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
@@ -145,17 +162,18 @@ def signer_of(state: Path, keys: KeyRing) -> Signer:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
             if found.st_mode & 0o077:
-                raise CertificateError(f"{path} can be read by others (mode {found.st_mode & 0o777:04o}), who may have signed with it: "
-                                       f"make a new one ({_NEW}), or chmod 600 {path} if nobody has")
+                raise CertificateError(f"{path} is readable by others (mode {found.st_mode & 0o777:04o}), "
+                                       f"who may have signed with it: make a new one ({_NEW}), or chmod 600 "
+                                       f"{path} if no one has")
             private = load_ssh_private_key(file.read(16384), None)
     except OSError as error:
         raise CertificateError(f"{path}: {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise CertificateError(f"{path}: is no private key without a passphrase in OpenSSH's format") from None
+        raise CertificateError(f"{path}: not a private key in OpenSSH's format without passphrase") from None
     if not isinstance(private, Ed25519PrivateKey):
-        raise CertificateError(f"{path}: is no ed25519 key")
+        raise CertificateError(f"{path}: not an ed25519 key")
     if private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) != key.public.raw:
-        raise CertificateError(f"{path}: is not the private key of {key.id}")
+        raise CertificateError(f"{path}: not the private key of {key.id}")
     return Signer(key.public, private.sign)
 
 
@@ -185,9 +203,9 @@ def _changing(state: Path) -> Iterator[Path]:
 
 
 def _write(folder: Path, keys: KeyRing) -> None:
-    document = {"schema": _SCHEMA, "cluster": keys.cluster, "signing": keys.signing, "keys": [
-        {"id": key.id, "public": f"{key.public.text} {key.public.comment}", "made": key.made, "who": key.who, "retired": key.retired}
-        for key in keys.keys]}
+    document = {"schema": _SCHEMA, "cluster": keys.cluster, "signing": keys.signing,
+                "keys": [{"id": key.id, "public": f"{key.public.text} {key.public.comment}", "made": key.made,
+                          "who": key.who, "retired": key.retired} for key in keys.keys]}
     replace_synced(str(folder / "keys.json"), json.dumps(document, indent=1).encode() + b"\n", 0o600)
 
 

@@ -1,4 +1,4 @@
-"""The manifest of certificates on the head: read and verified, and changed in one step, signed anew."""
+"""The manifest of certificates on the head: reads, verifies, changes and signs it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ FOLDER, NAME = "certificates", "certificates.json"
 
 
 def load_manifest(state: Path, keys: KeyRing | None = None) -> CertificateManifest:
-    """The manifest in this state folder; an empty one where none was made yet. Raises CertificateError for one that does not hold."""
+    """The manifest in this state folder; an empty one if there is none yet.
+    Raises CertificateError for an invalid one."""
     keys = keys if keys is not None else load_keys(state)
     folder = state / FOLDER
     try:
@@ -41,8 +42,9 @@ def load_manifest(state: Path, keys: KeyRing | None = None) -> CertificateManife
             raise CertificateError(f"{error}; put it back from a copy of the state folder") from None
         return CertificateManifest(keys.cluster)
     if found.serial < newest_written(folder):
-        raise CertificateError(f"{folder / NAME}: an older one was put back: number {found.serial}, and the newest was "
-                               f"{newest_written(folder)}")
+        raise CertificateError(
+            f"{folder / NAME}: an older one was restored: number {found.serial}, but the newest was "
+            f"{newest_written(folder)}")
     return found
 
 
@@ -56,40 +58,47 @@ def checked_manifest(data: bytes, signature: bytes, keys: KeyRing, where: str) -
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"{where}: {error}") from None
     if found.cluster != keys.cluster:
-        raise CertificateError(f"{where}: is of the cluster {ascii(found.cluster)[:60]}, and these keys are of {ascii(keys.cluster)[:60]}")
+        raise CertificateError(f"{where}: is of the cluster {ascii(found.cluster)[:60]}, but these keys are "
+                               f"of {ascii(keys.cluster)[:60]}")
     return found
 
 
-# Clocks of one site are not further apart.
+# The greatest clock difference within a site.
 _AHEAD_S = 300
 
 
 def issue(
     state: Path, passed: Iterable[Passed], hardware: Mapping[str, Hardware], now: float,
 ) -> dict[str, Certificate]:
-    """Certifies nodes by what they passed, for the hardware that they have; gives the new certificates. Raises CertificateError.
+    """Certifies nodes for what they passed on their hardware; returns the new certificates.
+    Raises CertificateError.
 
-    What a shorter burn-in confirms, of the same hardware, stays what it was: a node of a soak that passes the quick stage after a reboot is
-    a node of a soak. A revoked one is not brought back so.
+    A shorter burn-in on the same hardware keeps the longer stage: a node with a soak that passes quick after
+    a reboot keeps its soak. This does not restore a revoked one.
     """
     made: dict[str, Certificate] = {}
 
     def change(held: CertificateManifest) -> CertificateManifest:
         for one in passed:
             if one.stage not in STAGES:
-                raise CertificateError(f"{one.node}: {ascii(one.stage)[:40]} is no stage; there are {', '.join(STAGES)}")
+                raise CertificateError(
+                    f"{one.node}: {ascii(one.stage)[:40]} is not a stage; there are {', '.join(STAGES)}")
             if one.at > now + _AHEAD_S:
-                raise CertificateError(f"{one.node}: this result is of the future; whose clock was wrong?")
+                raise CertificateError(f"{one.node}: this result is in the future; check the clocks")
             if one.at <= max((each.at for each in held.revoked if each.node == one.node), default=-1):
-                raise CertificateError(f"{one.node}: its certificate was revoked after this result; only a new burn-in brings it back")
-            new = Certificate(one.stage, one.at, one.what, one.figures, one.versions, hardware[one.node], one.boot, one.result)
+                raise CertificateError(f"{one.node}: its certificate was revoked after this result; only a "
+                                       "new burn-in restores it")
+            new = Certificate(one.stage, one.at, one.what, one.figures, one.versions, hardware[one.node],
+                              one.boot, one.result)
             old = held.nodes.get(one.node)
             if old is not None and held.revocation(one.node) is None:
                 if one.at < old.confirmed:
-                    raise CertificateError(f"{one.node}: this result is older than what its certificate {old.id} rests on")
-                if STAGES.index(one.stage) < STAGES.index(old.stage) and not differences(old.hardware, new.hardware):
-                    new = replace(new, stage=old.stage, at=old.at, renewed=one.at, what=old.what, burnin=old.burnin,
-                                  figures={**old.figures, **one.figures})
+                    raise CertificateError(
+                        f"{one.node}: this result is older than the one of its certificate {old.id}")
+                if (STAGES.index(one.stage) < STAGES.index(old.stage)
+                    and not differences(old.hardware, new.hardware)):
+                    new = replace(new, stage=old.stage, at=old.at, renewed=one.at, what=old.what,
+                                  burnin=old.burnin, figures={**old.figures, **one.figures})
             made[one.node] = numbered(one.node, new)
         return replace(held, nodes={**held.nodes, **made})
 
@@ -98,7 +107,8 @@ def issue(
 
 
 def revoke(state: Path, nodes: Iterable[str], why: str, who: str, now: float) -> tuple[Revoked, ...]:
-    """Takes the certificates of these nodes back; gives what was taken back now. Raises CertificateError where one has none."""
+    """Revokes the certificates of these nodes; returns the new revocations.
+    Raises CertificateError for a node without one."""
     made: list[Revoked] = []
 
     def change(held: CertificateManifest) -> CertificateManifest:
@@ -114,12 +124,15 @@ def revoke(state: Path, nodes: Iterable[str], why: str, who: str, now: float) ->
 
 
 def sign_again(state: Path, now: float) -> None:
-    """Afterwards the key that signs now has signed the manifest, if there is one: what a retired key signed does not hold."""
+    """Signs the manifest, if any, with the current key, because a retired key's signature is not valid."""
     _changed(state, lambda held: held, now, again=True)
 
 
-def _changed(state: Path, change: Callable[[CertificateManifest], CertificateManifest], now: float, *, again: bool = False) -> None:
-    """Reads, changes, signs and writes under one lock; the number rises whatever becomes of it."""
+def _changed(
+    state: Path, change: Callable[[CertificateManifest], CertificateManifest], now: float, *,
+    again: bool = False,
+) -> None:
+    """Reads, changes, signs and writes under one lock; the serial number always rises."""
     folder = state / FOLDER
     make_folder(folder, "the state folder (--state, MUSTER_STATE)")
     try:
@@ -132,7 +145,7 @@ def _changed(state: Path, change: Callable[[CertificateManifest], CertificateMan
                 return
             after = replace(after, serial=next_serial(folder, now, before.serial), made=int(now))
             data = canonical(to_document(after))
-            from_document(json.loads(data))     # what could not be read again is not written
+            from_document(json.loads(data))     # never write what cannot be read back
             write_pair(str(folder), NAME, after.serial, data, signer.signed(data, NAMESPACE), 0o644)
             written_serial(folder, after.serial)
     except OSError as error:

@@ -1,7 +1,8 @@
-"""Keeps a document and its signature together in a folder: whoever reads finds both of one time, whatever was killed meanwhile. Python 3.8.
+"""Stores a document and its signature together in a folder,
+so that readers always get a matching pair. Python 3.8.
 
     FOLDER/7/NAME, FOLDER/7/NAME.sig    one issue of it, by its serial number
-    FOLDER/current -> 7                 switched by a rename; the issue before stays until the next, for who reads it still
+    FOLDER/current -> 7                 switched by a rename; the previous issue stays for readers
     FOLDER/NAME -> current/NAME         so that people and ssh-keygen find them; NAME.sig likewise
 """
 
@@ -22,11 +23,11 @@ _MOST_SIG = 4096
 
 
 class NoPair(Exception):
-    """There is none that could be read; one line."""
+    """There is no readable pair; one line."""
 
 
 def read_pair(folder: str, name: str) -> tuple[bytes, bytes]:
-    """The document and its signature; raises NoPair. Two plain files, put there by other means, do as well."""
+    """The document and its signature; raises NoPair. Two plain files are accepted, too."""
     for at in (os.path.join(folder, CURRENT), folder):
         try:
             place = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -35,7 +36,7 @@ def read_pair(folder: str, name: str) -> tuple[bytes, bytes]:
                 continue
             raise NoPair(f"{at}: {error.strerror}") from None
         try:
-            # Both by the same folder, which a switch meanwhile does not change.
+            # Read both through one folder, which a switch in between does not change.
             return _read_in(place, name, MOST_PAIR), _read_in(place, name + SIGNATURE, _MOST_SIG)
         except OSError as error:
             raise NoPair(f"{os.path.join(at, error.filename or name)}: {error.strerror}") from None
@@ -45,7 +46,7 @@ def read_pair(folder: str, name: str) -> tuple[bytes, bytes]:
 
 
 def _read_in(place: int, name: str, most: int) -> bytes:
-    # Neither a pipe nor a device keeps whoever reads it waiting.
+    # Do not block on a pipe or a device.
     with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=place), "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -54,11 +55,11 @@ def _read_in(place: int, name: str, most: int) -> bytes:
 
 
 def write_pair(folder: str, name: str, serial: int, data: bytes, signature: bytes, mode: int = 0o644) -> None:
-    """Afterwards the folder holds this pair, and so it does after a power cut; raises OSError, and then it holds the one before.
+    """Writes this pair durably; raises OSError, and then the previous pair stays.
 
-    For who holds the folder's `lock_folder`.
+    The caller holds `lock_folder`.
     """
-    import shutil  # not for who only reads: it loads three compressors
+    import shutil  # not for readers: it loads three compressors
 
 
     new, there = os.path.join(folder, f".new-{serial}"), os.path.join(folder, str(serial))
@@ -69,7 +70,7 @@ def write_pair(folder: str, name: str, serial: int, data: bytes, signature: byte
             write_synced(os.path.join(new, each), content, mode)
         os.chmod(new, 0o755 if mode & 0o044 else 0o700)
         sync_folder(new)
-        # One of this number is left of a run that was killed before it switched.
+        # A killed run may have left one of this number.
         shutil.rmtree(there, ignore_errors=True)
         os.rename(new, there)
     except BaseException:
@@ -87,7 +88,7 @@ def write_pair(folder: str, name: str, serial: int, data: bytes, signature: byte
 
 
 def write_synced(path: str, data: bytes, mode: int) -> None:
-    """Makes a file that was not there; raises OSError."""
+    """Creates a new file; raises OSError."""
     made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with open(made, "wb") as file:
         os.fchmod(made, mode)
@@ -97,7 +98,7 @@ def write_synced(path: str, data: bytes, mode: int) -> None:
 
 
 def replace_synced(path: str, data: bytes, mode: int) -> None:
-    """Afterwards the file holds this; whoever reads it sees it whole. Raises OSError."""
+    """Replaces the file atomically. Raises OSError."""
     new = f"{path}.new"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(new)
@@ -114,7 +115,8 @@ def replace_synced(path: str, data: bytes, mode: int) -> None:
 @contextlib.contextmanager
 def lock_folder(folder: str) -> typing.Iterator[None]:
     """One writer at a time; raises OSError."""
-    held = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    held = os.open(os.path.join(folder, ".lock"),
+                   os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""The policy of certificates as a value: when a node is asked to show again what it has shown."""
+"""The certificate policy as a value: when a node must repeat a burn-in."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class CertificatePolicy:
-    """Stages that are asked for: after so many `days` (`jitter_days` less, each node its own), after a reboot, for another component, and
-    for another firmware on the same one; `none` asks for nothing. As many as `at_once` nodes are named at a time for their age.
+    """Required stages: after `days` (minus a per-node part of `jitter_days`), after a reboot, for a new
+    component, and for new firmware on the same one; `none` requires nothing. At most `at_once` nodes are due
+    by age at a time.
     """
 
     days: float

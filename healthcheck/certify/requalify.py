@@ -1,4 +1,5 @@
-"""Whether a certificate still stands for its node, what is asked for where it does not, and who is due; pure."""
+"""Whether a certificate is still valid for its node, what it requires if not,
+and which nodes are due. Pure."""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ _IDENTITY, _SOFTWARE = ("serial", "uuid"), ("firmware",)
 
 
 class CertificateState(Enum):
-    """How a certificate stands."""
+    """The state of a certificate."""
 
     OK = "ok"
-    REQUALIFY = "requalify"     # what it says is to be shown again; whether jobs start meanwhile is the gate's policy
+    REQUALIFY = "requalify"     # a burn-in must be repeated; the gate's policy decides on jobs meanwhile
     REVOKED = "revoked"
 
 
 class RequalifyReason(Enum):
-    """Why something is to be shown again, the gravest first."""
+    """Why a burn-in must be repeated, gravest first."""
 
     CHANGED = "changed"
     REBOOTED = "rebooted"
@@ -35,7 +36,7 @@ class RequalifyReason(Enum):
 
 @dataclass(frozen=True)
 class CertificateStatus:
-    """How a certificate stands: `asks` is the stage of burn-in that is due, and `why` one line for a person."""
+    """A certificate's status: `asks` is the stage that is due, and `why` one line for people."""
 
     kind: CertificateState
     cause: RequalifyReason | None = None
@@ -45,7 +46,7 @@ class CertificateStatus:
 
 @dataclass(frozen=True)
 class Due:
-    """A node that is to show something again."""
+    """A node that must repeat a burn-in."""
 
     node: str
     stage: str
@@ -54,19 +55,24 @@ class Due:
 
 
 def stand(
-    node: str, held: Certificate, manifest: CertificateManifest, seen: Now | None, policy: CertificatePolicy, now: float, accused: str = "",
+    node: str, held: Certificate, manifest: CertificateManifest, seen: Now | None, policy: CertificatePolicy,
+    now: float, accused: str = "",
 ) -> CertificateStatus:
-    """How a node's certificate stands at `now`. What nobody has looked at is no change; that it is not known is for the node's state.
+    """The status of a node's certificate at `now`. Unmeasured hardware is no change;
+    the node's state covers that.
 
-    `accused` is what a burn-in found wrong that no later one has passed, empty where there is nothing: until then no certificate stands,
-    whether or not it was signed away yet.
+    `accused` is a burn-in's finding that no later one has cleared, or "": until then no certificate is valid,
+    revoked or not.
     """
     if (revoked := manifest.revocation(node)) is not None:
-        return CertificateStatus(CertificateState.REVOKED, why=f"{clean(revoked.why, 200)} ({clean(revoked.who, 60)}, {_day(revoked.at)})")
+        return CertificateStatus(CertificateState.REVOKED,
+                                 why=f"{clean(revoked.why, 200)} ({clean(revoked.who, 60)}, "
+                                     f"{_day(revoked.at)})")
     if accused:
         return CertificateStatus(CertificateState.REVOKED, why=clean(accused, 200))
     if seen is not None:
-        for keys, asks, what in ((_IDENTITY, policy.component, "another component"), (_SOFTWARE, policy.firmware, "other firmware")):
+        for keys, asks, what in ((_IDENTITY, policy.component, "another component"),
+                                 (_SOFTWARE, policy.firmware, "other firmware")):
             found = differences(held.hardware, seen.hardware, keys, seen.whole)
             if found and asks != NONE:
                 more = f", and {len(found) - 1} more" if len(found) > 1 else ""
@@ -83,10 +89,11 @@ def stand(
 
 
 def differences(
-    proven: Hardware, there: Hardware, keys: Iterable[str] = (*_IDENTITY, *_SOFTWARE), whole: Iterable[str] = (),
+    proven: Hardware, there: Hardware, keys: Iterable[str] = (*_IDENTITY, *_SOFTWARE),
+    whole: Iterable[str] = (),
 ) -> list[str]:
-    """What of the hardware is another than was proven, in words. What either side could not read differs in nothing; a component that is
-    missing is told where all of its kind (the word before its address) were read.
+    """The differences from the certified hardware, as text. Unread values are not differences; a missing
+    component is reported if all of its kind (the word before its address) were read.
     """
     keys, whole = tuple(keys), frozenset(whole)
     found = []
@@ -94,32 +101,36 @@ def differences(
         before, after = proven.get(name), there.get(name)
         kind = name.partition(" ")[0]
         if before is None or after is None:
-            # A kind of which nothing was proven could not be read then.
+            # A kind without certified components could not be read then.
             if "serial" in keys and kind in whole and any(one.partition(" ")[0] == kind for one in proven):
                 found.append(f"{clean(name, 60)} was {'not there' if before is None else 'there'}")
             continue
         for key in keys:
             if key in before and key in after and before[key] != after[key]:
-                found.append(f"{clean(name, 60)} had {key} {clean(before[key], 60)}, has {clean(after[key], 60)}")
+                found.append(
+                    f"{clean(name, 60)} had {key} {clean(before[key], 60)}, has {clean(after[key], 60)}")
                 break
     return found
 
 
 def due_at(node: str, held: Certificate, policy: CertificatePolicy) -> float:
-    """When it is old: each node at a time of its own, so that those of one day do not come due on one day."""
+    """When it is too old: spread per node, so that nodes of one day do not all come due on one day."""
     number = int.from_bytes(hashlib.sha256(f"{node} {held.confirmed}".encode()).digest()[:8], "big") / 2.0**64
     return held.confirmed + (policy.days - policy.jitter_days * number) * _DAY
 
 
-def queue(stands: Mapping[str, tuple[Certificate, CertificateStatus]], idle: Iterable[str] | None, policy: CertificatePolicy) -> list[Due]:
-    """Who is due, the gravest cause first and the longest unproven; of the old ones no more than policy names at once.
+def queue(
+    stands: Mapping[str, tuple[Certificate, CertificateStatus]], idle: Iterable[str] | None,
+    policy: CertificatePolicy,
+) -> list[Due]:
+    """The nodes that are due, gravest cause and oldest first; at most the policy's number by age.
 
-    `idle` are the nodes that no job runs on; None: all are taken to be, and whoever leases them finds out.
+    `idle` are the nodes without jobs; None: all count as idle, and the lease decides.
     """
     free = None if idle is None else frozenset(idle)
     order = list(RequalifyReason)
-    found = [(order.index(one.cause), -STAGES.index(one.asks), held.confirmed, Due(node, one.asks, one.cause, one.why))
-             for node, (held, one) in stands.items()
+    found = [(order.index(one.cause), -STAGES.index(one.asks), held.confirmed,
+              Due(node, one.asks, one.cause, one.why)) for node, (held, one) in stands.items()
              if one.cause is not None and one.asks is not None and (free is None or node in free)]
     listed = [due for *_, due in sorted(found, key=lambda each: (*each[:3], each[3].node))]
     old = [due for due in listed if due.cause is RequalifyReason.AGE][:policy.at_once]

@@ -1,7 +1,8 @@
-"""Detached signatures in OpenSSH's own format, as `ssh-keygen -Y sign` makes and `ssh-keygen -Y verify` checks them. Python 3.8.
+"""Detached signatures in OpenSSH's own format, as `ssh-keygen -Y sign` makes and
+`ssh-keygen -Y verify` checks them. Python 3.8.
 
-The format is that of PROTOCOL.sshsig in OpenSSH's sources; the lines of trusted keys are those of ALLOWED SIGNERS in ssh-keygen(1).
-Only ed25519 keys and SHA-512 are known here.
+The format is that of PROTOCOL.sshsig in OpenSSH's sources; the lines of trusted keys are those of ALLOWED
+SIGNERS in ssh-keygen(1). Only ed25519 keys and SHA-512 are known here.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ MOST_SIGNATURE, MOST_KEYS = 4096, 64 * 1024
 
 
 class BadSignature(Exception):
-    """The signature does not hold, or no trusted key made it; one line."""
+    """The signature is invalid, or by no trusted key; one line."""
 
 
 class PublicKey(typing.NamedTuple):
-    """An ed25519 key: its 32 bytes, and what people call it."""
+    """An ed25519 key: its 32 bytes and its forms in SSH."""
 
     raw: bytes
     comment: str = ""
@@ -66,7 +67,8 @@ def public_key(text: str) -> PublicKey:
 
 
 def trusted_keys(data: bytes, namespace: str) -> list[PublicKey]:
-    """The keys that these lines of allowed_signers trust for us in a namespace; a line that says more than we understand trusts none."""
+    """The keys that these allowed_signers lines trust for us in a namespace;
+    a line with unknown options trusts none."""
     found = []
     for line in data[:MOST_KEYS].decode("utf-8", "replace").split("\n"):
         try:
@@ -100,14 +102,15 @@ def armored(key: PublicKey, namespace: str, signature: bytes) -> bytes:
     """The signature file: `signature` are the 64 bytes that the key made of `to_sign`."""
     parts = (key.blob, namespace.encode(), b"", _HASH, _string(_KEY_TYPE) + _string(signature))
     text = base64.b64encode(_MAGIC + struct.pack(">I", _VERSION) + b"".join(map(_string, parts))).decode()
-    return "\n".join((_BEGIN, *(text[at:at + _COLUMNS] for at in range(0, len(text), _COLUMNS)), _END, "")).encode()
+    return "\n".join((_BEGIN, *(text[at:at + _COLUMNS] for at in range(0, len(text), _COLUMNS)), _END,
+                      "")).encode()
 
 
 def verified(data: bytes, signature: bytes, namespace: str, keys: typing.Iterable[PublicKey]) -> PublicKey:
     """The trusted key whose signature this is; raises BadSignature for every other."""
     blob = _unarmored(signature)
     if blob[:len(_MAGIC)] != _MAGIC or blob[6:10] != struct.pack(">I", _VERSION):
-        raise BadSignature("it is no SSH signature of version 1")
+        raise BadSignature("it is not an SSH signature of version 1")
     try:
         (key, space, reserved, hashed, made), rest = _take(blob[10:], 5)
         (kind, raw), more = _take(key, 2)
@@ -115,25 +118,25 @@ def verified(data: bytes, signature: bytes, namespace: str, keys: typing.Iterabl
     except ValueError:
         raise BadSignature("the signature is cut") from None
     if rest or more or left or reserved or kind != _KEY_TYPE or how != _KEY_TYPE or hashed != _HASH:
-        raise BadSignature("it is no ed25519 signature over SHA-512")
+        raise BadSignature("it is not an ed25519 signature over SHA-512")
     if space != namespace.encode():
         raise BadSignature(f"it was signed for another purpose, not for {namespace}")
     for trusted in keys:
         if trusted.raw == raw:
             if ed25519_holds(raw, to_sign(data, namespace), numbers):
                 return trusted
-            raise BadSignature("the signature does not fit what it came with: it was altered, or forged")
-    raise BadSignature("no key that is trusted here has signed it")
+            raise BadSignature("the signature does not fit the document: it was altered or forged")
+    raise BadSignature("it was not signed by a key trusted here")
 
 
 def _unarmored(signature: bytes) -> bytes:
     try:
         lines = signature[:MOST_SIGNATURE + 1].decode("ascii").split("\n")
         if len(signature) > MOST_SIGNATURE or lines[0] != _BEGIN or lines[-2:] != [_END, ""]:
-            raise BadSignature("the signature is not whole")
+            raise BadSignature("the signature is incomplete")
         return base64.b64decode("".join(lines[1:-2]), validate=True)
     except (UnicodeDecodeError, binascii.Error):
-        raise BadSignature("the signature is not whole") from None
+        raise BadSignature("the signature is incomplete") from None
 
 
 def _string(data: bytes) -> bytes:

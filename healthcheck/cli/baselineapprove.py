@@ -1,4 +1,4 @@
-"""`muster baseline approve`: accept templates that were proposed, one by one or by rule, with a reason."""
+"""`muster baseline approve`: approve proposed templates, one by one or by rule, with a reason."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from healthcheck.cli.options import CATALOGUE
 from inventory.cli.chosen import who
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -25,28 +26,30 @@ def _share(ctx: click.Context, parameter: click.Parameter, given: str | None) ->
         share = float(match[1]) / (100 if match[2] or float(match[1]) > 1 else 1)
         if 0 < share <= 1:
             return share
-    raise click.BadParameter(f"{given!r} is no share, expected one such as 95%", ctx, parameter)
+    raise click.BadParameter(f"{given!r} is not a share, expected one such as 95%", ctx, parameter)
 
 
 @click.command()
 @click.argument("baseline", metavar="B")
 @click.argument("templates", metavar="[ID|LINE...]", nargs=-1)
-@click.option("--seen-on", metavar="SHARE", callback=_share, help="Only what at least so many of the nodes said: 95%.")
-@click.option("--boots", metavar="N", type=click.IntRange(1), help="Only what was said in at least so many boots.")
-@click.option("--phase", "phases", multiple=True, type=click.Choice(_PHASES), help="Only what was said in these phases of a boot alone.")
-@click.option("--flagged", is_flag=True, help="Accept what is flagged, too; each named by itself.")
-@click.option("--why", metavar="TEXT", required=True, help="The reason, for whoever reads the file.")
+@click.option("--seen-on", metavar="SHARE", callback=_share,
+              help="Only templates seen on this share of nodes: 95%.")
+@click.option("--boots", metavar="N", type=click.IntRange(1), help="Only templates seen in at least N boots.")
+@click.option("--phase", "phases", multiple=True, type=click.Choice(_PHASES),
+              help="Only templates seen in no other phase of a boot.")
+@click.option("--flagged", is_flag=True, help="Also approve flagged templates, each named by itself.")
+@click.option("--why", metavar="TEXT", required=True, help="The reason; it is kept in the file.")
 @click.option("--by", metavar="NAME", help="Who approves. Default: you.")
-@click.option("--dry-run", is_flag=True, help="Say what would be approved, and leave the file as it is.")
-@click.option("--rules", metavar="DIR", help="A folder of site rules and catalogue entries over the packaged ones.")
+@click.option("--dry-run", is_flag=True, help="Show what would be approved; change nothing.")
+@CATALOGUE
 def approve(
-    baseline: str, templates: tuple[str, ...], seen_on: float | None, boots: int | None, phases: tuple[str, ...], flagged: bool, why: str,
-    by: str | None, dry_run: bool, rules: str | None,
+    baseline: str, templates: tuple[str, ...], seen_on: float | None, boots: int | None,
+    phases: tuple[str, ...], flagged: bool, why: str, by: str | None, dry_run: bool, rules: str | None,
 ) -> None:
-    """Accept templates that baseline B proposes: those of these IDs, lines or beginnings, or all that meet a rule.
+    """Approve templates that baseline B proposes: by ID, line or beginning, or all that meet a rule.
 
-    A rule leaves out what is flagged: look at it, then name each by itself with --flagged. What the catalogue of known faults knows
-    can never be approved. Either all that is named is approved, or nothing.
+    A rule skips flagged templates: check each, then name it with --flagged. Lines in the catalogue of known
+    faults cannot be approved. Either all named templates are approved, or none.
 
     \b
     muster baseline approve h100.yaml --seen-on 95% --boots 3 --why 'acceptance, November' --dry-run
@@ -65,7 +68,8 @@ def approve(
 
     reason, name = clean(why.strip()), clean((by if by is not None else who()).strip(), 200)
     if not reason or not name:
-        raise UsageError(f"{'--why' if not reason else '--by'} is empty: whoever reads the file wants to know")
+        raise UsageError(
+            f"{'--why' if not reason else '--by'} is empty: give text, which is kept in the file")
     since = stamp(Path(baseline))
     held, catalogue = loaded(baseline, rules)
     held = with_flags(held, catalogue)
@@ -77,6 +81,7 @@ def approve(
     if chosen.approved and not dry_run:
         write(approved(held, chosen.approved, name, reason), Path(baseline), since)
     left = len(held.proposed) - len(chosen.approved)
-    told = f"{len(chosen.approved)} {'would be ' if dry_run else ''}approved, {left} stay proposed"
-    held_back = f"; {len(chosen.held_back)} that meet the rule are flagged: muster baseline review {baseline} --flagged"
-    click.echo(told + (held_back if chosen.held_back else ""))
+    text = f"{len(chosen.approved)} {'would be ' if dry_run else ''}approved, {left} stay proposed"
+    held_back = (f"; {len(chosen.held_back)} that meet the rule are flagged; see: muster baseline review "
+                 f"{baseline} --flagged")
+    click.echo(text + (held_back if chosen.held_back else ""))

@@ -1,4 +1,5 @@
-"""`muster baseline check`: judge a saved kernel log, by the catalogue of known faults and a baseline, without any inventory."""
+"""`muster baseline check`: judge a saved kernel log by the catalogue of known faults and a baseline;
+needs no inventory."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import check_sku
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
@@ -28,23 +30,29 @@ _MOST = 256 << 20       # bytes of a file
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--baseline", "-b", metavar="B", help="The baseline to judge by: a file. Default: those of the rules folders that fit.")
-@click.option("--sku", metavar="NAME", help="The machine's SKU, by which a baseline of the rules folders is chosen.")
-@click.option("--rules", metavar="DIR", help="A folder of site rules, catalogue entries and baselines over the packaged ones.")
-@click.option("--format", "form", type=click.Choice(("table", "json", "jsonl")), default="table", show_default=True)
-def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: str | None, form: str) -> int:
-    """Say what is wrong in saved kernel logs: known faults by the catalogue, and with a baseline what no healthy node says.
+@click.option("--baseline", "-b", metavar="B",
+              help="The baseline to judge by: a file. Default: a fitting one from the rules folders.")
+@click.option("--sku", metavar="NAME",
+              help="The machine's SKU, which selects a baseline from the rules folders.")
+@click.option("--rules", metavar="DIR",
+              help="A folder of site rules, catalogue entries and baselines over the packaged ones.")
+@click.option("--format", "fmt", type=click.Choice(("table", "json", "jsonl")), default="table",
+              show_default=True)
+def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: str | None, fmt: str) -> int:
+    """Find what is wrong in saved kernel logs: known faults by the catalogue and, with a baseline,
+    unusual lines.
 
-    FILE is what dmesg, journalctl -k or a syslog wrote, in any of their forms, or /dev/kmsg, plain or compressed; - is standard
-    input. Needs neither an inventory nor a baseline. A file of several boots is judged boot by boot.
+    FILE is the output of dmesg, journalctl -k or syslog in any format, or /dev/kmsg, plain or compressed; -
+    is standard input. Needs neither an inventory nor a baseline. A file of several boots is judged boot by
+    boot.
 
     \b
     dmesg | muster baseline check -
     muster baseline check /dev/kmsg --format json | jq '.nodes[].results[].findings'
     muster baseline check gpu007.dmesg gpu008.dmesg.gz --baseline h100.yaml
 
-    Exit: 0 fine, 1 a warning or critical fault, 2 usage, 3 nothing failed but no baseline fits. What of a log could not be
-    seen (its beginning, records that were lost) is said beside what passed.
+    Exit: 0 fine, 1 a warning or critical fault, 2 usage, 3 nothing failed but no baseline fits. The report
+    names gaps in a log (a missing beginning, lost records).
     """
     from healthcheck.config import rulesfolder
     from healthcheck.model.outcome import exit_code
@@ -53,22 +61,22 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
     from healthcheck.sweep.saved import timestamp
 
     ruleset = load_ruleset(rulesfolder.folders(rules))
-    if sku is not None and sku not in ruleset.skus:
-        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(sku, ruleset)
     chosen = _by(ruleset, baseline)
     started = time.time()
     reports = tuple(_judged(file, chosen, sku) for file in files)
     ended = time.time()
-    if form == "table":
+    if fmt == "table":
         _page(reports, chosen, ended - started)
     else:
-        whole = document.document(reports, started=timestamp(started), finished=timestamp(ended), partial=False)
-        click.echo(document.as_json(whole) if form == "json" else document.as_jsonl(whole))
+        whole = document.document(reports, started=timestamp(started), finished=timestamp(ended),
+                                  partial=False)
+        click.echo(document.as_json(whole) if fmt == "json" else document.as_jsonl(whole))
     return exit_code(reports)
 
 
 def _by(ruleset: Ruleset, baseline: str | None) -> Ruleset:
-    """The rules of the kernel's log, and the baseline that was chosen."""
+    """The kernel log's rules and the chosen baseline."""
     from healthcheck.explain.savedlog import judged
 
     rules = judged(ruleset.rules)
@@ -88,20 +96,21 @@ def _loaded(path: str, kernel: KernelRules) -> Baseline:
 
 def _judged(file: str, ruleset: Ruleset, sku: str | None) -> NodeReport:
     from healthcheck.baseline.formats import read
-    from healthcheck.explain.savedlog import in_its_words, merged, recording
+    from healthcheck.explain.savedlog import merged, recording, with_file_lines
     from healthcheck.sweep.assess import Assessment
     from inventory.model import Node
 
     name = clean("standard input" if file == "-" else Path(file).name, 200)
     logs = read(_bytes(file), name)
     if not logs:
-        raise UsageError(f"{short(file)} holds no line of a kernel log; dmesg, journalctl -k and /var/log/kern.log write such")
+        raise UsageError(f"{short(file)} has no kernel log line; expected the output of dmesg, journalctl -k "
+                         "or /var/log/kern.log")
     reports = []
     for log in logs:
         assessment = Assessment([Node(name, sku=sku)], ruleset)
         assessment.add(recording(name, log, time.time()))
         (report,) = assessment.finish().reports
-        reports.append(in_its_words(report, log))
+        reports.append(with_file_lines(report, log))
     return merged(reports)
 
 
@@ -114,7 +123,8 @@ def _bytes(file: str) -> bytes:
         except OSError as error:
             raise UsageError(f"{short(file)} cannot be read: {error.strerror}") from None
     if len(data) > _MOST:
-        raise UsageError(f"{short(file)} is longer than {_MOST >> 20} MiB; give the part that is of interest, with tail -c {_MOST}")
+        raise UsageError(
+            f"{short(file)} is longer than {_MOST >> 20} MiB; give a part of it, with tail -c {_MOST}")
     return data
 
 
@@ -124,7 +134,7 @@ def _read(file: str) -> bytes:
 
 
 def _records(device: str) -> bytes:
-    """What /dev/kmsg holds now: a record with each read, until there is none."""
+    """The current records of /dev/kmsg, one per read."""
     held = []
     opened = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -134,7 +144,7 @@ def _records(device: str) -> bytes:
             except BlockingIOError:
                 break
             except BrokenPipeError:
-                continue        # the kernel wrote over it; the next read goes on with the oldest that is left
+                continue        # the kernel overwrote it; the next read continues with the oldest record
             if not record:
                 break
             held.append(record)
@@ -151,4 +161,5 @@ def _page(reports: Sequence[NodeReport], ruleset: Ruleset, seconds: float) -> No
 
     console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
     rules = {rule.id: rule for rule in ruleset.rules}
-    render(console, Assessed(tuple(reports)), rules, Heading("saved kernel logs", seconds, False, len(rules)), ", ".join)
+    render(console, Assessed(tuple(reports)), rules, Heading("saved kernel logs", seconds, False, len(rules)),
+           ", ".join)

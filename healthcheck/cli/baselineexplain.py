@@ -1,4 +1,4 @@
-"""`muster baseline explain`: what a baseline and the catalogue of known faults make of one line."""
+"""`muster baseline explain`: how a baseline and the catalogue of known faults judge one line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli.options import CATALOGUE
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
@@ -18,34 +19,36 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("baseline", metavar="B")
 @click.argument("line", metavar="LINE")
-@click.option("--rules", metavar="DIR", help="A folder of site rules and catalogue entries over the packaged ones.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
-def explain(baseline: str, line: str, rules: str | None, form: str) -> int:
-    """Say which template LINE has, whether the catalogue of known faults or baseline B knows it, since when, and by whose word.
+@CATALOGUE
+@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+def explain(baseline: str, line: str, rules: str | None, fmt: str) -> int:
+    """Show LINE's template, whether the catalogue of known faults or baseline B has it, since when,
+    and who approved it.
 
-    LINE is as dmesg, journalctl or a finding shows it, with its time or without.
+    LINE is as in dmesg, journalctl or a finding, with or without its time.
 
     \b
     muster baseline explain h100.yaml '[    7.642] cfg80211: failed to load regulatory.db'
 
-    Exit: 0 healthy nodes say it, 1 a known fault, or nothing that B accepts, 2 usage.
+    Exit: 0 a line of healthy nodes, 1 a known fault or a line that B does not accept, 2 usage.
     """
     from healthcheck.baseline.learn import current
     from healthcheck.cli.baselinereview import loaded, today
 
     held, catalogue = loaded(baseline, rules)
-    said = _explained(_text(line), current(held, today()), catalogue)
-    if form == "json":
-        click.echo(json.dumps({"schema": "muster.baseline/1", "baseline": held.file, **said}, indent=1))
+    result = _explained(_text(line), current(held, today()), catalogue)
+    if fmt == "json":
+        click.echo(json.dumps({"schema": "muster.baseline/1", "baseline": held.file, **result}, indent=1))
     else:
-        rows = [(key, value) for key, value in said.items() if value not in (None, "", [])]
+        rows = [(key, value) for key, value in result.items() if value not in (None, "", [])]
         for key, value in rows:
-            click.echo(f"{key.replace('_', ' '):<10} {clean(', '.join(value) if isinstance(value, list) else value, 400)}")
-    return 0 if said["verdict"].startswith("healthy") else 1
+            click.echo(f"{key.replace('_', ' '):<10} "
+                       f"{clean(', '.join(value) if isinstance(value, list) else value, 400)}")
+    return 0 if result["verdict"].startswith("healthy") else 1
 
 
 def _text(line: str) -> str:
-    """What was said, without the time and names that a log puts before it."""
+    """The message, without the time and names before it."""
     from healthcheck.baseline.formats import read
 
     logs = read(line.encode("utf-8", "surrogateescape") + b"\n", "LINE")
@@ -62,19 +65,22 @@ def _explained(text: str, held: Baseline, catalogue: Catalogue) -> dict[str, Any
 
     made = template(text)
     fault = catalogue.find(text)
-    said: dict[str, Any] = {"text": text, "template": made, "id": short_id(made)}
+    result: dict[str, Any] = {"text": text, "template": made, "id": short_id(made)}
     if fault is not None:
-        return said | {"verdict": f"known fault {fault.id} ({fault.severity.value}), whatever a baseline says", "meaning": fault.meaning,
-                       "remedy": fault.remedy}
+        return result | {"verdict": f"known fault {fault.id} ({fault.severity.value}), whatever a baseline "
+                                    "says", "meaning": fault.meaning, "remedy": fault.remedy}
     one = held.known.get(made) or held.expired.get(made) or held.proposed.get(made)
     if one is None:
-        return said | {"verdict": "novel: no node of this baseline has said it", "nearest": nearest(made, held.known)}
-    seen = {"seen": f"on {one.nodes} of {held.nodes} nodes, in {one.boots} of {held.boots} boots, {one.first_seen} to {one.last_seen}",
-            "nodes": one.on or None, "example": one.example}
+        return result | {"verdict": "novel: no node of this baseline has said it",
+                         "nearest": nearest(made, held.known)}
+    seen = {"seen": f"on {one.nodes} of {held.nodes} nodes, in {one.boots} of {held.boots} boots, "
+                    f"{one.first_seen} to {one.last_seen}", "nodes": one.on or None, "example": one.example}
     if made in held.known:
-        return said | {"verdict": "healthy nodes say it", "approved": f"by {one.by}: {one.why}", **seen}
+        return result | {"verdict": "healthy nodes say it", "approved": f"by {one.by}: {one.why}", **seen}
     if made in held.expired:
-        return said | {"verdict": f"expired: not seen for {held.expires_days} days, or in {held.expires_boots} boots",
-                       "approved": f"by {one.by}: {one.why}", **seen}
-    return said | {"verdict": "proposed: seen, and not approved", "flags": list(flags(one, held.nodes, held.boots, catalogue)), **seen,
-                   "nearest": nearest(made, held.known)}
+        return result | {"verdict": f"expired: not seen for {held.expires_days} days, or in "
+                                    f"{held.expires_boots} boots", "approved": f"by {one.by}: {one.why}",
+                                    **seen}
+    return result | {"verdict": "proposed: seen, and not approved",
+                     "flags": list(flags(one, held.nodes, held.boots, catalogue)), **seen,
+                     "nearest": nearest(made, held.known)}

@@ -1,4 +1,4 @@
-"""`muster baseline learn`: propose a baseline from what nodes, saved logs or a saved sweep say."""
+"""`muster baseline learn`: propose a baseline from nodes, saved logs or a saved sweep."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import CATALOGUE, FANOUT, INVENTORY, TIMEOUT, check_sku
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.text import clean, short
@@ -22,32 +23,39 @@ if TYPE_CHECKING:
     from healthcheck.ruleset.ruleset import Ruleset
 
 _LEVELS = ("exact", "driver", "kernel", "series", "sku")
-_SHOWN = 5      # caveats of single nodes that are told, before the rest is counted
+_SHOWN = 5      # caveats of single nodes that are printed; the rest is counted
 
 
 @click.command()
 @click.argument("nodes", metavar="[NODES|FILE...]", nargs=-1)
-@click.option("--from", "files", metavar="FILE", multiple=True, help="Learn from saved kernel logs; with it the arguments are files too.")
-@click.option("--replay", metavar="DIR", help="Learn from a sweep saved with `muster check --save`; touches no node.")
-@click.option("--output", "-o", metavar="B", required=True, help="The baseline's file; a folder where scopes are to be a file each.")
-@click.option("--merge", is_flag=True, help="Add to the baseline that B is; what is approved there stays approved.")
-@click.option("--sku", metavar="NAME", help="The SKU of these nodes. Default: that of the inventory.")
+@click.option("--from", "files", metavar="FILE", multiple=True,
+              help="Learn from saved kernel logs; the arguments are then files too.")
+@click.option("--replay", metavar="DIR",
+              help="Learn from a sweep saved with `muster check --save`; touches no node.")
+@click.option("--output", "-o", metavar="B", required=True,
+              help="The baseline's file, or a folder for one file per scope.")
+@click.option("--merge", is_flag=True, help="Add to the existing baseline B; approvals stay.")
+@click.option("--sku", metavar="NAME", help="The nodes' SKU. Default: from the inventory.")
 @click.option("--scope", "level", type=click.Choice(_LEVELS), default="kernel", show_default=True,
-              help="For what it holds: SKU and kernel; exact adds driver and firmware; series takes 6.5 of a kernel.")
-@click.option("--expires", metavar="SPAN", callback=span(86400, 999999 * 86400), help="What is not seen for so long expires. [180d]")
-@click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
+              help="The baseline's scope: SKU and kernel; exact adds driver and firmware; series takes 6.5 "
+                   "of a kernel.")
+@click.option("--expires", metavar="SPAN", callback=span(86400, 999999 * 86400),
+              help="Templates not seen for this long expire. [180d]")
+@INVENTORY
 @click.option("--local", is_flag=True, help="Learn from this machine, without SSH.")
-@click.option("--rules", metavar="DIR", help="A folder of site rules and catalogue entries over the packaged ones.")
-@click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="Deadline of the whole sweep: 90, 90s, 2m. [120s]")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
+@CATALOGUE
+@TIMEOUT
+@FANOUT
 def learn(
-    nodes: tuple[str, ...], files: tuple[str, ...], replay: str | None, output: str, merge: bool, sku: str | None, level: str,
-    expires: float | None, inventory: str | None, local: bool, rules: str | None, timeout: float | None, fanout: int,
+    nodes: tuple[str, ...], files: tuple[str, ...], replay: str | None, output: str, merge: bool,
+    sku: str | None, level: str, expires: float | None, inventory: str | None, local: bool, rules: str | None,
+    timeout: float | None, fanout: int,
 ) -> int:
-    """Propose a baseline from what NODES say, which should be alike and well. Nothing is accepted until somebody approves it.
+    """Propose a baseline from the kernel logs of NODES, which should be healthy and of one kind.
+    A person must approve it.
 
-    A saved log's name is the node's: gpu001.dmesg.gz is of gpu001. A file of several boots counts as several; a boot that B was
-    learned of already counts once.
+    A saved log is named after its node: gpu001.dmesg.gz. A file of several boots counts as several; a boot
+    that B already contains counts once.
 
     \b
     muster baseline learn 'gpu[001-064]' -o h100.yaml
@@ -55,7 +63,7 @@ def learn(
     muster baseline learn --sku dgx-h100 -o h100.yaml --from logs/*.dmesg
     muster check --save monday; muster baseline learn --replay monday -o h100.yaml
 
-    Exit: 0 learned, 2 usage, or there is nothing to learn from, 3 learned, but some nodes or files had nothing to learn from.
+    Exit: 0 learned, 2 usage, or nothing to learn from, 3 learned, but not from all nodes or files.
     """
     from healthcheck.baseline.gather import LearningNotes
     from healthcheck.baseline.scope import ScopeLevel, words
@@ -68,26 +76,27 @@ def learn(
     if target.is_file() and not merge:
         raise UsageError(f"--output {output}: exists already; --merge adds to it")
     ruleset = load_ruleset(rulesfolder.folders(rules))
-    if sku is not None and sku not in ruleset.skus:
-        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(sku, ruleset)
     notes = LearningNotes()
     if files:
         digests = _of_files((*files, *nodes), sku, notes)
     elif len(nodes) > 1:
-        raise UsageError(f"NODES is one node set, got {len(nodes)} words: quote it, as 'gpu[001-064]'; files go behind --from")
+        raise UsageError(f"NODES is one node set, got {len(nodes)} words: quote it, as 'gpu[001-064]'; give "
+                         "files after --from")
     elif replay is not None:
         digests = _of_sweep(replay, nodes[0] if nodes else None, sku, notes)
     else:
         digests = _swept(nodes[0] if nodes else None, inventory, local, sku, ruleset, timeout, fanout, notes)
     learned = _learned(digests, target, ScopeLevel(level), merge, ruleset)
-    _tell("not learned from", notes.left_out)
-    _tell("learned from a part of", notes.caveats)
+    _print_skipped("not learned from", notes.left_out)
+    _print_skipped("learned from a part of", notes.caveats)
     if not learned:
         raise UsageError("there is no kernel log to learn from")
     if len(learned) > 1 and not target.is_dir():
-        told = "; ".join(f"{words(scope)} ({len(one.learner.learned_boots)} nodes)" for scope, one in learned.items())
-        raise UsageError(f"these nodes are of {len(learned)} scopes: {clean(told, 300)}: give a folder as --output, name fewer nodes, or "
-                         "choose a wider --scope (series, sku)")
+        scopes = "; ".join(f"{words(scope)} ({len(one.learner.learned_boots)} nodes)"
+                           for scope, one in learned.items())
+        raise UsageError(f"these nodes have {len(learned)} scopes: {clean(scopes, 300)}: give a folder as "
+                         "--output, name fewer nodes, or choose a wider --scope (series, sku)")
     for scope, one in learned.items():
         _write(scope, one, expires, ruleset)
     return 3 if notes.left_out else 0
@@ -95,7 +104,7 @@ def learn(
 
 @dataclass(frozen=True)
 class _Book:
-    """A baseline in the making: its file, what that held and when, and what is learned now."""
+    """A baseline being learned: its file, the old content and its time, and the new content."""
 
     path: Path
     old: Baseline | None
@@ -103,15 +112,18 @@ class _Book:
     learner: Learner
 
 
-def _learned(digests: Iterator[Digest], target: Path, level: ScopeLevel, merge: bool, ruleset: Ruleset) -> dict[Scope, _Book]:
-    """What all boots say, by scope; each is let go as soon as it is counted."""
+def _learned(
+    digests: Iterator[Digest], target: Path, level: ScopeLevel, merge: bool, ruleset: Ruleset,
+) -> dict[Scope, _Book]:
+    """Learns from all boots, by scope; each is freed once counted."""
     from healthcheck.baseline.scope import widened
 
     books: dict[Scope, _Book] = {}
     for digest in digests:
         scope = widened(digest.scope, level)
         if scope not in books:
-            books[scope] = _begun(target / f"{_named(scope)}.yaml" if target.is_dir() else target, merge, ruleset)
+            books[scope] = _begun(target / f"{_named(scope)}.yaml" if target.is_dir() else target, merge,
+                                  ruleset)
         books[scope].learner.add(digest)
     return books
 
@@ -139,7 +151,7 @@ def _named(scope: Scope) -> str:
 
 
 def _write(scope: Scope, book: _Book, expires: float | None, ruleset: Ruleset) -> None:
-    """Writes one baseline, and says what is in it."""
+    """Writes one baseline and prints a summary."""
     from healthcheck.baseline.file import write
     from healthcheck.baseline.flags import flagged
     from healthcheck.baseline.learn import merge
@@ -149,8 +161,9 @@ def _write(scope: Scope, book: _Book, expires: float | None, ruleset: Ruleset) -
     whole = book.learner.learned(scope, dt.datetime.now(dt.timezone.utc).date().isoformat(), book.path.stem)
     if book.old is not None:
         if book.old.scope != scope:
-            raise UsageError(f"--merge: {book.path} is for {words(book.old.scope)}, and these nodes are {clean(words(scope), 200)}: "
-                             "name another file, or the --scope that it was learned with")
+            raise UsageError(f"--merge: {book.path} is for {words(book.old.scope)}, and these nodes are "
+                             f"{clean(words(scope), 200)}: name another file, or the --scope that it was "
+                             "learned with")
         whole = merge(book.old, whole)
     if expires is not None:
         whole = replace(whole, expires_days=int(expires // 86400))
@@ -162,18 +175,18 @@ def _write(scope: Scope, book: _Book, expires: float | None, ruleset: Ruleset) -
 
 
 def _summary(whole: Baseline, learner: Learner) -> str:
-    """What it holds, and how many of the boots were new to it."""
+    """A summary, and how many of the boots were new."""
     from inventory.text import many
 
     flags = sum(bool(one.flags) for one in whole.proposed.values())
     before = learner.offered - learner.boots
-    known = f", {before} of the {learner.offered} boots had been learned before" if before else ""
-    few = "; of fewer than 3 boots little can be said" if whole.boots < 3 else ""
-    return (f"{len(whole.known)} templates approved, {len(whole.proposed)} proposed, {flags} of them flagged; "
-            f"of {many(whole.nodes, 'node')} and {many(whole.boots, 'boot')}{known}{few}")
+    known = f", {before} of the {learner.offered} boots were known already" if before else ""
+    few = "; fewer than 3 boots prove little" if whole.boots < 3 else ""
+    return (f"{len(whole.known)} templates approved, {len(whole.proposed)} proposed, {flags} of them "
+            f"flagged; of {many(whole.nodes, 'node')} and {many(whole.boots, 'boot')}{known}{few}")
 
 
-def _tell(what: str, nodes: dict[str, str]) -> None:
+def _print_skipped(what: str, nodes: dict[str, str]) -> None:
     """On standard error, the first few; with hundreds of nodes the rest is counted."""
     for node, why in list(nodes.items())[:_SHOWN]:
         click.echo(f"muster: {what} {node}: {clean(why, 300)}", err=True)
@@ -187,7 +200,7 @@ def _of_files(files: tuple[str, ...], sku: str | None, notes: LearningNotes) -> 
 
     for name in files:
         try:
-            if Path(name).is_char_device():     # reading it would wait for what the kernel says next
+            if Path(name).is_char_device():     # reading it would wait for the kernel's next line
                 raise UsageError(f"--from {short(name)}: is a device; --local learns from this machine")
             with open(name, "rb") as file:
                 data = file.read(MOST_BYTES + 1)
@@ -204,9 +217,10 @@ def _of_sweep(folder: str, nodes: str | None, sku: str | None, notes: LearningNo
     from inventory.discover import from_names
 
     manifest = load_manifest(Path(folder))
-    wanted = {node.name for node in from_names(nodes)} if nodes is not None else {node.name for node in manifest.nodes}
+    wanted = ({node.name for node in from_names(nodes)} if nodes is not None
+              else {node.name for node in manifest.nodes})
     if missing := wanted - {node.name for node in manifest.nodes}:
-        raise UsageError(f"--replay {folder}: holds no look at {min(missing)}")
+        raise UsageError(f"--replay {folder}: contains no recording of {min(missing)}")
     skus = {node.name: sku or node.sku or manifest.default_sku or "" for node in manifest.nodes}
     for look, _ in recordings(Path(folder), manifest):
         if look.node in wanted:
@@ -214,10 +228,10 @@ def _of_sweep(folder: str, nodes: str | None, sku: str | None, notes: LearningNo
 
 
 def _swept(
-    nodes: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset, timeout: float | None, fanout: int,
-    notes: LearningNotes,
+    nodes: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset,
+    timeout: float | None, fanout: int, notes: LearningNotes,
 ) -> Iterator[Digest]:
-    """One sweep that asks for the kernel's log alone; nothing of it is kept."""
+    """One sweep of the kernel log only; keeps nothing."""
     from healthcheck.baseline.gather import digests_from_recording, probes
     from healthcheck.cli.check import choose
     from healthcheck.collector import program, reply

@@ -1,4 +1,5 @@
-"""`muster baseline review`, `show` and `diff`: read what a baseline proposes, what it holds, and how two differ."""
+"""`muster baseline review`, `show` and `diff`: show a baseline's proposals and content,
+and how two differ."""
 
 from __future__ import annotations
 
@@ -10,19 +11,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import CATALOGUE
 from inventory.text import clean, many
 
 if TYPE_CHECKING:
     from healthcheck.baseline.catalogue import Catalogue
     from healthcheck.kernellog.model import Baseline, KnownTemplate
 
-_RULES = click.option("--rules", metavar="DIR", help="A folder of site rules and catalogue entries over the packaged ones.")
-_FORMAT = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+_FORMAT = click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text",
+                       show_default=True)
 _WIDE = 200     # characters of a template or an example
 
 
 def loaded(path: str, rules: str | None) -> tuple[Baseline, Catalogue]:
-    """The baseline of a file as it stands, and the catalogue that it was held against; raises RulesError."""
+    """A file's baseline and the catalogue; raises RulesError."""
     from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
     from healthcheck.baseline.fileload import load
     from healthcheck.config import rulesfolder
@@ -38,11 +40,12 @@ def today() -> str:
 
 @click.command()
 @click.argument("baseline", metavar="B")
-@click.option("--flagged", is_flag=True, help="Only what is flagged.")
-@_RULES
+@click.option("--flagged", is_flag=True, help="Only flagged templates.")
+@CATALOGUE
 @_FORMAT
-def review(baseline: str, flagged: bool, rules: str | None, form: str) -> None:
-    """Show what baseline B proposes, the worst first: why it is flagged, who said it how often, an example, the nearest approved one.
+def review(baseline: str, flagged: bool, rules: str | None, fmt: str) -> None:
+    """Show what baseline B proposes, worst first: flags, nodes and counts, an example,
+    the nearest approved template.
 
     \b
     muster baseline review h100.yaml
@@ -58,11 +61,13 @@ def review(baseline: str, flagged: bool, rules: str | None, form: str) -> None:
     held = current(with_flags(held, catalogue), today())
     shown = sorted((one for one in held.proposed.values() if one.flags or not flagged), key=rank)
     near = {one.template: nearest(one.template, held.known) for one in shown if one.flags}
-    if form == "json":
+    if fmt == "json":
         whole = document(held)
         keep = {one.template for one in shown}
-        whole["proposed"] = [{**entry, "nearest": near.get(entry["template"])} for entry in whole["proposed"] if entry["template"] in keep]
-        click.echo(json.dumps({key: value for key, value in whole.items() if key not in ("approved", "expired")}, indent=1))
+        whole["proposed"] = [{**entry, "nearest": near.get(entry["template"])} for entry in whole["proposed"]
+                             if entry["template"] in keep]
+        click.echo(json.dumps(
+            {key: value for key, value in whole.items() if key not in ("approved", "expired")}, indent=1))
         return
     click.echo(_heading(held))
     for one in shown:
@@ -80,8 +85,8 @@ def _heading(held: Baseline) -> str:
     flagged = sum(bool(one.flags) for one in held.proposed.values())
     marked = f" ({flagged} flagged)" if flagged else ""
     learned = f"of {many(held.nodes, 'node')} and {many(held.boots, 'boot')}, {held.first} to {held.last}"
-    return (f"{clean(held.name, 80)}, for {clean(words(held.scope), 200)}: {len(held.known)} approved{expired}, "
-            f"{len(held.proposed)} proposed{marked}; {learned}")
+    return (f"{clean(held.name, 80)}, for {clean(words(held.scope), 200)}: {len(held.known)} "
+            f"approved{expired}, {len(held.proposed)} proposed{marked}; {learned}")
 
 
 def _row(one: KnownTemplate, held: Baseline) -> str:
@@ -91,16 +96,17 @@ def _row(one: KnownTemplate, held: Baseline) -> str:
 
 
 def _seen(one: KnownTemplate, held: Baseline) -> str:
-    """On how many nodes and boots, how often, when."""
+    """How many nodes and boots had it, how often, and when."""
     where = f" ({clean(one.on, 60)})" if one.on else ""
     times = f"{one.least}" if one.least == one.most else f"{one.least} to {one.most}"
     phases = ", ".join(phase.value for phase in one.phases)
-    return (f"on {one.nodes} of {held.nodes} nodes{where}, in {one.boots} of {held.boots} boots, {times} a boot, {phases}; "
-            f"{one.first_seen} to {one.last_seen}")
+    return (f"on {one.nodes} of {held.nodes} nodes{where}, in {one.boots} of {held.boots} boots, {times} a "
+            f"boot, {phases}; {one.first_seen} to {one.last_seen}")
 
 
 def _proposal(one: KnownTemplate, held: Baseline, near: str | None) -> str:
-    rows = [_row(one, held), f"         flags    {clean(', '.join(one.flags), _WIDE)}", f"         example  {clean(one.example, _WIDE)}"]
+    rows = [_row(one, held), f"         flags    {clean(', '.join(one.flags), _WIDE)}",
+            f"         example  {clean(one.example, _WIDE)}"]
     if near is not None:
         rows.append(f"         nearest  {clean(near, _WIDE)}")
     return "\n".join(rows)
@@ -108,10 +114,10 @@ def _proposal(one: KnownTemplate, held: Baseline, near: str | None) -> str:
 
 @click.command()
 @click.argument("baseline", metavar="B")
-@_RULES
+@CATALOGUE
 @_FORMAT
-def show(baseline: str, rules: str | None, form: str) -> None:
-    """Show what baseline B accepts, by whom and why, and what has expired or is only proposed.
+def show(baseline: str, rules: str | None, fmt: str) -> None:
+    """Show the approved templates of baseline B, who approved them and why, and expired and proposed ones.
 
     \b
     muster baseline show h100.yaml
@@ -123,14 +129,15 @@ def show(baseline: str, rules: str | None, form: str) -> None:
 
     held, catalogue = loaded(baseline, rules)
     held = current(flagged(held, catalogue), today())
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps(document(held), indent=1))
         return
     click.echo(_heading(held))
     for phase, (least, most) in held.phases.items():
         click.echo(f"  {phase.value:<9} begins at {least:.1f} to {most:.1f} s")
     _approved("approved", held.known.values(), held)
-    _approved(f"expired: not seen for {held.expires_days} days, or in {held.expires_boots} boots", held.expired.values(), held)
+    _approved(f"expired: not seen for {held.expires_days} days, or in {held.expires_boots} boots",
+              held.expired.values(), held)
     if held.proposed:
         click.echo(f"\nproposed: {len(held.proposed)}; muster baseline review {clean(baseline)}")
 
@@ -146,16 +153,17 @@ def _approved(title: str, entries: Iterable[KnownTemplate], held: Baseline) -> N
 @click.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@_RULES
+@CATALOGUE
 @_FORMAT
-def diff(first: str, second: str, rules: str | None, form: str) -> None:
-    """Say how baseline B differs from A: templates that are new, gone, expired, approved since, or on more or fewer nodes (over 10%).
+def diff(first: str, second: str, rules: str | None, fmt: str) -> None:
+    """Show how baseline B differs from A: templates that are new, gone, expired, approved since,
+    or on over 10% more or fewer nodes.
 
     \b
     muster baseline diff h100.yaml h100-new-kernel.yaml
-    muster baseline diff old.yaml new.yaml --format json | jq -r '.differences[] | select(.change == "new") | .template'
+    muster baseline diff old.yaml new.yaml --format json | jq '.differences[].template'
 
-    Exit: 0, whether they differ or not, for nothing has failed; 2 usage, or a file that is none.
+    Exit: 0 whether they differ or not, 2 usage or not a baseline.
     """
     from healthcheck.baseline import document
     from healthcheck.baseline.approval import short_id
@@ -164,7 +172,7 @@ def diff(first: str, second: str, rules: str | None, form: str) -> None:
 
     one, other = (current(loaded(path, rules)[0], today()) for path in (first, second))
     found = differences(one, other)
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps(document.differences(found, one, other), indent=1))
         return
     if one.scope != other.scope:

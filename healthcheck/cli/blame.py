@@ -1,4 +1,4 @@
-"""`muster blame`: which node killed a job, or that nothing says so, and what was not measured."""
+"""`muster blame`: which node killed a job, or that none is known, and what was not measured."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import RULES, STATE
 from inventory.errors import StoreError, UsageError
 from inventory.text import short
 
@@ -20,38 +21,44 @@ if TYPE_CHECKING:
     from inventory.model import Node
 
 _MOST_NODES = 20_000
-_LEADING = 3600.0       # where no scheduler says when it was: how long before --until
+_LEADING = 3600.0       # without a scheduler's times: how long before --until
 
 
 @click.command()
 @click.argument("job", required=False, metavar="JOBID")
 @click.option("--nodes", metavar="NODES",
-              help="Without a scheduler: the nodes that the job ran on. Default: those that its logs name.")
-@click.option("--since", metavar="TIME", help="Without a scheduler: when it began (2026-11-21T10:00:00, local, or epoch seconds). "
+              help="Without a scheduler: the job's nodes. Default: those in its logs.")
+@click.option("--since", metavar="TIME",
+              help="Without a scheduler: the job's start (2026-11-21T10:00:00, local, or epoch seconds). "
                                                    "Default: the times in its logs.")
-@click.option("--until", metavar="TIME", help="Without a scheduler: when it failed. Default: as for --since, or now.")
+@click.option("--until", metavar="TIME",
+              help="Without a scheduler: the time of failure. Default: as for --since, or now.")
 @click.option("--log", "logs", metavar="[NODE=]FILE", multiple=True,
-              help="What the job printed (NCCL, torchrun, Slurm), a flight recorder's dump, a node's kernel log with times, or a "
-                   "recording of muster's; repeatable.")
-@click.option("--inventory", "-i", metavar="FILE", help="For what nodes share: leaf, rack, power. Default: as for muster check.")
-@click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
-def blame(job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...], inventory: str | None,
-          rules: str | None, state: str | None, form: str) -> int:
-    """Say which node killed a job: evidence with times, owner, what to do next; or that nothing was found, and what nobody measured.
+              help="The job's output (NCCL, torchrun, Slurm), a flight recorder's dump, a node's kernel log "
+                   "with times, or a muster recording; repeatable.")
+@click.option("--inventory", "-i", metavar="FILE",
+              help="For shared leaf, rack and power. Default: as for muster check.")
+@RULES
+@STATE
+@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+def blame(
+    job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...],
+    inventory: str | None, rules: str | None, state: str | None, fmt: str,
+) -> int:
+    """Find the node that killed a job: evidence with times, owner and next step; or report that none is
+    known, and what was not measured.
 
-    It joins what Slurm knows of the job with what stored sweeps saw of its nodes, boots, counters, deeds of muster, incidents, and logs.
-    Logs alone do, too; they are read as muster explain reads them. What was over before the job began is listed apart, and is never the
-    cause.
+    Joins Slurm's record of the job with stored sweeps of its nodes: results, boots, counters, muster's
+    actions, incidents and logs. Logs alone are enough; they are read as by muster explain. Faults that ended
+    before the job are listed apart and never count as the cause.
 
     \b
     muster blame 4711
     muster blame 4711 --log slurm-4711.out --log nccl_trace_rank_0 --log nccl_trace_rank_1
     muster blame --log train.log
-    muster blame --nodes 'gpu[001-016]' --since 2026-11-21T08:00 --until 2026-11-21T10:03 --log gpu007=dmesg-T.txt
+    muster blame --nodes 'gpu[001-016]' --since 2026-11-21T08:00 --until 2026-11-21T10:03 --log gpu007=dmesg
 
-    Exit: 0 nothing to blame, 1 found, 2 usage, 3 nothing found and something was not measured.
+    Exit: 0 nothing to blame, 1 found, 2 usage, 3 nothing found but something was not measured.
     """
     from healthcheck.blame import page
     from healthcheck.blame.rank import suspects
@@ -59,7 +66,7 @@ def blame(job: str | None, nodes: str | None, since: str | None, until: str | No
 
     case = _case(job, nodes, since, until, logs, inventory, rules, state)
     ranked = suspects(case)
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps(page.document(case, ranked, fold), indent=1))
     else:
         for line in page.text(case, ranked, fold):
@@ -67,49 +74,58 @@ def blame(job: str | None, nodes: str | None, since: str | None, until: str | No
     return page.exit_code(case, ranked)
 
 
-def _case(job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...], inventory: str | None,
-          rules: str | None, state: str | None) -> Case:
-    from healthcheck.blame import ofjob
+def _case(
+    job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...],
+    inventory: str | None, rules: str | None, state: str | None,
+) -> Case:
+    from healthcheck.blame import jobevidence
     from healthcheck.blame.evidence import Case
-    from healthcheck.blame.oflogs import evidence as of_logs
-    from healthcheck.blame.oflogs import failed
+    from healthcheck.blame.logevidence import evidence as of_logs
+    from healthcheck.blame.logevidence import failed
     from healthcheck.blame.place import shared
     from healthcheck.cli.blamelogs import of_files, of_kernel
 
     record = _record(job, nodes, since, until, logs)
     known = _inventory(inventory)
-    names = record.nodes if record is not None else _expanded(nodes) if nodes is not None else tuple(node.name for node in known)
+    names = (record.nodes if record is not None else _expanded(nodes) if nodes is not None
+             else tuple(node.name for node in known))
     ended_at = record.ended if record is not None else _time(until, "--until") if until is not None else None
     near = ended_at if ended_at is not None else time.time()
     given = of_files(logs, names, near, rules)
     window = _window(record, nodes, since, until, given.job(), names)
-    evidence: list[Evidence] = list(ofjob.evidence(record)) if record is not None else []
-    unmeasured = [] if record is not None else ["the scheduler's record: a job's id was not given"]
-    looked = [f"the record of {record.source}"] if record is not None else []
-    stored, incidents = _stored(window, state, unmeasured, looked)
+    evidence: list[Evidence] = list(jobevidence.evidence(record)) if record is not None else []
+    unmeasured = [] if record is not None else ["the scheduler's record: no job id was given"]
+    sources = [f"the record of {record.source}"] if record is not None else []
+    stored, incidents = _stored(window, state, unmeasured, sources)
     evidence += stored
     log = given.job(window)
     evidence += of_kernel(given, window, rules)
     addresses = {address: node.name for node in known for address in (node.name, node.address) if address}
-    evidence += of_logs(log, window, addresses, ordered=record is not None and record.state in ofjob.ORDERED)
+    evidence += of_logs(log, window, addresses,
+                        ordered=record is not None and record.state in jobevidence.ORDERED)
     unmeasured += [caveat for caveat in (*given.unmeasured, *log.caveats) if caveat not in unmeasured]
     first = failed(log)
     began = min(first, window.end) if first is not None and first >= window.start else window.end
-    fine = record is not None and record.state in ofjob.FINE
-    title, ended = (f"job {record.id}", ofjob.ended(record)) if record is not None else ("what ran", "it failed")
-    return Case(title, window, ended, began, () if fine else tuple(evidence), (*incidents, *shared(known, window.nodes)),
-                tuple(dict.fromkeys(unmeasured)), (*looked, *given.looked), fine)
+    fine = record is not None and record.state in jobevidence.FINE
+    title, ended = ((f"job {record.id}", jobevidence.ended(record)) if record is not None
+                    else ("what ran", "it failed"))
+    return Case(title, window, ended, began, () if fine else tuple(evidence),
+                (*incidents, *shared(known, window.nodes)), tuple(dict.fromkeys(unmeasured)),
+                (*sources, *given.sources), fine)
 
 
-def _record(job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...]) -> Job | None:
+def _record(
+    job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...],
+) -> Job | None:
     from inventory.jobs import job as asked
 
     if (job is not None and nodes is not None) or (job is None and nodes is None and not logs):
-        raise UsageError("which job: muster blame JOBID, or without a scheduler: muster blame --nodes N --since T --until T")
+        raise UsageError("no job named: muster blame JOBID, or without a scheduler: muster blame --nodes N "
+                         "--since T --until T")
     if job is None:
         return None
     if since is not None or until is not None:
-        raise UsageError("--since and --until go with --nodes: of a job the scheduler knows when it ran")
+        raise UsageError("--since and --until go with --nodes; for a job id the scheduler knows the times")
     if Path(job).is_file() and not job.isdecimal():
         raise UsageError(f"{short(job)} is a file: muster blame --log {short(job)}")
     return asked(job)
@@ -124,8 +140,11 @@ def _expanded(nodes: str) -> tuple[str, ...]:
     return names
 
 
-def _window(record: Job | None, nodes: str | None, since: str | None, until: str | None, log: JobLog, names: tuple[str, ...]) -> JobWindow:
-    """The job's time and nodes: as the scheduler has them, as they were typed, and else as its own logs have them."""
+def _window(
+    record: Job | None, nodes: str | None, since: str | None, until: str | None, log: JobLog,
+    names: tuple[str, ...],
+) -> JobWindow:
+    """The job's time and nodes: from the scheduler, the command line, or else its logs."""
     from healthcheck.blame.evidence import JobWindow
     from healthcheck.blame.rank import NEAR
 
@@ -133,13 +152,14 @@ def _window(record: Job | None, nodes: str | None, since: str | None, until: str
     if record is not None:
         if not record.nodes or record.started is None:
             raise UsageError(f"job {record.id} is {record.state} and ran on no node")
-        return JobWindow(record.started, min(record.ended, now) if record.ended is not None else now, record.nodes)
+        return JobWindow(record.started, min(record.ended, now) if record.ended is not None else now,
+                         record.nodes)
     if nodes is None:
-        names = _heard(log, names)
+        names = _nodes_in(log, names)
     if since is None and until is None:
         if log.span is None:
             return JobWindow(now, now, names, known=False, whole=nodes is not None)
-        # A log may have no time before the one of its failure, and a collective waits for long.
+        # A log's first time may be that of the failure, and a collective waits for long.
         return JobWindow(min(log.span[0], log.span[1] - NEAR), log.span[1], names, whole=nodes is not None)
     end = _time(until, "--until") if until is not None else now
     start = _time(since, "--since") if since is not None else end - _LEADING
@@ -148,8 +168,8 @@ def _window(record: Job | None, nodes: str | None, since: str | None, until: str
     return JobWindow(start, end, names, whole=nodes is not None)
 
 
-def _heard(log: JobLog, known: tuple[str, ...]) -> tuple[str, ...]:
-    """The nodes that the logs speak of, by the inventory's names where it has them."""
+def _nodes_in(log: JobLog, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes in the logs, by their inventory names where known."""
     from healthcheck.joblog.names import NodeNames
 
     names = NodeNames(log, known)
@@ -159,32 +179,35 @@ def _heard(log: JobLog, known: tuple[str, ...]) -> tuple[str, ...]:
 
 def _time(text: str, option: str) -> float:
     try:
-        return float(text) if text.replace(".", "", 1).isdecimal() else dt.datetime.fromisoformat(text).timestamp()
+        return (float(text) if text.replace(".", "", 1).isdecimal()
+                else dt.datetime.fromisoformat(text).timestamp())
     except (ValueError, OverflowError, OSError):
-        raise UsageError(f"{option} {short(text)} is no time, expected one such as 2026-11-21T10:00:00 (local) or epoch seconds") from None
+        raise UsageError(f"{option} {short(text)} is not a time, expected one such as 2026-11-21T10:00:00 "
+                         "(local) or epoch seconds") from None
 
 
-def _stored(window: JobWindow, state: str | None, unmeasured: list[str], looked: list[str]) -> tuple[tuple[Evidence, ...],
-                                                                                                     tuple[SharedPlace, ...]]:
-    from healthcheck.blame.stored import told
+def _stored(
+    window: JobWindow, state: str | None, unmeasured: list[str], sources: list[str],
+) -> tuple[tuple[Evidence, ...], tuple[SharedPlace, ...]]:
+    from healthcheck.blame.stored import stored_evidence
     from healthcheck.store.file import NAME, opened
     from inventory.locate import state_dir
 
     folder = state_dir(state)
     if not (folder / NAME).exists():
         if state is not None:
-            raise StoreError(f"{folder / NAME}: there is no store there; `muster check --store` makes one")
-        unmeasured.append("how the nodes were: there is no store of sweeps; one (muster check --store) adds Xids, reboots, links and "
-                          "counters before and after the job, and what muster did")
+            raise StoreError(f"{folder / NAME}: no store there; `muster check --store` makes one")
+        unmeasured.append("the nodes' history: there is no store of sweeps; one (muster check --store) adds "
+                          "Xids, reboots, links and counters before and after the job, and muster's actions")
         return (), ()
     if not window.known:
-        unmeasured.append("how the nodes were: when the job ran is not known, so no sweep can be tied to it; --since T --until T, or a log "
-                          "with times")
+        unmeasured.append("the nodes' history: the job's time is unknown, so no sweep can be tied to it; "
+                          "give --since T --until T, or a log with times")
         return (), ()
     with opened(folder) as store:
-        found = told(store, window)
+        found = stored_evidence(store, window)
     unmeasured += found.unmeasured
-    looked += found.looked
+    sources += found.looked
     return found.evidence, found.incidents
 
 

@@ -1,4 +1,4 @@
-"""The files that are given to `muster blame`: which of them are kernel logs, recordings, or what the job itself left."""
+"""Sorts the files given to `muster blame` into kernel logs, recordings and the job's own logs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from healthcheck.baseline.formats.unpack import unpack
 from healthcheck.blame.evidence import Evidence, JobWindow
-from healthcheck.blame.ofkernel import Judges, looks_like, recorded, timeless
-from healthcheck.blame.ofkernel import evidence as of_text
-from healthcheck.blame.oflogs import fitting
+from healthcheck.blame.kernelevidence import Judges, looks_like, recorded, timeless
+from healthcheck.blame.kernelevidence import evidence as of_text
+from healthcheck.blame.logevidence import fitting
 from healthcheck.config.rulesfolder import folders
 from healthcheck.joblog.model import JobLog, LogClock
 from healthcheck.joblog.read import MOST_BYTES, merged, of_node, read_one
@@ -24,24 +24,24 @@ from inventory.text import clean, short
 
 @dataclass
 class BlameFiles:
-    """The files, read: kernel logs with their nodes, and the job's own by name."""
+    """The files' content: kernel logs with their nodes, and the job's own logs by name."""
 
     kernel: list[tuple[str, str, str | Recording]] = field(default_factory=list)
     logs: list[tuple[str, JobLog]] = field(default_factory=list)
     unmeasured: list[str] = field(default_factory=list)
-    looked: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
 
     def job(self, window: JobWindow | None = None) -> JobLog:
-        """The job's own logs as one; with a window without the times of a log that is of another time."""
+        """The job's own logs as one; with a window, times of a log from another time are dropped."""
         return merged(fitting(log, window) if window is not None else log for _, log in self.logs)
 
 
 def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: str | None) -> BlameFiles:
-    """Reads the files that were given. `nodes` are those of the job, as far as they are known; `near` (epoch seconds) tells the year of
-    times that have none. UsageError for a file that cannot be read."""
+    """Reads the given files. `nodes` are the job's known nodes; `near` (epoch seconds) tells the year of
+    times without one. Raises UsageError for an unreadable file."""
     given = BlameFiles()
     if not names:
-        given.unmeasured.append("the job's own logs: none was given; --log FILE")
+        given.unmeasured.append("the job's own logs: none was given; use --log FILE")
         return given
     sayings = load_sayings(folders(rules))
     for word in names:
@@ -54,30 +54,32 @@ def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: s
         if look is not None or looks_like(text):
             given.kernel.append((node, name, look if look is not None else text))
         elif timeless(text):
-            given.unmeasured.append(f"kernel log {name}: its times count from the boot; give dmesg -T, journalctl -k, or muster record")
+            given.unmeasured.append(f"kernel log {name}: its times count from boot; give dmesg -T, "
+                                    "journalctl -k, or muster record")
         else:
             log = of_node(read_one(name, data, LogClock(near), sayings, nodes), node)
             given.logs.append((name, log))
             given.unmeasured += log.caveats
             if log.forms or log.events:
-                given.looked.append(f"{name} ({', '.join(log.forms) or 'job log'})")
-    if not given.looked:
-        given.unmeasured.append("the job's own logs: none that was given is one")
+                given.sources.append(f"{name} ({', '.join(log.forms) or 'job log'})")
+    if not given.sources:
+        given.unmeasured.append("the job's own logs: none of the given files is one")
     return given
 
 
 def of_kernel(given: BlameFiles, window: JobWindow, rules: str | None) -> list[Evidence]:
-    """What the kernel logs say."""
+    """The evidence in the kernel logs."""
     found: list[Evidence] = []
     judges = _judges(rules) if given.kernel else None
     for node, name, log in given.kernel if judges is not None else ():
         if judges is not None and isinstance(log, str):
             found += of_text(log, node, name, LogClock(window.end), judges)
-            given.looked.append(f"kernel log {name}")
+            given.sources.append(f"kernel log {name}")
         elif judges is not None and not isinstance(log, str):
-            said, why = recorded(log, node, name, judges)
-            found += said
-            (given.unmeasured if why else given.looked).append(f"kernel log in {name}{f': {why}' if why else ''}")
+            evidence, why = recorded(log, node, name, judges)
+            found += evidence
+            (given.unmeasured if why else given.sources).append(
+                f"kernel log in {name}{f': {why}' if why else ''}")
     return [replace(one, node=_known(one.node, window)) for one in found]
 
 
@@ -86,7 +88,7 @@ def _known(node: str, window: JobWindow) -> str:
 
 
 def _named(text: str, nodes: Collection[str]) -> tuple[str, str]:
-    """NODE=FILE, or a file; one whose name begins with a node of the job is that node's."""
+    """NODE=FILE, or a file; one whose name begins with a node of the job belongs to that node."""
     node, equals, file = text.partition("=")
     if equals and (node in nodes or (not Path(text).exists() and NAME.fullmatch(node) is not None)):
         return node, file
@@ -100,11 +102,11 @@ def _recording(data: bytes, file: str) -> Recording | None:
     try:
         return read(data)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--log {short(file)} is no whole recording: {clean(error, 200)}") from None
+        raise UsageError(f"--log {short(file)} is not a complete recording: {clean(error, 200)}") from None
 
 
 def _read(file: str) -> tuple[bytes, list[str]]:
-    """The file's bytes, unpacked; of one that is longer than is read, its beginning and its end."""
+    """The file's bytes, unpacked; of a too long one the beginning and the end."""
     try:
         with Path(file).open("rb") as opened:
             data = opened.read(MOST_BYTES + 1)
@@ -120,5 +122,5 @@ def _judges(rules: str | None) -> Judges:
     ruleset = load_ruleset(folders(rules))
     held = ruleset.kernel
     if held is None or ruleset.xids is None:
-        raise UsageError("the rules folder has no catalogue of kernel faults, or no table of Xids")
+        raise UsageError("the rules folder lacks the catalogue of kernel faults or the Xid table")
     return Judges(held.catalogue, ruleset.xids)

@@ -1,8 +1,7 @@
-"""`muster certificate`: what nodes have shown, signed; who is to show it again; and the keys that sign it."""
+"""`muster certificate`: signed results of burn-in; which nodes must repeat it; and the signing keys."""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from healthcheck.cli.certificatekey import key
+from healthcheck.cli.options import GROUPS, day
 from inventory.cli.chosen import chosen, who
 from inventory.errors import CertificateError, UsageError
 from inventory.text import clean
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from healthcheck.certify.certificate import Certificate, CertificateManifest
     from healthcheck.certify.requalify import CertificateStatus
 
-_STATE = click.option("--state", metavar="DIR", help="Where keys and certificates are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-_INVENTORY = click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check.")
+_STATE = click.option("--state", metavar="DIR",
+                      help="Where keys and certificates are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 _RULES = click.option("--rules", metavar="DIR", help="Site rules, among them certificate.yaml.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
 
 
 @click.group()
 def certificate() -> None:
-    """What nodes have shown in burn-in, and for which hardware that holds, signed by a key that stays on the head.
+    """Burn-in results of nodes and their hardware, signed by a key that stays on the head.
 
     \b
-    muster certificate key new                    once: what signs certificates and the gate's snapshot
+    muster certificate key new                    once: the key for certificates and the gate's snapshot
     muster certificate issue RESULT.burnin.json   for the nodes that passed
     muster certificate show gpu007
-    muster certificate due                        who is to show it again, and why
+    muster certificate due                        which nodes must repeat it, and why
     muster certificate revoke gpu007 --reason 'coolant leak found'
     """
 
@@ -50,18 +50,19 @@ def _common(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Call
 
 @certificate.command(short_help="Certify the nodes that passed a burn-in.")
 @click.argument("result", type=click.Path(path_type=Path))
-@click.option("--nodes", metavar="NODES", help="Of the nodes that passed, these alone.")
-@_common(_INVENTORY, _STATE)
+@click.option("--nodes", metavar="NODES", help="Only these of the nodes that passed.")
+@_common(GROUPS, _STATE)
 def issue(result: Path, nodes: str | None, inventory: str | None, state: str | None) -> int:
-    """Certify the nodes that RESULT (muster.burnin/1) says have passed, for the hardware that the newest look found in each.
+    """Certify the nodes that passed in RESULT (muster.burnin/1), for the hardware in their newest snapshot.
 
-    A shorter burn-in of the same hardware renews what a longer one has proven: after a reboot the quick one is enough.
+    A shorter burn-in of the same hardware renews a longer one's certificate:
+    after a reboot the quick one is enough.
 
     \b
     muster certificate issue /var/lib/muster/burnin/20261122-0300.burnin.json
     muster certificate issue result.burnin.json --nodes 'gpu[001-064]'
 
-    Exit: 0 all of them are certified, 1 some did not pass, 2 usage, 3 of some the hardware is not known.
+    Exit: 0 all are certified, 1 some did not pass, 2 usage, 3 the hardware of some is unknown.
     """
     from healthcheck.certify.manifest import issue as issued
     from healthcheck.certify.results import load_passed, seen_of
@@ -72,13 +73,13 @@ def issue(result: Path, nodes: str | None, inventory: str | None, state: str | N
     only = frozenset(chosen(nodes, inventory)[0]) if nodes is not None else None
     passed, others = load_passed(result, only)
     for name in sorted((only or frozenset()) - {one.node for one in passed} - set(others)):
-        others[name] = "it took no part"
+        others[name] = "it did not take part"
     with opened(folder) as store:
         ready, hardware, missing = seen_of(store, passed)
     made = issued(folder, ready, hardware, time.time()) if ready else {}
     for name, held in sorted(made.items()):
-        renewed = f", renewed {_day(held.renewed)}" if held.renewed is not None else ""
-        click.echo(f"{name}: certified, {held.stage} of {_day(held.at)}{renewed}, {held.id}")
+        renewed = f", renewed {day(held.renewed)}" if held.renewed is not None else ""
+        click.echo(f"{name}: certified, {held.stage} of {day(held.at)}{renewed}, {held.id}")
     for name, why in sorted({**others, **missing}.items()):
         click.echo(f"{name}: NOT certified: {clean(why, 200)}", err=True)
     if not (made or others or missing):
@@ -86,23 +87,27 @@ def issue(result: Path, nodes: str | None, inventory: str | None, state: str | N
     return 1 if others else 3 if missing else 0
 
 
-@certificate.command(short_help="Say how the certificates of nodes stand.")
+@certificate.command(short_help="Show the certificates of nodes.")
 @click.argument("nodes", required=False)
-@_common(_JSON, _RULES, _INVENTORY, _STATE)
-def show(nodes: str | None, inventory: str | None, rules: str | None, state: str | None, as_json: bool) -> int:
-    """Say of NODES, or of all that have one, how their certificates stand: what was shown, when, and what would have to be shown again.
+@_common(_JSON, _RULES, GROUPS, _STATE)
+def show(
+    nodes: str | None, inventory: str | None, rules: str | None, state: str | None, as_json: bool,
+) -> int:
+    """Show the certificates of NODES, or all: what each node passed, when, and what it must repeat.
 
     \b
     muster certificate show
     muster certificate show gpu007 --json
 
-    Exit: 0 all stand, 1 of some none stands, or something is due again, 2 usage.
+    Exit: 0 all valid, 1 some nodes have none or must repeat a burn-in, 2 usage.
     """
-    manifest, stands = _standing(rules, state)
+    manifest, stands = _statuses(rules, state)
     names = chosen(nodes, inventory)[0] if nodes is not None else sorted(manifest.nodes)
     if as_json:
-        click.echo(json.dumps({"schema": "muster.certificates/1", "cluster": manifest.cluster, "serial": manifest.serial, "nodes": [
-            _document(name, manifest.nodes.get(name), stands.get(name)) for name in names]}, indent=1))
+        click.echo(json.dumps({"schema": "muster.certificates/1", "cluster": manifest.cluster,
+                               "serial": manifest.serial,
+                               "nodes": [_document(name, manifest.nodes.get(name), stands.get(name))
+                                         for name in names]}, indent=1))
     else:
         for name in names:
             click.echo(_line(name, manifest.nodes.get(name), stands.get(name)))
@@ -111,19 +116,21 @@ def show(nodes: str | None, inventory: str | None, rules: str | None, state: str
     return int(any(name not in stands or stands[name].kind.value != "ok" for name in names))
 
 
-@certificate.command(short_help="Say whether the manifest, or a copy of it, is signed and whole.")
+@certificate.command(short_help="Verify the manifest, or a copy of it.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_common(_STATE)
 def verify(file: Path | None, state: str | None) -> int:
-    """Verify the manifest of certificates in the state folder, or FILE with FILE.sig: signature, cluster, and every certificate's id.
+    """Verify the manifest of certificates in the state folder, or FILE with FILE.sig: signature, cluster,
+    and every certificate's id.
 
-    Without muster: ssh-keygen -Y verify -f gate.pub -I muster -n muster-certificate -s certificates.json.sig < certificates.json
+    Without muster: ssh-keygen -Y verify -f gate.pub -I muster -n muster-certificate
+    -s certificates.json.sig < certificates.json
 
     \b
     muster certificate verify
     muster certificate verify /mnt/copy/certificates.json
 
-    Exit: 0 it holds, 2 it does not.
+    Exit: 0 valid, 2 not valid.
     """
     from healthcheck.certify.keys import load_keys
     from healthcheck.certify.manifest import checked_manifest, load_manifest
@@ -139,20 +146,21 @@ def verify(file: Path | None, state: str | None) -> int:
             manifest = checked_manifest(*read_pair(str(file.parent), file.name), keys, str(file))
         except NoPair as error:
             raise CertificateError(str(error)) from None
-    many = f"{len(manifest.nodes)} certificate{'s' * (len(manifest.nodes) != 1)}, {len(manifest.revoked)} revoked"
-    click.echo(f"holds: number {manifest.serial} of {clean(manifest.cluster, 60)}, {many}" if manifest.serial else
-               "nothing is certified yet: muster certificate issue RESULT.burnin.json")
+    many = (f"{len(manifest.nodes)} certificate{'s' * (len(manifest.nodes) != 1)}, {len(manifest.revoked)} "
+            "revoked")
+    click.echo(f"valid: number {manifest.serial} of {clean(manifest.cluster, 60)}, {many}" if manifest.serial
+               else "nothing is certified yet: muster certificate issue RESULT.burnin.json")
     return 0
 
 
-@certificate.command(short_help="Take the certificates of nodes back.")
+@certificate.command(short_help="Revoke the certificates of nodes.")
 @click.argument("nodes")
-@click.option("--reason", metavar="TEXT", required=True, help="Why, for whoever wonders; it is signed, too.")
-@_common(_INVENTORY, _STATE)
+@click.option("--reason", metavar="TEXT", required=True, help="The reason; it is signed, too.")
+@_common(GROUPS, _STATE)
 def revoke(nodes: str, reason: str, inventory: str | None, state: str | None) -> None:
-    """Take the certificates of NODES back; gates close on them once the next snapshot is there (muster gate publish).
+    """Revoke the certificates of NODES; gates close on them with the next snapshot (muster gate publish).
 
-    Only a new burn-in certifies such a node again, whatever it was certified for before.
+    Only a new burn-in certifies such a node again.
 
     \b
     muster certificate revoke gpu007 --reason 'coolant leak found' && muster gate publish
@@ -161,45 +169,51 @@ def revoke(nodes: str, reason: str, inventory: str | None, state: str | None) ->
     from inventory.locate import state_dir
 
     if not reason.strip():
-        raise UsageError("--reason is empty: whoever wonders wants to know")
+        raise UsageError("--reason is empty: give a reason, which is signed")
     names = chosen(nodes, inventory)[0]
     made = manifest.revoke(state_dir(state), names, clean(reason.strip(), 200), who(), time.time())
     for one in made:
         click.echo(f"{one.node}: revoked ({one.id})")
     for name in sorted(set(names) - {one.node for one in made}):
-        click.echo(f"{name}: was revoked before")
+        click.echo(f"{name}: already revoked")
 
 
-@certificate.command(short_help="List nodes that are to show again what they have shown.")
+@certificate.command(short_help="List nodes that must repeat a burn-in.")
 @click.argument("nodes", required=False)
-@click.option("--idle", metavar="NODES", help="Of these alone, which no job runs on: sinfo -h -t idle -o %N")
-@click.option("--stage", type=click.Choice(("quick", "standard", "soak")), help="Only those, folded into one node set, for muster burnin.")
-@_common(_JSON, _RULES, _INVENTORY, _STATE)
+@click.option("--idle", metavar="NODES", help="Only these, which run no job: sinfo -h -t idle -o %N")
+@click.option("--stage", type=click.Choice(("quick", "standard", "soak")),
+              help="Only those, folded into one node set, for muster burnin.")
+@_common(_JSON, _RULES, GROUPS, _STATE)
 def due(
-    nodes: str | None, idle: str | None, stage: str | None, inventory: str | None, rules: str | None, state: str | None, as_json: bool,
+    nodes: str | None, idle: str | None, stage: str | None, inventory: str | None, rules: str | None,
+    state: str | None, as_json: bool,
 ) -> int:
-    """List who is to show again what its certificate says, and why: another component, a reboot, or age.
+    """List the nodes that must repeat a burn-in, and why: a new component, a reboot, or age.
 
-    Of those that are merely old, a few at a time (certificate.yaml, age: at_once), each on a day of its own.
+    Old certificates come due a few at a time (certificate.yaml, age: at_once), each on its own day.
 
     \b
     muster certificate due --idle "$(sinfo -h -t idle -o %N)"
     muster burnin "$(muster certificate due --stage quick)" --length quick
 
-    Exit: 0 something is due, 1 nothing is, 2 usage.
+    Exit: 0 something is due, 1 nothing is due, 2 usage.
     """
     from healthcheck.certify.policyload import load_certificate_policy
     from healthcheck.certify.requalify import queue
     from healthcheck.config.rulesfolder import folders
     from inventory.nodeset import fold
 
-    manifest, stands = _standing(rules, state)
+    manifest, stands = _statuses(rules, state)
     of = frozenset(chosen(nodes, inventory)[0]) if nodes is not None else None
     free = frozenset(chosen(idle, inventory)[0]) if idle is not None else None
-    asked = {name: (manifest.nodes[name], stand) for name, stand in stands.items() if of is None or name in of}
-    found = [one for one in queue(asked, free, load_certificate_policy(folders(rules))) if stage in (None, one.stage)]
+    asked = {name: (manifest.nodes[name], stand) for name, stand in stands.items() if of is None
+             or name in of}
+    found = [one for one in queue(asked, free, load_certificate_policy(folders(rules)))
+             if stage in (None, one.stage)]
     if as_json:
-        click.echo(json.dumps({"schema": "muster.due/1", "nodes": [{**vars(one), "cause": one.cause.value} for one in found]}, indent=1))
+        click.echo(json.dumps({"schema": "muster.due/1",
+                               "nodes": [{**vars(one), "cause": one.cause.value} for one in found]},
+                              indent=1))
     elif stage is not None:
         if found:
             click.echo(fold([one.node for one in found]))
@@ -214,7 +228,9 @@ def due(
 certificate.add_command(key)
 
 
-def _standing(rules: str | None, state: str | None) -> tuple[CertificateManifest, dict[str, CertificateStatus]]:
+def _statuses(
+    rules: str | None, state: str | None,
+) -> tuple[CertificateManifest, dict[str, CertificateStatus]]:
     from healthcheck.certify.manifest import load_manifest
     from healthcheck.certify.policyload import load_certificate_policy
     from healthcheck.config.rulesfolder import folders
@@ -232,9 +248,10 @@ def _standing(rules: str | None, state: str | None) -> tuple[CertificateManifest
 def _line(name: str, held: Certificate | None, stands: CertificateStatus | None) -> str:
     if held is None or stands is None:
         return f"{name}: none"
-    renewed = f", renewed {_day(held.renewed)}" if held.renewed is not None else ""
-    said = {"ok": "stands", "requalify": f"{stands.asks} is due", "revoked": "REVOKED"}[stands.kind.value]
-    return f"{name}: {said}: {held.stage} of {_day(held.at)}{renewed}{f': {stands.why}' if stands.why else ''}"
+    renewed = f", renewed {day(held.renewed)}" if held.renewed is not None else ""
+    status = {"ok": "valid", "requalify": f"{stands.asks} is due", "revoked": "REVOKED"}[stands.kind.value]
+    return (f"{name}: {status}: {held.stage} of "
+            f"{day(held.at)}{renewed}{f': {stands.why}' if stands.why else ''}")
 
 
 def _document(name: str, held: Certificate | None, stands: CertificateStatus | None) -> dict[str, Any]:
@@ -242,9 +259,5 @@ def _document(name: str, held: Certificate | None, stands: CertificateStatus | N
         return {"node": name, "kind": "none"}
     from healthcheck.certify.certificate import body
 
-    return {"node": name, "kind": stands.kind.value, "cause": stands.cause.value if stands.cause is not None else None,
-            "asks": stands.asks, "why": stands.why, "id": held.id, **body(held)}
-
-
-def _day(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%d")
+    return {"node": name, "kind": stands.kind.value, "cause": stands.cause.value if stands.cause is not None
+            else None, "asks": stands.asks, "why": stands.why, "id": held.id, **body(held)}

@@ -1,13 +1,14 @@
-"""`muster certificate key`: the keys that sign certificates and snapshots; the private ones stay on the head and are never shown."""
+"""`muster certificate key`: the signing keys of certificates and snapshots;
+private keys stay on the head and are never shown."""
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import day
 from inventory.cli.chosen import who
 from inventory.errors import CertificateError, UsageError
 from inventory.text import clean
@@ -17,29 +18,32 @@ if TYPE_CHECKING:
 
     from healthcheck.certify.keys import Key
 
-_STATE = click.option("--state", metavar="DIR", help="Where the keys are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+_STATE = click.option("--state", metavar="DIR",
+                      help="Where the keys are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 
 
-@click.group(short_help="Make, use, retire and show the keys that sign.")
+@click.group(short_help="Make, use, retire and show signing keys.")
 def key() -> None:
-    """The keys that sign certificates and the gate's snapshot: one signs, and all that are not retired are trusted.
+    """The keys for certificates and the gate's snapshot: one signs, and all but retired ones are trusted.
 
-    To have another one take over, in this order, each step once nodes have the snapshot of the step before:
+    To change keys, take these steps, each once nodes have the snapshot of the step before:
 
     \b
-    muster certificate key new          and muster gate publish: the old key signs that the new one is to be trusted
+    muster certificate key new          and muster gate publish: the old key vouches for the new one
     muster certificate key use key2     and muster gate publish: the new one signs
-    muster certificate key retire key1  and muster gate publish: the old one is trusted no more
+    muster certificate key retire key1  and muster gate publish: the old one is no longer trusted
 
-    A key that is stolen is retired at once, and the new one brought to nodes over SSH: muster gate push NODES --trust.
+    Retire a stolen key at once, and bring the new one to nodes over SSH: muster gate push NODES --trust.
     """
 
 
 @key.command(short_help="Make a key.")
-@click.option("--cluster", metavar="NAME", help="What the cluster is called in what is signed; with the first key. [made up]")
+@click.option("--cluster", metavar="NAME",
+              help="The cluster's name in signed documents; with the first key. [made up]")
 @_STATE
 def new(cluster: str | None, state: str | None) -> None:
-    """Make an ed25519 key in the state folder, mode 0600. The first one signs at once; a later one is announced, and signs by `use`.
+    """Make an ed25519 key in the state folder, mode 0600. The first one signs at once;
+    a later one signs after `key use`.
 
     \b
     muster certificate key new --cluster alpha
@@ -47,41 +51,57 @@ def new(cluster: str | None, state: str | None) -> None:
     from healthcheck.certify.keys import load_keys, new_key
     from inventory.locate import state_dir
 
-    if cluster is not None and (not 1 <= len(cluster) <= 60 or not all(part.isalnum() for part in cluster.replace("-", "").split("."))
-                                or not cluster.isascii()):
+    if (cluster is not None
+        and (not 1 <= len(cluster) <= 60
+             or not all(part.isalnum() for part in cluster.replace("-", "").split("."))
+             or not cluster.isascii())):
         raise UsageError("--cluster: expected a name of letters, digits, - and ., at most 60")
     folder = state_dir(state)
     made = new_key(folder, cluster, who(), time.time())
     keys = load_keys(folder)
     click.echo(f"{made.id} of {keys.cluster}: {made.public.fingerprint}")
-    click.echo("it signs from now on; next: muster gate publish; muster gate push NODES --trust" if keys.signing == made.id else
-               f"{keys.signing} signs on; next: muster gate publish, and once nodes have fetched it: muster certificate key use {made.id}")
+    click.echo("it signs from now on; next: muster gate publish; muster gate push NODES --trust"
+               if keys.signing == made.id else f"{keys.signing} still signs; next: muster gate publish, and "
+                                               "once nodes have fetched it: muster certificate key use "
+                                               f"{made.id}")
 
 
-@key.command(short_help="Have a key sign from now on.")
+@key.command(short_help="Sign with a key from now on.")
 @click.argument("name")
-@click.option("--unannounced", is_flag=True, help="Though no snapshot names it: nodes then want muster gate push NODES --trust.")
+@click.option("--unannounced", is_flag=True,
+              help="Even if no snapshot names it; nodes then need muster gate push NODES --trust.")
 @_STATE
 def use(name: str, unannounced: bool, state: str | None) -> None:
-    """Have this key sign from now on, once nodes have a snapshot that announces it; the one before stays trusted until it is retired."""
+    """Sign with this key from now on. Nodes must have a snapshot that announces it;
+    the previous key stays trusted until retired.
+
+    \b
+    muster certificate key use key2 && muster gate publish
+    """
     from healthcheck.certify.keys import load_keys, use_key
     from healthcheck.certify.manifest import sign_again
     from inventory.locate import state_dir
 
     folder = state_dir(state)
     if not unannounced and not _announced(folder, load_keys(folder).named(name)):
-        raise CertificateError(f"the newest snapshot does not name {name}, and nodes would refuse what it signs: muster gate publish, wait "
-                               "until nodes have fetched that, and try again; or --unannounced")
+        raise CertificateError(f"the newest snapshot does not name {name}, so nodes would refuse its "
+                               "signatures: muster gate publish, wait until nodes have fetched that, and try "
+                               "again; or --unannounced")
     made = use_key(folder, name)
     sign_again(folder, time.time())
     click.echo(f"{made.id} signs from now on: {made.public.fingerprint}; next: muster gate publish")
 
 
-@key.command(short_help="End the trust in a key.")
+@key.command(short_help="Stop trusting a key.")
 @click.argument("name")
 @_STATE
 def retire(name: str, state: str | None) -> None:
-    """End the trust in this key, and take its private part away; nodes follow with the next snapshot that they fetch."""
+    """Stop trusting this key and delete its private part;
+    nodes follow with the next snapshot that they fetch.
+
+    \b
+    muster certificate key retire key1 && muster gate publish
+    """
     from healthcheck.certify.keys import retire_key
     from healthcheck.certify.manifest import sign_again
     from inventory.locate import state_dir
@@ -89,14 +109,15 @@ def retire(name: str, state: str | None) -> None:
     folder = state_dir(state)
     sign_again(folder, time.time())
     made = retire_key(folder, name, time.time())
-    click.echo(f"{made.id} is trusted no more: {made.public.fingerprint}; next: muster gate publish")
+    click.echo(f"{made.id} is no longer trusted: {made.public.fingerprint}; next: muster gate publish")
 
 
-@key.command(short_help="List the keys, or print what trusts them.")
-@click.option("--trusted", is_flag=True, help="Print the lines for /etc/muster/gate.pub, and for ssh-keygen -Y verify -f.")
+@key.command(short_help="List the keys, or print the trusted ones.")
+@click.option("--trusted", is_flag=True,
+              help="Print the lines for /etc/muster/gate.pub, and for ssh-keygen -Y verify -f.")
 @_STATE
 def show(trusted: bool, state: str | None) -> None:
-    """List the keys: which signs, and which are trusted. Only public parts are ever printed.
+    """List the keys: which one signs, and which are trusted. Prints public parts only.
 
     \b
     muster certificate key show --trusted > gate.pub
@@ -109,12 +130,13 @@ def show(trusted: bool, state: str | None) -> None:
         click.echo(allowed_signers(keys), nl=False)
         return
     for one in keys.keys:
-        how = "signs" if one.id == keys.signing else "trusted" if one.retired is None else f"retired {_day(one.retired)}"
-        click.echo(f"{one.id}  {how}  {one.public.fingerprint}  made {_day(one.made)} by {clean(one.who, 60)}")
+        how = ("signs" if one.id == keys.signing else "trusted" if one.retired is None
+               else f"retired {day(one.retired)}")
+        click.echo(f"{one.id}  {how}  {one.public.fingerprint}  made {day(one.made)} by {clean(one.who, 60)}")
 
 
 def _announced(folder: Path, key: Key) -> bool:
-    """Whether the newest snapshot names the key; where none was made nobody has to be told."""
+    """Whether the newest snapshot names the key; true without a snapshot."""
     from healthcheck.certify.pair import NoPair, read_pair
     from healthcheck.gate.publish import OURS
     from healthcheck.gate.reading import SnapshotError, snapshot_of
@@ -126,8 +148,5 @@ def _announced(folder: Path, key: Key) -> bool:
         return True
     except SnapshotError:
         return False
-    return isinstance(named, list) and any(isinstance(line, str) and line.startswith(key.public.text) for line in named)
-
-
-def _day(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%d")
+    return (isinstance(named, list) and any(isinstance(line, str) and line.startswith(key.public.text)
+                                            for line in named))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import FANOUT, INVENTORY, RULES, TIMEOUT, check_sku
 from inventory.cli.span import span
 from inventory.errors import StoreError, UsageError
 from inventory.model import Inventory, Node, Privilege
@@ -34,44 +35,55 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
 
-    return [name for name in sorted(load_ruleset(rulesfolder.folders(None)).profiles) if name.startswith(incomplete)]
+    return [name for name in sorted(load_ruleset(rulesfolder.folders(None)).profiles)
+            if name.startswith(incomplete)]
 
 
 @click.command()
 @click.argument("nodes", required=False)
-@click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
-@click.option("--local", is_flag=True, help="Look at this machine, without SSH.")
+@INVENTORY
+@click.option("--local", is_flag=True, help="Check this machine, without SSH.")
 @click.option("--from-slurm", is_flag=True, help="Take the nodes from sinfo.")
-@click.option("--replay", metavar="DIR", help="Judge a sweep saved with --save, or a file of `muster record`; touches no node.")
-@click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100 or cpu-only.")
+@click.option("--replay", metavar="DIR",
+              help="Judge a sweep saved with --save, or a file of `muster record`; touches no node.")
+@click.option("--sku", metavar="NAME", help="SKU of nodes without one, such as hgx-h100 or cpu-only.")
 @click.option("--profile", metavar="NAME", multiple=True, shell_complete=_profiles,
-              help="The occasion: bringup, timer or gate; beside each node's own profile. May be repeated.")
-@click.option("--only", metavar="GLOB", multiple=True, help="Judge only rules whose id matches; may be repeated.")
-@click.option("--skip", metavar="GLOB", multiple=True, help="Leave out rules whose id matches; may be repeated.")
-@click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+              help="A profile such as bringup, timer or gate, besides each node's own; repeatable.")
+@click.option("--only", metavar="GLOB", multiple=True, help="Judge only rules whose id matches; repeatable.")
+@click.option("--skip", metavar="GLOB", multiple=True, help="Skip rules whose id matches; repeatable.")
+@RULES
+@click.option("--format", "fmt", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--save", metavar="DIR", help="Keep the recordings in a new folder, for --replay.")
-@click.option("--store", is_flag=True, help="Remember what was found in the store in the state folder: see muster history.")
-@click.option("--state", metavar="DIR", help="Where the newest look at each node is kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-@click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="Deadline of the whole sweep: 90, 90s, 2m. [120s]")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
-@click.option("--every", metavar="SPAN", callback=span(1, 7 * 86400), help="Sweep again and again (30s, 5m) on connections that are kept.")
-@click.option("--from-agent", is_flag=True, help="Take what the nodes' agents have recorded, and judge that; looks at no node itself.")
-@click.option("--max-age", metavar="SPAN", callback=span(1, 7 * 86400), help="With --from-agent: how old that may be. [two periods]")
-@click.option("--disruptive", is_flag=True, help="Judge also what needs a lease: on nodes that are held for us and proven idle.")
-@click.option("--lease", type=click.Choice(("reservation", "cordon")), help="With --disruptive: how. [reservation in Slurm, else cordon]")
-@click.option("--jobs", metavar="N", type=click.IntRange(1, 1024), help="With --replay: judge in so many processes. [the cores]")
-@click.option("--count", metavar="N", type=click.IntRange(1), help="With --every: end after so many sweeps.")
+@click.option("--store", is_flag=True,
+              help="Keep the results in the state folder's store; see muster history.")
+@click.option("--state", metavar="DIR",
+              help="Where each node's newest snapshot is kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@TIMEOUT
+@FANOUT
+@click.option("--every", metavar="SPAN", callback=span(1, 7 * 86400),
+              help="Sweep repeatedly (30s, 5m) and keep the connections.")
+@click.option("--from-agent", is_flag=True, help="Judge what the nodes' agents recorded; run no probes.")
+@click.option("--max-age", metavar="SPAN", callback=span(1, 7 * 86400),
+              help="With --from-agent: the greatest age. [two periods]")
+@click.option("--disruptive", is_flag=True,
+              help="Also run disruptive probes, on nodes that are leased and proven idle.")
+@click.option("--lease", type=click.Choice(("reservation", "cordon")),
+              help="With --disruptive: kind of lease. [reservation in Slurm, else cordon]")
+@click.option("--jobs", metavar="N", type=click.IntRange(1, 1024),
+              help="With --replay: number of processes. [the cores]")
+@click.option("--count", metavar="N", type=click.IntRange(1), help="With --every: end after N sweeps.")
 def check(
-    nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None, sku: str | None,
-    profile: tuple[str, ...], only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None,
-    store: bool, state: str | None, timeout: float | None, fanout: int, every: float | None, count: int | None, disruptive: bool,
-    lease: str | None, from_agent: bool, max_age: float | None, jobs: int | None,
+    nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None,
+    sku: str | None, profile: tuple[str, ...], only: tuple[str, ...], skip: tuple[str, ...],
+    rules: str | None, fmt: str, save: str | None, store: bool, state: str | None, timeout: float | None,
+    fanout: int, every: float | None, count: int | None, disruptive: bool, lease: str | None,
+    from_agent: bool, max_age: float | None, jobs: int | None,
 ) -> int:
-    """Sweep nodes over SSH, one exec each, and say what is wrong, with evidence and remedy.
+    """Sweep nodes over SSH, one exec each, and report what is wrong, with evidence and remedy.
 
-    NODES is a node set: gpu[001-064], @train, 'gpu[001-064]!gpu007'. Without it, all nodes of the inventory. Without an
-    inventory, NODES are taken as host names that ~/.ssh/config and the resolver know; what most of them show is then expected of all.
+    NODES is a node set: gpu[001-064], @train, 'gpu[001-064]!gpu007'. Without it, all nodes of the inventory.
+    Without an inventory, NODES are host names for ~/.ssh/config and the resolver; then all are expected to be
+    like the majority.
 
     \b
     muster check 'gpu[001-064]'
@@ -79,89 +91,97 @@ def check(
     muster check --save monday; muster check --replay monday
     muster check --store; muster history --still what is wrong, and since when
     muster check gpu007 --disruptive --only dcgm-diag-medium
-    muster check --from-agent                    judge what the agents recorded
-    muster check --every 30s                     a page when something changes, else a line; Ctrl-C ends it
+    muster check --from-agent                    judge the agents' recordings
+    muster check --every 30s                     a page on each change, else one line; Ctrl-C ends it
 
-    Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
-    A profile may allow some UNKNOWN: it is shown all the same, but does not count. `muster rules list --profile gate` shows its rules.
+    Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in
+    service count. A profile may allow some UNKNOWN: they are shown but do not count. `muster rules list
+    --profile gate` shows its rules.
     """
-    from healthcheck.cli import formerly
+    from healthcheck.cli import formerids
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.sweep import sweep
     from healthcheck.sweep.agents import Agents
     from healthcheck.sweep.workers import cores
 
-    ways = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm)) if used]
-    if len(ways) > 1:
-        raise UsageError(f"{' and '.join(ways)} exclude each other")
+    sources = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm))
+               if used]
+    if len(sources) > 1:
+        raise UsageError(f"{' and '.join(sources)} exclude each other")
     ruleset = load_ruleset(rulesfolder.folders(rules))
-    if sku is not None and sku not in ruleset.skus:
-        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(sku, ruleset)
     ruleset.named(*profile)
     if replay is not None:
-        for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout), ("--every", every),
-                            ("--store", store or None), ("--disruptive", disruptive or None), ("--from-agent", from_agent or None),
+        for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save),
+                            ("--timeout", timeout), ("--every", every), ("--store", store or None),
+                            ("--disruptive", disruptive or None), ("--from-agent", from_agent or None),
                             ("--max-age", max_age)):
             if value is not None:
-                raise UsageError(f"{name} has no meaning with --replay")
+                raise UsageError(f"{name} does not go with --replay")
         plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile, jobs or cores())
         if _digest_of(replay) not in ("", ruleset.digest):
-            click.echo(f"muster: --replay {replay}: the rules have changed since it was saved; judged by the present ones", err=True)
+            click.echo(f"muster: --replay {replay}: the rules have changed since it was saved; judged by the "
+                       "current ones", err=True)
     else:
-        formerly.report((*only, *skip), ruleset.former)
+        formerids.report((*only, *skip), ruleset.former)
 
         def planned() -> SweepPlan:
             chosen = choose(nodes, inventory, local, from_slurm, ruleset)
             if not disruptive:
                 ruleset.refuse_disruptive(only)
-            return sweep.SweepPlan(chosen, ruleset.select(only, skip), sku, chosen.source, only, skip, profile)
+            return sweep.SweepPlan(chosen, ruleset.select(only, skip), sku, chosen.source, only, skip,
+                                   profile)
 
         if jobs is not None:
-            raise UsageError("--jobs goes with --replay; a sweep judges each node while it waits for the others")
+            raise UsageError(
+                "--jobs goes with --replay; a sweep judges each node while it waits for the others")
         if count is not None and every is None:
             raise UsageError("--count goes with --every")
         if disruptive and every is not None:
-            raise UsageError("--disruptive takes nodes from jobs, once; it does not go with --every")
+            raise UsageError("--disruptive takes nodes from jobs; it does not go with --every")
         if lease is not None and not disruptive:
             raise UsageError("--lease goes with --disruptive")
         if from_agent and disruptive:
-            raise UsageError("--from-agent looks at no node, and --disruptive does; use one of them")
+            raise UsageError("--from-agent runs no probes, but --disruptive does; use one of them")
         if max_age is not None and not from_agent:
             raise UsageError("--max-age goes with --from-agent")
         if from_agent and not profile and "timer" in ruleset.profiles:
-            profile = ("timer",)        # what an agent looks at
+            profile = ("timer",)        # the profile of an agent
         leases = _leases(lease, inventory, state, timeout, fanout) if disruptive else None
-        look = LiveSweeps(local, timeout, fanout, save, state, every, quiet=form != "table" and not sys.stderr.isatty(), store=store,
-                          leases=leases, agents=Agents(max_age) if from_agent else None)
+        sweeper = LiveSweeps(local, timeout, fanout, save, state, every,
+                             quiet=fmt != "table" and not sys.stderr.isatty(), store=store, leases=leases,
+                             agents=Agents(max_age) if from_agent else None)
         if every is not None:
             from healthcheck.cli.every import rounds
 
-            return rounds(planned, look, form, every, count)
+            return rounds(planned, sweeper, fmt, every, count)
         plan = planned()
-        outcome = look(plan)
-    # A reader that went away (`| head`) does not change what was found; rich leaves by SystemExit then.
+        outcome = sweeper(plan)
+    # A closed output (`| head`) does not change the result; rich raises SystemExit then.
     with contextlib.suppress(BrokenPipeError, SystemExit):
-        show(plan, outcome, form)
+        show(plan, outcome, fmt)
     for trouble in outcome.troubles:
         click.echo(f"muster: {trouble}", err=True)
     if not any(node.in_service for node in plan.nodes):
-        click.echo("muster: none of these nodes is in lifecycle `service`, so the exit code is 0 whatever was found", err=True)
+        click.echo("muster: none of these nodes is in lifecycle `service`, so the exit code is 0", err=True)
     if replay is None:
-        _say_overdue(plan.nodes)
+        _warn_overdue(plan.nodes)
     if outcome.partial and replay is None:
         return 130
-    return 2 if any(trouble.startswith(("--save", "--store")) for trouble in outcome.troubles) else ended(plan, outcome)
+    return (2 if any(trouble.startswith(("--save", "--store")) for trouble in outcome.troubles)
+            else ended(plan, outcome))
 
 
 def ended(plan: SweepPlan, outcome: SweepResult) -> int:
-    """The exit code under the occasion's word on UNKNOWN; what that let pass is told in one line."""
+    """The exit code with the profile's policy on UNKNOWN; one line reports what that allowed."""
     from functools import partial
 
     from healthcheck.model.outcome import exit_code, unknowns
 
     allows = partial(plan.ruleset.allows, profiles=plan.profiles)
-    passed = {report.node: sum(map(allows, unknowns(report))) for report in outcome.assessed.reports if report.in_service}
+    passed = {report.node: sum(map(allows, unknowns(report))) for report in outcome.assessed.reports
+              if report.in_service}
     if number := sum(passed.values()):
         nodes = sum(map(bool, passed.values()))
         where = "1 node" if nodes == 1 else f"{nodes} nodes"
@@ -170,14 +190,14 @@ def ended(plan: SweepPlan, outcome: SweepResult) -> int:
     return exit_code(outcome.assessed.reports, allows)
 
 
-def _say_overdue(nodes: Sequence[Node]) -> None:
-    """A node that should be back by now does not count, and nobody would notice."""
+def _warn_overdue(nodes: Sequence[Node]) -> None:
+    """Reports overdue nodes, which do not count and would go unnoticed."""
     from inventory.nodeset import fold
 
     today = dt.date.today()
     late = [node.name for node in nodes if node.lifecycle.until is not None and node.lifecycle.until < today]
     if late:
-        click.echo(f"muster: the date until which their lifecycle was to last has passed: {fold(late)}; "
+        click.echo(f"muster: the end date of their lifecycle has passed: {fold(late)}; "
                    "see: muster inventory lifecycle", err=True)
 
 
@@ -188,7 +208,7 @@ def _digest_of(folder: str) -> str:
 
 
 class _Chosen(tuple[Node, ...]):
-    """The nodes to sweep, and a phrase for where they are from."""
+    """The nodes to sweep, and a phrase for their source."""
 
     source: str
 
@@ -202,7 +222,7 @@ def _chosen(nodes: Sequence[Node], source: str) -> _Chosen:
 
 
 def choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool, ruleset: Ruleset) -> _Chosen:
-    """The nodes that the options of a command name, in order; raises UsageError where they name none."""
+    """The nodes that a command's options name, in order; raises UsageError if none."""
     from inventory.discover import from_names
     from inventory.discover import from_slurm as nodes_of_slurm
     from inventory.load import load_inventory
@@ -211,43 +231,51 @@ def choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool,
     from inventory.select import select
 
     path = find_inventory(option)
-    found: Inventory | None = load_inventory(path, ruleset.skus, ruleset.profiles) if path is not None else None
+    found: Inventory | None = (load_inventory(path, ruleset.skus, ruleset.profiles) if path is not None
+                               else None)
     if local:
         if nodes is not None:
-            raise UsageError("NODES have no meaning with --local")
+            raise UsageError("NODES does not go with --local")
         name = socket.gethostname().partition(".")[0]
-        if not NAME.fullmatch(name):    # "(none)" where nobody has given the machine one
+        if not NAME.fullmatch(name):    # "(none)" on a machine without a name
             name = "localhost"
         known = found.nodes.get(name) if found is not None else None
-        # Which program runs here, and as whom, is not for a file to say.
-        return _chosen([replace(known or Node(name=name), python=sys.executable, privilege=Privilege.UNPRIVILEGED)], "this machine")
+        # A file must not decide which program runs here, and as whom.
+        return _chosen([replace(known or Node(name=name), python=sys.executable,
+                                privilege=Privilege.UNPRIVILEGED)], "this machine")
     if from_slurm:
         cluster = nodes_of_slurm()
         return _chosen(select(cluster, nodes), cluster.source)
     if found is not None:
         return _chosen(select(found, nodes), found.source)
     if nodes is None:
-        raise UsageError("no inventory was found and no node named: muster check 'gpu[001-064]', or --inventory FILE, or --local")
+        raise UsageError("no inventory found and no node named: muster check 'gpu[001-064]', or --inventory "
+                         "FILE, or --local")
     names = from_names(nodes)
     return _chosen(list(names), names.source)
 
 
-def _leases(kind: str | None, inventory: str | None, state: str | None, timeout: float | None, fanout: int) -> LeaseSource:
-    """What takes leases is loaded by its name, as commands are: nothing here imports upward."""
+def _leases(
+    kind: str | None, inventory: str | None, state: str | None, timeout: float | None, fanout: int,
+) -> LeaseSource:
+    """Leases are loaded by name, as commands are, because nothing here may import upward."""
     from importlib import import_module
 
     from inventory.locate import state_dir
 
-    made: LeaseSource = import_module("provisioning.lease.check").SweepLeases(kind, inventory, state_dir(state), timeout, fanout)
+    made: LeaseSource = import_module("provisioning.lease.check").SweepLeases(
+        kind, inventory, state_dir(state), timeout, fanout)
     return made
 
 
 class LiveSweeps:
-    """Sweeps plans over one transport, of which kept connections outlive a sweep when there is a next one (`every`, seconds)."""
+    """Sweeps plans over one transport, which keeps connections between sweeps that
+    are `every` seconds apart."""
 
     def __init__(
-        self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, every: float | None, *, quiet: bool,
-        store: bool = False, leases: LeaseSource | None = None, agents: Agents | None = None,
+        self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None,
+        every: float | None, *, quiet: bool, store: bool = False, leases: LeaseSource | None = None,
+        agents: Agents | None = None,
     ) -> None:
         from healthcheck.sweep.snapshots import KeptSnapshots
         from healthcheck.sweep.sweep import limits
@@ -255,7 +283,7 @@ class LiveSweeps:
         from inventory.transport.base import Transport
 
         if save is not None and every is not None:
-            raise UsageError("--save keeps one sweep, and --every makes many; use one of them")
+            raise UsageError("--save keeps one sweep, but --every makes many; use one of them")
         # A sweep that takes longer than the interval would make the next one late.
         self._limits = limits(min(every, 120.0) if timeout is None and every is not None else timeout, fanout)
         self._quiet = quiet
@@ -287,11 +315,14 @@ class LiveSweeps:
 
         found: dict[str, NodeReadings] = {}
         with opened(self._store, make=True):
-            pass        # what is wrong with it is best known before any node is asked
-        outcome = self._sweep(plan, saver, lambda recording: found.update({recording.node: readings(recording)}))
+            pass        # report a broken store before asking any node
+        outcome = self._sweep(plan, saver,
+                              lambda recording: found.update({recording.node: readings(recording)}))
         return _stored(self._store, plan, outcome, found)
 
-    def _sweep(self, plan: SweepPlan, saver: Saver | None, told: Callable[[Recording], None] | None) -> SweepResult:
+    def _sweep(
+        self, plan: SweepPlan, saver: Saver | None, told: Callable[[Recording], None] | None,
+    ) -> SweepResult:
         from healthcheck.report.progress import progress
         from healthcheck.store.repairs import words_in
         from healthcheck.sweep import sweep
@@ -299,11 +330,11 @@ class LiveSweeps:
         words = words_in(self._folder, {node.name for node in plan.nodes})
         bar = progress(len(plan.nodes), "check", quiet=self._quiet)
         if self._leases is None:
-            return sweep.live(plan, self._transport, self._limits, bar, snapshots=self._looks, saver=saver, on_recording=told,
-                              agents=self._agents, repairs=words)
+            return sweep.live(plan, self._transport, self._limits, bar, snapshots=self._looks, saver=saver,
+                              on_recording=told, agents=self._agents, repairs=words)
         with self._leases(plan, self._transport) as granted:
-            return sweep.live(plan, granted.transport, granted.bounds, bar, snapshots=self._looks, saver=saver, on_recording=told,
-                              lease=granted.lease, repairs=words)
+            return sweep.live(plan, granted.transport, granted.bounds, bar, snapshots=self._looks, saver=saver,
+                              on_recording=told, lease=granted.lease, repairs=words)
 
     def close(self) -> None:
         """Ends the connections that were kept."""
@@ -312,8 +343,10 @@ class LiveSweeps:
             close()
 
 
-def _stored(folder: Path, plan: SweepPlan, outcome: SweepResult, found: Mapping[str, NodeReadings]) -> SweepResult:
-    """The outcome, now in the store, and as the store knows it; or with a line that says why it is not stored."""
+def _stored(
+    folder: Path, plan: SweepPlan, outcome: SweepResult, found: Mapping[str, NodeReadings],
+) -> SweepResult:
+    """Stores the outcome and returns it as the store knows it, or with a line on why it was not stored."""
     from importlib.metadata import version
 
     from healthcheck.store.file import opened
@@ -321,26 +354,29 @@ def _stored(folder: Path, plan: SweepPlan, outcome: SweepResult, found: Mapping[
     from healthcheck.triage.judgedby import judged_by
     from inventory.cli.chosen import who
 
-    started, finished = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in (outcome.started, outcome.finished))
-    told = SweepRecord(started, finished, outcome.partial, plan.source, plan.ruleset.digest, tuple(plan.profiles),
-                       bool(plan.only or plan.skip), judged_by(plan.ruleset, version("cluster-muster")), who())
+    started, finished = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+                         for text in (outcome.started, outcome.finished))
+    told = SweepRecord(started, finished, outcome.partial, plan.source, plan.ruleset.digest,
+                       tuple(plan.profiles), bool(plan.only or plan.skip),
+                       judged_by(plan.ruleset, version("cluster-muster")), who())
     try:
         with opened(folder, make=True) as held:
             known = record(held, told, outcome.assessed.reports, found)
     except StoreError as error:
-        return replace(outcome, troubles=(*outcome.troubles, f"--store: nothing of this sweep was stored: {error}"))
+        return replace(outcome, troubles=(*outcome.troubles, f"--store: this sweep was not stored: {error}"))
     return replace(outcome, assessed=replace(outcome.assessed, reports=known))
 
 
-def show(plan: SweepPlan, outcome: SweepResult, form: str) -> None:
+def show(plan: SweepPlan, outcome: SweepResult, fmt: str) -> None:
     """Prints the sweep on standard output in the given form."""
     from healthcheck.report import document
 
-    if form != "table":
+    if fmt != "table":
         whole = document.document(
-            outcome.assessed.reports, started=outcome.started, finished=outcome.finished, partial=outcome.partial,
+            outcome.assessed.reports, started=outcome.started, finished=outcome.finished,
+            partial=outcome.partial,
         )
-        click.echo(document.as_json(whole) if form == "json" else document.as_jsonl(whole))
+        click.echo(document.as_json(whole) if fmt == "json" else document.as_jsonl(whole))
         return
     from rich.console import Console
 
@@ -349,7 +385,8 @@ def show(plan: SweepPlan, outcome: SweepResult, form: str) -> None:
     from inventory.nodeset import fold
 
     profiles = {node.profile for node in plan.nodes}
-    started = {said.rule for report in outcome.assessed.reports for said in report.results if said.reason != NEEDED}
+    started = {said.rule for report in outcome.assessed.reports for said in report.results
+               if said.reason != NEEDED}
     judged = {rule.id: rule for profile in profiles for rule in plan.ruleset.under(profile, *plan.profiles)
               if not rule.left_out and not (rule.disruptive and rule.id not in started)}
     heading = Heading(plan.source, outcome.seconds, outcome.partial, len(judged))

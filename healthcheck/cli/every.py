@@ -1,4 +1,4 @@
-"""`muster check --every`: one sweep after another on connections that live on; a page when something changed, else a line."""
+"""`muster check --every`: repeated sweeps on kept connections; a page on each change, else a line."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 Shown = frozenset[tuple[object, ...]]
 
 
-def rounds(planned: Callable[[], SweepPlan], look: LiveSweeps, form: str, every: float, count: int | None) -> int:
-    """Sweeps every so many seconds, `count` times or until interrupted; returns the exit code of the last sweep.
+def rounds(
+    planned: Callable[[], SweepPlan], sweep_once: LiveSweeps, fmt: str, every: float, count: int | None,
+) -> int:
+    """Sweeps every so many seconds, `count` times or until interrupted;
+    returns the exit code of the last sweep.
 
-    The plan is made anew for each, so that an edited inventory counts; where that fails, the plan before it is used and the reason
-    told. A sweep that was late is not made up for: the next begins at the next multiple of the interval.
+    Each sweep makes its plan again, so that an edited inventory counts; if that fails, it uses the previous
+    plan and reports the reason. After a late sweep the next begins at the next multiple of the interval.
     """
     plan = planned()
     before: Shown | None = None
@@ -33,27 +36,28 @@ def rounds(planned: Callable[[], SweepPlan], look: LiveSweeps, form: str, every:
     try:
         while True:
             try:
-                outcome = look(plan)
+                outcome = sweep_once(plan)
             except MusterError as error:
                 if not done:
                     raise
-                # A file of ssh's, most likely, that somebody is editing.
+                # Probably someone is editing a file of ssh.
                 click.echo(f"muster: {error}; trying again in {every:g} s", err=True)
                 time.sleep(every)
                 continue
             done += 1
-            now = _shown(outcome)
+            now = _visible(outcome)
             try:
-                if form != "table":
-                    show(plan, outcome, form)
+                if fmt != "table":
+                    show(plan, outcome, fmt)
                 elif now != before:
                     click.echo(f"{outcome.started}")
-                    show(plan, outcome, form)
+                    show(plan, outcome, fmt)
                     click.echo()
                 else:
                     click.echo(_unchanged(outcome))
             except (BrokenPipeError, SystemExit):
-                # Nobody reads any more (`| head`): rich leaves by SystemExit then, with standard output on /dev/null.
+                # The output was closed (`| head`): rich raises SystemExit then,
+                # with standard output on /dev/null.
                 return ended(plan, outcome)
             before = now
             for trouble in outcome.troubles:
@@ -63,33 +67,35 @@ def rounds(planned: Callable[[], SweepPlan], look: LiveSweeps, form: str, every:
             if done == count:
                 return ended(plan, outcome)
             del outcome
-            gc.collect()    # what a sweep leaves in cycles, before the next one comes on top of it
-            due = begun + every * (1 + (time.monotonic() - begun) // every)
-            time.sleep(max(0.0, due - time.monotonic()))
+            gc.collect()    # free what the sweep left in cycles before the next one
+            next_start = begun + every * (1 + (time.monotonic() - begun) // every)
+            time.sleep(max(0.0, next_start - time.monotonic()))
             plan = _again(planned, plan)
     finally:
-        look.close()
+        sweep_once.close()
 
 
 def _again(planned: Callable[[], SweepPlan], plan: SweepPlan) -> SweepPlan:
     try:
         return planned()
     except MusterError as error:
-        click.echo(f"muster: {error}; going on with what was read before", err=True)
+        click.echo(f"muster: {error}; using the previous plan", err=True)
         return plan
 
 
-def _shown(outcome: SweepResult) -> Shown:
-    """What makes two pages differ: states, stages, whether a node counts, the status of each rule and what it found wrong; not figures
-    that differ with every look."""
+def _visible(outcome: SweepResult) -> Shown:
+    """What makes two pages differ: states, stages, whether a node counts, each rule's status and findings;
+    not measured figures that always differ."""
     return frozenset(_signature(report) for report in outcome.assessed.reports)
 
 
 def _signature(report: NodeReport) -> tuple[object, ...]:
-    results = frozenset((each.rule, each.status, frozenset(finding.subject for finding in each.findings)) for each in report.results)
+    results = frozenset((each.rule, each.status, frozenset(finding.subject for finding in each.findings))
+                        for each in report.results)
     return report.node, report.state, report.stage, report.in_service, results
 
 
 def _unchanged(outcome: SweepResult) -> str:
-    counts = ", ".join(f"{number} {state}" for state, number in summary(outcome.assessed.reports).items() if number)
-    return f"{outcome.started}  {outcome.seconds:.1f} s  {counts}  (as before)"
+    counts = ", ".join(f"{number} {state}" for state, number in summary(outcome.assessed.reports).items()
+                       if number)
+    return f"{outcome.started}  {outcome.seconds:.1f} s  {counts}  (unchanged)"

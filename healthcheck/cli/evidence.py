@@ -1,4 +1,4 @@
-"""`muster evidence`: what the people who repair a node ask for, in one folder."""
+"""`muster evidence`: a folder with all that a repair of a node needs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import INVENTORY, check_sku
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,30 +22,33 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("node", required=False)
-@click.option("--bug-report", is_flag=True, help="Also run nvidia-bug-report.sh as root on the node; it takes minutes and may hang.")
-@click.option("--safe-mode", is_flag=True, help="With --bug-report: leave out what is known to hang where the driver is sick.")
-@click.option("--output", "-o", metavar="DIR", help="A new or empty folder. Default: STATE/evidence/NODE/TIME.")
-@click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
-@click.option("--local", is_flag=True, help="Look at this machine, without SSH.")
-@click.option("--sku", metavar="NAME", help="The node's SKU where the inventory names none.")
+@click.option("--bug-report", is_flag=True,
+              help="Also run nvidia-bug-report.sh as root on the node; takes minutes and may hang.")
+@click.option("--safe-mode", is_flag=True,
+              help="With --bug-report: skip parts known to hang with a sick driver.")
+@click.option("--output", "-o", metavar="DIR",
+              help="A new or empty folder. Default: STATE/evidence/NODE/TIME.")
+@INVENTORY
+@click.option("--local", is_flag=True, help="Check this machine, without SSH.")
+@click.option("--sku", metavar="NAME", help="The node's SKU, if the inventory names none.")
 @click.option("--state", metavar="DIR", help="The state folder. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def evidence(
-    node: str | None, bug_report: bool, safe_mode: bool, output: str | None, inventory: str | None, local: bool, sku: str | None,
-    state: str | None,
+    node: str | None, bug_report: bool, safe_mode: bool, output: str | None, inventory: str | None,
+    local: bool, sku: str | None, state: str | None,
 ) -> int:
-    """Keep a full look at one NODE, for the people who repair it: every probe, the whole kernel log, and what became of each.
+    """Save a full snapshot of one NODE for its repair: every probe and its outcome, and the whole kernel log.
 
-    Nothing is replaced: the files name hosts, users, addresses and serial numbers, as a repair needs. For a public report use
-    `muster record`. With --bug-report the look is on disk before nvidia-bug-report.sh starts. That script asks the driver
-    for everything and can stall a GPU that is sick already: do not run it beside a job that matters. It is stopped after
-    300 s, what it wrote by then is kept, and at most 24 MiB of it are fetched.
+    The files name hosts, users, addresses and serial numbers, as a repair needs. For a public report use
+    `muster record`. With --bug-report the snapshot is on disk before nvidia-bug-report.sh starts. That script
+    asks the driver for everything and can stall a sick GPU: do not run it beside an important job. It is
+    stopped after 300 s; what it wrote by then is kept, up to 24 MiB.
 
     \b
     muster evidence gpu017 --bug-report
     muster evidence gpu017 --bug-report --safe-mode -o ticket-4711
     muster check --replay ticket-4711/recording.json
 
-    Exit: 0 all that was asked for is there, 2 usage, 3 the node was not reached or the report is not there or not whole.
+    Exit: 0 complete, 2 usage, 3 the node was not reached, or the report is missing or incomplete.
     """
     from importlib.metadata import version
 
@@ -62,8 +66,7 @@ def evidence(
     if safe_mode and not bug_report:
         raise UsageError("--safe-mode goes with --bug-report")
     ruleset = load_ruleset(rulesfolder.folders(None))
-    if sku is not None and sku not in ruleset.skus:
-        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(sku, ruleset)
     chosen = choose(node, inventory, local, False, ruleset)
     target = _only(node, chosen)
     states = state_dir(state)
@@ -78,11 +81,12 @@ def evidence(
     probes = kit.snapshot_probes(target)
     recording = kit.collect(target, probes, transport, 60.0)
     looked = saved.SweepManifest(
-        saved.timestamp(started), saved.timestamp(time.time()), False, chosen.source, (target,), sku, (), (), ruleset.digest,
-        probes.to_json(),
+        saved.timestamp(started), saved.timestamp(time.time()), False, chosen.source, (target,), sku, (), (),
+        ruleset.digest, probes.to_json(),
     )
     previous = KeptSnapshots(states).read(target.name)
-    files = {"recording.json": saved.encode_one(recording, previous, looked, muster=version("cluster-muster"), scrubbed=False)}
+    files = {"recording.json": saved.encode_one(recording, previous, looked, muster=version("cluster-muster"),
+                                         scrubbed=False)}
     _write(folder, files)
     probe = kit.bug_report_probe(safe=safe_mode)
     report = _bug_report(target, recording, probe, transport) if bug_report else None
@@ -90,15 +94,15 @@ def evidence(
         files[report.name] = report.data
         _write(folder, {report.name: report.data})
     _write(folder, {"manifest.json": kit.manifest(
-        recording, probes, report, probe, files, muster=version("cluster-muster"), started=saved.timestamp(started),
-        finished=saved.timestamp(time.time()),
+        recording, probes, report, probe, files, muster=version("cluster-muster"),
+        started=saved.timestamp(started), finished=saved.timestamp(time.time()),
     )})
-    return _say(folder, recording, report)
+    return _report(folder, recording, report)
 
 
 def _only(words: str | None, chosen: Sequence[Node]) -> Node:
     if len(chosen) != 1:
-        raise UsageError(f"{words} names {len(chosen)} nodes; evidence is of one")
+        raise UsageError(f"{words} names {len(chosen)} nodes, expected one")
     return chosen[0]
 
 
@@ -113,16 +117,17 @@ def _transport(local: bool) -> Transport:
 
 
 def _bug_report(node: Node, recording: Recording, probe: Probe, transport: Transport) -> BugReport:
-    """Runs it where it can be run; the node was looked at first, so that it is known whether we are root there."""
+    """Runs the script if possible; the snapshot before it shows whether we are root there."""
     from healthcheck.sweep import evidence as kit
 
     if recording.host is None:
-        return kit.BugReport("unreached", "the node was not reached, so it was not started")
+        return kit.BugReport("unreached", "the node was not reached, so the script was not started")
     refused = kit.why_not(node, recording.host)
     if refused:
         return kit.BugReport("not-run", refused)
     click.echo(f"muster: running {kit.COMMAND} on {node.name}, for at most {kit.LIMIT_S} s", err=True)
-    return kit.bug_report_of(kit.collect(node, kit.bug_report_probes(probe), transport, probe.seconds + 30.0), probe)
+    return kit.bug_report_of(kit.collect(node, kit.bug_report_probes(probe), transport, probe.seconds + 30.0),
+                             probe)
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
@@ -135,16 +140,18 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
             raise UsageError(f"{folder / name}: {error.strerror}") from None
 
 
-def _say(folder: Path, recording: Recording, report: BugReport | None) -> int:
+def _report(folder: Path, recording: Recording, report: BugReport | None) -> int:
     from inventory.text import clean
 
     click.echo(f"{folder}")
     if recording.failure is not None:
-        click.echo(f"recording.json            not reached: {clean(f'{recording.failure.stage.value}: {recording.failure.reason}', 300)}")
+        click.echo("recording.json            not reached: "
+                   f"{clean(f'{recording.failure.stage.value}: {recording.failure.reason}', 300)}")
     else:
         size = (folder / "recording.json").stat().st_size / 1024
         done = sum(capture.outcome.value == "done" for capture in recording.captures.values())
-        click.echo(f"recording.json            {done} of {len(recording.captures)} probes captured whole, {size:.0f} KiB")
+        click.echo(f"recording.json            {done} of {len(recording.captures)} probes captured "
+                   f"completely, {size:.0f} KiB")
     if report is not None:
         held = f"{len(report.data) / 1024:.0f} KiB, {report.seconds:.0f} s" if report.data else ""
         words = ", ".join(part for part in (report.outcome, held, report.reason) if part)

@@ -1,4 +1,5 @@
-"""`muster explain FILE`: what is wrong in a log, a bug report, a test's output or a recording; offline and without an inventory."""
+"""`muster explain FILE`: what is wrong in a log, a bug report, a test's output or a recording;
+offline and without an inventory."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ from healthcheck.ruleset.ruleset import Ruleset
 
 
 def is_file(asked: str, ids: Collection[str]) -> bool:
-    """Whether that names a file and no rule: `-`, what holds a slash, and what is there under a name that no rule has."""
+    """Whether the argument names a file: `-`, a name with a slash,
+    or an existing file that no rule is named after."""
     return asked == "-" or "/" in asked or (asked not in ids and Path(asked).exists())
 
 
-def explain_file(path: str, ruleset: Ruleset, folders: Sequence[Path], form: str) -> int:
-    """Prints what the file says, and gives the exit code of DESIGN section 8; raises UsageError for what is no file that is known."""
+def explain_file(path: str, ruleset: Ruleset, folders: Sequence[Path], fmt: str) -> int:
+    """Prints the file's explanation and returns the exit code of DESIGN section 8;
+    raises UsageError for an unknown kind of file."""
     from healthcheck.explain.explain import explain, explain_folder
     from healthcheck.explain.page import document, page
     from healthcheck.explain.recognise import open_file
@@ -28,5 +31,5 @@ def explain_file(path: str, ruleset: Ruleset, folders: Sequence[Path], form: str
         explained = explain_folder(Path(path), ruleset)
     else:
         explained = explain(open_file(path), ruleset, load_sayings(folders), time.time())
-    click.echo(json.dumps(document(explained), indent=1) if form == "json" else page(explained))
+    click.echo(json.dumps(document(explained), indent=1) if fmt == "json" else page(explained))
     return explained.exit_code

@@ -1,4 +1,5 @@
-"""`muster explain kernel`: what the catalogue of known faults in the kernel's log holds, one entry of it, or which entry knows a line."""
+"""`muster explain kernel`: the catalogue of known faults in the kernel log, one entry of it,
+or the entry that matches a line."""
 
 from __future__ import annotations
 
@@ -12,72 +13,80 @@ import click
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.formats import read
+from healthcheck.cli.options import near
 from healthcheck.kernellog.model import CatalogueEntry
 from inventory.errors import UsageError
 from inventory.text import short
 
 
-def explain_kernel(asked: str | None, folders: list[Path], form: str) -> None:
-    """Prints one entry, that which knows a line (told by its spaces), or all; raises UsageError where there is none."""
+def explain_kernel(asked: str | None, folders: list[Path], fmt: str) -> None:
+    """Prints one entry, the one that matches a line (an argument with spaces), or all;
+    raises UsageError if there is none."""
     catalogue = cached_catalogue(folders)
     if asked is None:
-        _all(catalogue, form)
+        _all(catalogue, fmt)
         return
     entry = _knowing(asked, catalogue) if " " in asked else catalogue.by_id(asked)
     if entry is None:
-        raise UsageError(f"no entry of the catalogue knows the line {short(asked)}" if " " in asked else _unknown(asked, catalogue))
+        raise UsageError(f"no entry of the catalogue matches the line {short(asked)}" if " " in asked
+                         else _unknown(asked, catalogue))
     document = _document(entry)
-    click.echo(json.dumps(document, indent=1) if form == "json" else _text(document))
+    click.echo(json.dumps(document, indent=1) if fmt == "json" else _text(document))
 
 
 def _knowing(asked: str, catalogue: Catalogue) -> CatalogueEntry | None:
-    """The entry that knows a line, with or without the time and the names that a log has in front of it."""
-    said = [line.text for log in read(f"{asked}\n".encode(errors="surrogateescape"), "the line") for line in log.lines]
-    return next(filter(None, map(catalogue.find, said)), None)
+    """The entry that matches a line, with or without the time and names before the message."""
+    messages = [line.text for log in read(f"{asked}\n".encode(errors="surrogateescape"), "the line")
+                for line in log.lines]
+    return next(filter(None, map(catalogue.find, messages)), None)
 
 
 def _unknown(asked: str, catalogue: Catalogue) -> str:
     close = difflib.get_close_matches(asked, [entry.id for entry in catalogue.entries], n=1)
-    return f"no such entry: {short(asked)}" + (f"; did you mean {close[0]!r}?" if close else "; `muster explain kernel` lists all")
+    return f"no such entry: {short(asked)}" + (f"; did you mean {close[0]!r}?" if close
+                                               else "; `muster explain kernel` lists all")
 
 
-def _all(catalogue: Catalogue, form: str) -> None:
-    if form == "json":
+def _all(catalogue: Catalogue, fmt: str) -> None:
+    if fmt == "json":
         click.echo(json.dumps([_document(entry) for entry in catalogue.entries], indent=1))
         return
     width = max((len(entry.id) for entry in catalogue.entries), default=0)
     for entry in catalogue.entries:
-        click.echo(f"{entry.id:<{width}}  {'disabled' if entry.disabled else entry.severity.value:<8}  {entry.meaning}")
+        click.echo(f"{entry.id:<{width}}  {'disabled' if entry.disabled else entry.severity.value:<8}  "
+                   f"{entry.meaning}")
 
 
 def _document(entry: CatalogueEntry) -> dict[str, Any]:
     return {
         "id": entry.id, "class": entry.group, "from": [emitter.id for emitter in entry.emitters],
-        "begins": [emitter.begins for emitter in entry.emitters if emitter.begins], "severity": entry.severity.value,
-        "meaning": entry.meaning, "remedy": entry.remedy, "owner": entry.owner.value,
-        "repair": entry.repair.value if entry.repair else None, "match": entry.match,
-        "unless": entry.unless or None, "ends": str(entry.ending), "proofs": [proof.value for proof in entry.ending.proofs],
-        "yields": list(entry.yields), "xid": entry.xid or None, "source": entry.source, "examples": list(entry.examples),
-        "disabled": entry.disabled or None, "file": entry.file, "line": entry.line, "overrides": list(entry.overridden),
+        "begins": [emitter.begins for emitter in entry.emitters if emitter.begins],
+        "severity": entry.severity.value, "meaning": entry.meaning, "remedy": entry.remedy,
+        "owner": entry.owner.value, "repair": entry.repair.value if entry.repair else None,
+        "match": entry.match, "unless": entry.unless or None, "ends": str(entry.ending),
+        "proofs": [proof.value for proof in entry.ending.proofs], "yields": list(entry.yields),
+        "xid": entry.xid or None, "source": entry.source, "examples": list(entry.examples),
+        "disabled": entry.disabled or None, "file": entry.file, "line": entry.line,
+        "overrides": list(entry.overridden),
     }
 
 
 def _text(document: dict[str, Any]) -> str:
-    """The rows that a person reads; what is not given is left out."""
-    judged = f"by its number (muster explain {document['xid']} NUMBER)" if document["xid"] else document["severity"]
-    hidden = f", which overrides {', '.join(map(_near, document['overrides']))}" if document["overrides"] else ""
+    """The rows of the text output; empty ones are left out."""
+    judged = (f"by its number (muster explain {document['xid']} NUMBER)" if document["xid"]
+              else document["severity"])
+    hidden = (f", which overrides {', '.join(map(near, document['overrides']))}" if document["overrides"]
+              else "")
     rows = [
-        ("severity", document["disabled"] or judged), ("remedy", document["remedy"]), ("owner", document["owner"]),
-        ("repair", document["repair"]), ("ends", document["ends"]), ("", "proven by " + "; or by ".join(document["proofs"])),
-        ("from", ", ".join(document["from"])), *(("begins" if not at else "", begins) for at, begins in enumerate(document["begins"])),
-        ("match", document["match"]), ("unless", document["unless"]), ("yields to", ", ".join(document["yields"])),
-        ("source", document["source"]),
+        ("severity", document["disabled"] or judged), ("remedy", document["remedy"]),
+        ("owner", document["owner"]), ("repair", document["repair"]), ("ends", document["ends"]),
+        ("", "proven by " + "; or by ".join(document["proofs"])), ("from", ", ".join(document["from"])),
+        *(("begins" if not at else "", begins) for at, begins in enumerate(document["begins"])),
+        ("match", document["match"]), ("unless", document["unless"]),
+        ("yields to", ", ".join(document["yields"])), ("source", document["source"]),
         *(("example" if not at else "", example) for at, example in enumerate(document["examples"])),
-        ("file", f"{_near(document['file'])}:{document['line']}{hidden}"),
+        ("file", f"{near(document['file'])}:{document['line']}{hidden}"),
     ]
     title = f"{document['id']}  ({document['class']})"
-    return "\n".join([title, "", f"  {document['meaning']}", "", *(f"  {key:<12}{value}" for key, value in rows if value)])
-
-
-def _near(path: str) -> str:
-    return path.removeprefix(f"{Path.cwd()}/")
+    return "\n".join(
+        [title, "", f"  {document['meaning']}", "", *(f"  {key:<12}{value}" for key, value in rows if value)])

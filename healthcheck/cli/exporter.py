@@ -1,4 +1,4 @@
-"""`muster exporter`: serves Prometheus what is known of the fleet."""
+"""`muster exporter`: serves the state of the fleet to Prometheus."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import STATE
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
@@ -18,47 +19,59 @@ _HOUR = 3600.0
 
 
 @click.command()
-@click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9847", show_default=True, help="Where to serve; [::1]:9847 for IPv6.")
-@click.option("--every", metavar="SPAN", callback=span(10, 86400), help="Sweep all nodes of the inventory so often, too (1m, 5m).")
+@click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9847", show_default=True,
+              help="Where to serve; [::1]:9847 for IPv6.")
+@click.option("--every", metavar="SPAN", callback=span(10, 86400),
+              help="Also sweep all nodes of the inventory at this interval (1m, 5m).")
 @click.option("--stale", metavar="SPAN", callback=span(10, 30 * 86400),
-              help="From what age on a result says nothing any more. [three times --every, else 1h]")
-@click.option("--http-sd", metavar="PORT", type=click.IntRange(1, 65535), help="Give the inventory at /sd, as targets on this port.")
-@click.option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate (PEM, with its chain); read again when it is renewed.")
+              help="Age from which a result counts as unknown. [three times --every, else 1h]")
+@click.option("--http-sd", metavar="PORT", type=click.IntRange(1, 65535),
+              help="Serve the inventory at /sd, as targets on this port.")
+@click.option("--tls-cert", metavar="FILE",
+              help="Serve TLS with this certificate (PEM, with its chain); reloaded on renewal.")
 @click.option("--tls-key", metavar="FILE", help="Its key.")
-@click.option("--tls-clients", metavar="FILE", help="Serve only clients whose certificate one of these authorities has signed.")
-@click.option("--most-series", metavar="N", type=click.IntRange(1000), default=250_000, show_default=True, help="Bound of a page.")
-@click.option("--agent", is_flag=True, help="On a node: serve what its own agent found, out of /var/lib/muster/agent or --state.")
-@click.option("--once", is_flag=True, help="Print the page and end, for node_exporter's textfile collector or promtool.")
-@click.option("--rules-dir", is_flag=True, help="Print where the recording and alert rules are, and end.")
-@click.option("--print-rules", is_flag=True, help="Print these rules as one file, and end.")
+@click.option("--tls-clients", metavar="FILE",
+              help="Serve only clients with a certificate from one of these authorities.")
+@click.option("--most-series", metavar="N", type=click.IntRange(1000), default=250_000, show_default=True,
+              help="Limit of a page.")
+@click.option("--agent", is_flag=True,
+              help="On a node: serve its own agent's result from /var/lib/muster/agent or --state.")
+@click.option("--once", is_flag=True,
+              help="Print the page and exit, for node_exporter's textfile collector or promtool.")
+@click.option("--rules-dir", is_flag=True,
+              help="Print the folder of the recording and alert rules, and exit.")
+@click.option("--print-rules", is_flag=True, help="Print these rules as one file, and exit.")
 @click.option("--rules", metavar="DIR", help="With --every: a folder of site rules.")
-@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check. Without one: the nodes in the store.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--inventory", "-i", metavar="FILE",
+              help="Default: as for muster check. Without one: the nodes in the store.")
+@STATE
 def exporter(
-    listen: str, every: float | None, stale: float | None, http_sd: int | None, tls_cert: str | None, tls_key: str | None,
-    tls_clients: str | None, most_series: int, agent: bool, once: bool, rules_dir: bool, print_rules: bool, rules: str | None,
-    inventory: str | None, state: str | None,
+    listen: str, every: float | None, stale: float | None, http_sd: int | None, tls_cert: str | None,
+    tls_key: str | None, tls_clients: str | None, most_series: int, agent: bool, once: bool, rules_dir: bool,
+    print_rules: bool, rules: str | None, inventory: str | None, state: str | None,
 ) -> int:
-    """Serve Prometheus the newest results of all nodes, from the store that `muster check --store` fills, or by sweeping itself.
+    """Serve the newest results of all nodes to Prometheus,
+    from the store of `muster check --store` or by its own sweeps.
 
-    At /metrics: states, rules that did not pass, ages of results, Xids and errors, temperatures, cordons, the breaker, and how muster
-    itself does; /healthz, /readyz; at /sd with --http-sd the inventory as service discovery; at /gate what `muster gate publish` made.
-    A node without a fresh result is unknown.
+    At /metrics: states, rules that did not pass, ages of results, Xids and errors, temperatures, cordons, the
+    breaker, and muster's own health; /healthz, /readyz; at /sd with --http-sd the inventory as service
+    discovery; at /gate the published snapshot. A node without a fresh result is unknown.
 
     \b
-    muster exporter                                       serves what others sweep, on loopback
+    muster exporter                                       serves others' sweeps, on loopback
     muster exporter --every 5m --listen 0.0.0.0:9847 --tls-cert muster.pem --tls-key muster.key
     muster exporter --once | promtool check metrics
     muster exporter --print-rules > /etc/prometheus/rules/muster.yml
 
-    On a node, --agent serves that node alone, by what its agent found last; what is over two periods old, of another boot, or by a clock
-    that was set since, is unknown, and /readyz says why. `muster agent install NODES --exporter` has nodes do so without muster there.
+    On a node, --agent serves only its own agent's last result. A result that is over two periods old, of
+    another boot, or by a clock that was set since is unknown, and /readyz gives the reason. `muster agent
+    install NODES --exporter` sets this up without muster on nodes.
 
     \b
     scrape_configs:
       - {job_name: muster, scrape_interval: 1m, static_configs: [{targets: ['head:9847']}]}
 
-    Ends with 0 on SIGTERM or Ctrl-C.
+    Exit: 0 on SIGTERM or Ctrl-C.
     """
     from healthcheck.exporter.alerts import folder, together
 
@@ -74,7 +87,8 @@ def exporter(
     refused = [0]
     if agent:
         if any(given is not None for given in (every, stale, http_sd, inventory)):
-            raise UsageError("--agent serves this node's own result, and goes with none of --every --stale --http-sd --inventory")
+            raise UsageError("--agent serves this node's own result; --every --stale --http-sd --inventory "
+                             "do not go with it")
         from healthcheck.agent.exporting import board_of
         from healthcheck.model.places import INSTALLED, STATE
 
@@ -93,7 +107,8 @@ def exporter(
 
 
 def _board(
-    inventory: str | None, state: str | None, stale: float, most: int, http_sd: int | None, sweeper: Sweeper | None, refused: list[int],
+    inventory: str | None, state: str | None, stale: float, most: int, http_sd: int | None,
+    sweeper: Sweeper | None, refused: list[int],
 ) -> Board:
     from healthcheck.burnin.metrics import here
     from healthcheck.exporter.board import Board
@@ -107,17 +122,20 @@ def _board(
 
     nodes = Nodes(find_inventory(inventory))
     if http_sd is not None and nodes.nodes is None:
-        raise UsageError("--http-sd gives an inventory, and none was found: --inventory FILE")
+        raise UsageError("--http-sd needs an inventory, but none was found: --inventory FILE")
 
     def sweeping() -> tuple[bool, int] | None:
         return (sweeper.runs, sweeper.starts) if sweeper is not None else None
 
-    return Board(StoreSource(state_dir(state), nodes, here(state_dir(state))), Page(stale, most), lambda: processed(refused[0], sweeping()),
-                 inventory=(lambda: (nodes.nodes or {}).values()) if nodes.nodes is not None else None, port=http_sd,
-                 gate=GatePage(state_dir(state) / OURS, NAME).answer)
+    return Board(StoreSource(state_dir(state), nodes, here(state_dir(state))), Page(stale, most),
+                 lambda: processed(refused[0], sweeping()),
+                 inventory=(lambda: (nodes.nodes or {}).values()) if nodes.nodes is not None else None,
+                 port=http_sd, gate=GatePage(state_dir(state) / OURS, NAME).answer)
 
 
-def _sweeper(every: float | None, rules: str | None, inventory: str | None, state: str | None) -> Sweeper | None:
+def _sweeper(
+    every: float | None, rules: str | None, inventory: str | None, state: str | None,
+) -> Sweeper | None:
     from healthcheck.exporter.sweeper import Sweeper
     from inventory.locate import find_inventory, state_dir
 
@@ -125,6 +143,7 @@ def _sweeper(every: float | None, rules: str | None, inventory: str | None, stat
         return None
     path = find_inventory(inventory)
     if path is None:
-        raise UsageError("--every sweeps the nodes of an inventory, and none was found: --inventory FILE")
-    words = ["--store", "--every", f"{every:g}", "--format", "json", "--inventory", str(path), "--state", str(state_dir(state))]
+        raise UsageError("--every needs an inventory, but none was found: --inventory FILE")
+    words = ["--store", "--every", f"{every:g}", "--format", "json", "--inventory", str(path), "--state",
+             str(state_dir(state))]
     return Sweeper([*words, *(("--rules", rules) if rules is not None else ())])

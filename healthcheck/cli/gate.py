@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 PLACES = {
     "publish": ("healthcheck.cli.gatepublish:publish", "Make and sign the snapshot, on the head."),
-    "push": ("provisioning.cli.gatepush:push", "Bring nodes the snapshot, and what lets them trust it."),
-    "fetch": ("healthcheck.cli.gatepublish:fetch", "Get the newest snapshot and keep it, on a node."),
+    "push": ("provisioning.cli.gatepush:push", "Copy the snapshot and the trusted keys to nodes."),
+    "fetch": ("healthcheck.cli.gatepublish:fetch", "Fetch the newest snapshot, on a node."),
 }
 
 
 class _Gate(click.Command):
-    """A command whose first word may be a command of its own; a node that is called so is named with --nodelist."""
+    """A command whose first argument may be a subcommand; name a node of that name with --nodelist."""
 
-    def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object) -> click.Context:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object,
+    ) -> click.Context:
         if args and args[0] in PLACES:
             from importlib import import_module
 
@@ -46,30 +48,39 @@ class _Gate(click.Command):
 
 @click.command(cls=_Gate)
 @click.argument("nodes", required=False)
-@click.option("--nodelist", metavar="NODES", help="The same, for a variable that may be empty: an empty one closes.")
-@click.option("--hostfile", metavar="FILE", help="The nodes of a launcher's file, a host a line.")
-@click.option("--group", metavar="NAME", help="The nodes of a group of the inventory.")
-@click.option("--slurm-prolog", is_flag=True, help="This node alone, by its own name.")
-@click.option("--quick", is_flag=True, help="If it opens, look at the nodes, too, by the gate profile; takes seconds.")
-@click.option("--write-hostfile", metavar="FILE", help="Write --need open nodes there, closed ones replaced by --spares.")
-@click.option("--need", metavar="N", type=click.IntRange(1, 100_000), help="With --write-hostfile: how many. [as many as NODES]")
-@click.option("--spares", metavar="NODES", help="With --write-hostfile: who may step in, such as @spares.")
+@click.option("--nodelist", metavar="NODES", help="The same, for a variable; an empty one closes the gate.")
+@click.option("--hostfile", metavar="FILE", help="The nodes in a launcher's file, one host per line.")
+@click.option("--group", metavar="NAME", help="The nodes of an inventory group.")
+@click.option("--slurm-prolog", is_flag=True, help="This node only, by its own name.")
+@click.option("--quick", is_flag=True,
+              help="If it opens, also check the nodes by the gate profile; takes seconds.")
+@click.option("--write-hostfile", metavar="FILE",
+              help="Write --need open nodes to FILE; --spares replace closed ones.")
+@click.option("--need", metavar="N", type=click.IntRange(1, 100_000),
+              help="With --write-hostfile: number of nodes. [as many as NODES]")
+@click.option("--spares", metavar="NODES",
+              help="With --write-hostfile: nodes that may replace closed ones, such as @spares.")
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON, muster.gate-answer/1.")
-@click.option("--folder", metavar="DIR", help="Where the snapshot is. Default: MUSTER_GATE, /var/lib/muster/gate.")
-@click.option("--keys", metavar="FILE", help="Trusted keys, as OpenSSH's allowed_signers. Default: MUSTER_GATE_KEYS, /etc/muster/gate.pub.")
+@click.option("--folder", metavar="DIR",
+              help="Where the snapshot is. Default: MUSTER_GATE, /var/lib/muster/gate.")
+@click.option("--keys", metavar="FILE", help="Trusted keys, as OpenSSH's allowed_signers. Default: "
+                                             "MUSTER_GATE_KEYS, /etc/muster/gate.pub.")
 @click.option("--inventory", "-i", metavar="FILE", help="With --quick: as for muster check.")
 @click.option("--rules", metavar="DIR", help="With --quick: as for muster check.")
-@click.option("--sku", metavar="NAME", help="With --quick: as for muster check; this machine has no inventory to say it.")
-@click.option("--print", "hook", type=click.Choice(("slurm", "kubernetes")), help="Print what puts the gate in front of jobs, and end.")
+@click.option("--sku", metavar="NAME", help="With --quick: as for muster check; needed without an inventory.")
+@click.option("--print", "hook", type=click.Choice(("slurm", "kubernetes")),
+              help="Print the hook that puts the gate in front of jobs, and exit.")
 def gate(
-    nodes: str | None, nodelist: str | None, hostfile: str | None, group: str | None, slurm_prolog: bool, quick: bool,
-    write_hostfile: str | None, need: int | None, spares: str | None, as_json: bool, folder: str | None, keys: str | None,
-    inventory: str | None, rules: str | None, sku: str | None, hook: str | None,
+    nodes: str | None, nodelist: str | None, hostfile: str | None, group: str | None, slurm_prolog: bool,
+    quick: bool, write_hostfile: str | None, need: int | None, spares: str | None, as_json: bool,
+    folder: str | None, keys: str | None, inventory: str | None, rules: str | None, sku: str | None,
+    hook: str | None,
 ) -> int:
-    """Say whether NODES may start a job, by the signed snapshot that is kept on this machine; the head may be away.
+    """Decide whether NODES may start a job, by the signed snapshot on this machine; works without the head.
 
-    It opens if every node is certified, in service, not isolated, of a state that policy allows and fresh, and all are equal in the
-    versions that policy names. What muster itself cannot say is not held against certified nodes, within the policy's grace; it is told.
+    It opens if every node is certified, in service, not isolated, fresh and in a state that policy allows,
+    and all have equal versions where policy says so. If muster itself lacks data, certified nodes may start
+    within the policy's grace, with a note.
 
     \b
     muster gate 'gpu[001-064]' && srun train.sh
@@ -77,21 +88,23 @@ def gate(
     muster gate --hostfile hosts --write-hostfile hosts.open --need 512 --spares @spares
     muster gate --print slurm
 
-    Exit: 0 open, 1 closed (which node, why, and what to do), 2 usage, 3 it could not tell, which is no yes.
+    Exit: 0 open, 1 closed (with node, reason and what to do), 2 usage, 3 unknown, which also stops the job.
     """
     if hook is not None:
         return _print(hook)
-    ways = [name for name, used in (("NODES", nodes), ("--nodelist", nodelist), ("--hostfile", hostfile), ("--group", group),
-                                    ("--slurm-prolog", slurm_prolog or None)) if used is not None]
-    if len(ways) != 1:
-        raise UsageError(f"{' and '.join(ways)} exclude each other" if ways
-                         else "no node is named: muster gate 'gpu[001-064]', or --nodelist, --hostfile, --group, --slurm-prolog")
+    sources = [name for name, used in (("NODES", nodes), ("--nodelist", nodelist), ("--hostfile", hostfile),
+                                       ("--group", group), ("--slurm-prolog", slurm_prolog or None))
+               if used is not None]
+    if len(sources) != 1:
+        raise UsageError(f"{' and '.join(sources)} exclude each other" if sources
+                         else "no node named: muster gate 'gpu[001-064]', or --nodelist, --hostfile, "
+                              "--group, --slurm-prolog")
     if write_hostfile is None and (need is not None or spares is not None):
         raise UsageError("--need and --spares go with --write-hostfile")
     if not quick and any((inventory, rules, sku)):
-        raise UsageError("--inventory, --rules and --sku go with --quick; the snapshot brings its own policy")
+        raise UsageError("--inventory, --rules and --sku go with --quick; the snapshot has its own policy")
     if write_hostfile is not None and slurm_prolog:
-        raise UsageError("--slurm-prolog is of one node; there is no file of hosts to write")
+        raise UsageError("--slurm-prolog checks one node; it cannot write a hostfile")
     rests: dict[str, str] = {}
     if hostfile is not None:
         from pathlib import Path
@@ -100,49 +113,54 @@ def gate(
 
         rests = read_hosts(Path(hostfile))
     held: GateSnapshot | None = None
-    filled: Filled | None = None
+    hosts: Filled | None = None
     names: Sequence[str] = tuple(rests)
     now = time.time()
     try:
         held = locate.load(locate.folder(folder), locate.trusted(keys))
         if hostfile is None:
-            text = f"@{group.removeprefix('@')}" if group is not None else nodelist if nodelist is not None else nodes or ""
+            text = (f"@{group.removeprefix('@')}" if group is not None else nodelist if nodelist is not None
+                    else nodes or "")
             names = (locate.own_name(held.names()),) if slurm_prolog else _expanded(text, held)
-        said = answer(held, names, now)
+        decision = answer(held, names, now)
     except locate.Missing as trouble:
-        said = _barred(Gate.UNSURE, trouble)
+        decision = _barred(Gate.UNSURE, trouble)
     except locate.Forged as trouble:
-        said = _barred(Gate.CLOSED, trouble)
+        decision = _barred(Gate.CLOSED, trouble)
     look: Callable[[Sequence[str]], GateDecision] | None = None
     if quick:
         from healthcheck.cli.gatequick import Quick
 
         look = Quick(slurm_prolog, inventory, rules, sku)
-        # Where spares step in for the closed, all that stay are looked at no less.
-        rest = [name for name in names if name not in said.closed()]
-        if said.gate is Gate.OPEN or (write_hostfile is not None and rest and all(why.node for why in said.whys)):
+        # Check all chosen nodes, spares too.
+        rest = [name for name in names if name not in decision.closed()]
+        if (decision.gate is Gate.OPEN
+            or (write_hostfile is not None and rest and all(why.node for why in decision.whys))):
             shown = look(rest)
-            whys = (*said.whys, *shown.whys)
-            said = GateDecision(worst(whys) if said.whys else shown.gate, whys, (*said.notices, *shown.notices))
-    if write_hostfile is not None and held is not None and all(why.node for why in said.whys):
-        from healthcheck.gate.filling import filling
+            whys = (*decision.whys, *shown.whys)
+            decision = GateDecision(worst(whys) if decision.whys else shown.gate, whys,
+                                    (*decision.notices, *shown.notices))
+    if write_hostfile is not None and held is not None and all(why.node for why in decision.whys):
+        from healthcheck.gate.allocation import allocate
 
-        said, filled = filling(held, said, names, _expanded(spares or "", held), need or len(names), now, look)
-        if said.gate is Gate.OPEN:
+        decision, hosts = allocate(held, decision, names, _expanded(spares or "", held), need or len(names),
+                                  now, look)
+        if decision.gate is Gate.OPEN:
             from pathlib import Path
 
             from healthcheck.gate.hostfile import write_hosts
 
-            write_hosts(Path(write_hostfile), filled.nodes, rests, {move.instead: move.away for move in filled.moves})
-    _show(said, len(names) if filled is None else len(filled.nodes), held, now, filled, as_json)
-    return said.gate.value
+            write_hosts(Path(write_hostfile), hosts.nodes, rests,
+                        {move.instead: move.away for move in hosts.moves})
+    _show(decision, len(names) if hosts is None else len(hosts.nodes), held, now, hosts, as_json)
+    return decision.gate.value
 
 
 def _expanded(text: str, held: GateSnapshot) -> tuple[str, ...]:
-    """The nodes of a node set, with the groups of the snapshot; none of an empty text."""
+    """The nodes of a node set, with the snapshot's groups; none for an empty text."""
     if not text.strip():
         return ()
-    if text in held.names():        # by far the commonest case, which needs no reader of node sets
+    if text in held.names():        # by far the most common case, which needs no node set parser
         return (text,)
     from inventory.nodeset import expand
 
@@ -155,18 +173,21 @@ def _barred(gate: Gate, trouble: Exception) -> GateDecision:
     return GateDecision(gate, (Why("", gate, str(trouble), ""),))
 
 
-def _show(said: GateDecision, number: int, held: GateSnapshot | None, now: float, filled: Filled | None, as_json: bool) -> None:
-    from healthcheck.gate import wording
+def _show(
+    decision: GateDecision, number: int, held: GateSnapshot | None, now: float, hosts: Filled | None,
+    as_json: bool,
+) -> None:
+    from healthcheck.gate import messages
 
     if as_json:
         import json
 
-        click.echo(json.dumps(wording.document(said, number, held, filled), indent=1))
+        click.echo(json.dumps(messages.document(decision, number, held, hosts), indent=1))
         return
-    for line in wording.notices(said.notices):
+    for line in messages.notices(decision.notices):
         click.echo(f"muster gate: note: {line}", err=True)
-    click.echo(f"muster gate: {wording.text(said, number, held, now)}")
-    for line in wording.moved(filled) if filled is not None else ():
+    click.echo(f"muster gate: {messages.text(decision, number, held, now)}")
+    for line in messages.moved(hosts) if hosts is not None else ():
         click.echo(f"  {line}")
 
 

@@ -1,4 +1,5 @@
-"""`muster gate publish` on the head, and `muster gate fetch` on a node: the snapshot is made and signed, and kept."""
+"""`muster gate publish` on the head, and `muster gate fetch` on a node: make and sign the snapshot,
+and keep it."""
 
 from __future__ import annotations
 
@@ -13,23 +14,29 @@ from inventory.errors import CertificateError, MusterError, UsageError
 
 @click.command(short_help="Make and sign the snapshot, on the head.")
 @click.option("--to", "shared", metavar="DIR", multiple=True, type=click.Path(path_type=Path),
-              help="A folder that nodes see, too; more than one may be named.")
-@click.option("--every", metavar="SPAN", callback=span(1, 86400), help="Again and again, until interrupted.")
+              help="A folder that nodes can read; repeatable.")
+@click.option("--every", metavar="SPAN", callback=span(1, 86400),
+              help="Publish at this interval, until interrupted.")
 @click.option("--rules", metavar="DIR", help="Site rules, among them gate.yaml and certificate.yaml.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where store, keys and certificates are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def publish(shared: tuple[Path, ...], every: float | None, rules: str | None, inventory: str | None, state: str | None) -> int:
-    """Sign what the head knows of each node (state, lifecycle, cordons, certificate, groups, leaf, NVLink domain) and the gate's policy.
+@click.option("--state", metavar="DIR",
+              help="Where store, keys and certificates are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def publish(
+    shared: tuple[Path, ...], every: float | None, rules: str | None, inventory: str | None,
+    state: str | None,
+) -> int:
+    """Sign a snapshot of each node's state, lifecycle, cordons, certificate, groups,
+    leaf and NVLink domain, and the gate's policy.
 
-    Nodes get it by one of three ways: from the exporter (/gate), from a folder that they see (--to), or pushed (muster gate push).
-    What goes wrong leaves the snapshot before in its place.
+    Nodes get it from the exporter (/gate), from a shared folder (--to), or by muster gate push.
+    On an error the previous snapshot stays.
 
     \b
     muster gate publish
     muster gate publish --every 1m --to /shared/muster/gate
     ssh-keygen -Y verify -f gate.pub -I muster -n muster-gate -s gate.json.sig < gate.json
 
-    Exit: 0 done, 2 it could not be made.
+    Exit: 0 done, 2 not made.
     """
     while True:
         try:
@@ -58,7 +65,7 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
 
     path = find_inventory(inventory)
     if path is None:
-        raise UsageError("the snapshot is of the nodes of an inventory, and none was found: --inventory FILE")
+        raise UsageError("the snapshot needs an inventory, but none was found: --inventory FILE")
     folder = state_dir(state)
     found, now = load_inventory(path), time.time()
     policy, asked = load_gate_policy(folders(rules)), load_certificate_policy(folders(rules))
@@ -68,25 +75,29 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     with opened(folder, make=True) as store:
         nodes = entries(store, found, manifest, asked, now)
     made = signed(folder, nodes, policy.document(), now, shared)
-    well = sum(entry["certificate"] is not None and entry["certificate"]["kind"] == "ok" for entry in nodes.values())
-    return f"snapshot {made.serial} of {manifest.cluster}: {len(nodes)} nodes, {well} certified, {len(made.data)} bytes, {made.key}"
+    well = sum(entry["certificate"] is not None and entry["certificate"]["kind"] == "ok"
+               for entry in nodes.values())
+    return (f"snapshot {made.serial} of {manifest.cluster}: {len(nodes)} nodes, {well} certified, "
+            f"{len(made.data)} bytes, {made.key}")
 
 
-@click.command(short_help="Get the newest snapshot and keep it, on a node.")
+@click.command(short_help="Fetch the newest snapshot, on a node.")
 @click.argument("source", required=False)
 @click.option("--folder", metavar="DIR", help="Where it is kept. Default: MUSTER_GATE, /var/lib/muster/gate.")
 @click.option("--keys", metavar="FILE", help="Trusted keys. Default: MUSTER_GATE_KEYS, /etc/muster/gate.pub.")
 def fetch(source: str | None, folder: str | None, keys: str | None) -> int:
-    """Get the snapshot from SOURCE, a folder or the URL of the head's exporter, and keep it if it is signed, of this cluster and newer.
+    """Fetch the snapshot from SOURCE, a folder or the URL of the head's exporter; keep it if it is signed,
+    of this cluster and newer.
 
-    An installed agent does so after each of its looks, from where /etc/muster/gate.from says (muster gate push NODES --from SOURCE).
+    An installed agent does so after each run, from the source in
+    /etc/muster/gate.from (muster gate push NODES --from SOURCE).
 
     \b
     muster gate fetch
     muster gate fetch http://head:9847/gate
     muster gate fetch /shared/muster/gate
 
-    Exit: 0 the newest is kept, 2 it is not, and what was kept before stays.
+    Exit: 0 the newest is kept, 2 failed, and the previous one stays.
     """
     from healthcheck.gate import locate
     from healthcheck.gate.fetch import SOURCE, source_in
@@ -95,7 +106,7 @@ def fetch(source: str | None, folder: str | None, keys: str | None) -> int:
 
     found = source or source_in()
     if found is None:
-        raise UsageError(f"where from: muster gate fetch SOURCE, or a line in {SOURCE}")
+        raise UsageError(f"no source: muster gate fetch SOURCE, or a line in {SOURCE}")
     at = locate.folder(folder)
     try:
         click.echo(fetched(found, at, locate.trusted(keys)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import time
 from fnmatch import fnmatchcase
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.historysummary import BY, told
+from healthcheck.cli.historysummary import BY, print_summary
+from healthcheck.cli.options import STATE, minute
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
@@ -25,36 +25,41 @@ _DAY = 86400.0
 @click.argument("nodes", required=False)
 @click.option("--since", metavar="SPAN", callback=span(60, 3650 * 86400),
               help="How far back: 24h, 30d.  [default: 30d; 90d with --summary]")
-@click.option("--rule", metavar="GLOB", multiple=True, help="Only problems of rules whose id matches; may be repeated.")
-@click.option("--still", is_flag=True, help="Only what holds now.")
-@click.option("--components", is_flag=True, help="Where components with serial numbers sat, instead.")
-@click.option("--summary", "summed", is_flag=True, help="What it all adds up to: rates, times, repeat offenders.")
-@click.option("--by", type=click.Choice(BY), help="With --summary: a table by this.  [default: by cause, and by component]")
-@click.option("--format", "form", type=click.Choice(("table", "jsonl", "json", "csv")), default="table", show_default=True,
-              help="jsonl is of problems and components, json and csv of the summary.")
-@click.option("--rules", metavar="DIR", help="With --summary: a folder of site rules and policy, which say what a failure is.")
-@click.option("--inventory", "-i", metavar="FILE", help="With --summary: says which nodes are in service. Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--rule", metavar="GLOB", multiple=True,
+              help="Only problems of rules whose id matches; repeatable.")
+@click.option("--still", is_flag=True, help="Only open problems.")
+@click.option("--components", is_flag=True, help="List where components with serial numbers were, instead.")
+@click.option("--summary", "summed", is_flag=True, help="A summary: rates, times, repeat offenders.")
+@click.option("--by", type=click.Choice(BY),
+              help="With --summary: group by this.  [default: by cause, and by component]")
+@click.option("--format", "fmt", type=click.Choice(("table", "jsonl", "json", "csv")), default="table",
+              show_default=True, help="jsonl is for problems and components, json and csv for the summary.")
+@click.option("--rules", metavar="DIR",
+              help="With --summary: a folder of site rules and policy, which define a failure.")
+@click.option("--inventory", "-i", metavar="FILE",
+              help="With --summary: for the nodes in service. Default: as for muster check.")
+@STATE
 def history(
-    nodes: str | None, since: float | None, rule: tuple[str, ...], still: bool, components: bool, summed: bool, by: str | None, form: str,
-    rules: str | None, inventory: str | None, state: str | None,
+    nodes: str | None, since: float | None, rule: tuple[str, ...], still: bool, components: bool,
+    summed: bool, by: str | None, fmt: str, rules: str | None, inventory: str | None, state: str | None,
 ) -> None:
-    """Say what was wrong with nodes and since when, from the sweeps that `muster check --store` has stored.
+    """Show what was wrong with nodes and since when, from the sweeps stored by `muster check --store`.
 
     \b
     muster history gpu007
     muster history 'gpu[001-064]' --since 7d --rule 'gpu-*'
     muster history --still --format jsonl | jq .rule
-    muster history gpu007 --components           a swapped GPU takes its record along
+    muster history gpu007 --components           a swapped GPU keeps its history
     muster history --summary --since 90d         failures per 100 nodes and week, times, repeat offenders
     muster history --summary --by rack --format csv > racks.csv
     """
     if summed:
-        if nodes is not None or rule or still or components or form == "jsonl":
-            raise UsageError("--summary is of the whole fleet: it goes with --since, --by, --format json or csv, --rules, -i and --state")
-        told(by, form, since if since is not None else 90 * _DAY, rules, inventory, state)
+        if nodes is not None or rule or still or components or fmt == "jsonl":
+            raise UsageError("--summary covers the whole fleet: it goes only with --since, --by, --format "
+                             "json or csv, --rules, -i and --state")
+        print_summary(by, fmt, since if since is not None else 90 * _DAY, rules, inventory, state)
         return
-    if by is not None or rules is not None or inventory is not None or form in ("json", "csv"):
+    if by is not None or rules is not None or inventory is not None or fmt in ("json", "csv"):
         raise UsageError("--by, --rules, -i, and the formats json and csv are for muster history --summary")
     from healthcheck.store import history as past
     from healthcheck.store.file import opened
@@ -68,12 +73,12 @@ def history(
         if chosen is not None and (strange := sorted(set(chosen) - set(past.known_nodes(store)))):
             raise UsageError(f"{strange[0]}: no stored sweep has seen this node")
         if components:
-            _print_seats(past.seats(store, chosen, start), form)
+            _print_seats(past.seats(store, chosen, start), fmt)
             return
         found = [problem for problem in past.problems(store, chosen, start, still=still)
                  if not rule or any(fnmatchcase(problem.rule, glob) for glob in rule)]
         states = past.spells(store, chosen, start)
-    if form == "jsonl":
+    if fmt == "jsonl":
         for problem in found:
             click.echo(json.dumps({"schema": "muster.problem/1", **vars(problem)}))
         return
@@ -81,14 +86,14 @@ def history(
 
 
 def _globs(rule: tuple[str, ...]) -> tuple[str, ...]:
-    """What was asked for, in the names that rules have now."""
+    """The given globs, in current rule ids."""
     if not rule:
         return ()
-    from healthcheck.cli import formerly
+    from healthcheck.cli import formerids
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
 
-    return formerly.expanded(rule, load_ruleset(rulesfolder.folders(None)).former)
+    return formerids.expanded(rule, load_ruleset(rulesfolder.folders(None)).former)
 
 
 def _print(found: list[Problem], states: list[Spell]) -> None:
@@ -98,29 +103,30 @@ def _print(found: list[Problem], states: list[Spell]) -> None:
         by_node.setdefault(problem.node, []).append(problem)
     for node, problems in by_node.items():
         spell = newest.get(node)
-        click.echo(f"{node}  {spell.state} since {_when(spell.began)}" if spell is not None else node)
+        click.echo(f"{node}  {spell.state} since {minute(spell.began)}" if spell is not None else node)
         lines: dict[tuple[str, str], list[str]] = {}
         for problem in problems:
-            span_ = f"{_when(problem.began)} .. {_when(problem.ended) if problem.ended is not None else 'now':<17}"
+            span_ = (f"{minute(problem.began)} .. "
+                     f"{minute(problem.ended) if problem.ended is not None else 'now':<17}")
             serial = f"  [{problem.kind} {problem.serial}]" if problem.serial else ""
-            what = f"{problem.subject}: {problem.observed}, expected {problem.expected}" if problem.status == "fail" else problem.reason
-            lines.setdefault((f"{span_}  {problem.status.upper():<7}", f"{what}{serial}"), []).append(problem.rule or "not reached")
+            what = (f"{problem.subject}: {problem.observed}, expected {problem.expected}"
+                    if problem.status == "fail" else problem.reason)
+            lines.setdefault((f"{span_}  {problem.status.upper():<7}", f"{what}{serial}"),
+                             []).append(problem.rule or "not reached")
         for (head, what), rules in lines.items():
-            # One tool that does not answer leaves many rules without.
-            named = rules[0] if len(rules) == 1 else f"{len(rules)} rules ({', '.join(rules[:3])}{', ...' if len(rules) > 3 else ''})"
+            # One failed tool makes many rules UNKNOWN.
+            named = (rules[0] if len(rules) == 1
+                     else f"{len(rules)} rules ({', '.join(rules[:3])}{', ...' if len(rules) > 3 else ''})")
             click.echo(f"  {head}  {named}  {what}")
     if not by_node:
-        click.echo("nothing was wrong")
+        click.echo("no problems")
 
 
-def _print_seats(found: list[ComponentLocation], form: str) -> None:
+def _print_seats(found: list[ComponentLocation], fmt: str) -> None:
     for seat in found:
-        if form == "jsonl":
+        if fmt == "jsonl":
             click.echo(json.dumps({"schema": "muster.seat/1", **vars(seat)}))
         else:
-            until = _when(seat.ended) if seat.ended is not None else "now"
-            click.echo(f"{seat.node}  {seat.slot:<14}  {seat.kind:<5} {seat.serial:<20}  {_when(seat.began)} .. {until}")
-
-
-def _when(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+            until = minute(seat.ended) if seat.ended is not None else "now"
+            click.echo(f"{seat.node}  {seat.slot:<14}  {seat.kind:<5} {seat.serial:<20}  "
+                       f"{minute(seat.began)} .. {until}")

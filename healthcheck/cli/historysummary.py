@@ -1,4 +1,4 @@
-"""`muster history --summary`: what the history of a fleet adds up to."""
+"""`muster history --summary`: the summary of a fleet's history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 BY = ("cause", "component", "rack", "sku")
 
 
-def told(by: str | None, form: str, since: float, rules: str | None, inventory: str | None, state: str | None) -> None:
+def print_summary(
+    by: str | None, fmt: str, since: float, rules: str | None, inventory: str | None, state: str | None,
+) -> None:
     """Prints the summary of the nodes in service; without an inventory, of all nodes that the store knows."""
     from healthcheck.accounting.read import read
     from healthcheck.accounting.summary import summary
@@ -42,10 +44,10 @@ def told(by: str | None, form: str, since: float, rules: str | None, inventory: 
     away = {name: node.lifecycle.state.value for name, node in (nodes or {}).items() if not node.in_service}
     words = report.definitions(policy.repeat.apart_hours, policy.fresh_hours)
     if nodes is None:
-        click.echo("note: no inventory was found: every node that the store knows counts as one in service", err=True)
-    if form == "json":
+        click.echo("note: no inventory found: every node in the store counts as in service", err=True)
+    if fmt == "json":
         click.echo(json.dumps(report.document(made, away, words), indent=1))
-    elif form == "csv":
+    elif fmt == "csv":
         click.echo(report.as_csv(made), nl=False)
     else:
         for line in report.text(made, fold, away, words):
@@ -57,7 +59,7 @@ def _racks(store: Store, nodes: Mapping[str, Node]) -> dict[str, str]:
 
 
 def _skus(store: Store, nodes: Mapping[str, Node]) -> dict[str, str]:
-    """What the inventory says, else what the newest look went by."""
+    """The SKU from the inventory, else from the newest snapshot."""
     return dict(_looked(store)) | {name: node.sku for name, node in nodes.items() if node.sku is not None}
 
 

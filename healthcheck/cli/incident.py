@@ -1,4 +1,4 @@
-"""`muster incident`: causes that several nodes share, as triage has found them; and a person's word that one is over, or none."""
+"""`muster incident`: causes that several nodes share, as found by triage, and closing them by hand."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
 from inventory.cli.span import span
 from inventory.errors import UsageError
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
     from healthcheck.store.file import Store
     from healthcheck.store.marks import CordonMark
 
-_STATE = click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-_FORM = click.option("--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True)
+_FORM = click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table",
+                     show_default=True)
 
 
 @click.group()
 def incident() -> None:
-    """Causes that several nodes share: a leaf, a rail, a rack, an NVLink or power domain, a version, a moment.
+    """Causes that several nodes share: a leaf, a rail, a rack, an NVLink or power domain, a version,
+    a moment.
 
-    `muster triage --apply` opens them and closes them again; the policy says when, and what is done (muster explain policy).
+    `muster triage --apply` opens and closes them; the policy decides when,
+    and what to do (muster explain policy).
 
     \b
     muster incident list
@@ -38,11 +41,12 @@ def incident() -> None:
 
 
 @incident.command("list")
-@click.option("--since", metavar="SPAN", callback=span(60, 3660 * 86400), help="Those that were closed within it, too: 12h, 7d.")
+@click.option("--since", metavar="SPAN", callback=span(60, 3660 * 86400),
+              help="Also those closed within this time: 12h, 7d.")
 @_FORM
-@_STATE
-def list_(since: float | None, form: str, state: str | None) -> None:
-    """List the incidents that are open.
+@STATE
+def list_(since: float | None, fmt: str, state: str | None) -> None:
+    """List open incidents.
 
     \b
     muster incident list
@@ -61,21 +65,22 @@ def list_(since: float | None, form: str, state: str | None) -> None:
     with opened(state_dir(state)) as store:
         found = incidents(store, now - since if since is not None else float("inf"))
         held = _held(store)
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps(report.document(found, now, held), indent=1))
         return
     for line in report.lines(found, now, fold):
         click.echo(line)
     if not found:
-        click.echo("no incident is open" + ("" if since is None else ", and none was closed in that time"))
+        click.echo("no open incident" + ("" if since is None else ", and none was closed in that time"))
 
 
 @incident.command()
 @click.argument("number", metavar="ID", type=click.IntRange(1))
 @_FORM
-@_STATE
-def show(number: int, form: str, state: str | None) -> None:
-    """Show an incident: where it is, what its nodes show and when they did, how unlikely chance is, who closed it and why.
+@STATE
+def show(number: int, fmt: str, state: str | None) -> None:
+    """Show an incident: place, symptoms of its nodes and their times, how unlikely chance is,
+    who closed it and why.
 
     \b
     muster incident show 12
@@ -89,7 +94,7 @@ def show(number: int, form: str, state: str | None) -> None:
     with opened(state_dir(state)) as store:
         one = _one(store, number)
         held = _held(store)
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps(report.document([one], time.time(), held), indent=1))
         return
     for line in report.page(one, held.get(number, {})):
@@ -98,13 +103,13 @@ def show(number: int, form: str, state: str | None) -> None:
 
 @incident.command()
 @click.argument("number", metavar="ID", type=click.IntRange(1))
-@click.option("--reason", metavar="TEXT", help="Why, for the ledger and whoever wonders.")
-@_STATE
+@click.option("--reason", metavar="TEXT", help="The reason, for the ledger.")
+@STATE
 def close(number: int, reason: str | None, state: str | None) -> None:
-    """Close an incident: it is over, or it was none. What goes on is each node's own fault from then on.
+    """Close an incident: it is over, or was wrong. What continues is each node's own fault from then on.
 
-    Nodes that are well come back with the next `muster triage --apply`, each after one sweep that finds it fit. The same nodes become an
-    incident there again only with what begins later.
+    Healthy nodes return with the next `muster triage --apply`, each after one clean sweep. The same nodes
+    become an incident there again only by later problems.
 
     \b
     muster incident close 12 --reason 'two bad cables, not the leaf'
@@ -116,7 +121,8 @@ def close(number: int, reason: str | None, state: str | None) -> None:
     from inventory.locate import state_dir
 
     if reason is None or not reason.strip():
-        raise UsageError(f"--reason is missing: muster incident close {number} --reason 'the leaf was exchanged'")
+        raise UsageError(
+            f"--reason is missing: muster incident close {number} --reason 'the leaf was exchanged'")
     with opened(state_dir(state)) as store:
         one = _one(store, number)
         if not incidents.close(store, number, clean(reason.strip()), who(), time.time()):
@@ -134,12 +140,13 @@ def _one(store: Store, number: int) -> StoredIncident:
 
 
 def _held(store: Store) -> Mapping[int, Mapping[str, CordonMark]]:
-    """By incident and node, the cordons that are open in its name."""
+    """By incident and node, the open cordons that belong to it."""
     from healthcheck.store.marks import CordonMark
 
     found: dict[int, dict[str, CordonMark]] = {}
     for incident, node, number, named in store.rows(
-            "SELECT verdict.incident, cordon.node, cordon.id, cordon.store FROM cordon JOIN verdict ON verdict.id = cordon.verdict "
-            "WHERE cordon.ended IS NULL AND verdict.incident IS NOT NULL"):
+            "SELECT verdict.incident, cordon.node, cordon.id, cordon.store FROM cordon "
+            "JOIN verdict ON verdict.id = cordon.verdict WHERE cordon.ended IS NULL "
+            "AND verdict.incident IS NOT NULL"):
         found.setdefault(incident, {})[node] = CordonMark(named, number)
     return found

@@ -1,4 +1,4 @@
-"""`muster nodes`: how the nodes stand, a line each."""
+"""`muster nodes`: the state of each node, one line each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import POLICY, STATE
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
@@ -20,29 +21,36 @@ if TYPE_CHECKING:
     from inventory.model import Inventory
 
 _STATES = ("unhealthy", "unknown", "degraded", "healthy", "never-seen")
-_COLOURS = {"unhealthy": "red", "unknown": "magenta", "never-seen": "magenta", "degraded": "yellow", "healthy": "green"}
+_COLOURS = {"unhealthy": "red", "unknown": "magenta", "never-seen": "magenta", "degraded": "yellow",
+            "healthy": "green"}
 
 
 @click.command()
 @click.argument("nodes", required=False)
-@click.option("--is", "states", metavar="STATE", type=click.Choice(_STATES), multiple=True, help=f"Only these: {', '.join(_STATES)}.")
-@click.option("--isolation", type=click.Choice(("none", "no-new-jobs", "evict")), multiple=True, help="Only with this verdict.")
-@click.option("--owner", type=click.Choice(("user", "operator", "network", "datacentre", "vendor")), multiple=True,
-              help="Only what they are to repair.")
-@click.option("--all", "every", is_flag=True, help="A line for each healthy node, too.")
-@click.option("--stale", metavar="SPAN", callback=span(60, 366 * 86400), help="A look so old is not believed. Default: the policy's (24h).")
-@click.option("--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True)
-@click.option("--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
-@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check; without one, the nodes that the store knows.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--is", "states", metavar="STATE", type=click.Choice(_STATES), multiple=True,
+              help=f"Only these: {', '.join(_STATES)}.")
+@click.option("--isolation", type=click.Choice(("none", "no-new-jobs", "evict")), multiple=True,
+              help="Only with this verdict.")
+@click.option("--owner", type=click.Choice(("user", "operator", "network", "datacentre", "vendor")),
+              multiple=True, help="Only nodes that this owner must repair.")
+@click.option("--all", "every", is_flag=True, help="Also list each healthy node.")
+@click.option("--stale", metavar="SPAN", callback=span(60, 366 * 86400),
+              help="Age from which a state is stale. Default: the policy's (24h).")
+@click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table", show_default=True)
+@POLICY
+@click.option("--inventory", "-i", metavar="FILE",
+              help="Default: as for muster check; without one, the nodes in the store.")
+@STATE
 def nodes(
-    nodes: str | None, states: tuple[str, ...], isolation: tuple[str, ...], owner: tuple[str, ...], every: bool, stale: float | None,
-    form: str, rules: str | None, inventory: str | None, state: str | None,
+    nodes: str | None, states: tuple[str, ...], isolation: tuple[str, ...], owner: tuple[str, ...],
+    every: bool, stale: float | None, fmt: str, rules: str | None, inventory: str | None, state: str | None,
 ) -> None:
-    """Say how NODES (all, without it) stand: lifecycle, state, verdict, who repairs what since when, cordon, silences, RMA.
+    """Show lifecycle, state, verdict, who repairs what since when, cordon,
+    silences and RMA of NODES (default: all).
 
-    All of it is from the store: the sweeps of `muster check --store`, judged by the policy of triage; no node and no scheduler is asked.
-    The verdict is what `muster triage` would say now, the cordon what we hold. A state with a question mark is older than --stale.
+    All data is from the store: the sweeps of `muster check --store`, judged by triage's policy. It asks no
+    node and no scheduler. The verdict is what `muster triage` would decide now; the cordon is ours. A state
+    with a question mark is older than --stale.
 
     \b
     muster nodes
@@ -77,9 +85,9 @@ def nodes(
         newest = store.rows("SELECT max(started) FROM sweep")[0][0]
         beside = strays(store)
         late = [one for one in (*left(store, now), runs.overdue(store, now)) if one]
-    rows = [row for row in rows if (not states or row.state in states) and (not isolation or row.isolation.value in isolation)
-            and (not owner or row.owner in owner)]
-    if form == "json":
+    rows = [row for row in rows if (not states or row.state in states)
+            and (not isolation or row.isolation.value in isolation) and (not owner or row.owner in owner)]
+    if fmt == "json":
         click.echo(json.dumps(report.document(rows, newest, now), indent=1))
         return
     for line in report.remarks(rows, newest, now, old, fold):
@@ -87,7 +95,8 @@ def nodes(
     for line in late:
         click.echo(f"note: {line}", err=True)
     if strangers and nodes is None:
-        click.echo(f"note: the store knows nodes that are not in {there.source if there is not None else ''}: {fold(strangers)}", err=True)
+        click.echo(f"note: the store has nodes that are not in {there.source if there is not None else ''}: "
+                   f"{fold(strangers)}", err=True)
     shown = {row.node for row in rows}
     for line in strange([one for one in beside if one.node in shown or nodes is None], fold):
         click.echo(line, err=True)
@@ -98,7 +107,7 @@ def nodes(
 def _rows(
     store: Store, there: Inventory | None, text: str | None, policy: TriagePolicy, now: float, stale_s: float,
 ) -> tuple[list[NodeRow], list[str]]:
-    """A row for each node that is meant, in natural order, and the nodes that only the store knows."""
+    """A row for each selected node, in natural order, and the nodes that only the store has."""
     from healthcheck.report.nodes import row
     from healthcheck.store.history import known_nodes, newest_spells
     from healthcheck.store.rmas import RmaState, alarms, rmas
@@ -116,9 +125,9 @@ def _rows(
     else:
         names = list(expand(text, everything=known)) if text is not None else known
         if strange := sorted(set(names) - set(known)):
-            raise UsageError(f"{strange[0]}: no stored sweep has seen this node, and there is no inventory that names it")
+            raise UsageError(f"{strange[0]}: no stored sweep has seen this node, and no inventory names it")
     silences = active(store, now)
-    # All nodes, whichever are meant: what is the matter with many is not theirs.
+    # Take all nodes into account: a problem of many is not a node's own.
     fleet = gather(store, list(there) if there is not None else [Node(name) for name in known], policy, now,
                    silenced=lambda problem: whose(problem, silences, now) is not None)
     plan = make(fleet, policy)
@@ -136,9 +145,8 @@ def _rows(
     wrong = alarms(store, past_rmas)
     alarm = {one.node: wrong[one.id] for one in past_rmas if one.id in wrong}
     pasts = {past.node: past for past in fleet.nodes}
-    rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())), alarm.get(name, ""),
-                shared.get(name, ()))
-            for name in sorted(names, key=natural)]
+    rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())),
+                alarm.get(name, ""), shared.get(name, ())) for name in sorted(names, key=natural)]
     return rows, sorted(set(known) - set(there.nodes), key=natural) if there is not None else []
 
 

@@ -1,4 +1,5 @@
-"""`muster privilege`: prints what an administrator installs so that looks see what needs root without being root, and muster may cordon."""
+"""`muster privilege`: prints the setup that lets checks read root-only data without root,
+and muster cordon in Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,19 +9,21 @@ from inventory.cli.lazy import LazyGroup
 
 _COMMANDS = {
     "helper": ("healthcheck.cli.privilege:helper", "Print the root-owned helper."),
-    "sudoers": ("healthcheck.cli.privilege:sudoers", "Print the line for sudoers, and how to install both."),
-    "kubernetes": ("provisioning.cli.kuberights:kubernetes", "Print RBAC for Kubernetes, and what DaemonSets must tolerate."),
+    "sudoers": ("healthcheck.cli.privilege:sudoers", "Print the sudoers line, and how to install both."),
+    "kubernetes": ("provisioning.cli.kuberights:kubernetes",
+                   "Print RBAC for Kubernetes, and tolerations for DaemonSets."),
 }
 
 
 @click.group(cls=LazyGroup, places=_COMMANDS)
 def privilege() -> None:
-    """Let looks see what needs root (the kernel log, Docker) without giving them root; and let muster cordon in Kubernetes.
+    """Let checks read root-only data (kernel log, Docker) without giving them root,
+    and let muster cordon in Kubernetes.
 
     \b
-    unprivileged   the default; what needs root is shown as not seen, or left out by `profile: unprivileged`
-    helper         a root-owned program on the node that takes ids of probes and nothing else, run through sudo
-    become         the whole collector through sudo; whoever may log in so is root
+    unprivileged   the default; root-only data is shown as not seen, or skipped by `profile: unprivileged`
+    helper         a root-owned program on the node that accepts probe ids only, run through sudo
+    become         the whole collector runs through sudo; that login is equal to root
 
     \b
     muster privilege helper > muster-probe
@@ -31,7 +34,8 @@ def privilege() -> None:
 
 
 @click.command()
-@click.option("--python", metavar="PATH", default="/usr/bin/python3", show_default=True, help="Python 3.8 or newer on the nodes.")
+@click.option("--python", metavar="PATH", default="/usr/bin/python3", show_default=True,
+              help="Python 3.8 or newer on the nodes.")
 def helper(python: str) -> None:
     """Print the helper, one file of Python. Read it, then install it on every node, owned by root.
 
@@ -46,8 +50,9 @@ def helper(python: str) -> None:
 
 
 @click.command()
-@click.option("--user", metavar="NAME", required=True, help="The user as whom looks log in.")
-@click.option("--path", metavar="PATH", help="Where the helper is on the nodes. Default: MUSTER_HELPER, /opt/muster/libexec/muster-probe.")
+@click.option("--user", metavar="NAME", required=True, help="The login user of checks.")
+@click.option("--path", metavar="PATH", help="Where the helper is on the nodes. Default: MUSTER_HELPER, "
+                                             "/opt/muster/libexec/muster-probe.")
 def sudoers(user: str, path: str | None) -> None:
     """Print the lines for /etc/sudoers.d/muster, and the commands that install them and the helper.
 

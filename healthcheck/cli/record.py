@@ -1,4 +1,4 @@
-"""`muster record`: one look at one node as one file, fit to be attached to a public report."""
+"""`muster record`: a snapshot of one node as one file, for a public report."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import INVENTORY, RULES, check_sku
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,21 +33,24 @@ _FIRST_PERSON = 1000    # the first user id that distributions give to people
 @click.command()
 @click.argument("node", required=False)
 @click.option("--output", "-o", metavar="FILE", required=True, help="The file to write.")
-@click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
+@INVENTORY
 @click.option("--local", is_flag=True, help="Record this machine, without SSH.")
-@click.option("--sku", metavar="NAME", help="The node's SKU where the inventory names none.")
-@click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
-@click.option("--raw", is_flag=True, help="Replace nothing. Such a file is not for others to see.")
-@click.option("--state", metavar="DIR", help="Where earlier looks are read from. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), help="Deadline in seconds. [60]")
+@click.option("--sku", metavar="NAME", help="The node's SKU, if the inventory names none.")
+@RULES
+@click.option("--raw", is_flag=True, help="Replace nothing. Do not share such a file.")
+@click.option("--state", metavar="DIR",
+              help="Where earlier snapshots are read from. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400),
+              help="Deadline in seconds. [60]")
 def record(
-    node: str | None, output: str, inventory: str | None, local: bool, sku: str | None, rules: str | None, raw: bool,
-    state: str | None, timeout: float | None,
+    node: str | None, output: str, inventory: str | None, local: bool, sku: str | None, rules: str | None,
+    raw: bool, state: str | None, timeout: float | None,
 ) -> int:
-    """Look at one NODE with all probes and write FILE, in which names, addresses, serial numbers and secrets are replaced.
+    """Run all probes on one NODE and write FILE, with names, addresses, serial numbers and secrets replaced.
 
-    The same thing has the same stand-in throughout, of the same form, so the file is judged as the node is. The key is random
-    and is not kept: nothing leads back. Patterns do not know every secret: look at the file before you publish it.
+    Each value has one stand-in of the same format throughout, so the file is judged like the node. The key is
+    random and not kept, so it cannot be reversed. Patterns do not catch every secret: check the file before
+    you publish it.
 
     \b
     muster record gpu017 -o gpu017.json
@@ -66,28 +70,31 @@ def record(
 
     target = Path(output)
     if target.is_dir() or not target.parent.is_dir():
-        raise UsageError(f"--output {output}: " + ("is a folder" if target.is_dir() else f"no folder {target.parent}"))
+        raise UsageError(f"--output {output}: " + ("is a folder" if target.is_dir()
+                                                   else f"no folder {target.parent}"))
     if not local and node is None:
         raise UsageError("no node named: muster record gpu017 -o FILE, or --local")
     ruleset = load_ruleset(rulesfolder.folders(rules))
-    if sku is not None and sku not in ruleset.skus:
-        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(sku, ruleset)
     plan, siblings = _plan(node, inventory, local, sku, ruleset)
-    recording, previous, manifest = _look(plan, local, timeout, state)
+    recording, previous, manifest = _sweep(plan, local, timeout, state)
     chosen = replace(plan.nodes[0], sku=None)
-    # The SKU stands beside the node and not in it, so that --sku of a replay applies.
-    manifest = replace(manifest, nodes=(chosen,), default_sku=plan.nodes[0].sku or sku, source=_source(manifest.source))
-    # Whoever runs us reads the names that he knows; the file holds the stand-ins.
+    # The SKU is kept apart from the node, so that --sku of a replay applies.
+    manifest = replace(manifest, nodes=(chosen,), default_sku=plan.nodes[0].sku or sku,
+                       source=_source(manifest.source))
+    # Print real names; the file has the stand-ins.
     failure, counts = recording.failure, None
     if not raw:
-        made = scrub(recording, replace(chosen, sku=manifest.default_sku), previous=previous, key=secrets.token_bytes(32),
-                     hosts=[*siblings, *_hosts_here()], users=_users_here(local))
+        made = scrub(recording, replace(chosen, sku=manifest.default_sku), previous=previous,
+                     key=secrets.token_bytes(32), hosts=[*siblings, *_hosts_here()], users=_users_here(local))
         for rule, before, after in _differences(plan, recording, previous, made):
-            click.echo(f"muster: replacing names changed what {rule} says from {before} to {after}: please report it", err=True)
+            click.echo(f"muster: replacing names changed the result of {rule} from {before} to {after}: "
+                       "please report it", err=True)
         recording, previous, counts = made.recording, made.previous, made.counts
         manifest = replace(manifest, nodes=(replace(made.node, sku=None),), default_sku=made.node.sku)
     try:
-        write_whole(target, encode_one(recording, previous, manifest, muster=version("cluster-muster"), scrubbed=not raw))
+        write_whole(target, encode_one(recording, previous, manifest, muster=version("cluster-muster"),
+                                scrubbed=not raw))
     except OSError as error:
         raise UsageError(f"--output {output}: {error.strerror}") from None
     size = target.stat().st_size / 1024
@@ -97,14 +104,17 @@ def record(
     else:
         click.echo(f"written: {output}, {len(recording.captures)} captures, {size:.0f} KiB")
     if counts is None:
-        click.echo("muster: --raw: nothing was replaced; the file names hosts, users, addresses and serial numbers: keep it", err=True)
+        click.echo("muster: --raw: nothing was replaced; the file names hosts, users, addresses and serial "
+                   "numbers: keep it private", err=True)
     else:
         click.echo(f"replaced: {replaced(counts)}")
-        click.echo("Look at the file before you publish it: no pattern knows every secret.")
+        click.echo("Check the file before you publish it: patterns do not catch every secret.")
     return 3 if failure is not None else 0
 
 
-def _plan(node: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset) -> tuple[SweepPlan, list[str]]:
+def _plan(
+    node: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset,
+) -> tuple[SweepPlan, list[str]]:
     """The plan for the one node, and the names of the inventory's other nodes."""
     from healthcheck.cli.check import choose
     from healthcheck.sweep.sweep import SweepPlan
@@ -113,14 +123,16 @@ def _plan(node: str | None, inventory: str | None, local: bool, sku: str | None,
 
     chosen = choose(node, inventory, local, False, ruleset)
     if len(chosen) != 1:
-        raise UsageError(f"{node} names {len(chosen)} nodes; a recording is of one")
+        raise UsageError(f"{node} names {len(chosen)} nodes, expected one")
     path = find_inventory(inventory)
     siblings = list(load_inventory(path, ruleset.skus).nodes) if path is not None else []
     return SweepPlan(tuple(chosen), ruleset, sku, chosen.source), siblings
 
 
-def _look(plan: SweepPlan, local: bool, timeout: float | None, state: str | None) -> tuple[Recording, Recording | None, SweepManifest]:
-    """One sweep of one node, which is kept here and nowhere else."""
+def _sweep(
+    plan: SweepPlan, local: bool, timeout: float | None, state: str | None,
+) -> tuple[Recording, Recording | None, SweepManifest]:
+    """One sweep of one node, kept only in memory."""
     from healthcheck.report.progress import progress
     from healthcheck.store.repairs import words_in
     from healthcheck.sweep import sweep
@@ -131,19 +143,21 @@ def _look(plan: SweepPlan, local: bool, timeout: float | None, state: str | None
     from inventory.transport.base import Transport
 
     class Earlier(KeptSnapshots):
-        """The newest look is read and stays what it is: a recording for others is none of the sweeps that trends compare."""
+        """Reads the newest snapshot and does not replace it:
+        a recording is not one of the sweeps that trends compare."""
 
         def prepare(self) -> None:
             pass
 
         def write(
-            self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE,
-            unusual: Iterable[str] = (), rests: Mapping[str, Collection[int] | None] = _NO_RESTS,
+            self, recording: Recording, previous: Recording | None,
+            state: LifecycleState = LifecycleState.SERVICE, unusual: Iterable[str] = (),
+            rests: Mapping[str, Collection[int] | None] = _NO_RESTS,
         ) -> None:
             pass
 
     class Kept(Saver):
-        """Holds what a saved sweep would."""
+        """Keeps a saved sweep in memory."""
 
         def __init__(self) -> None:
             self.looks: list[tuple[Recording, Recording | None]] = []
@@ -172,26 +186,31 @@ def _look(plan: SweepPlan, local: bool, timeout: float | None, state: str | None
     return *kept.looks[0], kept.manifest
 
 
-def _differences(plan: SweepPlan, recording: Recording, previous: Recording | None, made: Scrubbed) -> Iterable[tuple[str, str, str]]:
-    """Rules that say another thing of the replaced recording: (rule, before, after). Scrubbing must not change a fact."""
+def _differences(
+    plan: SweepPlan, recording: Recording, previous: Recording | None, made: Scrubbed,
+) -> Iterable[tuple[str, str, str]]:
+    """Rules with another result on the scrubbed recording: (rule, before, after).
+    Scrubbing must not change a fact."""
     from healthcheck.sweep.assess import Assessment
 
-    before, after = Assessment(plan.nodes, plan.ruleset, plan.default_sku), Assessment((made.node,), plan.ruleset, plan.default_sku)
+    before, after = (Assessment(plan.nodes, plan.ruleset, plan.default_sku),
+                     Assessment((made.node,), plan.ruleset, plan.default_sku))
     before.add(recording, previous)
     after.add(made.recording, made.previous)
     raw, scrubbed = before.finish().reports[0], after.finish().reports[0]
     for old, new in zip(raw.results, scrubbed.results, strict=False):
         if (old.status, len(old.findings)) != (new.status, len(new.findings)):
-            yield old.rule, f"{old.status.value} ({len(old.findings)})", f"{new.status.value} ({len(new.findings)})"
+            yield (old.rule, f"{old.status.value} ({len(old.findings)})",
+                   f"{new.status.value} ({len(new.findings)})")
 
 
 def _source(source: str) -> str:
-    """Where the node is from, without the folder or a file name that tells of somebody."""
+    """The node's source, without folder or file names that may name a person."""
     return source if "/" not in source and not source.endswith((".yaml", ".yml")) else "muster.yaml"
 
 
 def _hosts_here() -> list[str]:
-    """The names of the machine that we run on, and of what its resolver takes for granted."""
+    """The names of this machine, and its resolver's default domains."""
     names = [socket.gethostname()]
     with contextlib.suppress(OSError):
         for line in Path("/etc/resolv.conf").read_text(errors="replace").splitlines():
@@ -201,7 +220,7 @@ def _hosts_here() -> list[str]:
 
 
 def _users_here(local: bool) -> list[str]:
-    """Who runs us; on the machine that is recorded, everybody who has an account and is a person."""
+    """The current user; for a local recording, all personal accounts."""
     names = [os.environ.get(key, "") for key in ("USER", "LOGNAME", "SUDO_USER")]
     with contextlib.suppress(OSError, KeyError):
         names.append(getpass.getuser())

@@ -1,4 +1,4 @@
-"""`muster repaired`: a person's word that a component was repaired, which ends what kernel logs reported of it."""
+"""`muster repaired`: records that a component was repaired, which ends what kernel logs reported of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import GROUPS, STATE
 from inventory.cli.chosen import chosen, who
 from inventory.errors import UsageError
 from inventory.text import clean, short
@@ -20,23 +21,26 @@ _MANY = 32
 
 @click.command()
 @click.argument("nodes")
-@click.option("--component", metavar="C", help="What: a subject as muster shows it, a serial number, a PCI address, a slot, or `all`.")
-@click.option("--reason", metavar="TEXT", help="What was done, for whoever wonders.")
-@click.option("--yes", "-y", is_flag=True, help=f"Do not ask, however many nodes there are (over {_MANY} it asks).")
-@click.option("--dry-run", is_flag=True, help="Only say what would end.")
-@click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--component", metavar="C",
+              help="A subject as muster shows it, a serial number, a PCI address, a slot, or `all`.")
+@click.option("--reason", metavar="TEXT", help="What was done; kept in the ledger.")
+@click.option("--yes", "-y", is_flag=True, help=f"Do not ask (it asks for over {_MANY} nodes).")
+@click.option("--dry-run", is_flag=True, help="Only show what would end.")
+@GROUPS
+@STATE
 def repaired(
-    nodes: str, component: str | None, reason: str | None, yes: bool, dry_run: bool, inventory: str | None, state: str | None,
+    nodes: str, component: str | None, reason: str | None, yes: bool, dry_run: bool, inventory: str | None,
+    state: str | None,
 ) -> int:
-    """Say that a component of NODES was repaired: what kernel logs reported of it until now has ended, however it ends.
+    """Record that a component of NODES was repaired: this ends all that kernel logs reported of it until now.
 
-    A log that forgets a fault proves nothing, so the fault stays until its end is proven; for some your word is the only proof (`muster
-    explain xid 54` says so). What the kernel reports after the newest report that a sweep has seen accuses again. A node that triage holds
-    is returned when enough clean snapshots have followed.
+    A fault stays until its end is proven, even if the log forgot it; for some this command is the only proof
+    (`muster explain xid 54` says so). Newer kernel reports count again. A node that triage holds returns
+    after enough clean snapshots.
 
-    Your word is kept here, in the store. The head's sweeps, also those with --from-agent, triage and the gate's next snapshot go by it; an
-    agent on a node does not hear of it, and its own result and metrics go on accusing until the log proves the end or the node boots.
+    The repair is recorded in this store. The head's sweeps, also with --from-agent, triage and the gate's
+    next snapshot use it. An agent on a node does not know it: its own result and metrics keep the fault until
+    the log proves the end or the node boots.
 
     \b
     muster repaired gpu017 --component 0000:3b:00.0 --reason 'GPU reseated'
@@ -50,9 +54,10 @@ def repaired(
     from inventory.locate import state_dir
 
     if component is None or not component.strip():
-        raise UsageError(f"--component is missing: muster repaired {nodes} --component 0000:3b:00.0 --reason 'GPU reseated'; or say: all")
+        raise UsageError(f"--component is missing: muster repaired {nodes} --component 0000:3b:00.0 --reason "
+                         "'GPU reseated'; or say: all")
     if reason is None or not reason.strip():
-        raise UsageError("--reason is missing: whoever wonders why the fault is over wants to know what was done")
+        raise UsageError("--reason is missing: say what was done, for the ledger")
     what, why = clean(component.strip(), 120), clean(reason.strip(), 200)
     names, _ = chosen(nodes, inventory)
     with opened(state_dir(state)) as store:
@@ -68,14 +73,15 @@ def repaired(
                 click.echo(f"{name}: it has no {short(what)}, so nothing changed", err=True)
                 code = 1
                 continue
-            said = ", ".join(f"{one.rule} of {clean(one.subject, 80)}" for one in known[name][:5]) or "nothing that a kernel log reported"
+            ended_text = (", ".join(f"{one.rule} of {clean(one.subject, 80)}" for one in known[name][:5])
+                          or "no report of a kernel log")
             more = f" and {len(known[name]) - 5} more" if len(known[name]) > 5 else ""
             if dry_run:
-                click.echo(f"{name}: would end: {said}{more}")
+                click.echo(f"{name}: would end: {ended_text}{more}")
                 continue
             with store.writing() as db:
                 repairs.say(db, name, what, known[name], why, who(), time.time())
-            click.echo(f"{name}: {clean(what)} was repaired; ended: {said}{more}")
+            click.echo(f"{name}: {clean(what)} was repaired; ended: {ended_text}{more}")
     if dry_run:
         click.echo("nothing changed (--dry-run)")
     return code
@@ -83,13 +89,16 @@ def repaired(
 
 def _nothing(what: str, held: dict[str, list[Logged]]) -> str:
     there = list(dict.fromkeys(one.subject for logged in held.values() for one in logged))
-    known = f"; what has not ended there is of {', '.join(short(subject) for subject in there[:5])}" if there else ""
-    return f"no component {short(what)} is known of these nodes{known}; expected a subject, serial number, PCI address or slot, or: all"
+    known = (f"; open reports there are of {', '.join(short(subject) for subject in there[:5])}" if there
+             else "")
+    return (f"these nodes have no known component {short(what)}{known}; expected a subject, serial number, "
+            "PCI address or slot, or: all")
 
 
 def _ask(count: int, what: str) -> None:
-    """Returns where a person agrees; raises UsageError where nobody can be asked, or says no."""
+    """Returns if the user agrees; raises UsageError on no, or without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(f"{count} nodes are more than {_MANY}, and nobody is here to be asked: --yes agrees, --dry-run only shows it")
-    if not click.confirm(f"Say of {count} nodes that {what} was repaired?", err=True):
+        raise UsageError(f"{count} nodes are more than {_MANY}, and there is no terminal to ask on: --yes "
+                         "agrees, --dry-run only shows it")
+    if not click.confirm(f"Record {what} of {count} nodes as repaired?", err=True):
         raise UsageError("nothing changed")

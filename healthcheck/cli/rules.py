@@ -1,4 +1,4 @@
-"""`muster rules`: which rules there are, which of them a profile takes, and what one is for nodes of a SKU."""
+"""`muster rules`: lists rules, those of a profile, and shows one for nodes of a SKU."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli.options import RULES, check_sku
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -35,7 +36,8 @@ def _complete(kind: str) -> Any:
     """For shell completion: names of rules, SKUs or profiles."""
     def names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         ruleset = _loaded(None)
-        known = {"rules": [rule.id for rule in ruleset.rules], "skus": sorted(ruleset.skus), "profiles": sorted(ruleset.profiles)}
+        known = {"rules": [rule.id for rule in ruleset.rules], "skus": sorted(ruleset.skus),
+                 "profiles": sorted(ruleset.profiles)}
         return [name for name in known[kind] if name.startswith(incomplete)]
 
     return names
@@ -43,7 +45,7 @@ def _complete(kind: str) -> Any:
 
 @click.group()
 def rules() -> None:
-    """List rules, or show one as it is for nodes of a SKU.
+    """List rules, or show one with the numbers of a SKU.
 
     \b
     muster rules list --profile gate
@@ -54,35 +56,38 @@ def rules() -> None:
 @rules.command("list")
 @click.argument("glob", required=False, shell_complete=_complete("rules"))
 @click.option("--profile", metavar="NAME", multiple=True, shell_complete=_complete("profiles"),
-              help="Only rules that it takes; of several, those that all take.")
-@click.option("--sku", metavar="NAME", shell_complete=_complete("skus"), help="Only rules that are judged for nodes of this SKU.")
+              help="Only rules of this profile; with several, rules of all of them.")
+@click.option("--sku", metavar="NAME", shell_complete=_complete("skus"),
+              help="Only rules that apply to nodes of this SKU.")
 @click.option("--severity", type=click.Choice(_SEVERITIES), help="Only rules of this severity.")
-@click.option("--owner", type=click.Choice(_OWNERS), help="Only rules whose FAIL is for these people to mend.")
-@click.option("--proven", type=click.Choice(_PROVEN), help="Only rules that were shown to work so.")
-@click.option("--rules", "folder", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
-@click.option("--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True)
+@click.option("--owner", type=click.Choice(_OWNERS), help="Only rules whose failures this owner repairs.")
+@click.option("--proven", type=click.Choice(_PROVEN), help="Only rules with this kind of proof.")
+@RULES
+@click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table", show_default=True)
 def listed(
-    glob: str | None, profile: tuple[str, ...], sku: str | None, severity: str | None, owner: str | None, proven: str | None,
-    folder: str | None, form: str,
+    glob: str | None, profile: tuple[str, ...], sku: str | None, severity: str | None, owner: str | None,
+    proven: str | None, rules: str | None, fmt: str,
 ) -> None:
-    """List the rules whose ids match GLOB (all without it), one line each. What is disabled where no profile enables it says so.
+    """List the rules whose ids match GLOB (default: all), one line each.
+    Rules that only a profile enables are marked.
 
     \b
     muster rules list
     muster rules list 'gpu-*' --severity critical
     muster rules list --profile timer --owner datacentre --format json | jq -r '.[].rule'
     """
-    from healthcheck.cli import formerly
+    from healthcheck.cli import formerids
 
-    ruleset = _loaded(folder)
+    ruleset = _loaded(rules)
     kind = _sku(ruleset, sku)
-    globs = formerly.expanded((glob,) if glob is not None else ("*",), ruleset.former)
+    globs = formerids.expanded((glob,) if glob is not None else ("*",), ruleset.former)
     found = [
         rule for rule in ruleset.under(*profile)
-        if any(fnmatchcase(rule.id, each) for each in globs) and not (profile and rule.left_out) and (kind is None or _judged(rule, kind))
-        and severity in (None, rule.severity.value) and owner in (None, rule.owner.value) and proven in (None, rule.proven.value)
+        if any(fnmatchcase(rule.id, each) for each in globs) and not (profile and rule.left_out)
+        and (kind is None or _judged(rule, kind)) and severity in (None, rule.severity.value)
+        and owner in (None, rule.owner.value) and proven in (None, rule.proven.value)
     ]
-    if form == "json":
+    if fmt == "json":
         from healthcheck.report.rule import document
 
         click.echo(json.dumps([document(rule) for rule in found], indent=1))
@@ -103,28 +108,30 @@ def listed(
 
 @rules.command()
 @click.argument("rule", shell_complete=_complete("rules"))
-@click.option("--sku", metavar="NAME", shell_complete=_complete("skus"), help="Fill in the numbers of this SKU.")
-@click.option("--rules", "folder", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
-def show(rule: str, sku: str | None, folder: str | None, form: str) -> None:
-    """Show what `muster explain RULE` does, which profiles take it, and with --sku the numbers that it is judged by.
+@click.option("--sku", metavar="NAME", shell_complete=_complete("skus"),
+              help="Fill in the numbers of this SKU.")
+@RULES
+@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+def show(rule: str, sku: str | None, rules: str | None, fmt: str) -> None:
+    """Show what `muster explain RULE` shows, its profiles, and with --sku its numbers.
 
     \b
     muster rules show gpu-count --sku hgx-h100
     """
-    from healthcheck.cli import formerly
+    from healthcheck.cli import formerids
     from healthcheck.report.rule import document, text
 
-    ruleset = _loaded(folder)
-    rule = formerly.today(rule, ruleset.former)
+    ruleset = _loaded(rules)
+    rule = formerids.today(rule, ruleset.former)
     kind, found = _sku(ruleset, sku), _find(ruleset, rule)
-    profiles = [name for name in sorted(ruleset.profiles) if not {r.id: r for r in ruleset.under(name)}[rule].left_out]
-    if form == "json":
+    profiles = [name for name in sorted(ruleset.profiles)
+                if not {r.id: r for r in ruleset.under(name)}[rule].left_out]
+    if fmt == "json":
         more = {"sku": kind.name, "values": _values(found, kind)} if kind is not None else {}
         click.echo(json.dumps({**document(found), "profiles": profiles, **more}, indent=1))
         return
     click.echo(text(found))
-    click.echo(f"  {'profiles':<12}{', '.join(profiles) or 'none takes it'}")
+    click.echo(f"  {'profiles':<12}{', '.join(profiles) or 'none'}")
     if kind is not None:
         click.echo(f"  {'on ' + kind.name:<11} {_on(found, kind)}")
 
@@ -141,23 +148,22 @@ def _find(ruleset: Ruleset, name: str) -> Rule:
 
 
 def _sku(ruleset: Ruleset, name: str | None) -> Sku | None:
-    if name is None:
-        return None
-    if name not in ruleset.skus:
-        raise UsageError(f"--sku {name}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
-    return ruleset.skus[name]
+    check_sku(name, ruleset)
+    return None if name is None else ruleset.skus[name]
 
 
 def _judged(rule: Rule, sku: Sku) -> bool:
-    """Whether nodes of the SKU are judged by it: not where the SKU declines a number, or says that there is nothing to judge."""
+    """Whether the rule applies to nodes of the SKU:
+    not if the SKU declines a number or has nothing to judge."""
     return not any(map(sku.declines, rule.needed)) and not set(rule.fact_names) & sku.empty
 
 
 def _values(rule: Rule, sku: Sku) -> dict[str, Any]:
-    """The parameters, each number of the SKU in its place; null for one that it does not give."""
+    """The parameters with the SKU's numbers; null for a missing one."""
     from healthcheck.ruleset.rule import Number
 
-    return {key: sku.numbers.get(value.name) if isinstance(value, Number) else value for key, value in rule.parameters.items()}
+    return {key: sku.numbers.get(value.name) if isinstance(value, Number) else value
+            for key, value in rule.parameters.items()}
 
 
 def _on(rule: Rule, sku: Sku) -> str:
@@ -166,10 +172,11 @@ def _on(rule: Rule, sku: Sku) -> str:
         return f"not judged: there are no {', '.join(nothing)}"
     for number in rule.needed:
         if sku.declines(number):
-            return f"not judged: the SKU says that {number} is not"
+            return f"not judged: the SKU declines {number}"
         if number not in sku.numbers:
             return f"unknown: the SKU gives no {number}"
-    values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in _values(rule, sku).items()}
+    values = {key: value if isinstance(value, str) else json.dumps(value)
+              for key, value in _values(rule, sku).items()}
     return ", ".join(f"{key}: {value}" for key, value in values.items()) or "judged"
 
 

@@ -1,4 +1,4 @@
-"""`muster sku`: the SKUs that are known, what each expects, and one proposed from nodes."""
+"""`muster sku`: lists and shows SKUs, and proposes one from nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inventory.cli.span import span
+from healthcheck.cli.options import FANOUT, INVENTORY, RULES, TIMEOUT
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from healthcheck.ruleset.sku import Sku
     from healthcheck.sweep.saved import SweepManifest
 
-_RULES = click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
-_FORMAT = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+_FORMAT = click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text",
+                       show_default=True)
 
 
 @click.group()
@@ -34,18 +34,19 @@ def sku() -> None:
 
 
 @sku.command("list")
-@_RULES
+@RULES
 @_FORMAT
-def list_(rules: str | None, form: str) -> None:
-    """List every SKU with what it is.
+def list_(rules: str | None, fmt: str) -> None:
+    """List all SKUs.
 
     \b
     muster sku list
     muster sku list --rules /etc/muster/rules
     """
     found = sorted(_ruleset(rules).skus.values(), key=lambda known: known.name)
-    if form == "json":
-        click.echo(json.dumps([{"sku": known.name, "title": known.title, "file": known.file} for known in found], indent=1))
+    if fmt == "json":
+        click.echo(json.dumps([{"sku": known.name, "title": known.title, "file": known.file}
+                               for known in found], indent=1))
         return
     width = max(len(known.name) for known in found)
     for known in found:
@@ -54,10 +55,10 @@ def list_(rules: str | None, form: str) -> None:
 
 @sku.command()
 @click.argument("name")
-@_RULES
+@RULES
 @_FORMAT
-def show(name: str, rules: str | None, form: str) -> None:
-    """Show what the SKU NAME expects, with all that it inherits.
+def show(name: str, rules: str | None, fmt: str) -> None:
+    """Show what SKU NAME expects, with inherited values.
 
     \b
     muster sku show dgx-h100
@@ -67,49 +68,53 @@ def show(name: str, rules: str | None, form: str) -> None:
 
     known = _ruleset(rules).skus
     if name not in known:
-        raise UsageError(f"no such SKU: {name!r}{did_you_mean(name, known)}; there are {', '.join(sorted(known))}")
+        raise UsageError(
+            f"no such SKU: {name!r}{did_you_mean(name, known)}; there are {', '.join(sorted(known))}")
     chosen = known[name]
-    if form == "json":
+    if fmt == "json":
         ports = {pci: {"role": plan.role, "rail": plan.rail} for pci, plan in chosen.ports.items()}
         click.echo(json.dumps({
-            "sku": chosen.name, "title": chosen.title, "numbers": dict(chosen.numbers), "empty": sorted(chosen.empty), "ports": ports,
-            "source": chosen.source, "file": chosen.file,
+            "sku": chosen.name, "title": chosen.title, "numbers": dict(chosen.numbers),
+            "empty": sorted(chosen.empty), "ports": ports, "source": chosen.source, "file": chosen.file,
         }, indent=1))
         return
     click.echo(_text(chosen))
 
 
 def _text(known: Sku) -> str:
-    rows = {key: "not judged" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-            for key, value in known.numbers.items()}
+    rows = {key: "not judged" if value is None else str(value).lower() if isinstance(value, bool)
+            else str(value) for key, value in known.numbers.items()}
     if known.empty:
         rows["may be none"] = ", ".join(sorted(known.empty))
     for pci, plan in known.ports.items():
         rows[f"port {pci}"] = f"{plan.role}, rail {plan.rail}" if plan.rail is not None else str(plan.role)
     rows |= {"source": known.source, "file": known.file}
     width = max(len(key) for key in rows)
-    return "\n".join([f"{known.name}: {known.title}", "", *(f"  {key:<{width}}  {value}" for key, value in rows.items())])
+    return "\n".join(
+        [f"{known.name}: {known.title}", "", *(f"  {key:<{width}}  {value}" for key, value in rows.items())])
 
 
 @sku.command()
 @click.argument("nodes", required=False)
-@click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
+@INVENTORY
 @click.option("--local", is_flag=True, help="Learn from this machine, without SSH.")
-@click.option("--from-save", metavar="DIR", help="Learn from a sweep saved with `muster check --save`; touches no node.")
-@click.option("--name", metavar="X", help="The SKU's name. Default: that of the nearest known one with -site.")
-@click.option("--output", "-o", metavar="FILE", help="Write the proposal to a new file instead of printing it.")
-@_RULES
-@click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="Deadline of the whole sweep: 90, 90s, 2m. [120s]")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
+@click.option("--from-save", metavar="DIR",
+              help="Learn from a sweep saved with `muster check --save`; touches no node.")
+@click.option("--name", metavar="X", help="The SKU's name. Default: the nearest known one's with -site.")
+@click.option("--output", "-o", metavar="FILE",
+              help="Write the proposal to a new file instead of printing it.")
+@RULES
+@TIMEOUT
+@FANOUT
 def learn(
-    nodes: str | None, inventory: str | None, local: bool, from_save: str | None, name: str | None, output: str | None, rules: str | None,
-    timeout: float | None, fanout: int,
+    nodes: str | None, inventory: str | None, local: bool, from_save: str | None, name: str | None,
+    output: str | None, rules: str | None, timeout: float | None, fanout: int,
 ) -> int:
-    """Propose a SKU from what NODES, which should be alike and well, agree on; put it into a rules folder's sku/ once it is read.
+    """Propose a SKU from healthy NODES of one kind; read it, then put it into a rules folder's sku/.
 
-    It inherits from the nearest known SKU and holds what differs. Each number says how many nodes it is from; what was not
-    measured is inherited, and named; without such a SKU it is null, which is not judged. Nodes with a critical finding, or unlike
-    most, are left out, and named.
+    It inherits from the nearest known SKU and holds what differs. Each number names its count of nodes; what
+    was not measured is inherited and reported; without such a SKU it is null, which is not judged. Nodes with
+    a critical finding, or unlike most, are left out and reported.
 
     \b
     muster sku learn 'gpu[001-008]' --name ours -o /etc/muster/rules/sku/ours.yaml
@@ -125,11 +130,13 @@ def learn(
         raise UsageError(f"--name {ascii(name)[:60]}: expected letters, digits, dots and dashes")
     target = Path(output) if output is not None else None
     if target is not None and (target.exists() or not target.parent.is_dir()):
-        raise UsageError(f"--output {output}: " + ("exists already" if target.exists() else f"no folder {target.parent}"))
+        raise UsageError(f"--output {output}: " + ("exists already" if target.exists()
+                                                   else f"no folder {target.parent}"))
     ruleset = _ruleset(rules)
     if from_save is not None:
         if local or inventory is not None or timeout is not None:
-            raise UsageError("--from-save touches no node: --local, --inventory and --timeout have no meaning with it")
+            raise UsageError(
+                "--from-save touches no node: --local, --inventory and --timeout do not go with it")
         looks, manifest = _saved(from_save, nodes)
     else:
         looks, manifest = _swept(nodes, inventory, local, timeout, fanout, ruleset)
@@ -137,15 +144,18 @@ def learn(
     for node, why in proposal.left_out.items():
         click.echo(f"muster: not learned from {node}: {why}", err=True)
     chosen = name or (f"{proposal.parent.name}-site" if proposal.parent is not None else "site")
-    text = as_yaml(proposal, chosen, f"muster sku learn, {manifest.started[:10]}, from {fold(proposal.nodes)}")
+    text = as_yaml(proposal, chosen,
+                   f"muster sku learn, {manifest.started[:10]}, from {fold(proposal.nodes)}")
     _validate(text, rules)
     if proposal.parent is not None:
         lines = differences(proposal)
-        click.echo(f"muster: nearest is {proposal.parent.name}" + (", and nothing differs" if not lines else "; different are:"), err=True)
+        click.echo(f"muster: nearest is {proposal.parent.name}" + (
+            ", with no difference" if not lines else "; differences:"), err=True)
         for line in lines:
             click.echo(f"  {line}", err=True)
         if proposal.inherited:
-            click.echo(f"muster: not measured, so as {proposal.parent.name} has it: {', '.join(proposal.inherited)}", err=True)
+            click.echo(f"muster: not measured, so inherited from {proposal.parent.name}: "
+                       f"{', '.join(proposal.inherited)}", err=True)
     if target is None:
         click.echo(text, nl=False)
         return 0
@@ -165,7 +175,7 @@ def _ruleset(rules: str | None) -> Ruleset:
 
 
 def _validate(text: str, rules: str | None) -> None:
-    """What is proposed must load beside the rules that it is for; raises RulesError where it does not, which is a defect of ours."""
+    """Checks that the proposal loads with the rules; raises RulesError if not, which is a bug in muster."""
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
 
@@ -185,15 +195,16 @@ def _saved(folder: str, nodes: str | None) -> tuple[list[Recording], SweepManife
         wanted = {node.name for node in from_names(nodes)}
         missing = wanted - {look.node for look in looks}
         if missing:
-            raise UsageError(f"--from-save {folder}: holds no look at {min(missing)}")
+            raise UsageError(f"--from-save {folder}: contains no recording of {min(missing)}")
         looks = [look for look in looks if look.node in wanted]
     return looks, manifest
 
 
 def _swept(
-    nodes: str | None, inventory: str | None, local: bool, timeout: float | None, fanout: int, ruleset: Ruleset,
+    nodes: str | None, inventory: str | None, local: bool, timeout: float | None, fanout: int,
+    ruleset: Ruleset,
 ) -> tuple[list[Recording], SweepManifest]:
-    """One sweep, kept in memory; the newest looks of the state folder stay as they are."""
+    """One sweep, kept in memory; the state folder's newest snapshots stay."""
     from healthcheck.cli.check import choose
     from healthcheck.report.progress import progress
     from healthcheck.sweep import sweep
@@ -201,7 +212,7 @@ def _swept(
     from inventory.transport.base import Transport
 
     class Kept(Saver):
-        """Holds what a saved sweep would."""
+        """Keeps a saved sweep in memory."""
 
         def __init__(self) -> None:
             self.looks: list[Recording] = []
@@ -225,7 +236,8 @@ def _swept(
         transport = RemoteTransport()
     kept = Kept()
     plan = sweep.SweepPlan(plan_nodes, ruleset, None, plan_nodes.source)
-    sweep.live(plan, transport, sweep.limits(timeout, fanout), progress(len(plan_nodes), "sku learn"), saver=kept)
+    sweep.live(plan, transport, sweep.limits(timeout, fanout), progress(len(plan_nodes), "sku learn"),
+               saver=kept)
     if kept.manifest is None or kept.manifest.partial:
         raise KeyboardInterrupt
     order = {node.name: at for at, node in enumerate(plan_nodes)}

@@ -1,4 +1,4 @@
-"""`muster ticket`: what to tell those who are to repair a node, ready to be pasted."""
+"""`muster ticket`: a repair ticket for a node, ready to paste."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import POLICY, STATE
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -20,22 +21,24 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("node")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
-@click.option("--inventory", "-i", metavar="FILE", help="For rack, BMC and ports. Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def ticket(node: str, form: str, rules: str | None, inventory: str | None, state: str | None) -> None:
-    """Print a ticket in Markdown for whoever is to repair NODE: the vendor, the data centre, the network's people, the operators.
+@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@POLICY
+@click.option("--inventory", "-i", metavar="FILE",
+              help="For rack, BMC and ports. Default: as for muster check.")
+@STATE
+def ticket(node: str, fmt: str, rules: str | None, inventory: str | None, state: str | None) -> None:
+    """Print a repair ticket for NODE in Markdown, for the vendor, the data centre,
+    the network team or the operators.
 
-    It says what was seen, since when, on which part, where that part failed before, what was tried, and what is asked for, from the sweeps
-    that `muster check --store` has stored and by the policy of triage.
+    It gives the findings and their start, the part and its earlier failures, what was tried, and the request,
+    from the sweeps stored by `muster check --store` and by triage's policy.
 
     \b
     muster ticket gpu017
     muster ticket gpu017 --format json | jq -r .title
     muster evidence gpu017 && muster ticket gpu017 | mail -s gpu017 support@example.com
 
-    Exit: 0 printed, 2 usage, or nobody has anything to repair there.
+    Exit: 0 printed, 2 usage or nothing to repair.
     """
     from healthcheck.store.file import opened
     from healthcheck.triage.ticket import document, markdown
@@ -43,12 +46,12 @@ def ticket(node: str, form: str, rules: str | None, inventory: str | None, state
 
     folder = state_dir(state)
     with opened(folder) as store:
-        said = _said(store, node, _nodes(inventory), rules, folder)
-    click.echo(json.dumps(document(said), indent=1) if form == "json" else markdown(said), nl=form == "json")
+        said = _ticket(store, node, _nodes(inventory), rules, folder)
+    click.echo(json.dumps(document(said), indent=1) if fmt == "json" else markdown(said), nl=fmt == "json")
 
 
 def _nodes(option: str | None) -> dict[str, Node]:
-    """The inventory's nodes; without an inventory the store alone is asked."""
+    """The inventory's nodes; none without an inventory."""
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
 
@@ -56,7 +59,7 @@ def _nodes(option: str | None) -> dict[str, Node]:
     return dict(load_inventory(path).nodes) if path is not None else {}
 
 
-def _said(store: Store, name: str, nodes: dict[str, Node], rules: str | None, folder: Path) -> Ticket:
+def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, folder: Path) -> Ticket:
     from healthcheck.config.rulesfolder import folders
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.history import known_nodes, trails
@@ -86,8 +89,10 @@ def _said(store: Store, name: str, nodes: dict[str, Node], rules: str | None, fo
     if verdict is None or not verdict.faults:
         shared = "; ".join(incident.why for incident in plan.incidents if name in incident.nodes)
         shared = shared or (verdict.why if verdict is not None and verdict.incident else "")
-        quiet = f"{past.silenced} problem{'s are' if past.silenced > 1 else ' is'} silenced" if past.silenced else ""
-        why = shared or (verdict.why if verdict is not None else "") or quiet or "nothing is wrong with it that the policy has a word on"
+        quiet = (f"{past.silenced} problem{'s are' if past.silenced > 1 else ' is'} silenced" if past.silenced
+                 else "")
+        why = (shared or (verdict.why if verdict is not None else "") or quiet
+               or "it has no problem that the policy covers")
         raise UsageError(f"{name}: there is nothing to repair: {why}")
     began = min(fault.began for fault in verdict.faults)
     of = tuple(f"incident {incident.id}, one cause with {len(incident.nodes) - 1} other nodes: {incident.why}"

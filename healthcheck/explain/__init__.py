@@ -1,1 +1,2 @@
-"""Explains one file of a sick machine or job, offline: what it is, what is wrong, how sure that is, what to do, and who owns it."""
+"""Explains one file of a sick machine or job, offline: its kind, what is wrong, how sure that is,
+what to do, and the owner."""

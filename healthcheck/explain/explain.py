@@ -1,4 +1,4 @@
-"""Explains a file: tells its kind, asks the module that knows it, and ranks what that says."""
+"""Explains a file: recognises its kind, calls the module for it, and ranks the causes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from healthcheck.joblog.sayings import Saying
 from healthcheck.ruleset.ruleset import Ruleset
 
 _LOOKED_FOR = {
-    FileKind.KERNEL: (kernel.LOOKED_FOR, kernel.CANNOT_SHOW), FileKind.BUG_REPORT: (bugreport.LOOKED_FOR, bugreport.CANNOT_SHOW),
+    FileKind.KERNEL: (kernel.LOOKED_FOR, kernel.CANNOT_SHOW),
+    FileKind.BUG_REPORT: (bugreport.LOOKED_FOR, bugreport.CANNOT_SHOW),
     FileKind.SMI: (smi.LOOKED_FOR, smi.CANNOT_SHOW), FileKind.JOB: (joblogs.LOOKED_FOR, joblogs.CANNOT_SHOW),
     FileKind.NCCL_TESTS: (perfjudge.LOOKED_FOR, perfjudge.CANNOT_SHOW),
     FileKind.FLIGHT: (joblogs.FLIGHT_LOOKED_FOR, joblogs.FLIGHT_CANNOT_SHOW),
@@ -26,7 +27,8 @@ _LOOKED_FOR = {
 
 
 def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> Explained:
-    """What the file says; `now` (epoch seconds) is the clock of this look. UsageError for a file of no known kind."""
+    """Explains the file; `now` is the current time (epoch seconds).
+    UsageError for an unknown kind of file."""
     form = recognise(opened, sayings)
     return _made(opened.name, form, _told(opened, form, ruleset, sayings, now), opened.caveats)
 
@@ -38,16 +40,19 @@ def explain_folder(folder: Path, ruleset: Ruleset) -> Explained:
 
 def _made(name: str, form: FileKind, told: RawExplanation, caveats: Sequence[str] = ()) -> Explained:
     looked_for, cannot_show = _LOOKED_FOR[form]
-    return Explained(name, form, told.about, ranked(told.causes), looked_for, (*cannot_show, *told.cannot_show),
-                     tuple(dict.fromkeys([*caveats, *told.unread])))
+    return Explained(name, form, told.about, ranked(told.causes), looked_for,
+                     (*cannot_show, *told.cannot_show), tuple(dict.fromkeys([*caveats, *told.unread])))
 
 
-def _told(opened: Opened, form: FileKind, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> RawExplanation:
+def _told(
+    opened: Opened, form: FileKind, ruleset: Ruleset, sayings: Sequence[Saying], now: float,
+) -> RawExplanation:
     if form is FileKind.KERNEL:
         causes = kernel.explain(opened.logs, opened.lines, ruleset, now)
         if opened.job_lines():
             causes += _of_job(opened, sayings, now).causes
-        return RawExplanation(causes, kernel.unread(opened.logs), f"{opened.kernel_lines()} lines, {opened.logs[0].format}")
+        return RawExplanation(causes, kernel.unread(opened.logs),
+                              f"{opened.kernel_lines()} lines, {opened.logs[0].format}")
     if form is FileKind.BUG_REPORT:
         return bugreport.explain(opened, ruleset, sayings, now)
     if form is FileKind.SMI:
@@ -59,7 +64,7 @@ def _told(opened: Opened, form: FileKind, ruleset: Ruleset, sayings: Sequence[Sa
     if form is FileKind.DCGM:
         return recording.explain_dcgm(opened.text, ruleset, now)
     if form is FileKind.RECORDING:
-        # With it may stand what the sweep knew: the earlier look, the node's SKU.
+        # The sweep's data may lie beside it: the earlier snapshot, the node's SKU.
         if "look" in opened.document and opened.path is not None:
             return recording.explain_sweep(opened.path, ruleset)
         return recording.explain_one(opened.document, opened.name, ruleset)

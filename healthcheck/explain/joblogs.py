@@ -1,4 +1,4 @@
-"""Explains what a job wrote: what `healthcheck.joblog.charges` makes of its lines, as causes with their quotes."""
+"""Explains a job's output: the charges of `healthcheck.joblog.charges` as causes with quotes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ LOOKED_FOR = (
     "Slurm's words of nodes, memory, time and signals",
 )
 CANNOT_SHOW = (
-    "what the nodes' kernels and drivers said at that time (give a dmesg)", "lines of ranks whose output is not in this file",
+    "what the nodes' kernels and drivers said at that time (give a dmesg)",
+    "lines of ranks whose output is not in this file",
     "NCCL's reasons, where the job ran without NCCL_DEBUG=WARN or INFO",
 )
 FLIGHT_LOOKED_FOR = ("how far this rank had come in each process group", "collectives that it waited in")
@@ -56,7 +57,8 @@ class _Many:
         events = sorted((event for charge in of for event in charge.events), key=lambda event: event.line)
         self.charge = replace(of[0], events=tuple(events), count=sum(charge.count for charge in of), words="")
         names = [charge.who.label for charge in of]
-        self.subject = f"{len(names)} of them ({', '.join(filter(None, names[:_NAMED]))}{', ...' if len(names) > _NAMED else ''})"
+        more = ", ..." if len(names) > _NAMED else ""
+        self.subject = f"{len(names)} of them ({', '.join(filter(None, names[:_NAMED]))}{more})"
 
 
 def _cause(given: Charge | _Many, lines: LineIndex) -> Cause:
@@ -66,18 +68,20 @@ def _cause(given: Charge | _Many, lines: LineIndex) -> Cause:
     words = told.meaning
     if charge.why:
         words += f": {charge.why}"
-    elif charge.kind in (JobEventKind.EXCEPTION, JobEventKind.TIMEOUT) and charge.words and told is not ABSENT:
+    elif (charge.kind in (JobEventKind.EXCEPTION, JobEventKind.TIMEOUT) and charge.words
+          and told is not ABSENT):
         words, subject = f"{words}: {charge.words}", _some(charge)
     elif charge.words:
         words += f" ({charge.words})"
     places = sorted({event.line: event for event in charge.events}.items())
     quotes = tuple(lines.line(number) if number else Quote(0, clean(event.text.strip(), LONGEST_QUOTE))
                    for number, event in places[:MOST_QUOTES])
-    return Cause(
-        subject=clean(subject, 200), meaning=clean(words, 400), sure=charge.sure, severity=charge.severity, owner=told.owner,
-        remedy=told.remedy, by=told.by, quotes=quotes, count=charge.count, symptom=charge.symptom, job=charge.job)
+    return Cause(subject=clean(subject, 200), meaning=clean(words, 400), sure=charge.sure,
+                 severity=charge.severity, owner=told.owner, remedy=told.remedy, by=told.by, quotes=quotes,
+                 count=charge.count, symptom=charge.symptom, job=charge.job)
 
 
 def _some(charge: Charge) -> str:
     known = sorted(who.label for who in charge.by)
-    return "; ".join(known) if len(known) < _MOST_SUBJECTS else f"{len(known)} ranks ({'; '.join(known[:_NAMED])}, ...)"
+    return ("; ".join(known) if len(known) < _MOST_SUBJECTS
+            else f"{len(known)} ranks ({'; '.join(known[:_NAMED])}, ...)")

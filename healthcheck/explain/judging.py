@@ -1,4 +1,5 @@
-"""What the rules say of the captures that a file holds, as causes: the facts, checks and judge of a sweep judge it."""
+"""Judges the captures in a file by the facts, checks and judge of a sweep,
+and makes causes of the results."""
 
 from __future__ import annotations
 
@@ -18,42 +19,49 @@ from inventory.text import clean
 
 Quoting = Callable[[Sequence[str]], tuple[Quote, ...]]
 
-# Checks whose findings are named by the catalogue's entries, and that say their meaning before the remedy.
+# Checks whose findings are named after catalogue entries, with the meaning before the remedy.
 _BY_ENTRY = frozenset({"kernel.hardware_error", "kernel.fault", "kernel.trouble", "kernel.told"})
 _LONGEST = 400
 _COUNT = re.compile(r"(\d{1,9}) (?:lines|times)\b")
-# Channels that were torn down, and what the driver asks for afterwards: there was an Xid before them.
+# Channels torn down, and the driver's request afterwards: an Xid preceded them.
 _FOLLOWS = re.compile(r"Xid (?:45|154)$")
 
 
 def look(captures: Mapping[str, Capture], now: float, *, boot: str = "", node: str = "file") -> Recording:
-    """The look at a node that would have brought these captures, and nothing else."""
+    """A recording of a node with only these captures."""
     return Recording(node, now, Host("", boot, now, 0, "", "", 0.0), None, captures)
 
 
-def report(recording: Recording, ruleset: Ruleset, rules: Iterable[Rule], asked: Sequence[str] = ()) -> NodeReport:
-    """What these rules, and no others, say of it; `asked` are the ids of disruptive probes that were run."""
+def report(
+    recording: Recording, ruleset: Ruleset, rules: Iterable[Rule], asked: Sequence[str] = (),
+) -> NodeReport:
+    """The report by these rules only; `asked` are the ids of disruptive probes that were run."""
     assessment = Assessment([Node(recording.node)], replace(ruleset, rules=tuple(rules)), sent=asked)
     assessment.add(recording)
     (judged,) = assessment.finish().reports
     return judged
 
 
-def causes(judged: NodeReport, rules: Mapping[str, Rule], quoting: Quoting, *, where: str = "", sure: Sure = Sure.CERTAIN) -> list[Cause]:
+def causes(
+    judged: NodeReport, rules: Mapping[str, Rule], quoting: Quoting, *, where: str = "",
+    sure: Sure = Sure.CERTAIN,
+) -> list[Cause]:
     """A cause for each finding of a rule that failed; `where` goes before each subject."""
     return [_cause(result, finding, rules.get(result.rule), quoting, where, sure)
             for result in judged.results if result.status is Status.FAIL for finding in result.findings]
 
 
-def untold(judged: NodeReport) -> list[str]:
-    """Why rules that bear on a node's state could not be judged, each reason once."""
+def unjudged(judged: NodeReport) -> list[str]:
+    """Why rules that affect a node's state could not be judged, each reason once."""
     return list(dict.fromkeys(
         clean(result.reason, _LONGEST) for result in judged.results
         if result.status is Status.UNKNOWN and result.severity is not Severity.INFO
     ))
 
 
-def _cause(result: Result, finding: Finding, rule: Rule | None, quoting: Quoting, where: str, sure: Sure) -> Cause:
+def _cause(
+    result: Result, finding: Finding, rule: Rule | None, quoting: Quoting, where: str, sure: Sure,
+) -> Cause:
     subject, by = finding.subject, result.rule
     if result.check.startswith("kernel.") and finding.remedy:
         meaning, _, remedy = finding.remedy.partition(". ")
@@ -68,13 +76,14 @@ def _cause(result: Result, finding: Finding, rule: Rule | None, quoting: Quoting
     return Cause(
         subject=clean(f"{where}{subject}".removesuffix(": "), 200),
         meaning=clean(meaning.strip().rstrip("."), _LONGEST), sure=sure, severity=result.severity,
-        owner=owner, remedy=clean(remedy.strip() or result.remedy, 600), by=clean(by, 120), quotes=quoting(finding.lines),
-        count=_times(finding), symptom=_FOLLOWS.search(finding.subject) is not None,
+        owner=owner, remedy=clean(remedy.strip() or result.remedy, 600), by=clean(by, 120),
+        quotes=quoting(finding.lines), count=_times(finding),
+        symptom=_FOLLOWS.search(finding.subject) is not None,
         job=owner is Owner.USER and result.severity is Severity.INFO,
     )
 
 
 def _times(finding: Finding) -> int:
-    """How many lines the finding folds, where it says so: '3 lines, the first ...'."""
+    """The number of lines that a finding folds, if given: '3 lines, the first ...'."""
     said = _COUNT.match(str(finding.observed))
     return int(said[1]) if said is not None else 1

@@ -1,4 +1,4 @@
-"""The values of an explanation: causes with their quotes, and what the file could not show; plain and frozen."""
+"""The values of an explanation: causes with quotes, and what the file could not show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_QUOTE = 300
 
 
 class FileKind(Enum):
-    """The kinds of files that are known; the value is how a person calls one."""
+    """The known kinds of files; the value is the name for people."""
 
     KERNEL = "kernel log"
     BUG_REPORT = "NVIDIA bug report"
@@ -29,7 +29,8 @@ class FileKind(Enum):
 
 @dataclass(frozen=True)
 class Quote:
-    """A line of the file, shown as it stands but bounded and escaped; `line` counts from 1, and is 0 where the file has no such lines."""
+    """A line of the file, bounded and escaped; `line` counts from 1,
+    and is 0 if the file has no such lines."""
 
     line: int
     text: str
@@ -39,8 +40,9 @@ class Quote:
 class Cause:
     """One thing that is wrong: on what, in plain words, how sure, what to do, and who does it.
 
-    `symptom` marks what follows from something else, such as a rank that waited: it stands behind every cause that is none. `job` marks
-    what is no fault of a machine, and yet why a job ended. `count` is how often it was said, `by` what says so (a rule, a table's entry).
+    `symptom` marks an effect of something else, such as a rank that waited; it sorts after real causes. `job`
+    marks the reason for a job's end that is no machine's fault. `count` is how often it appeared, `by` its
+    source (a rule, a table's entry).
     """
 
     subject: str
@@ -57,13 +59,13 @@ class Cause:
 
     @property
     def wrong(self) -> bool:
-        """Whether the file is of something that went wrong by it, and not merely told of it."""
+        """Whether this is something wrong, and not merely information."""
         return self.severity is not Severity.INFO or self.job
 
 
 @dataclass(frozen=True)
 class RawExplanation:
-    """What the reader of one form makes of a file, before it is ranked: see `Explained`. `cannot_show` adds to what holds for the form."""
+    """A reader's result before ranking: see `Explained`. `cannot_show` adds to the kind's own."""
 
     causes: list[Cause]
     unread: list[str]
@@ -73,7 +75,8 @@ class RawExplanation:
 
 @dataclass(frozen=True)
 class Explained:
-    """What one file says. `looked_for` and `cannot_show` are what 'nothing found' means; `unread` is what of it could not be read."""
+    """The explanation of one file. `looked_for` and `cannot_show` qualify 'nothing found';
+    `unread` are unreadable parts."""
 
     name: str
     form: FileKind
@@ -85,7 +88,8 @@ class Explained:
 
     @property
     def exit_code(self) -> int:
-        """1 where something is wrong, 3 where nothing was found in a file that was not wholly read, else 0 (DESIGN section 8)."""
+        """1 where something is wrong, 3 where nothing was found in a file that was not wholly read,
+        else 0 (DESIGN section 8)."""
         if any(cause.wrong for cause in self.causes):
             return 1
         return 3 if self.unread else 0
@@ -96,8 +100,9 @@ _SURE = tuple(Sure)
 
 
 def ranked(causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    """Worst first: causes before their symptoms, what is wrong before what is told, then by severity, certainty, what
-    goes to the vendor before what a reset mends, what names a part before what does not, and by where it was said."""
+    """Worst first: causes before symptoms, wrong before informative, then by severity, certainty, what goes
+    to the vendor before what a reset repairs, what names a part before what does not, and by place in the
+    file."""
     return tuple(sorted(causes, key=lambda cause: (
         not cause.wrong, cause.symptom, _WORST.index(cause.severity), _SURE.index(cause.sure),
         cause.owner is not Owner.VENDOR, not cause.subject,

@@ -1,4 +1,4 @@
-"""Finds where in a file a line stands that was taken from it, and makes quotes of lines."""
+"""Finds the place in a file of a line taken from it, and makes quotes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARKED = 1 << 12       # lines between two marks
 
 
 class LineIndex:
-    """The text of a file, and the number of the line at any place in it; numbers are counted from marks that are set once."""
+    """The text of a file, with line numbers by offset, counted from stored marks."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -44,12 +44,14 @@ class LineIndex:
 
     def quote(self, place: int) -> Quote:
         """The line that holds this character."""
-        start = self.text.rfind("\n", max(0, place - LONGEST_QUOTE), place) + 1 or max(0, place - LONGEST_QUOTE)
+        start = (self.text.rfind("\n", max(0, place - LONGEST_QUOTE), place) + 1
+                 or max(0, place - LONGEST_QUOTE))
         end = self.text.find("\n", place)
-        return Quote(self.number(place), clean(self.text[start:end if end >= 0 else len(self.text)].strip(), LONGEST_QUOTE))
+        return Quote(self.number(place), clean(self.text[start:end if end >= 0 else len(self.text)].strip(),
+                                               LONGEST_QUOTE))
 
     def quotes(self, lines: Iterable[str], start: int = 0) -> tuple[Quote, ...]:
-        """The first few of these, which were taken from the text behind `start`, as they stand there."""
+        """Quotes of the first few of these lines, which come from the text after `start`."""
         made = []
         for line in list(lines)[:MOST_QUOTES]:
             place = self._find(line, start)
@@ -57,7 +59,8 @@ class LineIndex:
         return tuple(made)
 
     def _find(self, line: str, start: int) -> int:
-        """Where a line stands that reads so once it is cleaned, with its time or, where the file has another, without; else -1."""
+        """The offset of the line that is equal once cleaned, with or without its time; else -1."""
         plain = line.replace("\\t", "\t").removesuffix("…")
         place = self.text.find(plain, start)
-        return place if place >= 0 or not (timed := _TIME.match(plain)) else self.text.find(plain[timed.end():], start)
+        return (place if place >= 0 or not (timed := _TIME.match(plain))
+                else self.text.find(plain[timed.end():], start))

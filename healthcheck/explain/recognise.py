@@ -1,4 +1,4 @@
-"""Opens a file within bounds and tells of what kind it is, by what it holds and never by its name."""
+"""Opens a file within bounds and recognises its kind by content, never by name."""
 
 from __future__ import annotations
 
@@ -25,42 +25,51 @@ from inventory.errors import UsageError
 from inventory.text import clean, short
 
 MOST = 256 * MIB        # of a file, packed or not
-_HEAD = 8192            # characters in which a file says what it is
-_SAMPLE = MIB           # bytes at each end of a long file that are looked at before all of it is
-_NO_FORM = "text"       # the kernel-log reader's word for lines that have no form of any kernel log
+_HEAD = 8192            # characters that identify a file
+_SAMPLE = MIB           # bytes at each end of a long file that are examined first
+_NO_FORM = "text"       # the kernel-log reader's name for lines in no kernel log format
 
-# What only a program of a job writes. NCCL: src/debug.cc; PyTorch: ProcessGroupNCCL.cpp and torch/distributed; Slurm: srun, slurmstepd.
-_OF_JOBS = ("NCCL INFO ", "NCCL WARN ", "ProcessGroupNCCL.cpp:", "torch.distributed.Dist", "torch.distributed.elastic.",
-            "torch.distributed.run", "torch/distributed/run.py", "torch/distributed/elastic/multiprocessing/", "ChildFailedError:",
-            "Root Cause (first observed failure):\n", "srun: error: ", "slurmstepd: error: ", "Traceback (most recent call last):",
-            "torch.cuda.OutOfMemoryError", "CUDA error: ", "CUDA out of memory", "ncclSystemError:", "ncclRemoteError:",
-            "ncclUnhandledCudaError:", "ncclInternalError:", "ncclInvalidUsage:", "[rank0]:", "MPI_ABORT was invoked on rank ",
-            " noticed that process rank ", "has lost communication with a remote daemon", "daemon has unexpectedly failed after launch",
+# What only a job's program writes. NCCL: src/debug.cc; PyTorch:
+# ProcessGroupNCCL.cpp and torch/distributed; Slurm: srun, slurmstepd.
+_OF_JOBS = ("NCCL INFO ", "NCCL WARN ", "ProcessGroupNCCL.cpp:", "torch.distributed.Dist",
+            "torch.distributed.elastic.", "torch.distributed.run", "torch/distributed/run.py",
+            "torch/distributed/elastic/multiprocessing/", "ChildFailedError:",
+            "Root Cause (first observed failure):\n", "srun: error: ", "slurmstepd: error: ",
+            "Traceback (most recent call last):", "torch.cuda.OutOfMemoryError", "CUDA error: ",
+            "CUDA out of memory", "ncclSystemError:", "ncclRemoteError:",
+            "ncclUnhandledCudaError:", "ncclInternalError:", "ncclInvalidUsage:", "[rank0]:",
+            "MPI_ABORT was invoked on rank ", " noticed that process rank ",
+            "has lost communication with a remote daemon", "daemon has unexpectedly failed after launch",
             "was unable to reliably start one or more daemons", "more processes exited with non-zero status",
             "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", " UCX  ERROR ", "] ib_mlx5_log.c:")
 _BUG_REPORT = "Start of NVIDIA bug report log file"
 _QUERIED = "==============NVSMI LOG=============="
-# What is no text, whatever it holds: test, and what to say.
+# Binary formats: a test, and the hint.
 _BINARY: tuple[tuple[Callable[[bytes], bool], str], ...] = (
     (lambda data: data.startswith(b"PK\x03\x04"), "it is a zip archive; unpack it and give the file inside"),
-    (lambda data: data[257:262] == b"ustar", "it is a tar archive; unpack it and give the files inside, one at a time"),
+    (lambda data: data[257:262] == b"ustar",
+     "it is a tar archive; unpack it and give the files inside, one at a time"),
     (lambda data: data.startswith(b"\x7fELF"), "it is a program or a core dump"),
     (lambda data: data[:1] == b"\x80" and data[1:2] in b"\x02\x03\x04\x05" and not flight.looks_like(data),
      "it is a Python pickle, but no flight recorder's"),
 )
-# What is seen now and then, and what to give in its place.
+# Common unsupported files, and what to give instead.
 _NEAR: tuple[tuple[Callable[[str], bool], str], ...] = (
-    (lambda text: "| NVIDIA-SMI " in text[:_HEAD], "it is nvidia-smi's short table; give what nvidia-smi -q or nvidia-smi -q -x prints"),
-    (lambda text: bool(re.search(r"^CA '\w+'", text[:_HEAD], re.MULTILINE)), "it is ibstat's; muster check looks at ports itself"),
-    (lambda text: '"schema": "muster.sweep/1"' in text[:_HEAD], "it is the manifest of a saved sweep; give the folder"),
+    (lambda text: "| NVIDIA-SMI " in text[:_HEAD],
+     "it is nvidia-smi's short table; give what nvidia-smi -q or nvidia-smi -q -x prints"),
+    (lambda text: bool(re.search(r"^CA '\w+'", text[:_HEAD], re.MULTILINE)),
+     "it is ibstat's; muster check looks at ports itself"),
+    (lambda text: '"schema": "muster.sweep/1"' in text[:_HEAD],
+     "it is the manifest of a saved sweep; give the folder"),
 )
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A file's bytes, unpacked, and its text with nothing that acts on a terminal. `caveats` say what of it was not there to be read.
+    """A file's bytes, unpacked, and its text with nothing that acts on a terminal.
+    `caveats` name missing parts.
 
-    `path` is where it is, None where it was piped or is packed.
+    `path` is None if it was piped or packed.
     """
 
     name: str
@@ -76,7 +85,7 @@ class Opened:
 
     @cached_property
     def document(self) -> Any:
-        """The JSON that it is; None where it is none."""
+        """Its JSON; None if it is not JSON."""
         if not self.text[:64].lstrip().startswith(("{", "[")) or len(self.text) > MOST_BYTES:
             return None
         try:
@@ -86,11 +95,11 @@ class Opened:
 
     @cached_property
     def logs(self) -> tuple[BootLog, ...]:
-        """The boots of the kernel log that it is, or that it holds; none where no line has the form of a kernel log.
+        """The boots of its kernel log; none if no line is in a kernel log format.
 
-        UsageError where it is longer than any kernel log.
+        UsageError if it is longer than any kernel log.
         """
-        # What makes a bug report long are blobs behind its kernel log.
+        # A bug report is long by the blobs after its kernel log.
         data = self.data[:MOST_BYTES] if _BUG_REPORT in self.text[:_HEAD] else self.data
         return tuple(log for log in read(data, self.name) if log.format != _NO_FORM)
 
@@ -99,17 +108,19 @@ class Opened:
         return sum(len(log.lines) for log in self.logs)
 
     def may_hold_kernel_lines(self) -> bool:
-        """Whether its beginning or its end holds a line of a kernel log: a job's log may be longer than any kernel log is."""
+        """Whether its start or end has a kernel log line: a job's log may be longer than any kernel log."""
         parts = (self.data[:_SAMPLE], self.data[-_SAMPLE:]) if len(self.data) > 2 * _SAMPLE else (self.data,)
-        return len(self.data) <= MOST_BYTES and any(log.format != _NO_FORM for part in parts for log in read(part, self.name))
+        return (len(self.data) <= MOST_BYTES
+                and any(log.format != _NO_FORM for part in parts for log in read(part, self.name)))
 
     def job_lines(self) -> int:
-        """How many tells of a job's log it holds."""
+        """How many signs of a job's log it has."""
         return sum(self.text.count(tell) for tell in _OF_JOBS)
 
 
 def open_file(path: str) -> Opened:
-    """The file at this path, `-` for standard input; UsageError where it cannot be read, is empty, or is longer than MOST."""
+    """The file at this path, `-` for standard input; UsageError where it cannot be read, is empty,
+    or is longer than MOST."""
     name = "standard input" if path == "-" else Path(path).name
     try:
         if path == "-":
@@ -120,23 +131,25 @@ def open_file(path: str) -> Opened:
     except OSError as error:
         raise UsageError(f"{short(path)} cannot be read: {error.strerror}") from None
     if len(packed) > MOST:
-        raise UsageError(f"{short(path)} is longer than {MOST // MIB} MiB; give the part that is of interest: tail -c {MOST} FILE")
+        raise UsageError(
+            f"{short(path)} is longer than {MOST // MIB} MiB; give a part of it: tail -c {MOST} FILE")
     opened = opened_of(packed, name)
     return replace(opened, path=Path(path)) if path != "-" and opened.data is packed else opened
 
 
 def opened_of(packed: bytes, name: str) -> Opened:
-    """The same for bytes that are at hand."""
+    """The same for bytes in memory."""
     data, caveats = unpack(packed, name, MOST)
     if not data.strip():
-        raise UsageError(f"{short(name)} is empty: {caveats[0] if caveats else 'there is nothing to explain'}")
+        raise UsageError(
+            f"{short(name)} is empty: {caveats[0] if caveats else 'there is nothing to explain'}")
     return Opened(clean(name, 200), data, plain(data)[0], tuple(caveats))
 
 
 def recognise(opened: Opened, sayings: Sequence[Saying] = ()) -> FileKind:
-    """What kind of file it is, by its form or by a line that one of the sayings knows.
+    """The kind of file, by its format or by a line that matches a pattern.
 
-    UsageError for one that is not known, with the kinds that are and the nearest guess.
+    UsageError for an unknown one, with the known kinds and the nearest guess.
     """
     head = opened.text[:_HEAD]
     if any(test(opened.data) for test, _ in _BINARY):
@@ -183,5 +196,7 @@ def _unknown(opened: Opened) -> str:
     guess = next((said for test, said in _BINARY if test(opened.data)), "")
     guess = guess or next((said for test, said in _NEAR if test(opened.text)), "")
     if not guess and opened.text[:64].lstrip().startswith("{"):
-        guess = "it is JSON of none of these" if opened.document is not None else "it is JSON that ends early or is broken"
-    return f"{short(opened.name)} is no kind of file that muster explains ({known})" + (f": {guess}" if guess else "")
+        guess = ("it is JSON of none of these" if opened.document is not None
+                 else "it is JSON that ends early or is broken")
+    return f"{short(opened.name)} is not a kind of file that muster explains ({known})" + (
+        f": {guess}" if guess else "")

@@ -1,4 +1,5 @@
-"""Explains what muster itself wrote: a recording, a saved sweep's folder, or the result of a check; and the result of dcgmi diag."""
+"""Explains what muster itself wrote: a recording, a saved sweep's folder, or the result of a check;
+and the result of dcgmi diag."""
 
 from __future__ import annotations
 
@@ -22,14 +23,16 @@ from inventory.nodeset import NAME
 from inventory.text import clean, short
 
 LOOKED_FOR = ("everything that muster check judges, by the rules that are here now",)
-CANNOT_SHOW = ("what its probes did not capture", "what changed since it was taken", "other nodes, with which fleet rules compare it")
-DCGM_LOOKED_FOR = ("tests that failed or warned, with DCGM's own words", "tests that passed and yet report an error", "errors of the run")
+CANNOT_SHOW = ("what its probes did not capture", "what changed since it was taken",
+               "other nodes, with which fleet rules compare it")
+DCGM_LOOKED_FOR = ("tests that failed or warned, with DCGM's own words",
+                   "tests that passed and yet report an error", "errors of the run")
 DCGM_CANNOT_SHOW = ("tests that were skipped, or not part of the level", "the kernel's log (give a dmesg)")
 _MOST_NODES = 100_000
 
 
 def explain_one(document: Any, name: str, ruleset: Ruleset) -> RawExplanation:
-    """The causes in one recording, what of it could not be judged, and whose it is; UsageError where it is none."""
+    """The causes in one recording, what could not be judged, and its node; UsageError for anything else."""
     try:
         recording = from_json(document)
     except RecordingError as error:
@@ -41,12 +44,13 @@ def explain_one(document: Any, name: str, ruleset: Ruleset) -> RawExplanation:
 
 
 def explain_sweep(folder: Path, ruleset: Ruleset) -> RawExplanation:
-    """The same for a folder that `muster check --save` wrote; UsageError where it is none."""
+    """The same for a folder from `muster check --save`; UsageError for anything else."""
     manifest = load_manifest(folder)
     looks = list(recordings(folder, manifest))
     causes, unread = _of(looks, manifest.nodes, manifest.default_sku, ruleset)
     partial = ["the sweep was interrupted"] if manifest.partial else []
-    return RawExplanation(causes, partial + unread, f"a sweep of {len(looks)} nodes, {clean(manifest.started, 40)}")
+    return RawExplanation(causes, partial + unread,
+                          f"a sweep of {len(looks)} nodes, {clean(manifest.started, 40)}")
 
 
 def _of(looks: list[tuple[Recording, Recording | None]], nodes: tuple[Node, ...], sku: str | None,
@@ -61,22 +65,25 @@ def _of(looks: list[tuple[Recording, Recording | None]], nodes: tuple[Node, ...]
         causes += judging.causes(report, rules, lambda lines: (), where=f"{report.node}: ")
         if report.stage is not None:
             causes.append(_unreached(report))
-        unread += [f"{report.node}: {reason}" for reason in judging.untold(report) if "no SKU is named" not in reason]
+        unread += [f"{report.node}: {reason}" for reason in judging.unjudged(report)
+                   if "no SKU is named" not in reason]
     return causes, unread
 
 
 def _unreached(report: NodeReport) -> Cause:
-    return Cause(
-        report.node, clean(f"It could not be reached ({report.stage}): {report.reason}", 400), Sure.CERTAIN, Severity.CRITICAL,
-        Owner.OPERATOR, "Look at its BMC and console; if it is up, muster check NODE says at which stage it fails now.", "reached")
+    return Cause(report.node, clean(f"It could not be reached ({report.stage}): {report.reason}", 400),
+                 Sure.CERTAIN, Severity.CRITICAL, Owner.OPERATOR,
+                 "Look at its BMC and console; if it is up, muster check NODE says at which stage it fails "
+                 "now.", "reached")
 
 
 def explain_check(document: Mapping[str, Any]) -> RawExplanation:
-    """The causes that the document of a check tells (`muster check --format json`), and what it could not judge."""
+    """The causes in the document of `muster check --format json`, and what could not be judged."""
     causes: list[Cause] = []
     unread: list[str] = []
     nodes = document.get("nodes")
-    listed = [node for node in nodes[:_MOST_NODES] if isinstance(node, dict)] if isinstance(nodes, list) else []
+    listed = ([node for node in nodes[:_MOST_NODES] if isinstance(node, dict)] if isinstance(nodes, list)
+              else [])
     for node in listed:
         name = clean(node.get("node"), 80)
         results = node.get("results")
@@ -85,7 +92,8 @@ def explain_check(document: Mapping[str, Any]) -> RawExplanation:
                 causes += _told(name, result)
         if node.get("state") == "unknown":
             unread.append(f"{name}: {clean(node.get('reason'), 300)}")
-    return RawExplanation(causes, unread, f"a check of {len(listed)} nodes, {clean(document.get('started'), 40)}")
+    return RawExplanation(causes, unread,
+                          f"a check of {len(listed)} nodes, {clean(document.get('started'), 40)}")
 
 
 def _told(node: str, result: Mapping[str, Any]) -> list[Cause]:
@@ -94,7 +102,8 @@ def _told(node: str, result: Mapping[str, Any]) -> list[Cause]:
         return []
     severity = _member(Severity, result.get("severity"), Severity.WARNING)
     return [Cause(
-        clean(f"{node}: {finding.get('subject')}", 200), clean(f"{finding.get('observed')}; expected {finding.get('expected')}", 400),
+        clean(f"{node}: {finding.get('subject')}", 200),
+        clean(f"{finding.get('observed')}; expected {finding.get('expected')}", 400),
         Sure.CERTAIN, severity, _member(Owner, finding.get("owner") or result.get("owner"), Owner.OPERATOR),
         clean(finding.get("remedy") or result.get("remedy"), 600), clean(result.get("rule"), 80),
     ) for finding in findings if isinstance(finding, dict)]
@@ -105,12 +114,13 @@ def _member(kind: Any, value: Any, usual: Any) -> Any:
 
 
 def explain_dcgm(text: str, ruleset: Ruleset, now: float) -> RawExplanation:
-    """The causes in what `dcgmi diag -j` printed, whatever its level."""
+    """The causes in the output of `dcgmi diag -j` at any level."""
     probe = DIAGNOSTICS["long"]
     recording = judging.look({probe.id: Capture(Outcome.DONE, exit=0, bytes=len(text), text=text)}, now)
-    # A file does not say of which level it is, so no test is missed in it.
-    rules = [replace(rule, parameters={key: value for key, value in rule.parameters.items() if key != "must_run"})
+    # The file does not name its level, so no test counts as missing.
+    rules = [replace(rule,
+                     parameters={key: value for key, value in rule.parameters.items() if key != "must_run"})
              for rule in ruleset.rules if rule.checked.name == "dcgm.diag_long"]
     assessment = judging.report(recording, ruleset, rules, asked=(probe.id,))
     causes = judging.causes(assessment, {rule.id: rule for rule in rules}, lambda lines: ())
-    return RawExplanation(causes, judging.untold(assessment), "a run of dcgmi diag")
+    return RawExplanation(causes, judging.unjudged(assessment), "a run of dcgmi diag")

@@ -1,4 +1,5 @@
-"""A saved kernel log as a recording, so that the facts, checks and judge of a sweep judge it; and its findings in the file's own words."""
+"""A saved kernel log as a recording, for the facts, checks and judge of a sweep;
+and its findings with the file's own lines."""
 
 from __future__ import annotations
 
@@ -22,25 +23,26 @@ _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.PASS, Status.SKIPPED)
 
 
 def recording(name: str, log: BootLog, now: float) -> Recording:
-    """The look that would have brought this log, and nothing else; `now` is the head's clock (epoch seconds)."""
+    """A recording with only this log; `now` is the head's clock (epoch seconds)."""
     text = to_kmsg(_numbered(log))
-    # What is gone before the first record its number says, and the fact counts it.
+    # The first record's number tells how many are lost before it.
     caveats = log.caveats[1:] if log.format == "kmsg" and log.lines[0].sequence else log.caveats
-    capture = Capture(Outcome.DONE, bytes=len(text), files={KMSG: FileCapture(Outcome.DONE, text)}, note="; ".join(caveats))
+    capture = Capture(Outcome.DONE, bytes=len(text), files={KMSG: FileCapture(Outcome.DONE, text)},
+                      note="; ".join(caveats))
     return Recording(name, now, Host("", log.boot, now, 0, "", "", 0.0), None, {LOG.id: capture})
 
 
 def _numbered(log: BootLog) -> BootLog:
-    """Numbers of lines become numbers of records, of which the first is 0: what is gone before it the log's caveats say."""
+    """Line numbers become record numbers from 0; the log's caveats report what is lost before."""
     if log.format == "kmsg":
         return log
     return replace(log, lines=tuple(replace(line, sequence=number) for number, line in enumerate(log.lines)))
 
 
 def judged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules of the kernel's log, for a log alone: they tell all that the catalogue knows, and are not judged by the time of a look.
+    """The kernel log's rules for a log alone: they report all catalogue entries, whatever their age.
 
-    A missing baseline counts here, where nothing else is asked.
+    A missing baseline counts here.
     """
     return tuple(_of_a_file(rule) for rule in rules if rule.checked.name.startswith("kernel."))
 
@@ -50,11 +52,12 @@ def _of_a_file(rule: Rule) -> Rule:
         return replace(rule, severity=Severity.WARNING)
     known = rule.checked.parameters
     whole = {"everything": True} if "everything" in known else {}
-    return replace(rule, parameters={**rule.parameters, **whole, **({"hours": math.inf} if "hours" in known else {})})
+    return replace(
+        rule, parameters={**rule.parameters, **whole, **({"hours": math.inf} if "hours" in known else {})})
 
 
-def in_its_words(report: NodeReport, log: BootLog) -> NodeReport:
-    """The report, its findings' lines as they stand in the file."""
+def with_file_lines(report: NodeReport, log: BootLog) -> NodeReport:
+    """The report, with the findings' lines as in the file."""
     raw, by_text = {}, {}
     for line, own in zip(log.lines, log.raw, strict=True):
         shown = clean(own, _LONGEST)
@@ -62,30 +65,35 @@ def in_its_words(report: NodeReport, log: BootLog) -> NodeReport:
     timeless = all(line.seconds is None for line in log.lines)
 
     def in_file(line: str) -> str:
-        # Facts that know no line without a time have given it one.
+        # Facts add a time to lines without one.
         return raw.get(line) or by_text.get(_TIME.sub("", line, count=1)) or line
 
     def told(finding: Finding) -> Finding:
-        observed = _WHEN.sub("", finding.observed) if timeless and isinstance(finding.observed, str) else finding.observed
+        observed = (_WHEN.sub("", finding.observed) if timeless and isinstance(finding.observed, str)
+                    else finding.observed)
         return replace(finding, observed=observed, lines=tuple(map(in_file, finding.lines)))
 
-    return replace(report, results=tuple(
-        replace(result, findings=tuple(map(told, result.findings))) if result.findings else result for result in report.results))
+    return replace(report, results=tuple(replace(result, findings=tuple(map(told, result.findings)))
+                                         if result.findings else result for result in report.results))
 
 
 def merged(reports: Sequence[NodeReport]) -> NodeReport:
-    """One report of the boots of one file, oldest first: each finding says of which boot it is, and the worst word counts."""
+    """One report of the boots of one file, oldest first: each finding names its boot,
+    and the worst status counts."""
     if len(reports) == 1:
         return reports[0]
     results = tuple(_over_boots(boots) for boots in zip(*(report.results for report in reports), strict=True))
     state = state_of(results)
-    reason = "; ".join(f"boot {number} of {len(reports)}: {report.reason}" for number, report in enumerate(reports, 1) if report.reason)
-    return replace(reports[-1], state=state, results=results, reason="" if state is NodeState.HEALTHY else clean(reason, 1000))
+    reason = "; ".join(f"boot {number} of {len(reports)}: {report.reason}"
+                       for number, report in enumerate(reports, 1) if report.reason)
+    return replace(reports[-1], state=state, results=results,
+                   reason="" if state is NodeState.HEALTHY else clean(reason, 1000))
 
 
 def _over_boots(results: Sequence[Result]) -> Result:
     worst = min(results, key=lambda result: _WORST_FIRST.index(result.status))
     findings = tuple(replace(finding, observed=f"boot {number} of {len(results)}: {finding.observed}")
                      for number, result in enumerate(results, 1) for finding in result.findings)
-    reasons = [f"boot {number} of {len(results)}: {result.reason}" for number, result in enumerate(results, 1) if result.reason]
+    reasons = [f"boot {number} of {len(results)}: {result.reason}" for number, result in enumerate(results, 1)
+               if result.reason]
     return replace(worst, findings=findings, reason=clean("; ".join(reasons), 1000))

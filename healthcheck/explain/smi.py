@@ -1,4 +1,4 @@
-"""Explains what nvidia-smi -q said of GPUs, as XML or as text, by the rules that its log alone is enough for."""
+"""Explains nvidia-smi -q output, XML or text, by the rules that need nothing else."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.ruleset import Ruleset
 
 LOOKED_FOR = (
-    "ECC errors, remapped rows and retired pages", "what the driver asks for (reset, drain)", "temperatures, throttling and power",
-    "PCIe width", "persistence mode", "the state of the NVLink fabric", "GPUs that nvidia-smi could not read",
+    "ECC errors, remapped rows and retired pages", "what the driver asks for (reset, drain)",
+    "temperatures, throttling and power", "PCIe width", "persistence mode", "the state of the NVLink fabric",
+    "GPUs that nvidia-smi could not read",
 )
 CANNOT_SHOW = (
     "Xids (give a dmesg, or nvidia-bug-report.log.gz)", "how many GPUs the node should have, and which",
@@ -34,25 +35,28 @@ _WIDTH = "gpu-pcie-width"
 _UNPRINTED = re.compile(r"it does not print ([\w/]{1,120})")
 _WHENCE = "; read by nvidia-smi (gpu.nvml was not captured)"
 
-# How the log says what a rule accuses, as text and as XML.
-_SAID: Mapping[str, re.Pattern[str]] = MappingProxyType({rule: re.compile(said, re.IGNORECASE) for rule, said in {
-    "gpu-ecc-uncorrected": r"[DS]RAM[ _]Uncorrectable[^\n]{0,60}[:>] ?[1-9]",
-    "gpu-ecc-uncorrected-lifetime": r"[DS]RAM[ _]Uncorrectable[^\n]{0,60}[:>] ?[1-9]",
-    "gpu-ecc-corrected": r"[DS]RAM[ _]Correctable[^\n]{0,60}[:>] ?[1-9]",
-    "gpu-sram-threshold": r"SRAM[ _]Threshold[ _]Exceeded[^\n]{0,40}Yes",
-    "gpu-row-remap-failed": r"Remapping Failure Occurred[^\n]{0,20}Yes|remapped_row_failure>Yes",
-    "gpu-row-remap-pending": r"\n +Pending +: Yes|remapped_row_pending>Yes",
-    "gpu-pages-pending": r"Pending Page Blacklist[^\n]{0,40}Yes|pending_retirement>Yes",
-    "gpu-persistence": r"Persistence[ _]Mode[^\n]{0,40}Disabled",
-    _WIDTH: r"Current {1,40}: \d{1,2}x|<current_link_width>",
-    "gpu-recovery-action": r"(?:Reset[ _]Required|Drain[ _]and[ _]Reset[ _]Recommended)[^\n]{0,20}Yes|Recovery[ _]Action[^\n]{0,60}",
-    "gpu-slowdown-hw": r"HW[ _]Slowdown[ >][^\n]{0,40}\bActive",
-    "gpu-temperature": r"GPU Current Temp|<gpu_temp>", "gpu-memory-temperature": r"Memory Current Temp|<memory_temp>",
-}.items()})
+# Patterns of the lines behind a rule's finding, as text and as XML.
+_SAID: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {rule: re.compile(said, re.IGNORECASE) for rule, said in {
+        "gpu-ecc-uncorrected": r"[DS]RAM[ _]Uncorrectable[^\n]{0,60}[:>] ?[1-9]",
+        "gpu-ecc-uncorrected-lifetime": r"[DS]RAM[ _]Uncorrectable[^\n]{0,60}[:>] ?[1-9]",
+        "gpu-ecc-corrected": r"[DS]RAM[ _]Correctable[^\n]{0,60}[:>] ?[1-9]",
+        "gpu-sram-threshold": r"SRAM[ _]Threshold[ _]Exceeded[^\n]{0,40}Yes",
+        "gpu-row-remap-failed": r"Remapping Failure Occurred[^\n]{0,20}Yes|remapped_row_failure>Yes",
+        "gpu-row-remap-pending": r"\n +Pending +: Yes|remapped_row_pending>Yes",
+        "gpu-pages-pending": r"Pending Page Blacklist[^\n]{0,40}Yes|pending_retirement>Yes",
+        "gpu-persistence": r"Persistence[ _]Mode[^\n]{0,40}Disabled",
+        _WIDTH: r"Current {1,40}: \d{1,2}x|<current_link_width>",
+        "gpu-recovery-action": r"(?:Reset[ _]Required|Drain[ _]and[ _]Reset[ "
+        r"_]Recommended)[^\n]{0,20}Yes|Recovery[ _]Action[^\n]{0,60}",
+        "gpu-slowdown-hw": r"HW[ _]Slowdown[ >][^\n]{0,40}\bActive",
+        "gpu-temperature": r"GPU Current Temp|<gpu_temp>",
+        "gpu-memory-temperature": r"Memory Current Temp|<memory_temp>",
+    }.items()})
 
 
 def explain(text: str, lines: LineIndex, ruleset: Ruleset, now: float, start: int = 0) -> RawExplanation:
-    """What is wrong with the GPUs of this log, which stands in the file behind `start`."""
+    """What is wrong with the GPUs of this log, which begins at `start` in the file."""
     xml = text if "<nvidia_smi_log" in text else smitext.as_xml(text)
     recording = judging.look({SMI.id: Capture(Outcome.DONE, exit=0, bytes=len(xml), text=xml)}, now)
     rules = [rule for rule in ruleset.rules if set(rule.fact_names) <= _FACTS and not rule.checked.fleet]
@@ -62,9 +66,11 @@ def explain(text: str, lines: LineIndex, ruleset: Ruleset, now: float, start: in
     found = value.value if isinstance(value, Partial) else value
     gpus: tuple[Gpu, ...] = found if isinstance(found, tuple) else ()
     names = {gpu.name: gpu for gpu in gpus}
-    causes = [_located(cause, names, lines, start) for cause in judging.causes(report, {rule.id: rule for rule in rules}, lambda _: ())]
-    causes += [_located(cause, names, lines, start) for rule in rules if rule.id == _WIDTH for gpu in gpus for cause in _narrow(gpu, rule)]
-    reasons = [reason for reason in judging.untold(report) if _NO_SKU not in reason] if gpus else []
+    causes = [_located(cause, names, lines, start)
+              for cause in judging.causes(report, {rule.id: rule for rule in rules}, lambda _: ())]
+    causes += [_located(cause, names, lines, start) for rule in rules if rule.id == _WIDTH for gpu in gpus
+               for cause in _narrow(gpu, rule)]
+    reasons = [reason for reason in judging.unjudged(report) if _NO_SKU not in reason] if gpus else []
     unprinted = dict.fromkeys(name for reason in reasons for name in _UNPRINTED.findall(reason))
     unread += [reason for reason in reasons if not _UNPRINTED.search(reason) and reason not in unread]
     model = reading(gpus[0], "model") if gpus else None
@@ -74,23 +80,27 @@ def explain(text: str, lines: LineIndex, ruleset: Ruleset, now: float, start: in
 
 
 def _narrow(gpu: Gpu, rule: Rule) -> list[Cause]:
-    """A PCIe link of fewer lanes than it could have: that does not come and go with the load, as its speed does. The rule itself wants the
-    SKU's number."""
+    """A PCIe link with too few lanes, which unlike its speed do not vary with the load.
+    The rule itself needs the SKU's number."""
     width, most = reading(gpu, "pcie_width"), reading(gpu, "pcie_width_max")
     if not isinstance(width, int) or not isinstance(most, int) or width >= most:
         return []
-    return [Cause(gpu.name, f"Its PCIe link has {width} lanes of {most}", Sure.CERTAIN, rule.severity, rule.owner, rule.remedy, rule.id)]
+    return [Cause(gpu.name, f"Its PCIe link has {width} lanes of {most}", Sure.CERTAIN, rule.severity,
+                  rule.owner, rule.remedy, rule.id)]
 
 
 def _located(cause: Cause, gpus: dict[str, Gpu], lines: LineIndex, start: int) -> Cause:
-    """The cause with the PCI address of its GPU, and with the lines from which it was read, as far as they are known."""
-    gpu = next((known for name, known in gpus.items() if cause.subject == name or cause.subject.startswith(f"{name} ")), None)
+    """The cause with the PCI address of its GPU, and its lines where known."""
+    gpu = next((known for name, known in gpus.items() if cause.subject == name
+                or cause.subject.startswith(f"{name} ")), None)
     pci = reading(gpu, "pci") if gpu is not None else None
     if not isinstance(pci, str):
         return cause
     head = re.compile(rf"[0-9a-f]{{4,8}}{re.escape(pci[4:])}", re.IGNORECASE).search(lines.text, start)
     places = [head.start()] if head is not None else []
-    if head is not None and cause.by in _SAID and (line := _SAID[cause.by].search(lines.text, head.end())) is not None:
+    if (head is not None and cause.by in _SAID
+        and (line := _SAID[cause.by].search(lines.text, head.end())) is not None):
         # A pattern that begins with the line before it.
         places.append(line.start() + (line[0][0] == "\n"))
-    return replace(cause, subject=f"{cause.subject}, PCI {pci}", quotes=tuple(lines.quote(place) for place in places))
+    return replace(cause, subject=f"{cause.subject}, PCI {pci}",
+                   quotes=tuple(lines.quote(place) for place in places))

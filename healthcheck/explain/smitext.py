@@ -1,7 +1,7 @@
-"""What `nvidia-smi -q` prints for people, as the XML log that `-q -x` would have printed, as far as rules ask for it.
+"""Converts the text of `nvidia-smi -q` into the XML log of `-q -x`, as far as rules use it.
 
-The text gives the same readings under other names, in blocks told by their indentation. Names: nvidia-smi's manual page, and published
-output of drivers 510 to 595.
+The text has the same readings under other names, in indented blocks. Names: nvidia-smi's manual page, and
+published output of drivers 510 to 595.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ _MOST_LINES = 400_000
 _HEAD: Mapping[str, str] = MappingProxyType({
     "driver version": "driver_version", "cuda version": "cuda_version", "attached gpus": "attached_gpus",
 })
-# By what the text says, in small letters: the element's path.
+# The element's path by the text's lower-case name.
 _PATHS: Mapping[str, str] = MappingProxyType({
-    "product name": "product_name", "product architecture": "product_architecture", "persistence mode": "persistence_mode",
-    "mig mode/current": "mig_mode/current_mig", "mig mode/pending": "mig_mode/pending_mig", "serial number": "serial", "gpu uuid": "uuid",
-    "minor number": "minor_number", "vbios version": "vbios_version", "board part number": "board_part_number",
-    "inforom version/image version": "inforom_version/img_version", "gsp firmware version": "gsp_firmware_version",
+    "product name": "product_name", "product architecture": "product_architecture",
+    "persistence mode": "persistence_mode", "mig mode/current": "mig_mode/current_mig",
+    "mig mode/pending": "mig_mode/pending_mig", "serial number": "serial", "gpu uuid": "uuid",
+    "minor number": "minor_number", "vbios version": "vbios_version",
+    "board part number": "board_part_number", "inforom version/image version": "inforom_version/img_version",
+    "gsp firmware version": "gsp_firmware_version",
     "gpu reset status/reset required": "gpu_reset_status/reset_required",
     "gpu reset status/drain and reset recommended": "gpu_reset_status/drain_and_reset_recommended",
     "gpu recovery action": "gpu_recovery_action", "pci/bus id": "pci/pci_bus_id",
@@ -37,22 +39,31 @@ _PATHS: Mapping[str, str] = MappingProxyType({
     "pci/gpu link info/link width/current": "pci/pci_gpu_link_info/link_widths/current_link_width",
     "pci/replays since reset": "pci/replay_counter", "fb memory usage/total": "fb_memory_usage/total",
     "fb memory usage/reserved": "fb_memory_usage/reserved", "fb memory usage/used": "fb_memory_usage/used",
-    "compute mode": "compute_mode", "ecc mode/current": "ecc_mode/current_ecc", "ecc mode/pending": "ecc_mode/pending_ecc",
-    **{f"ecc errors/{block}/{said}": f"ecc_errors/{block}/{name}" for block in ("volatile", "aggregate") for said, name in (
-        ("sram correctable", "sram_correctable"), ("sram uncorrectable", "sram_uncorrectable"),
-        ("sram uncorrectable parity", "sram_uncorrectable_parity"), ("sram uncorrectable sec-ded", "sram_uncorrectable_secded"),
-        ("dram correctable", "dram_correctable"), ("dram uncorrectable", "dram_uncorrectable"),
-        ("sram threshold exceeded", "sram_threshold_exceeded"),
-    )},
+    "compute mode": "compute_mode", "ecc mode/current": "ecc_mode/current_ecc",
+    "ecc mode/pending": "ecc_mode/pending_ecc", **{f"ecc errors/{block}/{said}": f"ecc_errors/{block}/{name}"
+                                                   for block in ("volatile", "aggregate") for said, name in (
+                                                       ("sram correctable", "sram_correctable"),
+                                                       ("sram uncorrectable", "sram_uncorrectable"),
+                                                       ("sram uncorrectable parity",
+                                                        "sram_uncorrectable_parity"),
+                                                       ("sram uncorrectable sec-ded",
+                                                        "sram_uncorrectable_secded"),
+                                                       ("dram correctable", "dram_correctable"),
+                                                       ("dram uncorrectable", "dram_uncorrectable"),
+                                                       ("sram threshold exceeded", "sram_threshold_exceeded"),
+                                                   )},
     "retired pages/single bit ecc": "retired_pages/multiple_single_bit_retirement/retired_count",
     "retired pages/double bit ecc": "retired_pages/double_bit_retirement/retired_count",
     "retired pages/pending page blacklist": "retired_pages/pending_retirement",
     "remapped rows": "remapped_rows", "remapped rows/correctable error": "remapped_rows/remapped_row_corr",
-    "remapped rows/uncorrectable error": "remapped_rows/remapped_row_unc", "remapped rows/pending": "remapped_rows/remapped_row_pending",
+    "remapped rows/uncorrectable error": "remapped_rows/remapped_row_unc",
+    "remapped rows/pending": "remapped_rows/remapped_row_pending",
     "remapped rows/remapping failure occurred": "remapped_rows/remapped_row_failure",
     **{f"remapped rows/bank remap availability histogram/{name}":
-       f"remapped_rows/row_remapper_histogram/row_remapper_histogram_{name}" for name in ("max", "high", "partial", "low", "none")},
-    "temperature/gpu current temp": "temperature/gpu_temp", "temperature/memory current temp": "temperature/memory_temp",
+       f"remapped_rows/row_remapper_histogram/row_remapper_histogram_{name}"
+       for name in ("max", "high", "partial", "low", "none")},
+    "temperature/gpu current temp": "temperature/gpu_temp",
+    "temperature/memory current temp": "temperature/memory_temp",
     "temperature/gpu t.limit temp": "temperature/gpu_temp_tlimit",
     "temperature/gpu slowdown temp": "temperature/gpu_temp_slow_threshold",
     "temperature/gpu shutdown temp": "temperature/gpu_temp_max_threshold",
@@ -65,14 +76,16 @@ _PATHS: Mapping[str, str] = MappingProxyType({
     "power readings/power draw": "gpu_power_readings/power_draw",
     "power readings/enforced power limit": "gpu_power_readings/enforced_power_limit",
     "power readings/default power limit": "gpu_power_readings/default_power_limit",
-    "clocks/sm": "clocks/sm_clock", "max clocks/sm": "max_clocks/sm_clock", "clocks/memory": "clocks/mem_clock",
-    "max clocks/memory": "max_clocks/mem_clock",
-    **{f"clocks {word} reasons/{said}": f"clocks_event_reasons/clocks_event_reason_{name}" for word in ("event", "throttle")
-       for said, name in (
-           ("idle", "gpu_idle"), ("applications clocks setting", "applications_clocks_setting"), ("sw power cap", "sw_power_cap"),
-           ("hw slowdown", "hw_slowdown"), ("hw slowdown/hw thermal slowdown", "hw_thermal_slowdown"),
+    "clocks/sm": "clocks/sm_clock", "max clocks/sm": "max_clocks/sm_clock",
+    "clocks/memory": "clocks/mem_clock", "max clocks/memory": "max_clocks/mem_clock",
+    **{f"clocks {word} reasons/{said}": f"clocks_event_reasons/clocks_event_reason_{name}"
+       for word in ("event", "throttle") for said, name in (
+           ("idle", "gpu_idle"), ("applications clocks setting", "applications_clocks_setting"),
+           ("sw power cap", "sw_power_cap"), ("hw slowdown", "hw_slowdown"),
+           ("hw slowdown/hw thermal slowdown", "hw_thermal_slowdown"),
            ("hw slowdown/hw power brake slowdown", "hw_power_brake_slowdown"), ("sync boost", "sync_boost"),
-           ("sw thermal slowdown", "sw_thermal_slowdown"), ("display clock setting", "display_clocks_setting"))},
+           ("sw thermal slowdown", "sw_thermal_slowdown"),
+           ("display clock setting", "display_clocks_setting"))},
     "fabric/state": "fabric/state", "fabric/status": "fabric/status", "fabric/cliqueid": "fabric/cliqueId",
     "fabric/clusteruuid": "fabric/clusterUuid",
     **{f"fabric/health/{part.replace('_', ' ')}": f"fabric/health/{part}" for part in HEALTH_PARTS},
@@ -80,7 +93,7 @@ _PATHS: Mapping[str, str] = MappingProxyType({
 
 
 def log(text: str, start: int = 0) -> str:
-    """The first log behind `start`, up to the end of its section; empty where there is none."""
+    """The first log after `start`, up to the end of its section; empty if there is none."""
     at = text.find(BANNER, start)
     if at < 0:
         return ""
@@ -90,7 +103,7 @@ def log(text: str, start: int = 0) -> str:
 
 
 def as_xml(text: str) -> str:
-    """The log in the form of `nvidia-smi -q -x`; what rules do not ask for is left out."""
+    """The log in the format of `nvidia-smi -q -x`; without values that no rule uses."""
     head: dict[str, str] = {}
     gpus: list[dict[str, str]] = []
     for path, value in _readings(text):
@@ -132,4 +145,5 @@ def _readings(text: str) -> Iterator[tuple[str, str]]:
 def _elements(gpu: Mapping[str, str]) -> Iterator[str]:
     for path, value in gpu.items():
         parts = path.split("/")
-        yield "".join(f"<{part}>" for part in parts) + escape(value) + "".join(f"</{part}>" for part in reversed(parts))
+        yield "".join(f"<{part}>" for part in parts) + escape(value) + "".join(
+            f"</{part}>" for part in reversed(parts))

@@ -1,1 +1,2 @@
-"""Serves Prometheus what is known of the fleet: values in, text out; only `server`, `sweeper` and `processed` touch the machine."""
+"""Serves the fleet's state to Prometheus: values in, text out;
+only `server`, `sweeper` and `processed` touch the machine."""

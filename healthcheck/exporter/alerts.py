@@ -1,4 +1,5 @@
-"""Where the recording and alert rules for Prometheus are, in a checkout or an installed wheel, and all of them as one file."""
+"""Finds the recording and alert rules for Prometheus, in a checkout or an installed wheel,
+and joins them into one file."""
 
 from __future__ import annotations
 

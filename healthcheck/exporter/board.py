@@ -1,4 +1,5 @@
-"""What is answered to which path. The page is made beside, when something has changed, so that a scrape waits for nothing."""
+"""Answers requests by path. A thread makes the page when something has changed,
+so that a scrape never waits."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from healthcheck.exporter.source import FleetStatus, Source
 from healthcheck.model.exposition import CONTENT_TYPE
 from inventory.model import Node
 
-_LOOK_S = 1.0           # how often it is looked whether something has changed
-# A page that nobody could look after for so long is not shown any more: it would go on saying what was.
+_LOOK_S = 1.0           # interval of checks for changes
+# A page that was not refreshed for this long is not served any more: it would show an old state.
 _DEAD_S = 180.0
 _TEXT = "text/plain; charset=utf-8"
 _INDEX = b"muster exporter: /metrics /healthz /readyz /sd /gate\n"
@@ -27,7 +28,7 @@ _INDEX = b"muster exporter: /metrics /healthz /readyz /sd /gate\n"
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """One response; its body is in parts."""
+    """One response, with its body in parts."""
 
     status: int
     body: tuple[bytes, ...]
@@ -36,7 +37,7 @@ class HttpResponse:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _RenderedPage:
     """A page, plain and as the beginning of a gzip stream (RFC 1952), which `stream` goes on with."""
 
     plain: bytes
@@ -47,28 +48,29 @@ class _Made:
 
 
 class Board:
-    """Answers, from the page that `refresh` made last.
+    """Answers from the page that `refresh` made last.
 
-    `inventory` gives the nodes for service discovery, as targets on `port`; None where that was not asked for. `gate` answers for the
-    snapshot of the gate, by the query and whether compressed; None where there is none, as on a node.
+    `inventory` gives the nodes for service discovery, as targets on `port`; None without that option. `gate`
+    answers for the gate's snapshot, by query and compression; None if there is none, as on a node.
     """
 
     def __init__(
-        self, source: Source, page: Page, process: Callable[[], whole.Process], *, inventory: Callable[[], Iterable[Node]] | None = None,
-        port: int | None = None, clock: Callable[[], float] = time.time, gate: Callable[[str, bool], HttpResponse] | None = None,
+        self, source: Source, page: Page, process: Callable[[], whole.Process], *,
+        inventory: Callable[[], Iterable[Node]] | None = None, port: int | None = None,
+        clock: Callable[[], float] = time.time, gate: Callable[[str, bool], HttpResponse] | None = None,
     ) -> None:
         self._source, self._page, self._process, self._clock = source, page, process, clock
         self._inventory, self._port, self._gate = inventory, port, gate
         self._fleet: FleetStatus | None = None
         self._until = self._now = 0.0
-        self._made: _Made | None = None
+        self._made: _RenderedPage | None = None
         self._looked = time.monotonic()
         self._ending = threading.Event()
         self.ready = threading.Event()      # set when there is a page
         self.pages = 0
 
     def refresh(self) -> None:
-        """The page is that of now, afterwards. For one thread."""
+        """Makes the page anew. For one thread."""
         began, now = time.monotonic(), self._clock()
         found = self._source.read(now)
         if found is not None:
@@ -80,13 +82,13 @@ class Board:
             small = stream.compress(plain) + stream.flush(zlib.Z_SYNC_FLUSH)
             self.pages += 1
             self._until = self._page.until(self._fleet, now)
-            self._made = _Made(plain, small, stream, self._fleet.trouble, time.monotonic() - began)
+            self._made = _RenderedPage(plain, small, stream, self._fleet.trouble, time.monotonic() - began)
             self.ready.set()
         self._now = now
         self._looked = time.monotonic()
 
     def keep(self) -> None:
-        """Refreshes again and again, until `end`; what goes wrong that nobody foresaw leaves the page to die."""
+        """Refreshes until `end`; after an unexpected error the page expires."""
         with contextlib.closing(self._source):
             while not self._ending.is_set():
                 self.refresh()
@@ -97,7 +99,7 @@ class Board:
         self._ending.set()
 
     def answer(self, target: str, *, small: bool) -> HttpResponse:
-        """What a GET of this target gets, compressed where `small`."""
+        """The response to a GET of this target, compressed if `small`."""
         path, _, query = target.partition("?")
         if path == "/metrics":
             return self._metrics(small)
@@ -130,11 +132,13 @@ class Board:
         if not small:
             return HttpResponse(200, (made.plain, own), CONTENT_TYPE)
         stream = made.stream.copy()
-        return HttpResponse(200, (made.small, stream.compress(own) + stream.flush()), CONTENT_TYPE, gzipped=True)
+        return HttpResponse(200, (made.small, stream.compress(own) + stream.flush()), CONTENT_TYPE,
+                            gzipped=True)
 
     def _discovery(self, query: str) -> HttpResponse:
         if self._inventory is None or self._port is None:
-            return HttpResponse(404, (b"no service discovery here: muster exporter --http-sd PORT, with an inventory\n",))
+            return HttpResponse(
+                404, (b"no service discovery here: muster exporter --http-sd PORT, with an inventory\n",))
         asked = parse_qs(query).get("port", [str(self._port)])[-1]
         if not asked.isascii() or not asked.isdigit() or not 1 <= int(asked[:6]) <= 65535:
             return HttpResponse(400, (b"port: expected 1 to 65535\n",))

@@ -1,4 +1,5 @@
-"""The inventory as Prometheus' HTTP service discovery: https://prometheus.io/docs/prometheus/latest/http_sd/."""
+"""The inventory as Prometheus' HTTP service discovery:
+https://prometheus.io/docs/prometheus/latest/http_sd/."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from inventory.model import Node
 
 
 def discovery(nodes: Iterable[Node], port: int) -> str:
-    """One group a node, with what tells where it stands; a label that the inventory does not give is left out."""
+    """One group per node, with labels for its location; without labels that the inventory lacks."""
     return json.dumps([{"targets": [_target(node, port)], "labels": _labels(node)} for node in nodes])
 
 
@@ -19,6 +20,7 @@ def _target(node: Node, port: int) -> str:
 
 
 def _labels(node: Node) -> dict[str, str]:
-    known = {"node": node.name, "rack": node.rack, "leaf": ",".join(node.leaf), "sku": node.sku, "lifecycle": node.lifecycle.state.value,
-             "power": node.power, "nvlink_domain": node.nvlink_domain}
+    known = {"node": node.name, "rack": node.rack, "leaf": ",".join(node.leaf), "sku": node.sku,
+             "lifecycle": node.lifecycle.state.value, "power": node.power,
+             "nvlink_domain": node.nvlink_domain}
     return {name: value for name, value in known.items() if value}

@@ -1,4 +1,4 @@
-"""Serves nodes the snapshot of the gate at /gate: signature and document as one, or that there is nothing newer."""
+"""Serves the gate's snapshot at /gate: signature and document as one, or that there is nothing newer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from healthcheck.exporter.board import HttpResponse
 
 
 class GatePage:
-    """Answers from the folder to which `muster gate publish` writes the document of this name; it is not verified here, since whoever
-    fetches it does that."""
+    """Answers from the folder to which `muster gate publish` writes the document of this name; it is not
+    verified here, since the fetching node does that."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name
@@ -21,13 +21,14 @@ class GatePage:
         self._held = ("", b"", b"")     # number, plain, compressed
 
     def answer(self, query: str, small: bool) -> HttpResponse:
-        """What a GET of /gate?after=SERIAL gets: 304 where the newest is no later than that."""
+        """The response to GET /gate?after=SERIAL: 304 if there is nothing newer."""
         try:
             serial = (self._folder / CURRENT).readlink().name
         except OSError:
             return HttpResponse(404, (b"no snapshot yet: muster gate publish, on the head\n",))
         after = parse_qs(query).get("after", ["0"])[-1]
-        if serial.isdigit() and after.isascii() and after.isdigit() and len(after) < 20 and int(after) >= int(serial):
+        if (serial.isdigit() and after.isascii() and after.isdigit() and len(after) < 20
+            and int(after) >= int(serial)):
             return HttpResponse(304, ())
         with self._lock:
             if self._held[0] != serial:

@@ -1,7 +1,7 @@
-"""What is said of each node, as lines of each family.
+"""The metrics of each node, as lines of each family.
 
-A node of which no fresh look is there is `unknown`, never seen or not lately; nothing that an older look showed is said as if it were so
-now: states, results, temperatures are left out. Counters go on, for they say what was seen to happen.
+A node without a fresh snapshot is `unknown`, never seen or not lately. Older values are not shown as
+current: states, results, temperatures are left out. Counters continue, as they count past events.
 """
 
 from __future__ import annotations
@@ -16,64 +16,76 @@ from healthcheck.model.outcome import NodeState, Status
 from healthcheck.store.newest import Newest, NotPassed, Packed
 from healthcheck.store.shown import Telemetry
 
-INFO = MetricFamily("muster_node_info", GAUGE, "Where a node stands, and what it is to be, by the inventory; always 1.",
+INFO = MetricFamily("muster_node_info", GAUGE, "A node's location and role from the inventory; always 1.",
                     ("leaf", "node", "nvlink_domain", "power", "profile", "rack", "sku"))
-LIFECYCLE = MetricFamily("muster_node_lifecycle", GAUGE, "A node's lifecycle, by the inventory; always 1. Only service counts in alerts.",
+LIFECYCLE = MetricFamily("muster_node_lifecycle", GAUGE,
+                         "A node's lifecycle from the inventory; always 1. Only service counts in alerts.",
                          ("lifecycle", "node"))
 STATE = MetricFamily("muster_node_state", GAUGE,
-                     "Whether a node is in this state, by its newest look; unknown, too, where that is not fresh.",
+                     "Whether a node is in this state, by its newest result; unknown if that is not fresh.",
                      ("node", "state"))
 NEWEST = MetricFamily("muster_node_newest_result_timestamp_seconds", GAUGE,
-                      "When the sweep began whose results are a node's newest, in seconds since 1970; 0 for a node that was never looked "
+                      "When the sweep of a node's newest result began, in seconds since 1970; 0 for "
                       "at.",
                       ("node",))
-STALE = MetricFamily("muster_node_stale", GAUGE, "Whether a node has no fresh result: its newest is too old, or there is none.", ("node",))
-RESULTS = MetricFamily("muster_node_results", GAUGE, "How many rules had this status in a node's newest look.", ("node", "status"))
-UNSEEN = MetricFamily("muster_node_probes_unseen", GAUGE, "How many of the probes that a node's newest look asked for brought nothing.",
-                      ("node",))
-PROBING = MetricFamily("muster_node_probe_seconds", GAUGE, "What the probes of a node's newest look took, added up.", ("node",))
-SOFTWARE = MetricFamily("muster_node_software_info", GAUGE, "The versions that a node runs, by its newest look; always 1.",
+STALE = MetricFamily("muster_node_stale", GAUGE, "Whether a node has no fresh result: its newest is too old, "
+                                                 "or there is none.", ("node",))
+RESULTS = MetricFamily("muster_node_results", GAUGE, "Rules by status in a node's newest result.",
+                       ("node", "status"))
+UNSEEN = MetricFamily("muster_node_probes_unseen", GAUGE,
+                      "Probes without a result in a node's newest snapshot.", ("node",))
+PROBING = MetricFamily("muster_node_probe_seconds", GAUGE,
+                       "Total duration of the probes in a node's newest snapshot.", ("node",))
+SOFTWARE = MetricFamily("muster_node_software_info", GAUGE,
+                        "The versions that a node runs, from its newest snapshot; always 1.",
                         ("driver", "kernel", "node"))
-XIDS = MetricFamily("muster_node_xids_total", COUNTER, "Xids that a node's kernel log showed, over all looks.", ("node",))
+XIDS = MetricFamily("muster_node_xids_total", COUNTER, "Xids in a node's kernel log, over all snapshots.",
+                    ("node",))
 ECC = MetricFamily("muster_node_gpu_ecc_uncorrected_errors_total", COUNTER,
-                   "Uncorrectable memory errors that a node's GPUs met from one look to the next.", ("node",))
-REMAPS = MetricFamily("muster_node_gpu_row_remaps_total", COUNTER, "Rows of memory that a node's GPUs remapped from one look to the next.",
-                      ("cause", "node"))
+                   "Uncorrectable memory errors of a node's GPUs between snapshots.", ("node",))
+REMAPS = MetricFamily("muster_node_gpu_row_remaps_total", COUNTER,
+                      "Memory rows that a node's GPUs remapped between snapshots.", ("cause", "node"))
 SLOWDOWN = MetricFamily("muster_node_gpu_slowdown_seconds_total", COUNTER,
-                        "For how long a node's GPUs were slowed down from one look to the next, added up over its GPUs.",
+                        "Time that a node's GPUs were throttled between snapshots, summed over GPUs.",
                         ("node", "reason"))
-POWER = MetricFamily("muster_node_gpu_power_watts", GAUGE, "What all GPUs of a node drew at its newest look.", ("node",))
-GPU = MetricFamily("muster_gpu_info", GAUGE, "A GPU, and where it sits; always 1.",
+POWER = MetricFamily("muster_node_gpu_power_watts", GAUGE,
+                     "Power of all GPUs of a node in its newest snapshot.", ("node",))
+GPU = MetricFamily("muster_gpu_info", GAUGE, "A GPU and its location; always 1.",
                    ("gpu", "model", "node", "pci", "serial", "uuid", "vbios"))
-TEMPERATURE = MetricFamily("muster_gpu_temperature_celsius", GAUGE, "A GPU's temperature at its node's newest look.", ("node", "pci"))
-CORRECTED = MetricFamily("muster_gpu_ecc_corrected_errors_total", COUNTER, "Corrected memory errors of a GPU over the life of its board.",
-                         ("node", "pci"))
+TEMPERATURE = MetricFamily("muster_gpu_temperature_celsius", GAUGE,
+                           "A GPU's temperature in its node's newest snapshot.", ("node", "pci"))
+CORRECTED = MetricFamily("muster_gpu_ecc_corrected_errors_total", COUNTER,
+                         "Corrected memory errors of a GPU over the life of its board.", ("node", "pci"))
 DOWNED = MetricFamily("muster_port_link_downed_total", COUNTER,
                       "How often a port's link went down, by its own counter, which stays at 255.",
                       ("node", "pci", "port"))
 CORDONED = MetricFamily("muster_node_cordoned", GAUGE,
-                        "We keep new jobs away from a node there, by whose word (triage or person); always 1.",
+                        "Our cordon on a node, by who set it (triage or person); always 1.",
                         ("backend", "by", "node"))
 BY_NUMBER = MetricFamily("muster_node_xids_by_number_total", COUNTER,
-                         "Xids by their number; one that was never seen on a node has no series.", ("node", "xid"))
+                         "Xids by their number; one that was never seen on a node has no series.",
+                         ("node", "xid"))
 NOT_PASSED = MetricFamily("muster_node_rule_not_passed", GAUGE,
-                          "A rule that failed or could not be judged in a node's newest look, the worst first where there are too many: "
-                          "how "
-                          "many things it found wrong, and 0 where it was not measured.", ("node", "owner", "rule", "severity", "status"))
+                          "A rule that failed or could not be judged in a node's newest result, worst first "
+                          "if there are too many: how "
+                          "many things it found wrong, and 0 where it was not measured.",
+                          ("node", "owner", "rule", "severity", "status"))
 
-# In the order of the page. The last are there for what is wrong only, and so are of no fixed number.
-FAMILIES = (INFO, LIFECYCLE, STATE, NEWEST, STALE, RESULTS, UNSEEN, PROBING, SOFTWARE, XIDS, ECC, REMAPS, SLOWDOWN, POWER, GPU, TEMPERATURE,
-            CORRECTED, DOWNED, CORDONED, BY_NUMBER, NOT_PASSED)
+# In the order of the page. The last exist only for problems, so their number varies.
+FAMILIES = (INFO, LIFECYCLE, STATE, NEWEST, STALE, RESULTS, UNSEEN, PROBING, SOFTWARE, XIDS, ECC, REMAPS,
+            SLOWDOWN, POWER, GPU, TEMPERATURE, CORRECTED, DOWNED, CORDONED, BY_NUMBER, NOT_PASSED)
 _AT = {family.name: number for number, family in enumerate(FAMILIES)}
 _SEVERITIES = ("critical", "warning", "info")
-_TOTALS = (("ecc_uncorrected", ECC, ()), ("rows_corrected", REMAPS, ("corrected",)), ("rows_uncorrected", REMAPS, ("uncorrected",)))
+_TOTALS = (("ecc_uncorrected", ECC, ()), ("rows_corrected", REMAPS, ("corrected",)),
+           ("rows_uncorrected", REMAPS, ("uncorrected",)))
 _SLOW = (("slow_thermal", "thermal"), ("slow_power_brake", "power_brake"))
 
 
 @dataclass(frozen=True)
 class NodeMetrics:
-    """One node's lines, in the order of FAMILIES, with how many of each there are. The rules that did not pass go from worst to least, each
-    by itself. `probes` are (ids, outcomes, seconds) of a fresh look; nodes that were asked the same share one tuple of ids."""
+    """One node's lines in the order of FAMILIES, with their counts. The rules that did not pass are worst
+    first, each by itself. `probes` are (ids, outcomes, seconds) of a fresh snapshot; nodes with equal probes
+    share one tuple of ids."""
 
     of: tuple[str, ...]
     counts: tuple[int, ...]
@@ -86,7 +98,7 @@ _MOST_SHARED = 1024
 
 
 def lines(at: NodeNow, now: float, stale: float) -> NodeMetrics:
-    """All that is said of one node."""
+    """All lines of one node."""
     newest = at.newest.opened() if isinstance(at.newest, Packed) else at.newest
     is_fresh = fresh(newest, now, stale)
     found: tuple[list[str], ...] = tuple([] for _ in FAMILIES)
@@ -95,7 +107,8 @@ def lines(at: NodeNow, now: float, stale: float) -> NodeMetrics:
     probes = newest.shown.probes if newest is not None and is_fresh else ()
     ids, outcomes = _shared(tuple(probe[0] for probe in probes)), _shared(tuple(probe[1] for probe in probes))
     seconds = array("d", (probe[2] for probe in probes))
-    return NodeMetrics(tuple(map("".join, found)), tuple(map(len, found)), tuple(found[-1]), (ids, outcomes, seconds))
+    return NodeMetrics(tuple(map("".join, found)), tuple(map(len, found)), tuple(found[-1]),
+                       (ids, outcomes, seconds))
 
 
 def _shared(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,11 +120,13 @@ def _shared(words: tuple[str, ...]) -> tuple[str, ...]:
 def _lines(at: NodeNow, newest: Newest | None, is_fresh: bool) -> Iterator[tuple[MetricFamily, str]]:
     name, node = at.name, at.node
     if node is not None:
-        said = (",".join(node.leaf), name, node.nvlink_domain or "", node.power or "", node.profile or "", node.rack or "", node.sku or "")
+        said = (",".join(node.leaf), name, node.nvlink_domain or "", node.power or "", node.profile or "",
+                node.rack or "", node.sku or "")
         yield INFO, INFO.sample(1, *said)
         yield LIFECYCLE, LIFECYCLE.sample(1, node.lifecycle.state.value, name)
     else:
-        yield INFO, INFO.sample(1, "", name, "", "", "", "", (newest.sku if newest is not None else None) or "")
+        yield INFO, INFO.sample(1, "", name, "", "", "", "",
+                                (newest.sku if newest is not None else None) or "")
         yield LIFECYCLE, LIFECYCLE.sample(1, "service", name)
     state = newest.state if newest is not None and is_fresh else NodeState.UNKNOWN.value
     for each in NodeState:
@@ -138,15 +153,17 @@ def _lines(at: NodeNow, newest: Newest | None, is_fresh: bool) -> Iterator[tuple
         for status in Status:
             yield RESULTS, RESULTS.sample(newest.statuses.get(status.value, 0), name, status.value)
         for one in ranked(newest.not_passed):
-            yield NOT_PASSED, NOT_PASSED.sample(one.findings, name, one.owner, one.rule, one.severity, one.status)
+            yield NOT_PASSED, NOT_PASSED.sample(one.findings, name, one.owner, one.rule, one.severity,
+                                                one.status)
     if newest.probes_unseen is not None:
         yield UNSEEN, UNSEEN.sample(newest.probes_unseen, name)
     yield from _shown(name, newest.shown)
 
 
 def ranked(found: Iterable[NotPassed]) -> list[NotPassed]:
-    """What failed before what was not measured, and the more severe first."""
-    return sorted(found, key=lambda one: (one.status != Status.FAIL.value, _SEVERITIES.index(one.severity), one.rule))
+    """Failed before unmeasured, then by severity."""
+    return sorted(found, key=lambda one: (one.status != Status.FAIL.value, _SEVERITIES.index(one.severity),
+                                          one.rule))
 
 
 def _shown(name: str, shown: Telemetry) -> Iterator[tuple[MetricFamily, str]]:
@@ -154,7 +171,7 @@ def _shown(name: str, shown: Telemetry) -> Iterator[tuple[MetricFamily, str]]:
         yield PROBING, PROBING.sample(sum(seconds for _, _, seconds in shown.probes), name)
     if shown.driver or shown.kernel:
         yield SOFTWARE, SOFTWARE.sample(1, shown.driver, shown.kernel, name)
-    # What a node says twice of one address it says once here.
+    # A duplicate address from a node counts once.
     gpus = {gpu.pci: gpu for gpu in shown.gpus}
     for gpu in gpus.values():
         yield GPU, GPU.sample(1, str(gpu.index), gpu.model, name, gpu.pci, gpu.serial, gpu.id, gpu.vbios)

@@ -1,4 +1,5 @@
-"""The page that a scrape gets: all nodes' lines family by family, within a number of series that does not grow with what is wrong."""
+"""The page of a scrape: all nodes' lines by family,
+within a number of series that problems do not increase."""
 
 from __future__ import annotations
 
@@ -12,17 +13,18 @@ from healthcheck.exporter.source import FleetStatus, NodeNow, fresh
 from healthcheck.model.exposition import MetricFamily
 
 MOST_SERIES = 250_000
-# What is left out, in this order, where there are too many: a number stands for the rules that did not pass, of which each node keeps so
-# many at least, its worst ones.
-_SPARED: tuple[MetricFamily | int, ...] = (
-    4, nodes.BY_NUMBER, nodes.PROBING, 1, nodes.CORRECTED, nodes.DOWNED, nodes.GPU, nodes.TEMPERATURE, nodes.SOFTWARE, nodes.POWER,
-    nodes.RESULTS, 0, nodes.INFO)
+# What is left out, in this order, if there are too many: the number is how many rules that did not pass each
+# node keeps at least, worst first.
+_SPARED: tuple[MetricFamily | int, ...] = (4, nodes.BY_NUMBER, nodes.PROBING, 1, nodes.CORRECTED,
+                                           nodes.DOWNED, nodes.GPU, nodes.TEMPERATURE, nodes.SOFTWARE,
+                                           nodes.POWER, nodes.RESULTS, 0, nodes.INFO)
 _WRONG = nodes.FAMILIES.index(nodes.NOT_PASSED)       # the last
 _MAY_LACK = (nodes.NOT_PASSED, *(each for each in _SPARED if isinstance(each, MetricFamily)))
 
 
 class Page:
-    """Makes pages. A node's lines are made anew only when there is a newer look, or its look has aged."""
+    """Makes pages. A node's lines are made again only for a newer snapshot,
+    or when the snapshot goes stale."""
 
     def __init__(self, stale: float, most: int = MOST_SERIES) -> None:
         self._stale = stale
@@ -30,16 +32,19 @@ class Page:
         self._lines: dict[str, tuple[NodeNow, bool, NodeMetrics]] = {}
 
     def make(self, fleet: FleetStatus, now: float) -> str:
-        """All that is said of nodes and the fleet."""
+        """The whole page."""
         stale = self._stale if fleet.stale is None else fleet.stale
         lines = self._of(fleet.nodes, now, stale)
-        samples = [*whole.probes(one.probes for one in lines), *(whole.head(fleet.head) if fleet.head is not None else ()),
-                   *whole.health(fleet, stale), *fleet.more]
+        samples = [*whole.probes(one.probes for one in lines),
+                   *(whole.head(fleet.head) if fleet.head is not None else ()), *whole.health(fleet, stale),
+                   *fleet.more]
         not_passed, left_out = self._fit(lines, len(samples))
         counts = [sum(one.counts[number] for one in lines) for number in range(_WRONG)]
-        series = sum(count for family, count in zip(nodes.FAMILIES, counts, strict=False) if family.name not in left_out)
+        series = sum(count for family, count in zip(nodes.FAMILIES, counts, strict=False)
+                     if family.name not in left_out)
         samples.append((whole.SERIES, whole.SERIES.sample(series + len(not_passed) + len(samples))))
-        samples += [(whole.LEFT_OUT, whole.LEFT_OUT.sample(left_out.get(family.name, 0), family.name)) for family in _MAY_LACK]
+        samples += [(whole.LEFT_OUT, whole.LEFT_OUT.sample(left_out.get(family.name, 0), family.name))
+                    for family in _MAY_LACK]
         parts: list[str] = []
         for number, family in enumerate(nodes.FAMILIES[:_WRONG]):
             if counts[number] and family.name not in left_out:
@@ -50,11 +55,13 @@ class Page:
         return "".join(parts) + text_of(samples)
 
     def until(self, fleet: FleetStatus, now: float) -> float:
-        """When a page of this fleet begins to say something else, though nothing has happened: a look is no longer fresh by then."""
+        """When a page changes by time alone: a snapshot goes stale."""
         stale = self._stale if fleet.stale is None else fleet.stale
-        aged = (at.newest.time + stale for at in fleet.nodes if at.newest is not None and fresh(at.newest, now, stale))
-        # One from the future becomes fresh.
-        early = (at.newest.time - stale for at in fleet.nodes if at.newest is not None and at.newest.time - stale > now)
+        aged = (at.newest.time + stale for at in fleet.nodes if at.newest is not None
+                and fresh(at.newest, now, stale))
+        # A snapshot from the future becomes fresh.
+        early = (at.newest.time - stale for at in fleet.nodes if at.newest is not None
+                 and at.newest.time - stale > now)
         return min((*aged, *early), default=math.inf)
 
     def _of(self, there: Sequence[NodeNow], now: float, stale: float) -> list[NodeMetrics]:
@@ -62,18 +69,18 @@ class Page:
         for at in there:
             is_fresh = fresh(at.newest, now, stale)
             held = self._lines.get(at.name)
-            # A look that has not changed is the same object, and so are the inventory's nodes.
-            if held is None or held[1] is not is_fresh or held[0].newest is not at.newest or held[0].node is not at.node \
-                    or held[0].cordons != at.cordons:
+            # Unchanged snapshots and inventory nodes are the same objects.
+            if (held is None or held[1] is not is_fresh or held[0].newest is not at.newest
+                or held[0].node is not at.node or held[0].cordons != at.cordons):
                 held = (at, is_fresh, nodes.lines(at, now, stale))
             kept[at.name] = held
         self._lines = kept
         return [held[2] for held in kept.values()]
 
     def _fit(self, lines: Sequence[NodeMetrics], more: int) -> tuple[list[str], dict[str, int]]:
-        """The lines of rules that did not pass, and how many series of which metrics are left out, so that the rest is not too much.
+        """The lines of rules that did not pass, and how many series of which metrics are left out to fit.
 
-        Of what is named there nothing is on the page, but of the rules that did not pass the worst.
+        Metrics named there are not on the page at all, except the worst of the rules that did not pass.
         """
         wrong = [len(one.not_passed) for one in lines]
         room = self._most - more - sum(sum(one.counts) for one in lines)
@@ -95,7 +102,7 @@ class Page:
 
 
 def text_of(samples: Iterable[whole.Sample]) -> str:
-    """Samples as text, those of one family under their head, in the order in which they come."""
+    """Samples as text, grouped by family, in order."""
     of: dict[MetricFamily, list[str]] = {}
     for family, line in samples:
         of.setdefault(family, []).append(line)
@@ -103,7 +110,7 @@ def text_of(samples: Iterable[whole.Sample]) -> str:
 
 
 def _evenly(counts: Sequence[int], room: int) -> int:
-    """The largest number of which every node may have so many, or all of its own, within `room` altogether."""
+    """The largest number that every node may have (or all its own) within `room` in total."""
     low, high = 0, max(counts, default=0)
     while low < high:
         middle = (low + high + 1) // 2

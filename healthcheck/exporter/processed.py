@@ -1,4 +1,4 @@
-"""What the exporter's process uses, as /proc has it (proc(5))."""
+"""Resources of the exporter's process, from /proc (proc(5))."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _STARTED = time.time()
 
 
 def processed(refused: int = 0, sweeper: tuple[bool, int] | None = None, ours: str = "") -> Process:
-    """The process as it is now. `ours` is muster's version, where it is not installed as a package."""
+    """The process now. `ours` is muster's version, if it is not installed as a package."""
     try:
         ours = ours or version("cluster-muster")
     except PackageNotFoundError:
         ours = "unknown"
     with open("/proc/self/statm", "rb") as file:
         pages = int(file.read().split()[1])
-    return Process(ours, platform.python_version(), time.process_time(), pages * os.sysconf("SC_PAGE_SIZE"), _STARTED,
-                   len(os.listdir("/proc/self/fd")), refused, sweeper)  # noqa: PTH208  (numbers of a folder that is no folder)
+    return Process(ours, platform.python_version(), time.process_time(), pages * os.sysconf("SC_PAGE_SIZE"),
+                   _STARTED, len(os.listdir("/proc/self/fd")), refused, sweeper)  # noqa: PTH208  (not a real folder)

@@ -1,6 +1,6 @@
-"""The HTTP server of the exporter: bounded threads, and a bound on the time of each connection, whatever its client does.
+"""The exporter's HTTP server, with limits on threads and on the time of each connection.
 
-Names and limits are those of http.server, which it is made of; it answers GET and HEAD, and closes after each.
+Built on http.server, with its names; answers GET and HEAD, and closes after each.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from healthcheck.exporter.tls import Tls
 
 MOST = 16               # connections at a time
 _QUIET_S = 10.0         # for one read or write
-_WHOLE_S = 60.0         # for a connection altogether
+_WHOLE_S = 60.0         # for a whole connection
 
 
 class Server(ThreadingMixIn, HTTPServer):
-    """Serves a board; raises OSError where it cannot listen there."""
+    """Serves a board; raises OSError if it cannot listen."""
 
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, tls: Tls | None = None, *, quiet_s: float = _QUIET_S, whole_s: float = _WHOLE_S) -> None:
+    def __init__(
+        self, host: str, port: int, tls: Tls | None = None, *, quiet_s: float = _QUIET_S,
+        whole_s: float = _WHOLE_S,
+    ) -> None:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = found[0][0]
         self.board: Board | None = None
-        self.counted = [0]      # connections that were closed at once
+        self.counted = [0]      # refused connections
         self._tls = tls
         self._quiet_s, self._whole_s = quiet_s, whole_s
         self._room = threading.BoundedSemaphore(MOST)
@@ -43,27 +46,27 @@ class Server(ThreadingMixIn, HTTPServer):
         super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]
 
     def server_bind(self) -> None:
-        """Without the look-up of a name that HTTPServer makes, which may take long."""
+        """Skips HTTPServer's name lookup, which may take long."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread, if there is room for one more."""
+        """Starts a thread, if there is room for one more."""
         if not self._room.acquire(blocking=False):
             self.counted[0] += 1
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
-        except RuntimeError:        # no thread to be had
+        except RuntimeError:        # no free thread
             self._room.release()
             self.counted[0] += 1
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """One connection, from the handshake to its end."""
+        """Handles one connection, from the handshake to its end."""
         self._open[request] = time.monotonic()
         try:
             super().process_request_thread(request, client_address)
@@ -72,7 +75,7 @@ class Server(ThreadingMixIn, HTTPServer):
             self._room.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """The handshake belongs to the connection's own thread: who is slow at it keeps nobody."""
+        """The handshake runs in the connection's own thread, so a slow client blocks no one."""
         request.settimeout(self._quiet_s)
         if self._tls is None:
             _Handler(request, client_address, self)
@@ -82,7 +85,7 @@ class Server(ThreadingMixIn, HTTPServer):
             _Handler(safe, client_address, self)
 
     def service_actions(self) -> None:
-        """Ends connections that have taken their whole time."""
+        """Closes connections that have used up their time."""
         late = time.monotonic() - self._whole_s
         for request, began in list(self._open.items()):
             if began < late:
@@ -90,7 +93,7 @@ class Server(ThreadingMixIn, HTTPServer):
                     request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """What clients do is their affair; what we do is told in a line."""
+        """Ignores errors of clients; reports our own in one line."""
         error = sys.exc_info()[1]
         if not isinstance(error, (OSError, ssl.SSLError, EOFError)):
             print(f"muster: exporter: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
@@ -104,17 +107,18 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """The answer, with its body."""
+        """Sends the response with its body."""
         self._send(with_body=True)
 
     def do_HEAD(self) -> None:
-        """The answer without."""
+        """Sends the response without its body."""
         self._send(with_body=False)
 
     def _send(self, *, with_body: bool) -> None:
         board = self.server.board
         asked = self.headers.get("Accept-Encoding", "")
-        answer = HttpResponse(503, (b"starting\n",)) if board is None else board.answer(self.path, small=takes_gzip(asked))
+        answer = (HttpResponse(503, (b"starting\n",)) if board is None
+                  else board.answer(self.path, small=takes_gzip(asked)))
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.type)
         self.send_header("Content-Length", str(sum(map(len, answer.body))))
@@ -127,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(part)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a scrape is no event."""
+        """Does nothing: scrapes are not logged."""
 
 
 def takes_gzip(asked: str) -> bool:
@@ -140,8 +144,9 @@ def takes_gzip(asked: str) -> bool:
 
 
 def serve(server: Server) -> Callable[[], None]:
-    """Serves in a thread of its own; gives what ends it."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="exporter", daemon=True)
+    """Serves in its own thread; returns the function that stops it."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="exporter",
+                              daemon=True)
     thread.start()
 
     def stop() -> None:

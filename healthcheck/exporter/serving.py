@@ -1,4 +1,4 @@
-"""Serves a board until it is told to end: for the command where muster is installed, and for a node's agent, which has no click."""
+"""Serves a board until stopped: for the command, and for a node's agent, which has no click."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def where(listen: str, option: str = "--listen") -> tuple[str, int]:
     match = _LISTEN.fullmatch(listen)
     if match is None or int(match["port"]) > 65535:
         raise UsageError(f"{option} {listen}: expected HOST:PORT, such as 127.0.0.1:9847 or [::1]:9847")
-    # An empty host would be every address there is, which nobody has said.
+    # An empty host would mean all addresses, which must be explicit.
     host = match["six"] or match["host"]
     if not host:
-        raise UsageError(f"{option} {listen}: names no host; 0.0.0.0 is all of this machine's addresses")
+        raise UsageError(f"{option} {listen}: names no host; 0.0.0.0 means all addresses of this machine")
     return host, int(match["port"])
 
 
 def with_tls(certificate: str | None, key: str | None, clients: str | None) -> Tls | None:
-    """What these options ask for; raises UsageError."""
+    """TLS as these options ask for; raises UsageError."""
     if certificate is None and key is None and clients is None:
         return None
     if certificate is None or key is None:
@@ -41,12 +41,14 @@ def with_tls(certificate: str | None, key: str | None, clients: str | None) -> T
 
 
 def served(
-    board: Board, host: str, port: int, tls: Tls | None, refused: list[int], *, start: Callable[[], None] = lambda: None,
-    stop: Callable[[], None] = lambda: None, over: Callable[[], bool] = lambda: False,
+    board: Board, host: str, port: int, tls: Tls | None, refused: list[int], *,
+    start: Callable[[], None] = lambda: None, stop: Callable[[], None] = lambda: None,
+    over: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Serves until KeyboardInterrupt, or until it is `over`; gives the exit code 0. Raises UsageError where it cannot listen there.
+    """Serves until KeyboardInterrupt, or until `over`; returns exit code 0.
+    Raises UsageError if it cannot listen.
 
-    `start` and `stop` are for what runs beside.
+    `start` and `stop` control what runs beside.
     """
     try:
         server = Server(host, port, tls)
@@ -55,7 +57,7 @@ def served(
     server.board = board
     server.counted = refused
     if tls is None and not server.server_address[0].startswith(("127.", "::1")):  # type: ignore[arg-type]
-        _say("this is served in the clear beyond this machine; --tls-cert and --tls-key serve TLS")
+        _log("serving without TLS beyond this machine; use --tls-cert and --tls-key")
     keeper = threading.Thread(target=board.keep, name="page", daemon=True)
     keeper.start()
     end = serve(server)
@@ -64,7 +66,7 @@ def served(
         while not board.ready.wait(1) and keeper.is_alive():
             pass
         shown = f"[{server.server_name}]" if ":" in server.server_name else server.server_name
-        _say(f"serving http{'s' if tls is not None else ''}://{shown}:{server.server_port}/metrics")
+        _log(f"serving http{'s' if tls is not None else ''}://{shown}:{server.server_port}/metrics")
         turn = threading.Event()
         while not over():
             turn.wait(_TURN_S)
@@ -79,5 +81,5 @@ def served(
     return 0
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(f"muster: {text}", file=sys.stderr, flush=True)  # noqa: T201

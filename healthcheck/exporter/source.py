@@ -1,4 +1,4 @@
-"""What the exporter is told, and by whom: on the head node by the store, on a node by whatever looks at that node."""
+"""The exporter's sources: on the head the store, on a node its agent."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from inventory.model import Node
 
 @dataclass(frozen=True)
 class NodeNow:
-    """One node: the inventory's word on it (None where there is no inventory), the newest look (None where there was none), and our
-    cordons as (back end, by whom: person or triage). A look that has not changed is the same object as the time before."""
+    """One node: its inventory entry (None without an inventory), the newest snapshot (None without one), and
+    our cordons as (back end, by whom: person or triage). An unchanged snapshot is the same object as
+    before."""
 
     name: str
     node: Node | None
@@ -25,10 +26,11 @@ class NodeNow:
 
 @dataclass(frozen=True)
 class HeadStatus:
-    """What triage and sweeps did, where the source knows. Times are epoch seconds.
+    """The state of triage and sweeps, if the source knows it. Times are epoch seconds.
 
-    `breaker` is when it opened, None while it is closed. `verdicts` counts open ones by (isolation, repair), `incidents` by (kind, owner).
-    `triage_ended` is when the newest `muster triage --apply` ended, None where none ever did; `triage_success` whether it did all of it.
+    `breaker` is when it opened, None while it is closed. `verdicts` counts open ones by (isolation, repair),
+    `incidents` by (kind, owner). `triage_ended` is when the newest `muster triage --apply` ended, None if
+    never; `triage_success` whether it completed.
     """
 
     breaker: float | None = None
@@ -51,10 +53,10 @@ class HeadStatus:
 
 @dataclass(frozen=True)
 class FleetStatus:
-    """All that is known at one time. `head` is None where there is none; `trouble` says, in one line, why nothing newer is known.
+    """All data at one time. `head` may be None; `trouble` is one line on why nothing newer is known.
 
-    `inventory_well` is False while an edited inventory cannot be read and the one before counts. `stale` is the age from which on a
-    result says nothing, where the source knows; `more` are samples of its own.
+    `inventory_well` is False while an edited inventory cannot be read and the one before counts. `stale` is
+    the age from which on a result counts as unknown, if the source knows it; `more` are its own samples.
     """
 
     nodes: Sequence[NodeNow]
@@ -66,15 +68,15 @@ class FleetStatus:
 
 
 class Source(Protocol):
-    """Anything that knows of nodes. It is asked by one thread, again and again."""
+    """A source of node data. One thread polls it."""
 
     def read(self, now: float) -> FleetStatus | None:
-        """What is known now; None where that is as it was. Never raises for what a person can mend, but says so in `trouble`."""
+        """The current data; None if unchanged. Reports user errors in `trouble` instead of raising."""
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Ends the use of the source."""
 
 
 def fresh(newest: Newest | Packed | None, now: float, stale: float) -> bool:
-    """Whether a look says how the node is now. One from the future, by more than the same span, says that a clock is wrong."""
+    """Whether a snapshot is current. One from the future, by more than the same span, means a wrong clock."""
     return newest is not None and abs(now - newest.time) <= stale

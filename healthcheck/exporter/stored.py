@@ -1,4 +1,4 @@
-"""The store as a source: the newest look at each node of the inventory, and what triage and sweeps did."""
+"""The store as a source: each node's newest snapshot, and the state of triage and sweeps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AGAIN_S = 60.0
 
 
 class Nodes:
-    """The inventory's nodes, read again when its file has changed; while that cannot be read, those before count."""
+    """The inventory's nodes, reloaded when its file changes; if that fails, the old ones stay."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -35,7 +35,7 @@ class Nodes:
             raise MusterError(self.trouble)
 
     def again(self) -> None:
-        """Looks whether it has changed."""
+        """Reloads the file if it has changed."""
         if self._path is None:
             return
         try:
@@ -52,8 +52,8 @@ class Nodes:
 
 
 class StoreSource:
-    """Reads the store in this state folder, where there is something new. The store stays open meanwhile: the last to close it would
-    have to take the writer's part and tidy up. `burnins` are what else the state folder holds."""
+    """Reads the store in this state folder when it has changed. The store stays open: the last to close it
+    would have to act as writer and clean up. `burnins` are the state folder's burn-ins."""
 
     def __init__(self, folder: Path, nodes: Nodes, burnins: Burnins | None = None) -> None:
         self._folder = folder
@@ -67,7 +67,7 @@ class StoreSource:
         self._file = 0
 
     def read(self, now: float) -> FleetStatus | None:
-        """The fleet; where the store cannot be read, its nodes with nothing known of them."""
+        """The fleet; if the store cannot be read, its nodes without data."""
         self._nodes.again()
         well = not self._nodes.trouble
         news = self._burnins is not None and self._burnins.again()
@@ -75,9 +75,9 @@ class StoreSource:
         try:
             store = self._opened()
             seen = (store.rows("PRAGMA data_version")[0][0], self._nodes.nodes, well)
-            # Silences end by the clock alone.
-            if self._seen and seen[0] == self._seen[0] and seen[1] is self._seen[1] and seen[2] is self._seen[2] \
-                    and 0 <= now - self._read_at < _AGAIN_S and not news:
+            # Silences end by time alone.
+            if (self._seen and seen[0] == self._seen[0] and seen[1] is self._seen[1]
+                and seen[2] is self._seen[2] and 0 <= now - self._read_at < _AGAIN_S and not news):
                 return None
             self._newer(store)
             cordons = _cordons(store)
@@ -86,20 +86,22 @@ class StoreSource:
             self.close()
             names = self._nodes.nodes if self._nodes.nodes is not None else self._looks
             said = str(error) if isinstance(error, MusterError) else f"{self._folder}: {error.strerror}"
-            return FleetStatus(tuple(NodeNow(name, (self._nodes.nodes or {}).get(name), None) for name in names), None, said, well,
-                               more=more)
+            return FleetStatus(tuple(NodeNow(name, (self._nodes.nodes or {}).get(name), None)
+                                     for name in names), None, said, well, more=more)
         self._seen, self._read_at = seen, now
-        there: Mapping[str, Node | None] = self._nodes.nodes if self._nodes.nodes is not None else dict.fromkeys(sorted(self._looks))
-        nodes = tuple(NodeNow(name, node, self._looks.get(name), cordons.get(name, ())) for name, node in there.items())
+        there: Mapping[str, Node | None] = (self._nodes.nodes if self._nodes.nodes is not None
+                                            else dict.fromkeys(sorted(self._looks)))
+        nodes = tuple(NodeNow(name, node, self._looks.get(name), cordons.get(name, ()))
+                      for name, node in there.items())
         return FleetStatus(nodes, head, "", well, more=more)
 
     def close(self) -> None:
-        """Lets go of the store; a next read opens it again."""
+        """Closes the store; the next read opens it again."""
         self._seen, self._store = (), None
         self._open.close()
 
     def _opened(self) -> Store:
-        """The store; opened again where another file has come into its place."""
+        """The store; reopened if another file has replaced it."""
         found = (self._folder / NAME).stat() if (self._folder / NAME).exists() else None
         if self._store is None or found is None or found.st_ino != self._file:
             self.close()
@@ -108,7 +110,7 @@ class StoreSource:
         return self._store
 
     def _newer(self, store: Store) -> None:
-        """Those that have not changed stay the objects that they were."""
+        """Unchanged ones stay the same objects."""
         held = self._looks
         found = (Packed(*row) for row in newest.rows(store))
         self._looks = {one.node: before if (before := held.get(one.node)) == one else one for one in found}
@@ -116,23 +118,27 @@ class StoreSource:
 
 def _cordons(store: Store) -> Mapping[str, tuple[tuple[str, str], ...]]:
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for node, backend, verdict in store.rows("SELECT node, backend, verdict FROM cordon WHERE ended IS NULL ORDER BY node, backend"):
+    for node, backend, verdict in store.rows(
+            "SELECT node, backend, verdict FROM cordon WHERE ended IS NULL ORDER BY node, backend"):
         found[node].append((backend, "person" if verdict is None else "triage"))
     return {node: tuple(each) for node, each in found.items()}
 
 
 def _head(store: Store, now: float) -> HeadStatus:
     (counts,) = store.rows(
-        "SELECT (SELECT opened FROM breaker WHERE closed IS NULL), (SELECT count(*) FROM silence WHERE ended IS NULL AND until > ?), "
-        "(SELECT count(*) FROM lease WHERE ended IS NULL), (SELECT count(*) FROM rma WHERE returned IS NULL), "
-        "(SELECT count(*) FROM ledger WHERE outcome IS NULL), (SELECT coalesce(max(id), 0) FROM sweep)", now)
+        "SELECT (SELECT opened FROM breaker WHERE closed IS NULL), (SELECT count(*) FROM silence "
+        "WHERE ended IS NULL AND until > ?), (SELECT count(*) FROM lease WHERE ended IS NULL), "
+        "(SELECT count(*) FROM rma WHERE returned IS NULL), (SELECT count(*) FROM ledger "
+        "WHERE outcome IS NULL), (SELECT coalesce(max(id), 0) FROM sweep)", now)
     verdicts = {(row[0], row[1]): row[2] for row in store.rows(
         "SELECT isolation, repair, count(*) FROM verdict WHERE ended IS NULL GROUP BY isolation, repair")}
     incidents = {(row[0], row[1]): row[2] for row in store.rows(
         "SELECT kind, owner, count(*) FROM incident WHERE ended IS NULL GROUP BY kind, owner")}
-    last = store.rows("SELECT started, finished, nodes, unreached, partial FROM sweep ORDER BY id DESC LIMIT 1")
+    last = store.rows(
+        "SELECT started, finished, nodes, unreached, partial FROM sweep ORDER BY id DESC LIMIT 1")
     started, finished, nodes, unreached, partial = last[0] if last else (None, None, 0, 0, 0)
     opened_at, silences, leases, rmas, unfinished, sweeps = counts
     run = runs.last(store)
-    return HeadStatus(opened_at, verdicts, incidents, silences, leases, rmas, unfinished, sweeps, started, finished, nodes, unreached,
-                      bool(partial), store.path.stat().st_size, run.finished if run is not None else None, run is not None and run.success)
+    return HeadStatus(opened_at, verdicts, incidents, silences, leases, rmas, unfinished, sweeps, started,
+                      finished, nodes, unreached, bool(partial), store.path.stat().st_size,
+                      run.finished if run is not None else None, run is not None and run.success)

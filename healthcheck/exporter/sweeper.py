@@ -1,4 +1,5 @@
-"""The process that sweeps for an exporter (`--every`): a `muster check --every --store` of its own, so that a sweep keeps no scrape."""
+"""The process that sweeps for an exporter (`--every`): a `muster check --every --store` of its own,
+so that a sweep delays no scrape."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-# The child ends when the exporter does, however that ends: Linux' prctl(2), PR_SET_PDEATHSIG = 1. What lies in the working folder is
-# not imported.
+# The child ends when the exporter does, however that ends: Linux' prctl(2), PR_SET_PDEATHSIG = 1. Files in
+# the working folder are not imported.
 _CHILD = """\
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
@@ -22,12 +23,12 @@ from healthcheck.cli.main import main
 main()
 """
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 300.0
-_WELL_S = 60.0          # who ran so long is started again at once
+_WELL_S = 60.0          # a child that ran this long is restarted at once
 _END_S = 15.0
 
 
 class Sweeper:
-    """Starts `muster check` with these words, and again when it ends, later each time."""
+    """Starts `muster check` with these arguments, and restarts it when it ends, with growing delays."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._argv = [sys.executable, "-c", _CHILD, str(os.getpid()), "check", *words]
@@ -47,11 +48,11 @@ class Sweeper:
         return self._child.pid if self._child is not None else 0
 
     def start(self) -> None:
-        """From now on it runs."""
+        """Starts the thread that keeps it running."""
         self._thread.start()
 
     def stop(self) -> None:
-        """It has ended afterwards."""
+        """Stops it and waits for its end."""
         self._ending.set()
         self._thread.join(_END_S + 5)
 
@@ -65,7 +66,8 @@ class Sweeper:
             if self._ending.is_set():
                 return
             wait = _FIRST_WAIT_S if time.monotonic() - began > _WELL_S else min(wait * 2, _LONGEST_WAIT_S)
-            print(f"muster: exporter: the sweeps ended with {self._child.returncode}; again in {wait:g} s", file=sys.stderr)  # noqa: T201
+            print(f"muster: exporter: the sweeps ended with {self._child.returncode}; again in {wait:g} s",  # noqa: T201
+                  file=sys.stderr)
             self._ending.wait(wait)
 
     def _followed(self, child: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The exporter's TLS: a certificate and its key, read again when they were renewed; clients may have to show one, too."""
+"""The exporter's TLS: a certificate and its key, reloaded on renewal; client certificates are optional."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _Stamp = tuple[tuple[int, int], ...]
 
 
 class Tls:
-    """Raises UsageError where certificate and key cannot be used. Renewed ones count for the next connection, once both fit."""
+    """Raises UsageError if certificate and key cannot be used.
+    Renewed ones apply to the next connection, once both fit."""
 
     def __init__(self, certificate: Path, key: Path, clients: Path | None = None) -> None:
         self._files = tuple(path for path in (certificate, key, clients) if path is not None)
@@ -21,9 +22,10 @@ class Tls:
         self._lock = threading.Lock()
         try:
             self._stamp = self._stamped()
-            self._context = self._made()
+            self._context = self._load()
         except (OSError, ssl.SSLError) as error:
-            raise UsageError(f"{certificate} and {key} are no certificate and its key: {_said(error)}") from None
+            raise UsageError(
+                f"{certificate} and {key} are not a certificate and its key: {_error_text(error)}") from None
 
     def context(self) -> ssl.SSLContext:
         """For the next connection."""
@@ -31,17 +33,18 @@ class Tls:
             try:
                 stamp = self._stamped()
                 if stamp != self._stamp:
-                    self._stamp = stamp     # one that does not fit is told of once
-                    self._context = self._made()
+                    self._stamp = stamp     # report one that does not fit only once
+                    self._context = self._load()
             except (OSError, ssl.SSLError) as error:
-                print(f"muster: exporter: {self._certificate}: cannot be used, going on with the one before: {_said(error)}",  # noqa: T201
+                print(f"muster: exporter: {self._certificate}: cannot be used, going on with the one before: "  # noqa: T201
+                      f"{_error_text(error)}",
                       file=sys.stderr)
             return self._context
 
     def _stamped(self) -> _Stamp:
         return tuple((found.st_mtime_ns, found.st_ino) for found in (path.stat() for path in self._files))
 
-    def _made(self) -> ssl.SSLContext:
+    def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self._certificate, self._key, password=_no_password)
@@ -52,9 +55,10 @@ class Tls:
 
 
 def _no_password() -> str:
-    """Else OpenSSL would ask at the terminal."""
+    """Keeps OpenSSL from asking at the terminal."""
     return ""
 
 
-def _said(error: Exception) -> str:
-    return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error).lower().replace("_", " ")
+def _error_text(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error).lower().replace(
+        "_", " ")

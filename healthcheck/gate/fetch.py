@@ -1,8 +1,9 @@
-"""Brings a node the newest snapshot, from whatever holds it, and keeps it if it is signed, of this cluster and no older. Python 3.8.
+"""Fetches the newest snapshot for a node, and keeps it if it is signed, of this cluster and not older.
+Python 3.8.
 
-Where from says /etc/muster/gate.from, a line: a folder that the head writes and the node sees, or the URL of the head's exporter. What
-comes from there is trusted for its signature alone. A snapshot that holds keys says which are trusted from then on: so a new key is told
-of by one that the old key has signed, and the old one goes when the new one no longer names it.
+The source is a line in /etc/muster/gate.from: a folder shared with the head, or the URL of the head's
+exporter. The data is trusted only by its signature. A snapshot with keys tells which are trusted from then
+on: the old key signs the snapshot that announces a new one, and ends when a snapshot no longer names it.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ from healthcheck.gate.snapshot import (
 
 SOURCE = "/etc/muster/gate.from"
 TIMEOUT_S = 10.0
-# A signature file ends so, and what it signs follows, where both travel as one.
+# The end of a signature file; the document follows when both travel as one.
 _SIGNED = b"-----END SSH SIGNATURE-----\n"
 _MOST_KEYS = 16
 
 
 def fetch(source: str, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
-    """Keeps what the source holds, and says in words what became of it; raises Refused, and OSError of the folder."""
+    """Keeps the source's snapshot and returns a message; raises SnapshotRefused,
+    and OSError for the folder."""
     if not source.startswith(("http://", "https://")):
         try:
             return keep(*read_pair(source, NAME), folder, trusted)
@@ -55,7 +57,7 @@ def fetch(source: str, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
 
 
 def source_in(path: str = SOURCE) -> str | None:
-    """Where from; None where nothing is said."""
+    """The configured source; None if there is none."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.strip() for line in file.read(4096).splitlines()]
@@ -73,9 +75,10 @@ def parted(body: bytes) -> tuple[bytes, bytes]:
 
 
 def keep(data: bytes, signature: bytes, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
-    """Keeps this snapshot if it is newer, and says in words what became of it; raises Refused, and OSError of the folder.
+    """Keeps this snapshot if it is newer and returns a message; raises SnapshotRefused,
+    and OSError for the folder.
 
-    Killed at any time it leaves the old one or the new one, and keys that trust it.
+    If killed, the old or the new one stays, with keys that trust it.
     """
     make_gate_folder(folder)
     with lock_folder(folder):
@@ -83,27 +86,28 @@ def keep(data: bytes, signature: bytes, folder: str = FOLDER, trusted: str = TRU
         try:
             for name in snapshot.names():
                 if not isinstance(snapshot.entry(name), dict):
-                    raise SnapshotRefused(f"the snapshot does not hold: the entry of {ascii(name)[:60]} is none")
+                    raise SnapshotRefused(
+                        f"the snapshot is not valid: the entry of {ascii(name)[:60]} is none")
             announced = _announced(snapshot, signer)
         except (SnapshotError, ValueError) as error:
-            raise SnapshotRefused(f"the snapshot does not hold: {error}") from None
+            raise SnapshotRefused(f"the snapshot is not valid: {error}") from None
         known = _known(folder, trusted)
         not_older(snapshot, known)
-        said = f"snapshot {snapshot.serial} of {ascii(snapshot.cluster)[1:-1][:60]}"
+        message = f"snapshot {snapshot.serial} of {ascii(snapshot.cluster)[1:-1][:60]}"
         if known is not None and snapshot.serial == known[1] and _kept(folder, trusted) == snapshot.serial:
-            # One that was killed in between may have left these two undone.
+            # A killed run may have left these two undone.
             _remember(folder, snapshot)
             _trust(trusted, announced)
-            return f"nothing newer: {said}"
-        # Its own key is trusted already; what it says of keys holds once it stands.
+            return f"nothing newer: {message}"
+        # Its own key is already trusted; its other keys count once it is stored.
         write_pair(folder, NAME, snapshot.serial, data, signature)
         _remember(folder, snapshot)
         _trust(trusted, announced)
-        return said
+        return message
 
 
 def make_gate_folder(folder: str) -> None:
-    """Makes it, for all to read; whoever starts a job has to come through to it."""
+    """Makes it readable for all, as every job start needs it."""
     made = [folder] if os.path.isdir(folder) else [os.path.dirname(folder), folder]
     for each in made:
         if not os.path.isdir(each):
@@ -115,7 +119,7 @@ def make_gate_folder(folder: str) -> None:
 
 
 def _known(folder: str, trusted: str) -> tuple[str, int] | None:
-    """What was seen here; where that is damaged, what is kept here."""
+    """The newest serial seen here; if that is damaged, the kept one."""
     try:
         found = seen(folder)
     except SnapshotRefused:
@@ -124,12 +128,12 @@ def _known(folder: str, trusted: str) -> tuple[str, int] | None:
         kept, _ = checked(*read_pair(folder, NAME), keys_in(trusted))
     except (SnapshotRefused, NoPair):
         return found
-    # Killed between the two, the snapshot is newer than the memory.
+    # After a kill in between, the snapshot is newer than the record.
     return (kept.cluster, max(kept.serial, found[1] if found is not None else 0))
 
 
 def _kept(folder: str, trusted: str) -> int | None:
-    """The number of what is kept here, if that holds."""
+    """The serial of the kept snapshot, if valid."""
     try:
         return checked(*read_pair(folder, NAME), keys_in(trusted))[0].serial
     except (SnapshotRefused, NoPair):
@@ -147,10 +151,11 @@ def _remember(folder: str, snapshot: GateSnapshot) -> None:
 
 
 def _announced(snapshot: GateSnapshot, signer: PublicKey) -> list[PublicKey]:
-    """The keys that are trusted from this snapshot on; none where it says nothing of them. Raises ValueError."""
+    """The keys trusted from this snapshot on; empty if it names none. Raises ValueError."""
     if not snapshot.keys:
         return []
-    if not isinstance(snapshot.keys, list) or len(snapshot.keys) > _MOST_KEYS or not all(isinstance(key, str) for key in snapshot.keys):
+    if (not isinstance(snapshot.keys, list) or len(snapshot.keys) > _MOST_KEYS
+        or not all(isinstance(key, str) for key in snapshot.keys)):
         raise ValueError("keys: expected a list of keys")
     found = [public_key(key) for key in snapshot.keys]
     if signer.raw not in {key.raw for key in found}:
@@ -159,7 +164,7 @@ def _announced(snapshot: GateSnapshot, signer: PublicKey) -> list[PublicKey]:
 
 
 def _trust(trusted: str, keys: list[PublicKey]) -> None:
-    """Afterwards these are trusted, if there are any; a file that says so already stays as it is, with whatever else it says."""
+    """Trusts these keys, if any; leaves a file that already names them unchanged."""
     if not keys or {key.raw for key in keys} == {key.raw for key in keys_in(trusted)}:
         return
     text = "# Trusted for snapshots of the gate; kept by muster as signed snapshots say.\n"
@@ -167,8 +172,8 @@ def _trust(trusted: str, keys: list[PublicKey]) -> None:
 
 
 def _asked(url: str) -> bytes | None:
-    """What a GET of this brings; None where there is nothing newer. Raises Refused."""
-    # No proxy: what the environment of a timer names is not for a head inside the site.
+    """The response to a GET; None if there is nothing newer. Raises SnapshotRefused."""
+    # No proxy: a timer's environment must not redirect requests to a head inside the site.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
     request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})  # noqa: S310  (fetch looks at its scheme)
     try:
@@ -187,16 +192,16 @@ def _asked(url: str) -> bytes | None:
         try:
             body = machine.decompress(body, MOST_PAIR + 1)
         except zlib.error:
-            raise SnapshotRefused(f"{url}: what came is damaged") from None
+            raise SnapshotRefused(f"{url}: damaged data") from None
         if not machine.eof:
-            raise SnapshotRefused(f"{url}: what came is cut, or too large")
+            raise SnapshotRefused(f"{url}: data is cut, or too large")
     if len(body) > MOST_PAIR:
         raise SnapshotRefused(f"{url}: over {MOST_PAIR >> 20} MiB")
     return body
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Nobody leads a node elsewhere."""
+    """Refuses redirects."""
 
     def redirect_request(self, *args: object) -> None:
         return None

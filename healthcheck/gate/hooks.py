@@ -1,8 +1,10 @@
-"""What puts the gate in front of jobs: scripts and lines of configuration for Slurm and Kubernetes, printed for a person to install.
+"""Hooks that put the gate in front of jobs: scripts and configuration for Slurm and Kubernetes,
+to print and install.
 
-What Slurm does by itself when a Prolog fails: it drains the node with a reason of its own ("Prolog error") and requeues the job in held
-state (slurm.conf(5), Prolog; prolog_epilog.html, Failure Handling). A closed gate is no broken node, so the hooks below end with 0
-whatever they found and hold the job instead: proven on a real Slurm by tests/healthcheck/gate/test_slurm.py.
+What Slurm does by itself when a Prolog fails: it drains the node with a reason of its own ("Prolog error")
+and requeues the job in held state (slurm.conf(5), Prolog; prolog_epilog.html, Failure Handling). A closed
+gate is no broken node, so the hooks below end with 0 whatever they found and hold the job instead: proven on
+a real Slurm by tests/healthcheck/gate/test_slurm.py.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ _SLURM = """\
 #        Prolog=/etc/slurm/muster-gate
 #        PrologFlags=Alloc,DeferBatch       (or a job starts on the first of its nodes that opens)
 #
-# A Prolog that fails makes Slurm drain the node, with the reason "Prolog error", and hold the job; a PrologSlurmctld that fails makes it
-# start the job over and over. So this one ends with 0: a job that may not start is requeued and held, its comment says why, and
-# `scontrol release JOB` lets it try again; Slurm starts no requeued job in the first two minutes (AuthInfo: cred_expire). One that cannot
-# be requeued (srun, salloc, --no-requeue) is cancelled. Where the gate cannot tell (no snapshot, or one past its grace) or is not there at
-# all, the job starts, and the system's log says so; or UNSURE=hold.
-# Only jobs of these partitions are asked for, such as 'train gpu-*': a node that the inventory does not name is a closed one.
+# A failing Prolog makes Slurm drain the node, with the reason "Prolog error", and hold the job; a failing
+# PrologSlurmctld makes it start the job over and over. So this one ends with 0: a job that may not start is
+# requeued and held, its comment gives the reason, and `scontrol release JOB` lets it try again; Slurm starts no
+# requeued job in the first two minutes (AuthInfo: cred_expire). One that cannot be requeued (srun, salloc,
+# --no-requeue) is cancelled. If the gate does not know (no snapshot, or one past its grace) or is missing, the
+# job starts, and the system log says so; UNSURE=hold holds it instead.
+# Only jobs of these partitions are checked, such as 'train gpu-*': a node outside the inventory is closed.
 UNSURE=start
 PARTITIONS='*'
 
@@ -58,7 +61,7 @@ logger -t muster-gate "job $SLURM_JOB_ID: exit $code: $said"
 [ "$code" -ne 1 ] && [ "$UNSURE" = start ] && exit 0
 scontrol update JobId="$SLURM_JOB_ID" Comment="$said"
 scontrol requeuehold "$SLURM_JOB_ID" && exit 0
-# Priority 0: it is held already, for another of its nodes, or was and waits again. Else it is none that can be requeued.
+# Priority 0: it is held already, for another node, or was and waits again. Else it cannot be requeued.
 case "$(squeue -h -j "$SLURM_JOB_ID" -o '%Q %T')" in '0 '* | *' PENDING') exit 0 ;; esac
 scancel "$SLURM_JOB_ID" || [ "$SLURM_SCRIPT_CONTEXT" != prolog_slurmctld ]
 """
@@ -66,10 +69,11 @@ scancel "$SLURM_JOB_ID" || [ "$SLURM_SCRIPT_CONTEXT" != prolog_slurmctld ]
 _KUBERNETES = """\
 # The gate as the first init container of a pod that wants GPUs.
 #
-# A closed gate is an init container that fails: the kubelet runs it again after a while (restartPolicy OnFailure or Always: 10 s, 20 s, up
-# to 5 min), so the pod waits where it is until the gate opens; with restartPolicy Never the pod fails, and a Job makes another, which may
-# land elsewhere. The node itself is left alone. Nodes must be called in Kubernetes what the inventory calls them.
-# The image is one that has muster; the snapshot and its keys come from the node, read-only, so no network is needed.
+# A closed gate makes the init container fail: the kubelet runs it again after a while (restartPolicy OnFailure
+# or Always: 10 s, 20 s, up to 5 min), so the pod waits in place until the gate opens; with restartPolicy Never
+# the pod fails, and a Job makes another, which may land elsewhere. The node itself is left alone. Nodes must
+# have their inventory names in Kubernetes.
+# The image must have muster; the snapshot and its keys come from the node, read-only, so it needs no network.
 spec:
   initContainers:
   - name: muster-gate
@@ -92,7 +96,8 @@ HOOKS = {"slurm": _SLURM, "kubernetes": _KUBERNETES}
 
 
 def hook(kind: str, muster: str, slurm_conf: str = "") -> str:
-    """The text for one of HOOKS, with the path of this `muster`, and of slurm.conf where it is not in its usual place."""
+    """The text of one of HOOKS, with the path of this `muster`, and of slurm.conf if
+    not in its usual place."""
     from shlex import quote
 
     conf = f"\nSLURM_CONF={quote(slurm_conf)}\nexport SLURM_CONF" if slurm_conf else ""

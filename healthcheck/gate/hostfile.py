@@ -1,4 +1,4 @@
-"""Files of hosts as launchers read them: a host a line, and behind it what the launcher wants to know.
+"""Host files of launchers: one host per line, followed by the launcher's options.
 
     gpu001 slots=8          Open MPI (mpirun --hostfile), DeepSpeed
     gpu001:8                MPICH and Intel MPI (-f)
@@ -18,14 +18,14 @@ _LARGEST = 16 * 1024 * 1024
 
 
 def read_hosts(path: Path) -> dict[str, str]:
-    """Its hosts in order, each once, with what stands behind the name. Raises UsageError with file and line."""
+    """Its hosts in order, each once, with the rest of the line. Raises UsageError with file and line."""
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
     except OSError as trouble:
         raise UsageError(f"--hostfile {path}: {trouble.strerror}") from None
     if len(data) > _LARGEST:
-        raise UsageError(f"--hostfile {path}: is over {_LARGEST} bytes, which is no file of hosts")
+        raise UsageError(f"--hostfile {path}: over {_LARGEST} bytes, too large for a host file")
     found: dict[str, str] = {}
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
         words = line.partition("#")[0].split(None, 1)
@@ -38,8 +38,10 @@ def read_hosts(path: Path) -> dict[str, str]:
     return found
 
 
-def write_hosts(path: Path, nodes: Sequence[str], rests: Mapping[str, str], instead: Mapping[str, str]) -> None:
-    """Afterwards the file holds these nodes and no others; what stood behind a host that was replaced stands behind its spare."""
+def write_hosts(
+    path: Path, nodes: Sequence[str], rests: Mapping[str, str], instead: Mapping[str, str],
+) -> None:
+    """Writes these nodes; a spare gets the options of the host that it replaces."""
     from healthcheck.config.files import write_whole
 
     usual = next(iter(rests.values()), "")

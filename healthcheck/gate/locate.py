@@ -1,4 +1,4 @@
-"""What a gate reads on the machine where it stands: the snapshot, verified anew, and which node this machine is."""
+"""What a gate reads on its machine: the snapshot, verified again, and the machine's node name."""
 
 from __future__ import annotations
 
@@ -7,29 +7,39 @@ from collections.abc import Collection
 
 from healthcheck.certify.pair import NoPair, read_pair
 from healthcheck.gate.reading import GateSnapshot
-from healthcheck.gate.snapshot import FOLDER, NAME, TRUSTED, SnapshotRefused, checked, keys_in, not_older, seen
+from healthcheck.gate.snapshot import (
+    FOLDER,
+    NAME,
+    TRUSTED,
+    SnapshotRefused,
+    checked,
+    keys_in,
+    not_older,
+    seen,
+)
 
 
 class Missing(Exception):
-    """What the gate needs is not there or cannot be read: nothing can be told. The text says what, and what to type."""
+    """The gate's data is missing or unreadable. The text says what, and what to type."""
 
 
 class Forged(Exception):
-    """The snapshot is not what the head signed (altered, cut off, by a foreign key), or an older one that was put back."""
+    """The snapshot is not what the head signed (altered, cut, by a foreign key),
+    or an older one was restored."""
 
 
 def folder(option: str | None) -> str:
-    """Where the snapshot is: the option, MUSTER_GATE, else where the agent keeps it."""
+    """The snapshot's folder: the option, MUSTER_GATE, else the agent's."""
     return option or os.environ.get("MUSTER_GATE") or FOLDER
 
 
 def trusted(option: str | None) -> str:
-    """The file of trusted keys: the option, MUSTER_GATE_KEYS, else where the agent keeps it."""
+    """The file of trusted keys: the option, MUSTER_GATE_KEYS, else the agent's."""
     return option or os.environ.get("MUSTER_GATE_KEYS") or TRUSTED
 
 
 def load(folder: str, trusted: str) -> GateSnapshot:
-    """The snapshot, its signature verified over all of its bytes, and no older than what was here before. Raises Missing or Forged."""
+    """The verified snapshot, not older than earlier ones here. Raises Missing or Forged."""
     try:
         data, signature = read_pair(folder, NAME)
         keys = keys_in(trusted)
@@ -47,7 +57,8 @@ def load(folder: str, trusted: str) -> GateSnapshot:
 
 
 def own_name(known: Collection[str]) -> str:
-    """This machine's name in the snapshot: SLURMD_NODENAME, else its host name, whole or up to the first dot, as the snapshot knows it."""
+    """This machine's name in the snapshot: SLURMD_NODENAME, else its host name,
+    whole or up to the first dot, as the snapshot knows it."""
     given = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
     short = given.partition(".")[0]
     if given in known:

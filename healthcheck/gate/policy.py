@@ -1,7 +1,7 @@
-"""The policy of the gate as a value: what a node must show before a job starts there.
+"""The gate's policy as a value: what a node must fulfil before a job starts there.
 
-`rules/gate.yaml` says it on the head (healthcheck.gate.policyload); nodes have it from the signed snapshot. Nothing heavy is imported here:
-a launch script waits for it.
+`rules/gate.yaml` sets it on the head (healthcheck.gate.policyload); nodes get it with the signed snapshot.
+Imports nothing heavy: a launch script waits for it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-STAGES = ("quick", "standard", "soak")      # of burn-in; each holds those before it
+STAGES = ("quick", "standard", "soak")      # of burn-in; each includes those before it
 ALLOW, BLOCK = "allow", "block"
 
 
 class GatePolicy(NamedTuple):
-    """Spans are in seconds. `rules` are globs over the ids of rules, with allow or block, the first that matches."""
+    """Spans are in seconds. `rules` are globs over the ids of rules, with allow or block,
+    the first that matches."""
 
     stage: str
     rebooted: str
@@ -37,13 +38,14 @@ class GatePolicy(NamedTuple):
             "certificate": {"stage": self.stage, "rebooted": self.rebooted, "changed": self.changed},
             "state": {"degraded": self.degraded, "unhealthy": self.unhealthy, "cordoned": self.cordoned},
             "fresh": {"minutes": self.fresh / 60}, "grace": {"hours": self.grace / 3600},
-            "unknown": {"node": self.node, "muster": self.muster, "percent": self.percent, "rules": dict(self.rules)},
+            "unknown": {"node": self.node, "muster": self.muster, "percent": self.percent,
+                        "rules": dict(self.rules)},
             "versions": {"equal": list(self.equal)}, "clock": {"minutes": self.skew / 60},
         }
 
 
 def read(document: Any) -> GatePolicy:
-    """The policy that a snapshot holds; raises ValueError where a key is missing or is not what it should be: none is guessed."""
+    """The policy in a snapshot; raises ValueError for a missing or bad key: there are no defaults."""
     unknown = _section(document, "unknown")
     rules = unknown.get("rules")
     equal = _section(document, "versions").get("equal")
@@ -53,10 +55,12 @@ def read(document: Any) -> GatePolicy:
         raise ValueError("policy: versions: equal")
     certificate, state = _section(document, "certificate"), _section(document, "state")
     return GatePolicy(
-        _word(certificate, "stage", STAGES), _word(certificate, "rebooted"), _word(certificate, "changed"), _word(state, "degraded"),
-        _word(state, "unhealthy"), _word(state, "cordoned"), _number(_section(document, "fresh"), "minutes") * 60,
-        _number(_section(document, "grace"), "hours") * 3600, _word(unknown, "node"), _word(unknown, "muster"), _number(unknown, "percent"),
-        tuple(rules.items()), tuple(equal), _number(_section(document, "clock"), "minutes") * 60,
+        _word(certificate, "stage", STAGES), _word(certificate, "rebooted"), _word(certificate, "changed"),
+        _word(state, "degraded"), _word(state, "unhealthy"), _word(state, "cordoned"),
+        _number(_section(document, "fresh"), "minutes") * 60,
+        _number(_section(document, "grace"), "hours") * 3600, _word(unknown, "node"),
+        _word(unknown, "muster"), _number(unknown, "percent"), tuple(rules.items()), tuple(equal),
+        _number(_section(document, "clock"), "minutes") * 60,
     )
 
 

@@ -1,6 +1,7 @@
-"""Reads `gate.yaml` of the rules folders into one GatePolicy; every mistake is one line with file, line, column and key.
+"""Reads `gate.yaml` of the rules folders into one GatePolicy; every mistake is one line with file,
+line, column and key.
 
-A later folder's file is laid over the earlier ones, key by key. It is data: nothing in it is ever executed.
+A later folder's file overrides the earlier ones, key by key. It is data: nothing in it is ever executed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def _names(given: Any) -> Any:
     return given
 
 
-_FORMS: Mapping[str, Mapping[str, ValueType]] = {
+_FIELDS: Mapping[str, Mapping[str, ValueType]] = {
     "certificate": {"stage": choice(_Stage), "rebooted": _WORD, "changed": _WORD},
     "state": {"degraded": _WORD, "unhealthy": _WORD, "cordoned": _WORD},
     "fresh": {"minutes": number(1, 7 * 24 * 60)},
@@ -41,51 +42,57 @@ _FORMS: Mapping[str, Mapping[str, ValueType]] = {
 
 
 def load_gate_policy(folders: Sequence[Path]) -> GatePolicy:
-    """What the files of all folders say together; raises RulesError. Among the folders may be such a file itself, whatever its name."""
-    said: dict[str, dict[str, Any]] = {name: {} for name in _FORMS}
-    said["unknown"]["rules"] = {}
+    """The merged files of all folders; raises RulesError. A folder may also be such a file itself,
+    of any name."""
+    values: dict[str, dict[str, Any]] = {name: {} for name in _FIELDS}
+    values["unknown"]["rules"] = {}
     files = [path for folder in folders if (path := folder if folder.is_file() else folder / FILE).is_file()]
     if not files:
-        raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(map(str, folders))}")
+        raise RulesError(f"no rules folder contains a {FILE}: searched {', '.join(map(str, folders))}")
     for path in files:
-        _lay(said, path)
-    for name, forms in _FORMS.items():
-        for key, form in forms.items():
-            if key not in said[name]:
-                raise RulesError(f"{name}: {key} is missing: expected {form.phrase}", Mark(str(files[-1]), 1, 1))
-    return read(said)
+        _lay(values, path)
+    for name, fields in _FIELDS.items():
+        for key, form in fields.items():
+            if key not in values[name]:
+                raise RulesError(f"{name}: {key} is missing: expected {form.phrase}",
+                                 Mark(str(files[-1]), 1, 1))
+    return read(values)
 
 
 def with_todays_names(policy: GatePolicy, former: Mapping[str, str]) -> GatePolicy:
-    """The policy whose globs over rules also match by the ids that rules had before (`former`: id by former id)."""
+    """The policy whose globs over rules also match by the ids that rules had before
+    (`former`: id by former id)."""
     rules: dict[str, str] = {}
-    for glob, said in policy.rules:
+    for glob, values in policy.rules:
         for name in with_current_names([glob], former):
-            rules.setdefault(name, said)
+            rules.setdefault(name, values)
     return policy._replace(rules=tuple(rules.items()))
 
 
-def _lay(said: dict[str, dict[str, Any]], path: Path) -> None:
+def _lay(values: dict[str, dict[str, Any]], path: Path) -> None:
     top = load_yaml(path, error=RulesError)
     if not isinstance(top, LocatedMap):
-        raise RulesError(f"expected a map of {', '.join(_FORMS)}; got {kind_of(top)}", Mark(str(path), 1, 1))
-    known_keys(top, tuple(_FORMS), "")
+        raise RulesError(f"expected a map of {', '.join(_FIELDS)}; got {kind_of(top)}", Mark(str(path), 1, 1))
+    known_keys(top, tuple(_FIELDS), "")
     for name, section in top.items():
-        keys = (*_FORMS[name], *(("rules",) if name == "unknown" else ()))
+        keys = (*_FIELDS[name], *(("rules",) if name == "unknown" else ()))
         if not isinstance(section, LocatedMap):
-            raise RulesError(f"{name}: expected a map of {', '.join(keys)}; got {kind_of(section)}", top.value_marks[name])
+            raise RulesError(f"{name}: expected a map of {', '.join(keys)}; got {kind_of(section)}",
+                             top.value_marks[name])
         known_keys(section, keys, f"{name}: ")
         for key, given in section.items():
             mark = section.value_marks[key]
-            said[name][key] = (_globs(given, mark) if key == "rules" else
-                               _plain(parse_value(f"{name}: {key}", given, mark, _FORMS[name][key])))
+            values[name][key] = (_globs(given, mark) if key == "rules"
+                                 else _plain(parse_value(f"{name}: {key}", given, mark, _FIELDS[name][key])))
 
 
 def _globs(given: Any, mark: Mark) -> dict[str, str]:
     if not isinstance(given, LocatedMap):
-        raise RulesError(f"unknown: rules: expected a map of globs over the ids of rules to block or allow, got {kind_of(given)}", mark)
-    return {parse_value("unknown: rules", glob, given.key_marks[glob], GLOB):
-            parse_value(f"unknown: rules: {glob}", said, given.value_marks[glob], _WORD).value for glob, said in given.items()}
+        raise RulesError("unknown: rules: expected a map of globs over the ids of rules to block or allow, "
+                         f"got {kind_of(given)}", mark)
+    return {parse_value("unknown: rules", glob, given.key_marks[glob],
+                  GLOB): parse_value(f"unknown: rules: {glob}", values, given.value_marks[glob], _WORD).value
+            for glob, values in given.items()}
 
 
 def _plain(found: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Signs what the head knows as one snapshot, and puts it where nodes find it: each has a higher number than all before it."""
+"""Signs the head's data as one snapshot and writes it where nodes find it; serial numbers only rise."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from healthcheck.certify.keys import load_keys, signer_of
 from healthcheck.certify.pair import lock_folder, write_pair
 from healthcheck.certify.serial import newest_written, next_serial, written_serial
 from healthcheck.config.files import make_folder
+from healthcheck.gate.nodestatus import gate_node
 from healthcheck.gate.policy import read
 from healthcheck.gate.reading import SCHEMA, bytes_of, snapshot_of
 from healthcheck.gate.snapshot import NAME, NAMESPACE
-from healthcheck.gate.standing import standing_of
 from inventory.errors import CertificateError
 
 OURS = "gate"       # in the state folder
@@ -22,7 +22,7 @@ OURS = "gate"       # in the state folder
 
 @dataclass(frozen=True)
 class SignedSnapshot:
-    """One snapshot as it was signed; `key` is the fingerprint of the key that did."""
+    """A signed snapshot; `key` is the fingerprint of the signing key."""
 
     serial: int
     data: bytes
@@ -31,11 +31,12 @@ class SignedSnapshot:
 
 
 def publish(
-    state: Path, nodes: Mapping[str, Mapping[str, Any]], policy: Mapping[str, Any], now: float, shared: Iterable[Path] = (),
+    state: Path, nodes: Mapping[str, Mapping[str, Any]], policy: Mapping[str, Any], now: float,
+    shared: Iterable[Path] = (),
 ) -> SignedSnapshot:
-    """Afterwards the newest snapshot in the state folder, and in each of the shared folders, holds these entries and this policy.
+    """Writes a snapshot with these entries and this policy to the state folder and the shared folders.
 
-    Killed at any time it leaves the old one or the new one. Raises CertificateError.
+    If killed, the old or the new one stays. Raises CertificateError.
     """
     folder = state / OURS
     make_folder(folder, "the state folder (--state, MUSTER_STATE)")
@@ -46,7 +47,8 @@ def publish(
             signer = signer_of(state, keys)
             serial = next_serial(folder, now, newest_written(folder))
             data = bytes_of({
-                "schema": SCHEMA, "cluster": keys.cluster, "serial": serial, "made": int(now), "policy": dict(policy), "nodes": nodes,
+                "schema": SCHEMA, "cluster": keys.cluster, "serial": serial, "made": int(now),
+                "policy": dict(policy), "nodes": nodes,
                 "keys": [f"{key.public.text} {key.public.comment}" for key in keys.trusted],
             })
             _readable(data)
@@ -64,8 +66,8 @@ def publish(
 
 
 def _readable(data: bytes) -> None:
-    """Raises ValueError for what no gate could understand: it is not written."""
+    """Raises ValueError for a snapshot that no gate could read, so that it is not written."""
     found = snapshot_of(data)
     read(found.policy)
     for name in found.names():
-        standing_of(name, found.entry(name))
+        gate_node(name, found.entry(name))

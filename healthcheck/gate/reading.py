@@ -1,14 +1,15 @@
-"""The snapshot's bytes: how they are laid out, and how a gate reads out of them no more than it needs.
+"""The snapshot's byte layout, which lets a gate parse only what it needs.
 
-It is JSON with sorted keys and no spaces, and one liberty that JSON leaves: the entry of each node stands on a line of its own,
+It is JSON with sorted keys and no spaces, but with each node's entry on its own line,
 
     {"cluster":"alpha","keys":[],"made":1795000000,"nodes":{
     "gpu001":{...},
     "gpu002":{...}
     },"policy":{...},"schema":"muster.gate/1","serial":7}
 
-Inside a string JSON knows no bare line feed, so a line that begins with a quote is an entry, and the others need not be parsed: of 4,096
-nodes a prolog reads its own. What is laid out otherwise is read all the same, as a whole. Whoever calls has verified the signature.
+JSON strings contain no bare line feed, so a line that begins with a quote is an entry, and the others need
+not be parsed: of 4,096 nodes a prolog parses one. Any other layout is parsed as a whole. The caller has
+verified the signature.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ _LOOKED = re.compile(rb'"looked":([0-9]{1,12})')
 
 
 class SnapshotError(ValueError):
-    """These bytes are no snapshot that can be understood."""
+    """These bytes are not a readable snapshot."""
 
 
 class GateSnapshot:
-    """A snapshot whose nodes are parsed when they are asked for."""
+    """A snapshot whose nodes are parsed on demand."""
 
-    def __init__(self, top: Mapping[str, Any], lines: dict[str, bytes] | None, entries: dict[str, Any], data: bytes) -> None:
+    def __init__(
+        self, top: Mapping[str, Any], lines: dict[str, bytes] | None, entries: dict[str, Any], data: bytes,
+    ) -> None:
         self.serial = _whole(top, "serial")
         self.made = _whole(top, "made")
         self.cluster = str(top.get("cluster"))
@@ -39,7 +42,7 @@ class GateSnapshot:
         self._lines, self._entries, self._data = lines, entries, data
 
     def entry(self, name: str) -> Any:
-        """What the snapshot holds of a node, as JSON has it; None where it names no such node."""
+        """A node's entry as plain JSON data; None without one."""
         if self._lines is None:
             return self._entries.get(name)
         line = self._lines.get(name)
@@ -48,14 +51,14 @@ class GateSnapshot:
         try:
             return json.loads(b"{" + line.rstrip(b",") + b"}")[name]
         except (ValueError, KeyError, RecursionError):
-            raise SnapshotError(f"the entry of {name} is no JSON") from None
+            raise SnapshotError(f"the entry of {name} is not valid JSON") from None
 
     def names(self) -> list[str]:
-        """The nodes that there are, as the snapshot orders them."""
+        """All nodes, in the snapshot's order."""
         return list(self._entries if self._lines is None else self._lines)
 
     def groups(self) -> dict[str, list[str]]:
-        """The nodes of each group. Every entry is looked into; one that cannot be understood is in none."""
+        """The nodes of each group. Parses every entry; an unreadable one is in no group."""
         found: dict[str, list[str]] = {}
         for name in self.names():
             try:
@@ -69,7 +72,7 @@ class GateSnapshot:
         return found
 
     def newest_look(self) -> int:
-        """When any node was last looked at, in unix seconds; 0 where none ever was."""
+        """When any node was last checked, in unix seconds; 0 if never."""
         if self._lines is None:
             looked = [entry.get("looked") for entry in self._entries.values() if isinstance(entry, dict)]
             return max((found for found in looked if type(found) is int), default=0)
@@ -77,12 +80,13 @@ class GateSnapshot:
 
 
 def snapshot_of(data: bytes) -> GateSnapshot:
-    """The snapshot in these bytes; raises SnapshotError. Nodes are not looked into yet."""
+    """The snapshot in these bytes; raises SnapshotError. Does not parse nodes yet."""
     if len(data) > MAX_BYTES:
         raise SnapshotError(f"over {MAX_BYTES >> 20} MiB")
     lines = _lines(data)
     try:
-        whole = json.loads(data if lines is None else data[: data.index(b"\n")] + data[data.rindex(b"\n", 0, -1):])
+        whole = json.loads(data if lines is None
+                           else data[: data.index(b"\n")] + data[data.rindex(b"\n", 0, -1):])
     except (ValueError, RecursionError):
         raise SnapshotError("no JSON") from None
     if not isinstance(whole, dict) or whole.get("schema") != SCHEMA:
@@ -97,7 +101,8 @@ def bytes_of(document: Mapping[str, Any]) -> bytes:
     """The document laid out as above; `snapshot_of` reads it, and every reader of JSON."""
     before = {key: document[key] for key in document if key < "nodes"}
     after = {key: document[key] for key in document if key > "nodes"}
-    nodes = ",\n".join(f"{_json(name)}:{_json(document['nodes'][name])}" for name in sorted(document["nodes"]))
+    nodes = ",\n".join(f"{_json(name)}:{_json(document['nodes'][name])}"
+                       for name in sorted(document["nodes"]))
     start = f"{_json(before)[:-1]}{',' if before else ''}"
     return f'{start}"nodes":{{\n{nodes}\n}}{"," if after else ""}{_json(after)[1:]}\n'.encode()
 
@@ -107,7 +112,7 @@ def _json(value: Any) -> str:
 
 
 def _lines(data: bytes) -> dict[str, bytes] | None:
-    """The line of each node by its name; None where the nodes do not stand on lines of their own."""
+    """The line of each node by name; None if the nodes are not on their own lines."""
     rows = data.split(b"\n")
     if len(rows) < 4 or rows[-1] or not rows[0].endswith(b'"nodes":{') or not rows[-2].startswith(b"}"):
         return None

@@ -1,15 +1,16 @@
-"""Fills an allocation with nodes that may start jobs: closed ones are replaced by open spares, the nearest first. Pure."""
+"""Fills an allocation with nodes that may start jobs: closed ones are replaced by open spares,
+the nearest first. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from healthcheck.gate.standing import NodeStanding
+from healthcheck.gate.nodestatus import GateNode
 
 
 class Move(NamedTuple):
-    """A node that was replaced and why, by what, and how near the two are; where none was, a further one."""
+    """A replaced node, the reason, its spare and their distance; or an added node."""
 
     away: str
     instead: str
@@ -18,7 +19,7 @@ class Move(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """The nodes to start on, in order; what moved; nodes left out; and how many are still wanted (0: all are there)."""
+    """The nodes to start on, in order; replacements; unused nodes; and how many are still missing."""
 
     nodes: tuple[str, ...]
     moves: tuple[Move, ...]
@@ -26,10 +27,13 @@ class Filled(NamedTuple):
     short: int
 
 
-def fill(wanted: Sequence[str], closed: Mapping[str, str], spares: Sequence[str], need: int, known: Mapping[str, NodeStanding]) -> Filled:
-    """`need` open nodes: those wanted, in order; each closed one replaced in its place by a spare, of the same NVLink domain before the
-    same leaf before any other; further spares at the end where these are fewer. `closed` are nodes and why; `spares` are open and not
-    wanted; `known` is what the snapshot says of nodes."""
+def fill(
+    wanted: Sequence[str], closed: Mapping[str, str], spares: Sequence[str], need: int,
+    known: Mapping[str, GateNode],
+) -> Filled:
+    """`need` open nodes: the wanted ones in order, each closed one replaced by a spare, of the same NVLink
+    domain before the same leaf before any other; further spares at the end if needed. `closed` are nodes and
+    reasons; `spares` are open and not wanted; `known` are the snapshot's entries."""
     room = need - sum(name not in closed for name in wanted)
     left = list(spares)
     nodes: list[str] = []
@@ -38,10 +42,12 @@ def fill(wanted: Sequence[str], closed: Mapping[str, str], spares: Sequence[str]
         if name not in closed:
             nodes.append(name)
         elif room > 0 and left:
-            found = min(left, key=lambda spare: (_distance(known.get(name), known.get(spare)), left.index(spare)))
+            found = min(left, key=lambda spare: (_distance(known.get(name), known.get(spare)),
+                                                 left.index(spare)))
             left.remove(found)
             nodes.append(found)
-            moves.append(Move(name, found, _WHERE[_distance(known.get(name), known.get(found))], closed[name]))
+            moves.append(Move(name, found, _WHERE[_distance(known.get(name), known.get(found))],
+                              closed[name]))
             room -= 1
     more = left[: max(0, need - len(nodes))]
     moves += [Move("", name, "one more") for name in more]
@@ -52,7 +58,7 @@ def fill(wanted: Sequence[str], closed: Mapping[str, str], spares: Sequence[str]
 _WHERE = ("same NVLink domain", "same leaf", "elsewhere")
 
 
-def _distance(one: NodeStanding | None, other: NodeStanding | None) -> int:
+def _distance(one: GateNode | None, other: GateNode | None) -> int:
     if one is None or other is None:
         return 2
     if one.domain and one.domain == other.domain:

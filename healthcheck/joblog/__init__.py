@@ -1,1 +1,2 @@
-"""Reads what a job left behind, and says whom it accuses: `read.read` makes one JobLog of its files, `charges.charges` what that means."""
+"""Reads a job's logs and finds the culprit: `read.read` makes one JobLog of its files,
+`charges.charges` interprets it."""

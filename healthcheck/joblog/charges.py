@@ -1,9 +1,11 @@
-"""What the logs of a job say, put together: who is accused of what, by whom, and what only follows from something else.
+"""What the logs of a job say, put together: who is accused of what, by whom,
+and what only follows from something else.
 
-Each line is known by a saying (rules/joblog), and else by the kind of event that the parsers make of it. Who says that a peer is gone is no
-culprit: its peer is accused, and of several the one whom most nodes name; but where one node says so of several peers, and no other node
-says anything, it is that node. A program's own exception is a cause only where no error of NCCL or CUDA came before it. Of processes that
-ended the first is a lead, where nothing else says why. `muster blame` and `muster explain` both go by this.
+Each line is known by a saying (rules/joblog), and else by the kind of event that the parsers make of it. Who
+says that a peer is gone is no culprit: its peer is accused, and of several the one whom most nodes name; but
+where one node says so of several peers, and no other node says anything, it is that node. A program's own
+exception is a cause only where no error of NCCL or CUDA came before it. Of processes that ended the first is
+a lead, where nothing else says why. `muster blame` and `muster explain` both go by this.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from healthcheck.model.outcome import Owner, Severity
 _MOST_EVENTS = 1000     # of one charge that are kept; all are counted
 _MOST_ABSENT = 4
 _TERMINATED = -15
-_NEAR = 35 * 60.0       # seconds by which an error comes at most before the exception that it causes: the longest usual watchdog
+# seconds by which an error comes at most before the exception that it causes: the longest usual watchdog
+_NEAR = 35 * 60.0
 # Events of which the same words are one charge, whoever said them.
 _BY_WORDS = (JobEventKind.EXCEPTION, JobEventKind.TIMEOUT)
 _OWN = (JobEventKind.GPU, JobEventKind.GPU_MEMORY, JobEventKind.CUDA, JobEventKind.EXCEPTION)
-_ENDS_ALL = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED, JobEventKind.NODE_FAIL,
-             JobEventKind.OOM)
+_ENDS_ALL = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED,
+             JobEventKind.NODE_FAIL, JobEventKind.OOM)
 _WORST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 _SURE = tuple(Sure)
 
@@ -37,9 +40,9 @@ _SURE = tuple(Sure)
 class Charge:
     """One thing that the logs say: of whom, what it means, and in which lines.
 
-    `sure`, `severity`, `symptom` and `job` are those of the meaning, as far as the rest of the logs leaves it so. `words` adds to the
-    meaning; `why` is what an absent rank did. `events` are at most 1000, the first one first; `count` is how many there were. `by` are
-    those who say so.
+    `sure`, `severity`, `symptom` and `job` are those of the meaning, as far as the rest of the logs leaves it
+    so. `words` adds to the meaning; `why` is what an absent rank did. `events` are at most 1000, the first
+    one first; `count` is how many there were. `by` are those who say so.
     """
 
     told: Meaning
@@ -68,7 +71,7 @@ class Charge:
 
     @property
     def line(self) -> int:
-        """The first line that says so."""
+        """The first such line."""
         return self.events[0].line if self.events else 0
 
 
@@ -99,18 +102,20 @@ class _Group:
         return {who.node or who.label for who in self.by}
 
 
-def charges(log: JobLog, nodes: Collection[str] = (), addresses: Mapping[str, str] = {}, *, ordered: bool = False) -> list[Charge]:
+def charges(
+    log: JobLog, nodes: Collection[str] = (), addresses: Mapping[str, str] = {}, *, ordered: bool = False,
+) -> list[Charge]:
     """All that the logs say, the likeliest cause first, what follows from others last.
 
-    `nodes` are those that the job is known to have had, `addresses` the nodes of names and addresses (an inventory's). `ordered`: the
-    scheduler says that it ended the job itself.
+    `nodes` are those that the job is known to have had, `addresses` the nodes of names and addresses (an
+    inventory's). `ordered`: the scheduler says that it ended the job itself.
     """
     names = NodeNames(log, nodes, addresses)
     groups: dict[tuple[str, object], _Group] = {}
     for event in log.events:
         told = meaning(event)
-        if told is None or event.kind is JobEventKind.EXIT or (event.kind is JobEventKind.NCCL and event.saying is None
-                                                               and "HINT" in event.text):
+        if (told is None or event.kind is JobEventKind.EXIT
+            or (event.kind is JobEventKind.NCCL and event.saying is None and "HINT" in event.text)):
             continue
         reporter = names.of(event)
         words = _words(event) if event.saying is None else ""
@@ -122,11 +127,12 @@ def charges(log: JobLog, nodes: Collection[str] = (), addresses: Mapping[str, st
     made = _caused(made, log)
     exits = list(_exits(log, names, ordered=ordered))
     late = [_late(one, names, log) for one in absent(log, nodes)[:_MOST_ABSENT]]
-    return _ranked(_settled([*made, *late], exits), several=len({event.file for event in log.events}) > 1)
+    return _ranked(_mark_symptoms([*made, *late], exits),
+                   several=len({event.file for event in log.events}) > 1)
 
 
 def _words(event: JobEvent) -> str:
-    """What makes events one, whoever said them: the exception, or what was waited in."""
+    """The key that merges events of all ranks: the exception, or the operation waited in."""
     if event.kind is JobEventKind.EXCEPTION:
         return event.text[:120]
     return f"{event.op} {event.work}" if event.kind is JobEventKind.TIMEOUT and event.work is not None else ""
@@ -171,15 +177,18 @@ def _of_meaning(groups: list[_Group], names: NodeNames) -> Iterator[Charge]:
         whole = _Group(told, next(iter(groups[0].by)))
         for group in groups:
             whole.join(group)
-        whole.who = JobParty(whole.who.node, None if len({who.rank for who in whole.by}) > 1 else whole.who.rank)
-        words = f"it says so of {len(groups)} peers, and no other node says anything: its own port is as likely"
+        whole.who = JobParty(whole.who.node,
+                             None if len({who.rank for who in whole.by}) > 1 else whole.who.rank)
+        words = (f"it says so of {len(groups)} peers, and no other node says anything: its own port is as "
+                 "likely")
         yield replace(_charge(whole), words=words)
         return
     most = len(groups[0].nodes)
     clear = most > 1 and 2 * sum(len(group.nodes) == most for group in groups) <= len(groups) + 1
     for group in groups:
         said = [who for who in group.by if who.label != group.who.label]
-        words = "" if not said else f"so says {said[0].label}" if len(said) == 1 else f"so say {len(said)} ranks"
+        words = ("" if not said else f"so says {said[0].label}" if len(said) == 1
+                 else f"so say {len(said)} ranks")
         if not group.who.node and most > 1 and group is groups[0]:
             left = names.left(group.nodes)
             if len(left) == 1:
@@ -187,7 +196,8 @@ def _of_meaning(groups: list[_Group], names: NodeNames) -> Iterator[Charge]:
                 words += "; the only node of the job that does not say so"
         charge = replace(_charge(group), words=words)
         alone = not told.symptom and len(group.nodes) < 2 and told.sure is Sure.LIKELY
-        yield replace(charge, symptom=charge.symptom or (clear and len(group.nodes) < most), sure=Sure.GUESS if alone else charge.sure)
+        yield replace(charge, symptom=charge.symptom or (clear and len(group.nodes) < most),
+                      sure=Sure.GUESS if alone else charge.sure)
 
 
 def _charge(group: _Group) -> Charge:
@@ -197,15 +207,17 @@ def _charge(group: _Group) -> Charge:
     who = group.who
     if group.words and group.events:        # said by many: the first of them stands for it
         who = next(iter(group.by), JobParty())
-    return Charge(told, who, tuple(group.events), group.count, told.sure, Severity.INFO if few else told.severity, told.symptom,
-                  told.job and not few, tuple(group.by), group.words, kind=group.events[0].kind, time=time)
+    return Charge(told, who, tuple(group.events), group.count, told.sure,
+                  Severity.INFO if few else told.severity, told.symptom, told.job and not few,
+                  tuple(group.by), group.words, kind=group.events[0].kind, time=time)
 
 
 def _caused(made: list[Charge], log: JobLog) -> list[Charge]:
     """The charges, exceptions that came after an error of NCCL or CUDA as what follows from it."""
-    ended: dict[int | None, float | None] = {
-        event.rank: event.time for event in log.events if event.kind is JobEventKind.EXIT and event.rank is not None}
-    errors = [event for charge in made if charge.kind is not JobEventKind.EXCEPTION and _of_machine(charge) for event in charge.events[:1]]
+    ended: dict[int | None, float | None] = {event.rank: event.time for event in log.events
+                                             if event.kind is JobEventKind.EXIT and event.rank is not None}
+    errors = [event for charge in made if charge.kind is not JobEventKind.EXCEPTION and _of_machine(charge)
+              for event in charge.events[:1]]
 
     def time(event: JobEvent) -> float | None:
         return event.time if event.time is not None else ended.get(event.rank)
@@ -225,23 +237,26 @@ def _caused(made: list[Charge], log: JobLog) -> list[Charge]:
 
 def _of_machine(charge: Charge) -> bool:
     """Whether it is an error of NCCL or CUDA: of the network, a GPU, or a collective that did not end."""
-    known = charge.told.fault in (FaultDomain.GPU, FaultDomain.NETWORK) or charge.kind in (JobEventKind.TIMEOUT, JobEventKind.CUDA)
+    known = (charge.told.fault in (FaultDomain.GPU, FaultDomain.NETWORK)
+             or charge.kind in (JobEventKind.TIMEOUT, JobEventKind.CUDA))
     return charge.severity is not Severity.INFO and (known or charge.told.id.startswith("nccl-error"))
 
 
 def _late(one: AbsentRank, names: NodeNames, log: JobLog) -> Charge:
-    timeouts = (event for event in log.events if event.kind is JobEventKind.TIMEOUT and (one.work is None or event.work == one.work))
+    timeouts = (event for event in log.events if event.kind is JobEventKind.TIMEOUT
+                and (one.work is None or event.work == one.work))
     waits = tuple(islice(timeouts, _MOST_EVENTS))
     node = names.named(one.node) if one.node else names.rank(one.rank)
     words = f"did not come to a collective that {one.waited} ranks waited in" if one.work is not None else \
         f"did not come: {one.waited} waited for it"
     sure = ABSENT.sure if one.sure else Sure.GUESS
-    return Charge(ABSENT, JobParty(node, one.rank), waits, 1, sure, ABSENT.severity, False, False, (), words, one.why, JobEventKind.TIMEOUT,
-                  one.time)
+    return Charge(ABSENT, JobParty(node, one.rank), waits, 1, sure, ABSENT.severity, False, False, (), words,
+                  one.why, JobEventKind.TIMEOUT, one.time)
 
 
 def _exits(log: JobLog, names: NodeNames, *, ordered: bool) -> Iterator[Charge]:
-    """The processes that ended, the one that leads to the cause first; what came after, by a launcher's or Slurm's hand, is a symptom.
+    """The processes that ended, the one that leads to the cause first; what came after,
+    by a launcher's or Slurm's hand, is a symptom.
 
     So is the end of a rank that waited for others, or lost one.
     """
@@ -249,7 +264,8 @@ def _exits(log: JobLog, names: NodeNames, *, ordered: bool) -> Iterator[Charge]:
     ordered = ordered or any(event.kind in _ENDS_ALL for event in log.events)
     # What the scheduler ended, it ends by SIGTERM and SIGKILL.
     free = [event for event in exits if event.code != _TERMINATED and not (ordered and event.code == -9)]
-    waited = {event.rank for event in log.events if event.kind in (JobEventKind.TIMEOUT, JobEventKind.PEER) and event.rank is not None}
+    waited = {event.rank for event in log.events if event.kind in (JobEventKind.TIMEOUT, JobEventKind.PEER)
+              and event.rank is not None}
     own = [event for event in free if event.rank is None or event.rank not in waited]
     signalled = [event for event in own if event.code is not None and event.code < 0]
     lead = min(signalled or own, key=_order, default=None)
@@ -260,17 +276,19 @@ def _exits(log: JobLog, names: NodeNames, *, ordered: bool) -> Iterator[Charge]:
     for event in exits:
         told = meaning(event)
         if told is not None and event is not lead:
-            groups.setdefault((told.id, names.of(event)), _Group(told, names.of(event))).add(event, names.of(event))
+            groups.setdefault((told.id, names.of(event)), _Group(told, names.of(event))).add(
+                event, names.of(event))
     if lead is not None and (told := meaning(lead)) is not None:
         first = _Group(told, names.of(lead))
         first.add(lead, names.of(lead))
         nodes = {names.of(event).node for event in (signalled or own)}
         alike = sum(event.time is not None and event.time == lead.time for event in (signalled or own))
         alone = (len(nodes) == 1 or lead.time is not None) and alike <= 1
-        how = f"was ended by signal {-lead.code}" if lead.code is not None and lead.code < 0 else f"ended with exit code {lead.code}"
+        how = (f"was ended by signal {-lead.code}" if lead.code is not None and lead.code < 0
+               else f"ended with exit code {lead.code}")
         more = f", the first of {len(free)}" if len(free) > 1 else ""
-        yield replace(_charge(first), symptom=False, words=f"{how}{more}", sure=Sure.LIKELY if alone else Sure.GUESS,
-                      kind=JobEventKind.EXIT)
+        yield replace(_charge(first), symptom=False, words=f"{how}{more}",
+                      sure=Sure.LIKELY if alone else Sure.GUESS, kind=JobEventKind.EXIT)
     yield from (replace(_charge(group), symptom=True, kind=JobEventKind.EXIT) for group in groups.values())
 
 
@@ -278,32 +296,40 @@ def _order(event: JobEvent) -> tuple[bool, float, bool, int]:
     return event.time is None, event.time or 0.0, not event.first, event.line
 
 
-def _settled(made: list[Charge], exits: list[Charge]) -> list[Charge]:
+def _mark_symptoms(made: list[Charge], exits: list[Charge]) -> list[Charge]:
     """The charges, those marked as symptoms that another one explains.
 
-    A peer stops answering when its process ends for whatever reason, and a process that was killed was mostly killed for one.
+    A peer stops answering when its process ends for whatever reason,
+    and a process that was killed was mostly killed for one.
     """
-    known = {event.rank for charge in made if charge.cause and charge.told is not ABSENT for event in charge.events}
+    known = {event.rank for charge in made if charge.cause and charge.told is not ABSENT
+             for event in charge.events}
     lead = next((charge for charge in exits if not charge.symptom), None)
 
     def explained(charge: Charge) -> bool:
-        """Whether it is known why a rank did not come: an error of its own, or its end before the others ran out of time."""
-        ended = lead is not None and lead.who.rank == charge.who.rank and None not in (lead.time, charge.time) \
-            and (lead.time or 0.0) < (charge.time or 0.0)
+        """Whether it is known why a rank did not come: an error of its own,
+        or its end before the others ran out of time."""
+        ended = (lead is not None and lead.who.rank == charge.who.rank
+                 and None not in (lead.time, charge.time) and (lead.time or 0.0) < (charge.time or 0.0))
         return charge.who.rank is not None and (charge.who.rank in known or ended)
 
-    made = [replace(charge, symptom=True) if charge.told is ABSENT and explained(charge) else charge for charge in made]
-    certain = any(charge.cause and charge.sure is Sure.CERTAIN and charge.told.fault is not FaultDomain.STOP for charge in made)
+    made = [replace(charge, symptom=True) if charge.told is ABSENT and explained(charge) else charge
+            for charge in made]
+    certain = any(charge.cause and charge.sure is Sure.CERTAIN and charge.told.fault is not FaultDomain.STOP
+                  for charge in made)
     own: dict[str, int] = {}
     for charge in made:
-        if charge.cause and charge.told.accuses is not Culprit.PEER and charge.told is not ABSENT and charge.line:
+        if (charge.cause and charge.told.accuses is not Culprit.PEER and charge.told is not ABSENT
+            and charge.line):
             file = charge.events[0].file
             own[file] = min(own.get(file, charge.line), charge.line)
 
     def follows(charge: Charge) -> bool:
         if charge.told.accuses is Culprit.PEER:
-            return certain or (bool(charge.events) and own.get(charge.events[0].file, charge.line) < charge.line)
-        return charge.kind is JobEventKind.ABORT and any(other.cause and other.kind is not JobEventKind.ABORT for other in made)
+            return (certain
+                    or (bool(charge.events) and own.get(charge.events[0].file, charge.line) < charge.line))
+        return (charge.kind is JobEventKind.ABORT
+                and any(other.cause and other.kind is not JobEventKind.ABORT for other in made))
 
     made = [replace(charge, symptom=True) if follows(charge) else charge for charge in made]
     if any(charge.cause for charge in made):
@@ -312,20 +338,24 @@ def _settled(made: list[Charge], exits: list[Charge]) -> list[Charge]:
     if not any(charge.cause for charge in whole):
         whole = _first_lost(whole)
     if any(charge.cause for charge in whole):
-        whole = [replace(charge, severity=Severity.INFO) if charge.told.fault is FaultDomain.SPEED else charge for charge in whole]
+        whole = [replace(charge, severity=Severity.INFO) if charge.told.fault is FaultDomain.SPEED else charge
+                 for charge in whole]
     return whole
 
 
 def _first_lost(made: list[Charge]) -> list[Charge]:
-    """Where nothing else is known: the first peer that was lost is a lead, for it went before those who say so."""
-    lost = [charge for charge in made if charge.kind is JobEventKind.PEER and (charge.who.node or charge.who.address) and charge.events
+    """Where nothing else is known: the first peer that was lost is a lead,
+    for it went before those who say so."""
+    lost = [charge for charge in made if charge.kind is JobEventKind.PEER
+            and (charge.who.node or charge.who.address) and charge.events
             and (charge.who.node or charge.who.address) not in {who.node for who in charge.by}]
     first = min(lost, key=lambda charge: (charge.time is None, charge.time or 0.0, charge.line), default=None)
     return [replace(charge, symptom=False, sure=Sure.GUESS) if charge is first else charge for charge in made]
 
 
 def _ranked(made: Iterable[Charge], *, several: bool) -> list[Charge]:
-    """Causes before their symptoms, what is wrong before what is told, then the worst, the surest, and the first."""
-    return sorted(made, key=lambda charge: (
-        not charge.wrong, charge.symptom, _WORST.index(charge.severity), _SURE.index(charge.sure), charge.told.owner is not Owner.VENDOR,
-        not charge.who.label, (charge.time is None, charge.time or 0.0) if several else (False, 0.0), charge.line))
+    """Causes before symptoms, wrong before informative, then the worst, the surest, and the first."""
+    return sorted(made, key=lambda charge: (not charge.wrong, charge.symptom, _WORST.index(charge.severity),
+                                            _SURE.index(charge.sure), charge.told.owner is not Owner.VENDOR,
+                                            not charge.who.label, (charge.time is None, charge.time or 0.0)
+                                            if several else (False, 0.0), charge.line))

@@ -1,4 +1,5 @@
-"""Sorts the errors of CUDA calls, as programs and NCCL print them: the GPU's own failure, want of GPU memory, or the program's.
+"""Sorts the errors of CUDA calls, as programs and NCCL print them: the GPU's own failure,
+want of GPU memory, or the program's.
 
 The words are those of cudaGetErrorString (CUDA Runtime API, 'Error handling'; NVIDIA, cudaError_t).
 """
@@ -9,12 +10,15 @@ import re
 
 from healthcheck.joblog.model import JobEventKind
 
-# NCCL: "Cuda failure 'out of memory'", "Cuda failure 1 'invalid argument'" (src/include/checks.h); PyTorch: "CUDA error: ...", and of
-# its own allocator "CUDA out of memory. Tried to allocate" (c10/cuda/CUDAException.cpp, CUDACachingAllocator.cpp).
-_SAID = re.compile(r"Cuda failure(?: \d{1,4})? '([^'\n]{1,200})'|CUDA error: ([^\n]{1,300})|(CUDA out of memory)[^\n]{0,200}")
-_OF_GPU = ("uncorrectable ecc error", "uncorrectable nvlink error", "gpu is lost", "unknown error", "no cuda-capable device",
-           "busy or unavailable", "system not yet initialized", "system driver mismatch", "hardware stack error",
-           "over nvlink or a hardware error", "driver/library version mismatch")
+# NCCL: "Cuda failure 'out of memory'", "Cuda failure 1 'invalid argument'" (src/include/checks.h); PyTorch:
+# "CUDA error: ...", and of its own allocator "CUDA out of memory. Tried to allocate"
+# (c10/cuda/CUDAException.cpp, CUDACachingAllocator.cpp).
+_SAID = re.compile(r"Cuda failure(?: \d{1,4})? '([^'\n]{1,200})'|CUDA error: ([^\n]{1,300})|(CUDA out of "
+                   r"memory)[^\n]{0,200}")
+_OF_GPU = ("uncorrectable ecc error", "uncorrectable nvlink error", "gpu is lost", "unknown error",
+           "no cuda-capable device", "busy or unavailable", "system not yet initialized",
+           "system driver mismatch", "hardware stack error", "over nvlink or a hardware error",
+           "driver/library version mismatch")
 
 
 def said(text: str) -> tuple[JobEventKind, str] | None:

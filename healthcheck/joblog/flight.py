@@ -1,12 +1,14 @@
-"""PyTorch's flight recorder: how far each rank had come in each process group, from the dump of each (JSON, or a plain pickle).
+"""PyTorch's flight recorder: how far each rank had come in each process group,
+from the dump of each (JSON, or a plain pickle).
 
     {"version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
      "pg_status": {"0": {"last_enqueued_collective": 12, "last_started_collective": 12, "last_completed_collective": 11}},
      "entries": [{"process_group": ["0", "default_pg"], "collective_seq_id": 12, "profiling_name": "nccl:all_reduce", "state": "started",
                   "time_created_ns": 1764..., "is_p2p": false, ...}]}
 
-A dump does not say whose it is: its file does, by the number at its end (TORCH_NCCL_DEBUG_INFO_TEMP_FILE + rank). Format:
-github.com/pytorch/pytorch torch/csrc/distributed/c10d/FlightRecorder.hpp (version 2.10); as written by torch 2.13.
+A dump does not say whose it is: its file does, by the number at its end (TORCH_NCCL_DEBUG_INFO_TEMP_FILE +
+rank). Format: github.com/pytorch/pytorch torch/csrc/distributed/c10d/FlightRecorder.hpp (version 2.10); as
+written by torch 2.13.
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ def looks_like(data: bytes) -> bool:
     """Whether a file may be one: a JSON object or a pickle that speaks of entries or process groups."""
     head = data[:2]
     named = b"pg_status" in data or b"pg_config" in data or b"collective_seq_id" in data
-    return named and (data.lstrip()[:1] == b"{" or head in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"))
+    return (named
+            and (data.lstrip()[:1] == b"{" or head in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")))
 
 
 def events(data: bytes, name: str) -> list[JobEvent]:
-    """How far the rank had come that wrote this dump: ENTERED for each process group, TIMEOUT for what it still waited in.
+    """How far the rank had come that wrote this dump: ENTERED for each process group,
+    TIMEOUT for what it still waited in.
 
     `name` is that of the file, which tells the rank. Raises NoDump.
     """
@@ -93,25 +97,28 @@ def _events(dump: Mapping[str, Any], rank: int | None) -> Iterator[JobEvent]:
         if (last := _number(one.get("last_completed_collective"))) is not None:
             ended[group] = last
     for group, last in sorted(entered.items()):
-        yield JobEvent(JobEventKind.ENTERED, f"flight recorder: last collective begun in group {group}: {last}", rank=rank, group=group,
-                       work=last,
-                       done=ended.get(group))
+        yield JobEvent(JobEventKind.ENTERED, f"flight recorder: last collective begun in group {group}: "
+                                             f"{last}", rank=rank, group=group, work=last,
+                                             done=ended.get(group))
     for group, waiting in sorted(open_.items()):
         work = _waits_in(waiting, ended.get(group))
         op, created = str(waiting[work].get("profiling_name", ""))[:80], waiting[work].get("time_created_ns")
-        yield JobEvent(JobEventKind.TIMEOUT, f"flight recorder: {op} {work} in group {group} did not complete", rank=rank,
-                       time=created / 1e9 if type(created) is int else None, group=group, work=work, op=op)
+        yield JobEvent(JobEventKind.TIMEOUT, f"flight recorder: {op} {work} in group {group} did not "
+                                             "complete", rank=rank, time=created / 1e9 if type(created) is int
+                                             else None, group=group, work=work, op=op)
 
 
 def _waits_in(waiting: Mapping[int, object], ended: int | None) -> int:
-    """The first collective that did not end. gloo completes none in the recorder's eyes: of its works the last one is meant."""
+    """The first collective that did not end. gloo completes none in the recorder's eyes:
+    of its works the last one is meant."""
     behind = [work for work in waiting if ended is not None and work > ended]
     return min(behind) if behind else max(waiting)
 
 
 def _group(entry: Mapping[str, Any]) -> str:
     named = entry.get("process_group")
-    return str(named[0])[:80] if isinstance(named, (list, tuple)) and named else str(entry.get("pg_id", "0"))[:80]
+    return (str(named[0])[:80] if isinstance(named, (list, tuple)) and named
+            else str(entry.get("pg_id", "0"))[:80])
 
 
 def _maps(value: object) -> Iterator[Mapping[str, Any]]:

@@ -43,8 +43,9 @@ class FaultDomain(Enum):
 class Meaning:
     """What one kind of line, or of event, means.
 
-    `brief` says it after a rank's or a node's name. `symptom` marks what follows from something else, such as a rank that waited; `job`
-    what is no fault of a machine, and yet why a job ended. `least` is how often it must be said to be more than told.
+    `brief` says it after a rank's or a node's name. `symptom` marks what follows from something else, such as
+    a rank that waited; `job` what is no fault of a machine, and yet why a job ended. `least` is how often it
+    must be said to be more than told.
     """
 
     id: str
@@ -62,5 +63,5 @@ class Meaning:
 
     @property
     def by(self) -> str:
-        """What says so, as a page names it."""
+        """The source's name on a page."""
         return self.id

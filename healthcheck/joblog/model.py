@@ -1,4 +1,4 @@
-"""The values of a job's logs: one event for each line that says something, by kind; plain and frozen."""
+"""The values of a job's logs: one event for each relevant line, by kind."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ class JobEventKind(Enum):
 
     GPU = "gpu"                     # CUDA says that the GPU, or its memory or links, failed
     GPU_MEMORY = "gpu-memory"       # the program wanted more GPU memory than there is
-    CUDA = "cuda"                   # another error of a CUDA call: an address, an assertion, a kernel that died
-    NETWORK = "network"             # an adapter or the fabric failed: a completion with an error, a port event, a route
+    # another error of a CUDA call: an address, an assertion, a kernel that died
+    CUDA = "cuda"
+    # an adapter or the fabric failed: a completion with an error, a port event, a route
+    NETWORK = "network"
     PEER = "peer"                   # another rank closed its connection: it is the one that went first
-    SETUP = "setup"                 # NCCL could not begin: no interface, versions that differ, a missing device
+    # NCCL could not begin: no interface, versions that differ, a missing device
+    SETUP = "setup"
     NCCL = "nccl"                   # any other warning of NCCL
     TIMEOUT = "timeout"             # this rank waited in a collective until its time was up
     ENTERED = "entered"             # how far this rank had come in a process group
@@ -41,20 +44,23 @@ class JobEventKind(Enum):
     DAEMON = "daemon"               # the launcher lost its daemon on a node
     DAEMON_START = "daemon-start"   # the launcher could not start its daemons; it does not say where
     SAID = "said"                   # what only a saying of rules/joblog knows
-    STEP_CANCELLED = "step-cancelled"   # by a person, or by srun as one of its tasks failed: the line does not say
+    # by a person, or by srun as one of its tasks failed: the line does not say
+    STEP_CANCELLED = "step-cancelled"
 
 
 @dataclass(frozen=True)
 class JobEvent:
-    """One thing that was said.
+    """One event of a log.
 
-    `text` is what was said, without time and prefix, as foreign as it came. `line` of `file` counts from 1. `node` is the host that said
-    it or that it was said of, empty where the line does not tell; `rank` is the rank in the whole job. `time` is in epoch seconds.
-    `device` is the CUDA device of the process. `peer` is the host or address of the other end. `group` names the process group and `work`
-    the collective in it (TIMEOUT: the one that did not end; ENTERED: the last one that was begun), `op` its type. `code` is the exit code
-    of an EXIT (negative: minus the signal). `first`: the launcher says that it saw this failure first. `done` is the last collective that
-    had ended for the rank (ENTERED). `awaited` are the ranks that the line says did not come, `joined` how many of how many did. `part` is
-    the network adapter that it names. `saying` is what rules/joblog says of the line.
+    `text` is what was said, without time and prefix, as foreign as it came. `line` of `file` counts from 1.
+    `node` is the host that said it or that it was said of, empty where the line does not tell; `rank` is the
+    rank in the whole job. `time` is in epoch seconds. `device` is the CUDA device of the process. `peer` is
+    the host or address of the other end. `group` names the process group and `work` the collective in it
+    (TIMEOUT: the one that did not end; ENTERED: the last one that was begun), `op` its type. `code` is the
+    exit code of an EXIT (negative: minus the signal). `first`: the launcher says that it saw this failure
+    first. `done` is the last collective that had ended for the rank (ENTERED). `awaited` are the ranks that
+    the line says did not come, `joined` how many of how many did. `part` is the network adapter that it
+    names. `saying` is what rules/joblog says of the line.
     """
 
     kind: JobEventKind
@@ -80,10 +86,12 @@ class JobEvent:
 
 @dataclass(frozen=True)
 class JobLog:
-    """What the logs of one job say, together. `hosts` gives the node of a rank, as far as a line told; `world` how many ranks there are.
+    """The merged logs of one job. `hosts` gives the node of a rank, as far as known;
+    `world` how many ranks there are.
 
-    `addresses` gives the node of an IP address or of an RDMA GID, as far as lines tell. `heard` are the nodes of which there is a line.
-    `span` is the first and the last time in it, in epoch seconds. `forms` are what was recognised. `caveats` say what could not be read.
+    `addresses` gives the node of an IP address or of an RDMA GID, as far as lines tell. `heard` are the nodes
+    of which there is a line. `span` is the first and the last time in it, in epoch seconds. `forms` are what
+    was recognised. `caveats` say what could not be read.
     """
 
     events: tuple[JobEvent, ...] = ()
@@ -98,20 +106,23 @@ class JobLog:
 
 @dataclass(frozen=True)
 class LogClock:
-    """Makes times of what logs write, which name no zone and often no year. `near` (epoch seconds) tells the year; zone None is local."""
+    """Makes times of what logs write, which name no zone and often no year.
+    `near` (epoch seconds) tells the year; zone None is local."""
 
     near: float
     zone: dt.tzinfo | None = None
 
     def at(self, year: int | None, month: int, day: int, clock: str) -> float | None:
-        """Epoch seconds of a date and an HH:MM:SS with or without a fraction; None where there is no such time."""
+        """Epoch seconds of a date and an HH:MM:SS with or without a fraction;
+        None where there is no such time."""
         hours, minutes, seconds = clock.split(":")
         whole, _, fraction = seconds.partition(".")
         around = dt.datetime.fromtimestamp(self.near, self.zone)
         found = []
         for one in (year,) if year is not None else (around.year - 1, around.year, around.year + 1):
             try:
-                time = dt.datetime(one, month, day, int(hours), int(minutes), int(whole), tzinfo=self.zone).timestamp()
+                time = dt.datetime(one, month, day, int(hours), int(minutes), int(whole),
+                                   tzinfo=self.zone).timestamp()
             except (ValueError, OverflowError, OSError):
                 continue
             found.append(time + (float(f"0.{fraction}") if fraction else 0.0))

@@ -15,7 +15,8 @@ _BY_ADDRESS = re.compile(r"^\d{1,3}(?:\.\d{1,3}){3}$")
 
 @dataclass(frozen=True)
 class JobParty:
-    """One who is accused, or who says something: a node, a rank on it, an adapter of it; `address` is what a line calls it by."""
+    """An accused or reporting party: a node, a rank on it, an adapter of it;
+    `address` is its name in a line."""
 
     node: str = ""
     rank: int | None = None
@@ -24,7 +25,7 @@ class JobParty:
 
     @property
     def label(self) -> str:
-        """For people; empty where nobody is named."""
+        """The name for people, or ""."""
         if self.address:
             named = self.node and short(self.node) != short(self.address)
             return f"{self.node} ({self.address})" if named else self.address
@@ -34,29 +35,32 @@ class JobParty:
 
 
 class NodeNames:
-    """Finds the node that a rank, a host or an address is of. `nodes` are those that the job is known to have had, by their own names, and
-    `addresses` the node of further names and addresses."""
+    """Finds the node that a rank, a host or an address is of. `nodes` are those that the job is known to have
+    had, by their own names, and `addresses` the node of further names and addresses."""
 
     def __init__(self, log: JobLog, nodes: Collection[str] = (), addresses: Mapping[str, str] = {}) -> None:
         self._hosts = log.hosts
         self._of = {**{short(address): node for address, node in addresses.items()},
                     **{address.lower(): host for address, host in log.addresses.items()}}
         self.nodes = tuple(nodes)
-        self._known = {**{short(address): node for address, node in addresses.items() if not nodes or node in set(nodes)},
+        self._known = {**{short(address): node for address, node in addresses.items() if not nodes
+                          or node in set(nodes)},
                        **{short(node): node for node in nodes}}
         self._seen = {short(host): host for host in (*log.heard, *log.hosts.values())}
         # Nodes of which an address is known are not behind another one.
-        self._placed = {self.named(host) for address, host in log.addresses.items() if _BY_ADDRESS.match(address)} | {
-            node for address, node in addresses.items() if _BY_ADDRESS.match(address)}
+        self._placed = {self.named(host) for address, host in log.addresses.items()
+                        if _BY_ADDRESS.match(address)} | {node for address, node in addresses.items()
+                                                          if _BY_ADDRESS.match(address)}
 
     def of(self, event: JobEvent) -> JobParty:
-        """Who said a line, or of whom it was said."""
+        """The party that a line is from or about."""
         return JobParty(self.named(event.node) if event.node else self.rank(event.rank), event.rank)
 
     def rank(self, rank: int | None) -> str:
         """The node of a rank, empty where no line tells it."""
         host = "" if rank is None else self._hosts.get(rank, "")
-        return self.named(host) if host else self.nodes[0] if len(self.nodes) == 1 and rank is not None else ""
+        return (self.named(host) if host else self.nodes[0] if len(self.nodes) == 1 and rank is not None
+                else "")
 
     def left(self, reporters: Collection[str]) -> list[str]:
         """The job's nodes of which no address is known, without these."""
@@ -69,7 +73,7 @@ class NodeNames:
         return self._known.get(short(host)) or host
 
     def peer(self, address: str) -> str:
-        """The node behind a host's name, an address or a GID; empty where nothing says it."""
+        """The node of a host name, an address or a GID, or ""."""
         mapped = _MAPPED.match(address)
         for one in (address, *((mapped[1],) if mapped is not None else ())):
             host = self._of.get(one.lower()) or self._of.get(short(one), "")

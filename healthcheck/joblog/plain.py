@@ -1,4 +1,5 @@
-"""Reads a pickle that holds plain values only: whatever it names of code is refused, so that a stranger's file runs nothing."""
+"""Reads a pickle that holds plain values only: whatever it names of code is refused,
+so that a stranger's file runs nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ class NotPlain(ValueError):
 
 
 class _Plain(pickle.Unpickler):
-    """Dictionaries, lists, tuples, texts and numbers need no class to be looked up; everything that would run code does."""
+    """Dictionaries, lists, tuples, texts and numbers need no class to be looked up;
+    everything that would run code does."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise NotPlain(f"the pickle names {module}.{name}: it is not read")

@@ -1,4 +1,5 @@
-"""What launchers and collectors put before a program's line: the node, the pod, the rank and the time that it is of.
+"""What launchers and collectors put before a program's line: the node, the pod,
+the rank and the time that it is of.
 
     rack1-gpu03: ...              pdsh, clush, DeepSpeed's launcher
     3: ...                        srun --label (the task; mostly its rank)
@@ -9,7 +10,8 @@
     Nov 21 10:00:00 gpu003 train[4711]: ...    journalctl, syslog
     {"log":"...                   docker's json-file
 
-A name and a colon is a node's only where the node is known, or where most lines begin so: programs write `ValueError: ...`, too.
+A name and a colon is a node's only where the node is known, or where most lines begin so:
+programs write `ValueError: ...`, too.
 """
 
 from __future__ import annotations
@@ -26,22 +28,27 @@ _MOST = 6               # prefixes of one line
 _SAMPLE = 4000          # lines that are looked at for what most begin with
 _SHARE = 0.6
 
-_ISO = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:(Z)|([+-])(\d\d):?(\d\d))?\]?(?:: |,? |$)"
-                  r"(?:std(?:out|err) [FP] )?")
-_SYSLOG = re.compile(r"([A-Z][a-z]{2}) ([ \d]\d) (\d\d:\d\d:\d\d) ([A-Za-z0-9][\w.-]{0,252}) [\w./@-]{1,80}(?:\[\d{1,10}\])?: ")
+_ISO = re.compile(
+    r"\[?(\d{4}-\d\d-\d\d)[T _](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:(Z)|([+-])(\d\d):?(\d\d))?\]?(?:: |,? |$)"
+    r"(?:std(?:out|err) [FP] )?")
+_SYSLOG = re.compile(r"([A-Z][a-z]{2}) ([ \d]\d) (\d\d:\d\d:\d\d) ([A-Za-z0-9][\w.-]{0,252}) "
+                     r"[\w./@-]{1,80}(?:\[\d{1,10}\])?: ")
 _DOCKER = re.compile(r'\{"log":"')
 _CTIME = re.compile(r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([ \d]\d) (\d\d:\d\d:\d\d) (\d{4})(?=\[)")
 _GLOG = re.compile(r"\b[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,9})?) ")
-_TAG = re.compile(r"\[(?:(\d{1,12})|[\w.-]{1,200}@(\d{1,9})),(\d{1,7})\](?:\[([A-Za-z0-9][\w.-]{0,252}):\d{1,10}\])?<std\w{1,5}>: ?")
+_TAG = re.compile(
+    r"\[(?:(\d{1,12})|[\w.-]{1,200}@(\d{1,9})),(\d{1,7})\](?:\[([A-Za-z0-9][\w.-]{0,252}):\d{1,10}\])?<std\w{1,5}>: ?")
 _LABEL = re.compile(r"\s{0,6}(\d{1,6}): (?=\S)")
 _ROLE = re.compile(r"\[(?!rank)[a-z_]{1,40}(\d{1,4})\]: ?")
 _POD = re.compile(r"\[pod/([A-Za-z0-9][\w.-]{0,252})/[\w.-]{1,253}\] ?")
 _NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(?: |$)")
-# What most lines must begin with, to be a prefix: a name, a rank of MPICH's -l, a pod of stern or of docker compose.
+# What most lines must begin with, to be a prefix: a name, a rank of MPICH's -l,
+# a pod of stern or of docker compose.
 _NODE = re.compile(r"(?!\w{1,80}(?:Error|Exception|Warning|Interrupt): )"
                    r"([A-Za-z][\w.-]{0,200}\d[\w.-]{0,50}|\d{1,3}(?:\.\d{1,3}){3}):(?: |$)")
 _MPICH = re.compile(r"\[(\d{1,6})\] ")
-_STERN = re.compile(r"([a-z][a-z0-9]{0,60}(?:[.-][a-z0-9]{1,60}){0,12}-[a-z0-9]{0,20}\d[a-z0-9]{0,20}) [a-z][a-z0-9-]{1,62} (?=\S)")
+_STERN = re.compile(r"([a-z][a-z0-9]{0,60}(?:[.-][a-z0-9]{1,60}){0,12}-[a-z0-9]{0,20}\d[a-z0-9]{0,20}) "
+                    r"[a-z][a-z0-9-]{1,62} (?=\S)")
 _COMPOSE = re.compile(r"([A-Za-z0-9][\w.-]{0,100}\d) {1,20}\| ?")
 _BY_SHARE = (_NODE, _MPICH, _STERN, _COMPOSE)
 _MONTHS = {name: number for number, name in enumerate(
@@ -50,8 +57,8 @@ _MONTHS = {name: number for number, name in enumerate(
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What stood before a line; `task` is the number that the launcher gives its process, `local` that on its node, `stamp` its time as it
-    stands there."""
+    """What stood before a line; `task` is the number that the launcher gives its process, `local` that on its
+    node, `stamp` its time as it stands there."""
 
     node: str = ""
     task: int | None = None
@@ -67,11 +74,13 @@ class Prefixes:
         self._clock = clock
         self._known = {short(node) for node in nodes}
         self._usual: list[re.Pattern[str]] = []
-        sample = [line for line in lines[::max(1, len(lines) // _SAMPLE)] if line.strip() and not line.startswith(("---", "==="))]
+        sample = [line for line in lines[::max(1, len(lines) // _SAMPLE)] if line.strip()
+                  and not line.startswith(("---", "==="))]
         # What stands behind one kind of prefix may be another: the time of kubectl and the name of a pod.
         for _ in range(2):
             bare = [self.split(line[:500])[0] for line in sample]
-            votes = Counter(form for line in bare for form in _BY_SHARE if form not in self._usual and form.match(line))
+            votes = Counter(form for line in bare for form in _BY_SHARE if form not in self._usual
+                            and form.match(line))
             self._usual += [form for form, count in votes.most_common(1) if count >= _SHARE * len(sample)]
 
     def split(self, line: str) -> tuple[str, Prefix | None]:
@@ -85,7 +94,8 @@ class Prefixes:
             if first == "[":
                 if (tag := _TAG.match(line, at)) is not None:
                     # Job 0 of Open MPI is the launcher itself.
-                    at, task, node = tag.end(), int(tag[3]) if (tag[1] or tag[2]) != "0" else task, tag[4] or node
+                    at, task, node = (tag.end(), int(tag[3]) if (tag[1] or tag[2]) != "0" else task,
+                                      tag[4] or node)
                     continue
                 if (role := _ROLE.match(line, at)) is not None:
                     at, local = role.end(), int(role[1])
@@ -100,7 +110,8 @@ class Prefixes:
             if not stamp and first.isupper() and (syslog := _SYSLOG.match(line, at)) is not None:
                 at, stamp, node = syslog.end(), syslog[0], syslog[4]
                 continue
-            if task is None and (first.isdecimal() or first == " ") and (label := _LABEL.match(line, at)) is not None:
+            if (task is None and (first.isdecimal() or first == " ")
+                and (label := _LABEL.match(line, at)) is not None):
                 at, task = label.end(), int(label[1])
                 continue
             if node:
@@ -125,11 +136,12 @@ class Prefixes:
 
 def short(host: str) -> str:
     """A host's name without its domain, in lower case; an address as it is."""
-    return host.lower() if host.replace(".", "").isdecimal() or ":" in host else host.partition(".")[0].lower()
+    return (host.lower() if host.replace(".", "").isdecimal() or ":" in host
+            else host.partition(".")[0].lower())
 
 
 def stamp(line: str, clock: LogClock) -> float | None:
-    """The time in a line, wherever it stands near its beginning; None where there is none."""
+    """The time near the start of a line, or None."""
     if (glog := _GLOG.search(line, 0, 200)) is not None:
         return clock.at(None, int(glog[1]), int(glog[2]), glog[3])
     iso = _ISO.search(line, 0, 200)
@@ -142,7 +154,8 @@ def _time(text: str, clock: LogClock) -> float | None:
     if (syslog := _SYSLOG.match(text)) is not None and syslog[1] in _MONTHS:
         return clock.at(None, _MONTHS[syslog[1]], int(syslog[2]), syslog[3])
     date = _CTIME.match(f"{text}[")
-    return clock.at(int(date[4]), _MONTHS[date[1]], int(date[2]), date[3]) if date is not None and date[1] in _MONTHS else None
+    return (clock.at(int(date[4]), _MONTHS[date[1]], int(date[2]), date[3]) if date is not None
+            and date[1] in _MONTHS else None)
 
 
 def _iso(match: re.Match[str], clock: LogClock) -> float | None:

@@ -1,7 +1,9 @@
-"""Reads files that a job left behind, whatever of the known forms each is, into one JobLog; bounded, and never raising for content.
+"""Reads files that a job left behind, whatever of the known forms each is, into one JobLog; bounded,
+and never raising for content.
 
-This is the one way in which logs of jobs are read, for `muster blame` and `muster explain` alike: lines are freed of what launchers put
-before them, the parsers make events of them, and each line that a saying of rules/joblog knows has its meaning.
+This is the one way in which logs of jobs are read, for `muster blame` and `muster explain` alike: lines are
+freed of what launchers put before them, the parsers make events of them, and each line that a saying of
+rules/joblog knows has its meaning.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ MOST_BYTES = 256 << 20      # of one file
 MOST_EVENTS = 50_000        # of one file
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-# Who says a line, where no parser made an event of it: host:pid:tid [device] (NCCL), [host:pid:0:tid] (UCX), and PyTorch's rank.
+# Who says a line, where no parser made an event of it: host:pid:tid [device] (NCCL),
+# [host:pid:0:tid] (UCX), and PyTorch's rank.
 _HOST = re.compile(r"(?<![\w.-])([A-Za-z0-9][\w.-]{0,252}):\d{1,10}:\d{1,10} \[(-?\d{1,3})\] "
                    r"|\[([A-Za-z0-9][\w.-]{0,252}):\d{1,10} {0,2}:\d{1,5}"
                    r"(?::\d{1,10})?\]")
@@ -34,32 +37,40 @@ _RANK = re.compile(r"\[rank(\d{1,7})\]|\[Rank (\d{1,7})\]|^Rank (\d{1,7}), node 
 _SECONDS = re.compile(r"^\[(\d{9,11}\.\d{3,6})\] \[")      # UCX
 _PART = re.compile(r"\bon ((?:mlx|bnxt_re|irdma|ionic|rdma|hfi1_|efa_)[\w.-]{1,30}:\d{1,3})/"
                    r"|\bhca '?([\w.:-]{1,40})|\bdev (\w{1,40}:\d{1,3})\b")
-# The other end that a line names: PyTorch's store, Open MPI's TCP, and behind UCX's line the address to which it sent.
-_TO = re.compile(r"trying to connect to [(\[]?\[?([\w.:-]{1,80}?)[\]:,]{1,2} ?\d{1,5}|connect\(\) to ([\w.:-]{4,80}):\d{1,5} failed")
+# The other end that a line names: PyTorch's store, Open MPI's TCP,
+# and behind UCX's line the address to which it sent.
+_TO = re.compile(r"trying to connect to [(\[]?\[?([\w.:-]{1,80}?)[\]:,]{1,2} ?\d{1,5}|connect\(\) to "
+                 r"([\w.:-]{4,80}):\d{1,5} failed")
 _SENT_TO = re.compile(r"\b(?:rlid|dlid)[ =](\d{1,6})|\bdgid[ =]([0-9a-fA-F:.]{3,45})")
 # Of the whole job: the process that prints them says nothing of its node.
-_OF_JOB = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED, JobEventKind.STEP_CANCELLED,
-           JobEventKind.NODE_FAIL, JobEventKind.DAEMON,
+_OF_JOB = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED,
+           JobEventKind.STEP_CANCELLED, JobEventKind.NODE_FAIL, JobEventKind.DAEMON,
            JobEventKind.DAEMON_START, JobEventKind.LAUNCH)
 _SEARCHED = 20_000          # lines from each end in which a time is looked for
 
 
-def read(files: Iterable[tuple[str, bytes]], clock: LogClock, sayings: Sequence[Saying] = (), nodes: Collection[str] = ()) -> JobLog:
-    """What the files, each a name and its content, say together; `caveats` say what could not be read, and of which.
+def read(
+    files: Iterable[tuple[str, bytes]], clock: LogClock, sayings: Sequence[Saying] = (),
+    nodes: Collection[str] = (),
+) -> JobLog:
+    """What the files, each a name and its content, say together; `caveats` say what could not be read,
+    and of which.
 
     `nodes` are those that the job is known to have had: their names before a line are known as such.
     """
     return merged(read_one(name, data, clock, sayings, nodes) for name, data in files)
 
 
-def read_one(name: str, data: bytes, clock: LogClock, sayings: Sequence[Saying] = (), nodes: Collection[str] = ()) -> JobLog:
-    """What one file says."""
+def read_one(
+    name: str, data: bytes, clock: LogClock, sayings: Sequence[Saying] = (), nodes: Collection[str] = (),
+) -> JobLog:
+    """The log of one file."""
     log = _flight(name, data) if flight.looks_like(data) else _text(name, data, clock, sayings, nodes)
     return replace(log, events=tuple(replace(event, file=name) for event in log.events))
 
 
 def merged(logs: Iterable[JobLog]) -> JobLog:
-    """What several say together; of the node of a rank the first word holds."""
+    """Merges several logs; the first node given for a rank counts."""
     whole = JobLog()
     for one in logs:
         spans = [span for span in (whole.span, one.span) if span is not None]
@@ -76,8 +87,10 @@ def of_node(log: JobLog, node: str) -> JobLog:
     """The log, whose lines are of this node where they name none; as it is where `node` is empty."""
     if not node:
         return log
-    ranks = {event.rank: node for event in log.events if event.rank is not None and not event.node and event.kind not in _OF_JOB}
-    events = tuple(event if event.node or event.kind in _OF_JOB else replace(event, node=node) for event in log.events)
+    ranks = {event.rank: node for event in log.events if event.rank is not None and not event.node
+             and event.kind not in _OF_JOB}
+    events = tuple(event if event.node or event.kind in _OF_JOB else replace(event, node=node)
+                   for event in log.events)
     return replace(log, events=events, hosts={**ranks, **log.hosts}, heard=log.heard | {node})
 
 
@@ -86,18 +99,22 @@ def _flight(name: str, data: bytes) -> JobLog:
         found, known = flight.events(data, name), flight.ranks(data)
     except flight.NoDump as error:
         return JobLog(caveats=(f"{name}: a flight recorder's dump, {error}",))
-    caveats = () if not found or found[0].rank is not None else (f"{name}: whose dump it is, the file's name does not say",)
-    return JobLog(tuple(found), world=max(known) + 1 if known else None, forms=("flight recorder",), caveats=caveats)
+    caveats = (() if not found or found[0].rank is not None
+               else (f"{name}: whose dump it is, the file's name does not say",))
+    return JobLog(tuple(found), world=max(known) + 1 if known else None, forms=("flight recorder",),
+                  caveats=caveats)
 
 
-def _text(name: str, data: bytes, clock: LogClock, sayings: Sequence[Saying], nodes: Collection[str]) -> JobLog:
+def _text(
+    name: str, data: bytes, clock: LogClock, sayings: Sequence[Saying], nodes: Collection[str],
+) -> JobLog:
     caveats = []
     if len(data) > MOST_BYTES:
         # What ended a job stands at its log's end, and who is who at its beginning.
         data = data[:MOST_BYTES // 4] + b"\n" + data[-(MOST_BYTES - MOST_BYTES // 4):]
         head = MOST_BYTES >> 22
-        caveats.append(f"{name}: only its first {head} MiB and its last {(MOST_BYTES >> 20) - head} MiB were read; numbers of lines after "
-                       "the gap count from there")
+        caveats.append(f"{name}: only its first {head} MiB and its last {(MOST_BYTES >> 20) - head} MiB were "
+                       "read; numbers of lines after the gap count from there")
     rows = [_plain(line) for line in data.decode("utf-8", "replace").split("\n")]
     prefixes, block = Prefixes(rows, clock, nodes), blocks(rows, nodes)
     of: dict[int, Prefix] = {}
@@ -127,25 +144,31 @@ def _text(name: str, data: bytes, clock: LogClock, sayings: Sequence[Saying], no
     who = _Who(said, of, prefixes, {**mpi.hosts, **slurm.hosts, **torchrun.hosts, **nccl.hosts}, nccl.ranks)
     events = tuple(sorted((who.named(event) for event in said), key=lambda event: event.line))
     heard = {prefix.node for prefix in of.values() if prefix.node} | nccl.heard | set(who.hosts.values())
-    return JobLog(events, who.hosts, nccl.world, nccl.addresses, frozenset(heard), _span(rows, of, prefixes, clock), forms,
-                  tuple(dict.fromkeys(caveats)))
+    return JobLog(events, who.hosts, nccl.world, nccl.addresses, frozenset(heard),
+                  _span(rows, of, prefixes, clock), forms, tuple(dict.fromkeys(caveats)))
 
 
-def _said(lines: Sequence[str], sayings: Sequence[Saying], events: Sequence[JobEvent], nccl: Nccl, clock: LogClock) -> list[JobEvent]:
-    """The events, each with the saying that knows its line, and one for each further line that a saying knows."""
+def _said(
+    lines: Sequence[str], sayings: Sequence[Saying], events: Sequence[JobEvent], nccl: Nccl, clock: LogClock,
+) -> list[JobEvent]:
+    """The events, each with the saying that knows its line,
+    and one for each further line that a saying knows."""
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     known = {bisect_right(starts, found.place): found.saying for found in find("\n".join(lines), sayings)}
-    made = [replace(event, saying=known.get(event.line)) if event.line in known and event.kind is not JobEventKind.ENTERED else event
-            for event in events]
+    made = [replace(event, saying=known.get(event.line)) if event.line in known
+            and event.kind is not JobEventKind.ENTERED else event for event in events]
     taken = {event.line for event in events if event.kind is not JobEventKind.ENTERED}
-    return [*made, *(_other(lines, number, saying, nccl, clock) for number, saying in known.items() if number not in taken)]
+    return [*made, *(_other(lines, number, saying, nccl, clock) for number, saying in known.items()
+                     if number not in taken)]
 
 
 def _other(lines: Sequence[str], number: int, saying: Saying, nccl: Nccl, clock: LogClock) -> JobEvent:
     line, after = lines[number - 1], lines[number] if number < len(lines) else ""
-    host, ranked, seconds, part = _HOST.search(line, 0, 600), _RANK.search(line, 0, 600), _SECONDS.match(line), _PART.search(line, 0, 600)
+    host, ranked, seconds, part = (_HOST.search(line, 0, 600), _RANK.search(line, 0, 600),
+                                   _SECONDS.match(line), _PART.search(line, 0, 600))
     node = (host[1] or host[3] or "") if host is not None else ""
-    to, sent = _TO.search(line), _SENT_TO.search(after) if seconds is not None or "ib_mlx5_log" in line else None
+    to, sent = (_TO.search(line), _SENT_TO.search(after) if seconds is not None or "ib_mlx5_log" in line
+                else None)
     peer = next(filter(None, to.groups())) if to is not None else far_end(line)
     if sent is not None and node in after:
         peer = f"LID {sent[1]}" if sent[1] else sent[2]
@@ -154,22 +177,29 @@ def _other(lines: Sequence[str], number: int, saying: Saying, nccl: Nccl, clock:
         rank, node = int(ranked[1] or ranked[2] or ranked[3]), node or ranked[4] or ""
     elif host is not None and host[2]:
         rank = nccl.ranks.get((node, int(host[2])))
-    return JobEvent(JobEventKind.SAID, line.strip(), number, node, rank, float(seconds[1]) if seconds is not None else stamp(line, clock),
-                    peer=peer, part=next(filter(None, part.groups())) if part is not None else "", saying=saying)
+    return JobEvent(JobEventKind.SAID, line.strip(), number, node, rank,
+                    float(seconds[1]) if seconds is not None else stamp(line, clock), peer=peer,
+                    part=next(filter(None, part.groups())) if part is not None else "", saying=saying)
 
 
 class _Who:
     """Says of whom a line is by what stood before it, where its own words do not."""
 
-    def __init__(self, events: Sequence[JobEvent], of: Mapping[int, Prefix], prefixes: Prefixes, hosts: Mapping[int, str],
-                 ranks: Mapping[tuple[str, int], int]) -> None:
+    def __init__(
+        self, events: Sequence[JobEvent], of: Mapping[int, Prefix], prefixes: Prefixes,
+        hosts: Mapping[int, str], ranks: Mapping[tuple[str, int], int],
+    ) -> None:
         self._of, self._prefixes, self._ranks = of, prefixes, ranks
-        tagged = [(prefix, event) for event in events if (prefix := of.get(event.line)) is not None and prefix.task is not None]
+        tagged = [(prefix, event) for event in events if (prefix := of.get(event.line)) is not None
+                  and prefix.task is not None]
         # srun numbers tasks, and a task may be torchrun with ranks of its own.
         self._are_ranks = all(event.rank in (None, prefix.task) for prefix, event in tagged)
-        nodes: dict[int, str] = {prefix.task: prefix.node for prefix in of.values() if prefix.task is not None and prefix.node}
-        self._nodes = {**{prefix.task: event.node for prefix, event in tagged if event.node and prefix.task is not None}, **nodes}
-        named = {event.rank: prefix.node for event in events if event.rank is not None and event.kind not in (JobEventKind.EXIT, *_OF_JOB)
+        nodes: dict[int, str] = {prefix.task: prefix.node for prefix in of.values() if prefix.task is not None
+                                 and prefix.node}
+        self._nodes = {**{prefix.task: event.node for prefix, event in tagged if event.node
+                          and prefix.task is not None}, **nodes}
+        named = {event.rank: prefix.node for event in events if event.rank is not None
+                 and event.kind not in (JobEventKind.EXIT, *_OF_JOB)
                  and (prefix := of.get(event.line)) is not None and prefix.node}
         self.hosts: dict[int, str] = {**(self._nodes if self._are_ranks else {}), **named, **hosts}
         self._one = len({*self.hosts.values(), *self._nodes.values()}) <= 1
@@ -179,7 +209,8 @@ class _Who:
         prefix = self._of.get(event.line)
         if prefix is None or not event.line:
             known = event.node or event.rank is None or event.kind in _OF_JOB
-            return event if known or event.rank is None else replace(event, node=self.hosts.get(event.rank, ""))
+            return (event if known or event.rank is None
+                    else replace(event, node=self.hosts.get(event.rank, "")))
         time = event.time if event.time is not None else self._prefixes.time(prefix)
         if event.kind in _OF_JOB:
             return replace(event, time=time)
@@ -195,14 +226,19 @@ class _Who:
         return replace(event, node=node, rank=rank, device=device, time=time)
 
 
-def _span(rows: Sequence[str], of: Mapping[int, Prefix], prefixes: Prefixes, clock: LogClock) -> tuple[float, float] | None:
+def _span(
+    rows: Sequence[str], of: Mapping[int, Prefix], prefixes: Prefixes, clock: LogClock,
+) -> tuple[float, float] | None:
     numbers = range(1, len(rows) + 1)
     first = next(_times(numbers[:_SEARCHED], rows, of, prefixes, clock), None)
     last = next(_times(reversed(numbers[-_SEARCHED:]), rows, of, prefixes, clock), None)
     return (min(first, last), max(first, last)) if first is not None and last is not None else None
 
 
-def _times(numbers: Iterable[int], rows: Sequence[str], of: Mapping[int, Prefix], prefixes: Prefixes, clock: LogClock) -> Iterator[float]:
+def _times(
+    numbers: Iterable[int], rows: Sequence[str], of: Mapping[int, Prefix], prefixes: Prefixes,
+    clock: LogClock,
+) -> Iterator[float]:
     for number in numbers:
         time = prefixes.time(of[number]) if number in of else None
         if time is not None or (time := stamp(rows[number - 1], clock)) is not None:

@@ -1,4 +1,4 @@
-"""Sayings: what lines of a job's log mean, whom they accuse, and where in a text they stand."""
+"""Sayings: known lines of job logs, their meaning, whom they accuse, and their places in a text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 @dataclass(frozen=True, kw_only=True)
 class Saying(Meaning):
-    """One kind of line; `needs` are groups of words in lower case, of each of which one stands in every line that it matches.
+    """One kind of line; `needs` are groups of words in lower case,
+    of each of which one stands in every line that it matches.
 
     `file` and `line` say where it is from.
     """
@@ -33,7 +34,7 @@ class Saying(Meaning):
 
     @property
     def by(self) -> str:
-        """What says so, as a page names it."""
+        """The source's name on a page."""
         return f"joblog {self.id}"
 
     @cached_property
@@ -47,7 +48,7 @@ class Saying(Meaning):
 
 @dataclass(frozen=True)
 class SayingMatch:
-    """A line that a saying knows, and the place of its first character in the text."""
+    """A line that matches a saying, and its offset in the text."""
 
     saying: Saying
     place: int
@@ -55,9 +56,10 @@ class SayingMatch:
 
 
 def find(text: str, sayings: Sequence[Saying]) -> Iterator[SayingMatch]:
-    """All lines that are known, each by the first saying that knows it; in the order of the sayings, then of the lines.
+    """All known lines, each by the first saying that matches; in the order of the sayings, then of the lines.
 
-    What each saying needs is looked for in the whole text, so that a line that nobody knows costs next to nothing.
+    What each saying needs is looked for in the whole text,
+    so that a line that nobody knows costs next to nothing.
     """
     lower = (text if text.isascii() else _NOT_ASCII.sub("?", text)).lower()
     taken: set[int] = set()
@@ -69,7 +71,8 @@ def find(text: str, sayings: Sequence[Saying]) -> Iterator[SayingMatch]:
             rarest = min(saying.needs, key=lambda words: sum(map(lower.count, words)))
         others = [words for words in saying.needs if words is not rarest]
         for start, end in sorted(set(_lines(lower, rarest))):
-            if start in taken or not all(any(lower.find(word, start, end) >= 0 for word in words) for words in others):
+            if (start in taken or not all(any(lower.find(word, start, end) >= 0 for word in words)
+                                          for words in others)):
                 continue
             if saying.knows(line := text[start:end]):
                 taken.add(start)
@@ -77,7 +80,8 @@ def find(text: str, sayings: Sequence[Saying]) -> Iterator[SayingMatch]:
 
 
 def _lines(lower: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Start and end of each line that holds one of these words; of a line without end, the part around the word."""
+    """Start and end of each line that holds one of these words; of a line without end,
+    the part around the word."""
     for word in words:
         at = lower.find(word)
         while at >= 0:

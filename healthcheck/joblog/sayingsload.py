@@ -1,20 +1,21 @@
-"""Reads sayings from `joblog/*.yaml` of the rules folders; every mistake is one line with file, line and column.
+"""Reads sayings from `joblog/*.yaml` of the rules folders; every mistake is one line with file,
+line and column.
 
-A file is a list of sayings. A later folder overrides an earlier one by id, key by key; its own go before those of earlier folders, and the
-first that knows a line has it. `enabled: false` switches one off.
+A file is a list of sayings. A later folder overrides an earlier one by id, key by key; its own go before
+those of earlier folders, and the first that knows a line has it. `enabled: false` switches one off.
 
     - id: cuda-ecc
-      match: 'CUDA error: uncorrectable ECC error'      # healthcheck/config/pattern.py says what is allowed, linear.py what is refused
+      match: 'CUDA error: uncorrectable ECC error'      # see healthcheck/config/pattern.py
       sure: certain                                     # certain, likely or a guess
-      severity: critical                                # info: told, and nothing is wrong by it
-      accuses: node                                     # node, peer, adapter or none; may be left out, as the next five may be
-      fault: gpu                                        # gpu, network, host, node, program, speed ...; left out: by owner, accuses and job
-      least: 1                                          # lines that must say it before it is more than told
+      severity: critical                                # info: nothing is wrong by it
+      accuses: node                                     # node, peer, adapter or none; optional, as the next five
+      fault: gpu                                        # gpu, network, host, node, program, speed ...
+      least: 1                                          # lines before it counts
       symptom: false                                    # it follows from something else
       job: false                                        # no machine is at fault
       enabled: true
       meaning: The GPU's memory held data that could not be corrected
-      brief: met an ECC error                           # the same in a few words, behind a node's name; may be left out
+      brief: met an ECC error                           # a short form, behind a node's name; optional
       remedy: Drain the node, and look at its kernel log.
       owner: operator                                   # user, operator, network, datacentre or vendor
       source: CUDA Runtime API, cudaErrorECCUncorrectable
@@ -39,21 +40,23 @@ from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, load_yaml
 from inventory.text import short
 
-KEYS = ("id", "match", "sure", "severity", "accuses", "fault", "least", "symptom", "job", "meaning", "brief", "remedy", "owner", "source",
-        "examples", "enabled")
+KEYS = ("id", "match", "sure", "severity", "accuses", "fault", "least", "symptom", "job", "meaning", "brief",
+        "remedy", "owner", "source", "examples", "enabled")
 _LONGEST_PATTERN = 500
 E = TypeVar("E", bound=Enum)
 
 
 def load_sayings(folders: Iterable[Path]) -> tuple[Saying, ...]:
-    """The sayings of all folders; raises RulesError. Those that a later folder brings stand first, else the order is that of files."""
+    """The sayings of all folders; raises RulesError. Those of later folders come first,
+    else in file order."""
     found: dict[str, entries.Entry] = {}
     places: dict[str, int] = {}
     for place, folder in enumerate(folders):
         for path in sorted((folder / "joblog").glob("*.yaml")):
             document = load_yaml(path, error=RulesError)
             if not isinstance(document, LocatedList):
-                raise RulesError(f"expected a list of sayings, got {entries.kind_of(document)}", Mark(str(path), 1, 1))
+                raise RulesError(f"expected a list of sayings, got {entries.kind_of(document)}",
+                                 Mark(str(path), 1, 1))
             for at, item in enumerate(document):
                 made = entries.entry_of(item, KEYS, "id", document.value_marks[at])
                 places.setdefault(made.name, -place)
@@ -68,17 +71,19 @@ def _saying(given: entries.Entry) -> Saying:
     network = owner is Owner.NETWORK or accuses in (Culprit.PEER, Culprit.ADAPTER)
     usual = FaultDomain.PROGRAM if job else FaultDomain.NETWORK if network else FaultDomain.HOST
     made = Saying(
-        id=given.name, match=match, sure=_member(given, "sure", Sure), severity=_member(given, "severity", Severity),
-        meaning=_text(given, "meaning"), remedy=_text(given, "remedy"), owner=owner,
-        source=_text(given, "source"), examples=_examples(given), needs=linear.required_words(match),
-        brief=_text(given, "brief") if "brief" in given.values else "", accuses=accuses,
-        fault=_member(given, "fault", FaultDomain) if "fault" in given.values else usual, least=_least(given),
-        symptom=_switch(given, "symptom", False), job=job, file=given.mark.file, line=given.mark.line,
-        overridden=given.overridden,
-        disabled="" if _switch(given, "enabled", True) else f"disabled in {display_name(given.marks['enabled'].file)}",
+        id=given.name, match=match, sure=_member(given, "sure", Sure),
+        severity=_member(given, "severity", Severity), meaning=_text(given, "meaning"),
+        remedy=_text(given, "remedy"), owner=owner, source=_text(given, "source"), examples=_examples(given),
+        needs=linear.required_words(match), brief=_text(given, "brief") if "brief" in given.values else "",
+        accuses=accuses, fault=_member(given, "fault", FaultDomain) if "fault" in given.values else usual,
+        least=_least(given), symptom=_switch(given, "symptom", False), job=job, file=given.mark.file,
+        line=given.mark.line, overridden=given.overridden,
+        disabled="" if _switch(given, "enabled", True)
+        else f"disabled in {display_name(given.marks['enabled'].file)}",
     )
     if not made.needs:
-        raise _wrong(given, "match", f"holds no word of {linear.SHORTEST} characters that each line must have, so it would match too much")
+        raise _wrong(given, "match", f"holds no word of {linear.SHORTEST} characters that each line must "
+                                     "have, so it would match too much")
     for example in made.examples:
         if not made.knows(example):
             raise _wrong(given, "examples", f"match does not match {short(example)}")
@@ -92,8 +97,8 @@ def _wrong(given: entries.Entry, key: str, said: str) -> RulesError:
 def _text(given: entries.Entry, key: str) -> str:
     value = given.values.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise _wrong(given, key, f"expected a sentence, got {entries.kind_of(value)}" if key in given.values else
-                     "is missing: expected a sentence")
+        raise _wrong(given, key, f"expected a sentence, got {entries.kind_of(value)}" if key in given.values
+                     else "is missing: expected a sentence")
     return " ".join(value.split())
 
 

@@ -1,4 +1,5 @@
-"""torchrun's failure table and what PyTorch says for each rank: watchdog timeouts, how far a rank had come, CUDA errors, exceptions.
+"""torchrun's failure table and what PyTorch says for each rank: watchdog timeouts,
+how far a rank had come, CUDA errors, exceptions.
 
     Root Cause (first observed failure):
     [0]:
@@ -10,9 +11,10 @@
     [rank4]:[E1121 02:07:08.414640780 ProcessGroupNCCL.cpp:607] [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=...
     [rank4]:[E1121 02:07:08.5 ProcessGroupNCCL.cpp:1664] [PG ID 0 PG GUID 0(default_pg) Rank 4] ... last enqueued NCCL work: 1582, last ...
 
-Formats: github.com/pytorch/pytorch torch/distributed/elastic/multiprocessing/errors/__init__.py (ChildFailedError.format_msg),
-torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp (checkTimeout, logPrefix; NumelIn since 2.1, 'PG ID' since 2.6). Every agent prints a
-table of its own, and each has its own 'root cause'.
+Formats: github.com/pytorch/pytorch torch/distributed/elastic/multiprocessing/errors/__init__.py
+(ChildFailedError.format_msg), torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp (checkTimeout, logPrefix;
+NumelIn since 2.1, 'PG ID' since 2.6). Every agent prints a table of its own, and each has its own 'root
+cause'.
 """
 
 from __future__ import annotations
@@ -24,31 +26,42 @@ from healthcheck.joblog import cuda
 from healthcheck.joblog.model import JobEvent, JobEventKind, LogClock
 
 # One of these stands in every line that says something.
-_WORDS = ("atchdog", "ast enqueued", "CUDA", "Cuda", " by peer", "remote peer", "imed out", "imeout", "oined", "Barrier", "ncclUniqueId",
-          "Error", "Exception", "Interrupt")
+_WORDS = ("atchdog", "ast enqueued", "CUDA", "Cuda", " by peer", "remote peer", "imed out", "imeout", "oined",
+          "Barrier", "ncclUniqueId", "Error", "Exception", "Interrupt")
 _TABLE = re.compile(r"(?:^|\s)(Failures:|Root Cause \(first observed failure\):)\s*$")
 _FIELD = re.compile(r"(?:^|\s)(time|host|rank|exitcode|error_file|traceback)\s{1,12}: (\S[^\n]{0,2000})")
 _RANK = re.compile(r"^(\d{1,7})(?: \(local_rank: (\d{1,4})\))?")
 _CODE = re.compile(r"^(-?\d{1,6})\b")
 _WHEN = re.compile(r"^\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d$")
-_WATCHDOG = re.compile(r"Watchdog caught collective operation timeout: Work\w{1,12}\(SeqNum=(\d{1,15}), OpType=(\w{1,40})")
-_PLACE = re.compile(r"[Ll]ast enqueued (?:NCCL )?work: (-?\d{1,15}), last completed (?:NCCL )?work: (-?\d{1,20})")
+_WATCHDOG = re.compile(
+    r"Watchdog caught collective operation timeout: Work\w{1,12}\(SeqNum=(\d{1,15}), OpType=(\w{1,40})")
+_PLACE = re.compile(
+    r"[Ll]ast enqueued (?:NCCL )?work: (-?\d{1,15}), last completed (?:NCCL )?work: (-?\d{1,20})")
 _GROUP = re.compile(r"\[PG (?:ID )?(\d{1,6})(?: PG GUID [^\]\s]{1,120})? Rank (\d{1,7})\]")
 _OF_RANK = re.compile(r"\[rank(\d{1,7})\]:|\[Rank (\d{1,7})\]")
 _STAMP = re.compile(r"\b[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,9})?)")
 _EXCEPTION = re.compile(r"^(?:\[rank(\d{1,7})\]:? ?)?"
-                        r"((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,60}(?:Error|Exception|Interrupt)): ?(.*)")
+                        r"((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,60}(?:Error|Exception|Interrupt)): "
+                        r"?(.*)")
 # What these say is that another rank, the network, or a process of this one failed.
-_ECHOES = ("ChildFailedError", "DistBackendError", "DistNetworkError", "DistStoreError", "DistError", "RendezvousConnectionError",
-           "RendezvousTimeoutError", "RendezvousClosedError", "RendezvousStateError", "BrokenPipeError", "ConnectionResetError",
-           "ConnectionRefusedError", "ConnectionAbortedError", "SignalException", "KeyboardInterrupt", "CalledProcessError",
-           "ActorDiedError", "ActorUnavailableError", "NodeDiedError", "WorkerCrashedError", "CUDAError", "AcceleratorError")
-_ECHO = re.compile(r"(?i:nccl)|ProcessGroup|\bc10d\b|\bgloo\b|process group|monitoredBarrier|store->|TCPStore|[Ss]ocket [Tt]imeout"
-                   r"|Broken pipe|[Cc]onnection (?:reset|closed|refused|aborted)|DataLoader worker|collective operation")
-_WAITED = re.compile(r"Timed out waiting \d{1,12}ms for|wait timeout after \d{1,12}ms|Timed out after \d{1,9} seconds waiting for"
-                     r"|failed to pass monitoredBarrier|retrieving ncclUniqueId from \[\d{1,7}\] via c10d [^\n]{0,200}(?i:time(?:d )?out)")
-# Of whom a rank that waited says that he did not come: gloo's key ends in a rank, NCCL's id comes from the group's first.
-_AWAITED = re.compile(r"\bRanks? (\d{1,7}(?:, ?\d{1,7}){0,2000}) failed to pass monitoredBarrier|keys: \S{0,200}//cpu//\d{1,7}/(\d{1,7})\b"
+_ECHOES = ("ChildFailedError", "DistBackendError", "DistNetworkError", "DistStoreError", "DistError",
+           "RendezvousConnectionError", "RendezvousTimeoutError", "RendezvousClosedError",
+           "RendezvousStateError", "BrokenPipeError", "ConnectionResetError",
+           "ConnectionRefusedError", "ConnectionAbortedError", "SignalException", "KeyboardInterrupt",
+           "CalledProcessError", "ActorDiedError", "ActorUnavailableError", "NodeDiedError",
+           "WorkerCrashedError", "CUDAError", "AcceleratorError")
+_ECHO = re.compile(r"(?i:nccl)|ProcessGroup|\bc10d\b|\bgloo\b|process "
+                   r"group|monitoredBarrier|store->|TCPStore|[Ss]ocket [Tt]imeout"
+                   r"|Broken pipe|[Cc]onnection (?:reset|closed|refused|aborted)|DataLoader "
+                   r"worker|collective operation")
+_WAITED = re.compile(r"Timed out waiting \d{1,12}ms for|wait timeout after \d{1,12}ms|Timed out after "
+                     r"\d{1,9} seconds waiting for"
+                     r"|failed to pass monitoredBarrier|retrieving ncclUniqueId from \[\d{1,7}\] via c10d "
+                     r"[^\n]{0,200}(?i:time(?:d )?out)")
+# Of whom a rank that waited says that he did not come: gloo's key ends in a rank,
+# NCCL's id comes from the group's first.
+_AWAITED = re.compile(r"\bRanks? (\d{1,7}(?:, ?\d{1,7}){0,2000}) failed to pass monitoredBarrier|keys: "
+                      r"\S{0,200}//cpu//\d{1,7}/(\d{1,7})\b"
                       r"|retrieving ncclUniqueId from \[(\d{1,7})\] via")
 _JOINED = re.compile(r"\b(\d{1,7})/(\d{1,7}) (?:clients|ranks|workers|nodes) (?:have )?joined"
                      r"|\b(?:clients|ranks|workers|nodes) joined:? (\d{1,7})/(\d{1,7})")
@@ -93,8 +106,8 @@ class Torchrun:
         when = row.get("time", "")
         time = clock.iso(when) if _WHEN.match(when) else None
         text = f"rank {rank[1]} on {host}: exitcode {row['exitcode']}, {row.get('traceback', '')}"
-        yield JobEvent(JobEventKind.EXIT, text, line, host, int(rank[1]), time, int(rank[2]) if rank[2] else None, code=int(code[1]),
-                       first=first)
+        yield JobEvent(JobEventKind.EXIT, text, line, host, int(rank[1]), time,
+                       int(rank[2]) if rank[2] else None, code=int(code[1]), first=first)
 
     def _said(self, line: str, number: int, clock: LogClock) -> Iterator[JobEvent]:
         if not any(word in line for word in _WORDS):
@@ -111,19 +124,21 @@ class Torchrun:
         watchdog = _WATCHDOG.search(line)
         if watchdog is not None and "terminated with exception" not in line:
             self.seen = True
-            yield JobEvent(JobEventKind.TIMEOUT, line.strip(), number, "", rank, time, group=name if group is not None else "",
-                           work=int(watchdog[1]), op=watchdog[2])
+            yield JobEvent(JobEventKind.TIMEOUT, line.strip(), number, "", rank, time,
+                           group=name if group is not None else "", work=int(watchdog[1]), op=watchdog[2])
         if place is not None:
             self.seen = True
-            yield JobEvent(JobEventKind.ENTERED, line.strip(), number, "", rank, time, group=name, work=int(place[1]),
-                           done=done if 0 <= (done := int(place[2])) <= int(place[1]) else None)
+            yield JobEvent(JobEventKind.ENTERED, line.strip(), number, "", rank, time, group=name,
+                           work=int(place[1]), done=done if 0 <= (done := int(place[2])) <= int(place[1])
+                           else None)
         if watchdog is not None or place is not None or "NCCL WARN" in line:
             return
         found = cuda.said(line)
         if found is not None:
             yield JobEvent(found[0], found[1], number, "", rank, time)
         elif (joined := _JOINED.search(line)) is not None or _WAITED.search(line) is not None:
-            counts = tuple(int(one) for one in joined.groups() if one is not None) if joined is not None else ()
+            counts = (tuple(int(one) for one in joined.groups() if one is not None) if joined is not None
+                      else ())
             yield JobEvent(JobEventKind.TIMEOUT, line.strip(), number, "", rank, time, awaited=_awaited(line),
                            joined=(counts[0], counts[1]) if counts else None)
         elif (gone := _PEER_GONE.search(line)) is not None:
@@ -131,9 +146,11 @@ class Torchrun:
             yield JobEvent(JobEventKind.PEER, line.strip(), number, "", rank, time, peer=far)
         elif (raised := _EXCEPTION.match(line.strip())) is not None:
             name = raised[2].rpartition(".")[2]
-            echo = _ECHO.search(raised[3]) is not None and "HTTP" not in raised[3]      # a web server is no rank
+            # a web server is no rank
+            echo = _ECHO.search(raised[3]) is not None and "HTTP" not in raised[3]
             if name not in _ECHOES and not name.startswith("nccl") and not echo:
-                yield JobEvent(JobEventKind.EXCEPTION, f"{raised[2]}: {raised[3]}", number, "", int(raised[1]) if raised[1] else rank, time)
+                yield JobEvent(JobEventKind.EXCEPTION, f"{raised[2]}: {raised[3]}", number, "",
+                               int(raised[1]) if raised[1] else rank, time)
 
 
 def _awaited(line: str) -> tuple[int, ...]:

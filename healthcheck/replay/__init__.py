@@ -1,1 +1,1 @@
-"""Runs a policy over stored history: what triage would have done, beside what was done."""
+"""Runs a policy over stored history, and compares what triage would have done with what was done."""

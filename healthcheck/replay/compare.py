@@ -1,4 +1,5 @@
-"""Lays what a policy would have done beside what was done: isolations that are the same, those of one side alone, their time. Pure."""
+"""Compares what a policy would have done with what was done: equal isolations, those of one side,
+and their time. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from itertools import pairwise
 from statistics import median
 
 from healthcheck.replay.record import StoreHistory
-from healthcheck.replay.run import Hold, Imagined
+from healthcheck.replay.run import Hold, SimulatedRun
 
-_LEAST = 600.0      # what is no further apart than this, or than two sweeps, is the same deed
+_LEAST = 600.0      # isolations closer than this, or than two sweeps, are equal
 
 
 @dataclass(frozen=True)
 class IsolationPair:
-    """One isolation as it would have been and as it was; one of both may be None."""
+    """One isolation, simulated and real; one of both may be None."""
 
     would: Hold | None
     was: Hold | None
@@ -36,7 +37,7 @@ class IsolationPair:
 
 @dataclass(frozen=True)
 class Side:
-    """What one side came to: isolations begun, nodes that came back, hours of nodes out of service, openings of the breaker."""
+    """One side's totals: isolations, returns, node-hours out of service, openings of the breaker."""
 
     isolations: int
     returns: int
@@ -45,9 +46,9 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Theirs:
-    """A node that people kept from jobs with muster; `agreed`: triage called it unfit meanwhile. `earlier` is by how many seconds triage
-    would have isolated it before them, None where it would not have."""
+class PeopleCordon:
+    """A node that people kept from jobs with muster; `agreed`: triage called it unfit meanwhile. `earlier` is
+    by how many seconds triage would have isolated it before them, None where it would not have."""
 
     hold: Hold
     agreed: bool
@@ -56,10 +57,10 @@ class Theirs:
 
 @dataclass(frozen=True)
 class People:
-    """What people did, beside what triage would have: their isolations by time; how many of triage's nobody made; and the hours of nodes
-    that both would have kept out of service, triage alone, and people alone."""
+    """What people did, beside what triage would have: their isolations by time; how many of triage's no one
+    made; and the hours of nodes that both would have kept out of service, triage alone, and people alone."""
 
-    theirs: tuple[Theirs, ...]
+    theirs: tuple[PeopleCordon, ...]
     triage_alone: int
     both_hours: float
     triage_hours: float
@@ -68,7 +69,8 @@ class People:
 
 @dataclass(frozen=True)
 class PolicyComparison:
-    """Both sides, from `since` to `now`. `pairs` by time, differences first. `withheld` isolations the breaker would have held back."""
+    """Both sides, from `since` to `now`. `pairs` by time, differences first. `withheld` isolations the
+    breaker would have held back."""
 
     since: float
     now: float
@@ -80,11 +82,15 @@ class PolicyComparison:
     people: People
 
 
-def compare(record: StoreHistory, imagined: Imagined, nodes: Iterable[str], since: float, now: float) -> PolicyComparison:
-    """Beside each other what triage would have done with these nodes, what it did, and what people did with muster."""
+def compare(
+    record: StoreHistory, imagined: SimulatedRun, nodes: Iterable[str], since: float, now: float,
+) -> PolicyComparison:
+    """Beside each other what triage would have done with these nodes, what it did,
+    and what people did with muster."""
     known = set(nodes)
-    was = [Hold(name, deed.began, deed.ended if deed.ended is not None and deed.ended <= now else None, deed.why,
-                "" if deed.ended is None else "triage returned it" if deed.back_by_triage else "a person ended it")
+    was = [Hold(name, deed.began, deed.ended if deed.ended is not None and deed.ended <= now else None,
+                deed.why, "" if deed.ended is None else "triage returned it" if deed.back_by_triage
+                else "a person ended it")
            for name, deeds in record.deeds.items() if name in known for deed in deeds
            if deed.by_triage and deed.began <= now and (deed.ended is None or deed.ended > since)]
     sweeps = record.sweeps.broad
@@ -92,12 +98,16 @@ def compare(record: StoreHistory, imagined: Imagined, nodes: Iterable[str], sinc
     pairs = _paired(imagined.holds, was, max(_LEAST, 2 * gap))
     opened = tuple((one.opened, one.why) for one in record.breaker if since < one.opened <= now)
     would = _side(imagined.holds, imagined.openings, since, now)
-    return PolicyComparison(since, now, tuple(sorted(pairs, key=lambda pair: (pair.same, pair.began, pair.node))), would,
+    return PolicyComparison(since, now,
+                            tuple(sorted(pairs, key=lambda pair: (pair.same, pair.began, pair.node))), would,
                             _side(was, opened, since, now), imagined.withheld, imagined.moments,
                             _people(record, imagined, known, since, now, max(_LEAST, 2 * gap)))
 
 
-def _people(record: StoreHistory, imagined: Imagined, known: Collection[str], since: float, now: float, apart: float) -> People:
+def _people(
+    record: StoreHistory, imagined: SimulatedRun, known: Collection[str], since: float, now: float,
+    apart: float,
+) -> People:
     would: dict[str, list[Hold]] = defaultdict(list)
     for hold in imagined.holds:
         would[hold.node].append(hold)
@@ -107,32 +117,39 @@ def _people(record: StoreHistory, imagined: Imagined, known: Collection[str], si
         for deed in deeds if name in known else ():
             if deed.by_triage or deed.began > now or (deed.ended is not None and deed.ended <= since):
                 continue
-            hold = Hold(name, deed.began, deed.ended if deed.ended is not None and deed.ended <= now else None, deed.why)
+            hold = Hold(name, deed.began, deed.ended if deed.ended is not None and deed.ended <= now
+                        else None, deed.why)
             made[name].append(hold)
             first = next((one for one in would[name] if _overlap(one, hold, apart)), None)
-            agreed = first is not None or any(deed.began - apart <= time <= (deed.ended if deed.ended is not None else now)
-                                              for time in imagined.wanted.get(name, ()))
+            agreed = (first is not None
+                      or any(deed.began - apart <= time <= (deed.ended if deed.ended is not None else now)
+                             for time in imagined.wanted.get(name, ())))
             earlier = deed.began - first.began if first is not None and first.began < deed.began else None
-            theirs.append(Theirs(hold, agreed, earlier))
+            theirs.append(PeopleCordon(hold, agreed, earlier))
     alone = sum(not any(_overlap(hold, one, apart) for one in made[hold.node]) for hold in imagined.holds)
     both = triage = people = 0.0
     for name in would.keys() | made.keys():
-        ours, others = ([(max(hold.began, since), hold.ended if hold.ended is not None else now) for hold in side[name]]
-                        for side in (would, made))
-        shared = sum(max(0.0, min(one[1], other[1]) - max(one[0], other[0])) for one in ours for other in others)
+        ours, others = ([(max(hold.began, since), hold.ended if hold.ended is not None else now)
+                         for hold in side[name]] for side in (would, made))
+        shared = sum(max(0.0, min(one[1], other[1]) - max(one[0], other[0])) for one in ours
+                     for other in others)
         both += shared
         triage += sum(end - began for began, end in ours) - shared
         people += sum(end - began for began, end in others) - shared
-    return People(tuple(sorted(theirs, key=lambda one: (one.hold.began, one.hold.node))), alone, both / 3600, triage / 3600, people / 3600)
+    return People(tuple(sorted(theirs, key=lambda one: (one.hold.began, one.hold.node))), alone, both / 3600,
+                  triage / 3600, people / 3600)
 
 
 def _side(holds: Sequence[Hold], openings: tuple[tuple[float, str], ...], since: float, now: float) -> Side:
-    hours = sum((hold.ended if hold.ended is not None else now) - max(hold.began, since) for hold in holds) / 3600
-    return Side(sum(hold.began > since for hold in holds), sum(hold.ended is not None for hold in holds), hours, openings)
+    hours = sum((hold.ended if hold.ended is not None else now) - max(hold.began, since)
+                for hold in holds) / 3600
+    return Side(sum(hold.began > since for hold in holds), sum(hold.ended is not None for hold in holds),
+                hours, openings)
 
 
 def _paired(would: Iterable[Hold], was: Iterable[Hold], apart: float) -> Iterable[IsolationPair]:
-    """Each isolation with the one of the other side that it overlaps, the first that is free; the same where both ends are near."""
+    """Each isolation with the one of the other side that it overlaps, the first that is free;
+    the same where both ends are near."""
     left: dict[str, list[Hold]] = defaultdict(list)
     for hold in sorted(was, key=lambda hold: hold.began):
         left[hold.node].append(hold)
@@ -150,7 +167,8 @@ def _rest(left: Mapping[str, Sequence[Hold]]) -> Iterable[Hold]:
 
 
 def _overlap(one: Hold, other: Hold, apart: float) -> bool:
-    return (one.ended is None or other.began <= one.ended + apart) and (other.ended is None or one.began <= other.ended + apart)
+    return ((one.ended is None or other.began <= one.ended + apart)
+            and (other.ended is None or one.began <= other.ended + apart))
 
 
 def _near(one: Hold, other: Hold, apart: float) -> bool:

@@ -1,7 +1,8 @@
-"""Builds what triage knew of a node at a past moment, from rows that tell only their beginning, their end and when they were seen last.
+"""Rebuilds what triage knew of a node at a past time, from rows with only their start, end and last sighting.
 
-Nothing that was found later is in it. What a row said in between is not stored: how many sweeps had seen a problem is counted from the
-sweeps that looked at most nodes; its severity and words are its last. What the inventory says is as it says now.
+It holds nothing found later. Intermediate states are not stored: the sweeps that saw a problem are counted
+from the sweeps that looked at most nodes; its severity and words are its last. What the inventory says is as
+it says now.
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ from dataclasses import replace
 
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
-from healthcheck.replay.record import PastCordon, ProblemRow, Sat, StoreHistory
+from healthcheck.replay.record import PastCordon, PastSeat, ProblemRow, StoreHistory
 from healthcheck.store.history import ComponentLocation
 from healthcheck.store.rmas import CHASSIS, Rma, alarm
 from healthcheck.store.silences import silenced
 from healthcheck.triage.faults import accuses
 from healthcheck.triage.gather import ALL_TOLD, domains, named, ports
-from healthcheck.triage.past import RETURNED, NodeHistory, OpenCordon, OpenVerdict, Repaired, RequalifySnapshot
+from healthcheck.triage.past import (
+    RETURNED,
+    NodeHistory,
+    OpenCordon,
+    OpenVerdict,
+    Repaired,
+    RequalifySnapshot,
+)
 from healthcheck.triage.policy import TriagePolicy
 from inventory.model import Node
 
@@ -41,7 +49,8 @@ class Rebuilt:
         self._sweeps = record.sweeps
 
     def past(
-        self, node: Node, now: float, cordons: tuple[OpenCordon, ...] = (), verdict: OpenVerdict | None = None, overridden: str = "",
+        self, node: Node, now: float, cordons: tuple[OpenCordon, ...] = (),
+        verdict: OpenVerdict | None = None, overridden: str = "",
     ) -> NodeHistory:
         """What was known at `now` of a node that we hold so, with that verdict."""
         name = node.name
@@ -62,20 +71,26 @@ class Rebuilt:
                 over.append(problem)
             elif accuses(problem, self._policy):
                 left = max(left, problem.ended)
-        repaired = [one for one in self._record.repairs.get(name, ()) if now - self._window <= one.time <= now]
+        repaired = [one for one in self._record.repairs.get(name, ())
+                    if now - self._window <= one.time <= now]
         away = self._away(name, now, repaired)
-        was = next((one for one in reversed(self._record.states.get(name, ())) if self._sweeps.known(one.began) <= now), None)
+        was = next((one for one in reversed(self._record.states.get(name, ()))
+                    if self._sweeps.known(one.began) <= now), None)
         return NodeHistory(
-            name, node.in_service, node.lifecycle.state.value, tuple(holding), tuple(over), tuple(self._moved(name, here, now)), silent,
+            name, node.in_service, node.lifecycle.state.value, tuple(holding), tuple(over),
+            tuple(self._moved(name, here, now)), silent,
             tuple(began for began in self._record.boots.get(name, ()) if self._sweeps.known(began) <= now),
             self._looks(name, now, cordons, quiet) if cordons else (), tuple(repaired),
-            max((seat.began for seat in self._record.chassis.get(name, ()) if self._sits(seat, now)), default=0.0), cordons, verdict,
-            overridden, "", self._leased(name, now), domains(node), away, left, was.state if was is not None else "",
-            self._seen(was.began, was.seen, now) if was is not None else 0.0, self._record.versions.get(name, _NO_VERSIONS), ports(node),
+            max((seat.began for seat in self._record.chassis.get(name, ()) if self._sits(seat, now)),
+                default=0.0), cordons, verdict,
+            overridden, "", self._leased(name, now), domains(node), away, left,
+            was.state if was is not None else "", self._seen(was.began, was.seen, now) if was is not None
+            else 0.0, self._record.versions.get(name, _NO_VERSIONS), ports(node),
             sku=node.sku or "")
 
     def known(self, row: ProblemRow, now: float) -> Problem | None:
-        """A problem as the sweeps until then had left it; None where it was not there yet, or is too long over."""
+        """A problem as the sweeps until then had left it; None where it was not there yet,
+        or is too long over."""
         problem, known = row.problem, self._sweeps.known
         if known(problem.began) > now:
             return None
@@ -94,8 +109,9 @@ class Rebuilt:
         ended = self._sweeps.until(now)
         return max(began, min(seen, self._sweeps.broad[ended - 1])) if ended else began
 
-    def _sits(self, seat: Sat, now: float) -> bool:
-        return self._sweeps.known(seat.began) <= now and (seat.ended is None or self._sweeps.known(seat.ended) > now)
+    def _sits(self, seat: PastSeat, now: float) -> bool:
+        return (self._sweeps.known(seat.began) <= now
+                and (seat.ended is None or self._sweeps.known(seat.ended) > now))
 
     def _quiet(self, node: str, now: float) -> Callable[[Problem], bool]:
         held = [one for one in self._record.silences.get(node, ()) if one.holds(now)]
@@ -109,10 +125,12 @@ class Rebuilt:
                     yield elsewhere
 
     def _leased(self, node: str, now: float) -> str:
-        return next((why for began, ended, why in self._record.leases.get(node, ()) if began <= now and (ended is None or ended > now)), "")
+        return next((why for began, ended, why in self._record.leases.get(node, ()) if began <= now
+                     and (ended is None or ended > now)), "")
 
     def _away(self, node: str, now: float, repaired: list[Repaired]) -> str:
-        """As `gather`: what is away, or came back wrong; a part that came back well is put with what was repaired."""
+        """As `gather`: what is away, or came back wrong;
+        a part that came back well is put with what was repaired."""
         away = ""
         known = [self._then(rma, now) for rma in self._record.rmas.get(node, ()) if rma.opened <= now]
         for rma in known:
@@ -129,43 +147,57 @@ class Rebuilt:
     def _then(rma: Rma, now: float) -> Rma:
         if rma.returned is None or rma.returned <= now:
             return rma if rma.shipped is None or rma.shipped <= now else replace(rma, shipped=None)
-        return replace(rma, returned=None, outcome=None, shipped=rma.shipped if rma.shipped is not None and rma.shipped <= now else None)
+        return replace(rma, returned=None, outcome=None,
+                       shipped=rma.shipped if rma.shipped is not None and rma.shipped <= now else None)
 
     def _alarm(self, rma: Rma, now: float) -> str:
         """What was not as it was said to be; of several of one part, or of one slot, the last alone tells."""
         every = [each for of_node in self._record.rmas.values() for each in of_node if each.opened <= now]
-        if any(each.id > rma.id and ((each.node, each.slot) == (rma.node, rma.slot) or (each.kind, each.serial) == (rma.kind, rma.serial))
-               for each in every):
+        if any(each.id > rma.id
+               and ((each.node, each.slot) == (rma.node, rma.slot)
+                    or (each.kind, each.serial) == (rma.kind, rma.serial)) for each in every):
             return ""
         back = rma.returned if rma.returned is not None else now
-        seats = [ComponentLocation(seat.kind, seat.serial, seat.node, seat.slot, seat.began, self._seen(seat.began, seat.seen, now), None)
+        seats = [ComponentLocation(seat.kind, seat.serial, seat.node, seat.slot, seat.began,
+                                   self._seen(seat.began, seat.seen, now), None)
                  for seat in self._record.parts if self._sweeps.known(seat.began) <= now
-                 and ((seat.node, seat.slot) == (rma.node, rma.slot or CHASSIS) or (seat.kind, seat.serial) == (rma.kind, rma.serial))]
-        return alarm(rma, sorted((seat for seat in seats if seat.seen > back), key=lambda seat: (seat.seen, seat.began)))
+                 and ((seat.node, seat.slot) == (rma.node, rma.slot or CHASSIS)
+                      or (seat.kind, seat.serial) == (rma.kind, rma.serial))]
+        return alarm(rma, sorted((seat for seat in seats if seat.seen > back),
+                                 key=lambda seat: (seat.seen, seat.began)))
 
-    def _looks(self, node: str, now: float, cordons: Iterable[OpenCordon], quiet: Callable[[Problem], bool]) -> tuple[RequalifySnapshot,
-                                                                                                                      ...]:
-        """The looks at a node that we hold; and where it was not held in truth, so that nobody had cause to look, what sweeps said of it.
+    def _looks(
+        self, node: str, now: float, cordons: Iterable[OpenCordon], quiet: Callable[[Problem], bool],
+    ) -> tuple[RequalifySnapshot,
+               ...]:
+        """The looks at a node that we hold; and where it was not held in truth,
+        so that no one had cause to look, what sweeps said of it.
 
-        Where triage returned it in truth, and its looks are stored no more, they were as many as the policy asks for.
+        Where triage returned it in truth, and its looks are stored no more,
+        they were as many as the policy asks for.
         """
         began = min(cordon.began for cordon in cordons)
         found: dict[tuple[float, int], RequalifySnapshot] = {}
         for time, state, against, measured in self._record.looks.get(node, ()):
             if began <= time and self._sweeps.known(time) <= now:
-                hushed = against and len(against) < ALL_TOLD and all(quiet(named(node, *one)) for one in against)
-                found[time, 0] = RequalifySnapshot(time, NodeState.HEALTHY.value if hushed else state, measured)
+                hushed = (against and len(against) < ALL_TOLD
+                          and all(quiet(named(node, *one)) for one in against))
+                found[time, 0] = RequalifySnapshot(time, NodeState.HEALTHY.value if hushed else state,
+                                                   measured)
         wanted = self._policy.requalify.sweeps
         held = [deed for deed in self._record.deeds.get(node, ()) if deed.by_triage and deed.began <= now]
         for deed in held:
             if deed.ended is not None and began <= deed.ended <= now and deed.back_by_triage \
                     and sum(deed.began <= time <= deed.ended for time, _ in found) < wanted:
-                found |= {(deed.ended, at): RequalifySnapshot(deed.ended, NodeState.HEALTHY.value) for at in range(1, wanted + 1)}
+                found |= {(deed.ended, at): RequalifySnapshot(deed.ended, NodeState.HEALTHY.value)
+                          for at in range(1, wanted + 1)}
         for time in self._unheld(node, began, now, held, wanted):
             found.setdefault((time, 0), RequalifySnapshot(time, self._state(node, time)))
         return tuple(found[key] for key in sorted(found))
 
-    def _unheld(self, node: str, began: float, now: float, held: Iterable[PastCordon], wanted: int) -> list[float]:
+    def _unheld(
+        self, node: str, began: float, now: float, held: Iterable[PastCordon], wanted: int,
+    ) -> list[float]:
         """The newest broad sweeps of this hold at which nothing of ours held the node in truth."""
         found: list[float] = []
         at = self._sweeps.until(now) - 1
@@ -179,4 +211,5 @@ class Rebuilt:
     def _state(self, node: str, time: float) -> str:
         states = self._record.states.get(node, ())
         at = bisect_right([one.began for one in states], time) - 1
-        return states[at].state if at >= 0 and (states[at].ended is None or time < (states[at].ended or 0)) else NodeState.UNKNOWN.value
+        return (states[at].state if at >= 0 and (states[at].ended is None or time < (states[at].ended or 0))
+                else NodeState.UNKNOWN.value)

@@ -1,4 +1,5 @@
-"""What the store holds of the past, read once: the rows of problems, seats, boots, looks, states, deeds and people's words, by node."""
+"""The store's history, read once: problems, seats, boots, snapshots, states,
+cordons and people's decisions, by node."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from healthcheck.store.versions import VersionSpan, history
 from healthcheck.triage.gather import where
 from healthcheck.triage.past import REPAIRED, OpenVerdict, Repaired
 
-# How the ledger names who acted where it was triage.
+# The ledger's names for triage.
 _BY_TRIAGE = "triage"
 _REPAIRS = ("reboot", "reset-gpu", "restart-service", REPAIRED)
 _DONE = ("done", "rebooted")
@@ -29,7 +30,8 @@ _DONE = ("done", "rebooted")
 
 @dataclass(frozen=True)
 class ProblemRow:
-    """A problem as the newest sweep left it, its component's number and its place in the order of the store."""
+    """A problem as the newest sweep left it,
+    its component's number and its place in the order of the store."""
 
     number: int
     problem: Problem
@@ -37,8 +39,8 @@ class ProblemRow:
 
 
 @dataclass(frozen=True)
-class Sat:
-    """Where a component sat."""
+class PastSeat:
+    """A component's past location."""
 
     component: int
     node: str
@@ -51,8 +53,8 @@ class Sat:
 
 
 @dataclass(frozen=True)
-class Was:
-    """A node's state."""
+class PastState:
+    """A node's past state."""
 
     state: str
     began: float
@@ -62,8 +64,8 @@ class Was:
 
 @dataclass(frozen=True)
 class PastCordon:
-    """A cordon of ours as it was. `verdict` is the last in whose name triage held it, None where a person made it; `back_by_triage`: triage
-    released it, and no person."""
+    """A cordon of ours as it was. `verdict` is the last in whose name triage held it, None where a person
+    made it; `back_by_triage`: triage released it, and no person."""
 
     id: int
     node: str
@@ -87,8 +89,8 @@ class PastCordon:
 
 
 @dataclass(frozen=True)
-class Broke:
-    """The breaker, from when it opened to when it closed; `by_person`: somebody closed it."""
+class BreakerPeriod:
+    """The breaker, from opening to closing; `by_person`: a person closed it."""
 
     opened: float
     why: str
@@ -97,7 +99,7 @@ class Broke:
 
 
 class Sweeps:
-    """When sweeps ran, and from when on one can have known what they found; `broad` are those that looked at most nodes."""
+    """The times of sweeps, and when their results were known; `broad` sweeps covered most nodes."""
 
     def __init__(self, rows: Iterable[tuple[float, float, str, int]]) -> None:
         every = sorted(rows)
@@ -133,20 +135,23 @@ class StoreHistory:
     sweeps: Sweeps
     problems: dict[str, list[ProblemRow]] = field(default_factory=lambda: defaultdict(list))
     of_component: dict[int, list[ProblemRow]] = field(default_factory=lambda: defaultdict(list))
-    seats: dict[str, list[Sat]] = field(default_factory=lambda: defaultdict(list))
-    chassis: dict[str, list[Sat]] = field(default_factory=lambda: defaultdict(list))
+    seats: dict[str, list[PastSeat]] = field(default_factory=lambda: defaultdict(list))
+    chassis: dict[str, list[PastSeat]] = field(default_factory=lambda: defaultdict(list))
     boots: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    looks: dict[str, list[tuple[float, str, list[list[str]], frozenset[str]]]] = field(default_factory=lambda: defaultdict(list))
-    states: dict[str, list[Was]] = field(default_factory=lambda: defaultdict(list))
-    parts: list[Sat] = field(default_factory=list)
+    looks: dict[str, list[tuple[float, str, list[list[str]], frozenset[str]]]] = field(
+        default_factory=lambda: defaultdict(list))
+    states: dict[str, list[PastState]] = field(default_factory=lambda: defaultdict(list))
+    parts: list[PastSeat] = field(default_factory=list)
     repairs: dict[str, list[Repaired]] = field(default_factory=lambda: defaultdict(list))
     rmas: dict[str, list[Rma]] = field(default_factory=lambda: defaultdict(list))
-    leases: dict[str, list[tuple[float, float | None, str]]] = field(default_factory=lambda: defaultdict(list))
+    leases: dict[str, list[tuple[float, float | None, str]]] = field(
+        default_factory=lambda: defaultdict(list))
     silences: dict[str, list[Silence]] = field(default_factory=lambda: defaultdict(list))
     deeds: dict[str, list[PastCordon]] = field(default_factory=lambda: defaultdict(list))
-    verdicts: dict[str, list[tuple[OpenVerdict, float | None]]] = field(default_factory=lambda: defaultdict(list))
+    verdicts: dict[str, list[tuple[OpenVerdict, float | None]]] = field(
+        default_factory=lambda: defaultdict(list))
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
-    breaker: list[Broke] = field(default_factory=list)
+    breaker: list[BreakerPeriod] = field(default_factory=list)
     incidents: list[StoredIncident] = field(default_factory=list)
     held: list[VersionSpan] = field(default_factory=list)
 
@@ -157,26 +162,30 @@ class StoreHistory:
 
 
 def read(store: Store, profile: str, since: float) -> StoreHistory:
-    """What is stored of the time since, and of before where it still counts; `profile` is that of requalification. Raises StoreError."""
-    found = StoreHistory(Sweeps(tuple(row) for row in store.rows("SELECT started, finished, profiles, nodes FROM sweep")))
+    """The history since a time, and earlier data that still counts;
+    `profile` is that of requalification. Raises StoreError."""
+    found = StoreHistory(
+        Sweeps(tuple(row) for row in store.rows("SELECT started, finished, profiles, nodes FROM sweep")))
     for rma in rmas(store):
         found.rmas[rma.node].append(rma)
     _seats(store, found, _problems(store, found, since), since)
-    for name, began in store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"):
+    for name, began in store.rows(
+            "SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"):
         found.boots[name].append(began)
     for name, time, state, against, measured in store.rows(
-            "SELECT name, time, state, against, measured FROM look JOIN node ON node.id = look.node WHERE profile = ? "
-            "ORDER BY name, time", profile):
+            "SELECT name, time, state, against, measured FROM look JOIN node ON node.id = look.node "
+            "WHERE profile = ? ORDER BY name, time", profile):
         found.looks[name].append((time, state, json.loads(against), frozenset(json.loads(measured))))
-    for name, *values in store.rows(
-            "SELECT name, state, began, seen, ended FROM spell JOIN node ON node.id = spell.node ORDER BY name, began"):
-        found.states[name].append(Was(*values))
+    for name, *values in store.rows("SELECT name, state, began, seen, ended FROM spell "
+                                    "JOIN node ON node.id = spell.node ORDER BY name, began"):
+        found.states[name].append(PastState(*values))
     for name, action, finished, outcome, evidence in store.rows(
             "SELECT node, action, finished, outcome, evidence FROM ledger WHERE finished >= ?", since):
         if action in _REPAIRS and str(outcome).startswith(_DONE):
             of = word_of(store, name, evidence) if action == REPAIRED else frozenset()
             found.repairs[name].append(Repaired(finished, action, of=of))
-    for nodes, name, why, began, ended in store.rows("SELECT nodes, name, why, began, ended FROM lease ORDER BY id"):
+    for nodes, name, why, began, ended in store.rows(
+            "SELECT nodes, name, why, began, ended FROM lease ORDER BY id"):
         for node in json.loads(nodes):
             found.leases[node].append((began, ended, f"it is leased as {name}: {why}"))
     for silence in everything(store):
@@ -185,13 +194,15 @@ def read(store: Store, profile: str, since: float) -> StoreHistory:
     _deeds(store, found)
     for name, ended, number, fault, isolation, began, incident in store.rows(
             "SELECT name, ended, verdict.id, fault, isolation, began, coalesce(incident, 0) FROM verdict "
-            "JOIN node ON node.id = verdict.node WHERE ended IS NULL OR ended >= ? ORDER BY verdict.id", since):
-        found.verdicts[name].append((OpenVerdict(number, fault, Isolation(isolation), began, incident), ended))
+            "JOIN node ON node.id = verdict.node WHERE ended IS NULL OR ended >= ? ORDER BY verdict.id",
+            since):
+        found.verdicts[name].append((OpenVerdict(number, fault, Isolation(isolation), began, incident),
+                                     ended))
     for name, driver, kernel, firmware in store.rows(
             "SELECT name, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node "
             "WHERE driver || kernel || firmware != ''"):
         found.versions[name] = {"driver": driver, "kernel": kernel, "firmware": firmware}
-    found.breaker = [Broke(row[0], row[1], row[2], row[3] is not None) for row in store.rows(
+    found.breaker = [BreakerPeriod(row[0], row[1], row[2], row[3] is not None) for row in store.rows(
         "SELECT opened, why, closed, who FROM breaker ORDER BY id")]
     found.incidents = incidents(store, since)
     found.held = history(store, since)
@@ -200,9 +211,11 @@ def read(store: Store, profile: str, since: float) -> StoreHistory:
 
 def _problems(store: Store, found: StoreHistory, since: float) -> set[int]:
     for row in store.rows(
-            "SELECT problem.id, component, name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, "
-            "remedy, began, seen, ended, sweeps, kind, serial, repair, emitter, ends FROM problem JOIN node ON node.id = problem.node "
-            "LEFT JOIN component ON component.id = component WHERE ended IS NULL OR ended >= ? ORDER BY problem.id", since):
+            "SELECT problem.id, component, name AS node, rule, subject, status, severity, origin, owner, "
+            "observed, expected, reason, remedy, began, seen, ended, sweeps, kind, serial, repair, emitter, "
+            "ends FROM problem JOIN node ON node.id = problem.node "
+            "LEFT JOIN component ON component.id = component WHERE ended IS NULL OR ended >= ? "
+            "ORDER BY problem.id", since):
         number, component, *values = tuple(row)
         one = ProblemRow(number, Problem(*values), component)
         found.problems[one.problem.node].append(one)
@@ -212,17 +225,19 @@ def _problems(store: Store, found: StoreHistory, since: float) -> set[int]:
 
 
 def _seats(store: Store, found: StoreHistory, components: set[int], since: float) -> None:
-    """Of the seats, which are many, those of components that have a history, of chassis, and of what went to the vendor."""
+    """Of the seats, which are many, those of components that have a history, of chassis,
+    and of what went to the vendor."""
     away = [rma for each in found.rmas.values() for rma in each]
     serials = {(rma.kind, rma.serial) for rma in away}
     slots = {(rma.node, rma.slot or CHASSIS) for rma in away}
     for component, *values in store.rows(
-            "SELECT component, name, slot, kind, serial, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
-            "JOIN component ON component.id = component WHERE slot = 'chassis' OR component IN "
-            "(SELECT component FROM problem WHERE component IS NOT NULL AND (ended IS NULL OR ended >= ?)) "
-            "OR (kind, serial) IN (SELECT kind, serial FROM rma) "
-            "OR EXISTS (SELECT 1 FROM rma WHERE rma.node = name AND rma.slot = seat.slot) ORDER BY seat.id", since):
-        seat = Sat(component, *values)
+            "SELECT component, name, slot, kind, serial, began, seen, ended FROM seat "
+            "JOIN node ON node.id = seat.node JOIN component ON component.id = component "
+            "WHERE slot = 'chassis' OR component IN (SELECT component FROM problem "
+            "WHERE component IS NOT NULL AND (ended IS NULL OR ended >= ?)) OR (kind, serial) IN "
+            "(SELECT kind, serial FROM rma) OR EXISTS (SELECT 1 FROM rma WHERE rma.node = name "
+            "AND rma.slot = seat.slot) ORDER BY seat.id", since):
+        seat = PastSeat(component, *values)
         if seat.slot == CHASSIS:
             found.chassis[seat.node].append(seat)
         if component in components:
@@ -232,12 +247,15 @@ def _seats(store: Store, found: StoreHistory, components: set[int], since: float
 
 
 def _deeds(store: Store, found: StoreHistory) -> None:
-    """Cordons that were made, and who ended each: of several words in the ledger on one node the last before its end."""
+    """Cordons that were made, and who ended each:
+    of several words in the ledger on one node the last before its end."""
     back = {(row[0], row[1]): str(row[2]).partition(" ")[0] == _BY_TRIAGE for row in store.rows(
         "SELECT node, finished, who FROM ledger WHERE action = 'uncordon' AND outcome = 'released'")}
     for number, node, backend, why, began, ended, state, verdict, incident, place in store.rows(
-            "SELECT cordon.id, cordon.node, backend, cordon.why, began, ended, state, verdict, coalesce(incident, 0), place FROM cordon "
-            "LEFT JOIN ledger ON ledger.id = line WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY cordon.id"):
-        # A ledger that does not tell is taken for triage's: what it made it gives back.
+            "SELECT cordon.id, cordon.node, backend, cordon.why, began, ended, state, verdict, "
+            "coalesce(incident, 0), place FROM cordon LEFT JOIN ledger ON ledger.id = line "
+            "WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY cordon.id"):
+        # Without a ledger entry the release counts as triage's.
         released = state == CordonState.RELEASED.value and back.get((node, ended), True)
-        found.deeds[node].append(PastCordon(number, node, backend, why, began, ended, verdict, released, incident, where(place)))
+        found.deeds[node].append(PastCordon(number, node, backend, why, began, ended, verdict, released,
+                                            incident, where(place)))

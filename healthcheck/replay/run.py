@@ -1,8 +1,8 @@
-"""Runs a policy over a record, moment by moment: what it would have done, with its own cordons, verdicts, breaker and incidents carried on.
+"""Runs a policy over a record step by step, with its own simulated cordons, verdicts, breaker and incidents.
 
-It is as if triage had run at the end of every sweep. The moments are those after which something of what is known had changed; at each,
-those nodes are decided on of which something changed, is wrong, or is held. Repairs, boots, exchanged parts and people's words are as they
-were in truth.
+It is as if triage had run at the end of every sweep. The moments are those after which something of what is
+known had changed; at each, those nodes are decided on of which something changed, is wrong, or is held.
+Repairs, boots, exchanged parts and people's words are as they were in truth.
 """
 
 from __future__ import annotations
@@ -14,14 +14,22 @@ from types import MappingProxyType
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.replay.incidents import Incidents
-from healthcheck.replay.moments import Moments
 from healthcheck.replay.rebuild import Rebuilt, window
 from healthcheck.replay.record import StoreHistory
+from healthcheck.replay.schedule import ReplaySchedule
 from healthcheck.store.versions import OF_NODES
 from healthcheck.triage.correlate import domains as places
 from healthcheck.triage.faults import accuses
 from healthcheck.triage.gather import change, domains, ports
-from healthcheck.triage.past import FleetHistory, Isolated, NodeHistory, OpenCordon, OpenVerdict, Quiet, VersionChange
+from healthcheck.triage.past import (
+    FleetHistory,
+    Isolated,
+    NodeHistory,
+    OpenCordon,
+    OpenVerdict,
+    Quiet,
+    VersionChange,
+)
 from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policy import TriagePolicy
 from inventory.model import Node
@@ -32,7 +40,7 @@ BY_HAND = "a person gave it back"
 
 @dataclass(frozen=True)
 class Hold:
-    """A node that was kept from jobs, or would have been; `ended` is None while it is, `back` why it came back."""
+    """A real or simulated isolation; `ended` is None while it lasts, `back` is why the node returned."""
 
     node: str
     began: float
@@ -42,9 +50,10 @@ class Hold:
 
 
 @dataclass(frozen=True)
-class Imagined:
-    """What the policy would have done: isolations, when the breaker opened and why, how many isolations it then held back, and at how many
-    moments the policy was asked. `wanted` are by node the moments at which it called the node unfit for jobs, whoever held it."""
+class SimulatedRun:
+    """What the policy would have done: isolations, when the breaker opened and why, how many isolations it
+    then held back, and at how many moments the policy was asked. `wanted` are by node the moments at which it
+    called the node unfit for jobs, whoever held it."""
 
     holds: tuple[Hold, ...]
     openings: tuple[tuple[float, str], ...]
@@ -54,30 +63,36 @@ class Imagined:
 
 
 def run(
-    record: StoreHistory, nodes: Iterable[Node], policy: TriagePolicy, since: float, now: float, close_after: float | None = None,
-) -> Imagined:
-    """What this policy would have done from `since` to `now`, beginning with what was held and decided then. Somebody closes a breaker
-    that it opens after so many seconds; None: only those who closed the true one."""
+    record: StoreHistory, nodes: Iterable[Node], policy: TriagePolicy, since: float, now: float,
+    close_after: float | None = None,
+) -> SimulatedRun:
+    """What this policy would have done from `since` to `now`, beginning with what was held and decided then.
+    Someone closes a breaker that it opens after so many seconds; None: only those who closed the true one."""
     replay = _Replay(record, list(nodes), policy, since, close_after)
     return replay.until(now)
 
 
 class _Replay:
-    """The state of things that are only imagined."""
+    """The simulated state."""
 
-    def __init__(self, record: StoreHistory, nodes: list[Node], policy: TriagePolicy, since: float, close_after: float | None) -> None:
+    def __init__(
+        self, record: StoreHistory, nodes: list[Node], policy: TriagePolicy, since: float,
+        close_after: float | None,
+    ) -> None:
         self._record, self._policy = record, policy
         self._rebuilt = Rebuilt(record, policy)
         self._nodes = {node.name: node for node in nodes}
         self._counted = {node.name: _counted(NodeHistory(node.name, domains=domains(node), ports=ports(node),
-                                                         versions=record.versions.get(node.name, {}))) for node in nodes if node.in_service}
+                                                         versions=record.versions.get(node.name, {})))
+                         for node in nodes if node.in_service}
         self._all = _sum(self._counted.values())
         self._since = self._last = since
         self._close_after = close_after
         self._ours: dict[str, OpenCordon] = {}
         self._verdicts = {name: verdict for name, found in record.verdicts.items() for verdict, ended in found
                           if verdict.began <= since and (ended is None or ended > since)}
-        self._number = 1 + max((verdict.id for found in record.verdicts.values() for verdict, _ in found), default=0)
+        self._number = 1 + max((verdict.id for found in record.verdicts.values() for verdict, _ in found),
+                               default=0)
         self._overridden: dict[str, tuple[int, str]] = {}
         self._isolated: list[Isolated] = []
         self._open: tuple[float, str] | None = None
@@ -90,17 +105,19 @@ class _Replay:
         self._begin()
 
     def _begin(self) -> None:
-        """What was so when the replay begins."""
+        """Sets the state at the start of the replay."""
         for name, deeds in self._record.deeds.items():
             for deed in deeds:
                 if not deed.by_triage or deed.began > self._since:
                     continue
                 self._isolated.append(Isolated(name, deed.began, deed.incident, deed.place))
                 held = self._verdicts.get(name)
-                if held is not None and deed.verdict == held.id and not deed.holds(self._since) and not deed.back_by_triage:
+                if (held is not None and deed.verdict == held.id and not deed.holds(self._since)
+                    and not deed.back_by_triage):
                     self._overridden[name] = (held.id, f"{BY_HAND}, against muster#{deed.id}")
                 if name in self._nodes and deed.holds(self._since):
-                    self._ours[name] = OpenCordon(deed.id, BACKEND, deed.why, deed.began, held.id if held is not None else 0)
+                    self._ours[name] = OpenCordon(deed.id, BACKEND, deed.why, deed.began,
+                                                  held.id if held is not None else 0)
         for one in self._record.breaker:
             if one.by_person and one.closed is not None and one.closed <= self._since:
                 self._isolated = [each for each in self._isolated if each.time > one.closed]
@@ -108,9 +125,9 @@ class _Replay:
                 self._open = (one.opened, one.why)
         self._isolated.sort(key=lambda one: one.time)
 
-    def until(self, now: float) -> Imagined:
-        """Everything, from the beginning to then."""
-        moments = Moments(self._record, self._policy, self._since, now)
+    def until(self, now: float) -> SimulatedRun:
+        """Runs to that time."""
+        moments = ReplaySchedule(self._record, self._policy, self._since, now)
         moments.wake(self._since, self._nodes.keys() & (self._record.problems.keys() | self._ours.keys()))
         back: set[str] = set()
         while (moment := moments.next()) is not None:
@@ -124,22 +141,27 @@ class _Replay:
             self._last = time
         left = [Hold(name, cordon.began, None, cordon.why) for name, cordon in self._ours.items()]
         holds = sorted([*self._holds, *left], key=lambda hold: (hold.began, hold.node))
-        return Imagined(tuple(holds), tuple(self._openings), len(self._withheld), moments.asked,
+        return SimulatedRun(tuple(holds), tuple(self._openings), len(self._withheld), moments.asked,
                         {name: tuple(times) for name, times in self._wanted.items()})
 
     def _people(self, now: float) -> None:
-        """What people did since the last moment against what triage decided, or about the breaker and incidents."""
+        """What people did since the last moment against what triage decided,
+        or about the breaker and incidents."""
         for name, cordon in list(self._ours.items()):
             for deed in self._record.deeds.get(name, ()):
-                if deed.by_triage and not deed.back_by_triage and deed.ended is not None and self._last < deed.ended <= now:
+                if (deed.by_triage and not deed.back_by_triage and deed.ended is not None
+                    and self._last < deed.ended <= now):
                     self._release(name, cordon, deed.ended, BY_HAND)
                     held = self._verdicts.get(name)
-                    self._overridden[name] = (held.id if held is not None else 0, f"{BY_HAND}, against muster#{deed.id}")
+                    self._overridden[name] = (held.id if held is not None else 0,
+                                              f"{BY_HAND}, against muster#{deed.id}")
                     break
         for one in self._record.breaker:
-            if self._open is not None and one.by_person and one.closed is not None and self._last < one.closed <= now:
+            if (self._open is not None and one.by_person and one.closed is not None
+                and self._last < one.closed <= now):
                 self._open, self._isolated = None, []
-        if self._open is not None and self._close_after is not None and now - self._open[0] >= self._close_after:
+        if (self._open is not None and self._close_after is not None
+            and now - self._open[0] >= self._close_after):
             self._open, self._isolated = None, []
         self._incidents.people(self._last, now)
 
@@ -148,26 +170,32 @@ class _Replay:
         del self._ours[name]
 
     def _decide(self, now: float, due: set[str]) -> tuple[set[str], set[str]]:
-        """Asks the policy about these nodes, and takes its word for done; gives those that it isolated, and those that its breaker held
-        back."""
-        changes = [change(one, self._record.sweeps.broad[:self._record.sweeps.until(now)]) for one in self._record.held if one.holds(now)]
+        """Runs the policy for these nodes and applies it at once; returns those that it isolated, and those
+        that its breaker held back."""
+        changes = [change(one, self._record.sweeps.broad[:self._record.sweeps.until(now)])
+                   for one in self._record.held if one.holds(now)]
         due = (due | self._incidents.nodes() | {one.node for one in self._isolated}) & self._nodes.keys()
         changed: dict[str, tuple[VersionChange, ...]] = {}
         for one in changes:
             if one.kind in OF_NODES:
                 changed[one.name] = (*changed.get(one.name, ()), one)
         seen = {name: replace(self._past(name, now), changed=changed.get(name, ())) for name in due}
-        self._sick = {name for name, past in seen.items() if any(accuses(problem, self._policy) for problem in past.problems)}
-        known, number = self._incidents.known(now, max(window(self._policy), self._policy.incidents.reopen_days * 86400))
-        self._isolated = [each for each in self._isolated if each.time > now - self._policy.breaker.hours * 3600]
+        self._sick = {name for name, past in seen.items()
+                      if any(accuses(problem, self._policy) for problem in past.problems)}
+        known, number = self._incidents.known(
+            now, max(window(self._policy), self._policy.incidents.reopen_days * 86400))
+        self._isolated = [each for each in self._isolated
+                          if each.time > now - self._policy.breaker.hours * 3600]
         first = self._record.sweeps.first
         since, why = self._open or (None, "")
         fleet = FleetHistory(now, tuple(seen.values()), tuple(self._isolated), since, why,
-                             max(now - window(self._policy), first) if first is not None else now, known, number, self._quiet(due),
+                             max(now - window(self._policy), first) if first is not None else now, known,
+                             number, self._quiet(due),
                              tuple(one for one in changes if one.kind not in OF_NODES))
         plan = make(fleet, self._policy)
         self._take(plan, due)
-        return {step.node for step in plan.steps if step.act is Act.ISOLATE}, {one.node for one in plan.withheld if one.by_breaker}
+        return ({step.node for step in plan.steps if step.act is Act.ISOLATE},
+                {one.node for one in plan.withheld if one.by_breaker})
 
     def _quiet(self, but: set[str]) -> Quiet:
         """All nodes in service but these, as they count."""
@@ -177,8 +205,8 @@ class _Replay:
                      {rail: size - loud.rails.get(rail, 0) for rail, size in self._all.rails.items()})
 
     def _past(self, name: str, now: float) -> NodeHistory:
-        theirs = tuple(OpenCordon(deed.id, deed.backend, deed.why, deed.began, None) for deed in self._record.deeds.get(name, ())
-                       if not deed.by_triage and deed.holds(now))
+        theirs = tuple(OpenCordon(deed.id, deed.backend, deed.why, deed.began, None)
+                       for deed in self._record.deeds.get(name, ()) if not deed.by_triage and deed.holds(now))
         ours = (self._ours[name],) if name in self._ours else ()
         verdict = self._verdicts.get(name)
         of, words = self._overridden.get(name, (0, ""))
@@ -196,7 +224,8 @@ class _Replay:
             held = self._verdicts.pop(name, None)
             if (verdict := said.get(name)) is None:
                 continue
-            if held is None or (held.fault, held.isolation, held.incident) != (verdict.fault, verdict.isolation, verdict.incident):
+            if (held is None or (held.fault, held.isolation, held.incident)
+                != (verdict.fault, verdict.isolation, verdict.incident)):
                 held = OpenVerdict(self._number, verdict.fault, verdict.isolation, plan.now, verdict.incident)
                 self._number += 1
                 if verdict.isolation is not Isolation.NONE and name in self._ours:
@@ -211,10 +240,12 @@ class _Replay:
             if step.act is Act.RELEASE:
                 self._release(step.node, self._ours[step.node], plan.now, step.why)
             else:
-                self._ours[step.node] = OpenCordon(self._number, BACKEND, step.why, plan.now, self._verdicts[step.node].id)
+                self._ours[step.node] = OpenCordon(self._number, BACKEND, step.why, plan.now,
+                                                   self._verdicts[step.node].id)
                 self._number += 1
                 self._isolated.append(Isolated(step.node, plan.now, step.verdict.incident, step.place))
-        self._withheld |= {(one.node, self._verdicts[one.node].began) for one in plan.withheld if one.by_breaker}
+        self._withheld |= {(one.node, self._verdicts[one.node].began) for one in plan.withheld
+                           if one.by_breaker}
 
 
 def _counted(past: NodeHistory) -> Quiet:

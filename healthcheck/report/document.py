@@ -1,4 +1,4 @@
-"""The muster.check/1 document: what a sweep says, for programs."""
+"""The muster.check/1 document: a sweep's results for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ SCHEMA = "muster.check/1"
 def summary(reports: Iterable[NodeReport]) -> dict[str, int]:
     """How many nodes are in each state, best first."""
     counts = Counter(report.state for report in reports)
-    return {state.value: counts[state] for state in (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNHEALTHY, NodeState.UNKNOWN)}
+    return {state.value: counts[state]
+            for state in (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNHEALTHY, NodeState.UNKNOWN)}
 
 
 def document(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool) -> dict[str, Any]:
@@ -29,14 +30,15 @@ def document(reports: Sequence[NodeReport], *, started: str, finished: str, part
 def node(report: NodeReport) -> dict[str, Any]:
     """One node of the document. `service` is false for a node that does not count in the exit code.
 
-    `sku` is null where none was named, and for a node that was not reached. `probes` is null for a node that was not reached; else how many
-    its rules asked for, and what was not seen for want of root.
+    `sku` is null if none was named or the node was not reached. `probes` is null for a node that was not
+    reached; else how many its rules asked for, and which were not seen without root.
     """
     seen = report.probes
     return {
-        "node": report.node, "state": report.state.value, "reason": report.reason, "service": report.in_service, "sku": report.sku,
-        "probes": None if seen is None else {
-            "asked": seen.asked, "captured": seen.captured, "need_root": seen.need_root, "denied": list(seen.denied),
+        "node": report.node, "state": report.state.value, "reason": report.reason,
+        "service": report.in_service, "sku": report.sku, "probes": None if seen is None else {
+            "asked": seen.asked, "captured": seen.captured, "need_root": seen.need_root,
+            "denied": list(seen.denied),
         },
         "results": [_result(result) for result in report.results],
     }
@@ -44,16 +46,18 @@ def node(report: NodeReport) -> dict[str, Any]:
 
 def _result(result: Result) -> dict[str, Any]:
     return {
-        "rule": result.rule, "check": result.check, "status": result.status.value, "severity": result.severity.value,
-        "findings": [_finding(finding) for finding in result.findings],
-        "reason": result.reason, "origin": result.origin.value if result.origin else None, "remedy": result.remedy,
-        "owner": result.owner.value if result.owner else None,
+        "rule": result.rule, "check": result.check, "status": result.status.value,
+        "severity": result.severity.value, "findings": [_finding(finding) for finding in result.findings],
+        "reason": result.reason, "origin": result.origin.value if result.origin else None,
+        "remedy": result.remedy, "owner": result.owner.value if result.owner else None,
     }
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    """`remedy` and `owner` are there only where they are not the rule's, `lines` and `log` where it was read from a log."""
-    document: dict[str, Any] = {"subject": finding.subject, "observed": finding.observed, "expected": finding.expected}
+    """`remedy` and `owner` are present only if they differ from the rule's,
+    `lines` and `log` if it was read from a log."""
+    document: dict[str, Any] = {"subject": finding.subject, "observed": finding.observed,
+                                "expected": finding.expected}
     if finding.remedy:
         document["remedy"] = finding.remedy
     if finding.owner is not None:
@@ -64,12 +68,13 @@ def _finding(finding: Finding) -> dict[str, Any]:
         document["lines"] = list(finding.lines)
     if finding.log is not None:
         log = finding.log
-        document["log"] = {"emitter": log.emitter, "ends": log.ends, "count": log.count, "first_s": log.first, "last_s": log.last}
+        document["log"] = {"emitter": log.emitter, "ends": log.ends, "count": log.count, "first_s": log.first,
+                           "last_s": log.last}
     return document
 
 
 def as_json(whole: dict[str, Any]) -> str:
-    """One JSON document, indented for people who look at it anyway; ASCII, so that no byte of a node's can act on a terminal."""
+    """One JSON document, indented for people; ASCII, so that no byte from a node can act on a terminal."""
     return json.dumps(whole, indent=1)
 
 

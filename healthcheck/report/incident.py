@@ -1,4 +1,5 @@
-"""Incidents for people and as JSON (muster.incidents/1): where, what, how unlikely, which nodes with their times, who closed it and why."""
+"""Incidents for people and as JSON (muster.incidents/1): place, symptoms, likelihood, nodes and times,
+who closed it and why."""
 
 from __future__ import annotations
 
@@ -21,18 +22,20 @@ _WHAT = 90
 
 
 def lines(found: Sequence[StoredIncident], now: float, fold: Fold) -> Iterator[str]:
-    """A table with a line for each."""
+    """A table, one line per incident."""
     rows = [_HEAD, *(
         (str(one.id), clean(named(one.kind, one.place), 40), one.owner, utc(one.began),
          f"open {ago(now - one.began)}" if one.ended is None else f"closed {utc(one.ended)}",
-         clean(fold(member.node for member in one.members) or "-", 60), clean(", ".join(one.symptoms), _WHAT)) for one in found)]
+         clean(fold(member.node for member in one.members) or "-", 60), clean(", ".join(one.symptoms), _WHAT))
+        for one in found)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD) - 1)]
     for row in rows if found else []:
-        yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)),
+                         row[-1]]).rstrip()
 
 
 def page(one: StoredIncident, held: Mapping[str, CordonMark]) -> Iterator[str]:
-    """All that is known of one. `held` are by node the cordons that were made, or are held, in its name."""
+    """One incident in full. `held` are its cordons, by node."""
     yield f"incident {one.id}: {clean(named(one.kind, one.place))}"
     yield ""
     yield f"  {'why':<11}{clean(one.why, 600)}"
@@ -42,7 +45,8 @@ def page(one: StoredIncident, held: Mapping[str, CordonMark]) -> Iterator[str]:
     yield f"  {'opened':<11}{utc(one.began)}, last seen {utc(one.seen)}"
     if one.ended is not None:
         yield f"  {'closed':<11}{utc(one.ended)} by {clean(one.by)}: {clean(one.closed)}"
-    yield from (f"  {'shows' if not at else '':<11}{clean(symptom)}" for at, symptom in enumerate(one.symptoms))
+    yield from (f"  {'shows' if not at else '':<11}{clean(symptom)}"
+                for at, symptom in enumerate(one.symptoms))
     yield ""
     members = sorted(one.members, key=lambda member: natural(member.node))
     width = max([4, *(len(member.node) for member in members)])
@@ -57,13 +61,17 @@ def _number(mark: CordonMark | None) -> int | None:
     return mark.number if mark is not None else None
 
 
-def document(found: Sequence[StoredIncident], now: float, held: Mapping[int, Mapping[str, CordonMark]]) -> dict[str, Any]:
-    """All of it for programs; times are epoch seconds."""
+def document(
+    found: Sequence[StoredIncident], now: float, held: Mapping[int, Mapping[str, CordonMark]],
+) -> dict[str, Any]:
+    """The document for programs; times are epoch seconds."""
     return {
-        "schema": "muster.incidents/1", "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
+        "schema": "muster.incidents/1",
+        "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
         "incidents": [{
-            "id": one.id, "kind": one.kind, "place": one.place, "symptoms": list(one.symptoms), "owner": one.owner, "why": one.why,
-            "likelihood": one.likelihood, "opened": one.began, "seen": one.seen, "closed": one.ended, "closed_by": one.by or None,
+            "id": one.id, "kind": one.kind, "place": one.place, "symptoms": list(one.symptoms),
+            "owner": one.owner, "why": one.why, "likelihood": one.likelihood, "opened": one.began,
+            "seen": one.seen, "closed": one.ended, "closed_by": one.by or None,
             "closed_why": one.closed or None,
             "nodes": [{"node": member.node, "first": member.began, "last": member.seen, "until": member.ended,
                        "cordon": _number(held.get(one.id, {}).get(member.node))} for member in one.members],

@@ -1,4 +1,5 @@
-"""The nodes as they stand, a line each: lifecycle, state, verdict, cordon, silences, RMA; for people and as JSON (muster.nodes/1)."""
+"""The state of each node, one line each: lifecycle, state, verdict, cordon, silences, RMA;
+as text and as JSON (muster.nodes/1)."""
 
 from __future__ import annotations
 
@@ -19,16 +20,17 @@ from inventory.text import clean
 NEVER = "never-seen"
 HEALTHY = NodeState.HEALTHY.value
 Fold = Callable[[Iterable[str]], str]
-Paint = Callable[[str, str], str]       # (text, a state or "head") -> the text, coloured where that is wanted
-_HEAD = ("NODE", "LIFECYCLE", "STATE", "ISOLATION", "REPAIR", "OWNER", "FAULT", "SINCE", "CORDON", "SILENCED", "RMA", "WHY")
+Paint = Callable[[str, str], str]       # (text, a state or "head") -> the text, coloured if wanted
+_HEAD = ("NODE", "LIFECYCLE", "STATE", "ISOLATION", "REPAIR", "OWNER", "FAULT", "SINCE", "CORDON", "SILENCED",
+         "RMA", "WHY")
 _WHY = 150
 
 
 @dataclass(frozen=True)
 class NodeRow:
-    """One node. `seen` is when a sweep looked at all of it last, None where none ever did; `stale`: that was too long ago to be believed.
+    """One node. `seen` is when a full sweep last saw it, None if never; `stale`: too long ago to rely on.
 
-    `since` is when what it is isolated for, or else its state, began. Texts are empty where there is nothing to say.
+    `since` is when the cause of its isolation, or else its state, began. Texts may be empty.
     """
 
     node: str
@@ -51,17 +53,17 @@ class NodeRow:
 
     @property
     def quiet(self) -> bool:
-        """Whether there is nothing to say of it but its state and lifecycle."""
+        """Whether there is nothing to show but its state and lifecycle."""
         said = self.fault or self.cordon or self.silenced or self.rma or self.alarm or self.incidents
         said = said or self.isolation is not Isolation.NONE
         return not said and self.state in (HEALTHY, NEVER)
 
 
 def row(
-    past: NodeHistory, spell: Spell | None, verdict: Verdict | None, now: float, stale_s: float, rma: str = "", alarm: str = "",
-    incidents: tuple[int, ...] = (),
+    past: NodeHistory, spell: Spell | None, verdict: Verdict | None, now: float, stale_s: float,
+    rma: str = "", alarm: str = "", incidents: tuple[int, ...] = (),
 ) -> NodeRow:
-    """What there is to say of one node; what no sweep has seen is never healthy."""
+    """The row of one node; a node that no sweep has seen is never healthy."""
     began = spell.began if spell is not None else None
     if verdict is not None and verdict.faults:
         began = verdict.faults[0].began
@@ -79,8 +81,10 @@ def row(
         ",".join(str(cordon.mark) for cordon in past.cordons), past.silenced, rma, alarm, incidents)
 
 
-def lines(rows: Sequence[NodeRow], now: float, fold: Fold, paint: Paint, *, every: bool = False) -> Iterator[str]:
-    """The table, then the nodes of which nothing else is to be told, folded; a state that is stale has a question mark."""
+def lines(
+    rows: Sequence[NodeRow], now: float, fold: Fold, paint: Paint, *, every: bool = False,
+) -> Iterator[str]:
+    """The table, then the quiet nodes, folded; a stale state has a question mark."""
     told = [one for one in rows if every or not one.quiet]
     cells = [_cells(one, now) for one in told]
     widths = [max(len(line[at]) for line in (_HEAD, *cells)) for at in range(len(_HEAD) - 1)]
@@ -92,28 +96,34 @@ def lines(rows: Sequence[NodeRow], now: float, fold: Fold, paint: Paint, *, ever
     alike: dict[tuple[str, str, bool], list[str]] = {}
     for one in rows:
         if not every and one.quiet:
-            alike.setdefault((one.state, one.lifecycle if not one.in_service else "", one.stale), []).append(one.node)
+            alike.setdefault((one.state, one.lifecycle if not one.in_service else "", one.stale),
+                             []).append(one.node)
     for (state, lifecycle, stale), names in alike.items():
         yield f"{fold(names)}: {paint(state + '?' * stale, state)}{f', {lifecycle}' if lifecycle else ''}"
 
 
 def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
-    old = f"not looked at for {ago(now - one.seen)}" if one.stale and one.seen is not None else ""
-    shared = "; ".join(f"in incident {number}" for number in one.incidents if not one.why.startswith(f"incident {number}:"))
+    old = f"not checked for {ago(now - one.seen)}" if one.stale and one.seen is not None else ""
+    shared = "; ".join(f"in incident {number}" for number in one.incidents
+                       if not one.why.startswith(f"incident {number}:"))
     why = "; ".join(text for text in (one.alarm, old, shared, one.why) if text)
-    return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-", one.repair or "-",
-            one.owner or "-", one.fault or "-", utc(one.since) if one.since is not None else "-", one.cordon or "-",
+    return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-",
+            one.repair or "-", one.owner or "-", one.fault or "-",
+            utc(one.since) if one.since is not None else "-", one.cordon or "-",
             str(one.silenced) if one.silenced else "-", one.rma or "-", clean(why, _WHY))
 
 
-def remarks(rows: Sequence[NodeRow], newest: float | None, now: float, stale_s: float, fold: Fold) -> Iterator[str]:
-    """What holds for all of it: how many there are, how old the newest sweep is, and which nodes no sweep has seen for long, or ever."""
-    age = f"the newest sweep is {ago(now - newest)} old" if newest is not None else "no sweep is stored: muster check --store"
+def remarks(
+    rows: Sequence[NodeRow], newest: float | None, now: float, stale_s: float, fold: Fold,
+) -> Iterator[str]:
+    """Remarks: the number of nodes, the age of the newest sweep, and nodes not seen for long, or ever."""
+    age = (f"the newest sweep is {ago(now - newest)} old" if newest is not None
+           else "no sweep is stored: muster check --store")
     unfit = sum(one.isolation is not Isolation.NONE for one in rows)
     yield (f"{len(rows)} node{'s' * (len(rows) != 1)}, {sum(one.in_service for one in rows)} in service; "
            f"{unfit} not fit for new jobs; {age}")
     if stale := [one.node for one in rows if one.stale and one.in_service]:
-        yield f"warning: no sweep has looked at all of {fold(stale)} for over {ago(stale_s)}; the states shown are older"
+        yield f"warning: no full sweep of {fold(stale)} for over {ago(stale_s)}; the states shown are older"
     if never := [one.node for one in rows if one.state == NEVER and one.in_service]:
         yield f"warning: no stored sweep has ever seen {fold(never)}"
 
@@ -121,6 +131,7 @@ def remarks(rows: Sequence[NodeRow], newest: float | None, now: float, stale_s: 
 def document(rows: Sequence[NodeRow], newest: float | None, now: float) -> dict[str, Any]:
     """All of it as muster.nodes/1; times are epoch seconds."""
     return {
-        "schema": "muster.nodes/1", "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
+        "schema": "muster.nodes/1",
+        "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
         "newest_sweep": newest, "nodes": [{**vars(one), "isolation": one.isolation.value} for one in rows],
     }

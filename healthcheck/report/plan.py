@@ -1,4 +1,4 @@
-"""A plan of triage for people, a line each, and as JSON (muster.triage/1)."""
+"""A triage plan as text, one line per step, and as JSON (muster.triage/1)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ Fold = Callable[[Iterable[str]], str]
 _WIDE = 150
 
 
-def text(plan: TriagePlan, nodes: int, serving: int, newest: float | None, fold: Fold, *, silenced: int = 0) -> Iterator[str]:
-    """The plan, line by line: what is loudest first. `newest` is when the newest stored sweep began."""
+def text(
+    plan: TriagePlan, nodes: int, serving: int, newest: float | None, fold: Fold, *, silenced: int = 0,
+) -> Iterator[str]:
+    """The plan, line by line, most important first. `newest` is when the newest stored sweep began."""
     if plan.is_open:
         why = plan.opens or "it has been open since an earlier triage"
         yield f"BREAKER OPEN: {why}; releases go on, and the worst faults have a reserve"
@@ -27,7 +29,8 @@ def text(plan: TriagePlan, nodes: int, serving: int, newest: float | None, fold:
         yield f"breaker closes: {plan.closes}"
     for window in plan.windows:
         but = f"but for {', '.join(sorted(window.but))}" if window.but else "at all"
-        yield f"change window until {minute(window.until)}: {clean(window.why, 200)}; nothing is isolated {but}; releases go on"
+        yield (f"change window until {minute(window.until)}: {clean(window.why, 200)}; nothing is isolated "
+               f"{but}; releases go on")
     age = "no sweep is stored" if newest is None else f"the newest sweep is {ago(plan.now - newest)} old"
     kept = sum(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts)
     quiet = f", {silenced} problem{'s' * (silenced != 1)} silenced" if silenced else ""
@@ -40,22 +43,26 @@ def text(plan: TriagePlan, nodes: int, serving: int, newest: float | None, fold:
         yield f"incident {end.id} ends: {clean(end.why, 300)}"
     yield from _folded(((step.act.value, step.node, _why(step)) for step in plan.steps), fold)
     if plan.unmeasured:
-        yield f"unknown   {fold(plan.unmeasured)}: no fresh sweep says how they are; no step here means nothing for them: muster nodes"
+        yield (f"unknown   {fold(plan.unmeasured)}: no fresh sweep, so the plan does not cover them; see: "
+               "muster nodes")
     yield from _withheld(plan, fold)
     acted = {step.node for step in plan.steps} | {one.node for one in plan.withheld}
-    held = [verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE and verdict.node not in acted]
-    yield from _folded((("held", one.node, clean(one.why if one.incident else f"{one.fault}: {one.why}", _WIDE) + f"  {_asked(one)}")
-                        for one in held), fold)
+    held = [verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE
+            and verdict.node not in acted]
+    yield from _folded((("held", one.node, clean(one.why if one.incident else f"{one.fault}: {one.why}",
+                                                 _WIDE) + f"  {_asked(one)}") for one in held), fold)
     watched: dict[tuple[str, str], list[str]] = defaultdict(list)
     for verdict in plan.verdicts:
         if verdict.isolation is Isolation.NONE and verdict.faults:
-            watched[verdict.fault, verdict.owner.value if verdict.owner is not None else ""].append(verdict.node)
+            watched[verdict.fault, verdict.owner.value if verdict.owner is not None else ""].append(
+                verdict.node)
     for (fault, owner), names in watched.items():
         yield f"watch     {fold(names)}: {fault} ({owner})"
 
 
 def _folded(each: Iterable[tuple[str, str, str]], fold: Fold) -> Iterator[str]:
-    """Lines of an act, a node and a reason, each reason once with its nodes, in the order of its first node."""
+    """Lines of an action, a node and a reason; each reason once with its nodes,
+    in the order of the first node."""
     names: dict[tuple[str, str], list[str]] = defaultdict(list)
     for act, node, why in each:
         names[act, why].append(node)
@@ -68,11 +75,13 @@ def _why(step: PlannedAction) -> str:
 
 
 def _withheld(plan: TriagePlan, fold: Fold) -> Iterator[str]:
-    """What is not done, a line for each reason; of what the breaker has no room for, one for each incident and each fault of the rest."""
+    """What is withheld, a line for each reason; for what the breaker withholds,
+    one per incident and other fault."""
     alike: dict[tuple[str, str], list[Withheld]] = defaultdict(list)
     for one in plan.withheld:
         why = one.why.replace(one.node, "NODE")
-        alike[one.act.value, why if not one.by_breaker else f"incident {one.incident}" if one.incident else one.fault].append(one)
+        alike[one.act.value, why if not one.by_breaker else f"incident {one.incident}" if one.incident
+              else one.fault].append(one)
     for (act, what), each in alike.items():
         names = [one.node for one in each]
         why = each[0].why if len(each) == 1 else what
@@ -88,7 +97,7 @@ def _asked(verdict: Verdict) -> str:
 
 
 def ago(seconds: float) -> str:
-    """A span of time in one unit, as people say it."""
+    """A duration in one unit."""
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -100,20 +109,23 @@ def document(plan: TriagePlan) -> dict[str, Any]:
     return {
         "schema": "muster.triage/1", "time": _iso(plan.now),
         "breaker": {"open": plan.is_open, "opens": plan.opens, "closes": plan.closes},
-        "windows": [{"until": _iso(one.until), "why": one.why, "but": sorted(one.but)} for one in plan.windows],
-        "incidents": [{"id": one.id, "kind": one.kind, "cause": one.cause, "nodes": list(one.nodes), "why": one.why,
-                       "owner": one.owner.value, "symptoms": list(one.symptoms), "likelihood": one.likelihood, "isolates": one.isolates}
+        "windows": [{"until": _iso(one.until), "why": one.why, "but": sorted(one.but)}
+                    for one in plan.windows],
+        "incidents": [{"id": one.id, "kind": one.kind, "cause": one.cause, "nodes": list(one.nodes),
+                       "why": one.why, "owner": one.owner.value, "symptoms": list(one.symptoms),
+                       "likelihood": one.likelihood, "isolates": one.isolates}
                       for one in plan.incidents],
         "ends": [{"incident": one.id, "why": one.why, "into": one.into or None} for one in plan.ends],
         "unmeasured": list(plan.unmeasured),
-        "steps": [{"act": step.act.value, "node": step.node, "why": step.why} | ({"backend": step.backend} if step.backend else {})
+        "steps": [{"act": step.act.value, "node": step.node, "why": step.why}
+                  | ({"backend": step.backend} if step.backend else {})
                   for step in plan.steps],
         "withheld": [{"act": one.act.value, "node": one.node, "why": one.why, "by_breaker": one.by_breaker,
                       "fault": one.fault, "incident": one.incident or None} for one in plan.withheld],
         "verdicts": [{
             "node": verdict.node, "isolation": verdict.isolation.value, "repair": verdict.repair.value,
-            "owner": verdict.owner.value if verdict.owner is not None else None, "fault": verdict.fault, "why": verdict.why,
-            "incident": verdict.incident or None,
+            "owner": verdict.owner.value if verdict.owner is not None else None, "fault": verdict.fault,
+            "why": verdict.why, "incident": verdict.incident or None,
             "proven": verdict.proven, "unproven": verdict.unproven, "evidence": lines_of(verdict),
         } for verdict in plan.verdicts],
     }

@@ -1,4 +1,4 @@
-"""The policy of triage as a document, and as text for people: what holds, which file said it, and what it makes of a rule."""
+"""Triage's policy as a document and as text: its values, their files, and how it treats a rule."""
 
 from __future__ import annotations
 
@@ -20,64 +20,70 @@ from healthcheck.triage.policyload import Loaded
 from healthcheck.triage.windows import ChangeWindow, Weekly
 from inventory.errors import Mark
 
-_SHARED = {"nvlink_domain": "an NVLink domain", "rack": "a rack", "leaf": "a leaf switch", "rail": "a rail", "power": "a power domain",
-           "driver": "a driver's version", "kernel": "a kernel's version", "firmware": "a firmware's version",
-           "batch": "a delivery batch", "moment": "a moment"}
-# What each number means, in the order in which they are shown.
+_SHARED = {"nvlink_domain": "an NVLink domain", "rack": "a rack", "leaf": "a leaf switch", "rail": "a rail",
+           "power": "a power domain", "driver": "a driver's version", "kernel": "a kernel's version",
+           "firmware": "a firmware's version", "batch": "a delivery batch", "moment": "a moment"}
+# The meaning of each number, in display order.
 NUMBERS: Mapping[str, str] = {
-    "wedged.sweeps": "sweeps after which what a node does not answer is a fault of the node",
-    "fresh.hours": "hours after which what no sweep has seen again decides nothing",
-    "ours.percent": "per cent of the nodes in service: the same UNKNOWN, or a rule that newly fails since it changed, on more of them is "
-                    "not theirs, and isolates nobody",
-    "ours.nodes": "nodes that it must be on for that, at least",
-    "incidents.at_least": "nodes with one symptom in one place that are one incident there, at least",
-    "incidents.share": "per cent of the place that must have it; of a version, a batch, a rail or a moment: of those who have it",
-    "incidents.window_minutes": "minutes within which they began are one moment",
-    "incidents.likelihood": "times of which chance may do the same in one, at most",
-    "incidents.calm_hours": "hours for which all its nodes were well close it",
-    "incidents.reopen_days": "days within which it is the same one again",
-    "incidents.as_one": "isolations in the name of one rack, leaf, power or NVLink domain that do not count with the breaker",
+    "wedged.sweeps": "sweeps after which an unanswered probe is a fault of the node",
+    "fresh.hours": "hours after which a result that no sweep has confirmed is ignored",
+    "ours.percent": "per cent of the nodes in service: if more have the same UNKNOWN, or newly fail a "
+    "changed rule, it is muster's own fault and isolates no node",
+    "ours.nodes": "least number of nodes for that",
+    "incidents.at_least": "least number of nodes with one symptom in one place for an incident there",
+    "incidents.share": "per cent of the place that must have it; for a version, a batch, a rail or a moment: "
+    "of the nodes with the symptom",
+    "incidents.window_minutes": "minutes between starts that count as one moment",
+    "incidents.likelihood": "greatest likelihood of chance, as one in this many",
+    "incidents.calm_hours": "hours with all its nodes healthy after which it closes",
+    "incidents.reopen_days": "days within which a return reopens it",
+    "incidents.as_one": "isolations for one rack, leaf, power or NVLink domain that do not count for the "
+    "breaker",
     **{f"incidents.{kind}.{key}": said.format(f"{_SHARED[kind]}") for kind in KINDS for key, said in (
-        ("owner", "mends {}"), ("isolates", "whether nodes are isolated in the name of {}")) if key == "owner" or kind not in EXPLAINING},
-    "climb.failures": "returns after as many reboots make a fault one of hardware",
+        ("owner", "who repairs {}"), ("isolates", "whether incidents of {} isolate nodes")) if key == "owner"
+       or kind not in EXPLAINING},
+    "climb.failures": "failures after that many reboots make it a hardware fault",
     "climb.days": "days within which they count",
     "repeat.score": "score of a repeat offender; a failure counts 1",
     "repeat.half_life_days": "days after which a failure counts half",
-    "repeat.days": "days after which it does not count",
-    "repeat.apart_hours": "hours within which what comes back is the same failure",
-    "flap.times": "times that a fault came make it flap: it then holds on",
+    "repeat.days": "days after which it no longer counts",
+    "repeat.apart_hours": "hours within which a return is the same failure",
+    "flap.times": "number of starts after which a fault is flapping and stays open",
     "flap.hours": "hours within which they count",
-    "flap.calm_hours": "hours that it must have been away to be over",
-    "remediation.attempts": "times that a step is taken on a node, before a person inspects it",
+    "flap.calm_hours": "hours without it after which it is over",
+    "remediation.attempts": "tries of a step on a node before a person inspects it",
     "remediation.days": "days within which they count",
-    "remediation.at_once": "nodes on which a step is taken at a time, all in one failure domain",
-    "remediation.settle_seconds": "seconds that the check that failed may take to pass after a step",
-    "remediation.back_minutes": "minutes that a node may take to answer after a reboot",
-    "requalify.profile": "profile under which a node shows that it may be returned",
-    "requalify.sweeps": "looks under it, all after the repair, that measured what had failed and had nothing against the node",
-    "requalify.apart_minutes": "minutes that are between them at least",
-    "breaker.number": "new isolations at most in the window",
-    "breaker.percent": "per cent of the nodes in service at most",
-    "breaker.least": "are allowed always, however few the nodes are, if the number is no less",
+    "remediation.at_once": "nodes repaired at a time, all in one failure domain",
+    "remediation.settle_seconds": "seconds after a step within which the failed check must pass",
+    "remediation.back_minutes": "minutes within which a node must answer after a reboot",
+    "requalify.profile": "profile that a node must pass to return",
+    "requalify.sweeps": "clean snapshots under it after the repair that measured what had failed",
+    "requalify.apart_minutes": "least minutes between them",
+    "breaker.number": "most new isolations in the window",
+    "breaker.percent": "most new isolations, in per cent of the nodes in service",
+    "breaker.least": "always allowed, even with few nodes, if the number is not lower",
     "breaker.hours": "hours of that window",
-    "breaker.domains.rack": "of them in one rack; null: no bound",
+    "breaker.domains.rack": "of them in one rack; null: no limit",
     "breaker.domains.leaf": "of them behind one leaf switch",
     "breaker.domains.power": "of them on one power domain",
     "breaker.domains.nvlink_domain": "of them in one NVLink domain",
-    "breaker.reserve": "of them kept for faults with reserve, though one is always for any",
-    "breaker.close_hours": "hours of room after which the open breaker closes; null: a person closes it",
+    "breaker.reserve": "of them kept for faults with reserve; one is always free for any fault",
+    "breaker.close_hours": "hours below the limits after which the open breaker closes; null: a person "
+    "closes it",
 }
-_JOBS = {Isolation.NONE: "jobs go on and start", Isolation.NO_NEW_JOBS: "what runs goes on, nothing new starts",
-         Isolation.EVICT: "what runs is ended, nothing new starts"}
+_JOBS = {Isolation.NONE: "jobs run and start",
+         Isolation.NO_NEW_JOBS: "running jobs continue, no new ones start",
+         Isolation.EVICT: "running jobs are ended, no new ones start"}
 _WRAPPED: Any = {"subsequent_indent": " " * 13, "break_long_words": False, "break_on_hyphens": False}
-_MADE_OF = {Of.FAIL: "rules that failed", Of.UNKNOWN: "rules that could not be measured, by the node's own fault",
+_MADE_OF = {Of.FAIL: "rules that failed", Of.UNKNOWN: "rules that the node could not measure",
             Of.UNREACHED: "a node that no sweep has reached"}
 
 
 def digest(policy: TriagePolicy) -> str:
-    """A short name for what the policy says, wherever its files lie: policies that decide alike have the same one."""
-    said = {"faults": [{**_fault(kind, policy), "file": None} for kind in policy.kinds], "numbers": numbers(policy),
-            "places": [_cause(one) for one in policy.incidents.causes], "windows": [_window(one) for one in policy.windows]}
+    """A digest of the policy, independent of its files: equal policies have equal digests."""
+    said = {"faults": [{**_fault(kind, policy), "file": None} for kind in policy.kinds],
+            "numbers": numbers(policy), "places": [_cause(one) for one in policy.incidents.causes],
+            "windows": [_window(one) for one in policy.windows]}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -90,17 +96,18 @@ def numbers(policy: TriagePolicy) -> dict[str, Any]:
     for place, each in policy.incidents.kinds.items():
         found |= {f"incidents.{place}.owner": each.owner.value, f"incidents.{place}.isolates": each.isolates}
     found |= {f"remediation.{key}": value for key, value in vars(policy.remediation).items() if key != "uses"}
-    return {name: found.get(name) for name in NUMBERS if not name.startswith("incidents.batch") or name in found}
+    return {name: found.get(name) for name in NUMBERS if not name.startswith("incidents.batch")
+            or name in found}
 
 
 def resolved(policy: TriagePolicy, rules: Iterable[Rule]) -> dict[str, list[str]]:
-    """By fault, the rules whose problems are of it: the first fault that covers one has it."""
+    """The rules of each fault; a rule belongs to the first fault that covers it."""
     found: dict[str, list[str]] = {kind.id: [] for kind in policy.kinds}
     for rule in rules:
         for of in (Of.FAIL, Of.UNKNOWN):
             if (kind := policy.kind(of, rule.id, rule.severity)) is not None:
                 found[kind.id].append(rule.id)
-    # What burn-ins find is of no rule that a sweep judges.
+    # No sweep judges the rules of burn-in.
     for name in RULES:
         kind = policy.kind(Of.FAIL, name, Severity.WARNING if name == SHARED else Severity.CRITICAL)
         if kind is not None:
@@ -111,64 +118,79 @@ def resolved(policy: TriagePolicy, rules: Iterable[Rule]) -> dict[str, list[str]
 def document(loaded: Loaded, rules: Iterable[Rule]) -> dict[str, Any]:
     """All of it, for programs."""
     policy, has = loaded.policy, resolved(loaded.policy, rules)
-    faults = [{**_fault(kind, policy), "covers": has[kind.id], "from": _places(loaded, f"faults.{kind.id}.")} for kind in policy.kinds]
+    faults = [{**_fault(kind, policy), "covers": has[kind.id], "from": _places(loaded, f"faults.{kind.id}.")}
+              for kind in policy.kinds]
     return {
         "schema": "muster.policy/1", "digest": digest(policy), "files": list(policy.files), "faults": faults,
-        "numbers": {name: {"value": value, "from": _places(loaded, name).get("")} for name, value in numbers(policy).items()},
-        "places": [{**_cause(one), "from": _places(loaded, f"places.{one.id}.")} for one in policy.incidents.causes],
+        "numbers": {name: {"value": value, "from": _places(loaded, name).get("")}
+                    for name, value in numbers(policy).items()},
+        "places": [{**_cause(one), "from": _places(loaded, f"places.{one.id}.")}
+                   for one in policy.incidents.causes],
         "windows": [_window(one) for one in policy.windows],
         "out": {name: str(mark) for name, mark in loaded.out.items()},
     }
 
 
 def fault_document(loaded: Loaded, kind: FaultKind, rules: Iterable[Rule]) -> dict[str, Any]:
-    """One fault with the rules that it has, and those that it would have if no fault before it did."""
+    """One fault with its rules, and those that earlier faults take from it."""
     rules = tuple(rules)
     has = resolved(loaded.policy, rules)[kind.id]
     taken: dict[str, list[str]] = {}
     for rule in rules:
         earlier = loaded.policy.kind(kind.of, rule.id, rule.severity)
-        if kind.of is not Of.UNREACHED and kind.covers(kind.of, rule.id, rule.severity) and earlier is not None and earlier != kind:
+        if (kind.of is not Of.UNREACHED and kind.covers(kind.of, rule.id, rule.severity)
+            and earlier is not None and earlier != kind):
             taken.setdefault(earlier.id, []).append(rule.id)
-    return {**_fault(kind, loaded.policy), "covers": has, "taken": taken, "from": _places(loaded, f"faults.{kind.id}.")}
+    return {**_fault(kind, loaded.policy), "covers": has, "taken": taken,
+            "from": _places(loaded, f"faults.{kind.id}.")}
 
 
 def rule_document(loaded: Loaded, rule: Rule) -> dict[str, Any]:
-    """Which faults a rule's problems are of; null where the policy has nothing to say."""
+    """The faults of a rule's problems; null if the policy does not cover them."""
     found = {of.value: loaded.policy.kind(of, rule.id, rule.severity) for of in (Of.FAIL, Of.UNKNOWN)}
-    return {"rule": rule.id, "severity": rule.severity.value, **{of: kind.id if kind is not None else None for of, kind in found.items()}}
+    return {"rule": rule.id, "severity": rule.severity.value,
+            **{of: kind.id if kind is not None else None for of, kind in found.items()}}
 
 
 def text(loaded: Loaded, rules: Iterable[Rule]) -> str:
-    """The faults in their order, the numbers with a sentence each, what places can cause, change windows, and the files."""
+    """The faults in their order, the numbers with a sentence each, what places can cause, change windows,
+    and the files."""
     rules = tuple(rules)
     policy, has = loaded.policy, resolved(loaded.policy, rules)
     rows = [("fault", "isolation", "repair", "confirm", "reserve", "rules", "why")]
     for kind in policy.kinds:
         count = "-" if kind.of is Of.UNREACHED else str(len(has[kind.id]))
-        rows.append((kind.id, kind.isolation.value, kind.repair.value, str(_sweeps(kind, policy)), "yes" if kind.reserve else "no", count,
-                     kind.why + _site(loaded, f"faults.{kind.id}.")))
-    lines = ["Faults. A problem is of the first that covers it; the first are dealt with first.", "", *_columns(rows), ""]
-    lines += [f"{name} is taken out by {_near(mark)}" for name, mark in loaded.out.items()] + [""] * bool(loaded.out)
+        rows.append((kind.id, kind.isolation.value, kind.repair.value, str(_sweeps(kind, policy)),
+                     "yes" if kind.reserve else "no", count, kind.why + _site(loaded, f"faults.{kind.id}.")))
+    lines = ["Faults. A problem belongs to the first that covers it; they are in order of urgency.", "",
+             *_columns(rows), ""]
+    lines += [f"{name} is disabled by {_near(mark)}" for name, mark in loaded.out.items()] + [""] * bool(
+        loaded.out)
     lines += ["Numbers.", ""]
-    lines += _columns([(name, _shown(value), NUMBERS[name] + _site(loaded, name)) for name, value in numbers(policy).items()])
+    lines += _columns([(name, _shown(value), NUMBERS[name] + _site(loaded, name))
+                       for name, value in numbers(policy).items()])
     if policy.incidents.causes:
-        lines += ["", "Places. Which kinds of place can cause what; the first that covers a problem decides.", ""]
+        lines += ["", "Places. Which kinds of place can cause what; the first entry that covers a problem "
+                      "counts.", ""]
         lines += _columns([("what", "of", "rules", "kinds", "why"), *(
             (one.id, one.of.value,
-             "-" if one.of is Of.UNREACHED else str(sum(policy.incidents.cause(one.of, rule.id) is one for rule in rules)),
-             ", ".join(kind for kind in KINDS if kind in one.kinds), one.why + _site(loaded, f"places.{one.id}."))
+             "-" if one.of is Of.UNREACHED
+             else str(sum(policy.incidents.cause(one.of, rule.id) is one for rule in rules)),
+             ", ".join(kind for kind in KINDS if kind in one.kinds),
+             one.why + _site(loaded, f"places.{one.id}."))
             for one in policy.incidents.causes)])
     if policy.windows:
-        lines += ["", f"Change windows{_site(loaded, 'windows')}. In one nothing is isolated but for the faults that it names.", ""]
-        lines += _columns([("from", "until", "but", "why"), *(
-            (said["from"], said["until"], ", ".join(said["but"]), said["why"]) for said in map(_window, policy.windows))])
+        lines += ["", f"Change windows{_site(loaded, 'windows')}. During one, only the faults that it names "
+                      "isolate nodes.", ""]
+        lines += _columns([("from", "until", "but", "why"),
+                           *((said["from"], said["until"], ", ".join(said["but"]), said["why"])
+                             for said in map(_window, policy.windows))])
     files = ", then ".join(_short(file) for file in policy.files)
     return "\n".join([*lines, "", f"From {files}. Digest {digest(policy)}."])
 
 
 def fault_text(loaded: Loaded, kind: FaultKind, rules: Iterable[Rule]) -> str:
-    """What one fault is, and of which rules."""
+    """One fault and its rules."""
     said = fault_document(loaded, kind, rules)
     sweeps = _sweeps(kind, loaded.policy)
     rows = [
@@ -177,17 +199,19 @@ def fault_text(loaded: Loaded, kind: FaultKind, rules: Iterable[Rule]) -> str:
         ("isolation", f"{kind.isolation.value}: {_JOBS[kind.isolation]}"),
         ("repair", f"{kind.repair.value}, unless the driver asks for another"),
         ("confirm", f"{sweeps} sweep{'s' * (sweeps != 1)} must have seen it"),
-        ("reserve", "it may use what the breaker keeps back" if kind.reserve else "no"),
+        ("reserve", "it may use the breaker's reserve" if kind.reserve else "no"),
         ("owner", kind.owner.value if kind.owner is not None else "the rule's own"),
-        ("lasting", "only another component, or a person, ends it" if kind.lasting else "no"),
-        ("decides", "its repair goes before that of other faults of the same place" if kind.decides else "no"),
+        ("lasting", "only a new component, or a person, ends it" if kind.lasting else "no"),
+        ("decides", "its repair precedes that of other faults in the same place" if kind.decides else "no"),
     ]
     if kind.of is not Of.UNREACHED:
         has = said["covers"]
-        rows += [("rules", ", ".join(kind.rules)), ("covers", f"{len(has)}: {_list(has)}" if has else "no rule")]
+        rows += [("rules", ", ".join(kind.rules)),
+                 ("covers", f"{len(has)}: {_list(has)}" if has else "no rule")]
     rows += [("before it", f"{name} has {_list(taken, 4)}") for name, taken in said["taken"].items()]
     rows += [("file", place) for place in _files(loaded, f"faults.{kind.id}.")]
-    return "\n".join([kind.id, "", f"  {kind.why}", "", *(f"  {key:<11}{textwrap.fill(value, 105, **_WRAPPED)}" for key, value in rows)])
+    return "\n".join([kind.id, "", f"  {kind.why}", "",
+                      *(f"  {key:<11}{textwrap.fill(value, 105, **_WRAPPED)}" for key, value in rows)])
 
 
 def rule_text(loaded: Loaded, rule: Rule) -> str:
@@ -196,23 +220,28 @@ def rule_text(loaded: Loaded, rule: Rule) -> str:
     for of, label in ((Of.FAIL, "fails"), (Of.UNKNOWN, "unknown")):
         kind = loaded.policy.kind(of, rule.id, rule.severity)
         sweeps = _sweeps(kind, loaded.policy) if kind is not None else 0
-        rows.append((label, "of no fault: triage leaves it alone" if kind is None else
-                     f"{kind.id}: isolation {kind.isolation.value}, repair {kind.repair.value}, after {sweeps} sweep{'s' * (sweeps != 1)}"))
+        rows.append((label,
+                     "no fault: triage ignores it" if kind is None
+                     else f"{kind.id}: isolation {kind.isolation.value}, repair {kind.repair.value}, after "
+                          f"{sweeps} sweep{'s' * (sweeps != 1)}"))
     for of, label in ((Of.FAIL, "caused by"), (Of.UNKNOWN, "unread by")):
         if loaded.policy.incidents.causes:
             kinds = loaded.policy.incidents.may_cause(of, rule.id)
             found = loaded.policy.incidents.cause(of, rule.id)
             why = f" ({found.why})" if found is not None else " (no entry of places covers it)"
             rows.append((label, f"perhaps {', '.join(each for each in KINDS if each in kinds)}{why}"))
-    return "\n".join([f"{rule.id}  ({rule.severity.value})", "", *(f"  {key:<11}{value}" for key, value in rows)])
+    return "\n".join(
+        [f"{rule.id}  ({rule.severity.value})", "", *(f"  {key:<11}{value}" for key, value in rows)])
 
 
 def _fault(kind: FaultKind, policy: TriagePolicy) -> dict[str, Any]:
     severities = sorted(each.value for each in kind.severities) if kind.severities is not None else None
     return {
-        "fault": kind.id, "why": kind.why, "of": kind.of.value, "rules": list(kind.rules), "severities": severities,
-        "isolation": kind.isolation.value, "repair": kind.repair.value, "confirm": _sweeps(kind, policy), "reserve": kind.reserve,
-        "owner": kind.owner.value if kind.owner is not None else None, "lasting": kind.lasting, "decides": kind.decides, "file": kind.file,
+        "fault": kind.id, "why": kind.why, "of": kind.of.value, "rules": list(kind.rules),
+        "severities": severities, "isolation": kind.isolation.value, "repair": kind.repair.value,
+        "confirm": _sweeps(kind, policy), "reserve": kind.reserve,
+        "owner": kind.owner.value if kind.owner is not None else None, "lasting": kind.lasting,
+        "decides": kind.decides, "file": kind.file,
     }
 
 
@@ -234,7 +263,8 @@ def _sweeps(kind: FaultKind, policy: TriagePolicy) -> int:
 
 
 def _marks(loaded: Loaded, prefix: str) -> dict[str, Mark]:
-    return {name.removeprefix(prefix): mark for name, mark in loaded.origins.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): mark for name, mark in loaded.origins.items()
+            if name.startswith(prefix)}
 
 
 def _places(loaded: Loaded, prefix: str) -> dict[str, str]:
@@ -242,21 +272,22 @@ def _places(loaded: Loaded, prefix: str) -> dict[str, str]:
 
 
 def _site(loaded: Loaded, name: str) -> str:
-    """The last file that had a word on it, where that is not the first of all."""
+    """The last file that sets it, unless that is the first file."""
     marks = list(_marks(loaded, name).values())
     files = [file for file in loaded.policy.files[1:] if any(mark.file == file for mark in marks)]
     return f" ({_near(next(mark for mark in marks if mark.file == files[-1]))})" if files else ""
 
 
 def _files(loaded: Loaded, prefix: str) -> list[str]:
-    """Each file that has a word on it, with the keys that are its own; the first keys of all go without saying."""
+    """Each file that sets part of it, with its keys."""
     marks = _marks(loaded, prefix)
     told = []
     for file in loaded.policy.files:
         keys = [key for key, mark in marks.items() if mark.file == file and key != "id"]
         if keys:
             line = min(marks[key].line for key in keys)
-            told.append(f"{_short(file)}:{line}" + (f" says {', '.join(keys)}" if len({mark.file for mark in marks.values()}) > 1 else ""))
+            told.append(f"{_short(file)}:{line}" + (
+                f" sets {', '.join(keys)}" if len({mark.file for mark in marks.values()}) > 1 else ""))
     return told
 
 
@@ -280,4 +311,5 @@ def _list(names: list[str], most: int = 100) -> str:
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
-    return ["  " + "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows]
+    return ["  " + "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)),
+                              row[-1]]) for row in rows]

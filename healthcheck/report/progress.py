@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, plain lines at intervals in a log; always on standard error."""
+"""Progress of long work: a bar on a terminal, lines at intervals in a log; always on standard error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INTERVAL_S = 5.0
 
 
 def progress(total: int, what: str, *, quiet: bool = False) -> Progress:
-    """A bar where standard error is a terminal, lines elsewhere; nothing for a single node or when quiet."""
+    """A bar on a terminal, lines elsewhere; nothing for a single node or when quiet."""
     if quiet or total <= 1:
         return _Silent()
     return _Bar(total, what) if sys.stderr.isatty() else _Lines(total, what)
@@ -43,7 +43,8 @@ class _Lines(_Silent):
         self._failed += not reached
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _INTERVAL_S
-            print(f"{self._what}: {self._done} of {self._total} nodes, {self._failed} not reached", file=sys.stderr)  # noqa: T201
+            print(f"{self._what}: {self._done} of {self._total} nodes, {self._failed} not reached",  # noqa: T201
+                  file=sys.stderr)
 
 
 class _Bar:
@@ -53,7 +54,8 @@ class _Bar:
         from rich.progress import Progress as RichProgress
 
         self._bar: Any = RichProgress(
-            TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]} not reached"), TimeElapsedColumn(),
+            TextColumn(what), BarColumn(), MofNCompleteColumn(),
+            TextColumn("{task.fields[failed]} not reached"), TimeElapsedColumn(),
             console=Console(stderr=True), transient=True,
         )
         self._task = self._bar.add_task(what, total=total, failed=0)
@@ -67,5 +69,7 @@ class _Bar:
         self._bar.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
         self._bar.__exit__(kind, error, trace)

@@ -1,4 +1,4 @@
-"""What a policy would have done beside what was done, for people and as JSON (muster.replay/1)."""
+"""What a policy would have done, compared with what was done, as text and as JSON (muster.replay/1)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ Fold = Callable[[Iterable[str]], str]
 _WHY = 90
 _MOST_SAME = 20
 LIMITS = (
-    "as if triage had run at the end of every sweep; nothing found later was known to it",
-    "repairs, boots, exchanged parts and people's words are as they were: a node that was not held in truth was not mended for it",
-    "a node that only the replay holds comes back by what sweeps said of it, as nobody had cause to look at it under the profile",
-    "a breaker that only the replay opens is closed by nobody but the policy, or after --close-after",
-    "lifecycles, racks and versions are as they are now; who else held a node is not remembered; a problem's severity is its last",
+    "as if triage had run at the end of every sweep, with what was known then",
+    "repairs, boots, exchanged parts and decisions of people are as they were: a node that was not really "
+    "isolated was not repaired either",
+    "a node that only the replay isolates returns by ordinary sweeps, because it was not checked under the "
+    "requalification profile",
+    "a breaker that only the replay opens is closed by the policy, or after --close-after",
+    "lifecycles, racks and versions are today's; cordons of others are not stored; a problem's severity is "
+    "its last",
 )
 ON = (
-    "to switch it on, begin with a small bound:  muster triage --apply --at-most 2",
-    "then after every sweep, from cron (check exits with 1 where something is wrong, hence no &&):",
+    "to enable it, start with a small limit:  muster triage --apply --at-most 2",
+    "then run it after every sweep, from cron (check exits with 1 when something is wrong, so no &&):",
     "  */5 * * * *  muster check --store >/dev/null; muster triage --apply",
 )
 
 
 def text(found: PolicyComparison, fold: Fold) -> Iterator[str]:
-    """Both sides in figures, then each difference, then what is the same."""
+    """Both sides in numbers, then each difference, then what is equal."""
     yield f"since {utc(found.since)}, at {found.moments:,} moments{'':<6}would have      was"
-    for name, would, was in (
-            ("isolations", found.would.isolations, found.was.isolations), ("returns", found.would.returns, found.was.returns),
-            ("openings of the breaker", len(found.would.openings), len(found.was.openings))):
+    for name, would, was in (("isolations", found.would.isolations, found.was.isolations),
+                             ("returns", found.would.returns, found.was.returns),
+                             ("openings of the breaker", len(found.would.openings), len(found.was.openings))):
         yield f"  {name:<32}{would:>18,}{was:>14,}"
     yield f"  {'node-hours out of service':<32}{found.would.node_hours:>18,.1f}{found.was.node_hours:>14,.1f}"
     if found.withheld:
@@ -45,7 +48,7 @@ def text(found: PolicyComparison, fold: Fold) -> Iterator[str]:
     different = [pair for pair in found.pairs if not pair.same]
     same = [pair for pair in found.pairs if pair.same]
     if not found.pairs:
-        yield "nothing would have been isolated, and nothing was"
+        yield "no isolation in either"
     elif not different:
         yield "no difference"
     for pair in different:
@@ -53,7 +56,7 @@ def text(found: PolicyComparison, fold: Fold) -> Iterator[str]:
         yield f"  would have: {_hold(pair.would)}"
         yield f"  was:        {_hold(pair.was)}"
     if same:
-        yield f"the same: {len(same)} isolation{'s' * (len(same) != 1)} of {fold({pair.node for pair in same})}"
+        yield f"equal: {len(same)} isolation{'s' * (len(same) != 1)} of {fold({pair.node for pair in same})}"
         for pair in same[:_MOST_SAME]:
             yield f"  {pair.node}  {_hold(pair.would)}"
         if len(same) > _MOST_SAME:
@@ -67,16 +70,16 @@ def text(found: PolicyComparison, fold: Fold) -> Iterator[str]:
 
 
 def _people(found: PolicyComparison, fold: Fold) -> Iterator[str]:
-    """What people did with muster in that time, and where triage would have agreed."""
+    """What people did with muster in that time, and whether triage agrees."""
     people = found.people
     agreed = [one for one in people.theirs if one.agreed]
     earlier = sorted(one.earlier for one in people.theirs if one.earlier is not None)
-    yield (f"people cordoned {len(people.theirs)} time{'s' * (len(people.theirs) != 1)}: triage agrees with {len(agreed)}, of which it "
-           f"would have isolated {len(earlier)} earlier"
+    yield (f"people cordoned {len(people.theirs)} time{'s' * (len(people.theirs) != 1)}: triage agrees with "
+           f"{len(agreed)}, of which it would have isolated {len(earlier)} earlier"
            + (f", by {earlier[len(earlier) // 2] / 3600:.1f} h in the median" if earlier else ""))
     yield f"  triage alone would have made {people.triage_alone} isolation{'s' * (people.triage_alone != 1)}"
-    yield (f"  node-hours out of service: {people.both_hours:.1f} by both, {people.triage_hours:.1f} by triage alone, "
-           f"{people.people_hours:.1f} by people alone")
+    yield (f"  node-hours out of service: {people.both_hours:.1f} by both, {people.triage_hours:.1f} by "
+           f"triage alone, {people.people_hours:.1f} by people alone")
     alone: dict[str, list[str]] = {}
     for one in people.theirs:
         if not one.agreed:
@@ -96,19 +99,23 @@ def _hold(hold: Hold | None) -> str:
 def document(found: PolicyComparison) -> dict[str, Any]:
     """The comparison as one JSON document."""
     return {
-        "schema": "muster.replay/1", "since": _iso(found.since), "until": _iso(found.now), "moments": found.moments,
-        "would": _side(found.would) | {"withheld_by_breaker": found.withheld}, "was": _side(found.was),
-        "differences": [_pair(pair) for pair in found.pairs if not pair.same], "same": [_pair(pair) for pair in found.pairs if pair.same],
-        "people": _people_document(found), "limits": list(LIMITS),
+        "schema": "muster.replay/1", "since": _iso(found.since), "until": _iso(found.now),
+        "moments": found.moments, "would": _side(found.would) | {"withheld_by_breaker": found.withheld},
+        "was": _side(found.was), "differences": [_pair(pair) for pair in found.pairs if not pair.same],
+        "same": [_pair(pair) for pair in found.pairs if pair.same], "people": _people_document(found),
+        "limits": list(LIMITS),
     }
 
 
 def _people_document(found: PolicyComparison) -> dict[str, Any]:
     people = found.people
     return {
-        "isolations": len(people.theirs), "agreed": sum(one.agreed for one in people.theirs), "triage_alone": people.triage_alone,
-        "node_hours": {"both": people.both_hours, "triage_alone": people.triage_hours, "people_alone": people.people_hours},
-        "each": [{"node": one.hold.node, "agreed": one.agreed, "seconds_earlier": one.earlier} | (_told(one.hold) or {})
+        "isolations": len(people.theirs), "agreed": sum(one.agreed for one in people.theirs),
+        "triage_alone": people.triage_alone,
+        "node_hours": {"both": people.both_hours, "triage_alone": people.triage_hours,
+                       "people_alone": people.people_hours},
+        "each": [{"node": one.hold.node, "agreed": one.agreed, "seconds_earlier": one.earlier}
+                 | (_relevant(one.hold) or {})
                  for one in people.theirs],
     }
 
@@ -119,10 +126,10 @@ def _side(side: Side) -> dict[str, Any]:
 
 
 def _pair(pair: IsolationPair) -> dict[str, Any]:
-    return {"node": pair.node, "would": _told(pair.would), "was": _told(pair.was)}
+    return {"node": pair.node, "would": _relevant(pair.would), "was": _relevant(pair.was)}
 
 
-def _told(hold: Hold | None) -> dict[str, Any] | None:
+def _relevant(hold: Hold | None) -> dict[str, Any] | None:
     if hold is None:
         return None
     returned = _iso(hold.ended) if hold.ended is not None else None

@@ -1,4 +1,4 @@
-"""One rule as a document, and as text for people."""
+"""One rule as a document and as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from healthcheck.ruleset.rule import Number, Rule
 
 
 def document(rule: Rule) -> dict[str, Any]:
-    """Everything that is known of it, for programs."""
+    """All of the rule, for programs."""
     return {
         "rule": rule.id, "check": rule.checked.name, "says": rule.checked.summary,
         "with": {k: f"${v.name}" if isinstance(v, Number) else v for k, v in rule.parameters.items()},
@@ -23,13 +23,13 @@ def document(rule: Rule) -> dict[str, Any]:
 
 
 def _near(path: str) -> str:
-    """The path as a person here would type it."""
+    """The path relative to the current folder."""
     here = f"{Path.cwd()}/"
     return path.removeprefix(here)
 
 
 def text(rule: Rule) -> str:
-    """What it checks, why, what to do about it, and where it is from."""
+    """What it checks, why, the remedy, and its file."""
     known = document(rule)
     first, _, rest = known["says"].partition("\n")
     lines = [f"{rule.id}  ({rule.severity.value}, {rule.effect.value})", "", f"  {first}"]
@@ -37,11 +37,14 @@ def text(rule: Rule) -> str:
     lines.append("")
     rows = {
         "check": rule.checked.name + (" (compares the nodes of one SKU)" if rule.checked.fleet else ""),
-        "with": ", ".join(f"{k}: {v if isinstance(v, str) else json.dumps(v)}" for k, v in known["with"].items()) or "nothing",
+        "with": ", ".join(f"{k}: {v if isinstance(v, str) else json.dumps(v)}"
+                          for k, v in known["with"].items()) or "nothing",
         "remedy": rule.remedy, "owner": rule.owner.value, "source": rule.source, "proven": rule.proven.value,
-        "unsupported": f"{rule.unsupported.value} where the device has no such thing",
-        "reads": ", ".join(p["id"] + (" (may need root)" if p["needs_root"] else "") for p in known["probes"]) or "the inventory",
-        "file": _near(rule.origin_file) + (f", which overrides {', '.join(map(_near, rule.overridden))}" if rule.overridden else ""),
+        "unsupported": f"{rule.unsupported.value} if the device does not support it",
+        "reads": ", ".join(p["id"] + (" (may need root)" if p["needs_root"] else "") for p in known["probes"])
+        or "the inventory",
+        "file": _near(rule.origin_file) + (f", which overrides {', '.join(map(_near, rule.overridden))}"
+                                           if rule.overridden else ""),
     }
     if rule.left_out:
         rows["state"] = rule.left_out

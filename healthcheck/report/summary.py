@@ -1,4 +1,4 @@
-"""The summary of a fleet's history for people, as JSON (muster.summary/1), and as CSV."""
+"""The summary of a fleet's history as text, JSON (muster.summary/1) and CSV."""
 
 from __future__ import annotations
 
@@ -21,37 +21,44 @@ Fold = Callable[[Iterable[str]], str]
 FIELD = 3.0
 FIELD_SOURCE = "a rule of thumb, latent.space/p/llm-training-2024"
 _NAMED = 10
-_HEADS = ("FAILURES", "NODES", "PER 100 NODES AND WEEK", "95%", "UNSEEN", "TO ISOLATE", "TO RETURN", "NOT ISOLATED", "STILL OUT")
+_HEADS = ("FAILURES", "NODES", "PER 100 NODES AND WEEK", "95%", "UNSEEN", "TO ISOLATE", "TO RETURN",
+          "NOT ISOLATED", "STILL OUT")
 DEFINITIONS = (
-    "a failure: a node had something for which the policy keeps jobs away, as often as that asks for; what comes back within "
-    "{apart:g} h is the same one; its cause is the most urgent kind of fault that was there",
-    "node-weeks: from a node's first look to its newest, without gaps of more than {fresh:g} h between sweeps and without whole nodes at "
-    "the vendor's; the store remembers no lifecycle, so a node that is in service now counts as if it always was",
-    "unseen: from the sweep before to the one that saw it first; the failure began somewhere in it, so time to detect is at most this and "
-    "about half of it on average; no store of sweeps can know more",
-    "to isolate: from the sweep that saw it first to muster's cordon; what was isolated already, or by others, or never, is not in it",
-    "to return: from that cordon to its release by muster; what is still out, or was given back by hand, is not in it, so it is too short "
-    "while nodes are out",
-    "95%: the exact interval of a Poisson count (Garwood 1936); failures that cause each other make the truth wider",
+    "a failure: a node had a problem that the policy isolates for; what comes back within "
+    "{apart:g} h is the same failure; its cause is the most urgent fault present",
+    "node-weeks: from a node's first snapshot to its newest, without gaps of over {fresh:g} h between sweeps "
+    "and without time at the vendor's; the store does not record lifecycles, so a node in service now counts "
+    "as always in service",
+    "unseen: from the sweep before to the first one that saw it; the failure began in between, so time to "
+    "detect is at most this and about half of it on average",
+    "to isolate: from the first sweep that saw it to muster's cordon; without nodes isolated before, by "
+    "others, or never",
+    "to return: from that cordon to its release by muster; without nodes still out or released by hand, so "
+    "it is too short while nodes are out",
+    "95%: the exact interval of a Poisson count (Garwood 1936); failures that cause each other make the true "
+    "interval wider",
 )
 
 
 def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Iterable[str]) -> Iterator[str]:
-    """The summary, line by line. `away` are the nodes that are not in service by the inventory, with their lifecycle."""
+    """The summary, line by line. `away` are the nodes that are not in service by the inventory,
+    with their lifecycle."""
     total = found.total
     weeks = total.rate.node_weeks
     yield f"since {utc(found.since)}: {_count(found.nodes, 'node')}, {weeks:,.1f} node-weeks"
     if total.rate.per_100_week is None:
-        yield f"{_count(total.rate.failures, 'failure')}; without time between sweeps there is no rate"
+        yield f"{_count(total.rate.failures, 'failure')}; no rate without time between sweeps"
     else:
-        yield (f"{_count(total.rate.failures, 'failure')} of {_count(total.nodes, 'node')}: {total.rate.per_100_week:.2f} per 100 nodes "
-               f"and week (95%: {total.rate.low:.2f} to {total.rate.high:.2f})")
+        yield (f"{_count(total.rate.failures, 'failure')} of {_count(total.nodes, 'node')}: "
+               f"{total.rate.per_100_week:.2f} per 100 nodes and week (95%: {total.rate.low:.2f} to "
+               f"{total.rate.high:.2f})")
         weekly = found.weekly
-        yield (f"in a week {weekly.per_100_week:.2f}% of the nodes had one (95%: {weekly.low:.2f} to {weekly.high:.2f}); in the field "
-               f"about {FIELD:g}% ({FIELD_SOURCE}): {_beside(weekly)}")
-    left = [f"{number} {words}" for number, words in (
-        (found.first, "that were there at a node's first look"), (found.shared, "in incidents, which are not the node's own"),
-        (found.outside, "of time that does not count")) if number]
+        yield (f"in a week {weekly.per_100_week:.2f}% of the nodes had one (95%: {weekly.low:.2f} to "
+               f"{weekly.high:.2f}); in the field about {FIELD:g}% ({FIELD_SOURCE}): {_versus_field(weekly)}")
+    left = [f"{number} {words}"
+            for number, words in ((found.first, "present at a node's first snapshot"),
+                                  (found.shared, "in incidents, not the node's own"),
+                                  (found.outside, "outside counted time")) if number]
     if left:
         yield f"in no rate: {', '.join(left)}"
     if found.interval.median is not None:
@@ -72,15 +79,15 @@ def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Itera
 
 
 def definitions(apart_hours: float, fresh_hours: float) -> list[str]:
-    """How things are counted, in words."""
+    """The definitions of the numbers."""
     return [line.format(apart=apart_hours, fresh=fresh_hours) for line in DEFINITIONS]
 
 
-def _beside(weekly: Rate) -> str:
+def _versus_field(weekly: Rate) -> str:
     low, high = weekly.low or 0.0, weekly.high or 0.0
     if low > FIELD:
         return "this fleet's is higher"
-    return "this fleet's is lower" if high < FIELD else "these failures are too few to tell them apart, or it is the same"
+    return "this fleet's is lower" if high < FIELD else "too few failures to tell, or it is the same"
 
 
 def _table(name: str, rows: Iterable[SummaryRow]) -> Iterator[str]:
@@ -93,9 +100,10 @@ def _table(name: str, rows: Iterable[SummaryRow]) -> Iterator[str]:
 def _cells(row: SummaryRow) -> tuple[str, ...]:
     rate = row.rate
     known = rate.per_100_week is not None
-    return (clean(row.key, 60) or "(none)", str(rate.failures), str(row.nodes), f"{rate.per_100_week:.2f}" if known else "-",
-            f"{rate.low:.2f} to {rate.high:.2f}" if known else "-", _spread(row.unseen, "<= "), _spread(row.isolate), _spread(row.back),
-            str(row.already + row.never), str(row.out))
+    return (clean(row.key, 60) or "(none)", str(rate.failures), str(row.nodes),
+            f"{rate.per_100_week:.2f}" if known else "-",
+            f"{rate.low:.2f} to {rate.high:.2f}" if known else "-", _spread(row.unseen, "<= "),
+            _spread(row.isolate), _spread(row.back), str(row.already + row.never), str(row.out))
 
 
 def _spread(times: DurationStats, bound: str = "") -> str:
@@ -109,9 +117,9 @@ def _worst(worst: Worst) -> str:
         return "repeat offenders: nothing failed"
     named = ", ".join(f"{node} ({number})" for node, number in worst.again[:_NAMED])
     more = f" and {len(worst.again) - _NAMED} more" if len(worst.again) > _NAMED else ""
-    return (f"repeat offenders: the worst 10% of nodes ({worst.nodes}) had {worst.share:.0%} of the failures (by chance alone "
-            f"{worst.by_chance:.0%}); nodes that failed twice or more had {worst.share_again:.0%} (by chance {worst.again_by_chance:.0%}): "
-            f"{named or 'none'}{more}")
+    return (f"repeat offenders: the worst 10% of nodes ({worst.nodes}) had {worst.share:.0%} of the failures "
+            f"(by chance alone {worst.by_chance:.0%}); nodes that failed twice or more had "
+            f"{worst.share_again:.0%} (by chance {worst.again_by_chance:.0%}): {named or 'none'}{more}")
 
 
 def _out(found: Summary, fold: Fold) -> str:
@@ -119,7 +127,8 @@ def _out(found: Summary, fold: Fold) -> str:
     if not nodes:
         return "out of service now: none by muster"
     first = min(held.began for held in found.out)
-    return f"out of service now: {_count(len(nodes), 'node')} by muster: {fold(nodes)}, the first since {utc(first)}"
+    return (f"out of service now: {_count(len(nodes), 'node')} by muster: {fold(nodes)}, the first since "
+            f"{utc(first)}")
 
 
 def _count(number: int, noun: str) -> str:
@@ -129,23 +138,26 @@ def _count(number: int, noun: str) -> str:
 def document(found: Summary, away: Mapping[str, str], definitions: Iterable[str]) -> dict[str, Any]:
     """The summary as one JSON document; durations in seconds."""
     return {
-        "schema": "muster.summary/1", "since": _iso(found.since), "until": _iso(found.now), "nodes": found.nodes,
-        "failures": _line(found.total), "nodes_failing": asdict(found.weekly),
+        "schema": "muster.summary/1", "since": _iso(found.since), "until": _iso(found.now),
+        "nodes": found.nodes, "failures": _line(found.total), "nodes_failing": asdict(found.weekly),
         "field": {"nodes_per_100_week": FIELD, "source": FIELD_SOURCE}, "left_out": {
-            "at_first_look": found.first, "in_incidents": found.shared, "outside_counted_time": found.outside},
-        "sweep_interval": asdict(found.interval), "by": {name: [_line(row) for row in rows] for name, rows in found.tables.items()},
+            "at_first_look": found.first, "in_incidents": found.shared,
+            "outside_counted_time": found.outside},
+        "sweep_interval": asdict(found.interval),
+        "by": {name: [_line(row) for row in rows] for name, rows in found.tables.items()},
         "worst": {"nodes": found.worst.nodes, "share": found.worst.share, "by_chance": found.worst.by_chance,
                   "share_again": found.worst.share_again, "again_by_chance": found.worst.again_by_chance,
                   "again": [{"node": node, "failures": number} for node, number in found.worst.again]},
-        "out_now": [{"node": held.node, "since": _iso(held.began)} for held in found.out], "not_in_service": dict(away),
-        "definitions": list(definitions),
+        "out_now": [{"node": held.node, "since": _iso(held.began)} for held in found.out],
+        "not_in_service": dict(away), "definitions": list(definitions),
     }
 
 
 def as_csv(found: Summary) -> str:
-    """A line for each row of each table, and one for all."""
+    """A line for each row of each table, and a total."""
     written = io.StringIO()
-    rows = [{"by": name, **_flat(_line(row))} for name, table in (("all", (found.total,)), *found.tables.items()) for row in table]
+    rows = [{"by": name, **_flat(_line(row))}
+            for name, table in (("all", (found.total,)), *found.tables.items()) for row in table]
     writer = csv.DictWriter(written, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -153,8 +165,9 @@ def as_csv(found: Summary) -> str:
 
 
 def _line(row: SummaryRow) -> dict[str, Any]:
-    return {"key": row.key, **asdict(row.rate), "nodes": row.nodes, "unseen": asdict(row.unseen), "isolate": asdict(row.isolate),
-            "return": asdict(row.back), "already_isolated": row.already, "not_isolated": row.never, "still_out": row.out}
+    return {"key": row.key, **asdict(row.rate), "nodes": row.nodes, "unseen": asdict(row.unseen),
+            "isolate": asdict(row.isolate), "return": asdict(row.back), "already_isolated": row.already,
+            "not_isolated": row.never, "still_out": row.out}
 
 
 def _flat(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +176,7 @@ def _flat(line: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, Mapping):
             flat |= {f"{key}_{inner}": number for inner, number in value.items()}
         else:
-            # A spreadsheet takes what begins so for a formula.
+            # A spreadsheet takes such a start for a formula.
             flat[key] = f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
     return flat
 

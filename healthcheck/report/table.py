@@ -1,4 +1,5 @@
-"""The table: what a sweep says, for people. Equal nodes are folded; for each sick one what was seen, expected, and to do."""
+"""The table of a sweep's results. Equal nodes are folded;
+each sick one has observed and expected values and a remedy."""
 
 from __future__ import annotations
 
@@ -19,17 +20,18 @@ if TYPE_CHECKING:
 
 Fold = Callable[[Sequence[str]], str]
 _STYLE = {
-    NodeState.HEALTHY: "green", NodeState.DEGRADED: "yellow", NodeState.UNHEALTHY: "bold red", NodeState.UNKNOWN: "magenta",
+    NodeState.HEALTHY: "green", NodeState.DEGRADED: "yellow", NodeState.UNHEALTHY: "bold red",
+    NodeState.UNKNOWN: "magenta",
 }
 _ORDER = (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNKNOWN, NodeState.UNHEALTHY)
 _MOST_FINDINGS = 8
-# With more rules than that before it, nobody finds the reason.
+# With more rules in front, the reason is hard to find.
 _MOST_BEFORE = 6
 
 
 @dataclass(frozen=True)
 class Heading:
-    """What the first line says: how many nodes from where, seconds, and whether the sweep was cut short."""
+    """The first line: number and source of nodes, seconds, and whether the sweep was interrupted."""
 
     source: str
     seconds: float
@@ -40,7 +42,7 @@ class Heading:
 def render(
     console: Console, assessed: Assessed, rules: Mapping[str, Rule], heading: Heading, fold: Fold,
 ) -> None:
-    """Prints the page. Nothing a node said is taken as markup: every line is a Text object made of cleaned pieces."""
+    """Prints the page. Node output is never markup: every line is a Text object of cleaned pieces."""
     from rich.text import Text
 
     reports, learned = assessed.reports, assessed.provisional
@@ -49,9 +51,10 @@ def render(
         console.print(Text.assemble(*pieces), soft_wrap=True, highlight=False)
 
     partial = ", interrupted: PARTIAL" if heading.partial else ""
-    line((f"{_count(len(reports), 'node')} ({clean(heading.source)}), {heading.rules} rules, {heading.seconds:.1f} s{partial}", "bold"))
+    line((f"{_count(len(reports), 'node')} ({clean(heading.source)}), {heading.rules} rules, "
+          f"{heading.seconds:.1f} s{partial}", "bold"))
     if learned is not None:
-        _say_learned(line, learned, assessed.looks_like)
+        _print_learned(line, learned, assessed.looks_like)
     line("")
     for state in _ORDER:
         names = [report.node for report in reports if report.state is state]
@@ -60,34 +63,37 @@ def render(
     for state in reversed(_ORDER[1:]):
         for group in _equal([report for report in reports if report.state is state]):
             line("")
-            _say_group(line, group, rules, fold)
-    infos = [r for r in reports if r.state is NodeState.HEALTHY and _told(r)]
+            _print_group(line, group, rules, fold)
+    infos = [r for r in reports if r.state is NodeState.HEALTHY and _relevant(r)]
     for group in _equal(infos):
         line("")
-        _say_group(line, group, rules, fold)
-    _say_not_judged(line, reports, fold)
-    _say_not_seen(line, reports, fold)
+        _print_group(line, group, rules, fold)
+    _print_not_judged(line, reports, fold)
+    _print_not_seen(line, reports, fold)
     if learned is not None:
-        _say_difference(line, reports, fold)
+        _print_difference(line, reports, fold)
 
 
 Line = Callable[..., None]
 
 
-def _say_learned(line: Line, learned: Sku, looks_like: str | None) -> None:
-    # Some are a node's own words: the name of its GPUs.
-    shown = {name: f"{value:g}" if isinstance(value, float) else clean(value, 80) for name, value in learned.numbers.items()}
+def _print_learned(line: Line, learned: Sku, looks_like: str | None) -> None:
+    # Some come from a node: the name of its GPUs.
+    shown = {name: f"{value:g}" if isinstance(value, float) else clean(value, 80)
+             for name, value in learned.numbers.items()}
     numbers = ", ".join(f"{name} {value}" for name, value in shown.items())
     if numbers:
-        line((f"No SKU was named, so what most nodes show is expected of all: {numbers}", "yellow"))
+        line((f"No SKU was named, so all nodes are expected to be like the majority: {numbers}", "yellow"))
     elif looks_like is not None:
-        line((f"No SKU was named. This looks like {looks_like}: add --sku {looks_like} to judge it as that", "yellow"))
+        line((f"No SKU was named. This looks like {looks_like}: add --sku {looks_like} to judge by it",
+              "yellow"))
     else:
-        line(("No SKU was named, and too few nodes agree to learn one: name one with --sku or `sku:` in the inventory", "yellow"))
+        line(("No SKU was named, and too few nodes agree to learn one: name one with --sku or `sku:` in the "
+              "inventory", "yellow"))
 
 
-def _say_difference(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
-    """Who differs from what more than half of the nodes are like, and in which rules."""
+def _print_difference(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
+    """The nodes that differ from the majority, and in which rules."""
     looks = {report.node: _signature(report) for report in reports}
     measured = [looks[report.node] for report in reports if report.results]
     if not measured:
@@ -102,7 +108,8 @@ def _say_difference(line: Line, reports: Sequence[NodeReport], fold: Fold) -> No
     ways: dict[str, list[str]] = {}
     for node in different:
         own = looks[node]
-        ids = sorted({rule for rule, status in (own if any(not status for _, status in own) else own ^ usual)})
+        ids = sorted(
+            {rule for rule, status in (own if any(not status for _, status in own) else own ^ usual)})
         ways.setdefault(", ".join(ids), []).append(node)
     for way, nodes in ways.items():
         line(f"  {fold(nodes)}: {way}")
@@ -111,29 +118,34 @@ def _say_difference(line: Line, reports: Sequence[NodeReport], fold: Fold) -> No
 def _signature(report: NodeReport) -> frozenset[tuple[str, str]]:
     if not report.results:
         return frozenset({(f"not measured ({report.stage or 'not finished'})", "")})
-    # What informs only does not make a node another than its peers.
-    return frozenset((r.rule, r.status.value) for r in report.results if r.status is not Status.PASS and r.severity is not Severity.INFO)
+    # INFO does not make a node differ from its peers.
+    return frozenset((r.rule, r.status.value) for r in report.results if r.status is not Status.PASS
+                     and r.severity is not Severity.INFO)
 
 
-# Reasons that differ from rule to rule and say one thing: there may be dozens of such rules.
+# Reasons that vary by rule but mean the same: there may be dozens of such rules.
 _ALIKE = (
-    (re.compile("not supported: "), "these nodes have no such thing"),
+    (re.compile("not supported: "), "not supported on these nodes"),
     (re.compile("disabled in "), "disabled in their rules files"),
-    (re.compile("the SKU .* is not judged$|there are no .*, as the SKU says$"), "the SKU says so: there is none, or it is not judged"),
+    (re.compile("the SKU .* is not judged$|there are no .*, as the SKU says$"),
+     "the SKU says so: there is none, or it is not judged"),
 )
 
 
-def _say_not_judged(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
-    """What was skipped, and what a pass does not cover: folded, but never left out."""
+def _print_not_judged(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
+    """Skipped rules, and gaps in passed ones: folded, but never left out."""
     said: dict[tuple[str, str], dict[str, list[str]]] = {}
     for report in reports:
         for result in report.results:
             if result.status is Status.SKIPPED:
-                said.setdefault(("skipped", _kind(result.reason)), {}).setdefault(result.rule, []).append(report.node)
-            elif _ours_and_of_no_account(result):
-                said.setdefault(("unknown", result.reason), {}).setdefault(result.rule, []).append(report.node)
+                said.setdefault(("skipped", _kind(result.reason)), {}).setdefault(result.rule, []).append(
+                    report.node)
+            elif _own_and_harmless(result):
+                said.setdefault(("unknown", result.reason), {}).setdefault(result.rule, []).append(
+                    report.node)
             elif result.status is Status.PASS and result.reason:
-                said.setdefault(("passed, but", result.reason), {}).setdefault(result.rule, []).append(report.node)
+                said.setdefault(("passed, but", result.reason), {}).setdefault(result.rule, []).append(
+                    report.node)
     if said:
         line("")
     for (what, reason), rules in said.items():
@@ -152,8 +164,8 @@ def _kind(reason: str) -> str:
     return next((kind for pattern, kind in _ALIKE if pattern.match(reason)), reason)
 
 
-def _say_not_seen(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
-    """How much of what was asked for needs root and was not seen."""
+def _print_not_seen(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
+    """The probes that need root and were not seen."""
     said: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for report in reports:
         if report.probes is not None and report.probes.denied:
@@ -163,21 +175,23 @@ def _say_not_seen(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None
         line((f"{len(denied)} of {asked} probes {verbs} not seen: {', '.join(denied)}  {fold(nodes)}", "dim"))
 
 
-def _say_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule], fold: Fold) -> None:
+def _print_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule], fold: Fold) -> None:
     first = group[0]
     outside = "" if first.in_service else "  (not in service: does not count in the exit code)"
-    line((fold([report.node for report in group]), "bold"), "  ", (first.state.value, _STYLE[first.state]), outside)
-    told = _told(first)
+    line((fold([report.node for report in group]), "bold"), "  ", (first.state.value, _STYLE[first.state]),
+         outside)
+    told = _relevant(first)
     if not told:
-        # It was not reached, or nothing was measured: no result says why it is what it is.
+        # It was not reached or measured, so no result gives a reason.
         line(f"  {clean(first.reason, 1000)}")
         return
     unknown: dict[tuple[str, str], list[str]] = {}
     for result in sorted(told, key=_rank):
         if result.status is Status.FAIL:
-            _say_result(line, result, rules.get(result.rule))
+            _print_result(line, result, rules.get(result.rule))
         else:
-            unknown.setdefault((result.reason, result.origin.value if result.origin else ""), []).append(result.rule)
+            unknown.setdefault((result.reason, result.origin.value if result.origin else ""),
+                               []).append(result.rule)
     for (reason, origin), ids in unknown.items():
         if len(ids) <= _MOST_BEFORE:
             line("  ", ("UNKNOWN", "magenta"), f"  {', '.join(ids)}: {reason} ({origin})")
@@ -186,8 +200,9 @@ def _say_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule
             line(f"      {len(ids)} rules: {', '.join(ids)}")
 
 
-def _say_result(line: Line, result: Result, rule: Rule | None) -> None:
-    colour = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}[result.severity]
+def _print_result(line: Line, result: Result, rule: Rule | None) -> None:
+    colour = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}[
+        result.severity]
     line("  ", (result.severity.value.upper(), colour), f"  {result.rule}")
     for finding in result.findings[:_MOST_FINDINGS]:
         line(f"      {finding.subject}: ", (str(finding.observed), "bold"), f", expected {finding.expected}")
@@ -207,14 +222,16 @@ def _whose(owner: Owner | None) -> str:
     return f" ({owner.value})" if owner is not None else ""
 
 
-def _told(report: NodeReport) -> list[Result]:
+def _relevant(report: NodeReport) -> list[Result]:
     return [result for result in report.results
-            if result.status in (Status.FAIL, Status.UNKNOWN) and not _ours_and_of_no_account(result)]
+            if result.status in (Status.FAIL, Status.UNKNOWN) and not _own_and_harmless(result)]
 
 
-def _ours_and_of_no_account(result: Result) -> bool:
-    """Something of ours is missing, on every node alike, that changes no node's state: one line for all of them will do."""
-    return result.status is Status.UNKNOWN and result.severity is Severity.INFO and result.origin is Origin.MUSTER
+def _own_and_harmless(result: Result) -> bool:
+    """Something of muster's own is missing on all nodes, without effect on their state:
+    one line is enough."""
+    return (result.status is Status.UNKNOWN and result.severity is Severity.INFO
+            and result.origin is Origin.MUSTER)
 
 
 def _rank(result: Result) -> tuple[int, int, str]:
@@ -223,10 +240,10 @@ def _rank(result: Result) -> tuple[int, int, str]:
 
 
 def _equal(reports: Sequence[NodeReport]) -> list[list[NodeReport]]:
-    """Groups of nodes of which the same is to be told, in the order of their first nodes."""
+    """Groups of nodes with equal results, in the order of their first nodes."""
     groups: dict[object, list[NodeReport]] = {}
     for report in reports:
-        told = tuple(_told(report)) or (report.reason,)
+        told = tuple(_relevant(report)) or (report.reason,)
         groups.setdefault((told, report.in_service), []).append(report)
     return list(groups.values())
 

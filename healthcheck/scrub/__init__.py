@@ -1,12 +1,15 @@
-"""Makes a recording fit to be shown to anybody: what tells whose machine it is gives way to stand-ins, and facts stay as they are.
+"""Makes a recording fit to be shown to anyone: what tells whose machine it is gives way to stand-ins,
+and facts stay as they are.
 
-Two passes. The first learns the names in use (hosts, users, domains, secrets of the kernel's command line, parts of paths) from
-places whose form is known and from phrases that name one; the second replaces those words wherever they occur, and besides
-them all that looks like an address, an identifier, a key or a secret. PCI addresses, versions, models, numbers and times stay.
-When in doubt an identifier is replaced; a word that kernels, drivers and standard paths use is no name, whoever is called so.
+Two passes. The first learns the names in use (hosts, users, domains, secrets of the kernel's command line,
+parts of paths) from places whose form is known and from phrases that name one; the second replaces those
+words wherever they occur, and besides them all that looks like an address, an identifier, a key or a secret.
+PCI addresses, versions, models, numbers and times stay. When in doubt an identifier is replaced; a word that
+kernels, drivers and standard paths use is no name, whoever is called so.
 
-`learning` is the first pass, over `names`; `engine` the second, by the tables of `handlers`, with `paths` and `objects` for what has
-a form of its own. `patterns` and `words` are what both know, and `standins` makes what is put in a name's place.
+`learning` is the first pass, over `names`; `engine` the second, by the tables of `handlers`, with `paths` and
+`objects` for what has a form of its own. `patterns` and `words` are what both know, and `replacements` makes
+what is put in a name's place.
 """
 
 from __future__ import annotations
@@ -15,17 +18,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from healthcheck.model.recording import Recording
-from healthcheck.scrub import looks
+from healthcheck.scrub import records
 from healthcheck.scrub.engine import Scrubber
 from healthcheck.scrub.handlers import LATE, TABLE
 from healthcheck.scrub.learning import learned
-from healthcheck.scrub.standins import StandIns
+from healthcheck.scrub.replacements import StandIns
 from inventory.model import Node
 
 
 @dataclass(frozen=True)
 class Scrubbed:
-    """A recording, its earlier look and its node's place in the inventory, scrubbed together, and how many of each kind were replaced."""
+    """A recording, its earlier look and its node's place in the inventory, scrubbed together,
+    and how many of each kind were replaced."""
 
     recording: Recording
     previous: Recording | None
@@ -37,18 +41,22 @@ def scrub(
     recording: Recording, node: Node, *, previous: Recording | None = None, key: bytes,
     hosts: Iterable[str] = (), users: Iterable[str] = (),
 ) -> Scrubbed:
-    """The same thing has the same stand-in throughout. `hosts` and `users` are names known beforehand; `key` is random, and not kept."""
+    """The same thing has the same stand-in throughout. `hosts` and `users` are names known beforehand;
+    `key` is random, and not kept."""
     both = [recording, *([previous] if previous is not None else [])]
-    haystack = "\n".join(text for look in both for text in looks.texts(look))
-    standins = StandIns(key, haystack)
-    scrubber = Scrubber(learned(both, node, hosts, users, haystack), standins, looks.own_name(node), TABLE, LATE)
+    haystack = "\n".join(text for look in both for text in records.texts(look))
+    replacements = StandIns(key, haystack)
+    scrubber = Scrubber(learned(both, node, hosts, users, haystack), replacements, records.own_name(node),
+                        TABLE, LATE)
     return Scrubbed(
-        looks.recording(scrubber, recording), looks.recording(scrubber, previous) if previous is not None else None,
-        looks.node(scrubber, node), dict(standins.counts),
+        records.recording(scrubber, recording), records.recording(scrubber, previous) if previous is not None
+        else None,
+        records.node(scrubber, node), dict(replacements.counts),
     )
 
 
 def replaced(counts: Mapping[str, int]) -> str:
     """'3 host names, 8 GPU UUIDs', the most numerous first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{n} {kind if n == 1 else kind + ('es' if kind.endswith('s') else 's')}" for kind, n in ordered) or "nothing"
+    return (", ".join(f"{n} {kind if n == 1 else kind + ('es' if kind.endswith('s') else 's')}"
+                      for kind, n in ordered) or "nothing")

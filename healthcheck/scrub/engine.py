@@ -1,4 +1,5 @@
-"""The second pass: text goes in, and comes out with stand-ins for what was learned and for all that has the form of an identity."""
+"""The second pass: text goes in, and comes out with stand-ins for what was learned
+and for all that has the form of an identity."""
 
 from __future__ import annotations
 
@@ -6,15 +7,15 @@ import re
 from collections.abc import Callable, Sequence
 
 from healthcheck.scrub import patterns as forms
+from healthcheck.scrub.classify import is_ip, is_public
 from healthcheck.scrub.names import SensitiveNames
-from healthcheck.scrub.standins import StandIns
-from healthcheck.scrub.telling import is_ip, is_public
+from healthcheck.scrub.replacements import StandIns
 from healthcheck.scrub.words import ORDINARY
 
 NODE = "node1"
 _FORM = {
-    "host name": "host{}", "user name": "user{}", "domain name": "domain{}.example", "site name": "site{}", "path name": "dir{}",
-    "plug-in name": "plugin{}", "label": "label{}",
+    "host name": "host{}", "user name": "user{}", "domain name": "domain{}.example", "site name": "site{}",
+    "path name": "dir{}", "plug-in name": "plugin{}", "label": "label{}",
 }
 # Identifiers that keep their form when a secret is one.
 _IDENTIFIERS = (forms.UUID, forms.PAIRS, forms.IPV4, forms.IPV6, forms.FQDN, forms.BARE, forms.DOCKER_ID)
@@ -30,10 +31,12 @@ class Scrubber:
     `own` is the node's own name; `patterns` are worked through before the learned words, `late` after them.
     """
 
-    def __init__(self, names: SensitiveNames, standins: StandIns, own: str, patterns: Table, late: Table) -> None:
-        standins.preset("host name", own, NODE)
+    def __init__(
+        self, names: SensitiveNames, replacements: StandIns, own: str, patterns: Table, late: Table,
+    ) -> None:
+        replacements.preset("host name", own, NODE)
         self.names = names
-        self.standins = standins
+        self.replacements = replacements
         self._own = own
         self._patterns = patterns
         self._late = late
@@ -41,7 +44,7 @@ class Scrubber:
 
     def named(self, kind: str, value: str) -> str:
         """The numbered stand-in of a thing of this kind."""
-        return self.standins.name(kind, value, _FORM[kind])
+        return self.replacements.name(kind, value, _FORM[kind])
 
     def word(self, word: str) -> str:
         """The stand-in of a learned word, or of one that stands where a name of a host stands."""
@@ -49,11 +52,12 @@ class Scrubber:
         kind = self.names.kinds.get(low, "host name")
         if kind in _FORM:
             return self.named(kind, low)
-        made = self.standins.like(kind, low)
+        made = self.replacements.like(kind, low)
         return made.upper() if word.isupper() else made
 
     def host(self, name: str) -> str:
-        """A host's name in a place where nothing else stands; its first label and its domain have stand-ins of their own."""
+        """A host's name in a place where nothing else stands;
+        its first label and its domain have stand-ins of their own."""
         if not name or is_ip(name):
             return self.text(name)
         first, dot, domain = name.strip().partition(".")
@@ -66,7 +70,8 @@ class Scrubber:
         return f"{label}.{self.word(known) if known else self.named('domain name', domain.lower())}"
 
     def domain(self, name: str) -> str:
-        """A domain in a place where nothing else stands; one that everybody has, such as `.` or `local`, stays."""
+        """A domain in a place where nothing else stands; one that everyone has,
+        such as `.` or `local`, stays."""
         low = name.lower().strip(".")
         if is_public(low) or all(label in ORDINARY for label in low.split(".") if label) or is_ip(low):
             return self.text(name)
@@ -85,17 +90,19 @@ class Scrubber:
         # Of a secret not the part alone that has a form: in user:password@192.0.2.1 the rest is the secret.
         known = value.strip("\"'").lower() in self.names.kinds
         part = kind == "secret" and not known and not any(form.fullmatch(value) for form in _IDENTIFIERS)
-        return done if len(value) < 2 or (done != value and not part) else self.standins.like(kind, value)
+        return done if len(value) < 2 or (done != value and not part) else self.replacements.like(kind, value)
 
     def text(self, text: str, patterns: bool = True) -> str:
-        """Foreign text of any form, with all patterns and learned words replaced (without `patterns` only the words)."""
+        """Foreign text of any form, with all patterns and learned words replaced
+        (without `patterns` only the words)."""
         return "\n".join(self._line(line, patterns) for line in text.split("\n"))
 
     def _line(self, line: str, patterns: bool) -> str:
         if not line:
             return line
         if len(line) > forms.LONGEST:
-            cut = max(line.rfind(" ", 0, forms.LONGEST), line.rfind(",", 0, forms.LONGEST)) + 1 or forms.LONGEST
+            cut = (max(line.rfind(" ", 0, forms.LONGEST), line.rfind(",", 0, forms.LONGEST)) + 1
+                   or forms.LONGEST)
             return self._line(line[:cut], patterns) + self._line(line[cut:], patterns)
         prefix = ""
         if record := forms.RECORD.match(line):
@@ -110,7 +117,8 @@ class Scrubber:
 
     def worked(self, line: str, patterns: bool = True, words: bool = True) -> str:
         """One line, with patterns replaced, or learned words, or both."""
-        line = "".join("?" if ord(c) >= forms.PLACE else c for c in line) if any(ord(c) >= forms.PLACE for c in line) else line
+        line = ("".join("?" if ord(c) >= forms.PLACE else c for c in line)
+                if any(ord(c) >= forms.PLACE for c in line) else line)
         places: list[str] = []
 
         def put(text: str) -> str:

@@ -1,4 +1,5 @@
-"""What the match of each pattern becomes; None leaves the text to the patterns after it. The order of the table is that of the work."""
+"""What the match of each pattern becomes; None leaves the text to the patterns after it.
+The order of the table is that of the work."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ import re
 
 from healthcheck.scrub import paths
 from healthcheck.scrub import patterns as forms
+from healthcheck.scrub.classify import is_ip, is_public, is_volume
 from healthcheck.scrub.engine import Handler, Scrubber, Table
-from healthcheck.scrub.telling import is_ip, is_public, is_volume
 from healthcheck.scrub.words import AUTHORITIES, ORDINARY
 
 
@@ -22,13 +23,13 @@ def _command_line(scrubber: Scrubber, match: re.Match[str]) -> str | None:
 
 def _fingerprint(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     head, body = (match[1], match[2]) if match[1] else (match[3], match[4])
-    return str(head) + scrubber.standins.like("key fingerprint", str(body))
+    return str(head) + scrubber.replacements.like("key fingerprint", str(body))
 
 
 def _userinfo(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     if any(ord(c) >= forms.PLACE for c in match[0]):
         return None
-    password = ":" + scrubber.standins.like("secret", match[3][1:]) if match[3] else ""
+    password = ":" + scrubber.replacements.like("secret", match[3][1:]) if match[3] else ""
     return f"{match[1]}{scrubber.user(match[2])}{password}@"
 
 
@@ -38,12 +39,12 @@ def _link_header(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     for at in (0, 6):
         raw = "".join(pairs[at: at + 6])
         if len(set(raw)) > 1:
-            pairs[at: at + 6] = re.findall("..", scrubber.standins.mac(raw))
+            pairs[at: at + 6] = re.findall("..", scrubber.replacements.mac(raw))
     return match[1] + " ".join(pairs) + " "
 
 
 def _like(kind: str) -> Handler:
-    return lambda scrubber, match: scrubber.standins.like(kind, match[0])
+    return lambda scrubber, match: scrubber.replacements.like(kind, match[0])
 
 
 def _headed(kind: str) -> Handler:
@@ -53,10 +54,12 @@ def _headed(kind: str) -> Handler:
         quote = match[2][0] if match[2][0] in "\"'" else ""
         value = match[2].strip(quote) if quote else match[2]
         low = value.lower()
-        folder = value.startswith("/") and match[1].lower().startswith("pwd")      # the working directory, and no password
+        # the working directory, and no password
+        folder = value.startswith("/") and match[1].lower().startswith("pwd")
         if not value or folder or ord(value[0]) >= forms.PLACE or low in ORDINARY:
             return None
-        return match[1] + quote + (scrubber.word(value) if low in scrubber.names.kinds else scrubber.standins.like(kind, value)) + quote
+        return match[1] + quote + (scrubber.word(value) if low in scrubber.names.kinds
+                                   else scrubber.replacements.like(kind, value)) + quote
 
     return handle
 
@@ -64,13 +67,15 @@ def _headed(kind: str) -> Handler:
 def _label(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     if any(ord(c) >= forms.PLACE for c in match[2]):
         return None
-    return match[1] + scrubber.standins.like("identifier" if "UUID" in match[1] or match[1] == "by-uuid/" else "label", match[2])
+    return match[1] + scrubber.replacements.like("identifier" if "UUID" in match[1] or match[1] == "by-uuid/"
+                                                 else "label", match[2])
 
 
 def _uuid(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     kind = {"gpu-": "GPU UUID", "mig-": "MIG UUID"}.get(match[1].lower(), "UUID")
     raw = match[0][len(match[1]):]
-    return match[1] + _redigit(raw, match[3], scrubber.standins.hexadecimal(kind, "".join(match.group(2, 4, 5, 6, 7)).lower()))
+    return match[1] + _redigit(
+        raw, match[3], scrubber.replacements.hexadecimal(kind, "".join(match.group(2, 4, 5, 6, 7)).lower()))
 
 
 def _redigit(raw: str, separator: str, digits: str) -> str:
@@ -89,15 +94,17 @@ def _redigit(raw: str, separator: str, digits: str) -> str:
 
 def _digits(scrubber: Scrubber, digits: str) -> str:
     if len(digits) == 12:
-        return scrubber.standins.mac(digits)
-    return scrubber.standins.hexadecimal({16: "GUID", 32: "UUID"}.get(len(digits), "hexadecimal id"), digits)
+        return scrubber.replacements.mac(digits)
+    return scrubber.replacements.hexadecimal({16: "GUID", 32: "UUID"}.get(len(digits), "hexadecimal id"),
+                                             digits)
 
 
 def _pairs(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     raw = match[0].replace(match[1], "").lower()
     if len(set(raw)) == 1:
         return None
-    if len(raw) == 40 and raw[8:12] == "fe80":       # an IPoIB address: flags and queue pair, then the port's GID
+    # an IPoIB address: flags and queue pair, then the port's GID
+    if len(raw) == 40 and raw[8:12] == "fe80":
         return _redigit(match[0], match[1], raw[:24] + _digits(scrubber, raw[24:]))
     return _redigit(match[0], match[1], _digits(scrubber, raw))
 
@@ -120,7 +127,8 @@ def _guid(scrubber: Scrubber, match: re.Match[str]) -> str | None:
 
 
 def _ppin(scrubber: Scrubber, match: re.Match[str]) -> str | None:
-    return match[1] + _redigit(match[2], "", scrubber.standins.hexadecimal("serial number", match[2].lower()))
+    return match[1] + _redigit(match[2], "",
+                               scrubber.replacements.hexadecimal("serial number", match[2].lower()))
 
 
 def _second_is_digits(scrubber: Scrubber, match: re.Match[str]) -> str | None:
@@ -128,7 +136,8 @@ def _second_is_digits(scrubber: Scrubber, match: re.Match[str]) -> str | None:
 
 
 def _container(scrubber: Scrubber, match: re.Match[str]) -> str | None:
-    return match[1] + _redigit(match[2], "", scrubber.standins.hexadecimal("container id", match[2].lower()))
+    return match[1] + _redigit(match[2], "",
+                               scrubber.replacements.hexadecimal("container id", match[2].lower()))
 
 
 def _bare(scrubber: Scrubber, match: re.Match[str]) -> str | None:
@@ -139,9 +148,11 @@ def _bare(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     known = raw in scrubber.names.digits
     if len(raw) >= 32 or known or forms.WORLDWIDE.search(before):
         return prefix + _redigit(match[2], "", _digits(scrubber, raw))
-    address = raw.startswith(("0000", "ffff")) or "[Hardware Error]" in match.string or match.string[match.end(): match.end() + 1] == "-" \
-        or forms.ADDRESSED.search(before) is not None
-    return prefix + _redigit(match[2], "", _digits(scrubber, raw)) if prefix and len(raw) == 16 and not address else None
+    address = (raw.startswith(("0000", "ffff")) or "[Hardware Error]" in match.string
+               or match.string[match.end(): match.end() + 1] == "-"
+               or forms.ADDRESSED.search(before) is not None)
+    return (prefix + _redigit(match[2], "", _digits(scrubber, raw)) if prefix and len(raw) == 16
+            and not address else None)
 
 
 def _ipv6(scrubber: Scrubber, match: re.Match[str]) -> str | None:
@@ -161,7 +172,7 @@ def _ipv6(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     full = address.exploded
     if full == text.lower() and full.startswith("fe80:"):        # a GID: its last half is the port's GUID
         return text[:20] + _redigit(text[20:], ":", _digits(scrubber, full[20:].replace(":", ""))) + rest
-    made = scrubber.standins.ipv6(full)
+    made = scrubber.replacements.ipv6(full)
     return (ipaddress.IPv6Address(made).exploded if full == text.lower() else made) + rest
 
 
@@ -171,20 +182,22 @@ def _ipv4(scrubber: Scrubber, match: re.Match[str]) -> str | None:
         return None
     if text.startswith(("0.", "127.", "255.")):      # the first are versions, or the address 0.0.0.0
         return text
-    before, after = match.string[max(0, match.start() - 24): match.start()], match.string[match.end(): match.end() + 20]
+    before, after = (match.string[max(0, match.start() - 24): match.start()],
+                     match.string[match.end(): match.end() + 20])
     reached = forms.REACHED.match(after) is not None
     if forms.VERSION.search(before) and not reached:
         return text
     if forms.MAYBE_VERSION.search(before) or forms.MAYBE_RELEASE.match(after):
         public = ipaddress.IPv4Address(text).is_global
-        if not reached and (public or (forms.SPEAKS_OF_CODE.match(after) and not forms.TOWARDS.search(before))):
+        if (not reached
+            and (public or (forms.SPEAKS_OF_CODE.match(after) and not forms.TOWARDS.search(before)))):
             return text
-    return scrubber.standins.ipv4(text)
+    return scrubber.replacements.ipv4(text)
 
 
 def _dashed(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     address = match[2].replace("-", ".")
-    return match[1] + scrubber.standins.ipv4(address).replace(".", "-") if is_ip(address) else None
+    return match[1] + scrubber.replacements.ipv4(address).replace(".", "-") if is_ip(address) else None
 
 
 def _mail(scrubber: Scrubber, match: re.Match[str]) -> str | None:
@@ -193,14 +206,15 @@ def _mail(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     host = match[2].rstrip(".-")
     if host.replace(".", "").isdigit() or forms.NO_NAME.match(host):
         return None
-    scrubber.standins.count("login", f"{match[1]}@{host}".lower())
+    scrubber.replacements.count("login", f"{match[1]}@{host}".lower())
     return f"{scrubber.user(match[1])}@{_full_name(scrubber, host)}{match[2][len(host):]}"
 
 
 def _instance(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     """Whoever made an instance of a templated unit has named it; terminals, numbers and devices stay."""
     instance = match[2]
-    if match[1] in forms.DEVICE_TEMPLATES or forms.DEVICES.fullmatch(instance) or any(ord(c) >= forms.PLACE for c in instance):
+    if (match[1] in forms.DEVICE_TEMPLATES or forms.DEVICES.fullmatch(instance)
+        or any(ord(c) >= forms.PLACE for c in instance)):
         return None
     return match[1] + paths.pieces(scrubber, instance) + match[3]
 
@@ -233,22 +247,26 @@ def _certificate(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     """Words that authorities' certificates share stay; the rest tells who built the kernel."""
     def term(word: re.Match[str]) -> str:
         if forms.KEY_ID.fullmatch(word[0]):
-            return _redigit(word[0], "", scrubber.standins.hexadecimal("key fingerprint", word[0].lower()))
+            return _redigit(word[0], "",
+                            scrubber.replacements.hexadecimal("key fingerprint", word[0].lower()))
         low = word[0].lower()
         if low in scrubber.names.kinds:
             return scrubber.word(low)
-        return word[0] if low.strip(".-") in AUTHORITIES or low.isdigit() else scrubber.standins.like("certificate", word[0])
+        return (word[0] if low.strip(".-") in AUTHORITIES or low.isdigit()
+                else scrubber.replacements.like("certificate", word[0]))
 
     return match[1] + forms.TERM.sub(term, match[2])
 
 
 def _node_desc(scrubber: Scrubber, match: re.Match[str]) -> str | None:
-    return match[1] + forms.TERM.sub(lambda word: word[0] if forms.DESCRIBED.fullmatch(word[0]) else scrubber.host(word[0]), match[2])
+    return match[1] + forms.TERM.sub(lambda word: word[0] if forms.DESCRIBED.fullmatch(word[0])
+                                     else scrubber.host(word[0]), match[2])
 
 
 def _identified(kind: str) -> Handler:
     """The first group stays, and the second is hexadecimal."""
-    return lambda scrubber, match: match[1] + _redigit(match[2], "", scrubber.standins.hexadecimal(kind, match[2].lower()))
+    return lambda scrubber, match: match[1] + _redigit(
+        match[2], "", scrubber.replacements.hexadecimal(kind, match[2].lower()))
 
 
 def _array(scrubber: Scrubber, match: re.Match[str]) -> str | None:
@@ -263,7 +281,8 @@ def _file_path(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     path = match[0]
     if forms.SYSTEM_TREES.match(path) and not is_volume(path):
         return None
-    return "/".join(part if part.lower() in ORDINARY else paths.pieces(scrubber, part) for part in path.split("/"))
+    return "/".join(part if part.lower() in ORDINARY else paths.pieces(scrubber, part)
+                    for part in path.split("/"))
 
 
 def _fqdn(scrubber: Scrubber, match: re.Match[str]) -> str | None:
@@ -275,15 +294,19 @@ def _fqdn(scrubber: Scrubber, match: re.Match[str]) -> str | None:
 
 TABLE: Table = (
     *((pattern, _user_phrase) for pattern in forms.USERS),
-    (forms.COMMAND_LINE, _command_line), (forms.KEEP, _keep), (forms.FINGERPRINT, _fingerprint), (forms.USERINFO, _userinfo),
-    (forms.AUTHORIZATION, _headed("secret")), (forms.LINK_HEADER, _link_header), (forms.SECRET, _headed("secret")), (forms.UUID, _uuid),
-    (forms.HOMES, _home), (forms.DOCKER_ID, _like("identifier")), (forms.PAIRS, _pairs), (forms.IPV6, _ipv6), (forms.GUID, _guid),
-    (forms.PPIN, _ppin), (forms.GROUPS, _groups), (forms.ARRAY, _array), (forms.CLOUD, _identified("cloud id")),
-    (forms.VOLUME, _identified("cloud id")), (forms.OCID, _like("cloud id")), (forms.INTERFACE, _identified("interface id")),
-    (forms.AUDIT_HEX, _identified("hexadecimal id")), (forms.CERTIFICATE, _certificate), (forms.NODE_DESC, _node_desc),
-    (forms.CISCO, _cisco), (forms.IPV4, _ipv4), (forms.DASHED, _dashed), (forms.LABEL, _label), (forms.SERIAL, _headed("serial number")),
-    (forms.SERIAL_CAPITALS, _headed("serial number")), (forms.SERIAL_LETTERS, _headed("serial number")), (forms.ENX, _second_is_digits),
-    (forms.CONTAINER, _container), (forms.BARE, _bare), (forms.TOKEN, _like("secret")), (forms.SSID, _headed("SSID")),
+    (forms.COMMAND_LINE, _command_line), (forms.KEEP, _keep), (forms.FINGERPRINT, _fingerprint),
+    (forms.USERINFO, _userinfo), (forms.AUTHORIZATION, _headed("secret")), (forms.LINK_HEADER, _link_header),
+    (forms.SECRET, _headed("secret")), (forms.UUID, _uuid), (forms.HOMES, _home),
+    (forms.DOCKER_ID, _like("identifier")), (forms.PAIRS, _pairs), (forms.IPV6, _ipv6), (forms.GUID, _guid),
+    (forms.PPIN, _ppin), (forms.GROUPS, _groups), (forms.ARRAY, _array),
+    (forms.CLOUD, _identified("cloud id")), (forms.VOLUME, _identified("cloud id")),
+    (forms.OCID, _like("cloud id")), (forms.INTERFACE, _identified("interface id")),
+    (forms.AUDIT_HEX, _identified("hexadecimal id")), (forms.CERTIFICATE, _certificate),
+    (forms.NODE_DESC, _node_desc), (forms.CISCO, _cisco), (forms.IPV4, _ipv4), (forms.DASHED, _dashed),
+    (forms.LABEL, _label), (forms.SERIAL, _headed("serial number")),
+    (forms.SERIAL_CAPITALS, _headed("serial number")), (forms.SERIAL_LETTERS, _headed("serial number")),
+    (forms.ENX, _second_is_digits), (forms.CONTAINER, _container), (forms.BARE, _bare),
+    (forms.TOKEN, _like("secret")), (forms.SSID, _headed("SSID")),
     (forms.DISK_ID, _headed("serial number")), (forms.INSTANCE, _instance),
     (forms.MAIL, _mail), *((pattern, _fqdn) for pattern in forms.FQDNS),
 )

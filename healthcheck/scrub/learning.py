@@ -1,4 +1,4 @@
-"""The first pass: the names that a recording and the inventory give in places whose form is known, and in phrases that name one."""
+"""The first pass: learns names from known places and phrases of a recording and the inventory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from healthcheck.facts import resolver
 from healthcheck.facts.filesystem import FSTAB, PSEUDO
 from healthcheck.model.recording import Recording
 from healthcheck.scrub import patterns as forms
+from healthcheck.scrub.classify import fstab_fields, is_secret, mount_fields, parameters, servers, unescape
 from healthcheck.scrub.names import SensitiveNames
-from healthcheck.scrub.telling import fstab_fields, is_secret, mount_fields, parameters, servers, unescape
 from healthcheck.scrub.words import AUTHORITIES, STANDARD
 from inventory.model import Node
 
 
-def learned(looks: Sequence[Recording], node: Node, hosts: Iterable[str], users: Iterable[str], haystack: str) -> SensitiveNames:
-    """The names of these looks, whose texts `haystack` holds, with those of the inventory and those known beforehand."""
+def learned(
+    looks: Sequence[Recording], node: Node, hosts: Iterable[str], users: Iterable[str], haystack: str,
+) -> SensitiveNames:
+    """The names in these snapshots, whose texts are in `haystack`, and those of the
+    inventory and known ones."""
     names = SensitiveNames()
     names.learn_host(node.name)
     for look in looks:
@@ -36,13 +39,15 @@ def learned(looks: Sequence[Recording], node: Node, hosts: Iterable[str], users:
                     _domains(names, entry.text)
                 if forms.HOST_FILE.search(path):
                     names.learn_host(entry.text.strip())
-    for host in (node.address, *(node.proxy_jump or "").split(","), node.bmc.address if node.bmc else None, *hosts):
+    for host in (node.address, *(node.proxy_jump or "").split(","), node.bmc.address if node.bmc else None,
+                 *hosts):
         names.learn_host((host or "").rpartition("@")[2].partition(":")[0])
     for user in (node.user, node.bmc.user if node.bmc else None, *users):
         names.learn("user name", user or "")
     for place in (node.rack, *node.leaf, node.power, node.nvlink_domain, *node.labels.values()):
         names.learn("site name", place or "")
-    pieces = (whole[at: at + forms.LONGEST] for whole in haystack.splitlines() for at in range(0, len(whole), forms.LONGEST))
+    pieces = (whole[at: at + forms.LONGEST] for whole in haystack.splitlines()
+              for at in range(0, len(whole), forms.LONGEST))
     for line in dict.fromkeys(pieces):
         _phrases(names, line)
         _digits(names, line)
@@ -68,7 +73,8 @@ def _phrases(names: SensitiveNames, line: str) -> None:
             names.learn("serial number", match[2])
     for match in forms.INSTANCE.finditer(line):
         for piece in forms.PARTS.split(match[2])[::2] if match[1] not in forms.DEVICE_TEMPLATES else ():
-            if piece.lower().rstrip("0123456789") not in STANDARD and not forms.DEVICES.fullmatch(piece) and forms.NAMES.fullmatch(piece):
+            if (piece.lower().rstrip("0123456789") not in STANDARD and not forms.DEVICES.fullmatch(piece)
+                and forms.NAMES.fullmatch(piece)):
                 names.learn("path name", piece)
     for pattern in forms.FQDNS:
         for match in pattern.finditer(line):
@@ -101,7 +107,8 @@ def _digits(names: SensitiveNames, line: str) -> None:
 def _docker(names: SensitiveNames, info: Any) -> None:
     if isinstance(info, dict):
         names.learn_host(str(info.get("Name") or ""))
-        for plugin in (*_plugins(info.get("Plugins")), *_plugins(info.get("Runtimes")), str(info.get("DefaultRuntime") or "")):
+        for plugin in (*_plugins(info.get("Plugins")), *_plugins(info.get("Runtimes")),
+                       str(info.get("DefaultRuntime") or "")):
             names.learn("plug-in name", plugin.partition(":")[0])
         config = info.get("RegistryConfig")
         for registry in (config or {}).get("IndexConfigs") or () if isinstance(config, dict) else ():
@@ -124,7 +131,8 @@ def _mounts(names: SensitiveNames, text: str) -> None:
             continue
         left, right = fields
         _servers(names, unescape(right[1]))
-        for path in (left[3], left[4], *([right[1].partition(":")[2] or right[1]] if right[0] not in PSEUDO else [])):
+        for path in (left[3], left[4], *([right[1].partition(":")[2] or right[1]] if right[0] not in PSEUDO
+                                         else [])):
             names.learn_path(unescape(path))
 
 
@@ -152,7 +160,8 @@ def _domains(names: SensitiveNames, text: str) -> None:
         found = forms.RESOLVED.match(line)
         for domain in found[2].split() if found else ():
             # A label alone is a domain here, and would be a host elsewhere.
-            names.learn_host(f"host.{domain}") if "." in domain.strip(".") else names.learn("domain name", domain)
+            names.learn_host(f"host.{domain}") if "." in domain.strip(".") else names.learn(
+                "domain name", domain)
 
 
 def _servers(names: SensitiveNames, source: str) -> None:

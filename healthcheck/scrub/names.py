@@ -1,4 +1,4 @@
-"""The words that a recording was found to name: learned one by one, then looked for wherever they stand."""
+"""The sensitive words of a recording: learned one by one, then searched everywhere."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable
 
 from healthcheck.scrub import patterns as forms
-from healthcheck.scrub.telling import is_ip, is_public, is_volume
+from healthcheck.scrub.classify import is_ip, is_public, is_volume
 from healthcheck.scrub.words import ENGINE, ORDINARY, TLDS
 
 _SIBLINGS = 100
 
 
 class SensitiveNames:
-    """Words by kind. `kinds` has them in small letters, `digits` the hexadecimal digits of identifiers that were seen as such."""
+    """Words by kind. `kinds` has them in small letters, `digits` the hexadecimal
+    digits of identifiers that were seen as such."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}
@@ -28,10 +29,13 @@ class SensitiveNames:
         word = word.strip().strip(".,'\"")
         low = word.lower()
         least = 8 if word.isdigit() else 3 if kind in ("user name", "host name") else 4
-        if len(word) < least or len(word) > 400 or low in ORDINARY or (kind == "plug-in name" and low in ENGINE) \
-                or low in self.kinds or not any(c.isalnum() for c in word):
+        if (len(word) < least or len(word) > 400 or low in ORDINARY
+            or (kind == "plug-in name" and low in ENGINE)
+            or low in self.kinds or not any(c.isalnum() for c in word)):
             return
-        if is_ip(word) or re.fullmatch(r"[0-9a-fA-F]{2,4}(?::[0-9a-fA-F]{2})*(?:\.\d)?|v?[\d.]+|/dev/[a-z]+\d*\w*", word):
+        if (is_ip(word)
+            or re.fullmatch(r"[0-9a-fA-F]{2,4}(?::[0-9a-fA-F]{2})*(?:\.\d)?|v?[\d.]+|/dev/[a-z]+\d*\w*",
+                            word)):
             return
         self.kinds[low] = kind
 
@@ -43,7 +47,8 @@ class SensitiveNames:
         first, _, domain = name.partition(".")
         if forms.UNIT.search(name):
             return
-        if domain and re.fullmatch(rf"(?i)[\w-]+(?:\.[\w-]+)*|{TLDS}", domain) and not domain.replace(".", "").isdigit():
+        if (domain and re.fullmatch(rf"(?i)[\w-]+(?:\.[\w-]+)*|{TLDS}", domain)
+            and not domain.replace(".", "").isdigit()):
             if "." in domain:
                 self.learn("domain name", domain)
             else:
@@ -67,7 +72,8 @@ class SensitiveNames:
 
     def learn_path(self, path: str) -> None:
         """Whose home it is in, and the words of its parts."""
-        if path.startswith(forms.KERNEL_TREES) and not path.startswith(forms.NAMED_VOLUMES) and not is_volume(path):
+        if (path.startswith(forms.KERNEL_TREES) and not path.startswith(forms.NAMED_VOLUMES)
+            and not is_volume(path)):
             return
         parts = path.split("/")
         for parent, part in zip(["", *parts], parts, strict=False):
@@ -78,7 +84,8 @@ class SensitiveNames:
                 continue
             for piece in forms.PARTS.split(part)[::2]:
                 stem = piece.lower().rstrip("0123456789")
-                if stem not in ORDINARY and piece.lower() not in ORDINARY and len(piece) >= 4 and forms.NAMES.fullmatch(piece):
+                if (stem not in ORDINARY and piece.lower() not in ORDINARY and len(piece) >= 4
+                    and forms.NAMES.fullmatch(piece)):
                     self.learn("path name", piece)
 
     def index(self) -> None:
@@ -92,7 +99,8 @@ class SensitiveNames:
         self.sibling = re.compile(rf"(?i)(?<![a-z0-9])(?:{siblings})(?![a-z0-9])") if siblings else None
 
     def found(self, line: str) -> Iterable[tuple[int, int]]:
-        """Where learned words stand, from left to right; a word of letters may touch digits, but no letters."""
+        """Where learned words stand, from left to right; a word of letters may touch digits,
+        but no letters."""
         low = line.lower()
         low = low if len(low) == len(line) else line
         end = 0
@@ -122,6 +130,7 @@ def _variants(word: str) -> Iterable[str]:
         yield word.replace("-", "--")
         yield word.replace("-", "\\x2d")
     if any(ord(c) > 126 or ord(c) < 33 for c in word):
-        raw = word.encode("utf-8", "surrogateescape" if not any(0xD800 <= ord(c) < 0xDC80 for c in word) else "replace")
+        raw = word.encode("utf-8", "surrogateescape" if not any(0xD800 <= ord(c) < 0xDC80 for c in word)
+                          else "replace")
         yield "".join(chr(b) if 32 < b < 127 else f"\\x{b:02x}" for b in raw)
         yield "".join(chr(b) if 32 < b < 127 else f"\\{b:03o}" for b in raw)

@@ -33,13 +33,15 @@ def _value(scrubber: Scrubber, value: Any, key: str) -> Any:
         if low == "runtimes":
             return {_plugin_name(scrubber, k): _value(scrubber, v, "runtime") for k, v in value.items()}
         if low == "plugins":
-            return {k: [_plugin_name(scrubber, each) if isinstance(each, str) else _value(scrubber, each, "plugin") for each in v]
-                    if isinstance(v, list) else _value(scrubber, v, "plugin") for k, v in value.items()}
+            return {k: [_plugin_name(scrubber, each) if isinstance(each, str)
+                        else _value(scrubber, each, "plugin") for each in v] if isinstance(v, list)
+                    else _value(scrubber, v, "plugin") for k, v in value.items()}
         # A reading {"ok": value} is of the kind that its key in the line above says.
         return {scrubber.text(k): _value(scrubber, v, key if k == "ok" else k) for k, v in value.items()}
     if isinstance(value, list):
         clients = low == "plugins"
-        return [_client_plugin(scrubber, each) if clients and isinstance(each, dict) else _value(scrubber, each, key) for each in value]
+        return [_client_plugin(scrubber, each) if clients and isinstance(each, dict)
+                else _value(scrubber, each, key) for each in value]
     if not isinstance(value, str) or not value:
         return value
     if low == "labels":
@@ -48,16 +50,17 @@ def _value(scrubber: Scrubber, value: Any, key: str) -> Any:
         name, colon, port = value.partition(":")
         return scrubber.host(name) + colon + port if port.isdigit() else scrubber.host(value)
     if low in ("trustroot", "certissuersubject", "productlicense"):
-        return scrubber.standins.like("certificate", value)
+        return scrubber.replacements.like("certificate", value)
     if low in forms.ID_KEYS:
-        return scrubber.opaque("serial number" if low not in ("uuid", "id", "nodeid") else "identifier", value)
+        return scrubber.opaque("serial number" if low not in ("uuid", "id", "nodeid") else "identifier",
+                               value)
     if low.endswith("version") or low in ("driver", "nvml", "operatingsystem", "architecture", "pci", "name"):
         return scrubber.text(value, patterns=False)
     if low in ("container", "image"):
-        return scrubber.standins.name(f"{low} name", value, low + "{}")
+        return scrubber.replacements.name(f"{low} name", value, low + "{}")
     # A state is one letter; what a site's programs are called may tell what it works on.
     if low == "processes" and len(value) > 1:
-        return scrubber.standins.name("process name", value, "process{}")
+        return scrubber.replacements.name("process name", value, "process{}")
     if low in ("httpproxy", "httpsproxy", "noproxy") or low.endswith("password"):
         return scrubber.text(value) if "://" in value or "." in value else scrubber.opaque("secret", value)
     if low in ("defaultruntime", "initbinary", "runtimetype") or (low == "path" and "/" not in value):
@@ -72,19 +75,22 @@ def _value(scrubber: Scrubber, value: Any, key: str) -> Any:
 
 
 def _plugin_name(scrubber: Scrubber, name: str) -> str:
-    """A plug-in's or a runtime's name where nothing else stands; those that everybody has stay."""
+    """A plug-in's or a runtime's name where nothing else stands; those that everyone has stay."""
     head, colon, tag = name.partition(":")
     low = head.lower()
     if low in ENGINE:
         return name
-    return (paths.scrubbed(scrubber, head) if "/" in head else scrubber.named("plug-in name", low)) + colon + tag
+    return (paths.scrubbed(scrubber, head) if "/" in head
+            else scrubber.named("plug-in name", low)) + colon + tag
 
 
 def _program(scrubber: Scrubber, path: str) -> str:
     """Where a plug-in or a runtime lies."""
     folder, slash, program = path.rpartition("/")
-    folder = scrubber.text(folder) if forms.SYSTEM_TREES.match(folder + slash) else paths.scrubbed(scrubber, folder)
-    return folder + slash + (program if program.removeprefix("docker-") in ENGINE else paths.pieces(scrubber, program))
+    folder = (scrubber.text(folder) if forms.SYSTEM_TREES.match(folder + slash)
+              else paths.scrubbed(scrubber, folder))
+    return folder + slash + (program if program.removeprefix("docker-") in ENGINE
+                             else paths.pieces(scrubber, program))
 
 
 def _client_plugin(scrubber: Scrubber, found: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +99,7 @@ def _client_plugin(scrubber: Scrubber, found: dict[str, Any]) -> dict[str, Any]:
     made = _value(scrubber, {key: value for key, value in found.items() if key != "Name"}, "plugin")
     for key in ("Vendor", "ShortDescription", "URL"):
         if isinstance(found.get(key), str) and not known:
-            made[key] = scrubber.standins.like("plug-in name", found[key])
+            made[key] = scrubber.replacements.like("plug-in name", found[key])
     if isinstance(found.get("Name"), str):
         made["Name"] = _plugin_name(scrubber, found["Name"])
     return {key: made[key] for key in found if key in made}

@@ -1,4 +1,5 @@
-"""Paths and what is written with them: mountinfo, what is mounted, swap areas and the kernel's command line."""
+"""Paths and what is written with them: mountinfo, what is mounted,
+swap areas and the kernel's command line."""
 
 from __future__ import annotations
 
@@ -6,8 +7,16 @@ import re
 
 from healthcheck.facts.filesystem import PSEUDO
 from healthcheck.scrub import patterns as forms
+from healthcheck.scrub.classify import (
+    escape,
+    fstab_fields,
+    is_secret,
+    is_volume,
+    mount_fields,
+    servers,
+    unescape,
+)
 from healthcheck.scrub.engine import Scrubber
-from healthcheck.scrub.telling import escape, fstab_fields, is_secret, is_volume, mount_fields, servers, unescape
 from healthcheck.scrub.words import ORDINARY, STANDARD
 
 _COMMON = ORDINARY | STANDARD
@@ -15,10 +24,12 @@ _COMMON = ORDINARY | STANDARD
 
 def scrubbed(scrubber: Scrubber, path: str) -> str:
     """A path, whose parts give way unless they are what paths are made of everywhere."""
-    if path.startswith(forms.KERNEL_TREES) and not path.startswith(forms.NAMED_VOLUMES) and not is_volume(path):
+    if (path.startswith(forms.KERNEL_TREES) and not path.startswith(forms.NAMED_VOLUMES)
+        and not is_volume(path)):
         return scrubber.text(path)
     parts = path.split("/")
-    return "/".join(_component(scrubber, part, parent) for parent, part in zip(["", *parts], parts, strict=False))
+    return "/".join(_component(scrubber, part, parent)
+                    for parent, part in zip(["", *parts], parts, strict=False))
 
 
 def _component(scrubber: Scrubber, part: str, parent: str) -> str:
@@ -33,7 +44,8 @@ def pieces(scrubber: Scrubber, part: str) -> str:
     """One part of a path, whose words give way."""
     if part.lower() in scrubber.names.kinds:
         return scrubber.word(part)
-    return "".join(piece if at % 2 else _piece(scrubber, piece) for at, piece in enumerate(forms.PARTS.split(part)))
+    return "".join(piece if at % 2 else _piece(scrubber, piece)
+                   for at, piece in enumerate(forms.PARTS.split(part)))
 
 
 def _piece(scrubber: Scrubber, piece: str) -> str:
@@ -56,13 +68,15 @@ def mountinfo(scrubber: Scrubber, text: str) -> str:
         left[3], left[4] = (escape(scrubbed(scrubber, unescape(path))) for path in (left[3], left[4]))
         if right[0] not in PSEUDO:
             right[1] = escape(source(scrubber, unescape(right[1])))
-        right[2] = ",".join(escape(_option(scrubber, unescape(option))) for option in " ".join(right[2:]).split(","))
+        right[2] = ",".join(escape(_option(scrubber, unescape(option)))
+                            for option in " ".join(right[2:]).split(","))
         lines.append(" - ".join((" ".join(left), " ".join(right[:3]))))
     return "\n".join(lines)
 
 
 def fstab(scrubber: Scrubber, text: str) -> str:
-    """The lines of fstab(5): source, mount point and options give way as those of mountinfo do, lest one name the other."""
+    """The lines of fstab(5): source, mount point and options give way as those of mountinfo do,
+    lest one name the other."""
     lines = []
     for line in text.split("\n"):
         fields = fstab_fields(line)
@@ -73,13 +87,15 @@ def fstab(scrubber: Scrubber, text: str) -> str:
             fields[1] = escape(source(scrubber, unescape(fields[1])))
         fields[3] = escape(scrubbed(scrubber, unescape(fields[3])))
         if len(fields) > 7:
-            fields[7] = ",".join(escape(_option(scrubber, unescape(option))) for option in fields[7].split(","))
+            fields[7] = ",".join(escape(_option(scrubber, unescape(option)))
+                                 for option in fields[7].split(","))
         lines.append("".join(fields))
     return "\n".join(lines)
 
 
 def source(scrubber: Scrubber, source: str) -> str:
-    """What is mounted: a device, server:/export, //server/share, a data set, or a word of the file system's own."""
+    """What is mounted: a device, server:/export, //server/share, a data set,
+    or a word of the file system's own."""
     if source.startswith("//"):
         server, slash, share = source[2:].partition("/")
         return f"//{scrubber.host(server)}{slash}{scrubbed(scrubber, share)}"
@@ -94,7 +110,8 @@ def source(scrubber: Scrubber, source: str) -> str:
         return f"{named}:{scrubbed(scrubber, '/' + path)}"
     if colon and "/" not in server:
         user, at, name = server.rpartition("@")
-        named = scrubber.host(name) if forms.NAMES.fullmatch(name) and "," not in name else scrubber.text(name)
+        named = (scrubber.host(name) if forms.NAMES.fullmatch(name) and "," not in name
+                 else scrubber.text(name))
         return f"{scrubber.user(user) + at if at else ''}{named}:{scrubbed(scrubber, '/' + path)}"
     return scrubbed(scrubber, source)
 

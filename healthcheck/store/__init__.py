@@ -1,1 +1,2 @@
-"""The store: one SQLite file on the head node that remembers sweeps, what was wrong with which node and since when, and components."""
+"""The store: one SQLite file on the head node that remembers sweeps,
+what was wrong with which node and since when, and components."""

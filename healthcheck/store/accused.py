@@ -1,5 +1,5 @@
-"""What burn-ins found, as problems in the store. No sweep ends them: a burn-in that the same hardware passes does, another part in its
-place, or a person's word that it was repaired.
+"""What burn-ins found, as problems in the store. No sweep ends them: a burn-in that the same hardware passes
+does, another part in its place, or a person's word that it was repaired.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from inventory.text import clean, many
 
 WRONG_DATA, SLOW, LINK, DEAD, ERRORS, SHARED = (
     "burnin-wrong-data", "burnin-slow", "burnin-link", "burnin-dead", "burnin-errors", "burnin-shared")
-# The ids that stand for a rule in such a problem, with what each says. They are no rules of a ruleset: no sweep judges them.
+# The ids that stand for a rule in such a problem, with what each says. They are no rules of a ruleset:
+# no sweep judges them.
 RULES: Mapping[str, str] = MappingProxyType({
     WRONG_DATA: "a burn-in found that a GPU computes, keeps or sends wrong data",
     SLOW: "a burn-in found a GPU or a node slower than its equals, or than the floor",
     LINK: "a burn-in found a port or a link slower than its equals, or with errors",
     DEAD: "a burn-in found that a GPU or a node ended, hung, stopped or failed in the middle of its work",
     ERRORS: "a burn-in found that a GPU or a node counted more errors than are allowed",
-    SHARED: "a burn-in failed with this node, and cannot say whether it is the node, its partner or a switch between them",
+    SHARED: "a burn-in failed with this node, and cannot say whether it is the node, its partner or a switch "
+    "between them",
 })
 # Of burn-ins that can end what an earlier one found; each shows all that those before it do.
 LENGTHS = ("quick", "standard", "soak")
@@ -37,8 +39,9 @@ _TESTS = 6          # named in words; the evidence has all
 
 @dataclass(frozen=True)
 class BurnInAccusation:
-    """One accusation of one node. `gpu` is the GPU's number in the order of PCI addresses, None where it is not one GPU; `gpus` how many
-    the node has; `serials` are what it may be known by. `stages` are those that it must pass to be believed well again.
+    """One accusation of one node. `gpu` is the GPU's number in the order of PCI addresses, None where it is
+    not one GPU; `gpus` how many the node has; `serials` are what it may be known by. `stages` are those that
+    it must pass to be believed well again.
     """
 
     node: str
@@ -59,7 +62,8 @@ class BurnInAccusation:
 
 @dataclass(frozen=True)
 class FinishedBurnIn:
-    """What a finished burn-in says: whom it accuses, and by node the stages that it passed. `at` is when it ended, in epoch seconds."""
+    """A finished burn-in: its accusations, and the stages passed by each node. `at` is when it ended,
+    in epoch seconds."""
 
     run: str
     length: str
@@ -69,48 +73,57 @@ class FinishedBurnIn:
 
 
 def write(store: Store, found: FinishedBurnIn, who: str, now: float) -> list[str]:
-    """Writes it down in one transaction, with a line in the ledger for each node of which something begins or ends; gives the nodes of
-    which something ended. Raises StoreError. Written twice it is as if written once.
+    """Writes it down in one transaction, with a line in the ledger for each node of which something begins or
+    ends; gives the nodes of which something ended. Raises StoreError. Written twice it is as if written once.
     """
     by_node: dict[str, list[BurnInAccusation]] = {}
     for one in found.accused:
         by_node.setdefault(one.node, []).append(one)
     ended = []
     with store.writing() as db:
-        db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", [(name,) for name in (*by_node, *found.passed)])
+        db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING",
+                       [(name,) for name in (*by_node, *found.passed)])
         numbers = {row[1]: row[0] for row in db.execute("SELECT id, name FROM node")}
         for node, stages in found.passed.items():
-            over = [number for number, evidence in db.execute(
-                "SELECT id, evidence FROM problem WHERE node = ? AND ended IS NULL AND evidence IS NOT NULL", (numbers[node],)).fetchall()
-                if _passes(found.length, stages, json.loads(evidence))]
-            db.executemany("UPDATE problem SET ended = ? WHERE id = ?", [(found.at, number) for number in over])
+            over = [number
+                    for number, evidence in db.execute("SELECT id, evidence FROM problem WHERE node = ? "
+                                                       "AND ended IS NULL AND evidence IS NOT NULL",
+                                                       (numbers[node],)).fetchall()
+                    if _passes(found.length, stages, json.loads(evidence))]
+            db.executemany("UPDATE problem SET ended = ? WHERE id = ?",
+                           [(found.at, number) for number in over])
             if over:
                 ended.append(node)
-                _line(db, now, who, "burn-in passed", node, f"over: {many(len(over), 'accusation')} of earlier burn-ins", found.run)
+                _line(db, now, who, "burn-in passed", node,
+                      f"over: {many(len(over), 'accusation')} of earlier burn-ins", found.run)
         for node, mine in by_node.items():
             begun = [_begin(db, numbers[node], one, found) for one in mine]
             if any(begun):
-                what = "; ".join(f"{one.rule}{f' of {one.subject}' if one.subject else ''}: {one.observed}" for one in mine)
+                what = "; ".join(f"{one.rule}{f' of {one.subject}' if one.subject else ''}: {one.observed}"
+                                 for one in mine)
                 _line(db, now, who, "burn-in failed", node, clean(what, 400), found.run)
     return ended
 
 
 def exchanged(db: sqlite3.Connection, now: float) -> None:
-    """Ends what burn-ins said of parts in whose place another one is seen to sit, inside a transaction."""
+    """Ends accusations of replaced parts, inside a transaction."""
     db.execute(
-        "UPDATE problem SET ended = ? WHERE ended IS NULL AND component IS NOT NULL AND evidence IS NOT NULL AND EXISTS "
-        "(SELECT 1 FROM seat AS old JOIN seat AS new ON new.node = old.node AND new.slot = old.slot AND new.component != old.component "
-        "AND new.ended IS NULL WHERE old.component = problem.component AND old.node = problem.node) AND NOT EXISTS "
-        "(SELECT 1 FROM seat WHERE seat.component = problem.component AND seat.node = problem.node AND seat.ended IS NULL)", (now,))
+        "UPDATE problem SET ended = ? WHERE ended IS NULL AND component IS NOT NULL AND evidence IS NOT NULL "
+        "AND EXISTS (SELECT 1 FROM seat AS old JOIN seat AS new ON new.node = old.node "
+        "AND new.slot = old.slot AND new.component != old.component AND new.ended IS NULL "
+        "WHERE old.component = problem.component AND old.node = problem.node) AND NOT EXISTS (SELECT 1 "
+        "FROM seat WHERE seat.component = problem.component AND seat.node = problem.node "
+        "AND seat.ended IS NULL)", (now,))
 
 
 def accused_nodes(store: Store) -> dict[str, str]:
-    """By node what a burn-in found wrong with it or a part of it, in words; what it may share with others is not among it."""
+    """By node what a burn-in found wrong with it or a part of it, in words;
+    what it may share with others is not among it."""
     rows = store.rows(
-        "SELECT name, subject, observed, evidence FROM problem JOIN node ON node.id = problem.node WHERE ended IS NULL "
-        "AND evidence IS NOT NULL AND rule != ? ORDER BY problem.id", SHARED)
-    return {name: clean(f"burn-in {json.loads(evidence)['run']} found, of {subject or 'the node'}, {observed}", 200)
-            for name, subject, observed, evidence in reversed(rows)}
+        "SELECT name, subject, observed, evidence FROM problem JOIN node ON node.id = problem.node "
+        "WHERE ended IS NULL AND evidence IS NOT NULL AND rule != ? ORDER BY problem.id", SHARED)
+    return {name: clean(f"burn-in {json.loads(evidence)['run']} found, of {subject or 'the node'}, "
+                        f"{observed}", 200) for name, subject, observed, evidence in reversed(rows)}
 
 
 def lasts(rule: str) -> bool:
@@ -119,12 +132,13 @@ def lasts(rule: str) -> bool:
 
 
 def _begin(db: sqlite3.Connection, node: int, one: BurnInAccusation, found: FinishedBurnIn) -> bool:
-    """Writes down one accusation; False where this burn-in has said it before. What an earlier one was surer of stays so."""
-    evidence = {"run": found.run, "length": found.length, "stages": list(one.stages), "for": list(one.tests_for),
-                "against": list(one.tests_against)}
+    """Stores one accusation; False if this burn-in already made it. A surer earlier one stays."""
+    evidence = {"run": found.run, "length": found.length, "stages": list(one.stages),
+                "for": list(one.tests_for), "against": list(one.tests_against)}
     severity = one.severity.value
-    held = db.execute("SELECT id, severity, evidence FROM problem WHERE node = ? AND rule = ? AND subject = ? AND status = ? "
-                      "AND evidence IS NOT NULL AND ended IS NULL", (node, one.rule, one.subject, Status.FAIL.value)).fetchone()
+    held = db.execute("SELECT id, severity, evidence FROM problem WHERE node = ? AND rule = ? "
+                      "AND subject = ? AND status = ? AND evidence IS NOT NULL AND ended IS NULL",
+                      (node, one.rule, one.subject, Status.FAIL.value)).fetchone()
     if held is not None:
         before = json.loads(held[2])
         if before["run"] == found.run:
@@ -132,24 +146,28 @@ def _begin(db: sqlite3.Connection, node: int, one: BurnInAccusation, found: Fini
         severity = max(severity, held[1], key=_SEVERITIES.index)
         evidence["stages"] = list(dict.fromkeys((*before["stages"], *one.stages)))
         evidence["length"] = max(before["length"], found.length, key=LENGTHS.index)
-    told = (severity, one.owner.value, one.observed, one.expected, _reason(one, found.run), one.remedy, json.dumps(evidence), found.at)
+    told = (severity, one.owner.value, one.observed, one.expected, _reason(one, found.run), one.remedy,
+            json.dumps(evidence), found.at)
     if held is not None:
-        db.execute("UPDATE problem SET severity = ?, owner = ?, observed = ?, expected = ?, reason = ?, remedy = ?, evidence = ?, "
-                   "seen = ?, sweeps = sweeps + 1 WHERE id = ?", (*told, held[0]))
+        db.execute("UPDATE problem SET severity = ?, owner = ?, observed = ?, expected = ?, reason = ?, "
+                   "remedy = ?, evidence = ?, seen = ?, sweeps = sweeps + 1 WHERE id = ?", (*told, held[0]))
     else:
-        db.execute("INSERT INTO problem (severity, owner, observed, expected, reason, remedy, evidence, seen, began, sweeps, node, rule, "
-                   "subject, status, component) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
-                   (*told, found.at, node, one.rule, one.subject, Status.FAIL.value, _component(db, node, one)))
+        db.execute("INSERT INTO problem (severity, owner, observed, expected, reason, remedy, evidence, "
+                   "seen, began, sweeps, node, rule, subject, status, component) VALUES (?, ?, ?, ?, ?, ?, "
+                   "?, ?, ?, 1, ?, ?, ?, ?, ?)",
+                   (*told, found.at, node, one.rule, one.subject, Status.FAIL.value,
+                    _component(db, node, one)))
     return True
 
 
 def _component(db: sqlite3.Connection, node: int, one: BurnInAccusation) -> int | None:
-    """The component that is accused: by its own number, else by its place where all places are known; None where nobody can say."""
+    """The accused component: by its serial number, else by its place if all places are known;
+    None if unknown."""
     if one.rule == SHARED or (one.gpu is None and one.subject):
         return None
     kind = _CHASSIS if one.gpu is None else _GPU
-    seats = db.execute("SELECT component, serial FROM seat JOIN component ON component.id = component WHERE node = ? AND ended IS NULL "
-                       "AND kind = ? ORDER BY slot", (node, kind)).fetchall()
+    seats = db.execute("SELECT component, serial FROM seat JOIN component ON component.id = component "
+                       "WHERE node = ? AND ended IS NULL AND kind = ? ORDER BY slot", (node, kind)).fetchall()
     if one.gpu is None:
         return seats[0][0] if seats else None
     for component, serial in seats:

@@ -1,6 +1,8 @@
-"""What a bring-up writes down: how machines stand, what was done to them and what became of it; each inside a transaction of the caller.
+"""Writes of a bring-up: the state of machines, actions and their outcomes;
+each inside the caller's transaction.
 
-A deed is written before it is done, with its line in the ledger, and its end after it; what stands is never written over.
+A deed is written before it is done, with its line in the ledger, and its end after it;
+what stands is never written over.
 """
 
 from __future__ import annotations
@@ -23,18 +25,21 @@ SO = "so"
 SKIPPED = "skipped"
 RETRIED = "retried"
 
-# What a look keeps of a machine whose controller refused the login: accounts lock, so nobody tries again before a person says so.
+# What a look keeps of a machine whose controller refused the login: accounts lock,
+# so nobody tries again before a person says so.
 LOGIN = "login"
 REFUSED = "refused"
 
 
 def stood(
-    db: sqlite3.Connection, node: str, stand: str, said: str, *, again: float | None = None, looked: float | None = None,
-    kept: Mapping[str, str] | None = None,
+    db: sqlite3.Connection, node: str, stand: str, said: str, *, again: float | None = None,
+    looked: float | None = None, kept: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes down how a machine stands in its step; `looked` and `kept` stay as they are where they are not said."""
-    db.execute("UPDATE bringup SET stand = ?, said = ?, again = ?, looked = coalesce(?, looked), kept = coalesce(?, kept) WHERE node = ?",
-               (stand, said, again, looked, None if kept is None else json.dumps(dict(kept), sort_keys=True), node))
+    """Stores a machine's state in its step; `looked` and `kept` stay unless given."""
+    db.execute("UPDATE bringup SET stand = ?, said = ?, again = ?, looked = coalesce(?, looked), kept = "
+               "coalesce(?, kept) WHERE node = ?",
+               (stand, said, again, looked,
+                None if kept is None else json.dumps(dict(kept), sort_keys=True), node))
 
 
 def entered(db: sqlite3.Connection, node: str, step: str, now: float) -> None:
@@ -42,37 +47,50 @@ def entered(db: sqlite3.Connection, node: str, step: str, now: float) -> None:
     db.execute("INSERT INTO bringup_step (node, step, began, why) VALUES (?, ?, ?, '')", (node, step, now))
 
 
-def left(db: sqlite3.Connection, node: str, step: str, outcome: str, onward: str | None, now: float, why: str = "") -> None:
-    """Writes down that a machine is through with a step (`so` or `skipped`), and comes to `onward`, or is done where that is None."""
-    at = db.execute("UPDATE bringup_step SET ended = ?, outcome = ?, why = ? WHERE node = ? AND step = ? AND ended IS NULL",
+def left(
+    db: sqlite3.Connection, node: str, step: str, outcome: str, onward: str | None, now: float, why: str = "",
+) -> None:
+    """Writes down that a machine is through with a step (`so` or `skipped`),
+    and comes to `onward`, or is done where that is None."""
+    at = db.execute("UPDATE bringup_step SET ended = ?, outcome = ?, why = ? WHERE node = ? AND step = ? "
+                    "AND ended IS NULL",
                     (now, outcome, why, node, step))
     if not at.rowcount:
-        db.execute("INSERT INTO bringup_step (node, step, began, ended, outcome, why) VALUES (?, ?, ?, ?, ?, ?)",
+        db.execute("INSERT INTO bringup_step (node, step, began, ended, outcome, why) "
+                   "VALUES (?, ?, ?, ?, ?, ?)",
                    (node, step, now, now, outcome, why))
     mended(db, node, now)
     stand = DONE if onward is None else QUEUED
-    db.execute("UPDATE bringup SET step = coalesce(?, step), since = ?, stand = ?, said = '', again = NULL, ended = ? WHERE node = ?",
+    db.execute("UPDATE bringup SET step = coalesce(?, step), since = ?, stand = ?, said = '', again = NULL, "
+               "ended = ? WHERE node = ?",
                (onward, now, stand, now if onward is None else None, node))
 
 
 def taken_off(db: sqlite3.Connection, node: str, why: str, now: float) -> None:
     """Writes down that a machine that was on its way is not any more."""
-    if db.execute("UPDATE bringup SET stand = ?, said = ?, again = NULL, ended = ? WHERE node = ? AND ended IS NULL",
+    if db.execute("UPDATE bringup SET stand = ?, said = ?, again = NULL, ended = ? WHERE node = ? "
+                  "AND ended IS NULL",
                   (LEFT, why, now, node)).rowcount:
         mended(db, node, now)
         forget(db, node, None, now)
 
 
-def troubled(db: sqlite3.Connection, node: str, step: str, found: Sequence[tuple[str, str, str, str, str, str]], now: float) -> None:
-    """Writes down what is wrong with a machine: (what, owner, hand, part, slot, serial) each. What was so before keeps its beginning."""
+def troubled(
+    db: sqlite3.Connection, node: str, step: str, found: Sequence[tuple[str, str, str, str, str, str]],
+    now: float,
+) -> None:
+    """Writes down what is wrong with a machine: (what, owner, hand, part, slot, serial) each. What was so
+    before keeps its beginning."""
     marks = {(what, part, slot) for what, _, _, part, slot, _ in found}
-    for row in db.execute("SELECT id, step, what, part, slot FROM bringup_trouble WHERE node = ? AND ended IS NULL", (node,)).fetchall():
+    for row in db.execute("SELECT id, step, what, part, slot FROM bringup_trouble WHERE node = ? "
+                          "AND ended IS NULL", (node,)).fetchall():
         if row["step"] != step or (row["what"], row["part"], row["slot"]) not in marks:
             db.execute("UPDATE bringup_trouble SET ended = ? WHERE id = ?", (now, row["id"]))
     for what, owner, hand, part, slot, serial in found:
         db.execute("INSERT INTO bringup_trouble (node, step, what, owner, hand, part, slot, serial, began) "
-                   "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (node, step, what, part, slot) WHERE ended IS NULL "
-                   "DO UPDATE SET owner = excluded.owner, hand = excluded.hand, serial = excluded.serial",
+                   "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (node, step, what, part, slot) "
+                   "WHERE ended IS NULL DO UPDATE SET owner = excluded.owner, hand = excluded.hand, serial = "
+                   "excluded.serial",
                    (node, step, what, owner, hand, part, slot, serial, now))
 
 
@@ -82,28 +100,32 @@ def mended(db: sqlite3.Connection, node: str, now: float) -> None:
 
 
 def deed_begun(
-    db: sqlite3.Connection, node: str, step: str, key: str, name: str, change: Sequence[str], who: str, now: float,
+    db: sqlite3.Connection, node: str, step: str, key: str, name: str, change: Sequence[str], who: str,
+    now: float,
 ) -> int:
-    """Writes down that a deed is about to be done, here and in the ledger; gives its number."""
+    """Records the start of an action, here and in the ledger; returns its number."""
     line = ledger.begin(db, now, who, f"bringup {step}", node, name, "; ".join((key, *change)))
     number = db.execute("INSERT INTO bringup_deed (node, step, key, name, change, began, said, counts, line) "
-                        "VALUES (?, ?, ?, ?, ?, ?, '', 1, ?)", (node, step, key, name, json.dumps(list(change)), now, line)).lastrowid
+                        "VALUES (?, ?, ?, ?, ?, ?, '', 1, ?)",
+                        (node, step, key, name, json.dumps(list(change)), now, line)).lastrowid
     assert number is not None  # noqa: S101  (an INSERT always has one)
     return number
 
 
 def deed_ended(db: sqlite3.Connection, number: int, done: bool | None, said: str, now: float) -> None:
-    """Writes down what became of a deed, once, here and in the ledger; `done` None where nobody knows."""
-    db.execute("UPDATE bringup_deed SET ended = ?, done = ?, said = ? WHERE id = ? AND ended IS NULL", (now, done, said, number))
+    """Records the outcome of an action, once, here and in the ledger; `done` is None if unknown."""
+    db.execute("UPDATE bringup_deed SET ended = ?, done = ?, said = ? WHERE id = ? AND ended IS NULL",
+               (now, done, said, number))
     line = db.execute("SELECT line FROM bringup_deed WHERE id = ?", (number,)).fetchone()["line"]
     word = "not known" if done is None else "accepted" if done else "not done"
     ledger.finish(db, line, f"{word}: {said}", now)
 
 
 def forget(db: sqlite3.Connection, node: str, step: str | None, now: float) -> None:
-    """Deeds of this step, or of all, do not count any more: a person looked, and has it begun anew."""
+    """Stops counting the actions of this step, or of all: a person restarts it."""
     which, values = ("node = ? AND step = ?", (node, step)) if step is not None else ("node = ?", (node,))
     for row in db.execute(f"SELECT id FROM bringup_deed WHERE {which} AND ended IS NULL", values).fetchall():  # noqa: S608  (ours)
         deed_ended(db, row["id"], None, "nobody looked before it was begun anew", now)
     db.execute(f"UPDATE bringup_deed SET counts = 0 WHERE {which}", values)  # noqa: S608  (ours)
-    db.execute(f"UPDATE bringup_step SET ended = ?, outcome = ? WHERE {which} AND ended IS NULL", (now, RETRIED, *values))  # noqa: S608
+    db.execute(f"UPDATE bringup_step SET ended = ?, outcome = ? WHERE {which} AND ended IS NULL",  # noqa: S608
+               (now, RETRIED, *values))

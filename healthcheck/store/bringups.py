@@ -1,6 +1,8 @@
-"""Bring-ups in the store: where each machine stands, its deeds with their lines in the ledger, its troubles, and what people said of steps.
+"""Bring-ups in the store: each machine's state, its actions with their ledger lines, its problems,
+and people's decisions on steps.
 
-A person's word (begin, skip, retry) is one transaction; what the engine learns of many machines at once `bringupnotes` writes down.
+A person's word (begin, skip, retry) is one transaction; what the engine learns of
+many machines at once `bringupnotes` writes down.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from inventory.text import short
 
 @dataclass(frozen=True)
 class MachineProgress:
-    """Where one machine stands: `stand` is queued, waiting, trouble, done or left. `since` is when it came to its step, `again` when it is
-    to be looked at again, `kept` what looks kept."""
+    """One machine's state: `stand` is queued, waiting, trouble, done or left. `since` is when it came to
+    its step, `again` when it is to be looked at again, `kept` what looks kept."""
 
     node: str
     began: float
@@ -58,8 +60,9 @@ class TroubleLine:
 
 
 @dataclass(frozen=True)
-class DeedLine:
-    """One deed. `done` is None where nobody knows, `ended` None where nobody looked since; what no longer `counts` may be done again."""
+class ActionLine:
+    """One action. `done` is None if unknown, `ended` None if unchecked since;
+    an action that no longer `counts` may be repeated."""
 
     id: int
     node: str
@@ -88,7 +91,8 @@ class SkipLine:
 
 @dataclass(frozen=True)
 class StepLine:
-    """One machine's time in one step; `outcome` is so, skipped, retried, or None while it is in it; `why` is why it was skipped."""
+    """One machine's time in one step; `outcome` is so, skipped, retried, or None while it is in it;
+    `why` is why it was skipped."""
 
     node: str
     step: str
@@ -99,30 +103,33 @@ class StepLine:
 
 
 def progress(store: Store, nodes: Collection[str] | None = None) -> list[MachineProgress]:
-    """Where these machines stand, or all that were ever begun, by name."""
+    """The state of these machines, or of all ever started, by name."""
     found = [MachineProgress(**{**dict(row), "kept": MappingProxyType(json.loads(row["kept"]))})
              for row in store.rows("SELECT * FROM bringup ORDER BY node")]
     return _of(found, nodes)
 
 
 def troubles(store: Store, open_only: bool = True, nodes: Collection[str] | None = None) -> list[TroubleLine]:
-    """What somebody has to mend, or ever had, in the order in which it was seen."""
-    rows = store.rows("SELECT node, step, what, owner, hand, part, slot, serial, began, ended FROM bringup_trouble ORDER BY id")
+    """Problems for people to fix, open or past, in order of detection."""
+    rows = store.rows("SELECT node, step, what, owner, hand, part, slot, serial, began, ended "
+                      "FROM bringup_trouble ORDER BY id")
     return _of([TroubleLine(**dict(row)) for row in rows if row["ended"] is None or not open_only], nodes)
 
 
-def deeds(store: Store, nodes: Collection[str] | None = None) -> list[DeedLine]:
+def deeds(store: Store, nodes: Collection[str] | None = None) -> list[ActionLine]:
     """What was done to these machines, or to all, in the order in which it was begun."""
-    return _of([DeedLine(**{**dict(row), "change": tuple(json.loads(row["change"])), "counts": bool(row["counts"]),
-                            "done": None if row["done"] is None else bool(row["done"])})
+    return _of([ActionLine(**{**dict(row), "change": tuple(json.loads(row["change"])),
+                              "counts": bool(row["counts"]),
+                              "done": None if row["done"] is None else bool(row["done"])})
                 for row in store.rows("SELECT * FROM bringup_deed ORDER BY id")], nodes)
 
 
 def skips(store: Store, nodes: Collection[str] | None = None, *, coming: bool = False) -> list[SkipLine]:
-    """The steps that people had left out, in the order in which they said so; with `coming` those that are still to be, for what was said
-    of a way that has ended does not count for the next one."""
-    rows = store.rows("SELECT s.node, s.step, s.who, s.why, s.time FROM bringup_skip AS s LEFT JOIN bringup AS b ON b.node = s.node "
-                      "WHERE s.ended IS NULL AND (NOT ? OR b.ended IS NULL OR s.time > b.ended) ORDER BY s.id", coming)
+    """The steps that people had left out, in the order in which they said so; with `coming` those that are
+    still to be, for what was said of a way that has ended does not count for the next one."""
+    rows = store.rows("SELECT s.node, s.step, s.who, s.why, s.time FROM bringup_skip AS s "
+                      "LEFT JOIN bringup AS b ON b.node = s.node WHERE s.ended IS NULL AND (NOT ? "
+                      "OR b.ended IS NULL OR s.time > b.ended) ORDER BY s.id", coming)
     return _of([SkipLine(**dict(row)) for row in rows], nodes)
 
 
@@ -143,7 +150,8 @@ def begin(store: Store, nodes: Iterable[str], first: str, who: str, now: float) 
             if node in there:
                 forget(db, node, None, now)
                 # What was said since then is of the way that begins.
-                db.execute("UPDATE bringup_skip SET ended = ? WHERE node = ? AND ended IS NULL AND time <= ?", (now, node, there[node]))
+                db.execute("UPDATE bringup_skip SET ended = ? WHERE node = ? AND ended IS NULL AND time <= ?",
+                           (now, node, there[node]))
             db.execute("INSERT OR REPLACE INTO bringup VALUES (?, ?, ?, ?, ?, ?, '', NULL, NULL, NULL, '{}')",
                        (node, now, who, first, now, QUEUED))
             began.append(node)
@@ -153,14 +161,17 @@ def begin(store: Store, nodes: Iterable[str], first: str, who: str, now: float) 
 def skip(
     store: Store, nodes: Iterable[str], step: str, who: str, why: str, now: float, *, order: Sequence[str],
 ) -> dict[str, str]:
-    """Has these machines pass over a step, which never counts as passed; gives what became of each, in words. `order` is that of all steps.
+    """Has these machines pass over a step, which never counts as passed; gives what became of each,
+    in words. `order` is that of all steps.
 
-    A machine that is in the step, in trouble or not, goes on with the next one as soon as a run looks at it. Raises UsageError.
+    A machine that is in the step, in trouble or not, goes on with the next one as
+    soon as a run looks at it. Raises UsageError.
     """
     if step not in order:
         raise UsageError(f"there is no step {short(step)}: expected one of {', '.join(order[:-1])}")
     if step == order[-1]:
-        raise UsageError(f"{step} is the end of the way, and cannot be skipped; to set it by hand: muster inventory lifecycle NODE service")
+        raise UsageError(f"{step} is the end of the way, and cannot be skipped; to set it by hand: muster "
+                         "inventory lifecycle NODE service")
     if not why.strip():
         raise UsageError(f"to skip {step} takes a reason, which the ledger keeps: give --why")
     told: dict[str, str] = {}
@@ -173,9 +184,11 @@ def skip(
                 told[node] = f"is past {step} already: nothing to skip"
                 continue
             if row is not None and row["ended"] is not None:
-                db.execute("UPDATE bringup_skip SET ended = ? WHERE node = ? AND step = ? AND ended IS NULL AND time <= ?",
+                db.execute("UPDATE bringup_skip SET ended = ? WHERE node = ? AND step = ? AND ended IS NULL "
+                           "AND time <= ?",
                            (now, node, step, row["ended"]))
-            new = db.execute("INSERT INTO bringup_skip (node, step, who, why, time) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            new = db.execute("INSERT INTO bringup_skip (node, step, who, why, time) VALUES (?, ?, ?, ?, ?) "
+                             "ON CONFLICT DO NOTHING",
                              (node, step, who, why, now)).rowcount
             if not new:
                 told[node] = f"{step} is to be skipped already"
@@ -189,9 +202,10 @@ def skip(
 
 
 def retry(store: Store, nodes: Iterable[str], who: str, now: float) -> dict[str, str]:
-    """Has these machines begin the step anew that they are in trouble in; gives what became of each, in words.
+    """Restarts the failed step of these machines; returns a message for each.
 
-    Their troubles end, and deeds from before do not count any more: what must be done once only may be done again.
+    Their troubles end, and deeds from before do not count any more:
+    what must be done once only may be done again.
     """
     told: dict[str, str] = {}
     with store.writing() as db:
@@ -199,22 +213,25 @@ def retry(store: Store, nodes: Iterable[str], who: str, now: float) -> dict[str,
         for node in dict.fromkeys(nodes):
             row = there.get(node)
             if row is None or row["stand"] != TROUBLE:
-                told[node] = "is not in trouble: nothing to retry" if row is not None else "was never begun: muster bringup run"
+                told[node] = ("is not in trouble: nothing to retry" if row is not None
+                              else "was never begun: muster bringup run")
                 continue
             mended(db, node, now)
             forget(db, node, row["step"], now)
-            stood(db, node, QUEUED, f"{who} had {row['step']} begun anew", again=now, kept=_may_login(row["kept"]))
+            stood(db, node, QUEUED, f"{who} had {row['step']} begun anew", again=now,
+                  kept=_may_login(row["kept"]))
             told[node] = f"{row['step']} begins anew"
-            ledger.finish(db, ledger.begin(db, now, who, f"bringup retry {row['step']}", node, "somebody looked"), told[node], now)
+            ledger.finish(db, ledger.begin(db, now, who, f"bringup retry {row['step']}", node,
+                                           "somebody looked"), told[node], now)
     return told
 
 
 def _may_login(kept: str) -> dict[str, str]:
-    """What was kept, and that a refused login may be tried again: a person said so."""
+    """Clears what was kept, so that a refused login is tried again, as a person decided."""
     return {name: value for name, value in json.loads(kept).items() if name != LOGIN}
 
 
-_Line = TypeVar("_Line", MachineProgress, TroubleLine, DeedLine, SkipLine, StepLine)
+_Line = TypeVar("_Line", MachineProgress, TroubleLine, ActionLine, SkipLine, StepLine)
 
 
 def _of(found: list[_Line], nodes: Collection[str] | None) -> list[_Line]:

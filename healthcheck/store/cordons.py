@@ -1,4 +1,4 @@
-"""Our cordons in the store: each has a number, which stands in the mark that the back end shows, and lines in the ledger."""
+"""Our cordons in the store: each has a number, which is in the back end's mark, and lines in the ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from healthcheck.store.marks import CordonMark
 
 
 class CordonState(Enum):
-    """How far a cordon is. Those that are meant or held are open."""
+    """The state of a cordon. Meant and held ones are open."""
 
     MEANT = "meant"         # written down; whether it was done nobody has looked yet
     HELD = "held"
@@ -24,13 +24,14 @@ class CordonState(Enum):
 
 @dataclass(frozen=True)
 class Cordon:
-    """One cordon; `line` is its line in the ledger, `verdict` that in whose name triage holds it, and `incident` the number of the one in
-    whose name it was made, if any. Times are epoch seconds.
+    """One cordon; `line` is its line in the ledger, `verdict` that in whose name triage holds it, and
+    `incident` the number of the one in whose name it was made, if any. Times are epoch seconds.
 
-    `store` is the name in its mark, `identity` what it was set on (a node's UID in Kubernetes, else the machine's), `user` as whom the back
-    end shows that we set it, each empty where that is not known; `shown` is when a snapshot of a later run first showed the mark, and
-    `stamp` when it was set by the back end's clock. `asked` is 1 once the back end was about to be asked to make it. `place` is where the
-    incident was when it was made, by kind and name.
+    `store` is the name in its mark, `identity` what it was set on (a node's UID in Kubernetes, else the
+    machine's), `user` as whom the back end shows that we set it, each empty where that is not known; `shown`
+    is when a snapshot of a later run first showed the mark, and `stamp` when it was set by the back end's
+    clock. `asked` is 1 once the back end was about to be asked to make it. `place` is where the incident was
+    when it was made, by kind and name.
     """
 
     id: int
@@ -59,26 +60,30 @@ class Cordon:
 
 
 def mean(
-    store: Store, node: str, backend: str, why: str, who: str, now: float, verdict: int | None = None, identity: str = "",
+    store: Store, node: str, backend: str, why: str, who: str, now: float, verdict: int | None = None,
+    identity: str = "",
 ) -> Cordon | None:
-    """Writes down that a node is about to be cordoned; None where another muster was first. `verdict`: in whose name triage does it;
-    `identity`: what it is set on."""
+    """Writes down that a node is about to be cordoned; None where another muster was first. `verdict`: in
+    whose name triage does it; `identity`: what it is set on."""
     with store.writing() as db:
-        if db.execute("SELECT 1 FROM cordon WHERE node = ? AND backend = ? AND ended IS NULL", (node, backend)).fetchone():
+        if db.execute("SELECT 1 FROM cordon WHERE node = ? AND backend = ? AND ended IS NULL",
+                      (node, backend)).fetchone():
             return None
         line = ledger.begin(db, now, who, "cordon", node, why, backend)
         # In whose name it was made stays, whatever the node is held for later.
         number = db.execute(
-            "INSERT INTO cordon (node, backend, why, who, state, began, line, verdict, incident, store, identity, place) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT incident FROM verdict WHERE id = ?), ?, ?, coalesce((SELECT kind || ' ' || cause FROM "
-            "incident JOIN verdict ON verdict.incident = incident.id WHERE verdict.id = ?), ''))",
-            (node, backend, why, who, CordonState.MEANT.value, now, line, verdict, verdict, name(db), identity, verdict)).lastrowid
+            "INSERT INTO cordon (node, backend, why, who, state, began, line, verdict, incident, store, "
+            "identity, place) VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT incident FROM verdict "
+            "WHERE id = ?), ?, ?, coalesce((SELECT kind || ' ' || cause FROM incident "
+            "JOIN verdict ON verdict.incident = incident.id WHERE verdict.id = ?), ''))",
+            (node, backend, why, who, CordonState.MEANT.value, now, line, verdict, verdict, name(db),
+             identity, verdict)).lastrowid
         (made,) = db.execute("SELECT * FROM cordon WHERE id = ?", (number,)).fetchall()
     return _cordon(made)
 
 
 def asked(store: Store, cordon: Cordon) -> None:
-    """Writes down that the back end is about to be asked: whoever is killed from now on may have done it."""
+    """Records that the back end is about to be asked: after a kill from now on it may be done."""
     with store.writing() as db:
         db.execute("UPDATE cordon SET asked = 1 WHERE id = ?", (cordon.id,))
 
@@ -88,8 +93,10 @@ def name(db: sqlite3.Connection) -> str:
     return str(db.execute("SELECT store FROM name ORDER BY rowid DESC LIMIT 1").fetchone()[0])
 
 
-def settle(store: Store, cordon: Cordon, state: CordonState, outcome: str, now: float, line: int | None = None) -> None:
-    """Writes down what became of a cordon, and of the deed in the ledger (by default the one that made it)."""
+def settle(
+    store: Store, cordon: Cordon, state: CordonState, outcome: str, now: float, line: int | None = None,
+) -> None:
+    """Records the outcome of a cordon, and of the action in the ledger (by default the one that made it)."""
     ended = None if state in (CordonState.MEANT, CordonState.HELD) else now
     with store.writing() as db:
         db.execute("UPDATE cordon SET state = ?, ended = ? WHERE id = ?", (state.value, ended, cordon.id))
@@ -97,23 +104,29 @@ def settle(store: Store, cordon: Cordon, state: CordonState, outcome: str, now: 
 
 
 def held(
-    store: Store, cordon: Cordon, outcome: str, now: float, user: str = "", stamp: float | None = None, line: int | None = None,
+    store: Store, cordon: Cordon, outcome: str, now: float, user: str = "", stamp: float | None = None,
+    line: int | None = None,
 ) -> None:
-    """Writes down that a cordon was seen to be there just after it was made, or made again: as whose, and since when by the back end."""
+    """Writes down that a cordon was seen to be there just after it was made, or made again: as whose, and
+    since when by the back end."""
     with store.writing() as db:
-        db.execute("UPDATE cordon SET state = ?, ended = NULL, user = ?, stamp = ?, shown = NULL WHERE id = ?",
+        db.execute("UPDATE cordon SET state = ?, ended = NULL, user = ?, stamp = ?, shown = NULL "
+                   "WHERE id = ?",
                    (CordonState.HELD.value, user, stamp, cordon.id))
         ledger.finish(db, cordon.line if line is None else line, outcome, now)
 
 
 def shown(store: Store, cordons: Collection[Cordon], now: float) -> None:
-    """Writes down that a snapshot of a later run shows these: what their controller forgets from now on, it did not lose unsaved."""
+    """Writes down that a snapshot of a later run shows these: what their controller forgets from now on,
+    it did not lose unsaved."""
     with store.writing() as db:
-        db.executemany("UPDATE cordon SET shown = ? WHERE id = ? AND shown IS NULL", [(now, one.id) for one in cordons])
+        db.executemany("UPDATE cordon SET shown = ? WHERE id = ? AND shown IS NULL",
+                       [(now, one.id) for one in cordons])
 
 
 def again(store: Store, cordon: Cordon, why: str, who: str, now: float) -> int:
-    """Writes down that a cordon, which its controller lost, is about to be made again under its mark; gives the line in the ledger."""
+    """Writes down that a cordon, which its controller lost, is about to be made again under its mark;
+    gives the line in the ledger."""
     with store.writing() as db:
         return ledger.begin(db, now, who, "cordon", cordon.node, why, cordon.backend)
 
@@ -123,7 +136,8 @@ def reopen(store: Store, cordon: Cordon, said: str, who: str, now: float) -> Non
     with store.writing() as db:
         line = ledger.begin(db, now, who, "look", cordon.node, f"{cordon.mark} is there", cordon.backend)
         ledger.finish(db, line, said, now)
-        db.execute("UPDATE cordon SET state = ?, ended = NULL WHERE id = ?", (CordonState.HELD.value, cordon.id))
+        db.execute("UPDATE cordon SET state = ?, ended = NULL WHERE id = ?",
+                   (CordonState.HELD.value, cordon.id))
 
 
 def releasing(store: Store, cordon: Cordon, why: str, who: str, now: float) -> int:
@@ -132,10 +146,14 @@ def releasing(store: Store, cordon: Cordon, why: str, who: str, now: float) -> i
         return ledger.begin(db, now, who, "uncordon", cordon.node, why, cordon.backend)
 
 
-def lost(store: Store, cordon: Cordon, said: str, who: str, now: float, state: CordonState = CordonState.VOID) -> None:
-    """Writes down that people have ended a cordon, or taken it over; nothing is done, and so it is one step with its line."""
+def lost(
+    store: Store, cordon: Cordon, said: str, who: str, now: float, state: CordonState = CordonState.VOID,
+) -> None:
+    """Writes down that people have ended a cordon, or taken it over; nothing is done,
+    and so it is one step with its line."""
     with store.writing() as db:
-        line = ledger.begin(db, now, who, "look", cordon.node, f"{cordon.mark} is not there any more", cordon.backend)
+        line = ledger.begin(db, now, who, "look", cordon.node, f"{cordon.mark} is not there any more",
+                            cordon.backend)
         ledger.finish(db, line, said, now)
         db.execute("UPDATE cordon SET state = ?, ended = ? WHERE id = ?", (state.value, now, cordon.id))
 
@@ -143,8 +161,8 @@ def lost(store: Store, cordon: Cordon, said: str, who: str, now: float, state: C
 def last_ended(store: Store, backend: str) -> list[Cordon]:
     """Of each node without an open cordon the newest that is over."""
     return [_cordon(row) for row in store.rows(
-        "SELECT * FROM cordon WHERE backend = ? AND id IN (SELECT max(id) FROM cordon WHERE backend = ? GROUP BY node) "
-        "AND ended IS NOT NULL ORDER BY id", backend, backend)]
+        "SELECT * FROM cordon WHERE backend = ? AND id IN (SELECT max(id) FROM cordon WHERE backend = ? "
+        "GROUP BY node) AND ended IS NOT NULL ORDER BY id", backend, backend)]
 
 
 def names(store: Store) -> frozenset[str]:
@@ -152,8 +170,10 @@ def names(store: Store) -> frozenset[str]:
     return frozenset(row[0] for row in store.rows("SELECT store FROM name"))
 
 
-def open_cordons(store: Store, nodes: Collection[str] | None = None, backend: str | None = None) -> list[Cordon]:
-    """Cordons that are meant or held, of these nodes or of all, in the order of their numbers."""
+def open_cordons(
+    store: Store, nodes: Collection[str] | None = None, backend: str | None = None,
+) -> list[Cordon]:
+    """Open cordons of these nodes or of all, by number."""
     rows = store.rows("SELECT * FROM cordon WHERE ended IS NULL ORDER BY id")
     found = [_cordon(row) for row in rows]
     return [one for one in found if (nodes is None or one.node in nodes) and backend in (None, one.backend)]

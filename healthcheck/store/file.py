@@ -1,7 +1,9 @@
-"""The store's file: opening it, bringing an older one up to date, looking whether it is whole, and copying it while it is in use.
+"""The store's file: opening it, bringing an older one up to date, looking whether it is whole,
+and copying it while it is in use.
 
-SQLite in WAL mode: readers are never blocked, there is one writer at a time, and what was committed is there after a kill or a power
-cut (`synchronous=FULL`). Whoever is killed while writing leaves the store as it was before.
+SQLite in WAL mode: readers are never blocked, there is one writer at a time, and what was committed is there
+after a kill or a power cut (`synchronous=FULL`). Whoever is killed while writing leaves the store as it was
+before.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """The connection inside a transaction; waits for another writer up to `WAIT_S`. Raises StoreError and changes nothing."""
+        """The connection inside a transaction; waits for another writer up to
+        `WAIT_S`. Raises StoreError and changes nothing."""
         with _told(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -49,7 +52,8 @@ class Store:
             return self._connection.execute(query, values).fetchall()
 
     def check(self) -> list[str]:
-        """What SQLite finds wrong with the file and with the references in it, a line each; empty where it is whole."""
+        """What SQLite finds wrong with the file and with the references in it, a line each;
+        empty where it is whole."""
         with _told(self.path):
             found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(20)")]
             lost = [f"{row[0]} row {row[1]} refers to a {row[2]} that is not there"
@@ -57,7 +61,8 @@ class Store:
         return [line for line in found if line != "ok"] + lost[:20]
 
     def backup(self, target: Path) -> None:
-        """Afterwards `target` is a whole copy as of one moment, while others go on writing here. Raises StoreError, OSError."""
+        """Afterwards `target` is a whole copy as of one moment, while others go on writing here.
+        Raises StoreError, OSError."""
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         os.close(descriptor)
         try:
@@ -77,7 +82,8 @@ class Store:
 
 @contextmanager
 def opened(folder: Path, *, make: bool = False) -> Iterator[Store]:
-    """The store in a state folder; with `make` a new one where there is none. Raises StoreError in one line that says what to do."""
+    """The store in a state folder; `make` creates a missing one. Raises StoreError,
+    one line with what to do."""
     path = folder / NAME
     if not make and not path.exists():
         raise StoreError(f"{path}: there is no store yet; `muster check --store` makes one")
@@ -100,7 +106,8 @@ def _prepare(store: Store, connection: sqlite3.Connection) -> None:
     version = _version(store.path, connection)
     mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
     if mode != "wal":
-        raise StoreError(f"{store.path}: SQLite cannot keep its journal there (mode {mode}); a network file system? See --state")
+        raise StoreError(f"{store.path}: SQLite cannot keep its journal there (mode {mode}); a network file "
+                         "system? See --state")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
     if version == len(MIGRATIONS):
@@ -115,14 +122,16 @@ def _prepare(store: Store, connection: sqlite3.Connection) -> None:
 
 
 def _version(path: Path, connection: sqlite3.Connection) -> int:
-    """The schema's version in the file, 0 where it is empty; raises StoreError for a file that is not ours, or from a newer muster."""
+    """The schema's version in the file, 0 where it is empty; raises StoreError for a
+    file that is not ours, or from a newer muster."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     if application != _APPLICATION and (tables or version):
         raise StoreError(f"{path}: is an SQLite database, but none of muster's")
     if version > len(MIGRATIONS):
-        raise StoreError(f"{path}: was written by a newer muster (schema {version}; this one knows {len(MIGRATIONS)})")
+        raise StoreError(
+            f"{path}: was written by a newer muster (schema {version}; this one knows {len(MIGRATIONS)})")
     return version
 
 
@@ -134,11 +143,14 @@ def _told(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         said = str(error)
         if "locked" in said or "busy" in said:
-            raise StoreError(f"{path}: another muster has been writing to it for more than {WAIT_S:g} s (see: fuser {path})") from None
+            raise StoreError(f"{path}: another muster has been writing to it for more than {WAIT_S:g} s "
+                             f"(see: fuser {path})") from None
         if "full" in said:
-            raise StoreError(f"{path}: the disk is full; nothing was changed, and what was stored is whole") from None
+            raise StoreError(
+                f"{path}: the disk is full; nothing was changed, and what was stored is whole") from None
         raise StoreError(f"{path}: {said}") from None
     except sqlite3.DatabaseError as error:
-        raise StoreError(f"{path}: {error}; see `muster store check`, or put back a copy of `muster store backup`") from None
+        raise StoreError(f"{path}: {error}; see `muster store check`, or put back a copy of `muster store "
+                         "backup`") from None
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None

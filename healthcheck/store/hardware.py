@@ -1,4 +1,5 @@
-"""Which components a node had at the newest look that read any, and in which boot: what its certificate is held against."""
+"""A node's components in the newest snapshot that read any, and its boot,
+for comparison with its certificate."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def write_hardware(db: sqlite3.Connection, node: int, time: float, seen: Now) -> None:
-    """Puts what this look read in the place of what the one before did, inside a transaction; of what it did not read, nothing is lost.
+    """Replaces the stored values by this snapshot's, inside a transaction; unread values stay.
 
-    So a driver that does not answer is no change of hardware; a component that is gone where all of its kind were read, is.
+    So a driver that does not answer is no change of hardware;
+    a component that is gone where all of its kind were read, is.
     """
     from healthcheck.facts.components import to_document
 
@@ -24,27 +26,33 @@ def write_hardware(db: sqlite3.Connection, node: int, time: float, seen: Now) ->
     document = to_document(seen)
     if row is not None:
         before = json.loads(row[0])
-        kept = {name: part for name, part in before["hardware"].items() if name.partition(" ")[0] not in seen.whole}
-        document["hardware"] = {**kept, **{name: {**kept.get(name, {}), **part} for name, part in seen.hardware.items()}}
+        kept = {name: part for name, part in before["hardware"].items()
+                if name.partition(" ")[0] not in seen.whole}
+        document["hardware"] = {**kept, **{name: {**kept.get(name, {}), **part}
+                                           for name, part in seen.hardware.items()}}
         document["whole"] = sorted({*before["whole"], *seen.whole})
         document["versions"] = {**before["versions"], **seen.versions}
     parts = json.dumps(document, sort_keys=True, separators=(",", ":"))
     db.execute("INSERT INTO hardware (node, time, boot, parts) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-               "time = excluded.time, boot = excluded.boot, parts = excluded.parts", (node, time, seen.boot, parts))
+               "time = excluded.time, boot = excluded.boot, parts = excluded.parts",
+               (node, time, seen.boot, parts))
 
 
 def write_machine(db: sqlite3.Connection, node: int, time: float, machine: str) -> None:
-    """Puts the installation that this look met in the place of the one before, inside a transaction; another one is a new machine since."""
-    db.execute("UPDATE node SET machine_since = CASE WHEN machine = '' THEN machine_since ELSE ? END, machine = ? "
-               "WHERE id = ? AND machine != ?", (time, machine, node, machine))
+    """Stores the installation that this snapshot met, inside a transaction;
+    another one marks a new machine since."""
+    db.execute("UPDATE node SET machine_since = CASE WHEN machine = '' THEN machine_since ELSE ? END, "
+               "machine = ? WHERE id = ? AND machine != ?", (time, machine, node, machine))
 
 
 def machine_identity(store: Store, node: str) -> str:
-    """What tells this machine, as it is installed, from others: hashes of its chassis' serial number and of its machine-id, as
-    `chassis=1f0c machine=77ab`; what no look has read is left out. Compare with `same_machine`."""
+    """What tells this machine, as it is installed, from others: hashes of its chassis' serial number and of
+    its machine-id, as `chassis=1f0c machine=77ab`; what no look has read is left out. Compare with
+    `same_machine`."""
     found = store.rows("SELECT machine FROM node WHERE name = ?", node)
-    seat = store.rows("SELECT serial FROM seat JOIN node ON node.id = seat.node JOIN component ON component.id = component "
-                      "WHERE name = ? AND slot = 'chassis' AND ended IS NULL", node)
+    seat = store.rows(
+        "SELECT serial FROM seat JOIN node ON node.id = seat.node JOIN component ON component.id = component "
+        "WHERE name = ? AND slot = 'chassis' AND ended IS NULL", node)
     parts = {"chassis": hashlib.sha256(f"muster {seat[0][0]}".encode()).hexdigest()[:16] if seat else "",
              "machine": found[0][0] if found else ""}
     return " ".join(f"{name}={value}" for name, value in parts.items() if value)
@@ -57,12 +65,14 @@ def same_machine(one: str, other: str) -> bool:
 
 
 _NEW_CHASSIS = (
-    "SELECT name, seat.began FROM seat JOIN node ON node.id = seat.node WHERE slot = 'chassis' AND seat.ended IS NULL "
-    "AND node.id IN (SELECT node FROM seat WHERE slot = 'chassis' AND ended IS NOT NULL)")
+    "SELECT name, seat.began FROM seat JOIN node ON node.id = seat.node WHERE slot = 'chassis' "
+    "AND seat.ended IS NULL AND node.id IN (SELECT node FROM seat WHERE slot = 'chassis' "
+    "AND ended IS NOT NULL)")
 
 
 def new_since(store: Store) -> dict[str, float]:
-    """By node when sweeps first met this machine, of those that met another one before: installed anew, or in another chassis."""
+    """By node when sweeps first met this machine, for nodes that had another one before: reinstalled,
+    or in another chassis."""
     found: dict[str, float] = {}
     installed = store.rows("SELECT name, machine_since FROM node WHERE machine_since IS NOT NULL")
     for name, time in [*installed, *store.rows(_NEW_CHASSIS)]:

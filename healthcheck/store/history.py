@@ -1,4 +1,5 @@
-"""Reads the store: states and problems of nodes over time, where components sat, and what the store itself holds."""
+"""Reads the store: states and problems of nodes over time, where components sat,
+and what the store itself holds."""
 
 from __future__ import annotations
 
@@ -40,43 +41,50 @@ class ComponentLocation:
     ended: float | None
 
 
-def problems(store: Store, nodes: Collection[str] | None, since: float, *, still: bool = False) -> list[Problem]:
-    """Problems that held at some time since, by node and time; of all nodes where none are named. `still`: those that hold now."""
+def problems(
+    store: Store, nodes: Collection[str] | None, since: float, *, still: bool = False,
+) -> list[Problem]:
+    """Problems that held at some time since, by node and time; of all nodes where none are named.
+    `still`: those that hold now."""
     query = (
-        "SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, remedy, began, seen, ended, "
-        "sweeps, kind, serial, repair, emitter, ends FROM problem JOIN node ON node.id = problem.node "
-        "LEFT JOIN component ON component.id = component "
+        "SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, "
+        "remedy, began, seen, ended, sweeps, kind, serial, repair, emitter, ends FROM problem "
+        "JOIN node ON node.id = problem.node LEFT JOIN component ON component.id = component "
         "WHERE (ended IS NULL OR ended >= ?)")
-    return [Problem(**row) for row in _of(store, query + " AND ended IS NULL" * still, nodes, since, "name, began, rule, subject")]
+    return [Problem(**row) for row in _of(store, query + " AND ended IS NULL" * still, nodes, since,
+                                          "name, began, rule, subject")]
 
 
 def spells(store: Store, nodes: Collection[str] | None, since: float) -> list[Spell]:
     """States that held at some time since, by node and time."""
-    query = ("SELECT name AS node, state, reason, stage, began, seen, ended, sweeps FROM spell JOIN node ON node.id = spell.node "
-             "WHERE (ended IS NULL OR ended >= ?)")
+    query = ("SELECT name AS node, state, reason, stage, began, seen, ended, sweeps FROM spell "
+             "JOIN node ON node.id = spell.node WHERE (ended IS NULL OR ended >= ?)")
     return [Spell(**row) for row in _of(store, query, nodes, since, "name, began")]
 
 
 def newest_spells(store: Store) -> dict[str, Spell]:
     """By node the newest state that the store remembers."""
-    rows = store.rows("SELECT name AS node, state, reason, stage, began, max(seen) AS seen, ended, sweeps FROM spell "
-                      "JOIN node ON node.id = spell.node GROUP BY spell.node")
+    rows = store.rows(
+        "SELECT name AS node, state, reason, stage, began, max(seen) AS seen, ended, sweeps FROM spell "
+        "JOIN node ON node.id = spell.node GROUP BY spell.node")
     return {row["node"]: Spell(**dict(row)) for row in rows}
 
 
 def seats(store: Store, nodes: Collection[str] | None, since: float) -> list[ComponentLocation]:
     """Where components sat at some time since, by node, slot and time."""
-    query = ("SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
-             "JOIN component ON component.id = component WHERE (ended IS NULL OR ended >= ?)")
+    query = ("SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat "
+             "JOIN node ON node.id = seat.node JOIN component ON component.id = component "
+             "WHERE (ended IS NULL OR ended >= ?)")
     return [ComponentLocation(**row) for row in _of(store, query, nodes, since, "name, slot, began")]
 
 
 def trails(store: Store, node: str) -> list[ComponentLocation]:
     """Everywhere that the components which sit or sat in this node have ever sat, by time."""
     return [ComponentLocation(**row) for row in _dicts(store.rows(
-        "SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
-        "JOIN component ON component.id = component WHERE component IN (SELECT component FROM seat JOIN node ON node.id = seat.node "
-        "WHERE name = ?) ORDER BY began, name, slot", node))]
+        "SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat "
+        "JOIN node ON node.id = seat.node JOIN component ON component.id = component WHERE component IN "
+        "(SELECT component FROM seat JOIN node ON node.id = seat.node WHERE name = ?) "
+        "ORDER BY began, name, slot", node))]
 
 
 def known_nodes(store: Store) -> list[str]:
@@ -84,7 +92,9 @@ def known_nodes(store: Store) -> list[str]:
     return [row[0] for row in store.rows("SELECT name FROM node ORDER BY name")]
 
 
-def _of(store: Store, query: str, nodes: Collection[str] | None, since: float, order: str) -> Iterator[dict[str, Any]]:
+def _of(
+    store: Store, query: str, nodes: Collection[str] | None, since: float, order: str,
+) -> Iterator[dict[str, Any]]:
     if nodes is None:
         yield from _dicts(store.rows(f"{query} ORDER BY {order}", since))
         return
@@ -116,13 +126,14 @@ def size(store: Store) -> Size:
     """Counts what is there."""
     (row,) = store.rows(
         "SELECT (SELECT count(*) FROM sweep), (SELECT count(*) FROM node), (SELECT count(*) FROM problem), "
-        "(SELECT count(*) FROM problem WHERE ended IS NULL), (SELECT count(*) FROM component), (SELECT count(*) FROM counter), "
-        "(SELECT count(*) FROM ledger)")
+        "(SELECT count(*) FROM problem WHERE ended IS NULL), (SELECT count(*) FROM component), "
+        "(SELECT count(*) FROM counter), (SELECT count(*) FROM ledger)")
     return Size(*row)
 
 
 def prune(store: Store, before: float) -> int:
-    """Forgets what ended before that time, and ends what no sweep has seen since; gives the number of rows that went.
+    """Forgets what ended before that time, and ends what no sweep has seen since;
+    gives the number of rows that went.
 
     The ledger, the newest value of each counter and where components sit stay.
     """
@@ -135,12 +146,14 @@ def prune(store: Store, before: float) -> int:
         gone += db.execute("DELETE FROM boot WHERE seen < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM newest WHERE time < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM look WHERE time < ?", (before,)).rowcount
-        gone += db.execute("DELETE FROM triage_run WHERE finished < ? AND id < (SELECT max(id) FROM triage_run)", (before,)).rowcount
+        gone += db.execute("DELETE FROM triage_run WHERE finished < ? AND id < (SELECT max(id) "
+                           "FROM triage_run)", (before,)).rowcount
         for table in ("spell", "problem"):
             gone += db.execute(f"DELETE FROM {table} WHERE ended < ?", (before,)).rowcount  # noqa: S608
         gone += db.execute(
-            "DELETE FROM counter WHERE time < ? AND EXISTS (SELECT 1 FROM counter AS newer WHERE newer.node = counter.node "
-            "AND newer.slot = counter.slot AND newer.name = counter.name AND newer.time > counter.time AND newer.time < ?)",
+            "DELETE FROM counter WHERE time < ? AND EXISTS (SELECT 1 FROM counter AS newer "
+            "WHERE newer.node = counter.node AND newer.slot = counter.slot AND newer.name = counter.name "
+            "AND newer.time > counter.time AND newer.time < ?)",
             (before, before)).rowcount
         gone += db.execute("DELETE FROM sweep WHERE finished < ?", (before,)).rowcount
     return gone

@@ -1,7 +1,8 @@
-"""Our leases in the store: nodes that a running muster holds for disruptive work, by which process, and until when.
+"""Our leases in the store: nodes that a running muster holds for disruptive work, by which process,
+and until when.
 
-A lease's name ends in random digits and stands in whatever holds the nodes (the reservation's name, the reason of a cordon), so that
-what another store made is never taken for ours.
+A lease's name ends in random digits and stands in whatever holds the nodes (the reservation's name, the
+reason of a cordon), so that what another store made is never taken for ours.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from inventory.nodeset import fold
 
 @dataclass(frozen=True)
 class LeaseRecord:
-    """One lease. `kind` says what holds the nodes there, `holder` which process does for us (JSON), `line` is its line in the ledger."""
+    """One lease. `kind` says what holds the nodes there, `holder` which process does for us (JSON),
+    `line` is its line in the ledger."""
 
     id: int
     kind: str
@@ -37,27 +39,32 @@ class LeaseRecord:
 
 
 def begin(
-    store: Store, kind: str, backend: str, nodes: Sequence[str], why: str, who: str, holder: str, now: float, until: float,
+    store: Store, kind: str, backend: str, nodes: Sequence[str], why: str, who: str, holder: str, now: float,
+    until: float,
 ) -> tuple[LeaseRecord | None, dict[str, int]]:
-    """Writes down that nodes are about to be leased; and, by node, the open lease of the others, which are left out.
+    """Writes down that nodes are about to be leased; and, by node, the open lease of the others,
+    which are left out.
 
     None where no node is left: of two musters that want one node at once, one is told here.
     """
     with store.writing() as db:
-        taken = {node: entry.id for entry in map(_entry, db.execute("SELECT * FROM lease WHERE ended IS NULL")) for node in entry.nodes}
+        taken = {node: entry.id
+                 for entry in map(_entry, db.execute("SELECT * FROM lease WHERE ended IS NULL"))
+                 for node in entry.nodes}
         free = tuple(node for node in nodes if node not in taken)
         others = {node: taken[node] for node in nodes if node in taken}
         if not free:
             return None, others
         line = ledger.begin(db, now, who, "lease", fold(free), why)
-        number = db.execute(
-            "INSERT INTO lease (kind, backend, name, nodes, why, who, holder, began, until, line) VALUES (?, ?, '', ?, ?, ?, ?, ?, ?, ?)",
-            (kind, backend, json.dumps(free), why, who, holder, now, until, line)).lastrowid
+        number = db.execute("INSERT INTO lease (kind, backend, name, nodes, why, who, holder, began, until, "
+                            "line) VALUES (?, ?, '', ?, ?, ?, ?, ?, ?, ?)",
+                            (kind, backend, json.dumps(free), why, who, holder, now, until, line)).lastrowid
         assert number is not None  # noqa: S101  (an INSERT always has one)
         name = f"muster-{number}-{secrets.token_hex(4)}"
         db.execute("UPDATE lease SET name = ? WHERE id = ?", (name, number))
         db.execute("UPDATE ledger SET evidence = ? WHERE id = ?", (name, line))
-    return LeaseRecord(number, kind, backend, name, free, why, who, holder, now, until, None, None, line), others
+    return (LeaseRecord(number, kind, backend, name, free, why, who, holder, now, until, None, None, line),
+            others)
 
 
 def told(store: Store, entry: LeaseRecord, outcome: str, now: float) -> None:
@@ -74,9 +81,10 @@ def narrow(store: Store, entry: LeaseRecord, nodes: Sequence[str]) -> LeaseRecor
 
 
 def extend(store: Store, entry: LeaseRecord, until: float) -> LeaseRecord | None:
-    """The lease lasts until then; None where somebody has ended it."""
+    """Extends the lease; None if it has ended."""
     with store.writing() as db:
-        if not db.execute("UPDATE lease SET until = ? WHERE id = ? AND ended IS NULL", (until, entry.id)).rowcount:
+        if not db.execute("UPDATE lease SET until = ? WHERE id = ? AND ended IS NULL",
+                          (until, entry.id)).rowcount:
             return None
     return replace(entry, until=until)
 
@@ -94,16 +102,17 @@ def kept(store: Store, line: int, outcome: str, now: float) -> None:
 
 
 def end(store: Store, entry: LeaseRecord, line: int, outcome: str, now: float) -> None:
-    """Nothing of the lease is left; lines of it that somebody did not live to finish are told so."""
+    """Ends the lease, and closes its unfinished ledger lines."""
     with store.writing() as db:
         ledger.finish(db, line, outcome, now)
-        db.execute("UPDATE lease SET ended = ?, outcome = ? WHERE id = ? AND ended IS NULL", (now, outcome, entry.id))
+        db.execute("UPDATE lease SET ended = ?, outcome = ? WHERE id = ? AND ended IS NULL",
+                   (now, outcome, entry.id))
         db.execute("UPDATE ledger SET outcome = ?, finished = ? WHERE evidence = ? AND outcome IS NULL",
                    (f"cut short; later: {outcome}", now, entry.name))
 
 
 def current(store: Store, entry: LeaseRecord) -> LeaseRecord | None:
-    """The lease as it stands in the store now; None where it has ended."""
+    """The lease as now stored; None if it has ended."""
     found = store.rows("SELECT * FROM lease WHERE id = ? AND ended IS NULL", entry.id)
     return _entry(found[0]) if found else None
 
@@ -120,12 +129,13 @@ def expired(entry: LeaseRecord, now: float) -> str:
 
 def left(store: Store, now: float, why: Callable[[LeaseRecord, float], str] = expired) -> list[str]:
     """A line for people on each lease that is over, by `why`, and that no one has given back."""
-    return [f"lease {entry.name} ({entry.why}) keeps jobs from {fold(entry.nodes)}, and {over}: muster lease release"
-            for entry in open_leases(store) if (over := why(entry, now))]
+    return [f"lease {entry.name} ({entry.why}) keeps jobs from {fold(entry.nodes)}, and {over}: muster lease "
+            "release" for entry in open_leases(store) if (over := why(entry, now))]
 
 
 def leased_nodes(store: Store) -> dict[str, LeaseRecord]:
-    """By node the lease that is open on it. Whoever cordons or releases leaves such a node alone until the lease is over."""
+    """By node the lease that is open on it. Whoever cordons or releases leaves such
+    a node alone until the lease is over."""
     return {node: entry for entry in open_leases(store) for node in entry.nodes}
 
 

@@ -1,6 +1,7 @@
-"""The ledger: what muster meant to do, written before the deed, and what became of it, written after.
+"""The ledger: each action, written before it starts, and its outcome, written after.
 
-A line without an outcome is a deed that was begun and of which nobody knows the end: who comes next looks, and writes it.
+A line without an outcome is a deed that was begun and of which nobody knows the end:
+who comes next looks, and writes it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from healthcheck.store.file import Store
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One deed; `outcome` and `finished` are None while nobody knows. Times are epoch seconds."""
+    """One action; `outcome` and `finished` are None while unknown. Times are epoch seconds."""
 
     id: int
     time: float
@@ -27,20 +28,25 @@ class LedgerEntry:
     finished: float | None
 
 
-def begin(db: sqlite3.Connection, time: float, who: str, action: str, node: str, why: str, evidence: str = "") -> int:
+def begin(
+    db: sqlite3.Connection, time: float, who: str, action: str, node: str, why: str, evidence: str = "",
+) -> int:
     """Writes down what is about to be done, inside a transaction; gives the line's number."""
-    number = db.execute("INSERT INTO ledger (time, who, action, node, why, evidence) VALUES (?, ?, ?, ?, ?, ?)",
-                        (time, who, action, node, why, evidence)).lastrowid
+    number = db.execute(
+        "INSERT INTO ledger (time, who, action, node, why, evidence) VALUES (?, ?, ?, ?, ?, ?)",
+        (time, who, action, node, why, evidence)).lastrowid
     assert number is not None  # noqa: S101  (an INSERT always has one)
     return number
 
 
 def finish(db: sqlite3.Connection, number: int, outcome: str, time: float) -> None:
-    """Writes down what became of it, once: what stands is never written over."""
-    db.execute("UPDATE ledger SET outcome = ?, finished = ? WHERE id = ? AND outcome IS NULL", (outcome, time, number))
+    """Records the outcome once; never overwrites one."""
+    db.execute("UPDATE ledger SET outcome = ?, finished = ? WHERE id = ? AND outcome IS NULL",
+               (outcome, time, number))
 
 
 def lines(store: Store, nodes: Collection[str] | None = None, since: float = 0) -> list[LedgerEntry]:
     """Deeds since, of these nodes or of all, in the order in which they were begun."""
-    found = [LedgerEntry(**dict(row)) for row in store.rows("SELECT * FROM ledger WHERE time >= ? ORDER BY id", since)]
+    found = [LedgerEntry(**dict(row))
+             for row in store.rows("SELECT * FROM ledger WHERE time >= ? ORDER BY id", since)]
     return [line for line in found if nodes is None or line.node in nodes]

@@ -1,7 +1,9 @@
-"""The newest look at each node in the store: one row a node, written over by the next look, for whoever shows how the fleet is now.
+"""The newest snapshot of each node: one row per node, overwritten by the next one,
+for views of the current fleet.
 
-Beside it stand counters that only grow: what this node's GPUs counted from one look to the next, and the Xids of its kernel log. A GPU
-that is lost for a while, or exchanged, or whose driver is loaded again, takes nothing away from them, as it would from a plain sum.
+Beside it stand counters that only grow: what this node's GPUs counted from one look to the next, and the Xids
+of its kernel log. A GPU that is lost for a while, or exchanged, or whose driver is loaded again, takes
+nothing away from them, as it would from a plain sum.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from healthcheck.model.outcome import NodeReport, Status
-from healthcheck.store.shown import MOST_DEVICES, GpuShown, PortShown, Telemetry
+from healthcheck.store.shown import MOST_DEVICES, GpuTelemetry, PortTelemetry, Telemetry
 from inventory.text import clean
 
 if TYPE_CHECKING:       # an agent keeps the same of its own node, and has no store
@@ -27,7 +29,8 @@ _MOST_XIDS = 64
 
 @dataclass(frozen=True)
 class NotPassed:
-    """A rule that failed or could not be judged; `findings` counts what is wrong, 0 where nothing was measured."""
+    """A rule that failed or could not be judged; `findings` counts what is wrong,
+    0 where nothing was measured."""
 
     rule: str
     status: str
@@ -38,9 +41,11 @@ class NotPassed:
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest look at one node. `time` is that of its sweep, in epoch seconds; `stage` is None where it was reached.
+    """The newest snapshot of one node. `time` is its sweep's, in epoch seconds;
+    `stage` is None if it was reached.
 
-    `statuses` counts its results. `probes_unseen` is how many probes brought nothing, None where it was not reached.
+    `statuses` counts its results. `probes_unseen` is how many probes brought nothing,
+    None where it was not reached.
     """
 
     node: str
@@ -58,12 +63,15 @@ class Newest:
     xids: Mapping[str, int] | None
 
 
-def write(db: sqlite3.Connection, node: int, now: float, rules: str, report: NodeReport, seen: Telemetry | None) -> None:
-    """Puts this look in the place of the one before, inside a transaction."""
+def write(
+    db: sqlite3.Connection, node: int, now: float, rules: str, report: NodeReport, seen: Telemetry | None,
+) -> None:
+    """Replaces the previous snapshot, inside a transaction."""
     row = db.execute("SELECT kept FROM newest WHERE node = ?", (node,)).fetchone()
     look, kept = packed(row[0] if row is not None else None, report, seen)
-    db.execute("INSERT INTO newest (node, time, rules, look, kept) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-               "time = excluded.time, rules = excluded.rules, look = excluded.look, kept = excluded.kept",
+    db.execute("INSERT INTO newest (node, time, rules, look, kept) VALUES (?, ?, ?, ?, ?) "
+               "ON CONFLICT DO UPDATE SET time = excluded.time, rules = excluded.rules, look = "
+               "excluded.look, kept = excluded.kept",
                (node, now, rules, look, kept))
     if seen is not None:        # what a node that is not reached ran when it was is known still
         db.execute("UPDATE newest SET driver = ?, kernel = ?, firmware = ? WHERE node = ?",
@@ -76,7 +84,8 @@ def firmware(seen: Telemetry) -> str:
 
 
 def packed(before: str | None, report: NodeReport, seen: Telemetry | None) -> tuple[bytes, str]:
-    """The look and the counters as `decoded` takes them; `before` are those counters of the look before, if there was one."""
+    """The snapshot and the counters as `decoded` takes them;
+    `before` are the previous snapshot's counters, if any."""
     held = json.loads(before) if before is not None else {}
     kept = held if seen is None else _kept(held, seen)
     look = zlib.compress(json.dumps(_document(report, seen), separators=(",", ":")).encode(), 1)
@@ -85,7 +94,7 @@ def packed(before: str | None, report: NodeReport, seen: Telemetry | None) -> tu
 
 @dataclass(frozen=True)
 class Packed:
-    """A newest look as it is stored: a twentieth of the memory, for who has many."""
+    """A newest snapshot as stored, in a twentieth of the memory."""
 
     node: str
     time: float
@@ -99,8 +108,10 @@ class Packed:
 
 
 def rows(store: Store) -> Iterable[tuple[str, float, str, bytes, str]]:
-    """Every node's newest look as it is stored, for `decoded` or `Packed`."""
-    return [tuple(row) for row in store.rows("SELECT name, time, rules, look, kept FROM newest JOIN node ON node.id = newest.node")]
+    """Every node's newest snapshot as stored, for `decoded` or `Packed`."""
+    return [tuple(row)
+            for row in store.rows(
+                "SELECT name, time, rules, look, kept FROM newest JOIN node ON node.id = newest.node")]
 
 
 def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newest:
@@ -110,11 +121,11 @@ def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newes
     told = found["shown"]
     seen = Telemetry() if told is None else Telemetry(
         tuple((name, outcome, seconds) for name, outcome, seconds in told["probes"]),
-        tuple(GpuShown.from_document(gpu) for gpu in told["gpus"]), tuple(PortShown(**port) for port in told["ports"]),
-        told["driver"], told["kernel"], told["boot"])
-    return Newest(
-        node, time, rules, found["state"], found["reason"], found["stage"], found["sku"], found["statuses"],
-        tuple(NotPassed(*each) for each in found["not_passed"]), found["probes_unseen"], seen, held.get("totals", {}), held.get("xids"))
+        tuple(GpuTelemetry.from_document(gpu) for gpu in told["gpus"]),
+        tuple(PortTelemetry(**port) for port in told["ports"]), told["driver"], told["kernel"], told["boot"])
+    return Newest(node, time, rules, found["state"], found["reason"], found["stage"], found["sku"],
+                  found["statuses"], tuple(NotPassed(*each) for each in found["not_passed"]),
+                  found["probes_unseen"], seen, held.get("totals", {}), held.get("xids"))
 
 
 def _document(report: NodeReport, seen: Telemetry | None) -> dict[str, Any]:
@@ -122,23 +133,27 @@ def _document(report: NodeReport, seen: Telemetry | None) -> dict[str, Any]:
     for result in report.results:
         statuses[result.status.value] += 1
     return {
-        "state": report.state.value, "reason": clean(report.reason), "stage": report.stage, "sku": report.sku, "statuses": statuses,
-        "not_passed": [(result.rule, result.status.value, result.severity.value, result.owner.value if result.owner is not None else "",
-                        len(result.findings)) for result in report.results if result.status in _NOT_PASSED],
+        "state": report.state.value, "reason": clean(report.reason), "stage": report.stage, "sku": report.sku,
+        "statuses": statuses,
+        "not_passed": [(result.rule, result.status.value, result.severity.value,
+                        result.owner.value if result.owner is not None else "", len(result.findings))
+                       for result in report.results if result.status in _NOT_PASSED],
         "probes_unseen": report.probes.asked - report.probes.captured if report.probes is not None else None,
         "shown": {**vars(seen), "xids": None, "gpus": [gpu.to_document() for gpu in seen.gpus],
-                  "ports": [asdict(port) for port in seen.ports]} if seen is not None else None,
+                  "ports": [asdict(port) for port in seen.ports]}
+        if seen is not None else None,
     }
 
 
 def _kept(before: Mapping[str, Any], seen: Telemetry) -> dict[str, Any]:
-    """The counters with what this look adds to them."""
+    """The counters including this snapshot's additions."""
     totals: dict[str, float] = dict(before.get("totals", {}))
     gpus: dict[str, dict[str, float]] = dict(before.get("gpus", {}))
     for gpu in seen.gpus:
         held = gpus.pop(gpu.id, {})
         for name, value in gpu.counts.items():
-            # A GPU that is seen for the first time brings its past along, which is not this node's; one below its own last word began anew.
+            # A GPU that is seen for the first time brings its past along, which is not this node's; one below
+            # its own last word began anew.
             last = held.get(name, value)
             totals[name] = totals.get(name, 0) + (value - last if value >= last else value)
         gpus[gpu.id] = {**held, **gpu.counts}
@@ -154,6 +169,7 @@ def _kept(before: Mapping[str, Any], seen: Telemetry) -> dict[str, Any]:
                 xids[name] = xids.get(name, 0) + 1
         kept["boot"], kept["xid_at"] = seen.boot, max([at, *(seconds for seconds, _ in seen.xids)])
     else:
-        kept["boot"], kept["xid_at"] = (seen.boot, at) if again else (before.get("boot"), before.get("xid_at", -1.0))
+        kept["boot"], kept["xid_at"] = ((seen.boot, at) if again
+                                        else (before.get("boot"), before.get("xid_at", -1.0)))
     kept["xids"] = xids
     return kept

@@ -1,4 +1,5 @@
-"""Which files decided at the newest run of triage, and what has changed in them since: a line in the ledger for each change."""
+"""Which files decided at the newest run of triage, and what has changed in them since:
+a line in the ledger for each change."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ ACTION = "policy changed"
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """One file by a digest of what it says; `owner` and `modified` (epoch seconds) are what its file system says of it."""
+    """One file by a digest of its content; `owner` and `modified` (epoch seconds)
+    are from its file system."""
 
     name: str
     digest: str
@@ -24,8 +26,9 @@ class PolicyFile:
 
 
 def note(store: Store, files: Iterable[PolicyFile], who: str, now: float) -> list[str]:
-    """Writes down, in one transaction, the files that decide now; gives a line for people on each that is not what it was, which stands in
-    the ledger as well, by its owner. Where none was ever noted there is nothing to compare with. Raises StoreError.
+    """Writes down, in one transaction, the files that decide now; gives a line for people on each that is not
+    what it was, which stands in the ledger as well, by its owner. Where none was ever noted there is nothing
+    to compare with. Raises StoreError.
     """
     found = {file.name: file for file in files}
     changes: list[tuple[str, str]] = []
@@ -34,7 +37,8 @@ def note(store: Store, files: Iterable[PolicyFile], who: str, now: float) -> lis
         for file in found.values() if before else ():
             if before.get(file.name) != file.digest:
                 what, owner = "changed" if file.name in before else "was added", clean(file.owner, 80)
-                changes.append((owner, f"{clean(file.name, 200)} {what}, modified {_when(file.modified)} by {owner}"))
+                changes.append(
+                    (owner, f"{clean(file.name, 200)} {what}, modified {_when(file.modified)} by {owner}"))
         changes += [("", f"{clean(name, 200)} is not there any more") for name in before if name not in found]
         for owner, what in changes:
             ledger.finish(db, ledger.begin(db, now, owner, ACTION, "", what, "file"), f"found by {who}", now)

@@ -1,4 +1,4 @@
-"""What a look tells of a node's components: their serial numbers by slot, and their counters, for the store."""
+"""A snapshot's data of a node's components for the store: serial numbers by slot, and counters."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from healthcheck.store.shown import NOTHING, Telemetry, shown
 from inventory.text import clean
 
 # By fact: the kind of component, and the counters of it that are worth a trend over weeks.
-_GPU = ("ecc_corrected_lifetime", "ecc_uncorrected_lifetime", "sram_uncorrected_lifetime", "rows_corrected", "rows_uncorrected",
-        "pcie_replays", "pages_retired_corrected", "pages_retired_uncorrected")
+_GPU = ("ecc_corrected_lifetime", "ecc_uncorrected_lifetime", "sram_uncorrected_lifetime", "rows_corrected",
+        "rows_uncorrected", "pcie_replays", "pages_retired_corrected", "pages_retired_uncorrected")
 _PORT = ("link_downed",)
 # What makers leave where a serial number should be.
-_PLACEHOLDERS = ("N/A", "NONE", "UNKNOWN", "NOT SPECIFIED", "NOT AVAILABLE", "DEFAULT STRING", "TO BE FILLED BY O.E.M.",
-                 "SYSTEM SERIAL NUMBER", "EMPTY", "0123456789", "123456789")
+_PLACEHOLDERS = ("N/A", "NONE", "UNKNOWN", "NOT SPECIFIED", "NOT AVAILABLE", "DEFAULT STRING",
+                 "TO BE FILLED BY O.E.M.", "SYSTEM SERIAL NUMBER", "EMPTY", "0123456789", "123456789")
 
 
 @dataclass(frozen=True)
 class Component:
-    """Something with a serial number of its own: `kind` is gpu, nvme or chassis, `slot` where it sits (a PCI address, or a device's name).
+    """Something with a serial number of its own: `kind` is gpu, nvme or chassis,
+    `slot` where it sits (a PCI address, or a device's name).
 
     `name` is what findings call it at this look ("GPU 3").
     """
@@ -52,10 +53,11 @@ class CounterReading:
 
 @dataclass(frozen=True)
 class NodeReadings:
-    """Of one look at one node. `kinds` are the kinds of component that were wholly read: what of them is not here is not there.
+    """One snapshot of one node. `kinds` are the kinds of component that were read completely:
+    others of them are absent.
 
-    `boot` names the node's boot, `machine` its installation, both empty where the node does not say. `shown` is what of the look is kept
-    until the next one, and `hardware` what certificates are held against.
+    `boot` names the node's boot, `machine` its installation, both empty where the node does not say. `shown`
+    is what of the look is kept until the next one, and `hardware` what certificates are held against.
     """
 
     components: tuple[Component, ...]
@@ -73,9 +75,11 @@ def readings(recording: Recording) -> NodeReadings:
     components: list[Component] = []
     counters: list[CounterReading] = []
     whole: set[str] = set()
-    for kind, builder, slot, named in (("gpu", gpus, "pci", _GPU), ("nvme", nvmes, "name", ()), ("port", ports, "name", _PORT)):
+    for kind, builder, slot, named in (("gpu", gpus, "pci", _GPU), ("nvme", nvmes, "name", ()),
+                                       ("port", ports, "name", _PORT)):
         value = build_fact(BY_BUILDER[builder], captures)
-        subjects: tuple[Any, ...] = value if type(value) is tuple else value.value if isinstance(value, Partial) else ()
+        subjects: tuple[Any, ...] = (value if type(value) is tuple else value.value
+                                     if isinstance(value, Partial) else ())
         if type(value) is tuple:
             whole.add(kind)
         for subject in subjects:
@@ -89,7 +93,8 @@ def readings(recording: Recording) -> NodeReadings:
                 components.append(Component(kind, at, serial, subject.name))
             else:
                 whole.discard(kind)
-            counters += [CounterReading(at, name, float(number)) for name in named if type(number := reading(subject, name)) is int]
+            counters += [CounterReading(at, name, float(number)) for name in named
+                         if type(number := reading(subject, name)) is int]
     chassis = build_fact(BY_BUILDER[firmware], captures)
     if isinstance(chassis, Firmware) and (serial := next(_serials(chassis), None)) is not None:
         components.append(Component("chassis", "chassis", serial, "chassis"))

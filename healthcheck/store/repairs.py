@@ -1,8 +1,8 @@
-"""A person's word that something was repaired: it ends what kernel logs reported of it, and is what clean snapshots are counted from.
+"""Repairs recorded by people: they end what kernel logs reported, and start the count of clean snapshots.
 
-Each word is one line of the ledger. What it is of is written down with the number of each newest report: what is reported after that is
-not covered, and a line that stands in the log of the same boot since before accuses nobody
-(`healthcheck.kernellog.carried.RepairStatement`).
+Each word is one line of the ledger. What it is of is written down with the number of each newest report: what
+is reported after that is not covered, and a line that stands in the log of the same boot since before accuses
+nobody (`healthcheck.kernellog.carried.RepairStatement`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _GPU = re.compile(r"gpu ?(\d{1,3})")
 
 @dataclass(frozen=True)
 class Logged:
-    """An open problem that was read from a kernel log, or that a burn-in found: no sweep ends it by itself."""
+    """An open problem that was read from a kernel log, or that a burn-in found:
+    no sweep ends it by itself."""
 
     id: int
     rule: str
@@ -44,18 +45,21 @@ class Logged:
 
 
 def logged(store: Store, node: str) -> list[Logged]:
-    """What kernel logs of a node reported, or burn-ins found, and nothing has ended. What was last reported by a sweep that could not read
-    the boot counts for the last one that was read: a boot that was not read is not another one."""
+    """What kernel logs of a node reported, or burn-ins found, and nothing has ended. What was last reported
+    by a sweep that could not read the boot counts for the last one that was read: a boot that was not read is
+    not another one."""
     return [Logged(*row) for row in store.rows(
-        "SELECT problem.id, rule, subject, coalesce(serial, ''), coalesce(ends, ''), coalesce(nullif(problem.boot, ''), "
-        "(SELECT boot.boot FROM boot WHERE boot.node = problem.node ORDER BY seen DESC LIMIT 1), ''), sequence FROM problem "
-        "JOIN node ON node.id = problem.node LEFT JOIN component ON component.id = component "
-        "WHERE name = ? AND ended IS NULL AND status = ? AND (coalesce(ends, '') != '' OR evidence IS NOT NULL) "
-        "ORDER BY problem.id", node, Status.FAIL.value)]
+        "SELECT problem.id, rule, subject, coalesce(serial, ''), coalesce(ends, ''), "
+        "coalesce(nullif(problem.boot, ''), (SELECT boot.boot FROM boot WHERE boot.node = problem.node "
+        "ORDER BY seen DESC LIMIT 1), ''), sequence FROM problem JOIN node ON node.id = problem.node "
+        "LEFT JOIN component ON component.id = component WHERE name = ? AND ended IS NULL AND status = ? "
+        "AND (coalesce(ends, '') != '' OR evidence IS NOT NULL) ORDER BY problem.id", node,
+        Status.FAIL.value)]
 
 
 class RepairTarget:
-    """What a person names: a subject as muster shows it, a serial number, a PCI address, a slot, a GPU's number, or `all`."""
+    """What a person names: a subject as muster shows it, a serial number, a PCI address, a slot,
+    a GPU's number, or `all`."""
 
     def __init__(self, text: str, parts: Sequence[ComponentLocation]) -> None:
         """`parts` are what sits and sat in the node."""
@@ -69,36 +73,46 @@ class RepairTarget:
         self._places = {place for word in self._words if (place := _place(word)) is not None}
 
     def covers(self, subject: str, serial: str) -> bool:
-        """Whether a finding of this subject, on the component with this serial number where it has one, is of it."""
+        """Whether a finding of this subject, on the component with this serial number where it has one,
+        is of it."""
         said = subject.lower()
-        if self._all or said in self._words or said.partition(",")[0] in self._words or (serial and serial.lower() in self._words):
+        if (self._all or said in self._words or said.partition(",")[0] in self._words
+            or (serial and serial.lower() in self._words)):
             return True
         return any(_same(place, there) for place in self._places for found in _PCI.finditer(said)
                    if (there := _place(found[0])) is not None)
 
 
 def meant(store: Store, node: str, component: str) -> tuple[list[Logged], bool]:
-    """What the word ends on this node, and whether the node has such a component or reported one at all."""
+    """What the repair ends on this node, and whether the node has or reported such a component."""
     named = RepairTarget(component, seats(store, [node], 0))
     found = [one for one in logged(store, node) if named.covers(one.subject, one.serial)]
-    other = store.rows("SELECT subject, coalesce(serial, '') FROM problem JOIN node ON node.id = problem.node "
-                       "LEFT JOIN component ON component.id = component WHERE name = ?", node)
-    return found, bool(found or named.parts) or component.strip().lower() == ALL or any(named.covers(*row) for row in other)
+    other = store.rows(
+        "SELECT subject, coalesce(serial, '') FROM problem JOIN node ON node.id = problem.node "
+        "LEFT JOIN component ON component.id = component WHERE name = ?", node)
+    return (found, bool(found or named.parts) or component.strip().lower() == ALL
+            or any(named.covers(*row) for row in other))
 
 
-def say(db: sqlite3.Connection, node: str, component: str, found: Sequence[Logged], why: str, who: str, now: float) -> int:
-    """Writes the word down, inside a transaction, and ends what it is of; gives the ledger's line."""
-    evidence = {"component": component, "found": [[one.boot, one.rule, one.subject, one.sequence] for one in found]}
+def say(
+    db: sqlite3.Connection, node: str, component: str, found: Sequence[Logged], why: str, who: str,
+    now: float,
+) -> int:
+    """Stores the repair inside a transaction and ends what it covers; returns the ledger's line."""
+    evidence = {"component": component,
+                "found": [[one.boot, one.rule, one.subject, one.sequence] for one in found]}
     line = ledger.begin(db, now, who, ACTION, node, why, json.dumps(evidence, separators=(",", ":")))
-    db.executemany("UPDATE problem SET ended = ? WHERE id = ? AND ended IS NULL", [(now, one.id) for one in found])
+    db.executemany("UPDATE problem SET ended = ? WHERE id = ? AND ended IS NULL",
+                   [(now, one.id) for one in found])
     ledger.finish(db, line, f"done: {component}, {len(found)} of the kernel log ended", now)
     return line
 
 
 def words(store: Store, nodes: Collection[str] | None = None) -> dict[str, tuple[RepairStatement, ...]]:
-    """By node what people said was repaired, for those who judge its kernel log."""
+    """By node the recorded repairs, for judging its kernel log."""
     found: dict[str, list[RepairStatement]] = defaultdict(list)
-    said = store.rows("SELECT node, why, evidence FROM ledger WHERE action = ? AND outcome IS NOT NULL ORDER BY id", ACTION)
+    said = store.rows(
+        "SELECT node, why, evidence FROM ledger WHERE action = ? AND outcome IS NOT NULL ORDER BY id", ACTION)
     for node, why, evidence in said:
         if nodes is None or node in nodes:
             found[node] += _words(evidence, why)
@@ -106,7 +120,8 @@ def words(store: Store, nodes: Collection[str] | None = None) -> dict[str, tuple
 
 
 def words_in(folder: Path, nodes: Collection[str] | None = None) -> Mapping[str, tuple[RepairStatement, ...]]:
-    """The same of the store in a state folder; none where there is no store that can be read: then what was repaired accuses on."""
+    """The same of the store in a state folder; none where there is no store that can be read:
+    then what was repaired accuses on."""
     if not (folder / NAME).exists():
         return {}
     try:
@@ -117,7 +132,8 @@ def words_in(folder: Path, nodes: Collection[str] | None = None) -> Mapping[str,
 
 
 def word_of(store: Store, node: str, evidence: str) -> frozenset[str]:
-    """The subjects and serial numbers, of all that the node ever reported, that a word of the ledger is of; empty where it is of all."""
+    """The subjects and serial numbers, of all that the node ever reported,
+    that a word of the ledger is of; empty where it is of all."""
     try:
         component = str(json.loads(evidence)["component"])
     except (ValueError, KeyError, TypeError):
@@ -125,8 +141,9 @@ def word_of(store: Store, node: str, evidence: str) -> frozenset[str]:
     if component.strip().lower() == ALL:
         return frozenset()
     named = RepairTarget(component, seats(store, [node], 0))
-    reported = store.rows("SELECT DISTINCT subject, coalesce(serial, '') FROM problem JOIN node ON node.id = problem.node "
-                          "LEFT JOIN component ON component.id = component WHERE name = ?", node)
+    reported = store.rows(
+        "SELECT DISTINCT subject, coalesce(serial, '') FROM problem JOIN node ON node.id = problem.node "
+        "LEFT JOIN component ON component.id = component WHERE name = ?", node)
     return frozenset({component, *(word for row in reported if named.covers(*row) for word in row if word)})
 
 
@@ -146,7 +163,8 @@ def _names(part: ComponentLocation, wanted: Collection[str]) -> bool:
     if part.slot.lower() in wanted or part.serial.lower() in wanted:
         return True
     there = _place(part.slot.lower())
-    return there is not None and any(_same(place, there) for word in wanted if (place := _place(word)) is not None)
+    return (there is not None
+            and any(_same(place, there) for word in wanted if (place := _place(word)) is not None))
 
 
 def _place(word: str) -> tuple[str, str, str, str] | None:

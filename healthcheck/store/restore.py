@@ -1,7 +1,8 @@
-"""Puts a copy of the store back, on this head or on another one: checked before anything is touched, whole or not at all, under a new name.
+"""Puts a copy of the store back, on this head or on another one: checked before anything is touched,
+whole or not at all, under a new name.
 
-A head that is restored knows its cordons by the names that their marks bear. It gives new marks a name of its own: what the lost head made
-after the copy is not taken for ours, and no number is given twice.
+A head that is restored knows its cordons by the names that their marks bear. It gives new marks a name of its
+own: what the lost head made after the copy is not taken for ours, and no number is given twice.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _RESTORED = "the store was restored from a copy"
 
 @dataclass(frozen=True)
 class Restored:
-    """What was put back: its names in marks until then and from now on, its newest sweep (epoch seconds, None for none), how many cordons
-    it holds, and where the store that was there is kept (None where there was none).
+    """What was put back: its names in marks until then and from now on, its newest sweep (epoch seconds, None
+    for none), how many cordons it holds, and where the store that was there is kept (None where there was
+    none).
     """
 
     was: tuple[str, ...]
@@ -41,7 +43,8 @@ class Restored:
 
 
 def restore(copy: Path, folder: Path, who: str, now: float, *, replace: bool = False) -> Restored:
-    """Afterwards the state folder holds the store of this copy, brought up to date. Raises UsageError, StoreError: nothing is changed then.
+    """Afterwards the state folder holds the store of this copy, brought up to date. Raises UsageError,
+    StoreError: nothing is changed then.
 
     With `replace` a store that is there is kept beside it; one that another process has open is not touched.
     """
@@ -51,7 +54,8 @@ def restore(copy: Path, folder: Path, who: str, now: float, *, replace: bool = F
     if target.exists() and target.samefile(copy):
         raise UsageError(f"{copy}: is the store itself")
     if target.exists() and not replace:
-        raise UsageError(f"{target}: there is a store already; with --replace it is kept aside, and the copy takes its place")
+        raise UsageError(f"{target}: there is a store already; with --replace it is kept aside, and the copy "
+                         "takes its place")
     make_folder(folder, "--state")
     try:
         with _beside(folder) as made:
@@ -77,8 +81,11 @@ def _beside(folder: Path) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _made_ready(made: Path, copy: Path, who: str, now: float) -> tuple[tuple[str, ...], str, float | None, int]:
-    """The copy as the store that it is to be, as one file that is on the disk; raises StoreError, which names the copy."""
+def _made_ready(
+    made: Path, copy: Path, who: str, now: float,
+) -> tuple[tuple[str, ...], str, float | None, int]:
+    """The copy as the store that it is to be, as one file that is on the disk; raises StoreError,
+    which names the copy."""
     try:
         _ours(made / NAME)
         with opened(made) as store:
@@ -88,7 +95,8 @@ def _made_ready(made: Path, copy: Path, who: str, now: float) -> tuple[tuple[str
             newest = store.rows("SELECT max(started) FROM sweep")[0][0]
             cordons = store.rows("SELECT count(*) FROM cordon WHERE ended IS NULL")[0][0]
     except StoreError as error:
-        raise StoreError(f"{copy}: cannot be restored: {str(error).removeprefix(f'{made / NAME}: ')}") from None
+        raise StoreError(
+            f"{copy}: cannot be restored: {str(error).removeprefix(f'{made / NAME}: ')}") from None
     with closing(sqlite3.connect(made / NAME)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
     descriptor = os.open(made / NAME, os.O_RDONLY | os.O_CLOEXEC)
@@ -101,14 +109,16 @@ def _made_ready(made: Path, copy: Path, who: str, now: float) -> tuple[tuple[str
 
 
 def _ours(file: Path) -> None:
-    """Raises StoreError for a file that holds nothing: as a new store it would pass for one that remembers nothing."""
+    """Raises StoreError for a file that holds nothing:
+    as a new store it would pass for one that remembers nothing."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(file)) as connection:
         if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise StoreError("it is empty")
 
 
 def _renamed(store: Store, copy: str, who: str, now: float) -> tuple[tuple[str, ...], str]:
-    """Gives the store a name that it never had, and ends what was at work on the head that it is of; gives its names before, and this."""
+    """Gives the store a name that it never had, and ends what was at work on the head that it is of; gives
+    its names before, and this."""
     with store.writing() as db:
         was = tuple(row[0] for row in db.execute("SELECT store FROM name ORDER BY rowid"))
         taken, told = frozenset(was), was[0]
@@ -116,16 +126,19 @@ def _renamed(store: Store, copy: str, who: str, now: float) -> tuple[tuple[str, 
             told = db.execute("SELECT lower(hex(randomblob(2)))").fetchone()[0]
         db.execute("INSERT INTO name (store, since) VALUES (?, ?)", (told, now))
         assert name(db) == told  # noqa: S101  (the newest is the last)
-        db.execute("UPDATE triage_run SET finished = ?, outcome = ? WHERE finished IS NULL", (now, f"{runs.SILENT}: {_RESTORED}"))
-        line = ledger.begin(db, now, who, "restore", "", f"{_RESTORED}; its marks are {told} from now on", copy)
+        db.execute("UPDATE triage_run SET finished = ?, outcome = ? WHERE finished IS NULL",
+                   (now, f"{runs.SILENT}: {_RESTORED}"))
+        line = ledger.begin(db, now, who, "restore", "",
+                            f"{_RESTORED}; its marks are {told} from now on", copy)
         ledger.finish(db, line, "restored", now)
     return was, told
 
 
 def _put_aside(target: Path, now: float) -> Path | None:
-    """Keeps what is there under another name, as one file where it can be read; whoever looks for the store finds one at any time.
+    """Keeps the existing store under another name, as one file if readable; there is a store at any time.
 
-    Raises StoreError where another process has it open, for that would go on with the old one, and tidy up after both.
+    Raises StoreError where another process has it open, for that would go on with the old one,
+    and tidy up after both.
     """
     left = [Path(f"{target}{end}") for end in _LEFT if Path(f"{target}{end}").exists()]
     if not target.exists() and not left:
@@ -153,14 +166,15 @@ def _put_aside(target: Path, now: float) -> Path | None:
 
 
 def _closed(target: Path) -> bool:
-    """Makes the store one file; False where it is damaged. Raises StoreError where another process has it open."""
+    """Makes the store one file; False where it is damaged.
+    Raises StoreError where another process has it open."""
     try:
         with closing(sqlite3.connect(target, timeout=0.5)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
-            raise StoreError(f"{target}: another process has it open (see: fuser {target}); end what uses it first: the exporter, timers, "
-                             "a triage or a sweep") from None
+            raise StoreError(f"{target}: another process has it open (see: fuser {target}); end what uses it "
+                             "first: the exporter, timers, a triage or a sweep") from None
         return False
     except sqlite3.DatabaseError:
         return False

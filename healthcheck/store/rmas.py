@@ -1,4 +1,5 @@
-"""What went to the vendor, in the store: parts of nodes, and whole ones, from when their return was opened to when they came back."""
+"""What went to the vendor, in the store: parts of nodes, and whole ones,
+from when their return was opened to when they came back."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class RmaState(Enum):
 
 @dataclass(frozen=True)
 class Rma:
-    """One part, or a whole node where `slot` is empty. `serial` is empty where nobody knows it. Times are epoch seconds."""
+    """One part, or a whole node where `slot` is empty. `serial` is empty where nobody knows it.
+    Times are epoch seconds."""
 
     id: int
     node: str
@@ -56,12 +58,12 @@ class Rma:
 
     @property
     def same(self) -> bool:
-        """Whether it was said to have come back repaired, with the serial number that it had."""
+        """Whether it returned repaired, with its old serial number."""
         return self.outcome == _SAME
 
     @property
     def new(self) -> str:
-        """The serial number that was said to come instead; empty where none was."""
+        """The announced serial number of the replacement, or ""."""
         return (self.outcome or "").removeprefix(_OTHER).strip() if not self.same else ""
 
 
@@ -72,18 +74,22 @@ def words(slot: str, kind: str, serial: str) -> str:
 
 
 def begin(
-    store: Store, node: str, slot: str, kind: str, serial: str, why: str, who: str, reference: str, evidence: str, now: float,
+    store: Store, node: str, slot: str, kind: str, serial: str, why: str, who: str, reference: str,
+    evidence: str, now: float,
 ) -> tuple[Rma, int]:
-    """Writes down that a part is about to go to the vendor; gives the RMA and the ledger's line that waits for its outcome.
+    """Writes down that a part is about to go to the vendor;
+    gives the RMA and the ledger's line that waits for its outcome.
 
-    Where one is open for this slot it is that one: what is told of it a second time is left as it was told first.
+    Where one is open for this slot it is that one:
+    what is told of it a second time is left as it was told first.
     """
     with store.writing() as db:
-        held = db.execute("SELECT * FROM rma WHERE node = ? AND slot = ? AND returned IS NULL", (node, slot)).fetchone()
+        held = db.execute("SELECT * FROM rma WHERE node = ? AND slot = ? AND returned IS NULL",
+                          (node, slot)).fetchone()
         if held is None:
-            number = db.execute(
-                "INSERT INTO rma (node, slot, kind, serial, why, who, reference, evidence, opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (node, slot, kind, serial, why, who, reference, evidence, now)).lastrowid
+            number = db.execute("INSERT INTO rma (node, slot, kind, serial, why, who, reference, evidence, "
+                                "opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                (node, slot, kind, serial, why, who, reference, evidence, now)).lastrowid
             held = db.execute("SELECT * FROM rma WHERE id = ?", (number,)).fetchone()
         rma = Rma(**dict(held))
         return rma, _line(db, rma, "rma open", who, now)
@@ -93,31 +99,35 @@ def ship(store: Store, rma: Rma, who: str, now: float) -> None:
     """Writes down that it is under way."""
     with store.writing() as db:
         line = ledger.begin(db, now, who, "rma ship", rma.node, rma.part, _evidence(rma))
-        done = db.execute("UPDATE rma SET shipped = ? WHERE id = ? AND shipped IS NULL AND returned IS NULL", (now, rma.id)).rowcount
+        done = db.execute("UPDATE rma SET shipped = ? WHERE id = ? AND shipped IS NULL AND returned IS NULL",
+                          (now, rma.id)).rowcount
         ledger.finish(db, line, "shipped" if done else "not done: somebody else was first", now)
 
 
 def give_back(store: Store, rma: Rma, outcome: str, who: str, now: float) -> int:
     """Writes down that it is back; gives the ledger's line that waits for what becomes of the node."""
     with store.writing() as db:
-        db.execute("UPDATE rma SET returned = ?, outcome = ? WHERE id = ? AND returned IS NULL", (now, outcome, rma.id))
+        db.execute("UPDATE rma SET returned = ?, outcome = ? WHERE id = ? AND returned IS NULL",
+                   (now, outcome, rma.id))
         return _line(db, rma, "rma return", who, now)
 
 
 def outcome(*, same: bool, new: str) -> str:
-    """The word for what came back, as `Rma.same` and `Rma.new` read it."""
+    """The outcome of a return, as `Rma.same` and `Rma.new` read it."""
     return _SAME if same else f"{_OTHER} {new}".strip()
 
 
 def settle(store: Store, line: int, said: str, now: float) -> None:
-    """Writes down what became of a deed."""
+    """Records the outcome of an action."""
     with store.writing() as db:
         ledger.finish(db, line, said, now)
 
 
 def unfinished(store: Store) -> dict[int, str]:
-    """By their numbers the RMAs of which a deed was begun that nobody knows the end of, and which: "rma open" or "rma return"."""
-    rows = store.rows("SELECT action, evidence FROM ledger WHERE outcome IS NULL AND action IN ('rma open', 'rma return') ORDER BY id")
+    """By number the RMAs with an action of unknown outcome, and which:
+    "rma open" or "rma return"."""
+    rows = store.rows("SELECT action, evidence FROM ledger WHERE outcome IS NULL "
+                      "AND action IN ('rma open', 'rma return') ORDER BY id")
     return {int(row["evidence"].removeprefix("rma ")): row["action"] for row in rows}
 
 
@@ -128,17 +138,18 @@ def rmas(store: Store, nodes: Collection[str] | None = None) -> list[Rma]:
 
 
 def seen_since(store: Store, rma: Rma) -> list[ComponentLocation]:
-    """What looks since its return have found: in its slot, and of the part itself wherever it sits; the newest last."""
+    """Findings of snapshots since its return: in its slot, and of the part itself anywhere; newest last."""
     if rma.returned is None:
         return []
     return [ComponentLocation(**dict(row)) for row in store.rows(
-        "SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
-        "JOIN component ON component.id = component WHERE seen > ? AND ((name = ? AND slot = ?) OR (kind = ? AND serial = ?)) "
-        "ORDER BY seen, began", rma.returned, rma.node, rma.slot or CHASSIS, rma.kind, rma.serial)]
+        "SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat "
+        "JOIN node ON node.id = seat.node JOIN component ON component.id = component WHERE seen > ? "
+        "AND ((name = ? AND slot = ?) OR (kind = ? AND serial = ?)) ORDER BY seen, began", rma.returned,
+        rma.node, rma.slot or CHASSIS, rma.kind, rma.serial)]
 
 
 def alarm(rma: Rma, seats: Collection[ComponentLocation]) -> str:
-    """What is not as it was said to be with a part that is back, empty where nothing is known to be; `seats` as of `seen_since`."""
+    """How a returned part differs from the announcement, or ""; `seats` as of `seen_since`."""
     if rma.returned is None or not rma.serial:
         return ""
     same = [seat for seat in seats if (seat.kind, seat.serial) == (rma.kind, rma.serial)]
@@ -148,24 +159,28 @@ def alarm(rma: Rma, seats: Collection[ComponentLocation]) -> str:
         where = "" if at in here else f" in {at.node}, slot {at.slot}"
         return f"the SAME {rma.kind} came back{where}: serial {rma.serial}, and it was said to be exchanged"
     if here and rma.same and not same:
-        return f"ANOTHER {rma.kind} came back: serial {here[-1].serial}, and {rma.serial} was said to be repaired"
+        return (f"ANOTHER {rma.kind} came back: serial {here[-1].serial}, and {rma.serial} was said to be "
+                "repaired")
     if here and rma.new and here[-1].serial != rma.new:
         return f"ANOTHER {rma.kind} came back: serial {here[-1].serial}, and {rma.new} was said to come"
     return ""
 
 
 def alarms(store: Store, found: Collection[Rma]) -> dict[int, str]:
-    """By their numbers the RMAs with an alarm; of several of one part, or of one slot, the last alone tells."""
+    """By their numbers the RMAs with an alarm; of several of one part, or of one slot,
+    the last alone tells."""
     later = {key: rma.id for rma in found for key in ((rma.node, rma.slot), (rma.kind, rma.serial))}
-    wrong = {rma.id: alarm(rma, seen_since(store, rma)) for rma in found
-             if rma.returned is not None and rma.id == later[rma.node, rma.slot] == later[rma.kind, rma.serial]}
+    wrong = {rma.id: alarm(rma, seen_since(store, rma)) for rma in found if rma.returned is not None
+             and rma.id == later[rma.node, rma.slot] == later[rma.kind, rma.serial]}
     return {number: said for number, said in wrong.items() if said}
 
 
 def _line(db: sqlite3.Connection, rma: Rma, action: str, who: str, now: float) -> int:
-    """The line of this deed whose end nobody knows, else a new one."""
-    cut = db.execute("SELECT id FROM ledger WHERE action = ? AND evidence = ? AND outcome IS NULL", (action, _evidence(rma))).fetchone()
-    return int(cut[0]) if cut is not None else ledger.begin(db, now, who, action, rma.node, f"{rma.part}: {rma.why}", _evidence(rma))
+    """The line of this action without an outcome, else a new one."""
+    cut = db.execute("SELECT id FROM ledger WHERE action = ? AND evidence = ? AND outcome IS NULL",
+                     (action, _evidence(rma))).fetchone()
+    return (int(cut[0]) if cut is not None
+            else ledger.begin(db, now, who, action, rma.node, f"{rma.part}: {rma.why}", _evidence(rma)))
 
 
 def _evidence(rma: Rma) -> str:

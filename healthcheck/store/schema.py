@@ -57,7 +57,8 @@ _FIRST = (
     "CREATE UNIQUE INDEX cordon_open ON cordon (node, backend) WHERE ended IS NULL",
 )
 
-# What triage needs: what the driver asked for, reboots, looks that may return a node, verdicts; and what people said of nodes.
+# What triage needs: what the driver asked for, reboots, looks that may return a node, verdicts;
+# and what people said of nodes.
 _SECOND = (
     "ALTER TABLE problem ADD COLUMN repair TEXT",
     # A node's boots; `began` is the first sweep that met it.
@@ -108,21 +109,24 @@ _SECOND = (
     "CREATE INDEX lease_open ON lease (ended) WHERE ended IS NULL",
 )
 
-# The newest look at each node, as compressed JSON, and counters of the node that only grow, as JSON; the next look is written over it.
+# The newest look at each node, as compressed JSON, and counters of the node that only grow, as JSON;
+# the next look is written over it.
 _THIRD = (
     """CREATE TABLE newest (
         node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, rules TEXT NOT NULL, look BLOB NOT NULL, kept TEXT NOT NULL
     )""",
 )
 
-# The newest cordon that there was when a person closed the breaker: what was made until then, whatever a clock said.
+# The newest cordon that there was when a person closed the breaker: what was made until then,
+# whatever a clock said.
 _FOURTH = (
     "ALTER TABLE breaker ADD COLUMN seen INTEGER",
     "UPDATE breaker SET seen = (SELECT max(id) FROM cordon WHERE began <= closed) WHERE who IS NOT NULL",
 )
 
-# Incidents that last: what their nodes show, how unlikely chance is, who closed them and why, and their nodes with times. Verdicts and
-# cordons in the name of one. The versions that a node's newest look showed, so that nodes can be compared by them without unpacking it.
+# Incidents that last: what their nodes show, how unlikely chance is, who closed them and why, and their nodes
+# with times. Verdicts and cordons in the name of one. The versions that a node's newest look showed, so that
+# nodes can be compared by them without unpacking it.
 _FIFTH = (
     "ALTER TABLE incident ADD COLUMN symptoms TEXT NOT NULL DEFAULT '[]'",
     "ALTER TABLE incident ADD COLUMN likelihood REAL NOT NULL DEFAULT 0",
@@ -137,13 +141,16 @@ _FIFTH = (
     *(f"ALTER TABLE newest ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in ("driver", "kernel", "firmware")),
 )
 
-# The components, versions and boot that a node's newest look read, as JSON: what its certificate is held against.
+# The components, versions and boot that a node's newest look read, as JSON:
+# what its certificate is held against.
 _SIXTH = (
-    "CREATE TABLE hardware (node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, boot TEXT NOT NULL, parts TEXT NOT NULL)",
+    "CREATE TABLE hardware (node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, boot TEXT NOT "
+    "NULL, parts TEXT NOT NULL)",
 )
 
-# Machines on their way from power-off to service: where each stands, what was done to it, what somebody has to mend, which steps people
-# had left out, and how long each step took. `counts` is 0 for deeds from before a person had the step begun anew, or of an earlier way.
+# Machines on their way from power-off to service: where each stands, what was done to it, what somebody has
+# to mend, which steps people had left out, and how long each step took. `counts` is 0 for deeds from before a
+# person had the step begun anew, or of an earlier way.
 _SEVENTH = (
     """CREATE TABLE bringup (
         node TEXT PRIMARY KEY, began REAL NOT NULL, who TEXT NOT NULL, step TEXT NOT NULL, since REAL NOT NULL, stand TEXT NOT NULL,
@@ -172,7 +179,8 @@ _SEVENTH = (
     "CREATE INDEX bringup_step_node ON bringup_step (node, began)",
 )
 
-# Of a problem that was read from a kernel log: whose messages (empty where nobody can say, NULL for other problems), and how it ends.
+# Of a problem that was read from a kernel log: whose messages (empty where nobody can say,
+# NULL for other problems), and how it ends.
 _EIGHTH = (
     "ALTER TABLE problem ADD COLUMN emitter TEXT",
     "ALTER TABLE problem ADD COLUMN ends TEXT",
@@ -229,12 +237,15 @@ _NINTH = (
     "CREATE TABLE policy_file (name TEXT PRIMARY KEY, digest TEXT NOT NULL, seen REAL NOT NULL) WITHOUT ROWID",
 )
 
-# When a node was last screened in service, by which run, and whether that told anything of it; the newest of each.
+# When a node was last screened in service, by which run, and whether that told anything of it;
+# the newest of each.
 _TENTH = (
-    "CREATE TABLE screened (node TEXT PRIMARY KEY, run TEXT NOT NULL, at REAL NOT NULL, told INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE screened (node TEXT PRIMARY KEY, run TEXT NOT NULL, at REAL NOT NULL, told INTEGER NOT "
+    "NULL) WITHOUT ROWID",
 )
 
-# Rules that were renamed: what is open goes on under the new id. A silence by a glob holds for both, as a site may have rules of its own.
+# Rules that were renamed: what is open goes on under the new id. A silence by a glob holds for both, as a
+# site may have rules of its own.
 _ELEVENTH = (
     "CREATE TABLE renamed (rule TEXT NOT NULL)",
     "INSERT INTO renamed VALUES ('fabric-clique'), ('fabric-health'), ('fabric-imex'), ('fabric-manager'), ('fabric-manager-log'), "
@@ -256,4 +267,5 @@ _ELEVENTH = (
     "DROP TABLE renamed",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _NINTH, _TENTH, _ELEVENTH)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
+                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH)

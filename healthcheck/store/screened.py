@@ -16,7 +16,8 @@ FOUND = "a screening found"
 
 @dataclass(frozen=True)
 class Screened:
-    """The newest screening of a node: its run, when it ended (epoch seconds), and whether it told how it is."""
+    """The newest screening of a node: its run, when it ended (epoch seconds),
+    and whether it told how it is."""
 
     run: str
     at: float
@@ -47,5 +48,6 @@ def node_hours(store: Store, since: float, now: float) -> float:
     A lease that was not ended counts until its time was over. Raises StoreError.
     """
     rows = store.rows("SELECT nodes, began, coalesce(ended, until) AS over FROM lease WHERE why = ?", WHY)
-    spans = [(len(json.loads(row["nodes"])), min(row["over"], now) - max(row["began"], since)) for row in rows]
+    spans = [(len(json.loads(row["nodes"])), min(row["over"], now) - max(row["began"], since))
+             for row in rows]
     return float(sum(nodes * max(0.0, seconds) for nodes, seconds in spans)) / HOUR

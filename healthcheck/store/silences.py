@@ -1,6 +1,8 @@
-"""Silences in the store: what people do not want to hear of, on which nodes, until when; each has lines in the ledger.
+"""Silences in the store: what people do not want to hear of, on which nodes, until when;
+each has lines in the ledger.
 
-A silence takes nothing away from what a sweep finds: it is for triage, which leaves out what is silenced and says how much that is.
+A silence takes nothing away from what a sweep finds: it is for triage,
+which leaves out what is silenced and says how much that is.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from healthcheck.store.file import Store
 
 @dataclass(frozen=True)
 class Silence:
-    """One silence; `rule` is a glob over the ids of rules. Times are epoch seconds; `ended` is set where somebody ended it early."""
+    """One silence; `rule` is a glob over the ids of rules. Times are epoch seconds;
+    `ended` is set where somebody ended it early."""
 
     id: int
     nodes: frozenset[str]
@@ -35,23 +38,30 @@ class Silence:
         return self.began <= now < (self.until if self.ended is None else min(self.ended, self.until))
 
     def covers(self, problem: Problem) -> bool:
-        """Whether it is about that problem; `*` is about a node that is not reached, too, for which there is no rule."""
+        """Whether it is about that problem; `*` is about a node that is not reached, too,
+        for which there is no rule."""
         return problem.node in self.nodes and fnmatchcase(problem.rule, self.rule)
 
 
-def silence(store: Store, nodes: Collection[str], rule: str, why: str, who: str, now: float, until: float) -> Silence:
+def silence(
+    store: Store, nodes: Collection[str], rule: str, why: str, who: str, now: float, until: float,
+) -> Silence:
     """Writes down that these problems of these nodes are not to be heard of until then."""
     with store.writing() as db:
-        number = db.execute("INSERT INTO silence (nodes, rule, why, who, began, until) VALUES (?, ?, ?, ?, ?, ?)",
-                            (_names(nodes), rule, why, who, now, until)).lastrowid
+        number = db.execute(
+            "INSERT INTO silence (nodes, rule, why, who, began, until) VALUES (?, ?, ?, ?, ?, ?)",
+            (_names(nodes), rule, why, who, now, until)).lastrowid
         assert number is not None  # noqa: S101  (an INSERT always has one)
         made = Silence(number, frozenset(nodes), rule, why, who, now, until)
         _note(db, "silence", made, nodes, why, who, now)
     return made
 
 
-def unsilence(store: Store, number: int, nodes: Collection[str] | None, why: str, who: str, now: float) -> Silence | None:
-    """Ends a silence, or takes these nodes out of it; gives it as it then is, or None where none of this number holds on them."""
+def unsilence(
+    store: Store, number: int, nodes: Collection[str] | None, why: str, who: str, now: float,
+) -> Silence | None:
+    """Ends a silence, or takes these nodes out of it; gives it as it then is,
+    or None where none of this number holds on them."""
     with store.writing() as db:
         held = [_silence(row) for row in db.execute("SELECT * FROM silence WHERE id = ?", (number,))]
         if not held or not held[0].holds(now):
@@ -61,7 +71,8 @@ def unsilence(store: Store, number: int, nodes: Collection[str] | None, why: str
         if not gone:
             return None
         left = replace(was, nodes=was.nodes - gone) if gone < was.nodes else replace(was, ended=now)
-        db.execute("UPDATE silence SET nodes = ?, ended = ? WHERE id = ?", (_names(left.nodes), left.ended, number))
+        db.execute("UPDATE silence SET nodes = ?, ended = ? WHERE id = ?",
+                   (_names(left.nodes), left.ended, number))
         _note(db, "unsilence", was, gone, why, who, now)
     return left
 
@@ -78,7 +89,8 @@ def everything(store: Store) -> list[Silence]:
 
 
 def silenced(problem: Problem, silences: Iterable[Silence], now: float) -> Silence | None:
-    """The silence that a problem falls under, of several the one that holds longest; None where it is to be heard of."""
+    """The silence that a problem falls under, of several the one that holds longest;
+    None where it is to be heard of."""
     found = [one for one in silences if one.holds(now) and one.covers(problem)]
     return max(found, key=lambda one: (one.until, -one.id), default=None)
 
@@ -91,8 +103,10 @@ def _names(nodes: Collection[str]) -> str:
     return json.dumps(sorted(nodes))
 
 
-def _note(db: sqlite3.Connection, action: str, of: Silence, nodes: Collection[str], why: str, who: str, now: float) -> None:
-    """A line of the ledger for each node; the deed is in the same transaction, and so is done."""
+def _note(
+    db: sqlite3.Connection, action: str, of: Silence, nodes: Collection[str], why: str, who: str, now: float,
+) -> None:
+    """A ledger line for each node; the action is in the same transaction, and so is done."""
     until = dt.datetime.fromtimestamp(of.until, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
     for node in sorted(nodes):
         line = ledger.begin(db, now, who, action, node, why, f"silence {of.id}: {of.rule} until {until}")

@@ -1,4 +1,5 @@
-"""Marks and words that a back end shows and that no cordon of this store accounts for, as the newest snapshot had them."""
+"""Marks and words that a back end shows and that no cordon of this store accounts for,
+as the newest snapshot had them."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Stray:
 def keep(store: Store, backend: str, nodes: Collection[str], found: Collection[Stray], now: float) -> None:
     """What a snapshot of these nodes showed takes the place of what the one before did."""
     with store.writing() as db:
-        db.executemany("DELETE FROM stray WHERE backend = ? AND node = ?", [(backend, node) for node in nodes])
+        db.executemany("DELETE FROM stray WHERE backend = ? AND node = ?",
+                       [(backend, node) for node in nodes])
         db.executemany("INSERT INTO stray (backend, node, kind, mark, words, seen) VALUES (?, ?, ?, ?, ?, ?)",
                        [(backend, one.node, one.kind.value, one.mark, one.words, now) for one in found])
 

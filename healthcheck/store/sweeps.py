@@ -1,7 +1,8 @@
 """Writes a sweep into the store, in one transaction: only what changed since the one before takes room.
 
-What one sweep cannot see it cannot end: a fault of a rule that was not judged this time, or could not be measured, stays as it was. One
-that a kernel log reported stays until its end is proven (`healthcheck.store.logproof`), and keeps the node from being healthy until then.
+What one sweep cannot see it cannot end: a fault of a rule that was not judged this time, or could not be
+measured, stays as it was. One that a kernel log reported stays until its end is proven
+(`healthcheck.store.logproof`), and keeps the node from being healthy until then.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from healthcheck.model.outcome import Finding, LogView, NodeReport, NodeState, Origin, Result, Severity, Status
+from healthcheck.model.outcome import (
+    Finding,
+    LogView,
+    NodeReport,
+    NodeState,
+    Origin,
+    Result,
+    Severity,
+    Status,
+)
 from healthcheck.store import newest, versions
 from healthcheck.store.accused import exchanged
 from healthcheck.store.file import Store
@@ -30,7 +40,8 @@ _NOT_ASKED = "not asked"
 _NOT_ITS_FAULT = frozenset(stage.value for stage in NOT_ITS_FAULT)
 _LOOKS_KEPT = 4             # of a node under a profile: what requalification looks back on
 _AGAINST_KEPT = 50
-_NO_LOG = (None, None, None, None)      # emitter, ending, record and time of a problem that was read from no log
+# emitter, ending, record and time of a problem that was read from no log
+_NO_LOG = (None, None, None, None)
 _WORST_FIRST = (NodeState.UNHEALTHY, NodeState.UNKNOWN, NodeState.DEGRADED, NodeState.HEALTHY)
 # How the reasons of rules begin that are not for this node, whatever it shows.
 _DROPPED = ("disabled in ", "the SKU ", "there are no ")
@@ -38,8 +49,8 @@ _DROPPED = ("disabled in ", "the SKU ", "there are no ")
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """What is stored of a sweep as a whole. Times are epoch seconds. `selected`: not all rules were judged, by --only or --skip. `versions`
-    are what it was judged by, `who` ran it."""
+    """What is stored of a sweep as a whole. Times are epoch seconds. `selected`: not all rules were judged,
+    by --only or --skip. `versions` are what it was judged by, `who` ran it."""
 
     started: float
     finished: float
@@ -53,32 +64,38 @@ class SweepRecord:
 
 
 def record(
-    store: Store, sweep: SweepRecord, reports: Iterable[NodeReport], readings: Mapping[str, NodeReadings] = _NOTHING,
+    store: Store, sweep: SweepRecord, reports: Iterable[NodeReport],
+    readings: Mapping[str, NodeReadings] = _NOTHING,
 ) -> tuple[NodeReport, ...]:
-    """Stores a sweep and gives its reports by what the store knows beside: a rule by which a kernel log reported what nothing has proven to
-    have ended fails, though this sweep did not see it. Raises StoreError, and stores nothing of it.
+    """Stores a sweep and gives its reports by what the store knows beside: a rule by which a kernel log
+    reported what nothing has proven to have ended fails, though this sweep did not see it. Raises StoreError,
+    and stores nothing of it.
 
-    A node that was not asked before the sweep was interrupted is left as it was. Some rules alone give no state: they tell of their faults.
+    A node that was not asked before the sweep was interrupted is left as it was. Some rules alone give no
+    state: they tell of their faults.
     """
     reports = tuple(reports)
     known: dict[str, NodeReport] = {}
     kept = [report for report in reports if report.results or report.stage is not None or not sweep.partial]
     with store.writing() as db:
         unreached = sum(report.stage is not None for report in kept)
-        db.execute(
-            "INSERT INTO sweep (started, finished, partial, source, rules, profiles, nodes, unreached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (sweep.started, sweep.finished, sweep.partial, sweep.source, sweep.rules, " ".join(sweep.profiles), len(kept), unreached))
+        db.execute("INSERT INTO sweep (started, finished, partial, source, rules, profiles, nodes, "
+                   "unreached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                   (sweep.started, sweep.finished, sweep.partial, sweep.source, sweep.rules,
+                    " ".join(sweep.profiles), len(kept), unreached))
         nodes = _numbers(db, [report.node for report in kept])
         writer = _Writer(db, sweep.started)
         alike = _alike(readings)
-        machines = Counter(seen.machine for seen in readings.values())      # several that are equal come with an image, and tell nothing
+        # several that are equal come with an image, and tell nothing
+        machines = Counter(seen.machine for seen in readings.values())
         _versions(db, sweep, kept, readings)
         for report in kept:
             node = nodes[report.node]
             seats = writer.seats(node, readings[report.node], alike) if report.node in readings else {}
             if report.node in readings and (hardware := readings[report.node].hardware) is not None:
                 write_hardware(db, node, sweep.started, hardware)
-            if report.node in readings and (machine := readings[report.node].machine) and machines[machine] == 1:
+            if (report.node in readings and (machine := readings[report.node].machine)
+                and machines[machine] == 1):
                 write_machine(db, node, sweep.started, machine)
             alive = writer.problems(node, report, seats)
             told = known[report.node] = _with_alive(report, alive)
@@ -91,33 +108,39 @@ def record(
     return tuple(known.get(report.node, report) for report in reports)
 
 
-def _versions(db: sqlite3.Connection, sweep: SweepRecord, kept: list[NodeReport], readings: Mapping[str, NodeReadings]) -> None:
-    """What it was judged by, of rules those that it judged; and which nodes run another driver, kernel or firmware than before."""
+def _versions(
+    db: sqlite3.Connection, sweep: SweepRecord, kept: list[NodeReport], readings: Mapping[str, NodeReadings],
+) -> None:
+    """What it was judged by, of rules those that it judged; and which nodes run another driver,
+    kernel or firmware than before."""
     if sweep.versions:
         rules = {one.name for one in sweep.versions if one.kind == "rule"}
         for report in kept:
             for result in report.results:
                 if result.rule in rules and result.status is not Status.SKIPPED:
                     rules.discard(result.rule)
-        versions.note(db, (one for one in sweep.versions if one.kind != "rule" or one.name not in rules), sweep.who, sweep.started)
+        versions.note(db, (one for one in sweep.versions if one.kind != "rule" or one.name not in rules),
+                      sweep.who, sweep.started)
     versions.note_nodes(db, ((report.node, seen) for report in kept if report.node in readings
                              and (seen := readings[report.node].shown) is not None), sweep.who, sweep.started)
 
 
 def _alike(readings: Mapping[str, NodeReadings]) -> set[tuple[str, str]]:
-    """Serial numbers that several places show in one sweep, such as a maker's placeholder: nothing can be followed by them."""
+    """Serial numbers that several places show in one sweep, such as a maker's placeholder:
+    nothing can be followed by them."""
     shown = Counter((part.kind, part.serial) for seen in readings.values() for part in seen.components)
     return {key for key, places in shown.items() if places > 1}
 
 
 def _numbers(db: sqlite3.Connection, names: list[str]) -> dict[str, int]:
-    db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", [(name,) for name in names])
+    db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING",
+                   [(name,) for name in names])
     return {row[1]: row[0] for row in db.execute("SELECT id, name FROM node")}
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """What makes an open problem the same one at the next sweep, and what is told of it."""
+    """The key that identifies a problem across sweeps, and its values."""
 
     rule: str
     subject: str
@@ -127,7 +150,8 @@ class _Problem:
 
 @dataclass(frozen=True)
 class _Alive:
-    """A problem that a kernel log reported, that this sweep did not see, and of which nothing proves the end."""
+    """A problem that a kernel log reported, that this sweep did not see,
+    and of which nothing proves the end."""
 
     rule: str
     subject: str
@@ -136,15 +160,17 @@ class _Alive:
 
 
 def _with_alive(report: NodeReport, alive: Iterable[_Alive]) -> NodeReport:
-    """The report of a node that is no better than what has not ended there, of which the rule fails if it was judged."""
+    """The report of a node that is no better than what has not ended there,
+    of which the rule fails if it was judged."""
     worst = {Severity.CRITICAL: NodeState.UNHEALTHY, Severity.WARNING: NodeState.DEGRADED}
     for one in alive:
-        report = replace(report, results=tuple(_failing(result, one) if result.rule == one.rule else result for result in report.results))
+        report = replace(report, results=tuple(_failing(result, one) if result.rule == one.rule else result
+                                               for result in report.results))
         state = worst.get(one.severity)
         if state is None or _WORST_FIRST.index(state) > _WORST_FIRST.index(report.state):
             continue
-        said = (f"{one.rule}: {one.subject}: reported before, and nothing shows that it ended (by {one.ends}); "
-                f"if somebody repaired it: muster repaired {report.node}")
+        said = (f"{one.rule}: {one.subject}: reported before, and nothing shows that it ended (by "
+                f"{one.ends}); if somebody repaired it: muster repaired {report.node}")
         reason = said if state is not report.state or not report.reason else f"{report.reason}; {said}"
         report = replace(report, state=state, reason=clean(reason, 1000))
     return report
@@ -166,42 +192,57 @@ class _Writer:
 
     def state(self, node: int, report: NodeReport) -> None:
         """The node's state goes on, or another begins."""
-        held = self._db.execute("SELECT id, state FROM spell WHERE node = ? AND ended IS NULL", (node,)).fetchone()
+        held = self._db.execute("SELECT id, state FROM spell WHERE node = ? AND ended IS NULL",
+                                (node,)).fetchone()
         if held is not None and held[1] == report.state.value:
-            self._db.execute("UPDATE spell SET seen = ?, sweeps = sweeps + 1, reason = ?, stage = ? WHERE id = ?",
-                             (self._now, report.reason, report.stage, held[0]))
+            self._db.execute(
+                "UPDATE spell SET seen = ?, sweeps = sweeps + 1, reason = ?, stage = ? WHERE id = ?",
+                (self._now, report.reason, report.stage, held[0]))
             return
         if held is not None:
             self._db.execute("UPDATE spell SET ended = ? WHERE id = ?", (self._now, held[0]))
-        self._db.execute("INSERT INTO spell (node, state, reason, stage, began, seen, sweeps) VALUES (?, ?, ?, ?, ?, ?, 1)",
+        self._db.execute("INSERT INTO spell (node, state, reason, stage, began, seen, sweeps) "
+                         "VALUES (?, ?, ?, ?, ?, ?, 1)",
                          (node, report.state.value, report.reason, report.stage, self._now, self._now))
 
-    def looks(self, node: int, report: NodeReport, profiles: Iterable[str], alive: Iterable[_Alive] = ()) -> None:
-        """What this look said under the sweep's profiles; of each, the newest are kept, and this one, and those while we held the node:
-        without them nobody could say later why it was returned. `alive` stand against the node beside what the look found.
+    def looks(
+        self, node: int, report: NodeReport, profiles: Iterable[str], alive: Iterable[_Alive] = (),
+    ) -> None:
+        """What this look said under the sweep's profiles; of each, the newest are kept, and this one, and
+        those while we held the node: without them nobody could say later why it was returned. `alive` stand
+        against the node beside what the look found.
 
-        What seems to be later is of a clock that was wrong, or this sweep is an older one: it proves nothing any more.
+        What seems to be later is of a clock that was wrong, or this sweep is an older one:
+        it proves nothing any more.
         """
-        self._db.execute("UPDATE look SET state = ? WHERE node = ? AND time > ?", (NodeState.UNKNOWN.value, node, self._now))
+        self._db.execute("UPDATE look SET state = ? WHERE node = ? AND time > ?",
+                         (NodeState.UNKNOWN.value, node, self._now))
         found = [*((problem.rule, problem.subject, problem.status) for problem in _problems(report)
                    if problem.told[0] != Severity.INFO.value),
-                 *((one.rule, one.subject, Status.FAIL.value) for one in alive if one.severity is not Severity.INFO)]
+                 *((one.rule, one.subject, Status.FAIL.value) for one in alive
+                   if one.severity is not Severity.INFO)]
         against = json.dumps(list(dict.fromkeys(found))[:_AGAINST_KEPT])
         measured = json.dumps(self._measured(node, report))
         for profile in profiles:
-            self._db.execute("INSERT INTO look (node, profile, time, state, against, measured) VALUES (?, ?, ?, ?, ?, ?) "
-                             "ON CONFLICT DO UPDATE SET state = excluded.state, against = excluded.against, measured = excluded.measured",
-                             (node, profile, self._now, report.state.value, against, measured))
-            old = self._db.execute("SELECT time FROM look WHERE node = ? AND profile = ? AND time != ? AND time NOT IN (SELECT time FROM "
-                                   "look WHERE node = ? AND profile = ? ORDER BY time DESC LIMIT ?)",
+            self._db.execute(
+                "INSERT INTO look (node, profile, time, state, against, measured) VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET state = excluded.state, against = excluded.against, measured = "
+                "excluded.measured",
+                (node, profile, self._now, report.state.value, against, measured))
+            old = self._db.execute("SELECT time FROM look WHERE node = ? AND profile = ? AND time != ? "
+                                   "AND time NOT IN (SELECT time FROM look WHERE node = ? AND profile = ? "
+                                   "ORDER BY time DESC LIMIT ?)",
                                    (node, profile, self._now, node, profile, _LOOKS_KEPT)).fetchall()
             holds = self._holds().get(node, ())
-            self._db.executemany("DELETE FROM look WHERE node = ? AND profile = ? AND time = ?", [
-                (node, profile, time) for (time,) in old if not any(began <= time <= ended for began, ended in holds)])
+            self._db.executemany("DELETE FROM look WHERE node = ? AND profile = ? AND time = ?",
+                                 [(node, profile, time) for (time,) in old
+                                  if not any(began <= time <= ended for began, ended in holds)])
 
     def _measured(self, node: int, report: NodeReport) -> list[str]:
-        """The rules that have had a problem on the node and that this look measured; those that the site has done away with are, too."""
-        rules = {row[0] for row in self._db.execute("SELECT DISTINCT rule FROM problem WHERE node = ?", (node,))}
+        """The rules that have had a problem on the node and that this look measured;
+        those that the site has done away with are, too."""
+        rules = {row[0] for row in self._db.execute("SELECT DISTINCT rule FROM problem WHERE node = ?",
+                                                    (node,))}
         return sorted(result.rule for result in report.results if result.rule in rules and (
             result.status in (Status.PASS, Status.FAIL) or _dropped(result)))
 
@@ -209,17 +250,19 @@ class _Writer:
         """By node from when to when we held it."""
         if self._held is None:
             self._held = defaultdict(list)
-            for node, began, ended in self._db.execute(
-                    "SELECT node.id, began, coalesce(ended, 9e99) FROM cordon JOIN node ON name = cordon.node ORDER BY began"):
+            for node, began, ended in self._db.execute("SELECT node.id, began, coalesce(ended, 9e99) "
+                                                       "FROM cordon JOIN node ON name = cordon.node "
+                                                       "ORDER BY began"):
                 self._held[node].append((began, ended))
         return self._held
 
     def problems(self, node: int, report: NodeReport, seats: Mapping[str, int]) -> list[_Alive]:
-        """Problems that go on, begin, and are seen to be gone; gives those of kernel logs that are not seen any more and have not ended."""
+        """Problems that go on, begin, and are seen to be gone; gives those of kernel logs that are not seen
+        any more and have not ended."""
         found = {(problem.rule, problem.subject, problem.status): problem for problem in _problems(report)}
         held = {(row[1], row[2], row[3]): tuple(row) for row in self._db.execute(
-            "SELECT id, rule, subject, status, severity, coalesce(ends, ''), coalesce(boot, ''), sequence FROM problem "
-            "WHERE node = ? AND ended IS NULL", (node,))}
+            "SELECT id, rule, subject, status, severity, coalesce(ends, ''), coalesce(boot, ''), sequence "
+            "FROM problem WHERE node = ? AND ended IS NULL", (node,))}
         results = {result.rule: result for result in report.results}
         gone = {rule: _over(result) for rule, result in results.items()}
         if report.results:
@@ -232,7 +275,8 @@ class _Writer:
             if status != Status.FAIL.value:
                 over = unmeasured
             elif ends:
-                over = rule in results and _log_over(results[rule], Reported(subject, ends, boot, sequence), report.log)
+                over = (rule in results
+                        and _log_over(results[rule], Reported(subject, ends, boot, sequence), report.log))
             else:
                 over = fault
             if over:
@@ -241,39 +285,45 @@ class _Writer:
                 alive.append(_Alive(rule, subject, Severity(severity), ends))
                 if not boot and report.log is not None and report.log.boot:
                     # It was reported in this boot or before it: whatever boot comes next is another.
-                    self._db.execute("UPDATE problem SET boot = ? WHERE id = ?", (report.log.boot, problem_id))
+                    self._db.execute("UPDATE problem SET boot = ? WHERE id = ?",
+                                     (report.log.boot, problem_id))
         in_boot = report.log.boot if report.log is not None else ""
         for key, problem in found.items():
             component = seats.get(problem.subject.partition(",")[0])
             of_log = in_boot if problem.told[-3] else None
             if key in held:
                 self._db.execute(
-                    "UPDATE problem SET severity = ?, origin = ?, owner = ?, observed = ?, expected = ?, reason = ?, remedy = ?, "
-                    "repair = ?, emitter = ?, ends = ?, sequence = ?, at = ?, boot = ?, seen = ?, sweeps = sweeps + 1, "
-                    "component = coalesce(?, component) WHERE id = ?",
+                    "UPDATE problem SET severity = ?, origin = ?, owner = ?, observed = ?, expected = ?, "
+                    "reason = ?, remedy = ?, repair = ?, emitter = ?, ends = ?, sequence = ?, at = ?, boot = "
+                    "?, seen = ?, sweeps = sweeps + 1, component = coalesce(?, component) WHERE id = ?",
                     (*problem.told, of_log, self._now, component, held[key][0]))
             else:
                 self._db.execute(
-                    "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, repair, emitter, ends, sequence, "
-                    "at, boot, began, seen, sweeps, node, rule, subject, status, component) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
+                    "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, "
+                    "repair, emitter, ends, sequence, at, boot, began, seen, sweeps, node, rule, subject, "
+                    "status, component) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, "
+                    "?, ?)",
                     (*problem.told, of_log, self._now, self._now, node, *key, component))
         return alive
 
     def seats(self, node: int, seen: NodeReadings, alike: Collection[tuple[str, str]] = ()) -> dict[str, int]:
-        """Where components sit now, and their counters; gives the components by the names that findings call them by.
+        """Where components sit now, and their counters;
+        gives the components by the names that findings call them by.
 
         `alike` are numbers that tell nothing apart.
         """
-        held = {row[1]: (row[0], row[2], row[3]) for row in self._db.execute(
-            "SELECT seat.id, slot, component, kind FROM seat JOIN component ON component.id = component WHERE node = ? AND ended IS NULL",
-            (node,))}
+        held = {row[1]: (row[0], row[2], row[3])
+                for row in self._db.execute("SELECT seat.id, slot, component, kind FROM seat "
+                                            "JOIN component ON component.id = component WHERE node = ? "
+                                            "AND ended IS NULL", (node,))}
         named: dict[str, int] = {}
         for part in seen.components:
             if (part.kind, part.serial) in alike:
                 continue
-            self._db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING", (part.kind, part.serial))
-            (number,) = self._db.execute("SELECT id FROM component WHERE kind = ? AND serial = ?", (part.kind, part.serial)).fetchone()
+            self._db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                             (part.kind, part.serial))
+            (number,) = self._db.execute("SELECT id FROM component WHERE kind = ? AND serial = ?",
+                                         (part.kind, part.serial)).fetchone()
             # The kernel's log knows it by its place alone.
             named[part.name] = named[f"{part.kind.upper()} at PCI {part.slot}"] = number
             before = held.pop(part.slot, None)
@@ -281,7 +331,8 @@ class _Writer:
                 self._db.execute("UPDATE seat SET seen = ? WHERE id = ?", (self._now, before[0]))
                 continue
             # Here now, and so nowhere else; and whatever sat here has gone.
-            self._db.execute("UPDATE seat SET ended = ? WHERE ended IS NULL AND (component = ? OR (node = ? AND slot = ?))",
+            self._db.execute("UPDATE seat SET ended = ? WHERE ended IS NULL AND (component = ? OR (node = ? "
+                             "AND slot = ?))",
                              (self._now, number, node, part.slot))
             self._db.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (?, ?, ?, ?, ?)",
                              (number, node, part.slot, self._now, self._now))
@@ -291,19 +342,22 @@ class _Writer:
         self._counters(node, seen)
         if seen.boot:
             self._db.execute("INSERT INTO boot (node, boot, began, seen) VALUES (?, ?, ?, ?) "
-                             "ON CONFLICT DO UPDATE SET seen = excluded.seen", (node, seen.boot, self._now, self._now))
+                             "ON CONFLICT DO UPDATE SET seen = excluded.seen",
+                             (node, seen.boot, self._now, self._now))
         return named
 
     def _counters(self, node: int, seen: NodeReadings) -> None:
         newest = {(row[0], row[1]): row[2] for row in self._db.execute(
             "SELECT slot, name, value, max(time) FROM counter WHERE node = ? GROUP BY slot, name", (node,))}
-        self._db.executemany(
-            "INSERT INTO counter (node, slot, name, time, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
-            [(node, one.slot, one.name, self._now, one.value) for one in seen.counters if newest.get((one.slot, one.name)) != one.value])
+        self._db.executemany("INSERT INTO counter (node, slot, name, time, value) VALUES (?, ?, ?, ?, ?) "
+                             "ON CONFLICT DO UPDATE SET value = excluded.value",
+                             [(node, one.slot, one.name, self._now, one.value) for one in seen.counters
+                              if newest.get((one.slot, one.name)) != one.value])
 
 
 def _problems(report: NodeReport) -> Iterable[_Problem]:
-    if not report.results:      # not reached, or another machine answered, or it could not be judged: the reason says which
+    # not reached, or another machine answered, or it could not be judged: the reason says which
+    if not report.results:
         # One that was not asked has not failed to answer: the two are counted apart.
         subject, blamed = (_NOT_ASKED, Origin.MUSTER) if report.stage in _NOT_ITS_FAULT else ("", Origin.NODE)
         yield _Problem(UNREACHED, subject, Status.UNKNOWN.value, (
@@ -314,8 +368,9 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
             for finding in result.findings:
                 whose = finding.owner.value if finding.owner is not None else owner
                 yield _Problem(result.rule, finding.subject, Status.FAIL.value, (
-                    result.severity.value, None, whose, str(finding.observed), str(finding.expected), result.reason,
-                    finding.remedy or result.remedy, finding.repair.value if finding.repair is not None else None,
+                    result.severity.value, None, whose, str(finding.observed), str(finding.expected),
+                    result.reason, finding.remedy or result.remedy,
+                    finding.repair.value if finding.repair is not None else None,
                     finding.emitter, *_of_log(finding)))
         elif result.status is Status.UNKNOWN:
             origin = result.origin.value if result.origin is not None else None
@@ -324,14 +379,16 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
 
 
 def _over(result: Result) -> tuple[bool, bool]:
-    """Whether this result ends faults of its rule that it does not name, and whether it ends that the rule was not measured."""
+    """Whether this result ends faults of its rule that it does not name,
+    and whether it ends that the rule was not measured."""
     if result.status is Status.PASS:
         # Beside a PASS the reason says what it does not cover.
         return True, True
     if result.status is Status.FAIL:
         # What was not measured beside it may hold the faults that are not named.
         return not result.reason, True
-    # A rule that the site has done away with accuses nobody any more; one that was merely not judged this time ends nothing.
+    # A rule that the site has done away with accuses nobody any more;
+    # one that was merely not judged this time ends nothing.
     return _dropped(result), _dropped(result)
 
 

@@ -1,4 +1,5 @@
-"""Verdicts, incidents and the breaker in the store: what triage decided, from when to when. Only changes take room."""
+"""Verdicts, incidents and the breaker in the store: what triage decided, from when to when.
+Only changes take room."""
 
 from __future__ import annotations
 
@@ -14,17 +15,19 @@ from healthcheck.store.file import Store
 
 _MOST_EVIDENCE = 20
 # The verdict that the one with this number took the place of: its fault, its isolation and its incident.
-UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FROM verdict JOIN verdict AS before "
-         "ON before.node = verdict.node AND before.id < verdict.id AND before.ended = verdict.began "
-         "WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
+UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FROM verdict "
+         "JOIN verdict AS before ON before.node = verdict.node AND before.id < verdict.id "
+         "AND before.ended = verdict.began WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
 
 
 def write(store: Store, plan: Decided, *, opens: bool = True) -> dict[str, int]:
-    """Writes down what a plan decided, in one transaction; gives the number of each node's open verdict. `opens`: that the breaker opens
-    with it, too, which is to be so once the plan's steps were taken: an open one lets nobody finish them."""
+    """Writes down what a plan decided, in one transaction; gives the number of each node's open verdict.
+    `opens`: that the breaker opens with it, too, which is to be so once the plan's steps were taken: an open
+    one lets nobody finish them."""
     with store.writing() as db:
         names = {verdict.node for verdict in plan.verdicts}
-        db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", [(name,) for name in sorted(names)])
+        db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING",
+                       [(name,) for name in sorted(names)])
         incidents.write(db, plan)
         numbers = _verdicts(db, plan.verdicts, plan.now)
         if plan.closes:
@@ -35,42 +38,47 @@ def write(store: Store, plan: Decided, *, opens: bool = True) -> dict[str, int]:
 
 
 def open_breaker(db: sqlite3.Connection, plan: Decided) -> None:
-    """Opens the breaker, inside a transaction, where the plan says so."""
+    """Opens the breaker if the plan does, inside a transaction."""
     if plan.opens:
         db.execute("INSERT INTO breaker (opened, why) VALUES (?, ?)", (plan.now, plan.opens))
 
 
 def close_breaker(db: sqlite3.Connection, now: float, who: str | None, reason: str) -> bool:
-    """Closes it; false where it was not open. `who` is the person who has looked, None where time alone did it."""
-    return db.execute("UPDATE breaker SET closed = ?, who = ?, reason = ?, seen = (SELECT max(id) FROM cordon) WHERE closed IS NULL",
+    """Closes it; false where it was not open. `who` is the person who has looked,
+    None where time alone did it."""
+    return db.execute("UPDATE breaker SET closed = ?, who = ?, reason = ?, seen = (SELECT max(id) "
+                      "FROM cordon) WHERE closed IS NULL",
                       (now, who, reason)).rowcount > 0
 
 
 def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -> dict[str, int]:
     """A node's verdict goes on while its fault and its isolation stay; another one ends it."""
     held = {row[1]: tuple(row[at] for at in (0, 2, 3, 4)) for row in db.execute(
-        "SELECT verdict.id, name, fault, isolation, coalesce(incident, 0) FROM verdict JOIN node ON node.id = verdict.node "
-        "WHERE ended IS NULL")}
+        "SELECT verdict.id, name, fault, isolation, coalesce(incident, 0) FROM verdict "
+        "JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
     numbers: dict[str, int] = {}
     for verdict in verdicts:
         before = held.pop(verdict.node, None)
         owner = verdict.owner.value if verdict.owner is not None else ""
         told = (verdict.repair.value, owner, verdict.why, json.dumps(lines_of(verdict)))
         if before is not None and before[1:] == (verdict.fault, verdict.isolation.value, verdict.incident):
-            db.execute("UPDATE verdict SET repair = ?, owner = ?, why = ?, evidence = ?, seen = ? WHERE id = ?", (*told, now, before[0]))
+            db.execute("UPDATE verdict SET repair = ?, owner = ?, why = ?, evidence = ?, seen = ? "
+                       "WHERE id = ?", (*told, now, before[0]))
             numbers[verdict.node] = before[0]
             continue
         if before is not None:
             db.execute("UPDATE verdict SET ended = ? WHERE id = ?", (now, before[0]))
         number = db.execute(
-            "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen, incident) "
-            "VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (verdict.node, verdict.fault, verdict.isolation.value, *told, now, now, verdict.incident or None)).lastrowid
+            "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen, "
+            "incident) VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (verdict.node, verdict.fault, verdict.isolation.value, *told, now, now,
+             verdict.incident or None)).lastrowid
         assert number is not None  # noqa: S101  (an INSERT always has one)
         numbers[verdict.node] = number
         if verdict.isolation is not Isolation.NONE:
             # What is held already is held in the name of this one from now on.
-            db.execute("UPDATE cordon SET verdict = ? WHERE node = ? AND verdict IS NOT NULL AND ended IS NULL", (number, verdict.node))
+            db.execute("UPDATE cordon SET verdict = ? WHERE node = ? AND verdict IS NOT NULL "
+                       "AND ended IS NULL", (number, verdict.node))
             if before is not None and before[1] == RMA and _again(db, before[0], verdict):
                 # What lay under an RMA goes on, and with it what a person has undone meanwhile.
                 db.execute("UPDATE cordon SET verdict = ? WHERE verdict = ?", (number, before[0]))
@@ -80,14 +88,16 @@ def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -
 
 def _again(db: sqlite3.Connection, rma: int, verdict: Verdict) -> bool:
     """Whether this is what was decided before an RMA, too."""
-    return (verdict.fault, verdict.isolation.value, verdict.incident) in (tuple(row) for row in db.execute(UNDER, (rma,)))
+    return (verdict.fault, verdict.isolation.value, verdict.incident) in (
+        tuple(row) for row in db.execute(UNDER, (rma,)))
 
 
 def lines_of(verdict: Verdict) -> list[dict[str, Any]]:
     """What a verdict rests on: an entry for each problem, the worst fault's first."""
     lines = [
-        {"fault": fault.kind.id, "place": fault.place, "rule": problem.rule, "subject": problem.subject, "observed": problem.observed,
-         "expected": problem.expected, "reason": problem.reason, "began": problem.began, "seen": problem.seen, "sweeps": problem.sweeps}
+        {"fault": fault.kind.id, "place": fault.place, "rule": problem.rule, "subject": problem.subject,
+         "observed": problem.observed, "expected": problem.expected, "reason": problem.reason,
+         "began": problem.began, "seen": problem.seen, "sweeps": problem.sweeps}
         for fault in verdict.faults for problem in fault.problems
     ]
     return lines[:_MOST_EVIDENCE]

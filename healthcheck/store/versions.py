@@ -1,6 +1,8 @@
-"""Since when each thing that decides is as it is: rules, SKUs, baselines, muster itself; and what nodes run, from when it last changed.
+"""Since when each thing that decides is as it is: rules, SKUs, baselines, muster itself;
+and what nodes run, from when it last changed.
 
-A row holds from the first sweep with it (`began`) to the last (`seen`); of each kind and name the newest row is what holds.
+A row holds from the first sweep with it (`began`) to the last (`seen`);
+of each kind and name the newest row is what holds.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ OF_NODES = ("driver", "kernel", "firmware")
 
 @dataclass(frozen=True)
 class Version:
-    """One thing that decides, by a digest of what it says."""
+    """One deciding input (rule, SKU, policy file, version) by a digest."""
 
     kind: str
     name: str
@@ -28,8 +30,8 @@ class Version:
 
 @dataclass(frozen=True)
 class VersionSpan:
-    """A version that held from the first sweep with it to the first with another, None where it holds; `before` is the last sweep with the
-    one before it, None where there was none."""
+    """A version that held from the first sweep with it to the first with another, None where it holds;
+    `before` is the last sweep with the one before it, None where there was none."""
 
     kind: str
     name: str
@@ -44,9 +46,11 @@ class VersionSpan:
 
 
 def note(db: sqlite3.Connection, versions: Iterable[Version], who: str, now: float) -> None:
-    """Writes down, inside a transaction, what a sweep at `now` was judged by. An older sweep that is stored late changes nothing."""
-    newest = {(row[0], row[1]): tuple(row[2:]) for row in db.execute(
-        "SELECT kind, name, id, digest, seen FROM version WHERE id IN (SELECT max(id) FROM version GROUP BY kind, name)")}
+    """Writes down, inside a transaction, what a sweep at `now` was judged by.
+    An older sweep that is stored late changes nothing."""
+    newest = {(row[0], row[1]): tuple(row[2:])
+              for row in db.execute("SELECT kind, name, id, digest, seen FROM version WHERE id IN "
+                                    "(SELECT max(id) FROM version GROUP BY kind, name)")}
     for one in versions:
         number, digest, seen = newest.get((one.kind, one.name), (0, "", 0.0))
         if number and now < seen:
@@ -58,7 +62,8 @@ def note(db: sqlite3.Connection, versions: Iterable[Version], who: str, now: flo
 
 
 def note_nodes(db: sqlite3.Connection, shown: Iterable[tuple[str, Telemetry]], who: str, now: float) -> None:
-    """Writes down, inside a transaction and before the newest looks are written over, which nodes run another version than they did."""
+    """Writes down, inside a transaction and before the newest looks are written over,
+    which nodes run another version than they did."""
     before = {row[0]: tuple(row[1:]) for row in db.execute(
         "SELECT name, time, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node "
         "WHERE driver || kernel || firmware != ''")}
@@ -76,11 +81,12 @@ def note_nodes(db: sqlite3.Connection, shown: Iterable[tuple[str, Telemetry]], w
 
 
 def history(store: Store, since: float) -> list[VersionSpan]:
-    """What began since, where it had another form before, or was not there when others of its kind were already; by kind, name and time."""
+    """What began since, where it had another form before, or was not there when others of its kind were
+    already; by kind, name and time."""
     rows = store.rows(
         "SELECT kind, name, digest, began, before, after FROM (SELECT id, kind, name, digest, began, "
-        "lag(seen) OVER (PARTITION BY kind, name ORDER BY id) AS before, lead(began) OVER (PARTITION BY kind, name ORDER BY id) AS after, "
-        "min(began) OVER (PARTITION BY kind) AS first FROM version) "
+        "lag(seen) OVER (PARTITION BY kind, name ORDER BY id) AS before, lead(began) OVER (PARTITION BY "
+        "kind, name ORDER BY id) AS after, min(began) OVER (PARTITION BY kind) AS first FROM version) "
         "WHERE began >= ? AND (before IS NOT NULL OR began > first) ORDER BY kind, name, id", since)
     return [VersionSpan(*row) for row in rows]
 

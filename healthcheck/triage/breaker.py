@@ -1,7 +1,9 @@
-"""The breaker: bounds new isolations in nodes, so that a tool that is upset cannot take a cluster down. It never holds up a release.
+"""The breaker: bounds new isolations in nodes, so that a tool that is upset cannot take a cluster down.
+It never holds up a release.
 
-In one window at most `limit` nodes are isolated, and beside them those of one physical domain, in the name of an incident there: at most
-`as_one`, and a quarter of the nodes in service. It is the domain with most of them; all others count, whatever explains them.
+In one window at most `limit` nodes are isolated, and beside them those of one physical domain, in the name of
+an incident there: at most `as_one`, and a quarter of the nodes in service. It is the domain with most of
+them; all others count, whatever explains them.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ NOWHERE: Place = ("", "")
 
 
 class Breaker:
-    """The room that is left in one plan. `opens` says why it opened in it, empty where it did not; `closes` likewise.
+    """The remaining room in one plan. `opens` is why it opened in it, or ""; `closes` likewise.
 
-    What was isolated in an incident's name is counted by the place that the incident had then, not by its number: incidents that merge, or
-    go by another number, free no room.
+    What was isolated in an incident's name is counted by the place that the incident had then, not by its
+    number: incidents that merge, or go by another number, free no room.
     """
 
     def __init__(self, fleet: FleetHistory, policy: BreakerPolicy, as_one: int = 1) -> None:
@@ -49,15 +51,17 @@ class Breaker:
             self.closes = f"there was room for {policy.close_hours:g} h"
 
     def take(self, past: NodeHistory, *, reserve: bool, place: Place = NOWHERE) -> str:
-        """Takes the room for one node's isolation, in the name of the incident at this place if any; or says why there is none, and opens
-        where that is so for all."""
+        """Takes the room for one node's isolation, in the name of the incident at this place if any; or says
+        why there is none, and opens where that is so for all."""
         place = _physical(place)
         used, then = self._used(), self._used(place)
         most = self.limit if reserve else self._usual
         if then > used and then > most:
-            kept = f", {self.limit - self._usual} of them for the worst faults" if self.limit > self._usual else ""
+            kept = (f", {self.limit - self._usual} of them for the worst faults" if self.limit > self._usual
+                    else "")
             window = f"in {self._policy.hours:g} h{self._beside()}"
-            said = f"{many(used, 'new isolation')} {window}, and {_allowed(self.limit)}{kept} ({self._bound()})"
+            said = (f"{many(used, 'new isolation')} {window}, and {_allowed(self.limit)}{kept} "
+                    f"({self._bound()})")
             if not self.is_open:
                 self.is_open, self.opens = True, said
             return f"the breaker is open: {said}"
@@ -66,7 +70,8 @@ class Breaker:
         for kind, name in _domains(past) if then > used else ():
             bound = self._policy.domains.get(kind)
             if bound is not None and (count := self._counted((kind, name), place)) > bound:
-                there = f"{many(count - 1, 'new isolation')} in {self._policy.hours:g} h in {named(kind, name)}"
+                there = (f"{many(count - 1, 'new isolation')} in {self._policy.hours:g} h in "
+                         f"{named(kind, name)}")
                 return f"{there}, {_allowed(bound)}: look at it first"
         self._add(place, _domains(past))
         return ""
@@ -78,16 +83,18 @@ class Breaker:
         return self._total + (more is not None) - min(self._as_one, beside)
 
     def _counted(self, domain: Place, more: Place) -> int:
-        """How many of those inside a domain count, with one more in it: not those of the one place that goes beside."""
+        """How many of those inside a domain count, with one more in it:
+        not those of the one place that goes beside."""
         at = self._at + Counter({more: 1})
-        beside = max((where for where in at if where != NOWHERE), key=lambda where: (at[where], where), default=NOWHERE)
+        beside = max((where for where in at if where != NOWHERE), key=lambda where: (at[where], where),
+                     default=NOWHERE)
         inside = self._inside[domain] + Counter({more: 1})
         return inside.total() - (min(self._as_one, inside[beside]) if beside != NOWHERE else 0)
 
     def _beside(self) -> str:
         """The one domain that goes beside, in words; empty where there is none."""
-        where, count = max(((where, count) for where, count in self._at.items() if where != NOWHERE), key=lambda one: (one[1], one[0]),
-                           default=(NOWHERE, 0))
+        where, count = max(((where, count) for where, count in self._at.items() if where != NOWHERE),
+                           key=lambda one: (one[1], one[0]), default=(NOWHERE, 0))
         return f" beside {min(count, self._as_one)} in {named(*where)}" if count and self._as_one else ""
 
     def _add(self, place: Place, domains: Iterable[Place]) -> None:
@@ -101,7 +108,8 @@ class Breaker:
         if self.limit == policy.number:
             return f"breaker.number {policy.number}"
         if self.limit == policy.least:
-            return f"breaker.least {policy.least}, as {policy.percent:g}% of {self._serving} nodes in service are fewer"
+            return (f"breaker.least {policy.least}, as {policy.percent:g}% of {self._serving} nodes in "
+                    "service are fewer")
         return f"breaker.percent {policy.percent:g} of {self._serving} nodes in service"
 
 

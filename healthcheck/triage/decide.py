@@ -23,37 +23,45 @@ def decide(
     past: NodeHistory, policy: TriagePolicy, now: float, excused: Collection[str] = (),
     incidents: Mapping[int, Incident] = MappingProxyType({}),
 ) -> Verdict | None:
-    """The verdict on a node; None where there is nothing to say of it. `incidents` are those that are open, by their numbers."""
+    """The verdict on a node; None where there is nothing to say of it.
+    `incidents` are those that are open, by their numbers."""
     if not (past.problems or past.over or past.cordons or past.away or past.verdict):
         return None
     found = faults(past, policy, now, excused)
     ours = [cordon for cordon in past.cordons if cordon.verdict is not None]
-    # A node that came anew before it was proven well is held again: what was seen of the one before it proves nothing.
-    anew = past.anew if not ours and past.anew is not None and past.anew.isolation is not Isolation.NONE else None
+    # A node that came anew before it was proven well is held again:
+    # what was seen of the one before it proves nothing.
+    anew = (past.anew if not ours and past.anew is not None and past.anew.isolation is not Isolation.NONE
+            else None)
     if not found and not ours and not past.away and anew is None:
         return None
     proven = unproven = ""
     before = past.verdict.incident if past.verdict is not None else 0
     isolation = max((fault.isolation for fault in found), key=_ISOLATIONS.index, default=Isolation.NONE)
-    if isolation is Isolation.NONE and (ours or anew) and not past.away and before in incidents and incidents[before].isolates:
-        return _of_incident(past, incidents[before], past.verdict.isolation if past.verdict is not None else isolation, found)
+    if (isolation is Isolation.NONE and (ours or anew) and not past.away and before in incidents
+        and incidents[before].isolates):
+        return _of_incident(past, incidents[before],
+                            past.verdict.isolation if past.verdict is not None else isolation, found)
     if isolation is Isolation.NONE and ours:
         well, said = requalified(past, policy, now)
         proven, unproven = (said, "") if well else ("", said)
     if isolation is Isolation.NONE and anew is not None and not past.away:
-        well, said = requalified(replace(past, repaired=(*past.repaired, Repaired(anew.time, "registered"))), policy, now)
+        well, said = requalified(replace(past, repaired=(*past.repaired, Repaired(anew.time, "registered"))),
+                                 policy, now)
         if not well:
             why = f"it registered or was installed anew before it had shown that it is well: {said}"
-            return Verdict(past.node, anew.isolation, Repair.WATCH, Owner.OPERATOR, anew.fault, why, tuple(found))
+            return Verdict(past.node, anew.isolation, Repair.WATCH, Owner.OPERATOR, anew.fault, why,
+                           tuple(found))
         if not found:
             return None
     if past.away:
         kept = max(isolation, Isolation.NO_NEW_JOBS, key=_ISOLATIONS.index)
-        return Verdict(past.node, kept, Repair.REPLACE, Owner.VENDOR, RMA, past.away, tuple(found), unproven=unproven)
+        return Verdict(past.node, kept, Repair.REPLACE, Owner.VENDOR, RMA, past.away, tuple(found),
+                       unproven=unproven)
     if not found:
         held = past.verdict.fault if past.verdict is not None else ""
-        return Verdict(past.node, Isolation.NONE, Repair.WATCH, None, held, proven or unproven, incident=before,
-                       proven=proven, unproven=unproven)
+        return Verdict(past.node, Isolation.NONE, Repair.WATCH, None, held, proven or unproven,
+                       incident=before, proven=proven, unproven=unproven)
     # What an incident that isolates answers for is not the node's; a fault of its own goes before it.
     share = [(fault, incident) for fault in found if fault.isolation is not Isolation.NONE
              and (incident := _shared(past, fault, incidents)) is not None]
@@ -70,7 +78,8 @@ def decide(
         first = replace(first, because=(*first.because, shared))
         found[0] = first
     still = before if isolation is Isolation.NONE else 0
-    return Verdict(past.node, isolation, repair, first.owner, first.kind.id, reason(first), tuple(found), still, proven, unproven)
+    return Verdict(past.node, isolation, repair, first.owner, first.kind.id, reason(first), tuple(found),
+                   still, proven, unproven)
 
 
 def _shared(past: NodeHistory, fault: Fault, incidents: Mapping[int, Incident]) -> Incident | None:
@@ -82,11 +91,13 @@ def _shared(past: NodeHistory, fault: Fault, incidents: Mapping[int, Incident]) 
     return None
 
 
-def _of_incident(past: NodeHistory, incident: Incident, isolation: Isolation, found: Sequence[Fault]) -> Verdict:
-    """The verdict on a node that is kept from jobs in an incident's name: its owner mends it, and nobody the node."""
+def _of_incident(
+    past: NodeHistory, incident: Incident, isolation: Isolation, found: Sequence[Fault],
+) -> Verdict:
+    """The verdict on a node isolated for an incident: the incident's owner repairs it, not the node."""
     kept = max(isolation, Isolation.NO_NEW_JOBS, key=_ISOLATIONS.index)
-    return Verdict(past.node, kept, Repair.INSPECT, incident.owner, INCIDENT, f"incident {incident.id}: {incident.why}", tuple(found),
-                   incident=incident.id)
+    return Verdict(past.node, kept, Repair.INSPECT, incident.owner, INCIDENT,
+                   f"incident {incident.id}: {incident.why}", tuple(found), incident=incident.id)
 
 
 def reason(fault: Fault) -> str:

@@ -1,4 +1,5 @@
-"""A fault's history: which of its problems are one failure and which are several, what came back after a reboot, and who repeats."""
+"""A fault's history: which of its problems are one failure and which are several,
+what came back after a reboot, and who repeats."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def place(problem: Problem) -> str:
 
 
 def episodes(problems: Iterable[Problem], apart: float) -> list[tuple[float, float]]:
-    """When each failure began and was last seen, oldest first; what begins within `apart` seconds of the one before is the same."""
+    """When each failure began and was last seen, oldest first;
+    what begins within `apart` seconds of the one before is the same."""
     found: list[tuple[float, float]] = []
     for began, seen in sorted((problem.began, problem.seen) for problem in problems):
         if found and began - found[-1][1] <= apart:
@@ -29,7 +31,8 @@ def episodes(problems: Iterable[Problem], apart: float) -> list[tuple[float, flo
 
 
 def returns(problems: Sequence[Problem], events: Sequence[float], climb: Climb, now: float) -> int:
-    """How many of these events (reboots, repairs) the fault has outlived: it was there before, and was seen again after.
+    """How many of these events (reboots, repairs) the fault has outlived: it was there before,
+    and was seen again after.
 
     `events` are the times from which on the node was looked at after them.
     """
@@ -42,14 +45,16 @@ def returns(problems: Sequence[Problem], events: Sequence[float], climb: Climb, 
 
 
 def flapping(problems: Sequence[Problem], flap: Flap, now: float) -> str:
-    """Why a fault that came and went holds on though it is away; empty where it does not. `problems` are all over."""
+    """Why a fault that came and went holds on though it is away; empty where it does not.
+    `problems` are all over."""
     if not problems:
         return ""
     recent = [problem for problem in problems if now - problem.began <= flap.hours * 3600]
     last = max(problem.ended if problem.ended is not None else problem.seen for problem in problems)
     if len(recent) < flap.times or now - last >= flap.calm_hours * 3600:
         return ""
-    return f"it came {len(recent)} times in {flap.hours:g} h; it holds until it was away for {flap.calm_hours:g} h"
+    return (f"it came {len(recent)} times in {flap.hours:g} h; it holds until it was away for "
+            f"{flap.calm_hours:g} h")
 
 
 def score(problems: Iterable[Problem], repeat: RepeatPolicy, now: float) -> tuple[float, int]:

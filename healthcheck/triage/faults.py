@@ -1,4 +1,5 @@
-"""Makes faults of a node's problems: what belongs together, whether it is sure, and what its history adds to the repair."""
+"""Makes faults of a node's problems: what belongs together, whether it is sure,
+and what its history adds to the repair."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ MERELY_NEW = frozenset({"kernel-novel", "kernel-suspect", "kernel-missing", "ker
 
 
 def of(problem: Problem) -> Of | None:
-    """What a problem is evidence of; None for an UNKNOWN that is muster's own doing, which accuses no node."""
+    """What a problem is evidence of; None for an UNKNOWN that is muster's own doing,
+    which accuses no node."""
     if problem.status == Status.FAIL.value:
         return Of.FAIL
     if problem.origin != "node":
@@ -31,12 +33,16 @@ def of(problem: Problem) -> Of | None:
 
 
 def faults(past: NodeHistory, policy: TriagePolicy, now: float, excused: Collection[str] = ()) -> list[Fault]:
-    """What is wrong with a node, from worst to least. `excused` are the rules whose UNKNOWN an incident answers for ("": unreached)."""
-    accusing = [problem for problem in past.problems if of(problem) is not Of.FAIL or problem.rule not in past.excused]
+    """What is wrong with a node, from worst to least. `excused` are the rules whose UNKNOWN an incident
+    answers for ("": unreached)."""
+    accusing = [problem for problem in past.problems if of(problem) is not Of.FAIL
+                or problem.rule not in past.excused]
     now_there = _grouped(accusing, policy, excused, waiting=policy.wedged)
     # Of what was an incident's nothing is held against the node.
-    before = _grouped((problem for problem in (*past.over, *past.moved) if not past.in_incident(problem)), policy, ())
-    found = [_fault(key, now_there[key].kind, now_there[key].problems, before.get(key), past, policy, now) for key in now_there]
+    before = _grouped((problem for problem in (*past.over, *past.moved) if not past.in_incident(problem)),
+                      policy, ())
+    found = [_fault(key, now_there[key].kind, now_there[key].problems, before.get(key), past, policy, now)
+             for key in now_there]
     for key, group in before.items():
         if key not in now_there and group.kind.of is not Of.UNKNOWN:
             own = [problem for problem in group.problems if problem.node == past.node and _convicts(problem)]
@@ -57,7 +63,9 @@ class _Group:
     problems: list[Problem]
 
 
-def _grouped(problems: Iterable[Problem], policy: TriagePolicy, excused: Collection[str], waiting: int = 0) -> dict[Key, _Group]:
+def _grouped(
+    problems: Iterable[Problem], policy: TriagePolicy, excused: Collection[str], waiting: int = 0,
+) -> dict[Key, _Group]:
     """Problems by kind and place; what is not measured counts after `waiting` sweeps."""
     groups: dict[Key, _Group] = {}
     for problem in sorted(problems, key=lambda problem: (problem.began, problem.rule, problem.subject)):
@@ -71,19 +79,22 @@ def _grouped(problems: Iterable[Problem], policy: TriagePolicy, excused: Collect
 
 
 def _fault(
-    key: Key, kind: FaultKind, here: Sequence[Problem], before: _Group | None, past: NodeHistory, policy: TriagePolicy, now: float,
+    key: Key, kind: FaultKind, here: Sequence[Problem], before: _Group | None, past: NodeHistory,
+    policy: TriagePolicy, now: float,
 ) -> Fault:
     because: list[str] = []
     # What convicts nobody confirms nothing and asks for no repair, where other things do.
     believed = [problem for problem in here if _convicts(problem)] or here
-    history = [*believed, *(problem for problem in (before.problems if before is not None else ()) if _convicts(problem))]
+    history = [*believed, *(problem for problem in (before.problems if before is not None else ())
+                            if _convicts(problem))]
     isolation = kind.isolation
     if isolation is not Isolation.NONE and not any(map(_convicts, believed)):
         isolation = Isolation.NONE
         because.append("a line that is merely new, or whose emitter is not known, isolates no node")
     if isolation is not Isolation.NONE and not _sure(kind, believed, history, policy):
         isolation = Isolation.NONE
-        because.append(f"seen in {max(problem.sweeps for problem in believed)} of the {kind.confirm} sweeps that it takes")
+        because.append(f"seen in {max(problem.sweeps for problem in believed)} of the {kind.confirm} sweeps "
+                       "that it takes")
     asked = [Repair(problem.repair) for problem in believed if problem.repair is not None]
     repair = max(asked, key=_REPAIRS.index) if asked else kind.repair
     by_itself = repair
@@ -92,11 +103,13 @@ def _fault(
         repair = _repeated(repair, key[1], past, policy, now, because)
     owner = Owner.VENDOR if repair is Repair.REPLACE else kind.owner or _owner(here)
     began = min(problem.began for problem in here)
-    return Fault(kind, key[1], tuple(here), isolation, repair, owner, began, tuple(because), repair is not by_itself)
+    return Fault(kind, key[1], tuple(here), isolation, repair, owner, began, tuple(because),
+                 repair is not by_itself)
 
 
 def _convicts(problem: Problem) -> bool:
-    """Whether it may take a node from jobs: of what a log says only known faults do, and only those in an emitter's own messages."""
+    """Whether it may take a node from jobs: of what a log says only known faults do,
+    and only those in an emitter's own messages."""
     return problem.rule not in MERELY_NEW and problem.emitter != ""
 
 
@@ -105,7 +118,8 @@ def _sure(kind: FaultKind, here: Sequence[Problem], history: Sequence[Problem], 
     if kind.of is not Of.FAIL or max(problem.sweeps for problem in here) >= kind.confirm:
         return True
     first = min(problem.began for problem in here)
-    return any(0 < first - problem.began <= policy.flap.hours * 3600 and problem.sweeps >= kind.confirm for problem in history)
+    return any(0 < first - problem.began <= policy.flap.hours * 3600 and problem.sweeps >= kind.confirm
+               for problem in history)
 
 
 def _owner(problems: Sequence[Problem]) -> Owner:
@@ -118,7 +132,8 @@ def _component(where: str) -> bool:
 
 
 def _climbed(
-    repair: Repair, where: str, history: Sequence[Problem], past: NodeHistory, policy: TriagePolicy, now: float, because: list[str],
+    repair: Repair, where: str, history: Sequence[Problem], past: NodeHistory, policy: TriagePolicy,
+    now: float, because: list[str],
 ) -> Repair:
     """The next rung where this one did not hold."""
     if repair not in (Repair.RESTART_SERVICE, Repair.RESET_GPU, Repair.REBOOT):
@@ -135,7 +150,9 @@ def _climbed(
     return repair
 
 
-def _repeated(repair: Repair, where: str, past: NodeHistory, policy: TriagePolicy, now: float, because: list[str]) -> Repair:
+def _repeated(
+    repair: Repair, where: str, past: NodeHistory, policy: TriagePolicy, now: float, because: list[str],
+) -> Repair:
     """Repeat offenders leave the ladder: what fails again and again is not mended by another reboot."""
     failures = [problem for problem in (*past.problems, *past.over, *past.moved)
                 if isolates(problem, policy) and not past.in_incident(problem)]
@@ -148,8 +165,8 @@ def _repeated(repair: Repair, where: str, past: NodeHistory, policy: TriagePolic
         return repair
     what = "this component" if _component(where) else "this node"
     elsewhere = sorted({problem.node for problem in at} - {past.node})
-    because.append(f"repeat offender: {what} failed {times} times in {policy.repeat.days:g} days (score {value:.1f})"
-                   + (f", also in {', '.join(elsewhere[:3])}" if elsewhere else ""))
+    because.append(f"repeat offender: {what} failed {times} times in {policy.repeat.days:g} days (score "
+                   f"{value:.1f})" + (f", also in {', '.join(elsewhere[:3])}" if elsewhere else ""))
     worst = Repair.REPLACE if _component(where) else Repair.INSPECT
     return max(repair, worst, key=_REPAIRS.index)
 
@@ -167,11 +184,12 @@ def isolates(problem: Problem, policy: TriagePolicy) -> bool:
     if what is None or what is Of.UNKNOWN:
         return False
     kind = policy.kind(what, problem.rule, Severity(problem.severity))
-    return kind is not None and kind.isolation is not Isolation.NONE and problem.sweeps >= kind.confirm and _convicts(problem)
+    return (kind is not None and kind.isolation is not Isolation.NONE and problem.sweeps >= kind.confirm
+            and _convicts(problem))
 
 
 def _driver_first(found: list[Fault]) -> list[Fault]:
-    """At a place of which the driver itself says what it wants, that is done; history may ask for more."""
+    """The driver's own recovery action comes first; history may require more."""
     deciding: dict[str, list[Fault]] = defaultdict(list)
     for fault in found:
         if fault.kind.decides and fault.isolation is not Isolation.NONE:
@@ -182,17 +200,19 @@ def _driver_first(found: list[Fault]) -> list[Fault]:
         if words and not fault.kind.decides and fault.isolation is not Isolation.NONE and not fault.raised:
             said = max((word.repair for word in words), key=_REPAIRS.index)
             if said is not fault.repair:
-                fault = replace(fault, repair=said, owner=words[0].owner, because=(*fault.because, f"the driver asks for {said.value}"))
+                fault = replace(fault, repair=said, owner=words[0].owner,
+                                because=(*fault.because, f"the driver asks for {said.value}"))
         result.append(fault)
     return result
 
 
 def suspect_node(past: NodeHistory, policy: TriagePolicy, now: float) -> str:
     """Why the node itself is suspect where several of its components repeat; empty where they do not."""
-    failures = [problem for problem in past.problems + past.over
-                if problem.began >= past.chassis_since and isolates(problem, policy) and not past.in_incident(problem)]
+    failures = [problem for problem in past.problems + past.over if problem.began >= past.chassis_since
+                and isolates(problem, policy) and not past.in_incident(problem)]
     places = {place(problem) for problem in failures if _component(place(problem))}
     value, times = score([problem for problem in failures if _component(place(problem))], policy.repeat, now)
     if len(places) < 2 or value < policy.repeat.score:
         return ""
-    return f"{len(places)} components of this node failed {times} times in {policy.repeat.days:g} days: suspect what they share"
+    return (f"{len(places)} components of this node failed {times} times in {policy.repeat.days:g} days: "
+            "suspect what they share")

@@ -41,13 +41,17 @@ from healthcheck.triage.policy import TriagePolicy
 from inventory.model import Node
 
 _DAY = 86400.0
-_PROBLEM = ("SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, remedy, began, seen, ended, "
-            "sweeps, kind, serial, repair, emitter, ends, problem.node AS at, component FROM problem JOIN node ON node.id = problem.node "
+_PROBLEM = ("SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, "
+            "reason, remedy, began, seen, ended, sweeps, kind, serial, repair, emitter, ends, problem.node "
+            "AS at, component FROM problem JOIN node ON node.id = problem.node "
             "LEFT JOIN component ON component.id = component WHERE ")
-# Of the seats, which are many, those of components that have a history; and since when the chassis of each node is there.
-_SEATS = ("SELECT name, component FROM seat JOIN node ON node.id = seat.node WHERE seat.ended IS NULL AND component IN "
-          "(SELECT component FROM problem WHERE component IS NOT NULL AND (ended IS NULL OR ended >= ?))")
-_CHASSIS = "SELECT name, began FROM node CROSS JOIN seat ON seat.node = node.id AND slot = 'chassis' AND ended IS NULL"
+# Of the seats, which are many, those of components that have a history;
+# and since when the chassis of each node is there.
+_SEATS = ("SELECT name, component FROM seat JOIN node ON node.id = seat.node WHERE seat.ended IS NULL "
+          "AND component IN (SELECT component FROM problem WHERE component IS NOT NULL AND (ended IS NULL "
+          "OR ended >= ?))")
+_CHASSIS = ("SELECT name, began FROM node CROSS JOIN seat ON seat.node = node.id AND slot = 'chassis' "
+            "AND ended IS NULL")
 # Deeds of the ledger that are repairs, and how the outcome of one begins that came to a good end.
 _REPAIRS = ("reboot", "reset-gpu", "restart-service", REPAIRED)
 _DONE = ("done", "rebooted")
@@ -75,28 +79,31 @@ def _held(node: str, backend: str, mark: CordonMark) -> str:
 
 
 def gather(
-    store: Store, nodes: Iterable[Node], policy: TriagePolicy, now: float, *, silenced: Silenced = _never, lost: Lost = _held,
-    others: Others = _nobody,
+    store: Store, nodes: Iterable[Node], policy: TriagePolicy, now: float, *, silenced: Silenced = _never,
+    lost: Lost = _held, others: Others = _nobody,
 ) -> FleetHistory:
     """The fleet as the store knows it at `now`; raises StoreError.
 
-    `silenced` says of a problem whether a person wants to hear of it. `lost(node, backend, mark)` says who holds the node instead where
-    the back end no longer shows our cordon, and nothing where it does; `others(node)` who else
-    keeps jobs away from it.
+    `silenced` says of a problem whether a person wants to hear of it. `lost(node, backend, mark)` says who
+    holds the node instead where the back end no longer shows our cordon, and nothing where it does;
+    `others(node)` who else keeps jobs away from it.
     """
     window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
     there = _Memory(store, policy, now, now - window, silenced, lost)
-    # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, nobody has. Until then is by the
-    # order of deeds: one that was closed by a clock that ran ahead would hide all isolations until that time has come.
+    # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, nobody
+    # has. Until then is by the order of deeds: one that was closed by a clock that ran ahead would hide all
+    # isolations until that time has come.
     closed = store.rows("SELECT coalesce(max(seen), 0) FROM breaker WHERE who IS NOT NULL")[0][0]
     # What was cut short, and found undone later, may have been done and undone: it takes room.
     opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
     return FleetHistory(
         now, tuple(there.past(node, others(node.name)) for node in nodes),
         tuple(Isolated(node, began, incident, where(place)) for node, began, incident, place in store.rows(
-            "SELECT cordon.node, began, coalesce(incident, 0), place FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL "
-            "AND began > ? AND cordon.id > ? AND coalesce(outcome, '') NOT LIKE 'not done:%'", now - policy.breaker.hours * 3600, closed)),
-        opened[0][0] if opened else None, opened[0][1] if opened else "", _remembered(store, now, now - window),
+            "SELECT cordon.node, began, coalesce(incident, 0), place FROM cordon "
+            "JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL AND began > ? AND cordon.id > ? "
+            "AND coalesce(outcome, '') NOT LIKE 'not done:%'", now - policy.breaker.hours * 3600, closed)),
+        opened[0][0] if opened else None, opened[0][1] if opened else "",
+        _remembered(store, now, now - window),
         tuple(incidents(store, now - max(window, policy.incidents.reopen_days * _DAY))), next_number(store),
         changes=tuple(one for one in there.changes if one.kind not in OF_NODES))
 
@@ -108,7 +115,8 @@ def where(said: str) -> tuple[str, str]:
 
 
 def _remembered(store: Store, now: float, since: float) -> float:
-    """Since when faults are remembered: a store that is younger than the window knows of none before its first sweep."""
+    """Since when faults are remembered: a store that is younger than the window
+    knows of none before its first sweep."""
     first = store.rows("SELECT min(started) FROM sweep")[0][0]
     return max(since, first) if first is not None else now
 
@@ -116,7 +124,9 @@ def _remembered(store: Store, now: float, since: float) -> float:
 class _Memory:
     """What the store holds of all nodes, by node."""
 
-    def __init__(self, store: Store, policy: TriagePolicy, now: float, since: float, silenced: Silenced, lost: Lost) -> None:
+    def __init__(
+        self, store: Store, policy: TriagePolicy, now: float, since: float, silenced: Silenced, lost: Lost,
+    ) -> None:
         self._silences = silenced
         self._new_since = new_since(store)
         self._problems: dict[str, list[Problem]] = defaultdict(list)
@@ -127,7 +137,8 @@ class _Memory:
         self._left: dict[str, float] = defaultdict(float)
         self._chassis: dict[str, float] = {}
         self._read_problems(store, policy, since)
-        self._boots = _lists(store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"))
+        self._boots = _lists(
+            store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"))
         self._looks = self._read_looks(store, policy.requalify.profile)
         self._repaired = _repaired(store, since)
         self._away = self._read_rmas(store, since)
@@ -136,15 +147,17 @@ class _Memory:
         self._anew = {} if not self._verdicts else _anew(store, lost, now)
         self._states = {row[0]: (row[1], row[2]) for row in store.rows(
             "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")}
-        self._versions = {row[0]: {"driver": row[1], "kernel": row[2], "firmware": row[3]} for row in store.rows(
-            "SELECT name, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node "
-            "WHERE driver || kernel || firmware != ''")}
+        self._versions = {row[0]: {"driver": row[1], "kernel": row[2], "firmware": row[3]}
+                          for row in store.rows(
+                              "SELECT name, driver, kernel, firmware FROM newest "
+                              "JOIN node ON node.id = newest.node WHERE driver || kernel || firmware != ''")}
         self.changes = changes(store, since, now)
         self._changed: dict[str, list[VersionChange]] = defaultdict(list)
         for one in self.changes:
             if one.kind in OF_NODES:
                 self._changed[one.name].append(one)
-        self._leased = {node: f"it is leased as {entry.name}: {entry.why}" for node, entry in leased_nodes(store).items()}
+        self._leased = {node: f"it is leased as {entry.name}: {entry.why}"
+                        for node, entry in leased_nodes(store).items()}
 
     def _read_problems(self, store: Store, policy: TriagePolicy, since: float) -> None:
         for name, component in store.rows(_SEATS, since):
@@ -168,16 +181,17 @@ class _Memory:
     def _read_looks(self, store: Store, profile: str) -> Mapping[str, list[RequalifySnapshot]]:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)
         for name, time, state, against, rules in store.rows(
-                "SELECT name, time, state, against, measured FROM look JOIN node ON node.id = look.node WHERE profile = ? "
-                "ORDER BY time", profile):
+                "SELECT name, time, state, against, measured FROM look JOIN node ON node.id = look.node "
+                "WHERE profile = ? ORDER BY time", profile):
             measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
             listed = json.loads(against) if against != "[]" else []
-            quiet = listed and len(listed) < ALL_TOLD and all(self._silences(named(name, *one)) for one in listed)
+            quiet = (listed and len(listed) < ALL_TOLD
+                     and all(self._silences(named(name, *one)) for one in listed))
             found[name].append(RequalifySnapshot(time, NodeState.HEALTHY.value if quiet else state, measured))
         return found
 
     def _read_rmas(self, store: Store, since: float) -> Mapping[str, str]:
-        """What is away, or came back and is not what it was said to be; a part that came back well is a repair."""
+        """What is away, or returned with a difference; a part that returned in order is a repair."""
         away: dict[str, str] = {}
         found = rmas(store)
         wrong = alarms(store, [rma for rma in found if rma.returned is not None and rma.returned >= since])
@@ -191,36 +205,42 @@ class _Memory:
         return away
 
     def _read_verdicts(self, store: Store) -> dict[str, OpenVerdict]:
-        """The open ones. Once an RMA is over, what lay under its verdict holds again: what a person says then is said of that."""
+        """The open verdicts. After an RMA the verdict under it holds again."""
         found = {row[1]: OpenVerdict(row[0], row[2], Isolation(row[3]), row[4], row[5]) for row in store.rows(
-            "SELECT verdict.id, name, fault, isolation, began, coalesce(incident, 0) FROM verdict JOIN node ON node.id = verdict.node "
-            "WHERE ended IS NULL")}
+            "SELECT verdict.id, name, fault, isolation, began, coalesce(incident, 0) FROM verdict "
+            "JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
         for node, holds in found.items():
             if holds.fault == RMA and node not in self._away and (under := store.rows(UNDER, holds.id)):
-                found[node] = replace(holds, fault=under[0][0], isolation=Isolation(under[0][1]), incident=under[0][2])
+                found[node] = replace(holds, fault=under[0][0], isolation=Isolation(under[0][1]),
+                                      incident=under[0][2])
         return found
 
-    def _read_cordons(self, store: Store, lost: Lost) -> tuple[Mapping[str, list[OpenCordon]], Mapping[str, str]]:
+    def _read_cordons(
+        self, store: Store, lost: Lost,
+    ) -> tuple[Mapping[str, list[OpenCordon]], Mapping[str, str]]:
         """Our cordons that hold, and what people did against the verdict that holds."""
         cordons: dict[str, list[OpenCordon]] = defaultdict(list)
         overridden: dict[str, str] = {}
         for number, node, backend, why, state, began, verdict, named, said in store.rows(
-                "SELECT cordon.id, cordon.node, backend, cordon.why, state, began, verdict, cordon.store, outcome FROM cordon "
-                "LEFT JOIN ledger ON ledger.id = cordon.line WHERE ended IS NULL OR verdict IN "
-                "(SELECT id FROM verdict WHERE ended IS NULL) ORDER BY cordon.id"):
+                "SELECT cordon.id, cordon.node, backend, cordon.why, state, began, verdict, cordon.store, "
+                "outcome FROM cordon LEFT JOIN ledger ON ledger.id = cordon.line WHERE ended IS NULL "
+                "OR verdict IN (SELECT id FROM verdict WHERE ended IS NULL) ORDER BY cordon.id"):
             holds = self._verdicts.get(node)
             instead = ""
             if state in (CordonState.MEANT.value, CordonState.HELD.value):
-                instead = lost(node, backend, CordonMark(named, number)) if state == CordonState.HELD.value else ""
+                instead = (lost(node, backend, CordonMark(named, number)) if state == CordonState.HELD.value
+                           else "")
                 if not instead:
                     cordons[node].append(OpenCordon(number, backend, why, began, verdict, named))
                     continue
                 said = instead
             if state == CordonState.ANEW.value or instead == ANEW:
                 continue
-            if verdict is not None and holds is not None and verdict == holds.id and not str(said or "").startswith("not done"):
-                overridden[node] = (f"{instead or 'it was given back by hand'}, against {CordonMark(named, number)}, whose verdict holds; "
-                                    f"muster cordon {node} cordons it again")
+            if (verdict is not None and holds is not None and verdict == holds.id
+                and not str(said or "").startswith("not done")):
+                overridden[node] = (f"{instead or 'it was given back by hand'}, against "
+                                    f"{CordonMark(named, number)}, whose verdict holds; muster cordon {node} "
+                                    "cordons it again")
         return cordons, overridden
 
     def past(self, node: Node, others: str) -> NodeHistory:
@@ -228,14 +248,15 @@ class _Memory:
         name = node.name
         here = self._here.get(name, ())
         return NodeHistory(
-            name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())), tuple(self._over.get(name, ())),
+            name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())),
+            tuple(self._over.get(name, ())),
             tuple(problem for component in here for problem in self._of[component] if problem.node != name),
             self._silent.get(name, 0), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
-            tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0), tuple(self._cordons.get(name, ())),
-            self._verdicts.get(name), self._overridden.get(name, ""), others, self._leased.get(name, ""),
-            domains(node), self._away.get(name, ""),
-            self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)), self._versions.get(name, _NO_VERSIONS), ports(node),
-            new_since=self._new_since.get(name, 0.0),
+            tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0),
+            tuple(self._cordons.get(name, ())), self._verdicts.get(name), self._overridden.get(name, ""),
+            others, self._leased.get(name, ""), domains(node), self._away.get(name, ""),
+            self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)),
+            self._versions.get(name, _NO_VERSIONS), ports(node), new_since=self._new_since.get(name, 0.0),
             sku=node.sku or "", changed=tuple(self._changed.get(name, ())),
             anew=self._anew.get(name) if name in self._verdicts else None)
 
@@ -244,8 +265,9 @@ def _anew(store: Store, lost: Lost, now: float) -> Mapping[str, Anew]:
     """By node the last cordon, where it is one of triage's and over because the node is another one now."""
     found = {}
     for number, node, backend, named, state, ended, fault, isolation in store.rows(
-            "SELECT cordon.id, cordon.node, backend, store, state, cordon.ended, fault, isolation FROM cordon "
-            "JOIN verdict ON verdict.id = cordon.verdict WHERE state IN (?, ?) AND cordon.id IN (SELECT max(id) FROM cordon GROUP BY node)",
+            "SELECT cordon.id, cordon.node, backend, store, state, cordon.ended, fault, isolation "
+            "FROM cordon JOIN verdict ON verdict.id = cordon.verdict WHERE state IN (?, ?) AND cordon.id IN "
+            "(SELECT max(id) FROM cordon GROUP BY node)",
             CordonState.ANEW.value, CordonState.HELD.value):
         if state == CordonState.ANEW.value or lost(node, backend, CordonMark(named, number)) == ANEW:
             found[node] = Anew(now if ended is None else ended, fault, Isolation(isolation))
@@ -257,16 +279,20 @@ def changes(store: Store, since: float, now: float) -> list[VersionChange]:
     found = [one for one in history(store, since) if one.holds(now)]
     if not found:
         return []
-    # The sweeps that looked at most nodes: one node may be looked at with a new rule long before the others are.
-    broad = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started >= ? AND started <= ? AND 2 * nodes >= "
-                                          "(SELECT max(nodes) FROM sweep) ORDER BY started", min(one.began for one in found), now)]
+    # The sweeps that looked at most nodes: one node may be looked at with a new rule
+    # long before the others are.
+    broad = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started >= ? AND started <= ? "
+                                          "AND 2 * nodes >= (SELECT max(nodes) FROM sweep) ORDER BY started",
+                                          min(one.began for one in found), now)]
     return [change(one, broad) for one in found]
 
 
 def change(one: VersionSpan, broad: Sequence[float]) -> VersionChange:
-    """What held since then, as a change; `broad` are the sweeps of most nodes, of which the second with it may not have been yet."""
+    """What held since then, as a change; `broad` are the sweeps of most nodes,
+    of which the second with it may not have been yet."""
     at = bisect_left(broad, one.began) + 1
-    return VersionChange(one.kind, one.name, one.digest, one.began, one.before, broad[at] if at < len(broad) else float("inf"))
+    return VersionChange(one.kind, one.name, one.digest, one.began, one.before,
+                         broad[at] if at < len(broad) else float("inf"))
 
 
 _NO_VERSIONS: Mapping[str, str] = {}
@@ -281,30 +307,34 @@ def _lists(rows: Iterable[Any]) -> Mapping[str, list[float]]:
 
 
 def named(node: str, rule: str, subject: str, status: str) -> Problem:
-    """What a look told of a problem."""
-    return Problem(node, rule, subject, status, "critical", None, None, "", "", "", "", 0.0, 0.0, None, 1, None, None)
+    """A problem as recorded by a snapshot."""
+    return Problem(node, rule, subject, status, "critical", None, None, "", "", "", "", 0.0, 0.0, None, 1,
+                   None, None)
 
 
 def _repaired(store: Store, since: float) -> dict[str, list[Repaired]]:
-    """What muster did to nodes, and what people said was repaired."""
+    """Repairs by muster and by people."""
     found: dict[str, list[Repaired]] = defaultdict(list)
     for node, action, finished, outcome, evidence in store.rows(
             "SELECT node, action, finished, outcome, evidence FROM ledger WHERE finished >= ?", since):
         if action in _REPAIRS and str(outcome).startswith(_DONE):
-            found[node].append(Repaired(finished, action, of=word_of(store, node, evidence) if action == REPAIRED else frozenset()))
+            found[node].append(Repaired(finished, action, of=word_of(store, node, evidence)
+                                        if action == REPAIRED else frozenset()))
     return found
 
 
 def ports(node: Node) -> Mapping[str, tuple[str, str]]:
-    """The leaf and the rail of a node's ports by PCI address, empty where nobody said."""
-    return {pci: (plan.leaf or "", str(plan.rail) if plan.rail is not None else "") for pci, plan in node.ports.items()}
+    """The leaf and the rail of a node's ports by PCI address, "" if unknown."""
+    return {pci: (plan.leaf or "", str(plan.rail) if plan.rail is not None else "")
+            for pci, plan in node.ports.items()}
 
 
 def domains(node: Node) -> Mapping[str, tuple[str, ...]]:
-    """A node's failure domains, by kind, and the batch in which it was delivered, where a label says so."""
+    """A node's failure domains by kind, and its delivery batch if a label gives it."""
     leaves = dict.fromkeys([*node.leaf, *(plan.leaf for plan in node.ports.values() if plan.leaf)])
     given: dict[str, Collection[str]] = {
-        "rack": (node.rack,) if node.rack else (), "leaf": leaves, "power": (node.power,) if node.power else (),
+        "rack": (node.rack,) if node.rack else (), "leaf": leaves,
+        "power": (node.power,) if node.power else (),
         "nvlink_domain": (node.nvlink_domain,) if node.nvlink_domain else (),
         "batch": (batch,) if (batch := node.labels.get("batch")) else ()}
     return {kind: tuple(names) for kind, names in given.items() if names}

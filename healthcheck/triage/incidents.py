@@ -1,7 +1,9 @@
-"""The life of incidents: they open where nodes share a place, take in others there, merge, split, close when all is well, come back. Pure.
+"""The life of incidents: they open where nodes share a place, take in others there, merge, split,
+close when all is well, come back. Pure.
 
-An open incident goes on, though it may no longer be unlikely, until its nodes were well for the policy's calm hours; what is not measured
-is not well. What goes on in few of them after the rest has healed is each one's own from then on, and so is all that a person closes.
+An open incident goes on, though it may no longer be unlikely, until its nodes were well for the policy's calm
+hours; what is not measured is not well. What goes on in few of them after the rest has healed is each one's
+own from then on, and so is all that a person closes.
 """
 
 from __future__ import annotations
@@ -25,15 +27,16 @@ from healthcheck.triage.symptom import NOT_REACHED, about, symptom
 
 _TRIAGE = "triage"
 _SHOWN = 3
-_NO_LONGER = "it is not so on most of its nodes any more, or what changed changed again; what goes on is each node's own"
+_NO_LONGER = ("it is not so on most of its nodes any more, or what changed changed again; what goes on is "
+              "each node's own")
 Showing = Mapping[str, Mapping[str, tuple[Problem, ...]]]
 
 
 @dataclass(frozen=True)
 class IncidentUpdate:
-    """The incidents that are open now, those that end, and the rules whose UNKNOWN accuses nobody. `shared` are by node the incidents that
-    it is or was in; `of` are the open ones by number, and by the numbers of those that became part of one; `waived` are by node the rules
-    whose failing accuses it of nothing."""
+    """The incidents that are open now, those that end, and the rules whose UNKNOWN accuses nobody. `shared`
+    are by node the incidents that it is or was in; `of` are the open ones by number, and by the numbers of
+    those that became part of one; `waived` are by node the rules whose failing accuses it of nothing."""
 
     incidents: tuple[Incident, ...]
     ends: tuple[IncidentEnd, ...]
@@ -48,8 +51,8 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
     wide, excused = ours(fleet, policy)
     newly, ours_to_explain = suspects(fleet, policy)
     showing = _showing(fleet, policy)
-    waived = [(one.ended, frozenset(one.symptoms), {member.node for member in one.members}) for one in fleet.incidents
-              if one.ended is not None and one.by != _TRIAGE]
+    waived = [(one.ended, frozenset(one.symptoms), {member.node for member in one.members})
+              for one in fleet.incidents if one.ended is not None and one.by != _TRIAGE]
     # What a person closed is each node's own, as long as it goes on.
     fair = _without(showing, lambda name, node, problem: problem.rule in (
         excused if of(problem) is not Of.FAIL else ours_to_explain.get(node, ())) or any(
@@ -61,26 +64,31 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
     opened, ends = [*opened, *places], [*ends, *more]
     by_number = {one.id: one for one in opened}
     by_number |= {end.id: by_number[end.into] for end in ends if end.into in by_number}
-    return IncidentUpdate(tuple(sorted(opened, key=lambda one: one.id)), tuple(ends), excused, _shared(fleet, opened, ends), by_number,
-                          ours_to_explain)
+    return IncidentUpdate(tuple(sorted(opened, key=lambda one: one.id)), tuple(ends), excused,
+                          _shared(fleet, opened, ends), by_number, ours_to_explain)
 
 
 def _showing(fleet: FleetHistory, policy: TriagePolicy) -> dict[str, dict[str, tuple[Problem, ...]]]:
-    """By symptom and node in service, what shows it now; what is not measured counts when it has lasted, as it does with faults."""
+    """By symptom and node in service, what shows it now; what is not measured counts when it has lasted,
+    as it does with faults."""
     found: dict[str, dict[str, tuple[Problem, ...]]] = defaultdict(dict)
     for past in fleet.nodes:
         if not past.in_service:
             continue
         for problem in past.problems:
             lasting = of(problem) is Of.FAIL or problem.sweeps >= policy.wedged
-            if lasting and fleet.now - problem.seen <= policy.fresh_hours * 3600 and (name := symptom(problem)):
+            if (lasting and fleet.now - problem.seen <= policy.fresh_hours * 3600
+                and (name := symptom(problem))):
                 held = found[name]
                 held[past.node] = (*held.get(past.node, ()), problem)
     return found
 
 
-def _without(showing: Showing, drop: Callable[[str, str, Problem], bool]) -> dict[str, dict[str, tuple[Problem, ...]]]:
-    return {name: {node: kept for node, problems in nodes.items() if (kept := tuple(one for one in problems if not drop(name, node, one)))}
+def _without(
+    showing: Showing, drop: Callable[[str, str, Problem], bool],
+) -> dict[str, dict[str, tuple[Problem, ...]]]:
+    return {name: {node: kept for node, problems in nodes.items()
+                   if (kept := tuple(one for one in problems if not drop(name, node, one)))}
             for name, nodes in showing.items()}
 
 
@@ -92,7 +100,8 @@ class _Numbers:
 
     def __init__(self, fleet: FleetHistory, policy: TriagePolicy) -> None:
         since = fleet.now - policy.incidents.reopen_days * 86400
-        self._ended = [one for one in fleet.incidents if one.ended is not None and one.ended >= since and one.by == _TRIAGE]
+        self._ended = [one for one in fleet.incidents if one.ended is not None and one.ended >= since
+                       and one.by == _TRIAGE]
         self._next = fleet.next_incident
 
     def of(self, kind: str, place: str, symptoms: Collection[str]) -> tuple[int, StoredIncident | None]:
@@ -106,24 +115,30 @@ class _Numbers:
 
 def _ours(fleet: FleetHistory, showing: Showing, wide: Iterable[Incident], numbers: _Numbers,
           policy: TriagePolicy) -> tuple[list[Incident], list[IncidentEnd]]:
-    """The incidents that are on muster, with their numbers and members; each is over as soon as it is not found any more."""
-    before = {(one.kind, one.place): one for one in fleet.incidents if one.ended is None and not _somewhere(one)}
+    """The incidents that are on muster, with their numbers and members;
+    each is over as soon as it is not found any more."""
+    before = {(one.kind, one.place): one for one in fleet.incidents if one.ended is None
+              and not _somewhere(one)}
     found = []
     for one in wide:
         known = before.pop((one.kind, one.cause), None)
-        number, again = (known.id, known) if known is not None else numbers.of(one.kind, one.cause, one.symptoms)
+        number, again = ((known.id, known) if known is not None
+                         else numbers.of(one.kind, one.cause, one.symptoms))
         nodes = frozenset(one.nodes)
-        again = replace(again, members=tuple(member for member in again.members if member.node in nodes)) if again is not None else None
-        members = _members(again, {name: {node: problems for node, problems in showing.get(name, {}).items() if node in nodes}
-                                   for name in one.symptoms}, fleet.now, one.nodes)
+        again = (replace(again, members=tuple(member for member in again.members if member.node in nodes))
+                 if again is not None else None)
+        members = _members(again,
+                           {name: {node: problems for node, problems in showing.get(name, {}).items()
+                                   if node in nodes} for name in one.symptoms}, fleet.now, one.nodes)
         began = again.began if again is not None else min(member.began for member in members)
         why = one.why
         if one.kind == UNREACHED:
             there = correlate(fleet, {NOT_REACHED: showing.get(NOT_REACHED, {})}, policy.incidents)
-            why += "".join(f"; {len(each.nodes)} of them are in {named(each.kind, each.place)} ({words(each.likelihood)}): look there first"
-                           for each in there[:1])
+            why += "".join(f"; {len(each.nodes)} of them are in {named(each.kind, each.place)} "
+                           f"({words(each.likelihood)}): look there first" for each in there[:1])
         found.append(replace(one, id=number, members=members, began=began, why=why))
-    return found, [IncidentEnd(one.id, _NO_LONGER if suspected(one.kind, one.place) else "it is over") for one in before.values()]
+    return (found, [IncidentEnd(one.id, _NO_LONGER if suspected(one.kind, one.place) else "it is over")
+                    for one in before.values()])
 
 
 def _somewhere(one: StoredIncident) -> bool:
@@ -132,15 +147,20 @@ def _somewhere(one: StoredIncident) -> bool:
 
 
 def _places(
-    fleet: FleetHistory, showing: Showing, found: Sequence[Correlation], numbers: _Numbers, policy: TriagePolicy,
+    fleet: FleetHistory, showing: Showing, found: Sequence[Correlation], numbers: _Numbers,
+    policy: TriagePolicy,
 ) -> tuple[list[Incident], list[IncidentEnd]]:
-    """The incidents that are somewhere: what is found is one that is open already, or one that comes back, or new."""
+    """The incidents that are somewhere: what is found is one that is open already, or one that comes back,
+    or new."""
     past_of = {past.node: past for past in fleet.nodes}
-    were = [replace(one, members=tuple(member for member in one.members if member.ended is None), symptoms=_possible(one, policy))
-            for one in fleet.incidents if one.ended is None and _somewhere(one)]
+    were = [replace(one, members=tuple(member for member in one.members if member.ended is None),
+                    symptoms=_possible(one, policy)) for one in fleet.incidents if one.ended is None
+            and _somewhere(one)]
     left = {one.id: one for one in were if one.symptoms}
-    impossible = [IncidentEnd(one.id, f"by the policy such a place does not cause that: {one.kind}") for one in were if not one.symptoms]
-    sick = {one.id: {member.node for member in one.members if _well_since(past_of.get(member.node), one.symptoms, member) is None}
+    impossible = [IncidentEnd(one.id, f"by the policy such a place does not cause that: {one.kind}")
+                  for one in were if not one.symptoms]
+    sick = {one.id: {member.node for member in one.members
+                     if _well_since(past_of.get(member.node), one.symptoms, member) is None}
             for one in left.values()}
     goes_on = _goes_on(found, left, sick)
     opened: list[Incident] = []
@@ -148,62 +168,75 @@ def _places(
     taken: dict[str, set[str]] = defaultdict(set)
     for one in found:
         nodes = frozenset(one.nodes)
-        others = {node for other in found if other is not one and set(other.symptoms) & set(one.symptoms) for node in other.nodes} - nodes
+        others = {node for other in found if other is not one and set(other.symptoms) & set(one.symptoms)
+                  for node in other.nodes} - nodes
         kept, merged = goes_on[one.kind, one.place]
         kind, place, base = one.kind, one.place, kept
         if kept is not None:
             there = sick[kept.id]
-            # It goes by another name only where it has grown, or where the rest of it is another incident now.
+            # It goes by another name only where it has grown,
+            # or where the rest of it is another incident now.
             if not (there < nodes or (there - nodes and there <= nodes | others)):
                 kind, place = kept.kind, kept.place
             number = kept.id
             base = _joined(kept, merged, others)
         else:
             number, base = numbers.of(kind, place, one.symptoms)
-            base = replace(base, members=tuple(member for member in base.members if member.node in nodes)) if base is not None else None
+            base = (replace(base, members=tuple(member for member in base.members if member.node in nodes))
+                    if base is not None else None)
         ends += [IncidentEnd(each.id, f"it is part of incident {number}", number) for each in merged]
         for each in (*merged, *([kept] if kept is not None else [])):
             del left[each.id]
         symptoms = tuple(dict.fromkeys([*one.symptoms, *(kept.symptoms if kept is not None else ())]))
-        there_now = {name: {node: problems for node, problems in showing.get(name, {}).items() if node in nodes} for name in one.symptoms}
+        there_now = {name: {node: problems for node, problems in showing.get(name, {}).items()
+                            if node in nodes} for name in one.symptoms}
         members = _members(base, there_now, fleet.now)
-        since = min(problem.began for of_symptom in there_now.values() for problems in of_symptom.values() for problem in problems)
+        since = min(problem.began for of_symptom in there_now.values() for problems in of_symptom.values()
+                    for problem in problems)
         for member in members:
             taken[member.node].update(symptoms)
-        opened.append(_incident(number, kind, place, symptoms, one.nodes, members, base.began if base is not None else since,
-                                one.likelihood, _said(one, since), policy))
+        opened.append(_incident(number, kind, place, symptoms, one.nodes, members,
+                                base.began if base is not None else since, one.likelihood, _said(one, since),
+                                policy))
     for known in left.values():
-        members = tuple(member for member in _members(known, _still(known, showing, past_of, taken), fleet.now)
+        members = tuple(member
+                        for member in _members(known, _still(known, showing, past_of, taken), fleet.now)
                         if not taken[member.node] & set(known.symptoms))
         if (why := _over(members, known.symptoms, past_of, fleet.now, policy)) is not None:
             ends.append(IncidentEnd(known.id, why))
             continue
-        now_there = tuple(member.node for member in members if _well_since(past_of.get(member.node), known.symptoms, member) is None)
-        opened.append(_incident(known.id, known.kind, known.place, known.symptoms, now_there, members, known.began, known.likelihood,
-                                known.why, policy))
+        now_there = tuple(member.node for member in members
+                          if _well_since(past_of.get(member.node), known.symptoms, member) is None)
+        opened.append(_incident(known.id, known.kind, known.place, known.symptoms, now_there, members,
+                                known.began, known.likelihood, known.why, policy))
     return opened, ends
 
 
 def _possible(known: StoredIncident, policy: TriagePolicy) -> tuple[str, ...]:
     """Of its symptoms those that its kind of place can cause, by the policy as it is now."""
-    return tuple(name for name in known.symptoms if not policy.incidents.kinds or known.kind in policy.incidents.may_cause(*about(name)))
+    return tuple(name for name in known.symptoms if not policy.incidents.kinds
+                 or known.kind in policy.incidents.may_cause(*about(name)))
 
 
 def _goes_on(
     found: Sequence[Correlation], left: Mapping[int, StoredIncident], sick: Mapping[int, Collection[str]],
 ) -> dict[Place, tuple[StoredIncident | None, list[StoredIncident]]]:
-    """By place of what is found: the open incident that it is, if any, and those that turn out to be part of it.
+    """By place of what is found: the open incident that it is, if any,
+    and those that turn out to be part of it.
 
-    An open one goes on in what is found at its own place, else in what is most like it, of those that have most of what goes on in it: so
-    it goes on in one alone, and nothing else is found at the place whose name it keeps.
+    An open one goes on in what is found at its own place, else in what is most like it, of those that have
+    most of what goes on in it: so it goes on in one alone, and nothing else is found at the place whose name
+    it keeps.
     """
     at = {(one.kind, one.place): one for one in found}
-    goes_on: dict[Place, tuple[StoredIncident | None, list[StoredIncident]]] = {place: (None, []) for place in at}
+    goes_on: dict[Place, tuple[StoredIncident | None, list[StoredIncident]]] = {
+        place: (None, []) for place in at}
     for known in sorted(left.values(), key=lambda each: ((each.kind, each.place) not in at, each.id)):
         there = frozenset(sick[known.id])
         like = [one for one in found if there and set(known.symptoms) & set(one.symptoms)
                 and 2 * len(there.intersection(one.nodes)) >= len(there)]
-        best = at.get((known.kind, known.place)) or min(like, key=lambda one: len(there.symmetric_difference(one.nodes)), default=None)
+        best = (at.get((known.kind, known.place))
+                or min(like, key=lambda one: len(there.symmetric_difference(one.nodes)), default=None))
         if best is None:
             continue
         kept, merged = goes_on[best.kind, best.place]
@@ -214,49 +247,63 @@ def _goes_on(
     return goes_on
 
 
-def _joined(known: StoredIncident, merged: Iterable[StoredIncident], others: Collection[str]) -> StoredIncident:
+def _joined(
+    known: StoredIncident, merged: Iterable[StoredIncident], others: Collection[str],
+) -> StoredIncident:
     """One with the nodes of those that became part of it, and without those that are in another now."""
     first: dict[str, IncidentMember] = {}
-    for member in sorted((member for each in (known, *merged) for member in each.members), key=lambda member: member.began):
+    for member in sorted((member for each in (known, *merged) for member in each.members),
+                         key=lambda member: member.began):
         if member.node not in others:
             held = first.setdefault(member.node, member)
             first[member.node] = replace(held, seen=max(held.seen, member.seen))
     return replace(known, members=tuple(first.values()))
 
 
-def _still(known: StoredIncident, showing: Showing, past_of: Mapping[str, NodeHistory], taken: Mapping[str, Collection[str]]) -> Showing:
-    """What shows its symptoms in its place now, whoever of the place was in it before; a moment takes nobody in later."""
+def _still(
+    known: StoredIncident, showing: Showing, past_of: Mapping[str, NodeHistory],
+    taken: Mapping[str, Collection[str]],
+) -> Showing:
+    """What shows its symptoms in its place now, including new members; a moment takes no new members."""
     before = {member.node for member in known.members}
     return {name: {node: problems for node, problems in showing.get(name, {}).items()
-                   if name not in taken.get(node, ()) and (node in before or (known.kind, known.place) in domains(past_of[node], problems))}
+                   if name not in taken.get(node, ())
+                   and (node in before or (known.kind, known.place) in domains(past_of[node], problems))}
             for name in known.symptoms}
 
 
-def _members(known: StoredIncident | None, there: Showing, now: float, nodes: Iterable[str] = ()) -> tuple[IncidentMember, ...]:
+def _members(
+    known: StoredIncident | None, there: Showing, now: float, nodes: Iterable[str] = (),
+) -> tuple[IncidentMember, ...]:
     """Those of before, with what is there now."""
-    found = {member.node: replace(member, ended=None) for member in known.members} if known is not None else {}
+    found = ({member.node: replace(member, ended=None) for member in known.members} if known is not None
+             else {})
     for of_symptom in there.values():
         for node, problems in of_symptom.items():
-            began, seen = min(problem.began for problem in problems), max(problem.seen for problem in problems)
+            began, seen = (min(problem.began for problem in problems),
+                           max(problem.seen for problem in problems))
             held = found.get(node)
-            found[node] = IncidentMember(node, min(began, held.began),
-                                         max(seen, held.seen)) if held is not None else IncidentMember(node, began, seen)
+            found[node] = (IncidentMember(node, min(began, held.began), max(seen, held.seen))
+                           if held is not None else IncidentMember(node, began, seen))
     for node in nodes:
         found.setdefault(node, IncidentMember(node, now, now))
     return tuple(found.values())
 
 
 def _well_since(past: NodeHistory | None, symptoms: Collection[str], member: IncidentMember) -> float | None:
-    """Since when a node of an incident is well; None while it is not, or nobody knows. A node out of service has no say."""
+    """Since when a node of an incident is healthy; None while it is not, or unknown.
+    A node out of service does not count."""
     if past is None or not past.in_service:
         return member.seen
     if any((name := symptom(problem)) == NOT_REACHED or name in symptoms for problem in past.problems):
         return None
-    return max([member.seen, *(problem.ended for problem in past.over if problem.ended is not None and symptom(problem) in symptoms)])
+    return max([member.seen, *(problem.ended for problem in past.over if problem.ended is not None
+                               and symptom(problem) in symptoms)])
 
 
 def _over(
-    members: Collection[IncidentMember], symptoms: Collection[str], past_of: Mapping[str, NodeHistory], now: float, policy: TriagePolicy,
+    members: Collection[IncidentMember], symptoms: Collection[str], past_of: Mapping[str, NodeHistory],
+    now: float, policy: TriagePolicy,
 ) -> str | None:
     """Why an incident that is not found any more ends; None while it goes on."""
     since = {member.node: _well_since(past_of.get(member.node), symptoms, member) for member in members}
@@ -265,21 +312,23 @@ def _over(
     if well and now - max(well) < policy.incidents.calm_hours * 3600:
         return None
     if not sick:
-        return f"all its {len(members)} nodes were well for {policy.incidents.calm_hours:g} h" if members else "all its nodes are in others"
+        return (f"all its {len(members)} nodes were well for {policy.incidents.calm_hours:g} h" if members
+                else "all its nodes are in others")
     few = len(sick) < policy.incidents.at_least or len(sick) * 100 < policy.incidents.share * len(members)
     if well and few:
         more = f" and {len(sick) - _SHOWN} more" if len(sick) > _SHOWN else ""
-        return f"the rest was well for {policy.incidents.calm_hours:g} h; what goes on in {', '.join(sick[:_SHOWN])}{more} is their own"
+        return (f"the rest was well for {policy.incidents.calm_hours:g} h; what goes on in "
+                f"{', '.join(sick[:_SHOWN])}{more} is their own")
     return None
 
 
 def _incident(
-    number: int, kind: str, place: str, symptoms: tuple[str, ...], nodes: tuple[str, ...], members: tuple[IncidentMember, ...],
-    began: float,
-    likelihood: float, why: str, policy: TriagePolicy,
+    number: int, kind: str, place: str, symptoms: tuple[str, ...], nodes: tuple[str, ...],
+    members: tuple[IncidentMember, ...], began: float, likelihood: float, why: str, policy: TriagePolicy,
 ) -> Incident:
     said = policy.incidents.kinds.get(kind, IncidentKind(Owner.OPERATOR))
-    return Incident(kind, place, nodes, why, said.owner, number, symptoms, members, began, likelihood, policy.incidents.isolates(kind))
+    return Incident(kind, place, nodes, why, said.owner, number, symptoms, members, began, likelihood,
+                    policy.incidents.isolates(kind))
 
 
 def _said(found: Correlation, began: float) -> str:
@@ -287,21 +336,27 @@ def _said(found: Correlation, began: float) -> str:
     more = f" and {len(found.symptoms) - _SHOWN} more" if len(found.symptoms) > _SHOWN else ""
     what = f"{', '.join(found.symptoms[:_SHOWN])}{more}"
     share = {"rail": f"on {len(found.nodes)} nodes, of {found.had} with it on any rail",
-             "moment": f"began on {len(found.nodes)} nodes, of {found.had} with it, within minutes of each other"}.get(
-        found.kind, f"on {len(found.nodes)} of its {found.inside} nodes in service, of {found.had} with it among {found.fleet}")
+             "moment": f"began on {len(found.nodes)} nodes, of {found.had} with it, within minutes of each "
+                       "other"}.get(found.kind, f"on {len(found.nodes)} of its {found.inside} nodes in "
+                                                f"service, of {found.had} with it among {found.fleet}")
     besides = f"; the same nodes share {', '.join(found.besides)}" if found.besides else ""
-    return f"{named(found.kind, found.place)}: {what} {share}, since {minute(began)}; {words(found.likelihood)}{besides}"
+    return (f"{named(found.kind, found.place)}: {what} {share}, since {minute(began)}; "
+            f"{words(found.likelihood)}{besides}")
 
 
-def _shared(fleet: FleetHistory, opened: Iterable[Incident], ends: Iterable[IncidentEnd]) -> dict[str, tuple[IncidentMembership, ...]]:
+def _shared(
+    fleet: FleetHistory, opened: Iterable[Incident], ends: Iterable[IncidentEnd],
+) -> dict[str, tuple[IncidentMembership, ...]]:
     """By node the incidents that it is or was in."""
     found: dict[str, list[IncidentMembership]] = defaultdict(list)
     open_now = {one.id: {member.node for member in one.members} for one in opened}
     for known in fleet.incidents:
         for member in known.members:
             if member.node not in open_now.get(known.id, ()):
-                found[member.node].append(IncidentMembership(known.id, frozenset(known.symptoms), member.began,
-                                                             member.ended if member.ended is not None else fleet.now))
+                found[member.node].append(IncidentMembership(known.id, frozenset(known.symptoms),
+                                                             member.began,
+                                                             member.ended if member.ended is not None
+                                                             else fleet.now))
     for one in opened:
         for member in one.members:
             found[member.node].append(IncidentMembership(one.id, frozenset(one.symptoms), member.began))

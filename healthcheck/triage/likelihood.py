@@ -1,20 +1,24 @@
-"""How likely chance alone is to put so many of what fails into one place: tails of two distributions, as natural logarithms. Pure.
+"""How likely chance alone is to put so many of what fails into one place: tails of two distributions,
+as natural logarithms. Pure.
 
-The hypergeometric tail is Fisher's exact test, one-sided (R. A. Fisher, The Design of Experiments, 1935, chapter II; SciPy's reference of
-`scipy.stats.hypergeom`). Logarithms, as 512 of 512 nodes make a number that no float holds.
+The hypergeometric tail is Fisher's exact test, one-sided (R. A. Fisher, The Design of Experiments, 1935,
+chapter II; SciPy's reference of `scipy.stats.hypergeom`). Logarithms, as 512 of 512 nodes make a number that
+no float holds.
 """
 
 from __future__ import annotations
 
 from math import exp, lgamma, log, log1p
 
-# The largest odds that are said: beyond them the model of independent failures is what is wrong, not the number.
+# The largest odds that are said: beyond them the model of independent failures is what is wrong,
+# not the number.
 MOST = 1e12
 _NEGLIGIBLE = 1e-17
 
 
 def hypergeometric(fleet: int, with_it: int, inside: int, hits: int) -> float:
-    """ln P(at least `hits` of the `inside` nodes of a place have it) where `with_it` of `fleet` have it, and each is as likely to."""
+    """ln P(at least `hits` of the `inside` nodes of a place have it) where `with_it` of `fleet` have it,
+    and each is as likely to."""
     if hits <= max(0, inside + with_it - fleet):
         return 0.0
     most = min(inside, with_it)
@@ -47,7 +51,8 @@ def binomial(trials: int, chance: float, hits: int) -> float:
 
 
 def odds(tail: float, tried: int) -> float:
-    """Chance does this once in so many fleets like this one: 1 over the tail, corrected for the places that were tried (Bonferroni)."""
+    """Chance does this once in so many fleets like this one: 1 over the tail,
+    corrected for the places that were tried (Bonferroni)."""
     corrected = tail + log(max(1, tried))
     return MOST if corrected <= -log(MOST) else exp(-min(0.0, corrected))
 

@@ -1,4 +1,5 @@
-"""What is the matter with many nodes at once is not theirs: the same thing unmeasured, or one way of not being reached."""
+"""What is the matter with many nodes at once is not theirs: the same thing unmeasured,
+or one way of not being reached."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _SHOWN = 4
 
 
 def ours(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident], frozenset[str]]:
-    """Such incidents, and the rules whose UNKNOWN accuses no node while they last ("" stands for nodes that are not reached).
+    """Such incidents, and the rules whose UNKNOWN accuses no node while they last
+    ("" stands for nodes that are not reached).
 
     Rules that the same nodes cannot measure are one incident.
     """
@@ -41,10 +43,14 @@ def ours(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident], fro
         share = f"{len(nodes)} of {service} nodes in service"
         symptoms = tuple(not_measured(rule) if rule else NOT_REACHED for rule in together)
         if "" in together:
-            why = f"{share} are not reached: look at the head's own network, a switch, a feed or the keys before any node"
-            found.append(Incident(UNREACHED, "network, power or access", nodes, why, Owner.OPERATOR, symptoms=symptoms))
+            why = (f"{share} are not reached: look at the head's own network, a switch, a feed or the keys "
+                   "before any node")
+            found.append(Incident(UNREACHED, "network, power or access", nodes, why, Owner.OPERATOR,
+                                  symptoms=symptoms))
         else:
-            named = ", ".join(together[:_SHOWN]) + (f" and {len(together) - _SHOWN} more" if len(together) > _SHOWN else "")
-            why = f"{share} cannot measure {named}: a tool, a right or a driver release that they share; nobody is isolated for it"
+            named = ", ".join(together[:_SHOWN]) + (f" and {len(together) - _SHOWN} more"
+                                                    if len(together) > _SHOWN else "")
+            why = (f"{share} cannot measure {named}: a tool, a right or a driver release that they share; "
+                   "nobody is isolated for it")
             found.append(Incident(UNMEASURED, together[0], nodes, why, Owner.OPERATOR, symptoms=symptoms))
     return found, frozenset(wide)

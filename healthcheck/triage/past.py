@@ -1,4 +1,4 @@
-"""What triage knows of a node: the store's memory of it and the inventory's word on it, as frozen values."""
+"""What triage knows of a node, from the store and the inventory, as frozen values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from healthcheck.triage.symptom import symptom
 
 @dataclass(frozen=True)
 class RequalifySnapshot:
-    """One look under the profile of requalification; `state` is healthy where all that was against the node is silenced.
+    """One snapshot under the requalification profile; `state` is healthy if all its problems are silenced.
 
-    `measured` are the rules that it measured of those that have had a problem on the node; None for one that stands in the place of looks
-    that are stored no more, and counts as they did.
+    `measured` are the rules that it measured of those that have had a problem on the node; None for one that
+    stands in the place of looks that are stored no more, and counts as they did.
     """
 
     time: float
@@ -32,8 +32,8 @@ RETURNED = "returned from the vendor"
 
 @dataclass(frozen=True)
 class Repaired:
-    """Something that was done to a node, or to what sits in one slot of it, and was seen to be done. `of` are, of a person's word, the
-    subjects and serial numbers that it is of."""
+    """Something that was done to a node, or to what sits in one slot of it, and was seen to be done. `of`
+    are, of a person's word, the subjects and serial numbers that it is of."""
 
     time: float
     what: str
@@ -60,8 +60,8 @@ class OpenCordon:
 
 @dataclass(frozen=True)
 class OpenVerdict:
-    """What triage decided before and holds to; `incident` is the number of the one in whose name, 0 where it is the node's own. Once an RMA
-    is over it is what was decided before that."""
+    """What triage decided before and holds to; `incident` is the number of the one in whose name, 0 where it
+    is the node's own. Once an RMA is over it is what was decided before that."""
 
     id: int
     fault: str
@@ -72,7 +72,8 @@ class OpenVerdict:
 
 @dataclass(frozen=True)
 class Anew:
-    """A cordon of triage's that is over because its node registered or was installed anew: when that was seen, and what it was for."""
+    """A cordon by triage that ended because its node registered again or was reinstalled: when,
+    and its fault."""
 
     time: float
     fault: str
@@ -91,9 +92,10 @@ class IncidentMembership:
 
 @dataclass(frozen=True)
 class VersionChange:
-    """Something that decides, or that a node runs, is not what it was: a rule, a SKU, a baseline, muster itself; a driver, a kernel, a
-    firmware. `digest` is what it is now; `began` is the first sweep with it, `before` the last without (None: there was none of the name),
-    `until` the sweep after the first: what a change brings shows by then.
+    """Something that decides, or that a node runs, is not what it was: a rule, a SKU, a baseline, muster
+    itself; a driver, a kernel, a firmware. `digest` is what it is now; `began` is the first sweep with it,
+    `before` the last without (None: there was none of the name), `until` the sweep after the first: what a
+    change brings shows by then.
     """
 
     kind: str
@@ -108,18 +110,20 @@ class VersionChange:
 class NodeHistory:
     """One node. Times are epoch seconds.
 
-    `problems` are those that hold now, `over` those that ended within the longest window of the policy; neither holds what is silenced, of
-    which `silenced` says how much there is. `moved` holds earlier failures, on whatever node, of components that sit here now; and of this
-    node's own earlier failures only those that are not of a component that has left; when the last of the latter was over is `left`. Since
-    when it is this machine, installed as it is, is `new_since`; 0 where nothing else is known.
-    `boots` are the first sweeps of its boots, oldest first. `overridden` says who gave the node back by hand while the verdict that
-    isolated it holds; `others` who else keeps jobs away from it; `leased` who tests it now. `domains` are its failure domains by kind
-    (rack, leaf ...). `away` is an open RMA's words, empty where there is none. `state` is
-    what the newest sweep that judged it called it, at `seen`; empty where none has. `versions` are those that its newest look showed
-    (driver, kernel, firmware), `ports` its ports' leaf and rail by PCI address, empty where nobody said; `shared` are the incidents that
-    it is or was in, `excused` the rules whose failing an incident answers for: they accuse it of nothing while it lasts. `sku` is
-    what the inventory calls its kind, `changed` what it runs since not long ago. `anew` is set where its last cordon ended so, and nothing
-    has been proven since.
+    `problems` are those that hold now, `over` those that ended within the longest window of the policy;
+    neither holds what is silenced, of which `silenced` says how much there is. `moved` holds earlier
+    failures, on whatever node, of components that sit here now; and of this node's own earlier failures only
+    those that are not of a component that has left; when the last of the latter was over is `left`. Since
+    when it is this machine, installed as it is, is `new_since`; 0 where nothing else is known. `boots` are
+    the first sweeps of its boots, oldest first. `overridden` says who gave the node back by hand while the
+    verdict that isolated it holds; `others` who else keeps jobs away from it; `leased` who tests it now.
+    `domains` are its failure domains by kind (rack, leaf ...). `away` is an open RMA's words, empty where
+    there is none. `state` is what the newest sweep that judged it called it, at `seen`; empty where none has.
+    `versions` are those that its newest look showed (driver, kernel, firmware), `ports` its ports' leaf and
+    rail by PCI address, empty where nobody said; `shared` are the incidents that it is or was in, `excused`
+    the rules whose failing an incident answers for: they accuse it of nothing while it lasts. `sku` is what
+    the inventory calls its kind, `changed` what it runs since not long ago. `anew` is set where its last
+    cordon ended so, and nothing has been proven since.
     """
 
     node: str
@@ -153,16 +157,17 @@ class NodeHistory:
     changed: tuple[VersionChange, ...] = ()
 
     def in_incident(self, problem: Problem) -> bool:
-        """Whether a problem was part of an incident, from its beginning to its end if it has one; what outlives it is the node's own."""
-        return any(
-            one.began <= problem.began and (one.ended is None or (problem.ended is not None and problem.ended <= one.ended))
-            and symptom(problem) in one.symptoms for one in self.shared)
+        """Whether a problem was part of an incident, from its beginning to its end if it has one; what
+        outlives it is the node's own."""
+        return any(one.began <= problem.began
+                   and (one.ended is None or (problem.ended is not None and problem.ended <= one.ended))
+                   and symptom(problem) in one.symptoms for one in self.shared)
 
 
 @dataclass(frozen=True)
 class Isolated:
-    """A new isolation that triage made, for the breaker's window; `incident` is that in whose name, 0 for none, and `place` the kind and
-    the name of its place as they were then."""
+    """A new isolation that triage made, for the breaker's window; `incident` is that in whose name, 0 for
+    none, and `place` the kind and the name of its place as they were then."""
 
     node: str
     time: float
@@ -172,7 +177,7 @@ class Isolated:
 
 @dataclass(frozen=True)
 class Quiet:
-    """Nodes in service of which nothing needs to be said: how many, how many of each place by kind and name, and ports by rail."""
+    """Counts of nodes in service without problems: in total, by place, and ports by rail."""
 
     serving: int = 0
     places: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
@@ -181,10 +186,11 @@ class Quiet:
 
 @dataclass(frozen=True)
 class FleetHistory:
-    """All nodes, at one time; `quiet` are those that are only counted. `isolated` are triage's new isolations within the breaker's window;
-    `open_since` is when the breaker opened, None while it is closed. `since` is when what the store remembers of faults begins. `incidents`
-    are those that are open, and those that ended within the policy's windows; the next new one gets the number `next_incident`. `changes`
-    are those of what nodes are judged by.
+    """All nodes, at one time; `quiet` are those that are only counted. `isolated` are triage's new isolations
+    within the breaker's window; `open_since` is when the breaker opened, None while it is closed. `since` is
+    when what the store remembers of faults begins. `incidents` are those that are open, and those that ended
+    within the policy's windows; the next new one gets the number `next_incident`. `changes` are those of what
+    nodes are judged by.
     """
 
     now: float

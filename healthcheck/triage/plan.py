@@ -27,8 +27,8 @@ class Act(Enum):
 
 @dataclass(frozen=True)
 class PlannedAction:
-    """One deed on one node. `backend` is set for a release: where our cordon `cordon` is held. `place` is that of the incident in whose
-    name a node is isolated."""
+    """One deed on one node. `backend` is set for a release: where our cordon `cordon` is held. `place` is
+    that of the incident in whose name a node is isolated."""
 
     act: Act
     node: str
@@ -42,8 +42,8 @@ class PlannedAction:
 
 @dataclass(frozen=True)
 class Withheld:
-    """A step that is not taken, and why. `by_breaker`: it would be taken if there were room. `fault` is what an isolation is for, and
-    `incident` the number of that in whose name, 0 for none."""
+    """A step that is not taken, and why. `by_breaker`: it would be taken if there were room. `fault` is what
+    an isolation is for, and `incident` the number of that in whose name, 0 for none."""
 
     act: Act
     node: str
@@ -64,11 +64,12 @@ class InWindow:
 
 @dataclass(frozen=True)
 class TriagePlan:
-    """What is decided at `now`. `verdicts` are those with something to say, by node. `opens` and `closes` are words on the breaker: why it
-    opens or closes with this plan, empty where it does neither; `is_open` is how it stands afterwards.
+    """What is decided at `now`. `verdicts` are those with something to say, by node. `opens` and `closes` are
+    words on the breaker: why it opens or closes with this plan, empty where it does neither; `is_open` is how
+    it stands afterwards.
 
-    `incidents` are those that are open with it, `ends` those that end.
-    `unmeasured` are nodes in service of which the newest sweeps cannot say how they are: that there is no step for them says nothing.
+    `incidents` are those that are open with it, `ends` those that end. `unmeasured` are nodes in service of
+    which the newest sweeps cannot say how they are: that there is no step for them says nothing.
     """
 
     now: float
@@ -85,12 +86,14 @@ class TriagePlan:
 
 
 def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) -> TriagePlan:
-    """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has room, and no more than
-    `at_most` of them; what that number alone withholds opens no breaker."""
+    """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has
+    room, and no more than `at_most` of them; what that number alone withholds opens no breaker."""
     life = live(fleet, policy)
-    past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()), excused=life.waived.get(past.node, frozenset()))
-               if past.node in life.shared or past.node in life.waived else past for past in fleet.nodes}
-    verdicts = [verdict for past in past_of.values() if (verdict := decide(past, policy, fleet.now, life.excused, life.of)) is not None]
+    past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()),
+                                  excused=life.waived.get(past.node, frozenset())) if past.node in life.shared
+               or past.node in life.waived else past for past in fleet.nodes}
+    verdicts = [verdict for past in past_of.values()
+                if (verdict := decide(past, policy, fleet.now, life.excused, life.of)) is not None]
     steps: list[PlannedAction] = []
     withheld: list[Withheld] = []
     for verdict in verdicts:
@@ -98,12 +101,14 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
             if cordon.verdict is None or verdict.isolation is not Isolation.NONE:
                 continue
             if verdict.proven and not past_of[verdict.node].leased:
-                steps.append(PlannedAction(Act.RELEASE, verdict.node, verdict.proven, verdict, backend=cordon.backend, cordon=cordon.id))
+                steps.append(PlannedAction(Act.RELEASE, verdict.node, verdict.proven, verdict,
+                                           backend=cordon.backend, cordon=cordon.id))
             else:
                 why = verdict.unproven or past_of[verdict.node].leased
                 withheld.append(Withheld(Act.RELEASE, verdict.node, why))
     breaker = Breaker(fleet, policy.breaker, policy.incidents.as_one)
-    windows = tuple(InWindow(until, one.why, one.but) for one in policy.windows if (until := one.until(fleet.now)) is not None)
+    windows = tuple(InWindow(until, one.why, one.but) for one in policy.windows
+                    if (until := one.until(fleet.now)) is not None)
     withheld_of: dict[str, Withheld] = {}
     isolated = 0
     waiting = _wanting(verdicts, past_of, policy)
@@ -116,28 +121,32 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
             incident = life.of.get(verdict.incident)
             place = (incident.kind, incident.cause) if incident is not None else NOWHERE
             by_breaker = False
-            reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in verdict.faults)
-            refused = (past.leased or past.others or _overridden(past, verdict) or _stale(verdict, policy, fleet.now)
-                       or _later(verdict, windows))
+            reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE
+                          for fault in verdict.faults)
+            refused = (past.leased or past.others or _overridden(past, verdict)
+                       or _stale(verdict, policy, fleet.now) or _later(verdict, windows))
             if not refused and at_most is not None and isolated >= at_most:
                 refused = f"--at-most {at_most}: this run isolates no more"
             if not refused:
                 refused = breaker.take(past, reserve=reserve, place=place)
                 by_breaker = bool(refused)
             if refused:
-                withheld_of[verdict.node] = Withheld(Act.ISOLATE, verdict.node, refused, by_breaker, _first(verdict), verdict.incident)
+                withheld_of[verdict.node] = Withheld(Act.ISOLATE, verdict.node, refused, by_breaker,
+                                                     _first(verdict), verdict.incident)
                 again += [verdict] * by_breaker
                 continue
             isolated += 1
             withheld_of.pop(verdict.node, None)
             why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
             steps.append(PlannedAction(Act.ISOLATE, verdict.node, why, verdict, reserve=reserve, place=place))
-        # Which place goes beside may have changed, and with it what counts inside a domain: the next plan would find that room.
+        # Which place goes beside may have changed, and with it what counts inside a domain:
+        # the next plan would find that room.
         waiting = again if isolated > before else []
     withheld += [withheld_of[node] for node in order if node in withheld_of]
-    return TriagePlan(fleet.now, tuple(verdicts), life.incidents, tuple(steps), tuple(withheld), breaker.opens, breaker.closes,
-                      breaker.is_open,
-                      tuple(past.node for past in fleet.nodes if past.in_service and not _measured(past, policy, fleet.now)), life.ends,
+    return TriagePlan(fleet.now, tuple(verdicts), life.incidents, tuple(steps), tuple(withheld),
+                      breaker.opens, breaker.closes, breaker.is_open,
+                      tuple(past.node for past in fleet.nodes if past.in_service
+                            and not _measured(past, policy, fleet.now)), life.ends,
                       windows)
 
 
@@ -145,13 +154,17 @@ def _measured(past: NodeHistory, policy: TriagePolicy, now: float) -> bool:
     return past.state not in ("", NodeState.UNKNOWN.value) and now - past.seen <= policy.fresh_hours * 3600
 
 
-def _wanting(verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory], policy: TriagePolicy) -> list[Verdict]:
+def _wanting(
+    verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory], policy: TriagePolicy,
+) -> list[Verdict]:
     """Those to be isolated that nothing of ours holds yet, the most urgent first."""
     rank = {kind.id: number for number, kind in enumerate(policy.kinds)}
     return sorted(
         (verdict for verdict in verdicts
-         if verdict.isolation is not Isolation.NONE and past_of[verdict.node].in_service and not past_of[verdict.node].cordons),
-        key=lambda verdict: (rank.get(_first(verdict), -1), min((fault.began for fault in verdict.faults), default=0.0), verdict.node))
+         if verdict.isolation is not Isolation.NONE and past_of[verdict.node].in_service
+         and not past_of[verdict.node].cordons),
+        key=lambda verdict: (rank.get(_first(verdict), -1),
+                             min((fault.began for fault in verdict.faults), default=0.0), verdict.node))
 
 
 def _first(verdict: Verdict) -> str:
@@ -160,7 +173,7 @@ def _first(verdict: Verdict) -> str:
 
 
 def _overridden(past: NodeHistory, verdict: Verdict) -> str:
-    """Who gave the node back by hand. That was said of the verdict that held until now, and of no other."""
+    """Who released the node by hand; it applies only to the current verdict."""
     held = past.verdict
     return past.overridden if held is None or (held.fault, held.isolation, held.incident) == (
         verdict.fault, verdict.isolation, verdict.incident) else ""
@@ -174,8 +187,9 @@ def _later(verdict: Verdict, windows: Iterable[InWindow]) -> str:
 
 
 def _stale(verdict: Verdict, policy: TriagePolicy, now: float) -> str:
-    """Why nothing is done anew: no sweep has seen it for long."""
-    found = [problem for fault in verdict.faults if fault.isolation is not Isolation.NONE for problem in fault.problems]
+    """Why nothing new is done: no sweep has seen it for long."""
+    found = [problem for fault in verdict.faults if fault.isolation is not Isolation.NONE
+             for problem in fault.problems]
     if any(lasts(problem.rule) for problem in found):
         return ""
     seen = [problem.seen for problem in found]

@@ -1,4 +1,5 @@
-"""The policy of triage, as frozen values: kinds of fault with what is done about them, and every number that a decision rests on."""
+"""The policy of triage, as frozen values: kinds of fault with what is done about them,
+and every number that a decision rests on."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from healthcheck.triage.remediation import Remediation
 from healthcheck.triage.windows import ChangeWindow
 
 # The kinds of place, in the order in which one is named where several explain the same equally well.
-PHYSICAL = ("nvlink_domain", "rack", "leaf", "power")       # one can go there and mend it, and it fails as a whole
+# one can go there and mend it, and it fails as a whole
+PHYSICAL = ("nvlink_domain", "rack", "leaf", "power")
 VERSIONS = ("driver", "kernel", "firmware")
 PLACES = ("nvlink_domain", "rack", "leaf", "rail", "power", *VERSIONS, "batch")
 MOMENT = "moment"
@@ -34,7 +36,8 @@ class Climb:
 
 @dataclass(frozen=True)
 class RepeatPolicy:
-    """A component, or a node, with a score of `score` is a repeat offender; a failure counts 1, and half after `half_life_days`."""
+    """A component, or a node, with a score of `score` is a repeat offender; a failure counts 1,
+    and half after `half_life_days`."""
 
     score: float = 3.0
     half_life_days: float = 14.0
@@ -53,8 +56,8 @@ class Flap:
 
 @dataclass(frozen=True)
 class Requalify:
-    """A node is returned when its newest looks under `profile`, all later than its repair, had nothing against it, and `sweeps` of them,
-    at least `apart_minutes` apart, have measured what had failed."""
+    """A node is returned when its newest looks under `profile`, all later than its repair, had nothing
+    against it, and `sweeps` of them, at least `apart_minutes` apart, have measured what had failed."""
 
     profile: str = "bringup"
     sweeps: int = 2
@@ -63,7 +66,8 @@ class Requalify:
 
 @dataclass(frozen=True)
 class SharedUnknown:
-    """The same UNKNOWN on more than `percent` of the nodes in service, and on `nodes` at least, is not theirs: muster's, or the site's."""
+    """The same UNKNOWN on more than `percent` of the nodes in service, and on `nodes` at least, is not
+    theirs: muster's, or the site's."""
 
     percent: float = 5.0
     nodes: int = 2
@@ -71,11 +75,13 @@ class SharedUnknown:
 
 @dataclass(frozen=True)
 class BreakerPolicy:
-    """New isolations within `hours`, however they are explained: at most `number`, and at most `percent` of the nodes in service (but
-    `least` of these are allowed always); beside them one physical domain (see `IncidentPolicy.as_one`). At most `domains[kind]` of those
-    that count are in one failure domain of that kind (rack, leaf, power, nvlink_domain).
+    """New isolations within `hours`, however they are explained: at most `number`, and at most `percent` of
+    the nodes in service (but `least` of these are allowed always); beside them one physical domain (see
+    `IncidentPolicy.as_one`). At most `domains[kind]` of those that count are in one failure domain of that
+    kind (rack, leaf, power, nvlink_domain).
 
-    `reserve` of them are kept for the worst kinds. Once it opened it closes when there was room for `close_hours`; None: by hand alone.
+    `reserve` of them are kept for the worst kinds. Once it opened it closes when there was room for
+    `close_hours`; None: by hand alone.
     """
 
     number: int = 8
@@ -89,7 +95,8 @@ class BreakerPolicy:
 
 @dataclass(frozen=True)
 class IncidentKind:
-    """What is done about incidents in one kind of place: who mends it; whether nodes that it makes unusable are isolated in its name."""
+    """What is done about incidents in one kind of place: who mends it;
+    whether nodes that it makes unusable are isolated in its name."""
 
     owner: Owner
     isolates: bool = False
@@ -97,8 +104,8 @@ class IncidentKind:
 
 @dataclass(frozen=True)
 class Causes:
-    """Which kinds of place can cause what these rules find: `rules` are globs over rule ids, `of` says whether they failed, could not be
-    measured, or (without rules) the node was not reached."""
+    """Which kinds of place can cause what these rules find: `rules` are globs over rule ids, `of` says
+    whether they failed, could not be measured, or (without rules) the node was not reached."""
 
     id: str
     why: str
@@ -113,12 +120,14 @@ class Causes:
 
 @dataclass(frozen=True)
 class IncidentPolicy:
-    """`at_least` nodes in service with one symptom, and `share` per cent of the place (of those with the symptom, where it is a version,
-    a batch, a rail or a moment of `window_minutes`), which chance does less than once in `likelihood` times, are one incident, where that
-    kind of place can cause such a symptom: the first of `causes` that covers it says so. Without any, all can.
+    """`at_least` nodes in service with one symptom, and `share` per cent of the place (of those with the
+    symptom, where it is a version, a batch, a rail or a moment of `window_minutes`), which chance does less
+    than once in `likelihood` times, are one incident, where that kind of place can cause such a symptom: the
+    first of `causes` that covers it says so. Without any, all can.
 
-    It closes when all its nodes were well for `calm_hours`, and is the same one if it comes back within `reopen_days`. As many as `as_one`
-    isolations in the name of one physical domain do not count with the breaker. No kinds: nodes are taken each for itself.
+    It closes when all its nodes were well for `calm_hours`, and is the same one if it comes back within
+    `reopen_days`. As many as `as_one` isolations in the name of one physical domain do not count with the
+    breaker. No kinds: nodes are taken each for itself.
     """
 
     at_least: int = 3
@@ -132,16 +141,17 @@ class IncidentPolicy:
     causes: tuple[Causes, ...] = ()
 
     def cause(self, of: Of, rule: str) -> Causes | None:
-        """What is said of such a problem; None where nothing is."""
+        """The entry for such a problem, or None."""
         return next((one for one in self.causes if one.covers(of, rule)), None)
 
     def may_cause(self, of: Of, rule: str) -> frozenset[str]:
-        """The kinds of place that can cause such a problem, of those that are looked for. What nobody has decided on has no place: a
-        version or a moment may explain it, and each node stands for itself."""
+        """The kinds of place that can cause such a problem, of those that are looked for. What nobody has
+        decided on has no place: a version or a moment may explain it, and each node stands for itself."""
         key = (of, rule)
         if key not in self._found:
             found = self.cause(of, rule)
-            kinds = frozenset(KINDS) if not self.causes else found.kinds if found is not None else frozenset(EXPLAINING)
+            kinds = (frozenset(KINDS) if not self.causes else found.kinds if found is not None
+                     else frozenset(EXPLAINING))
             self._found[key] = kinds.intersection(self.kinds)
         return self._found[key]
 
@@ -157,8 +167,9 @@ class IncidentPolicy:
 
 @dataclass(frozen=True)
 class TriagePolicy:
-    """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the node; nothing is decided
-    anew on what no sweep has seen for `fresh_hours`. In one of `windows` only the faults that it names isolate.
+    """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the
+    node; nothing is decided anew on what no sweep has seen for `fresh_hours`. In one of `windows` only the
+    faults that it names isolate.
     """
 
     kinds: tuple[FaultKind, ...]

@@ -1,7 +1,8 @@
-"""Reads the two lists of a policy beside its faults: which kinds of place can cause what (`places`), and change windows (`windows`).
+"""Reads the two lists of a policy beside its faults: which kinds of place can cause what (`places`),
+and change windows (`windows`).
 
-Of `places` a later file lays its entries over the earlier ones by id, new ones before all earlier ones; its `windows` take the place of all
-earlier ones.
+Of `places` a later file lays its entries over the earlier ones by id, new ones before all earlier ones; its
+`windows` take the place of all earlier ones.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ _PLACE: Mapping[str, ValueType] = {
     "why": TEXT, "of": choice(Of), "rules": list_of("globs over the ids of rules", GLOB), "enabled": FLAG,
     "kinds": list_of("kinds of place", ValueType(f"one of {', '.join(KINDS)}", lambda given: _kind(given), KINDS)),
 }
-WHEN = ValueType("a time such as 2026-11-28T22:00Z, or weekly such as Sat 22:00 Europe/Berlin", lambda given: _moment(given))
-_WINDOW: Mapping[str, ValueType] = {"from": WHEN, "until": WHEN, "why": TEXT, "but": list_of("ids of faults", NAME)}
+WHEN = ValueType("a time such as 2026-11-28T22:00Z, or weekly such as Sat 22:00 Europe/Berlin",
+            lambda given: _moment(given))
+_WINDOW: Mapping[str, ValueType] = {"from": WHEN, "until": WHEN, "why": TEXT,
+                               "but": list_of("ids of faults", NAME)}
 
 
 def _moment(given: Any) -> float | Weekly:
@@ -46,15 +49,16 @@ def items(top: LocatedMap, name: str, what: str) -> list[tuple[Any, Mark]]:
 def lay_places(
     entries: dict[str, Entry], top: LocatedMap, ids: Collection[str] | None, former: Mapping[str, str],
 ) -> dict[str, Entry]:
-    """The entries with those of a file over them; its globs must each match some of these ids, where ids are given, or a former one.
-    Raises RulesError."""
+    """The entries with those of a file over them; its globs must each match some of these ids, where ids are
+    given, or a former one. Raises RulesError."""
     new: dict[str, Entry] = {}
     for item, mark in items(top, "places", "what places can cause"):
         entry = entry_of(item, ("id", *_PLACE), "id", mark)
         parse_value("id", entry.name, entry.marks["id"], NAME)
         for key, form in _PLACE.items():
             if key in entry.values:
-                entry.values[key] = parse_value(f"place {entry.name}: {key}", entry.values[key], entry.marks[key], form)
+                entry.values[key] = parse_value(f"place {entry.name}: {key}", entry.values[key],
+                                          entry.marks[key], form)
         if ids is not None and "rules" in item:
             for at, glob in enumerate(item["rules"]):
                 if not any(fnmatchcase(rule, glob) for rule in (*ids, *former)):
@@ -78,12 +82,14 @@ def _causes(entry: Entry) -> Causes:
         if key not in held:
             raise RulesError(f"{where}: {key} is missing: expected {_PLACE[key].phrase}", entry.mark)
     if of is Of.UNREACHED and "rules" in held:
-        raise RulesError(f"{where}: rules does not go with of: unreached: no rule is judged then", entry.marks["rules"])
+        raise RulesError(f"{where}: rules does not go with of: unreached: no rule is judged then",
+                         entry.marks["rules"])
     return Causes(entry.name, held["why"], frozenset(held["kinds"]), held.get("rules", ()), of)
 
 
 def windows(top: LocatedMap, faults: Collection[str], worst: Collection[str]) -> tuple[ChangeWindow, ...]:
-    """The change windows of a file; `worst` are the faults that isolate in one which names none. Raises RulesError."""
+    """The change windows of a file; `worst` are the faults that isolate in one which names none.
+    Raises RulesError."""
     return tuple(_window(item, mark, faults, worst) for item, mark in items(top, "windows", "change windows"))
 
 
@@ -91,20 +97,24 @@ def _window(item: Any, mark: Mark, faults: Collection[str], worst: Collection[st
     if not isinstance(item, LocatedMap):
         raise RulesError(f"window: expected a map of {', '.join(_WINDOW)}; got {kind_of(item)}", mark)
     known_keys(item, tuple(_WINDOW), "window: ")
-    held = {key: parse_value(f"window: {key}", item[key], item.value_marks[key], form) for key, form in _WINDOW.items() if key in item}
+    held = {key: parse_value(f"window: {key}", item[key], item.value_marks[key], form)
+            for key, form in _WINDOW.items() if key in item}
     for key in ("from", "until", "why"):
         if key not in held:
             raise RulesError(f"window: {key} is missing: expected {_WINDOW[key].phrase}", item.mark)
     begins, ends = held["from"], held["until"]
     if isinstance(begins, Weekly) is not isinstance(ends, Weekly):
-        raise RulesError("window: until: expected a time of the same form as from: both once, or both weekly", item.value_marks["until"])
+        raise RulesError("window: until: expected a time of the same form as from: both once, or both weekly",
+                         item.value_marks["until"])
     if isinstance(begins, Weekly) and begins.zone != ends.zone:
-        raise RulesError(f"window: until: expected the timezone of from, {begins.zone}", item.value_marks["until"])
+        raise RulesError(f"window: until: expected the timezone of from, {begins.zone}",
+                         item.value_marks["until"])
     if begins == ends or (not isinstance(begins, Weekly) and ends < begins):
         raise RulesError("window: until: expected a time after from", item.value_marks["until"])
     for at, name in enumerate(held.get("but", ())):
         if name not in faults:
-            raise RulesError(f"window: but: no such fault: {name!r}{nearest(name, faults)}", item["but"].value_marks[at])
+            raise RulesError(f"window: but: no such fault: {name!r}{nearest(name, faults)}",
+                             item["but"].value_marks[at])
     return ChangeWindow(begins, ends, held["why"], frozenset(held.get("but", worst)))
 
 

@@ -1,7 +1,9 @@
-"""Reads `policy.yaml` of the rules folders into one Policy; every mistake is one line with file, line, column and key.
+"""Reads `policy.yaml` of the rules folders into one Policy; every mistake is one line with file, line,
+column and key.
 
-A later folder's file is laid over the earlier ones: faults by id and key by key, where a fault with a new id goes before all earlier ones
-and `enabled: false` takes one out; the other sections key by key. It is data: nothing in it is ever executed.
+A later folder's file is laid over the earlier ones: faults by id and key by key, where a fault with a new id
+goes before all earlier ones and `enabled: false` takes one out; the other sections key by key. It is data:
+nothing in it is ever executed.
 """
 
 from __future__ import annotations
@@ -65,9 +67,8 @@ NEVER = ValueType("false: a version, a delivery batch and a moment explain, and 
 
 _FAULT: Mapping[str, ValueType] = {
     "why": TEXT, "rules": list_of("globs over the ids of rules", GLOB), "of": choice(Of),
-    "severities": list_of("severities", choice(Severity)),
-    "isolation": choice(Isolation), "repair": choice(Repair), "confirm": integer(1, 1000), "reserve": FLAG,
-    "owner": choice(Owner), "lasting": FLAG,
+    "severities": list_of("severities", choice(Severity)), "isolation": choice(Isolation), "repair": choice(Repair),
+    "confirm": integer(1, 1000), "reserve": FLAG, "owner": choice(Owner), "lasting": FLAG,
     "decides": FLAG, "enabled": FLAG,
 }
 _COUNT, _PERCENT, _HOURS, _DAYS = integer(1, 1000), number(0, 100), number(0.01, 24 * 366), number(0.01, 3660)
@@ -81,18 +82,20 @@ _SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     "flap": {"times": _COUNT, "hours": _HOURS, "calm_hours": _HOURS},
     "requalify": {"profile": TEXT, "sweeps": _COUNT, "apart_minutes": number(0, 7 * 24 * 60)},
     "breaker": {
-        "number": integer(1, 100_000), "percent": _PERCENT, "least": _COUNT, "hours": _HOURS, "reserve": integer(0, 100_000),
-        "close_hours": optional(_HOURS),
+        "number": integer(1, 100_000), "percent": _PERCENT, "least": _COUNT, "hours": _HOURS,
+        "reserve": integer(0, 100_000), "close_hours": optional(_HOURS),
     },
     "incidents": {
-        "at_least": integer(2, 100_000), "share": _PERCENT, "window_minutes": number(1, 24 * 60), "likelihood": number(1, 1e12),
-        "calm_hours": _HOURS, "reopen_days": _DAYS, "as_one": integer(1, 100_000),
+        "at_least": integer(2, 100_000), "share": _PERCENT, "window_minutes": number(1, 24 * 60),
+        "likelihood": number(1, 1e12), "calm_hours": _HOURS, "reopen_days": _DAYS, "as_one": integer(1, 100_000),
     },
-    **{f"incidents.{kind}": {"owner": choice(Owner), "isolates": NEVER if kind in EXPLAINING else FLAG} for kind in KINDS},
-    "remediation": {"attempts": _COUNT, "days": _DAYS, "at_once": integer(1, 1024), "settle_seconds": number(1, 3600),
-                    "back_minutes": number(0.1, 24 * 60)},
-    **{f"remediation.{step.value}": {"faults": list_of("ids of faults", NAME), "rules": list_of("globs over the ids of rules", GLOB),
-                                     "enabled": FLAG} for step in RemediationStep},
+    **{f"incidents.{kind}": {"owner": choice(Owner), "isolates": NEVER if kind in EXPLAINING else FLAG}
+       for kind in KINDS},
+    "remediation": {"attempts": _COUNT, "days": _DAYS, "at_once": integer(1, 1024),
+                    "settle_seconds": number(1, 3600), "back_minutes": number(0.1, 24 * 60)},
+    **{f"remediation.{step.value}": {"faults": list_of("ids of faults", NAME),
+                                     "rules": list_of("globs over the ids of rules", GLOB), "enabled": FLAG}
+       for step in RemediationStep},
     "breaker.domains": {kind: optional(integer(1, 100_000)) for kind in DOMAINS},
 }
 _NAMES = tuple(name for name in _SECTIONS if "." not in name)
@@ -109,7 +112,8 @@ _ALWAYS = (
 
 @dataclass(frozen=True)
 class Loaded:
-    """A policy with the place of every key in it (`faults.ID.KEY`, `SECTION.KEY`), and of the word that took a fault out, by its id."""
+    """A policy with the place of every key (`faults.ID.KEY`, `SECTION.KEY`), and of what disabled a fault,
+    by its id."""
 
     policy: TriagePolicy
     origins: Mapping[str, Mark]
@@ -129,10 +133,11 @@ class _Draft:
 
 
 def load_policy(folders: Sequence[Path], ruleset: Ruleset) -> TriagePolicy:
-    """What the files of all folders say together, checked against the rules and profiles that there are; raises RulesError. Among the
-    folders may be such a file itself, whatever its name.
+    """What the files of all folders say together, checked against the rules and profiles that there are;
+    raises RulesError. Among the folders may be such a file itself, whatever its name.
 
-    Whatever they say, a critical FAIL, a critical UNKNOWN and a node that is not reached are each of some fault.
+    Whatever they say, a critical FAIL, a critical UNKNOWN and a node that is not
+    reached are each of some fault.
     """
     return load_with_origins(folders, ruleset).policy
 
@@ -148,34 +153,41 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
         raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(map(str, folders))}")
     end = Mark(draft.files[-1], 1, 1)
     made = {name: _fault(entry, draft.faults) for name, entry in draft.faults.items()}
-    out = {name: entry.marks["enabled"] for name, entry in draft.faults.items() if not entry.values.get("enabled", True)}
+    out = {name: entry.marks["enabled"] for name, entry in draft.faults.items()
+           if not entry.values.get("enabled", True)}
     kinds = tuple(kind for name, kind in made.items() if name not in out)
     for of, name, what in _ALWAYS:
         if not any(_covers_all(kind, of) for kind in kinds):
             raise _uncovered(of, what, draft.faults.get(name), end)
     sections = {name: _section(draft, name, end) for name in _NAMES if name != "remediation"}
     if (profile := sections["requalify"]["profile"]) not in ruleset.profiles:
-        guess = nearest(profile, ruleset.profiles) or f"; there are {', '.join(sorted(ruleset.profiles)) or 'none'}"
-        raise RulesError(f"requalify: profile: no such profile: {profile!r}{guess}", draft.marks["requalify.profile"])
+        guess = (nearest(profile, ruleset.profiles)
+                 or f"; there are {', '.join(sorted(ruleset.profiles)) or 'none'}")
+        raise RulesError(f"requalify: profile: no such profile: {profile!r}{guess}",
+                         draft.marks["requalify.profile"])
     domains = {kind: most for kind, most in draft.sections["breaker.domains"].items() if most is not None}
     policy = TriagePolicy(
-        kinds, Climb(**sections["climb"]), RepeatPolicy(**sections["repeat"]), Flap(**sections["flap"]), Requalify(**sections["requalify"]),
-        SharedUnknown(**sections["ours"]), BreakerPolicy(**sections["breaker"], domains=MappingProxyType(domains)),
+        kinds, Climb(**sections["climb"]), RepeatPolicy(**sections["repeat"]), Flap(**sections["flap"]),
+        Requalify(**sections["requalify"]), SharedUnknown(**sections["ours"]),
+        BreakerPolicy(**sections["breaker"], domains=MappingProxyType(domains)),
         sections["wedged"]["sweeps"],
-        sections["fresh"]["hours"], tuple(draft.files), IncidentPolicy(**sections["incidents"], kinds=MappingProxyType(
+        sections["fresh"]["hours"], tuple(draft.files),
+        IncidentPolicy(**sections["incidents"], kinds=MappingProxyType(
             {kind: IncidentKind(**_section(draft, f"incidents.{kind}", end)) for kind in KINDS
              if kind not in _MAY_LACK or draft.sections[f"incidents.{kind}"]}), causes=causes(draft.places)),
         _remediation(draft, tuple(made), end),
-        windows(draft.windows, tuple(made), [kind.id for kind in kinds if kind.reserve]) if draft.windows is not None else (),
+        windows(draft.windows, tuple(made), [kind.id for kind in kinds if kind.reserve])
+        if draft.windows is not None else (),
     )
-    lists = {f"{what}.{name}.{key}": mark for what, entries in (("faults", draft.faults), ("places", draft.places))
+    lists = {f"{what}.{name}.{key}": mark
+             for what, entries in (("faults", draft.faults), ("places", draft.places))
              for name, entry in entries.items() for key, mark in entry.marks.items()}
     return Loaded(policy, MappingProxyType({**lists, **draft.marks}), MappingProxyType(out))
 
 
 def _read(draft: _Draft, path: Path, ids: Collection[str] | None, former: Mapping[str, str]) -> None:
-    """Lays one file over the earlier ones; its globs must each match some of these ids, or a former one. None: some may be of rules to
-    come."""
+    """Lays one file over the earlier ones; its globs must each match some of these ids, or a former one.
+    None: some may be of rules to come."""
     top = load_yaml(path, error=RulesError)
     if not isinstance(top, LocatedMap):
         raise RulesError(f"expected a map of {', '.join(_TOP)}; got {kind_of(top)}", Mark(str(path), 1, 1))
@@ -187,7 +199,8 @@ def _read(draft: _Draft, path: Path, ids: Collection[str] | None, former: Mappin
         parse_value("id", entry.name, entry.marks["id"], NAME)
         for key, form in _FAULT.items():
             if key in entry.values:
-                entry.values[key] = parse_value(f"fault {entry.name}: {key}", entry.values[key], entry.marks[key], form)
+                entry.values[key] = parse_value(f"fault {entry.name}: {key}", entry.values[key],
+                                          entry.marks[key], form)
         if ids is not None and "rules" in item:
             _all_match(entry.name, item["rules"], (*ids, *former))
         if "rules" in entry.values:
@@ -229,19 +242,21 @@ def _section(draft: _Draft, name: str, mark: Mark) -> dict[str, Any]:
 
 
 def _remediation(draft: _Draft, faults: Sequence[str], mark: Mark) -> Remediation:
-    """The steps that a file names, with what they are for; raises RulesError for a fault that there is not."""
+    """The steps that a file names, with what they are for;
+    raises RulesError for a fault that there is not."""
     uses = {step: Use(**_section(draft, f"remediation.{step.value}", mark)) for step in RemediationStep
             if draft.sections[f"remediation.{step.value}"]}
     for step, use in uses.items():
         for name in use.faults:
             if name not in faults:
-                raise RulesError(f"remediation: {step.value}: faults: no such fault: {name!r}{nearest(name, faults)}",
-                                 draft.marks[f"remediation.{step.value}.faults"])
+                raise RulesError(
+                    f"remediation: {step.value}: faults: no such fault: {name!r}{nearest(name, faults)}",
+                    draft.marks[f"remediation.{step.value}.faults"])
     return Remediation(**draft.sections["remediation"], uses=MappingProxyType(uses))
 
 
 def _fault(entry: Entry, all_: Collection[str]) -> FaultKind:
-    """What an entry says as a whole; raises RulesError where its parts do not go together."""
+    """Checks an entry as a whole; raises RulesError if its parts do not go together."""
     held, where = entry.values, f"fault {entry.name}"
     of = held.get("of", Of.FAIL)
     for key in ("why", *(("rules",) if of is not Of.UNREACHED else ())):
@@ -249,9 +264,11 @@ def _fault(entry: Entry, all_: Collection[str]) -> FaultKind:
             hint = nearest(entry.name, [name for name in all_ if name != entry.name])
             raise RulesError(f"{where}: {key} is missing: expected {_FAULT[key].phrase}{hint}", entry.mark)
     no_rule, no_count = of is Of.UNREACHED, of is not Of.FAIL
-    for key, wrong, why in (("rules", no_rule, "no rule is judged then"), ("confirm", no_count, "wedged: sweeps counts then")):
+    for key, wrong, why in (("rules", no_rule, "no rule is judged then"),
+                            ("confirm", no_count, "wedged: sweeps counts then")):
         if wrong and key in held:
-            raise RulesError(f"{where}: {key} does not go with of: {of.value}: {why}", entry.marks[_latest(entry, key, "of")])
+            raise RulesError(f"{where}: {key} does not go with of: {of.value}: {why}",
+                             entry.marks[_latest(entry, key, "of")])
     severities = frozenset(held["severities"]) if "severities" in held else None
     critical = severities is None or Severity.CRITICAL in severities
     if critical and "isolation" not in held:
@@ -260,22 +277,26 @@ def _fault(entry: Entry, all_: Collection[str]) -> FaultKind:
     isolation, repair = held.get("isolation", Isolation.NONE), held.get("repair", Repair.WATCH)
     if repair is not Repair.WATCH and isolation is Isolation.NONE:
         later = _latest(entry, "isolation", "repair")
-        said = f"{repair.value} is for nodes that are kept from jobs: expected isolation no-new-jobs or evict, or repair watch"
+        said = (f"{repair.value} is for nodes that are kept from jobs: expected isolation no-new-jobs or "
+                "evict, or repair watch")
         raise RulesError(f"{where}: {later}: {said}", entry.marks[later])
     return FaultKind(
-        entry.name, held["why"], held.get("rules", ()), of, severities, isolation, repair, held.get("confirm", 1),
-        held.get("reserve", False), held.get("owner"), held.get("lasting", False), held.get("decides", False), entry.mark.file,
+        entry.name, held["why"], held.get("rules", ()), of, severities, isolation, repair,
+        held.get("confirm", 1), held.get("reserve", False), held.get("owner"), held.get("lasting", False),
+        held.get("decides", False), entry.mark.file,
     )
 
 
 def _latest(entry: Entry, *keys: str) -> str:
-    """Of these keys, some of which are there, the first that the last file gave: what goes wrong only together went wrong there."""
+    """Of these keys, some of which are there, the first that the last file gave:
+    what goes wrong only together went wrong there."""
     there = [key for key in keys if key in entry.marks]
     return next((key for key in there if entry.marks[key].file == entry.mark.file), there[-1])
 
 
 def _all_match(name: str, globs: LocatedList, ids: Collection[str]) -> None:
-    """Raises RulesError for a glob that is of no rule: misspelt, it would leave the problems that it was meant for to another fault."""
+    """Raises RulesError for a glob that matches no rule: if misspelt,
+    its problems would go to another fault."""
     for at, glob in enumerate(globs):
         if not any(fnmatchcase(rule, glob) for rule in ids):
             said = f"no rule matches {glob!r}{nearest(glob, ids)}; `muster rules list` names them"
@@ -290,10 +311,13 @@ def _covers_all(kind: FaultKind, of: Of) -> bool:
 
 def _uncovered(of: Of, what: str, usual: Entry | None, mark: Mark) -> RulesError:
     """The error, at the key that a later file changed of the fault which covers them otherwise."""
-    expected = f"expected a fault with of: {of.value}" + ("" if of is Of.UNREACHED else ", rules: ['*']") + " and severities with critical"
+    expected = f"expected a fault with of: {of.value}" + (
+        "" if of is Of.UNREACHED else ", rules: ['*']") + " and severities with critical"
     if usual is None:
         return RulesError(f"faults: would leave {what} without a verdict: {expected}", mark)
-    key = "enabled" if not usual.values.get("enabled", True) else _latest(usual, "of", "rules", "severities", "id")
-    said = f"would leave {what} without a verdict: {expected}; isolation: none, said there, keeps no job away for them"
+    key = ("enabled" if not usual.values.get("enabled", True)
+           else _latest(usual, "of", "rules", "severities", "id"))
+    said = (f"would leave {what} without a verdict: {expected}; isolation: none, said there, keeps no job "
+            "away for them")
     return RulesError(f"fault {usual.name}: {key}: {said}", usual.marks[key])
 

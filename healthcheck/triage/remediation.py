@@ -1,4 +1,5 @@
-"""What the policy may say of remediation: it names steps, of a fixed list, for kinds of fault; what a step does is not for it to say."""
+"""What the policy may say of remediation: it names steps, of a fixed list, for kinds of fault;
+what a step does is not for it to say."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from types import MappingProxyType
 
 
 class RemediationStep(Enum):
-    """The steps that there are (`provisioning.remediate.steps` says what each does), in the order in which they are considered."""
+    """The steps that there are (`provisioning.remediate.steps` says what each does),
+    in the order in which they are considered."""
 
     RESTART_FABRIC_MANAGER = "restart-fabric-manager"
     RESTART_PERSISTENCED = "restart-persistenced"
@@ -25,7 +27,8 @@ class RemediationStep(Enum):
 
 @dataclass(frozen=True)
 class Use:
-    """For which faults, by their ids, and which of their rules, by globs, a step is. One that is not `enabled` a person must name."""
+    """For which faults, by their ids, and which of their rules, by globs, a step is. One that is not
+    `enabled` a person must name."""
 
     faults: tuple[str, ...]
     rules: tuple[str, ...]
@@ -34,7 +37,8 @@ class Use:
 
 @dataclass(frozen=True)
 class Remediation:
-    """A step is taken `attempts` times on a node within `days`, at `at_once` nodes at a time; then a person inspects it.
+    """A step is taken `attempts` times on a node within `days`, at `at_once` nodes at a time;
+    then a person inspects it.
 
     Its check may take `settle_seconds` to pass, and a node that restarts `back_minutes` to answer.
     """

@@ -1,4 +1,5 @@
-"""Whether a node that we hold may be returned: one function, which asks for proof and never takes silence for it."""
+"""Whether a node that we hold may be returned: one function,
+which asks for proof and never takes silence for it."""
 
 from __future__ import annotations
 
@@ -15,11 +16,13 @@ _FIT = (NodeState.HEALTHY.value, NodeState.DEGRADED.value)
 
 
 def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, str]:
-    """Whether the node has shown, since its repair, what the policy asks for; and in words what it showed, or what is missing.
+    """Whether the node has shown, since its repair, what the policy asks for; and in words what it showed,
+    or what is missing.
 
-    The repair is the last of: a fault that may isolate was seen to be over, however few sweeps saw it, a reboot, a repair that we know of
-    or a person's word, our cordon itself, and that it became this machine. While such a fault is there nothing is proven. A look that is
-    later than now is of a clock that was wrong; one that did not measure what had failed proves nothing of it.
+    The repair is the last of: a fault that may isolate was seen to be over, however few sweeps saw it, a
+    reboot, a repair that we know of or a person's word, our cordon itself, and that it became this machine.
+    While such a fault is there nothing is proven. A look that is later than now is of a clock that was wrong;
+    one that did not measure what had failed proves nothing of it.
     """
     if past.away:
         return False, past.away
@@ -30,7 +33,8 @@ def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bo
     for problem in past.problems:
         if accuses(problem, policy):
             what = "fails" if problem.status == Status.FAIL.value else "is not measured"
-            return False, f"{f'{problem.rule} {what}' if problem.rule else 'it is not reached'} since {_when(problem.began)}"
+            return (False, f"{f'{problem.rule} {what}' if problem.rule else 'it is not reached'} since "
+                           f"{_when(problem.began)}")
     lapsed = [problem for problem in past.over if accuses(problem, policy)]
     over = [problem.ended or problem.seen for problem in lapsed]
     since = max([*over, past.left, past.new_since, *past.boots[-1:], *(done.time for done in past.repaired),
@@ -42,28 +46,33 @@ def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bo
     wanted = policy.requalify
     by_hand = f"muster check {past.node} --profile {wanted.profile} --store"
     # What a burn-in found a burn-in has measured again, or a person has: no sweep can.
-    failed = frozenset(problem.rule for problem in lapsed
-                       if problem.rule and not lasts(problem.rule) and (problem.ended or problem.seen) >= held)
+    failed = frozenset(problem.rule for problem in lapsed if problem.rule and not lasts(problem.rule)
+                       and (problem.ended or problem.seen) >= held)
     clean: list[RequalifySnapshot] = []
     unmeasured: frozenset[str] = frozenset()
-    for look in sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time, reverse=True):
+    for look in sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time,
+                       reverse=True):
         if len(clean) == wanted.sweeps or look.time < since or look.state != NodeState.HEALTHY.value:
             break
         lacks = failed - look.measured if look.measured is not None else frozenset()
         unmeasured |= lacks
-        if not lacks and (not clean or look.measured is None or clean[-1].time - look.time >= wanted.apart_minutes * 60):
+        if (not lacks and (not clean or look.measured is None
+                           or clean[-1].time - look.time >= wanted.apart_minutes * 60)):
             clean.append(look)
     if len(clean) < wanted.sweeps:
         apart = f", {wanted.apart_minutes:g} min apart," if wanted.apart_minutes and wanted.sweeps > 1 else ""
         not_seen = f"; not measured: {', '.join(sorted(unmeasured)[:3])}" if unmeasured else ""
-        return False, f"{len(clean)} of {wanted.sweeps} clean looks{apart}{_since(since)}{not_seen}: {by_hand}"
+        return (False, f"{len(clean)} of {wanted.sweeps} clean looks{apart}{_since(since)}{not_seen}: "
+                       f"{by_hand}")
     if now - clean[0].time > policy.fresh_hours * 3600:
-        return False, f"its last clean look was at {_when(clean[0].time)}, over {policy.fresh_hours:g} h ago: {by_hand}"
-    return True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since {_when(clean[-1].time)}"
+        return (False, f"its last clean look was at {_when(clean[0].time)}, over {policy.fresh_hours:g} h "
+                       f"ago: {by_hand}")
+    return (True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since "
+                  f"{_when(clean[-1].time)}")
 
 
 def _after_incident(past: NodeHistory, policy: TriagePolicy, now: float, since: float) -> tuple[bool, str]:
-    """A node that was held for an incident alone has nothing to mend: one sweep that found it fit is enough."""
+    """A node isolated only for an incident needs no repair: one clean sweep is enough."""
     over = f"incident {past.verdict.incident if past.verdict is not None else 0} is over"
     if past.state in _FIT and since <= past.seen <= now and now - past.seen <= policy.fresh_hours * 3600:
         return True, f"{over}, and the sweep of {_when(past.seen)} found it fit"
@@ -71,24 +80,27 @@ def _after_incident(past: NodeHistory, policy: TriagePolicy, now: float, since: 
 
 
 def _still_there(past: NodeHistory, policy: TriagePolicy) -> str | None:
-    """A fault that does not go away by itself, whose component is here still and was at no vendor's since; no reboot mends it."""
+    """A fault that does not go away by itself, whose component is here still and was at no vendor's since;
+    no reboot mends it."""
     for problem in past.over:
         what = of(problem)
         kind = policy.kind(what, problem.rule, Severity(problem.severity)) if what is not None else None
         if kind is None or not kind.lasting or problem.node != past.node:
             continue
         ended = problem.ended if problem.ended is not None else problem.seen
-        back = any(done.time >= problem.began and (done.what == RETURNED or (done.what == REPAIRED and _of(done, problem)))
+        back = any(done.time >= problem.began
+                   and (done.what == RETURNED or (done.what == REPAIRED and _of(done, problem)))
                    for done in past.repaired)
         if not back and any(cordon.began <= ended for cordon in past.cordons):
-            return (f"{problem.rule} of {problem.subject} went away by itself, and the same board is there: muster rma open {past.node}, "
-                    f"or muster repaired {past.node} if somebody repaired it")
+            return (f"{problem.rule} of {problem.subject} went away by itself, and the same board is there: "
+                    f"muster rma open {past.node}, or muster repaired {past.node} if somebody repaired it")
     return None
 
 
 def _of(done: Repaired, problem: Problem) -> bool:
-    """Whether a person's word is of it; a word that names nothing is of all."""
-    return not done.of or problem.subject in done.of or (problem.serial is not None and problem.serial in done.of)
+    """Whether a recorded repair covers it; one without names covers all."""
+    return (not done.of or problem.subject in done.of
+            or (problem.serial is not None and problem.serial in done.of))
 
 
 def _since(time: float) -> str:

@@ -1,9 +1,11 @@
-"""Whether muster is to blame itself: rules that newly fail on many nodes since what judges them, or the nodes' driver, changed. Pure.
+"""Whether muster is to blame itself: rules that newly fail on many nodes since what judges them,
+or the nodes' driver, changed. Pure.
 
-A rule that fails on many nodes from the first sweeps on with another text of it, another SKU, another baseline or another muster is an
-incident of muster's (kind `rules`); one that does so where nodes have a new driver, kernel or firmware is one of that version. Neither
-isolates a node, and what it answers for accuses none, until it no longer fails on most of them, what changed changes again, or a person
-closes the incident. What failed on a node before accuses it as ever, and so does all that is on a few nodes alone.
+A rule that fails on many nodes from the first sweeps on with another text of it, another SKU, another
+baseline or another muster is an incident of muster's (kind `rules`); one that does so where nodes have a new
+driver, kernel or firmware is one of that version. Neither isolates a node, and what it answers for accuses
+none, until it no longer fails on most of them, what changed changes again, or a person closes the incident.
+What failed on a node before accuses it as ever, and so does all that is on a few nodes alone.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _Failing = Mapping[str, Mapping[str, tuple[NodeHistory, tuple[Problem, ...]]]]
 
 @dataclass(frozen=True)
 class _Newly:
-    """What a change brought: of the rules that newly fail with it, by rule and node, the problems; and how many failed each before."""
+    """What a change brought: of the rules that newly fail with it, by rule and node, the problems;
+    and how many failed each before."""
 
     change: VersionChange
     failing: Mapping[str, Mapping[str, tuple[Problem, ...]]]
@@ -62,21 +65,25 @@ def suspects(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident],
     found: list[Incident] = []
     waived: dict[str, set[str]] = defaultdict(set)
     failing = _failing(fleet)
-    for newly in sorted(_all(fleet, policy, failing), key=lambda each: (-len(each.nodes), each.change.kind, each.change.name)):
+    for newly in sorted(_all(fleet, policy, failing),
+                        key=lambda each: (-len(each.nodes), each.change.kind, each.change.name)):
         kind = newly.change.kind if newly.change.kind in VERSIONS else RULES
-        cause = f"{newly.change.digest if kind in VERSIONS else _called(newly.change)}{_SINCE}{minute(newly.change.began)}"
+        what = newly.change.digest if kind in VERSIONS else _called(newly.change)
+        cause = f"{what}{_SINCE}{minute(newly.change.began)}"
         # Of two changes that explain the same, the one that explains more has answered for it.
         left = {rule: {node: some for node, some in nodes.items() if rule not in waived.get(node, ())}
                 for rule, nodes in newly.failing.items()}
         known = open_now.get((kind, cause))
-        rules = {rule: nodes for rule, nodes in left.items() if _many(len(nodes), service, policy) or (known is not None and nodes)}
+        rules = {rule: nodes for rule, nodes in left.items() if _many(len(nodes), service, policy)
+                 or (known is not None and nodes)}
         nodes = sorted({node for each in rules.values() for node in each})
         if not nodes or (kind, cause) in over or (known is not None and 2 * len(nodes) < len(known.members)):
             continue
         for rule, each in rules.items():
             for node in each:
                 waived[node].add(rule)
-        symptoms = sorted({symptom(problem) for each in rules.values() for some in each.values() for problem in some} - {""})
+        symptoms = sorted({symptom(problem) for each in rules.values() for some in each.values()
+                           for problem in some} - {""})
         why = _said(newly, rules, service)
         found.append(Incident(kind, cause, tuple(nodes), why, Owner.OPERATOR, symptoms=tuple(symptoms)))
     return found, {node: frozenset(rules) for node, rules in waived.items()}
@@ -98,7 +105,8 @@ def _failing(fleet: FleetHistory) -> _Failing:
 
 
 def _all(fleet: FleetHistory, policy: TriagePolicy, failing: _Failing) -> Iterator[_Newly]:
-    """What each change brought; that of nodes with the same new version is one change, as old as the oldest."""
+    """What each change brought; that of nodes with the same new version is one change,
+    as old as the oldest."""
     for change in fleet.changes:
         about = {rule: nodes for rule, nodes in failing.items() if _judges(change, rule)}
         yield _newly(change, about, policy, partial(_everywhere, change))
@@ -119,7 +127,10 @@ def _there(kind: str, digest: str, past: NodeHistory) -> VersionChange | None:
     return next((change for change in past.changed if (change.kind, change.digest) == (kind, digest)), None)
 
 
-def _newly(change: VersionChange, failing: _Failing, policy: TriagePolicy, on: Callable[[NodeHistory], VersionChange | None]) -> _Newly:
+def _newly(
+    change: VersionChange, failing: _Failing, policy: TriagePolicy,
+    on: Callable[[NodeHistory], VersionChange | None],
+) -> _Newly:
     """What a change brought; `on` gives it as it came to a node, or nothing where it did not."""
     found: dict[str, dict[str, tuple[Problem, ...]]] = {}
     before: dict[str, int] = {}
@@ -147,12 +158,14 @@ def _failed_before(past: NodeHistory, rule: str, change: VersionChange, policy: 
     """Whether the rule failed on the node in the hours before the change, or when it came."""
     lately = change.began - policy.fresh_hours * 3600
     return any(problem.rule == rule and of(problem) is Of.FAIL and problem.began < change.began
-               and (problem.ended is None or problem.ended >= lately) for problem in (*past.problems, *past.over))
+               and (problem.ended is None or problem.ended >= lately)
+               for problem in (*past.problems, *past.over))
 
 
 def _many(nodes: int, service: int, policy: TriagePolicy) -> bool:
     """Whether a rule fails on so many that it is not theirs. A few nodes can really have failed just then."""
-    return nodes >= max(policy.ours.nodes, policy.incidents.at_least) and nodes * 100 > policy.ours.percent * service
+    return (nodes >= max(policy.ours.nodes, policy.incidents.at_least)
+            and nodes * 100 > policy.ours.percent * service)
 
 
 def _called(change: VersionChange) -> str:
@@ -166,8 +179,10 @@ def _said(newly: _Newly, rules: Mapping[str, Mapping[str, object]], service: int
     changed = f"{what} is new" if change.before is None else f"{what} changed after {minute(change.before)}"
     first = f"first sweep with it {minute(change.began)}"
     most = sorted(rules, key=lambda rule: (-len(rules[rule]), rule))
-    fails = ", ".join(f"{len(rules[rule])} of {service} nodes in service fail {'it' if rule == change.name else rule} since; before: "
-                      f"{newly.before[rule]}" for rule in most[:_SHOWN])
+    fails = ", ".join(f"{len(rules[rule])} of {service} nodes in service fail "
+                      f"{'it' if rule == change.name else rule} since; before: {newly.before[rule]}"
+                      for rule in most[:_SHOWN])
     more = f", and {len(most) - _SHOWN} rules more" if len(most) > _SHOWN else ""
-    look = "look at what changed before any node" if change.kind not in VERSIONS else "look at that version before any node"
+    look = ("look at what changed before any node" if change.kind not in VERSIONS
+            else "look at that version before any node")
     return f"{changed}, {first}; {fails}{more}: {look}; no node is isolated for it"

@@ -1,4 +1,5 @@
-"""Symptoms: what problems of several nodes have in common, as words that name one and the same thing wherever it is. Pure."""
+"""Symptoms: what problems of several nodes have in common,
+as words that name one and the same thing wherever it is. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +12,14 @@ from healthcheck.model.problem import Problem
 
 NOT_REACHED = "not reached"
 _LONGEST = 120
-# What tells components of one sort apart has a digit in it: an index, an address, a serial number. The number of an Xid is what it is.
+# What tells components of one sort apart has a digit in it: an index, an address, a serial number.
+# The number of an Xid is what it is.
 _OWN = re.compile(r"(S?Xid \d+)|[^\s,()/]*\d[^\s,()/]*")
 
 
 def symptom(problem: Problem) -> str:
-    """What such a problem is called on every node that has it; empty where it says nothing of a node: INFO, or muster's own doing."""
+    """The name of a problem's symptom, the same on every node; "" if it does not concern the node: INFO,
+    or muster's own."""
     if problem.severity == Severity.INFO.value:
         return ""
     if problem.status != Status.FAIL.value:
@@ -45,6 +48,8 @@ def _named(rule: str, subject: str) -> str:
 
 
 def alike_in(subject: str) -> str:
-    """What stays of a subject where everything that only this node has is left out: "GPU 3" and "GPU 5" are both "GPU"."""
+    """What stays of a subject where everything that only this node has is left out:
+    "GPU 3" and "GPU 5" are both "GPU"."""
     kept = _OWN.sub(lambda found: found.group(1) or "", subject)
-    return " ".join(re.sub(r"[()/:]+", " ", kept).split()).replace(" ,", ",").strip(" ,")[:_LONGEST].strip(" ,")
+    return " ".join(re.sub(r"[()/:]+", " ", kept).split()).replace(" ,", ",").strip(" ,")[
+        :_LONGEST].strip(" ,")

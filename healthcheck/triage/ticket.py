@@ -1,7 +1,8 @@
 """A ticket, ready to be pasted: what is wrong with a node, for those who are to repair it. Pure.
 
-The form is Markdown that reads as plain text, too. Whatever is not our own wording stands in code spans on one line each, so that no
-serial number, kernel message or mount point forges a line, a link or a mention (CommonMark 0.31, sections 6.1 and 2.4).
+The form is Markdown that reads as plain text, too. Whatever is not our own wording stands in code spans on
+one line each, so that no serial number, kernel message or mount point forges a line, a link or a mention
+(CommonMark 0.31, sections 6.1 and 2.4).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from healthcheck.triage.past import NodeHistory
 from inventory.model import Node
 from inventory.text import clean
 
-_PEOPLE = {Owner.USER: "the job's user", Owner.OPERATOR: "the cluster's operators", Owner.NETWORK: "the network's people",
-           Owner.DATACENTRE: "the data centre", Owner.VENDOR: "the vendor"}
+_PEOPLE = {Owner.USER: "the job's user", Owner.OPERATOR: "the cluster's operators",
+           Owner.NETWORK: "the network's people", Owner.DATACENTRE: "the data centre",
+           Owner.VENDOR: "the vendor"}
 _ASKED = {
     Repair.WATCH: "Nothing has to be done at once. Please keep an eye on it, and say if you know the cause.",
     Repair.RESTART_SERVICE: "Please restart the service that is named below, and say when it is done.",
@@ -32,8 +34,10 @@ _ASKED = {
 }
 # The same repair in the words of those who do it.
 _INSPECT = {
-    Owner.NETWORK: "Please look at both ends of the link (cable, transceiver, switch port), and say what was changed.",
-    Owner.DATACENTRE: "Please go to the machine (power, cabling, what its console and BMC show), and say what was found.",
+    Owner.NETWORK: "Please look at both ends of the link (cable, transceiver, switch port), and say what was "
+    "changed.",
+    Owner.DATACENTRE: "Please go to the machine (power, cabling, what its console and BMC show), and say "
+    "what was found.",
 }
 # How many lines of each: with all of them a ticket has some 60.
 _PARTS = _PORTS = _REMEDIES = 3
@@ -42,13 +46,14 @@ _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _REPAIRS = tuple(Repair)
 _PAPER = ("rma ", "silence", "unsilence", "look")      # deeds that touch no node
 _TEXT = 160     # characters of one foreign text
-# Words that no reader of Markdown takes for more: no emphasis, code, link, mention, number of an issue or tag, and no bare address.
+# Words that no reader of Markdown takes for more: no emphasis, code, link, mention,
+# number of an issue or tag, and no bare address.
 _HARMLESS = re.compile(r"(?:[A-Za-z0-9 ,;:()%+'-]|\.(?![A-Za-z])|/(?!/)|(?<=[A-Za-z0-9])_(?=[A-Za-z0-9]))*")
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """All that it says, in the order in which it is said; lists are (label, text) or texts, foreign ones not yet escaped."""
+    """The ticket's content in order; lists are (label, text) or texts, foreign ones not yet escaped."""
 
     node: str
     owner: Owner
@@ -65,13 +70,15 @@ class Ticket:
     bundle: str
 
 
-def ticket(verdict: Verdict, past: NodeHistory, seats: Sequence[ComponentLocation], lines: Sequence[LedgerEntry], node: Node | None, *,
-           bundle: str = "",
-           shared: Sequence[str] = ()) -> Ticket:
+def ticket(
+    verdict: Verdict, past: NodeHistory, seats: Sequence[ComponentLocation], lines: Sequence[LedgerEntry],
+    node: Node | None, *, bundle: str = "", shared: Sequence[str] = (),
+) -> Ticket:
     """What there is to say to the owner of a verdict.
 
-    `seats` say where the components of this node sit and have sat, on other nodes, too; `lines` are the ledger's on this node. `bundle`
-    is where the evidence is kept, empty where there is none; `shared` says of which incidents the node is part.
+    `seats` say where the components of this node sit and have sat, on other nodes, too; `lines` are the
+    ledger's on this node. `bundle` is where the evidence is kept, empty where there is none; `shared` says of
+    which incidents the node is part.
     """
     owner = verdict.owner or Owner.OPERATOR
     # What an incident made of the node is its owner's, whoever would mend the node by itself.
@@ -79,7 +86,8 @@ def ticket(verdict: Verdict, past: NodeHistory, seats: Sequence[ComponentLocatio
     asked_for = [] if verdict.incident else [fault.repair for fault in mine]
     repair = max(asked_for, key=_REPAIRS.index, default=verdict.repair)
     problems = [problem for fault in mine for problem in fault.problems]
-    began = min((fault.began for fault in mine), default=past.verdict.began if past.verdict is not None else 0.0)
+    began = min((fault.began for fault in mine), default=past.verdict.began if past.verdict is not None
+                else 0.0)
     place = _place(mine[0], seats, past.node) if mine else ""
     asked = _INSPECT.get(owner, _ASKED[Repair.INSPECT]) if repair is Repair.INSPECT else _ASKED[repair]
     return Ticket(
@@ -88,12 +96,14 @@ def ticket(verdict: Verdict, past: NodeHistory, seats: Sequence[ComponentLocatio
         asked,
         tuple(_where(mine, past.node, seats, node)),
         tuple(_evidence(problems)),
-        tuple(dict.fromkeys([*shared, *(fault.kind.why for fault in mine), *(said for fault in mine for said in fault.because)]
+        tuple(dict.fromkeys([*shared, *(fault.kind.why for fault in mine),
+                             *(said for fault in mine for said in fault.because)]
                             or [verdict.why])),
         tuple(_elsewhere(mine, past, seats)),
         tuple(_tried(past, lines, began)),
         tuple(dict.fromkeys(problem.remedy for problem in problems if problem.remedy)),
-        tuple(f"{fault.kind.id}{f' at {fault.place}' if fault.place else ''}" for fault in verdict.faults if fault not in mine),
+        tuple(f"{fault.kind.id}{f' at {fault.place}' if fault.place else ''}" for fault in verdict.faults
+              if fault not in mine),
         bundle,
     )
 
@@ -109,18 +119,21 @@ def markdown(said: Ticket) -> str:
     out += _section("What helps", [_words(text, 400) for text in said.remedies], _REMEDIES)
     if said.others:
         out += ["", f"Also wrong, and not asked for here: {_words(', '.join(said.others))}"]
-    kept = _code(said.bundle, 300) if said.bundle else f"none since this began; `muster evidence {_plain(said.node)}` makes one"
+    kept = (_code(said.bundle, 300) if said.bundle
+            else f"none since this began; `muster evidence {_plain(said.node)}` makes one")
     return "\n".join([*out, "", f"Evidence: {kept}", ""])
 
 
 def document(said: Ticket) -> dict[str, object]:
     """The same as muster.ticket/1, with the text."""
     return {
-        "schema": "muster.ticket/1", "node": said.node, "owner": said.owner.value, "repair": said.repair.value, "title": clean(said.title),
-        "asked": said.asked, "where": {label: clean(text) for label, text in said.where},
-        "because": [clean(text) for text in said.because], "elsewhere": [clean(text) for text in said.elsewhere],
-        "tried": [clean(text) for text in said.tried], "remedies": [clean(text) for text in said.remedies],
-        "others": [clean(text) for text in said.others], "bundle": said.bundle, "text": markdown(said),
+        "schema": "muster.ticket/1", "node": said.node, "owner": said.owner.value,
+        "repair": said.repair.value, "title": clean(said.title), "asked": said.asked,
+        "where": {label: clean(text) for label, text in said.where},
+        "because": [clean(text) for text in said.because],
+        "elsewhere": [clean(text) for text in said.elsewhere], "tried": [clean(text) for text in said.tried],
+        "remedies": [clean(text) for text in said.remedies], "others": [clean(text) for text in said.others],
+        "bundle": said.bundle, "text": markdown(said),
     }
 
 
@@ -155,7 +168,9 @@ def _seat(fault: Fault, seats: Iterable[ComponentLocation], node: str) -> Compon
     return max(here, key=lambda seat: (seat.ended is None, seat.seen), default=None)
 
 
-def _where(faults: Sequence[Fault], name: str, seats: Sequence[ComponentLocation], node: Node | None) -> Iterable[tuple[str, str]]:
+def _where(
+    faults: Sequence[Fault], name: str, seats: Sequence[ComponentLocation], node: Node | None,
+) -> Iterable[tuple[str, str]]:
     chassis = [seat for seat in seats if seat.node == name and seat.kind == "chassis" and seat.ended is None]
     yield "Node", name
     yield "Rack", (node.rack if node is not None else None) or "not known"
@@ -164,7 +179,8 @@ def _where(faults: Sequence[Fault], name: str, seats: Sequence[ComponentLocation
     ports: dict[str, str] = {}
     for fault in faults[:_PARTS]:
         seat = _seat(fault, seats, name)
-        subjects = sorted({problem.subject.partition(",")[0] for problem in fault.problems if problem.subject})
+        subjects = sorted({problem.subject.partition(",")[0] for problem in fault.problems
+                           if problem.subject})
         if seat is not None:
             called = f", {subjects[0]}" if subjects and subjects[0] != seat.slot else ""
             yield "Part", f"{seat.kind}, serial {seat.serial}, slot {seat.slot}{called}"
@@ -176,7 +192,8 @@ def _where(faults: Sequence[Fault], name: str, seats: Sequence[ComponentLocation
         for pci in (found.lower() for subject in subjects[:_PORTS] for found in _PCI.findall(subject)):
             plan = node.ports.get(pci) if node is not None else None
             if plan is not None:
-                ports[pci] = ", ".join(f"{key} {value}" for key, value in vars(plan).items() if value is not None)
+                ports[pci] = ", ".join(f"{key} {value}" for key, value in vars(plan).items()
+                                       if value is not None)
     if len(faults) > _PARTS:
         yield "Parts", f"and {len(faults) - _PARTS} more like these"
     for pci, planned in list(ports.items())[:_PORTS]:
@@ -188,10 +205,12 @@ def _evidence(problems: Iterable[Problem]) -> Iterable[tuple[str, str]]:
     alike: dict[str, list[str]] = {}
     for problem in problems:
         if problem.status == "fail":
-            said = f"{_code(problem.subject)} showed {_code(problem.observed)}, expected {_code(problem.expected)}"
+            said = (f"{_code(problem.subject)} showed {_code(problem.observed)}, expected "
+                    f"{_code(problem.expected)}")
         else:
             said = f"{'not measured, ' if problem.rule else ''}{_code(problem.reason)}"
-        span = f"first {utc(problem.began)}, last {utc(problem.seen)}, {problem.sweeps} sweep{'' if problem.sweeps == 1 else 's'}"
+        span = (f"first {utc(problem.began)}, last {utc(problem.seen)}, {problem.sweeps} "
+                f"sweep{'' if problem.sweeps == 1 else 's'}")
         over = "" if problem.ended is None else f", gone {utc(problem.ended)}"
         alike.setdefault(f"{said}; {span}{over}", []).append(problem.rule or "not reached")
     for text, rules in alike.items():
@@ -199,8 +218,11 @@ def _evidence(problems: Iterable[Problem]) -> Iterable[tuple[str, str]]:
         yield ", ".join(rules[:3]) + more, text
 
 
-def _elsewhere(faults: Sequence[Fault], past: NodeHistory, seats: Iterable[ComponentLocation]) -> Iterable[str]:
-    known = {(problem.kind, problem.serial) for fault in faults for problem in fault.problems if problem.serial is not None}
+def _elsewhere(
+    faults: Sequence[Fault], past: NodeHistory, seats: Iterable[ComponentLocation],
+) -> Iterable[str]:
+    known = {(problem.kind, problem.serial) for fault in faults for problem in fault.problems
+             if problem.serial is not None}
     for problem in past.moved:
         if (problem.kind, problem.serial) in known:
             span = f"{utc(problem.began)} to {utc(problem.ended or problem.seen)}"
@@ -212,12 +234,14 @@ def _elsewhere(faults: Sequence[Fault], past: NodeHistory, seats: Iterable[Compo
 
 def _tried(past: NodeHistory, lines: Iterable[LedgerEntry], began: float) -> Iterable[str]:
     """Deeds since it began, and what became of them, in the order of their times."""
-    told = [(line.time, f"{line.action} by {line.who} ({line.why}): {line.outcome or 'outcome not known'}") for line in lines
-            if line.node == past.node and line.time >= began and not line.action.startswith(_PAPER)]
+    told = [(line.time, f"{line.action} by {line.who} ({line.why}): {line.outcome or 'outcome not known'}")
+            for line in lines if line.node == past.node and line.time >= began
+            and not line.action.startswith(_PAPER)]
     known = {line.action for line in lines}
-    told += [(boot, "the node had been restarted, and was looked at again") for boot in past.boots[1:] if boot >= began]
-    told += [(done.time, f"done: {done.what}{f' at {done.slot}' if done.slot else ''}") for done in past.repaired
-             if done.time >= began and done.what not in known]
+    told += [(boot, "the node had been restarted, and was looked at again") for boot in past.boots[1:]
+             if boot >= began]
+    told += [(done.time, f"done: {done.what}{f' at {done.slot}' if done.slot else ''}")
+             for done in past.repaired if done.time >= began and done.what not in known]
     for time, said in sorted(told):
         yield f"{utc(time)} {said}"
 
@@ -228,11 +252,13 @@ def _words(text: str, most: int = _TEXT) -> str:
 
 
 def _code(text: str, most: int = _TEXT) -> str:
-    """Foreign text in a code span, on one line and bounded; a backtick, which alone could end it, becomes an apostrophe."""
+    """Foreign text in a code span, on one line and bounded; a backtick, which alone could end it,
+    becomes an apostrophe."""
     return f"`{_plain(text, most)}`"
 
 
 def _plain(text: str, most: int = _TEXT) -> str:
     """Never empty: two backticks side by side would open a span of another kind."""
-    shown = "".join(each if each.isprintable() else "·" for each in clean(text, most)).replace("`", "'").strip()
+    shown = "".join(each if each.isprintable() else "·" for each in clean(text, most)).replace(
+        "`", "'").strip()
     return shown or "(nothing)"

@@ -1,4 +1,5 @@
-"""Change windows: times in which nothing is isolated but for the worst faults, once or every week. Pure: what time it is, is given."""
+"""Change windows: times in which nothing is isolated but for the worst faults, once or every week. Pure:
+what time it is, is given."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ class Weekly:
 
 @dataclass(frozen=True)
 class ChangeWindow:
-    """From then until then: both one time (epoch seconds), or both weekly, in one timezone. `but` are the faults that isolate all the
-    same."""
+    """From then until then: both one time (epoch seconds), or both weekly, in one timezone. `but` are the
+    faults that isolate all the same."""
 
     begins: float | Weekly
     ends: float | Weekly
@@ -51,7 +52,8 @@ class ChangeWindow:
         """When the window ends in which `now` is; None where it is in none."""
         if isinstance(self.begins, Weekly) and isinstance(self.ends, Weekly):
             later = self.ends.of_week <= self.begins.of_week
-            # By the clocks of the zone: an hour that a clock leaves out in spring makes a window shorter, and never a week longer.
+            # By the clocks of the zone: an hour that a clock leaves out in spring makes a window shorter,
+            # and never a week longer.
             spans = ((self.begins.near(now, week), self.ends.near(now, week + later)) for week in (0, -1))
             return next((ends for began, ends in spans if began <= now < ends), None)
         if isinstance(self.begins, Weekly) or isinstance(self.ends, Weekly):
@@ -60,7 +62,8 @@ class ChangeWindow:
 
 
 def moment(text: str) -> float | Weekly:
-    """A time as a policy says it: 2026-11-28T22:00Z (or with an offset), or Sat 22:00 Europe/Berlin. Raises ValueError."""
+    """A time in a policy: 2026-11-28T22:00Z (or with an offset), or Sat 22:00 Europe/Berlin.
+    Raises ValueError."""
     if (found := _WEEKLY.fullmatch(text)) is not None and found[1] in _DAYS:
         try:
             ZoneInfo(found[4])

@@ -1,4 +1,4 @@
-"""What commands that act on nodes take from their command line and their surroundings: the nodes that are meant, and who asks."""
+"""The target nodes of a command and the user who runs it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from inventory.text import clean
 
 
 def chosen(nodes: str, option: str | None) -> tuple[tuple[str, ...], Inventory | None]:
-    """The names that a node set stands for, and the inventory that they were chosen from; without one, names are taken as they are.
+    """The names that a node set stands for, and the inventory that they were chosen from; without one,
+    names are taken as they are.
 
-    Raises InventoryError or UsageError for names and groups that are not there.
+    Raises InventoryError or UsageError for unknown names and groups.
     """
     from inventory.discover import from_names
     from inventory.load import load_inventory
@@ -26,7 +27,7 @@ def chosen(nodes: str, option: str | None) -> tuple[tuple[str, ...], Inventory |
 
 
 def who() -> str:
-    """The person behind this command, for the ledger: the login, and behind sudo whose it was."""
+    """The person behind this command, for the ledger: the login name, and behind sudo the original one."""
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Shell completion of node sets: the names and groups of the inventory, after what of the set was typed already."""
+"""Shell completion of node sets: the inventory's names and groups, after the part already typed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BEFORE = re.compile(r".*[,!&^]")
 
 
 def nodes(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """What a node set may go on with; nothing where there is no inventory, or it cannot be read."""
+    """Completions of a node set; none where there is no inventory, or it cannot be read."""
     from inventory.errors import MusterError
     from inventory.load import load_inventory
     from inventory.locate import find_inventory

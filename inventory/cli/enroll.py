@@ -1,4 +1,4 @@
-"""`muster inventory enroll`: ask nodes for their host keys, have them approved, and pin them in known_hosts."""
+"""`muster inventory enroll`: fetch host keys from nodes, have them approved, and pin them in known_hosts."""
 
 from __future__ import annotations
 
@@ -24,47 +24,56 @@ from inventory.sshconfig import default_config, parse_jump, target_for
 from inventory.text import clean
 
 
-@click.command(short_help="Ask nodes for their host keys and pin them in known_hosts.")
+@click.command(short_help="Fetch host keys from nodes and pin them in known_hosts.")
 @click.argument("nodes")
-@click.option("--expect", metavar="PATH", help="Pin only keys that are in this file, or in PATH/NODE.log and NODE.txt (console logs).")
-@click.option("--yes", is_flag=True, help="Pin what nodes show without being asked: trust on first use.")
-@click.option("--replace", "replacing", metavar="NODES", help="Of these nodes, forget the old keys where they have changed.")
-@click.option("--known-hosts", metavar="FILE", help="Pin here. Default: the node's known_hosts_file, else ssh_config's, else ~/.ssh.")
-@click.option("--dry-run", is_flag=True, help="Ask the nodes and say what would be done; write nothing.")
-@click.option("--inventory", "-i", "file", metavar="FILE", help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
-@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), default=300.0, show_default=True,
-              help="Deadline of asking all nodes, in seconds.")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--expect", metavar="PATH",
+              help="Pin only keys that are in this file, or in PATH/NODE.log and NODE.txt (console logs).")
+@click.option("--yes", is_flag=True, help="Pin without asking: trust on first use.")
+@click.option("--replace", "replacing", metavar="NODES", help="Replace the changed keys of these nodes.")
+@click.option("--known-hosts", metavar="FILE",
+              help="Pin here. Default: the node's known_hosts_file, else ssh_config's, else ~/.ssh.")
+@click.option("--dry-run", is_flag=True, help="Fetch the keys and show what would change; write nothing.")
+@click.option("--inventory", "-i", "file", metavar="FILE",
+              help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), default=300.0,
+              show_default=True, help="Deadline of asking all nodes, in seconds.")
+@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
+              help="Nodes at a time.")
+@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
 def enroll(
-    nodes: str, expect: str | None, yes: bool, replacing: str | None, known_hosts: str | None, dry_run: bool, file: str | None,
-    timeout: float, fanout: int, form: str,
+    nodes: str, expect: str | None, yes: bool, replacing: str | None, known_hosts: str | None, dry_run: bool,
+    file: str | None, timeout: float, fanout: int, fmt: str,
 ) -> int:
-    """Ask nodes for their SSH host keys and pin those that are new in known_hosts, so that checks can reach them.
+    """Fetch the nodes' SSH host keys and pin new ones in known_hosts, so that checks can reach the nodes.
 
-    Every node is reached as a check would reach it (ssh_config, jump hosts) and proves each of its keys; nobody logs in to it.
-    A key is pinned when PATH names it, or else when you say yes to its fingerprint. PATH holds known_hosts lines, lines of
-    ssh-keygen -l, lines NAME SHA256:..., or a console log with cloud-init's block of host keys.
+    Connects to each node as a check does (ssh_config, jump hosts). The node proves each of its keys; there is
+    no login. A key is pinned if PATH lists it, else after you confirm its fingerprint. PATH holds known_hosts
+    lines, lines of ssh-keygen -l, lines NAME SHA256:..., or a console log with cloud-init's block of host
+    keys.
 
     \b
     muster inventory enroll 'gpu[001-064]' --expect consoles/      compared with consoles/gpu001.log and so on
     muster inventory enroll @train                                 shows the fingerprints and asks
-    muster inventory enroll @train --yes                           believes the network this once
-    muster inventory enroll gpu007 --replace gpu007                was reinstalled; the file before is kept as known_hosts.old
+    muster inventory enroll @train --yes                           trusts the network this once
+    muster inventory enroll gpu007 --replace gpu007                after a reinstall; saves known_hosts.old
 
-    NODES may also be jump hosts on the way to nodes, and without an inventory any host names.
+    NODES may also be jump hosts and, without an inventory, any host names.
 
-    Exit: 0 all pinned or known, 1 some refused, 2 usage, or nobody there to ask, 3 some not reached, 130 interrupted.
+    Exit: 0 all pinned or known, 1 some refused, 2 usage or no terminal to ask on, 3 some not reached,
+    130 interrupted.
     """
     if yes and expect is not None:
-        raise UsageError("--yes and --expect exclude each other: either somebody has said which keys to expect, or nobody has")
+        raise UsageError(
+            "--yes and --expect exclude each other: --expect checks the keys, --yes trusts them unchecked")
     config = default_config()
     find = _finder(file)
     chosen = find(nodes)
     to_replace = {node.name for node in find(replacing)} if replacing is not None else set()
     if others := to_replace - {node.name for node in chosen}:
-        raise UsageError(f"--replace names {fold(others)}, which {'is' if len(others) == 1 else 'are'} not among {nodes}")
-    expected = read_expected(Path(expect).expanduser(), [node.name for node in chosen]) if expect is not None else None
+        raise UsageError(
+            f"--replace names {fold(others)}, which {'is' if len(others) == 1 else 'are'} not among {nodes}")
+    expected = (read_expected(Path(expect).expanduser(), [node.name for node in chosen]) if expect is not None
+                else None)
     subjects = scanned([subject_of(node, config, known_hosts) for node in chosen], config, timeout, fanout)
     subjects = decided(subjects, expected, to_replace)
     clones = shared((each.node.name, each.target.known_hosts_name, each.keys) for each in subjects)
@@ -77,22 +86,23 @@ def enroll(
             subjects = written(subjects)
     # A reader that went away (`| head`) does not change what was found.
     with contextlib.suppress(BrokenPipeError):
-        if form == "json":
+        if fmt == "json":
             click.echo(json.dumps(_document(subjects, clones), indent=2))
         else:
             _show(subjects, yes=yes)
     for note in _notes(subjects):
         click.echo(f"muster: {note}", err=True)
     if unasked:
-        raise UsageError(f"nobody is here to say yes to the keys of {fold(each.node.name for each in unasked)}, and nothing was written: "
-                         "give --expect PATH to compare them, or --yes to trust on first use")
+        raise UsageError(f"no terminal to confirm the keys of {fold(each.node.name for each in unasked)}; "
+                         "nothing changed. Give --expect PATH to check them, or --yes to trust on first use")
     if any(each.decision.outcome.refused for each in subjects):
         return 1
     return 3 if any(each.decision.outcome is EnrolmentOutcome.UNREACHED for each in subjects) else 0
 
 
 def _finder(file: str | None) -> Callable[[str], list[Node]]:
-    """What finds nodes by a node set: in the inventory, with the jump hosts on the way, or by name alone where there is none."""
+    """A function that finds nodes by a node set: in the inventory with its jump hosts,
+    or by name alone without one."""
     from inventory.discover import from_names
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
@@ -118,11 +128,13 @@ def _finder(file: str | None) -> Callable[[str], list[Node]]:
 
 
 def _jump_hosts(inventory: Inventory) -> dict[str, Node]:
-    """The machines on the way to nodes, and those on the way to these, as ssh_config may send the nearest one through others."""
+    """The jump hosts of all nodes, and the jump hosts of those,
+    as ssh_config may route the nearest one through others."""
     hosts: dict[str, Node] = {}
     jumps = list(dict.fromkeys(target_for(node).proxy_jump for node in inventory))
     for jump in jumps:      # it grows meanwhile
-        hops = [Node(hop.host, user=hop.user, port=hop.port) for hop in parse_jump(jump)] if jump is not None else []
+        hops = ([Node(hop.host, user=hop.user, port=hop.port) for hop in parse_jump(jump)] if jump is not None
+                else [])
         hosts |= {hop.name: hop for hop in hops}
         further = target_for(hops[0]).proxy_jump if hops else None
         if further not in jumps:
@@ -131,7 +143,7 @@ def _jump_hosts(inventory: Inventory) -> dict[str, Node]:
 
 
 def _approved(subjects: list[NodeEnrolment], *, yes: bool) -> tuple[list[NodeEnrolment], list[NodeEnrolment]]:
-    """The same, with what a person has declined taken out; and those that somebody would have to be asked about, and nobody is there."""
+    """The same, without what the user declined; and those that need an answer when there is no terminal."""
     waiting = [each for each in subjects if each.decision.outcome.writes and not each.decision.vouched]
     if yes or not waiting:
         return subjects, []
@@ -147,7 +159,8 @@ def _approved(subjects: list[NodeEnrolment], *, yes: bool) -> tuple[list[NodeEnr
     if said:
         return subjects, []
     names_ = {each.node.name for each in waiting}
-    return [_unapproved(each, declined=not unasked) if each.node.name in names_ else each for each in subjects], unasked
+    return ([_unapproved(each, declined=not unasked) if each.node.name in names_ else each
+             for each in subjects], unasked)
 
 
 def _unapproved(subject: NodeEnrolment, *, declined: bool) -> NodeEnrolment:
@@ -165,10 +178,12 @@ def _fingerprints(subjects: Sequence[NodeEnrolment]) -> list[str]:
         for blob in each.decision.add:
             shown.setdefault((key_type(blob), fingerprint(blob), ""), []).append(each.node.name)
         for key in each.decision.drop:
-            shown.setdefault((key.type, fingerprint(key.blob), f"  (old, {key.where}, goes)"), []).append(each.node.name)
+            shown.setdefault((key.type, fingerprint(key.blob), f"  (old, {key.where}, goes)"),
+                             []).append(each.node.name)
     rows = [(fold(names), *key) for key, names in shown.items()]
     wide = max((len(row[0]) for row in rows), default=0)
-    return [f"  {clean(names):{wide}}  {type_:19}  {print_}{clean(note)}" for names, type_, print_, note in rows]
+    return [f"  {clean(names):{wide}}  {type_:19}  {print_}{clean(note)}"
+            for names, type_, print_, note in rows]
 
 
 def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
@@ -185,7 +200,8 @@ def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
     for reason, names in _reasons(subjects).items():
         click.echo(f"{fold(names)}: {clean(reason, 1500)}")
     if yes and any(each.done for each in changing):
-        click.echo("Trusted on first use: only the network vouches for these keys. Compare them with the consoles when you can.")
+        click.echo("Trusted on first use: no one has checked these keys. Compare them with the consoles when "
+                   "you can.")
     files = dict.fromkeys(each.file for each in subjects if each.done)
     for file in files:
         click.echo(f"Written: {clean(file)}")
@@ -215,9 +231,10 @@ def _notes(subjects: Sequence[NodeEnrolment]) -> list[str]:
         if each.decision.outcome.writes and each.file not in each.target.known_hosts_files:
             unread.setdefault(each.file, []).append(each.node.name)
     for types, names in left_out.items():
-        notes.append(f"{fold(names)}: keys not pinned, as nobody has named or approved them: {types}")
+        notes.append(f"{fold(names)}: keys not pinned, because they are not expected or approved:  {types}")
     for file, names in unread.items():
-        notes.append(f"{clean(file)} is not among the files that checks of {fold(names)} read; name it as known_hosts_file")
+        notes.append(f"{clean(file)} is not among the files that checks of {fold(names)} read; name it as "
+                     "known_hosts_file")
     return notes
 
 
@@ -228,7 +245,7 @@ def _clones(keys: Mapping[bytes, tuple[str, ...]]) -> list[str]:
         by_nodes.setdefault(names, []).append(blob)
     return [f"{fold(names)} show the same host key {key_type(blobs[0])} {fingerprint(blobs[0])}"
             + (f" (and {len(blobs) - 1} more)" if len(blobs) > 1 else "")
-            + ": most likely a cloned image; whoever has one of them can pose as the others; make new keys there "
+            + ": probably a cloned image. Each of these nodes can pose as the others; make new keys there "
             "(rm /etc/ssh/ssh_host_*; ssh-keygen -A)" for names, blobs in by_nodes.items()]
 
 
@@ -236,9 +253,10 @@ def _document(subjects: Iterable[NodeEnrolment], clones: Mapping[bytes, tuple[st
     return {
         "schema": "muster.enroll/1",
         "nodes": [{
-            "node": each.node.name, "name": each.target.known_hosts_name, "file": each.file, "outcome": each.label,
-            "refused": each.decision.outcome.refused, "written": each.done, "vouched": each.decision.vouched, "stage": each.stage,
-            "reason": each.decision.reason or None, "offered": [_key(blob) for blob in each.keys],
+            "node": each.node.name, "name": each.target.known_hosts_name, "file": each.file,
+            "outcome": each.label, "refused": each.decision.outcome.refused, "written": each.done,
+            "vouched": each.decision.vouched, "stage": each.stage, "reason": each.decision.reason or None,
+            "offered": [_key(blob) for blob in each.keys],
             "added": [_key(blob) for blob in each.decision.add],
             "dropped": [{**_key(key.blob), "where": key.where} for key in each.decision.drop],
         } for each in subjects],

@@ -1,4 +1,5 @@
-"""`muster inventory import`: nodes and groups that Slurm, Ansible or a spreadsheet knows, merged into the inventory file."""
+"""`muster inventory import`: nodes and groups that Slurm, Ansible or a spreadsheet knows,
+merged into the inventory file."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from typing import Any
 
 import click
 
-from inventory.cli.look import _file, _known_skus
 from inventory.cli.propose import dry_run_option, propose, yes_option
+from inventory.cli.show import _file, _known_skus
 from inventory.edit import InventoryFile, write_new
 from inventory.errors import UsageError
 from inventory.importers.base import MAX_BYTES, Imported, decode, read
@@ -32,10 +33,11 @@ def import_() -> None:
     muster inventory import ansible hosts.ini
     muster inventory import csv racks.csv --map 'Rack Position=rack'
 
-    What the file says already wins: an import adds nodes and values that the file lacks, and names each value that it left as it
-    was ('kept: gpu007 rack r02, slurm says r03'). It does not remember earlier imports, so it cannot tell a value that you edited
-    from one that the source changed; --overwrite KEY lets the source win for that key. Nodes that the source no longer has are
-    named, never removed. The difference is shown before anything is written, and a second import changes nothing.
+    Existing values win: an import adds nodes and values that the file lacks, and reports each value that it
+    left as it was ('kept: gpu007 rack r02, slurm says r03'). It does not remember earlier imports, so it
+    cannot tell a value that you edited from one that the source changed; --overwrite KEY lets the source win
+    for that key. Nodes that the source no longer has are reported, never removed. It shows the difference
+    before it writes, and a second import changes nothing.
     """
 
 
@@ -43,8 +45,9 @@ def _common(command: Callable[..., None]) -> Any:
     options: tuple[Callable[..., Any], ...] = (
         click.pass_context, dry_run_option, yes_option,
         click.option("--missing", type=click.Choice(("keep", "retired")), default="keep", show_default=True,
-                     help="What becomes of nodes that the source does not have."),
-        click.option("--overwrite", metavar="KEY[,KEY]", help="Keys for which the source wins, such as rack,labels.zone or groups."),
+                     help="What to do with nodes that the source does not have."),
+        click.option("--overwrite", metavar="KEY[,KEY]",
+                     help="Keys for which the source wins, such as rack,labels.zone or groups."),
         click.option("--output", "-o", metavar="FILE", help="Write a new inventory instead."),
         _file,
     )
@@ -59,8 +62,8 @@ def _common(command: Callable[..., None]) -> Any:
 def slurm(ctx: click.Context, source: str | None, **options: Any) -> None:
     """Take the nodes that Slurm knows; partitions become groups.
 
-    SOURCE is what `scontrol show node`, `scontrol show nodes --json` or `sinfo --json` printed, - for standard input; without it
-    the controller is asked.
+    SOURCE is the output of `scontrol show node`, `scontrol show nodes --json` or `sinfo --json`; - is
+    standard input. Without it, the controller is asked.
 
     \b
     muster inventory import slurm -o muster.yaml
@@ -81,9 +84,10 @@ def slurm(ctx: click.Context, source: str | None, **options: Any) -> None:
 @click.argument("source")
 @_common
 def ansible(ctx: click.Context, source: str, **options: Any) -> None:
-    """Take the hosts and groups of an Ansible inventory: a file, a folder, or what `ansible-inventory --list` printed.
+    """Take the hosts and groups of an Ansible inventory: a file, a folder,
+    or the output of `ansible-inventory --list`.
 
-    Nothing is run: scripts, plug-ins, vaults and templates are not followed.
+    Runs nothing: scripts, plug-ins, vaults and templates are ignored.
 
     \b
     muster inventory import ansible inventories/prod -o muster.yaml
@@ -96,7 +100,8 @@ def ansible(ctx: click.Context, source: str, **options: Any) -> None:
 @import_.command(short_help="From a table with a header line.")
 @click.argument("source")
 @click.option("--map", "pairs", multiple=True, metavar="HEADER=KEY",
-              help="Which key a column is, such as 'Rack Position=rack' or 'Zone=labels.zone'; HEADER=- leaves it out. Repeatable.")
+              help="Which key a column is, such as 'Rack Position=rack' or 'Zone=labels.zone'; HEADER=- "
+                   "leaves it out. Repeatable.")
 @_common
 def csv(ctx: click.Context, source: str, pairs: tuple[str, ...], **options: Any) -> None:
     """Take nodes from a CSV file: a line each, under a header line that names our keys or is mapped to them.
@@ -117,26 +122,32 @@ def csv(ctx: click.Context, source: str, pairs: tuple[str, ...], **options: Any)
     _take(ctx, importer.parse(decode(data, name), name, mapping), **options)
 
 
-def _take(ctx: click.Context, found: Imported, *, file: str | None, output: str | None, overwrite: str | None, missing: str,
-          yes: bool, dry_run: bool) -> None:
+def _take(
+    ctx: click.Context, found: Imported, *, file: str | None, output: str | None, overwrite: str | None,
+    missing: str, yes: bool, dry_run: bool,
+) -> None:
     keys = _keys(overwrite)
     skus = _known_skus(ctx)
     if output is not None:
         if file is not None or keys or missing != "keep":
-            raise UsageError("--output writes a new file: --inventory, --overwrite and --missing do not go with it")
+            raise UsageError(
+                "--output writes a new file, so --inventory, --overwrite and --missing do not go with it")
         path = Path(output)
         if os.path.lexists(path):
             raise UsageError(f"{output}: exists already; import into it with --inventory {output}")
         made = new_file(found, output, skus)
-        if propose(output, "", made.text, lambda: write_new(path, made.text), yes=yes, dry_run=dry_run, remarks=made.remarks):
+        if propose(output, "", made.text, lambda: write_new(path, made.text), yes=yes, dry_run=dry_run,
+                   remarks=made.remarks):
             click.echo(f"{output}: written")
         return
     place = find_inventory(file)
     if place is None:
-        raise UsageError("no inventory was found: --output muster.yaml makes one, --inventory FILE names one")
+        raise UsageError(
+            "no inventory found: make one with --output muster.yaml, or name one with --inventory FILE")
     given = InventoryFile.read(place)
     merged = merge(given.text, str(place), found, overwrite=keys, retire=missing == "retired", skus=skus)
-    if propose(str(place), given.text, merged.text, lambda: given.write(merged.text), yes=yes, dry_run=dry_run, remarks=merged.remarks):
+    if propose(str(place), given.text, merged.text, lambda: given.write(merged.text), yes=yes,
+               dry_run=dry_run, remarks=merged.remarks):
         click.echo(f"{place}: written")
 
 
@@ -147,5 +158,5 @@ def _keys(overwrite: str | None) -> frozenset[str]:
     keys = frozenset("privilege" if key == "become" else key for key in overwrite.split(","))
     for key in keys:
         if key not in known and not key.startswith(("labels.", "ports.")):
-            raise UsageError(f"--overwrite names {short(key)}, which is no key{did_you_mean(key, known)}")
+            raise UsageError(f"--overwrite names {short(key)}, which is not a key{did_you_mean(key, known)}")
     return keys

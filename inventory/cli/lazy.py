@@ -1,4 +1,4 @@
-"""A click group that knows its commands by name only and loads each on use, so that what is not asked for costs nothing."""
+"""A click group that loads each command only when it is used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self._places.items()])
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str],
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._places and not args[0].startswith("-"):
             import difflib
 

@@ -1,4 +1,4 @@
-"""Shows what a command would change in a file, asks, and only then writes: the one way in which commands edit the inventory."""
+"""Shows what a command would change in the inventory, asks, and then writes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what wo
 
 def propose(name: str, before: str, after: str, write: Callable[[], None], *, yes: bool, dry_run: bool,
             remarks: Iterable[str] = ()) -> bool:
-    """Prints the difference and the remarks, asks where a person can answer, and writes. Returns whether it was written.
+    """Prints the difference and the remarks, asks on a terminal, and writes. Returns whether it wrote.
 
-    Raises UsageError when nobody can be asked and `yes` was not given.
+    Raises UsageError without a terminal to ask on, unless `yes` is set.
     """
-    # A reader that went away (`| head`) has seen enough, which does not change what is to be written.
+    # A closed output (`| head`) does not change what is to be written.
     with contextlib.suppress(BrokenPipeError):
-        for line in difflib.unified_diff(_lines(before), _lines(after), name if before else "/dev/null", name, lineterm=""):
+        for line in difflib.unified_diff(_lines(before), _lines(after), name if before else "/dev/null", name,
+                                         lineterm=""):
             click.echo(_coloured(clean(line, 2000)))
         for remark in remarks:
             click.echo(clean(remark, 2000))
@@ -38,9 +39,9 @@ def propose(name: str, before: str, after: str, write: Callable[[], None], *, ye
         return False
     if not yes:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise UsageError("nobody is here to be asked: --yes writes this, --dry-run only shows it")
+            raise UsageError("no terminal to ask on: --yes writes this, --dry-run only shows it")
         if not click.confirm(f"Write {name}?", err=True):
-            click.echo("Nothing was written.")
+            click.echo("Nothing changed.")
             return False
     write()
     return True

@@ -1,4 +1,4 @@
-"""A stretch of time on the command line: 30, 30s, 5m, 2h, 14d, 2w."""
+"""A time span on the command line: 30, 30s, 5m, 2h, 14d, 2w."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def span(least: float, most: float) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
-    """A callback for a click option: seconds between bounds (in seconds), or one line on what was expected."""
+    """A callback for a click option: seconds between bounds (in seconds),
+    or one line on what was expected."""
 
     def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
         if value is None:
             return None
         match = _SPAN.fullmatch(value)
         if match is None:
-            raise click.BadParameter(f"{value!r} is no span of time, expected one such as 30s, 5m or 2h", ctx, param)
+            raise click.BadParameter(f"{value!r} is not a time span, expected one such as 30s, 5m or 2h",
+                                     ctx, param)
         found = float(match[1]) * _SECONDS[match[2] or "s"]
         if not least <= found <= most:
-            raise click.BadParameter(f"{value!r} is out of bounds, expected {_spelt(least)} to {_spelt(most)}", ctx, param)
+            raise click.BadParameter(
+                f"{value!r} is out of bounds, expected {_spelt(least)} to {_spelt(most)}", ctx, param)
         return found
 
     return seconds
 
 
 def _spelt(seconds: float) -> str:
-    """As one would type it, in the largest unit of which it is a whole number."""
-    unit, size = next(((unit, size) for unit, size in reversed(_SECONDS.items()) if seconds % size == 0 and unit != "w"), ("s", 1))
+    """As typed, in the largest unit that gives a whole number."""
+    unit, size = next(((unit, size) for unit, size in reversed(_SECONDS.items()) if seconds % size == 0
+                       and unit != "w"), ("s", 1))
     return f"{seconds / size:g}{unit}"

@@ -1,1 +1,1 @@
-"""Reads inventories that other programs keep, as data, into what a muster inventory says."""
+"""Reads the inventories of other programs, as data, into muster's own keys."""

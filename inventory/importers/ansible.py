@@ -1,7 +1,9 @@
-"""Hosts of an Ansible inventory, in INI, YAML or a folder of them, or as `ansible-inventory --list --export` writes them down.
+"""Hosts of an Ansible inventory, in INI, YAML or a folder of them,
+or as `ansible-inventory --list --export` writes them down.
 
-What is taken of a host is how it is reached (address, port, user, key, jump host, Python, become) and its groups. Other variables are
-not: rack or SKU are given in the inventory itself, or by a CSV. Templates (`{{ }}`) and encrypted values are left out, each with a note.
+It takes how a host is reached (address, port, user, key, jump host, Python, become) and its groups. It
+ignores other variables: give rack or SKU in the inventory itself, or by a CSV. Templates (`{{ }}`) and
+encrypted values are left out, each with a note.
 """
 
 from __future__ import annotations
@@ -21,24 +23,29 @@ from inventory.sshconfig import parse_jump
 from inventory.text import clean, short
 
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
-# Of several names for one thing, Ansible takes the last that is set: options of plugins/connection/ssh.py of ansible-core 2.19.
+# Of several names for one setting, Ansible takes the last that is set:
+# options of plugins/connection/ssh.py of ansible-core 2.19.
 _HOST = ("ansible_host", "ansible_ssh_host")
 _PORT = ("ansible_port", "ansible_ssh_port")
 _USER = ("ansible_user", "ansible_ssh_user")
 _KEY = ("ansible_private_key_file", "ansible_ssh_private_key_file")
-_ARGS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")     # in the order in which ssh gets them
+# in the order in which ssh gets them
+_ARGS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
 _ARGS_LENGTH = 4096
-_SSH = frozenset({"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.builtin.paramiko_ssh"})
+_SSH = frozenset({"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh",
+                  "ansible.builtin.paramiko_ssh"})
 _PROXIES = {"proxyjump": "ProxyJump", "proxycommand": "ProxyCommand"}
 _ASSIGNED = re.compile(r"\s*=\s*|\s+")      # ssh takes "Key=value" and "Key value"
 _TRUE = frozenset({"y", "yes", "on", "1", "true", "t"})
 
 
 def load(path: str | os.PathLike[str]) -> Imported:
-    """The hosts of the inventory at `path`, a file or a folder, with the group_vars and host_vars beside it. Runs nothing.
+    """The hosts of the inventory at `path`, a file or a folder,
+    with the group_vars and host_vars beside it. Runs nothing.
 
-    Raises InventoryError, one line with the place: for what is no inventory, for one that only Ansible can read (a program, a
-    plugin's configuration, an encrypted file), and for names and values that an inventory of ours cannot hold.
+    Raises InventoryError, one line with the place: for anything but an inventory, for one that only Ansible
+    can read (a program, a plugin's configuration, an encrypted file), and for names and values that our
+    inventory cannot hold.
     """
     source = clean(os.fspath(path))
     tree = Tree(source)
@@ -55,16 +62,18 @@ def load(path: str | os.PathLike[str]) -> Imported:
     for note in tree.notes:
         collected.note(note)
     for name in sorted(tree.groups.keys() & tree.hosts.keys()):
-        collected.note(f"{short(name)} is a host and a group; as in Ansible, variables of one may have become those of the other")
+        collected.note(f"{short(name)} is a host and a group; as in Ansible, variables of one may have "
+                       "become those of the other")
     if tree.others:
         names = sorted(tree.others)
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-        collected.note(f"variables that say nothing on how a host is reached are not taken: {', '.join(map(clean, names[:10]))}{more}")
+        collected.note(
+            f"variables not about reaching a host are ignored: {', '.join(map(clean, names[:10]))}{more}")
     return collected.done()
 
 
 class _Host:
-    """One host's variables on their way to our keys."""
+    """Translates one host's variables to our keys."""
 
     def __init__(self, name: str, variables: Vars, collected: Collected) -> None:
         self._name = name
@@ -87,7 +96,8 @@ class _Host:
         self._jump()
         connection = self._text(("ansible_connection",))
         if connection and connection[0] not in _SSH:
-            self._note(f"ansible_connection={clean(connection[0], 60)} is not taken: muster reaches every node over SSH")
+            self._note(f"ansible_connection={clean(connection[0], 60)} is ignored: muster reaches every node "
+                       "over SSH")
         self._collected.node(self._name, self._values, mark, self._marks)
 
     def _set(self, key: str, value: Any, var: Var) -> None:
@@ -99,15 +109,15 @@ class _Host:
         self._collected.note(text, self._name)
 
     def _text(self, names: tuple[str, ...]) -> tuple[str, Var] | None:
-        """The value that Ansible would use, as text; None when there is none, or none that can be read here."""
+        """The value that Ansible would use, as text; None when there is none, or it cannot be read here."""
         for name in reversed(names):
             var = self._vars.get(name)
             if var is None or var.value is None or var.value == "":
                 continue
             if var.value is SECRET:
-                self._note(f"{name} is not taken: it is encrypted")
+                self._note(f"{name} is ignored: it is encrypted")
             elif isinstance(var.value, str) and _TEMPLATE.search(var.value):
-                self._note(f"{name} is not taken: {short(var.value)} is a template")
+                self._note(f"{name} is ignored: {short(var.value)} is a template")
             elif isinstance(var.value, (str, int, float)):
                 return str(var.value), var
             else:
@@ -116,21 +126,24 @@ class _Host:
         return None
 
     def _wrong(self, name: str, var: Var, expected: str) -> InventoryError:
-        shown = "a map" if isinstance(var.value, Mapping) else "a list" if isinstance(var.value, (list, tuple, set)) else short(var.value)
+        shown = ("a map" if isinstance(var.value, Mapping) else "a list"
+                 if isinstance(var.value, (list, tuple, set)) else short(var.value))
         return self._collected.error(f"{name} of {self._name} is {shown}, expected {expected}", var.mark)
 
     def _key_file(self) -> None:
         if found := self._text(_KEY):
             self._set("identity_file", *found)
             if not found[0].startswith(("/", "~")):
-                self._note(f"identity_file {short(found[0])} is relative: it is looked for beside the inventory that it is written to")
+                self._note(f"identity_file {short(found[0])} is relative: it is searched beside the "
+                           "inventory that it is written to")
 
     def _python(self) -> None:
         found = self._text(("ansible_python_interpreter",))
         if not found or found[0].startswith("auto"):       # auto, auto_silent, auto_legacy: what it finds
             return
         if any(char.isspace() for char in found[0]):
-            self._note(f"ansible_python_interpreter {short(found[0])} is not taken: expected one program without arguments")
+            self._note(f"ansible_python_interpreter {short(found[0])} is ignored: expected one program "
+                       "without arguments")
         else:
             self._set("python", *found)
 
@@ -140,9 +153,10 @@ class _Host:
             return
         method, user = self._text(("ansible_become_method",)), self._text(("ansible_become_user",))
         if method and method[0] not in ("sudo", "ansible.builtin.sudo"):
-            self._note(f"ansible_become is not taken: muster becomes root with sudo, not {clean(method[0], 60)}")
+            self._note("ansible_become is ignored: muster becomes root with sudo, not "
+                       f"{clean(method[0], 60)}")
         elif user and user[0] != "root":
-            self._note(f"ansible_become is not taken: muster becomes root, not {clean(user[0], 60)}")
+            self._note(f"ansible_become is ignored: muster becomes root, not {clean(user[0], 60)}")
         else:
             self._set("privilege", "become", found[1])
 
@@ -154,7 +168,8 @@ class _Host:
             if not found:
                 continue
             if len(found[0]) > _ARGS_LENGTH:
-                raise self._collected.error(f"{name} of {self._name} is over {_ARGS_LENGTH} characters long", found[1].mark)
+                raise self._collected.error(f"{name} of {self._name} is over {_ARGS_LENGTH} characters long",
+                                            found[1].mark)
             try:
                 options = _options(shlex.split(found[0]))
             except ValueError:
@@ -166,11 +181,12 @@ class _Host:
                 else:
                     self._set("proxy_jump", jump, found[1])
         if left:
-            self._note(f"arguments of ssh are not taken: {clean(', '.join(left), 160)}")
+            self._note(f"arguments of ssh are ignored: {clean(', '.join(left), 160)}")
 
 
 def _options(words: list[str]) -> list[tuple[str, str]]:
-    """Arguments of ssh as (option, value): -o ProxyJump=b, -oProxyJump=b, -J b and -Jb are all ("ProxyJump", "b")."""
+    """Arguments of ssh as (option, value): -o ProxyJump=b, -oProxyJump=b,
+    -J b and -Jb are all ("ProxyJump", "b")."""
     found: list[tuple[str, str]] = []
     rest = iter(words)
     for word in rest:
@@ -186,7 +202,7 @@ def _options(words: list[str]) -> list[tuple[str, str]]:
 
 
 def _jump_of(option: str, value: str) -> str | None:
-    """What to write as proxy_jump for one option, or None when it is about something else or nothing that can be written so."""
+    """The proxy_jump for one option, or None for another option or an unusable value."""
     jump = value if option == "ProxyJump" else _through(value) if option == "ProxyCommand" else None
     if jump is None:
         return None
@@ -198,7 +214,8 @@ def _jump_of(option: str, value: str) -> str | None:
 
 
 def _through(command: str) -> str | None:
-    """The jump host of `ssh -W %h:%p [-q] [-p PORT] [-l USER] HOST`, the way to write ProxyJump before there was one."""
+    """The jump host of `ssh -W %h:%p [-q] [-p PORT] [-l USER] HOST`, the form in use
+    before ProxyJump existed."""
     try:
         words = shlex.split(command)
     except ValueError:

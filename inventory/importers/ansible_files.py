@@ -1,6 +1,8 @@
-"""Ansible's inventory files read into a tree: INI, YAML, the JSON that `ansible-inventory --list` prints, and folders of them.
+"""Ansible's inventory files read into a tree: INI, YAML, the JSON that `ansible-inventory --list` prints,
+and folders of them.
 
-Nothing is executed, decrypted or templated: what only Ansible itself can tell is refused, with the command that writes it down.
+Nothing is executed, decrypted or templated: what needs Ansible itself is refused,
+with the command that exports it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from inventory.importers.base import MAX_BYTES, MAX_NODES, decode, parse_json, r
 from inventory.located import LocatedMap
 from inventory.text import clean, short
 
-# What Ansible passes over in a folder: constants.REJECT_EXTS, INVENTORY_IGNORE_EXTS and inventory/manager.py of ansible-core 2.19.
+# What Ansible skips in a folder: constants.REJECT_EXTS,
+# INVENTORY_IGNORE_EXTS and inventory/manager.py of ansible-core 2.19.
 _IGNORED = (".pyc", ".pyo", ".swp", ".bak", "~", ".rpm", ".md", ".txt", ".rst", ".orig", ".cfg", ".retry")
 _FOLDERS = frozenset({"group_vars", "host_vars", "vars_plugins"})
 _YAML = (".yml", ".yaml", ".json")
@@ -32,7 +35,8 @@ _BRACKETED = re.compile(r"\[(.+)\]:([0-9]+)")
 _LEVELS = 20        # folders within folders
 _LINE = 64 * 1024   # characters of a line of an INI file
 _LITERAL = 4096     # characters of a value that is looked at as a Python literal
-_NO_LITERAL = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./~@:-]*|[0-9]+(?:\.[0-9]+){2,}")     # most values, told apart without Python's parser
+# most values, recognised without Python's parser
+_NO_LITERAL = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./~@:-]*|[0-9]+(?:\.[0-9]+){2,}")
 _VAULT = "$ANSIBLE_VAULT"
 
 
@@ -50,12 +54,13 @@ class AnsibleReader:
         """Reads the inventory at the root: a file, or a folder of them."""
         if self._root.is_dir():
             if not self._folder(self._root, 0):
-                raise InventoryError(f"{clean(self._root)}: holds no inventory file")
+                raise InventoryError(f"{clean(self._root)}: contains no inventory file")
         else:
             self._file(self._root)
 
     def beside(self, folder: str, name: str) -> Vars:
-        """The variables in `folder` ("group_vars" or "host_vars") for a group or host, in the folder of the inventory."""
+        """The variables in `folder` ("group_vars" or "host_vars") for a group or host,
+        in the folder of the inventory."""
         key = (folder, name)
         if key not in self._beside:
             self._beside[key] = self._vars(folder, name)
@@ -79,7 +84,7 @@ class AnsibleReader:
         return found
 
     def _vars(self, folder: str, name: str) -> Vars:
-        if "/" in name or "\0" in name or name.startswith("."):     # no file of ours, wherever it would lead
+        if "/" in name or "\0" in name or name.startswith("."):     # never follow such a name
             return {}
         at = (self._root if self._root.is_dir() else self._root.parent) / folder
         if folder not in self._listed:
@@ -111,9 +116,10 @@ class AnsibleReader:
         data = read(path)
         self._left -= len(data)
         if self._left < 0:
-            raise InventoryError(f"{clean(path)}: with this file the inventory is over the size limit of {MAX_BYTES} bytes")
+            raise InventoryError(
+                f"{clean(path)}: with this file the inventory is over the size limit of {MAX_BYTES} bytes")
         if data.startswith(b"#!"):
-            raise _only_ansible(path, self._root, "is a program, which is not run here")
+            raise _only_ansible(path, self._root, "is a program, and muster does not run it")
         return decode(data, clean(path))
 
     def _note(self, text: str) -> None:
@@ -128,13 +134,14 @@ class AnsibleReader:
         if text.startswith(_VAULT):
             raise _only_ansible(path, self._root, "is encrypted")
         if path.suffix == ".toml":
-            raise _only_ansible(path, self._root, "is TOML, which is not read here")
+            raise _only_ansible(path, self._root, "is TOML, which muster cannot read")
         document = self._document(path, text, source)
         if not isinstance(document, Mapping):
             self._ini(text, source)
         elif document.get("plugin"):
-            raise _only_ansible(path, self._root, "configures an inventory plugin, which is not run here")
-        elif "_meta" in document or (not isinstance(document, LocatedMap) and any(map(_is_listed, document.values()))):
+            raise _only_ansible(path, self._root, "configures an inventory plugin, which muster does not run")
+        elif ("_meta" in document
+              or (not isinstance(document, LocatedMap) and any(map(_is_listed, document.values())))):
             self._listing(document, source)
         else:
             for name, group in document.items():
@@ -157,14 +164,14 @@ class AnsibleReader:
                 raise
             return None
         if path.suffix and not isinstance(document, Mapping):
-            raise InventoryError(f"{source}: is no inventory: expected a map of groups")
+            raise InventoryError(f"{source}: not an inventory: expected a map of groups")
         return document
 
     def _vars_file(self, path: Path) -> Vars:
         source = clean(path)
         text = self._text(path)
         if text.startswith(_VAULT):
-            self._note(f"{source} is not taken: it is encrypted")
+            self._note(f"{source} is ignored: it is encrypted")
             return {}
         document = ansible_yaml.load(text, source, self._note)
         if document is None or document in ("", [], False):
@@ -182,17 +189,19 @@ class AnsibleReader:
         if level > _LEVELS:
             raise InventoryError(f"groups within groups more than {_LEVELS} deep", mark or Mark(source, 1, 1))
         if data is not None and not isinstance(data, Mapping):
-            raise InventoryError(f"group {short(name)} is no map: expected hosts, children or vars", mark or Mark(source, 1, 1))
+            raise InventoryError(f"group {short(name)} is not a map: expected hosts, children or vars",
+                                 mark or Mark(source, 1, 1))
         self.tree.group(name)
         for key, inner in (data or {}).items():
             place = _mark(data, key) or mark or Mark(source, 1, 1)
             if key not in ("hosts", "children", "vars"):
-                self._note(f"{place}: {short(key)} in group {short(name)} is not taken: only hosts, children and vars are known")
+                self._note(f"{place}: {short(key)} in group {short(name)} is ignored: only hosts, children "
+                           "and vars are known")
                 continue
             if isinstance(inner, str):
                 inner = {inner: None}
             if inner is not None and not isinstance(inner, Mapping):
-                raise InventoryError(f"{key} of group {short(name)} is no map", place)
+                raise InventoryError(f"{key} of group {short(name)} is not a map", place)
             for each, value in (inner or {}).items():
                 at = _mark(inner, each) or place
                 if key == "vars":
@@ -205,7 +214,7 @@ class AnsibleReader:
 
     def _yaml_hosts(self, group: str, pattern: str, values: Any, mark: Mark) -> None:
         if values and not isinstance(values, Mapping):
-            raise InventoryError(f"host {short(pattern)} is no map of variables", mark)
+            raise InventoryError(f"host {short(pattern)} is not a map of variables", mark)
         names, port = hosts(pattern, mark)
         for name in names:
             self.tree.host(name, group, mark, port)
@@ -231,7 +240,8 @@ class AnsibleReader:
                 self.tree.child(name, child, None)
             for key, value in _map(data.get("vars"), f"vars of group {short(name)}", source).items():
                 self.tree.set_group(name, key, Var(_plain(value), None))
-        hostvars = _map(_map(document.get("_meta"), "_meta", source).get("hostvars"), "_meta.hostvars", source)
+        hostvars = _map(_map(document.get("_meta"), "_meta", source).get("hostvars"), "_meta.hostvars",
+                        source)
         for host in named:
             for key, value in _map(hostvars.get(host), f"_meta.hostvars of {short(host)}", source).items():
                 self.tree.set_host(host, key, Var(_plain(value), None))
@@ -241,7 +251,7 @@ class AnsibleReader:
     def _ini(self, text: str, source: str) -> None:
         group, state = "ungrouped", "hosts"
         declared = set(self.tree.groups)
-        wanted: dict[str, tuple[str, Mark]] = {}     # groups that are spoken of before they are declared
+        wanted: dict[str, tuple[str, Mark]] = {}     # groups that are used before they are declared
         for number, raw in enumerate(text.splitlines(), 1):
             line = raw.strip()
             mark = Mark(source, number, len(raw) - len(raw.lstrip()) + 1)
@@ -252,14 +262,16 @@ class AnsibleReader:
             if section := _SECTION.fullmatch(line):
                 group, state = section[1], section[2] or "hosts"
                 if state not in ("hosts", "children", "vars"):
-                    raise InventoryError(f"section {short(section[0])}: expected [group], [group:children] or [group:vars]", mark)
+                    raise InventoryError(f"section {short(section[0])}: expected [group], [group:children] "
+                                         "or [group:vars]", mark)
                 self.tree.group(group)
                 if state == "vars":
                     wanted.setdefault(group, (f"variables are set for group {short(group)}, which", mark))
                 else:
                     declared.add(group)
             elif line.startswith("[") and line.endswith("]"):
-                raise InventoryError(f"{short(line)} is no section: expected [group], [group:children] or [group:vars]", mark)
+                raise InventoryError(f"{short(line)} is not a section: expected [group], [group:children] or "
+                                     "[group:vars]", mark)
             elif state == "hosts":
                 self._ini_hosts(line, group, mark)
             elif state == "vars":
@@ -276,13 +288,14 @@ class AnsibleReader:
                 self.tree.child(group, child[1], mark)
         for name, (what, mark) in wanted.items():
             if name not in declared:
-                raise InventoryError(f"{what} is declared nowhere", mark)
+                raise InventoryError(f"{what} is not declared", mark)
 
     def _ini_hosts(self, line: str, group: str, mark: Mark) -> None:
         try:
             words = shlex.split(line, comments=True)
         except ValueError as problem:
-            raise InventoryError(f"{short(line)}: {str(problem)[:1].lower()}{str(problem)[1:]}", mark) from None
+            raise InventoryError(f"{short(line)}: {str(problem)[:1].lower()}{str(problem)[1:]}",
+                                 mark) from None
         if not words:
             raise InventoryError(f"expected a host, found {short(line)}", mark)
         names, port = hosts(words[0], mark)
@@ -299,14 +312,15 @@ class AnsibleReader:
 
 
 def hosts(pattern: str, mark: Mark) -> tuple[list[str], int | None]:
-    """The host names that a pattern such as gpu[001:064:2]:2222 stands for, and the port; raises InventoryError."""
+    """The host names that a pattern such as gpu[001:064:2]:2222 stands for, and the port;
+    raises InventoryError."""
     port = None
     if found := _BRACKETED.fullmatch(pattern) or _PORT.fullmatch(pattern):
         if len(found[2]) > 9:
-            raise InventoryError(f"the host {short(pattern)} has no port that there is", mark)
+            raise InventoryError(f"the host {short(pattern)} has an invalid port", mark)
         pattern, port = found[1], int(found[2])
     if pattern.endswith(":") and "[" not in pattern:
-        raise InventoryError(f"the host {short(pattern)} ends in ':', after which a port was expected", mark)
+        raise InventoryError(f"the host {short(pattern)} ends in ':', expected a port after it", mark)
     names = [""]
     rest = pattern
     while "[" in rest:
@@ -328,17 +342,17 @@ def _range(text: str, pattern: str, mark: Mark) -> list[str]:
 
     bounds = text.split(":")
     if len(bounds) not in (2, 3):
-        raise wrong(f"[{clean(text, 40)}] is no range, expected [first:last] or [first:last:step]")
+        raise wrong(f"[{clean(text, 40)}] is not a range, expected [first:last] or [first:last:step]")
     first, last, step = bounds[0] or "0", bounds[1], bounds[2] if len(bounds) == 3 else "1"
     letters = string.ascii_letters
     if not re.fullmatch(r"[0-9]{1,9}", step) or int(step) == 0:
-        raise wrong(f"{short(step)} is no step")
+        raise wrong(f"{short(step)} is not a step")
     if len(first) == len(last) == 1 and first in letters and last in letters:
         if letters.index(first) > letters.index(last):
             raise wrong("the range runs backwards")
         return list(letters[letters.index(first): letters.index(last) + 1: int(step)])
     if not re.fullmatch(r"[0-9]{1,18}", first) or not re.fullmatch(r"[0-9]{1,18}", last):
-        raise wrong(f"[{clean(text, 40)}] is no range, expected [first:last] or [first:last:step]")
+        raise wrong(f"[{clean(text, 40)}] is not a range, expected [first:last] or [first:last:step]")
     width = len(first) if first[0] == "0" and len(first) > 1 else 0
     if width and width != len(last):
         raise wrong("the ends of a padded range need equal lengths")
@@ -350,7 +364,7 @@ def _range(text: str, pattern: str, mark: Mark) -> list[str]:
 
 
 def literal(text: str) -> Any:
-    """A value of an INI file: the Python literal that it is, else the text itself."""
+    """A value of an INI file: as a Python literal if it is one, else as text."""
     if len(text) > _LITERAL or (_NO_LITERAL.fullmatch(text) and text not in ("True", "False", "None")):
         return text
     try:
@@ -374,7 +388,7 @@ def _plain(value: Any) -> Any:
 
 def _only_ansible(path: Path, root: Path, what: str) -> InventoryError:
     return InventoryError(
-        f"{clean(path)}: {what}: write down what Ansible makes of it with "
+        f"{clean(path)}: {what}; export it with "
         f"`ansible-inventory -i {clean(root)} --list --export > hosts.json`, and import hosts.json")
 
 
@@ -386,7 +400,8 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _is_listed(group: Any) -> bool:
-    """Whether a group is written as inventory scripts write it, with a list of hosts, not as YAML inventories, with a map."""
+    """Whether a group is written as inventory scripts write it, with a list of hosts,
+    not as YAML inventories, with a map."""
     return isinstance(group.get("hosts") if isinstance(group, Mapping) else group, list)
 
 
@@ -402,7 +417,7 @@ def _texts(value: Any, group: str, key: str, source: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise InventoryError(f"{source}: {key} of group {short(group)} is no list of names")
+        raise InventoryError(f"{source}: {key} of group {short(group)} is not a list of names")
     return value
 
 
@@ -410,5 +425,5 @@ def _map(value: Any, what: str, source: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InventoryError(f"{source}: {what} is no map")
+        raise InventoryError(f"{source}: {what} is not a map")
     return value

@@ -1,8 +1,8 @@
-"""Ansible's hosts, groups and variables, and which of several values of a variable holds for a host.
+"""Ansible's hosts, groups and variables, and which value of a variable wins for a host.
 
-From weakest to strongest, as Ansible documents it: variables of the group all; those of other groups, parents before children, among
-equally deep ones by `ansible_group_priority` and then by name; group_vars/all; group_vars of the other groups in the same order; the
-host's own; host_vars.
+From weakest to strongest, as Ansible documents it: variables of the group all; those of other groups, parents
+before children, among equally deep ones by `ansible_group_priority` and then by name; group_vars/all;
+group_vars of the other groups in the same order; the host's own; host_vars.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from inventory.nodeset import MAX_MENTIONS, MAX_NODES
 from inventory.text import short
 
 WANTED = frozenset({
-    "ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port", "ansible_user", "ansible_ssh_user",
-    "ansible_private_key_file", "ansible_ssh_private_key_file", "ansible_python_interpreter", "ansible_connection",
-    "ansible_become", "ansible_become_method", "ansible_become_user",
-    "ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args",
+    "ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port", "ansible_user",
+    "ansible_ssh_user", "ansible_private_key_file", "ansible_ssh_private_key_file",
+    "ansible_python_interpreter", "ansible_connection", "ansible_become", "ansible_become_method",
+    "ansible_become_user", "ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args",
 })
 PRIORITY = "ansible_group_priority"
 MAX_DEPTH = 50
@@ -33,7 +33,7 @@ SECRET = VaultValue()
 
 
 class Var(NamedTuple):
-    """One variable's value, and where it stands."""
+    """One variable's value and its place."""
 
     value: Any
     mark: Mark | None
@@ -54,14 +54,15 @@ class AnsibleGroup:
 
 
 class Tree:
-    """All that the sources of one inventory say; read first, then asked."""
+    """All that the sources of one inventory hold; fill it first, then query it."""
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.groups: dict[str, AnsibleGroup] = {"all": AnsibleGroup("all"), "ungrouped": AnsibleGroup("ungrouped")}
+        self.groups: dict[str, AnsibleGroup] = {"all": AnsibleGroup("all"),
+                                                "ungrouped": AnsibleGroup("ungrouped")}
         self.hosts: dict[str, Vars] = {}
         self.places: dict[str, Mark | None] = {}
-        self.others: dict[str, None] = {}       # names of variables that we have no use for
+        self.others: dict[str, None] = {}       # names of variables that we ignore
         self.notes: dict[str, None] = {}
         self._mentions = 0
         self._parents: dict[str, list[str]] = {}
@@ -72,7 +73,7 @@ class Tree:
     # reading
 
     def group(self, name: str) -> AnsibleGroup:
-        """The group of this name, made where it is new."""
+        """The group of this name, created if new."""
         self._count()
         return self.groups.setdefault(name, AnsibleGroup(name))
 
@@ -110,7 +111,7 @@ class Tree:
             raise InventoryError(message, var.mark or Mark(self.source, 1, 1)) from None
 
     def keep(self, into: Vars, key: str, var: Var) -> None:
-        """Keeps a variable that we can use, and the name of another."""
+        """Stores a variable that we use, or only the name of another."""
         if key in WANTED:
             into[key] = var
         elif len(self.others) < 1000:
@@ -124,7 +125,7 @@ class Tree:
     # asking
 
     def settle(self) -> None:
-        """Ends the reading. Raises InventoryError where groups contain each other in a circle or lie over 50 deep."""
+        """Ends the reading. Raises InventoryError for groups in a cycle or over 50 deep."""
         order = self._ordered()
         children = {name for group in self.groups.values() for name in group.children}
         for name, group in self.groups.items():
@@ -154,13 +155,16 @@ class Tree:
                 waiting[child] -= 1
                 if waiting[child] == 0:
                     ready.append(child)
-        # A group under which all stands would contain itself, since all contains every group.
+        # A group above `all` would contain itself, since `all` contains every group.
         left = [name for name, number in waiting.items() if number > 0]
-        if not left and self.groups["all"].name in {child for group in self.groups.values() for child in group.children}:
+        if (not left and self.groups["all"].name in {child for group in self.groups.values()
+                                                     for child in group.children}):
             left = ["all"]
         if left:
-            mark = next((group.children[name] for name in left for group in self.groups.values() if name in group.children), None)
-            raise InventoryError(f"group {short(left[0])} contains itself, by way of its children", mark or Mark(self.source, 1, 1))
+            mark = next((group.children[name] for name in left for group in self.groups.values()
+                         if name in group.children), None)
+            raise InventoryError(f"group {short(left[0])} contains itself through its children",
+                                 mark or Mark(self.source, 1, 1))
         return ready
 
     def groups_of(self, host: str) -> list[str]:
@@ -172,11 +176,13 @@ class Tree:
         return sorted(found, key=lambda name: (self._depth[name], self.groups[name].priority, name))
 
     def effective(self, host: str, from_files: Callable[[str, str], Mapping[str, Var]]) -> Vars:
-        """The variables that hold for a host; `from_files("group_vars" or "host_vars", name)` gives those beside the inventory."""
+        """The variables that hold for a host; `from_files("group_vars" or "host_vars",
+        name)` gives those beside the inventory."""
         groups = self.groups_of(host)
         layers: Iterable[Mapping[str, Var]] = (
-            *(self.groups[name].vars for name in groups), *(from_files("group_vars", name) for name in groups),
-            self.hosts[host], from_files("host_vars", host),
+            *(self.groups[name].vars for name in groups),
+            *(from_files("group_vars", name) for name in groups), self.hosts[host],
+            from_files("host_vars", host),
         )
         merged: Vars = {}
         for layer in layers:

@@ -1,6 +1,8 @@
-"""Ansible's dialect of YAML, which is 1.1 with tags of its own, read as plain data with places; nothing is decrypted or made.
+"""Ansible's dialect of YAML, which is 1.1 with tags of its own, read as plain data with places;
+nothing is decrypted or made.
 
-Unlike the inventory's own YAML it has merge keys, `yes` for true and `010` for eight, and the last of two equal keys counts.
+Unlike the inventory's own YAML it has merge keys, `yes` for true and `010` for eight,
+and the last of two equal keys counts.
 """
 
 from __future__ import annotations
@@ -18,15 +20,18 @@ from inventory.text import clean, short
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
-_SCALARS = frozenset(_TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp", "binary", "value", "merge"))
+_SCALARS = frozenset(_TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp", "binary",
+                                              "value", "merge"))
 _NUMBER = 4096      # characters of a number or date
 _SECRETS = frozenset({"!vault", "!vault-encrypted"})
 
 
 def load(text: str, source: str, note: Callable[[str], None]) -> Any:
-    """One document as LocatedMap, LocatedList and plain values, None for an empty one; `note` is told of keys that stand twice.
+    """One document as LocatedMap, LocatedList and plain values, None for an empty one;
+    `note` is called for duplicate keys.
 
-    Raises InventoryError, with its place, for what Ansible could not read either, and for over 64 levels or a million values.
+    Raises InventoryError, with its place, for what Ansible cannot read either,
+    and for over 64 levels or a million values.
     """
     try:
         _measure(text, source)
@@ -34,15 +39,18 @@ def load(text: str, source: str, note: Callable[[str], None]) -> Any:
         return _Reader(source, note).value(node) if node is not None else None
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
-        if "maximum nesting depth" in str(problem.problem):     # libyaml's own limit, which newer ones meet before ours
+        # libyaml's own limit, which newer ones meet before ours
+        if "maximum nesting depth" in str(problem.problem):
             raise InventoryError(f"nested deeper than {MAX_DEPTH} levels", _mark(source, mark)) from None
-        raise InventoryError(f"not valid YAML: {clean(problem.problem or problem.context, 200)}", _mark(source, mark)) from None
+        raise InventoryError(f"not valid YAML: {clean(problem.problem or problem.context, 200)}",
+                             _mark(source, mark)) from None
     except yaml.YAMLError as problem:
-        raise InventoryError(f"{source}: not valid YAML: {clean(' '.join(str(problem).split()), 200)}") from None
+        raise InventoryError(
+            f"{source}: not valid YAML: {clean(' '.join(str(problem).split()), 200)}") from None
 
 
 def _measure(text: str, source: str) -> None:
-    """What follows goes down into the document level by level, so that its depth and size are looked at first."""
+    """Checks depth and size first, because the code after it recurses."""
     depth = 0
     for values, event in enumerate(yaml.parse(text, Loader=_Loader)):
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
@@ -56,7 +64,7 @@ def _measure(text: str, source: str) -> None:
 
 
 class _Reader:
-    """Makes data of nodes; each node once, however many aliases name it."""
+    """Converts YAML nodes to data, each once, however many aliases name it."""
 
     def __init__(self, source: str, note: Callable[[str], None]) -> None:
         self._source = source
@@ -71,7 +79,7 @@ class _Reader:
             return self._done[id(node)]
         mark = _mark(self._source, node.start_mark)
         if id(node) in self._open:
-            raise InventoryError("an alias stands inside what it names", mark)
+            raise InventoryError("an alias is inside its own anchor", mark)
         self._open.add(id(node))
         if node.tag in _SECRETS:
             made: Any = SECRET
@@ -94,11 +102,13 @@ class _Reader:
         if node.tag not in _SCALARS:
             raise InventoryError(f"unknown tag {short(node.tag)}", mark)
         if node.tag != _TAG + "str" and len(node.value) > _NUMBER:
-            raise InventoryError(f"a value that is no text has over {_NUMBER} characters", mark)
+            raise InventoryError(f"a value other than text has over {_NUMBER} characters", mark)
         try:
             made = self._scalars.construct_object(node)
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError):     # 2026-99-99, !!int x
-            raise InventoryError(f"{short(node.value)} is not what its tag {short(node.tag)} says", mark) from None
+        # 2026-99-99, !!int x
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError):
+            raise InventoryError(f"{short(node.value)} does not fit its tag {short(node.tag)}",
+                                 mark) from None
         return str(made) if isinstance(made, (dt.date, bytes)) else made
 
     def _map(self, node: Any, mark: Mark) -> LocatedMap:
@@ -114,7 +124,7 @@ class _Reader:
             if not isinstance(key, yaml.ScalarNode):
                 raise InventoryError("a key must be text, not a map or a list", place)
             if key.value in own:
-                self._note(f"{place}: the key {short(key.value)} stands in its map twice: as in Ansible, the last one counts")
+                self._note(f"{place}: duplicate key {short(key.value)}: as in Ansible, the last one counts")
             own.add(key.value)
             made[key.value] = self.value(value)
             made.key_marks[key.value] = place
@@ -126,10 +136,12 @@ class _Reader:
         found = self.value(node)
         for each in found if isinstance(found, LocatedList) else [found]:
             if not isinstance(each, LocatedMap):
-                raise InventoryError("a merge key (<<) names no map", _mark(self._source, node.start_mark))
+                raise InventoryError("a merge key (<<) does not name a map",
+                                     _mark(self._source, node.start_mark))
             self._merged += len(each)
             if self._merged > MAX_VALUES:
-                raise InventoryError(f"holds over {MAX_VALUES} values with its merge keys written out", into.mark)
+                raise InventoryError(f"holds over {MAX_VALUES} values with its merge keys written out",
+                                     into.mark)
             for key in each:
                 if key not in into:
                     into[key] = each[key]

@@ -1,4 +1,4 @@
-"""What every importer gives, and the bounds, names and values that all of them check alike."""
+"""The result of an importer, and the checks of bounds, names and values that all importers share."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _NOTE = 300     # characters of one note
 
 @dataclass(frozen=True)
 class Imported:
-    """What a source says, under our keys: names, values and groups are such that an inventory of them loads.
+    """What a source holds, under our keys; an inventory of these names, values and groups loads.
 
-    `source` is a phrase for messages, such as "hosts.ini". `nodes` holds for each node, in the source's order, plain values that
-    YAML can write, under keys that `inventory.entry` knows. `groups` are expanded. `notes` say, one line each and at most
-    `MAX_NOTES`, what the source says and we do not take. `sku_places` say where a node's SKU stands: which ones there are is known
-    to nobody who reads a source, so it is checked later.
+    `source` is a phrase for messages, such as "hosts.ini". `nodes` holds for each node, in the source's
+    order, plain values that YAML can write, under keys that `inventory.entry` knows. `groups` are expanded.
+    `notes` say, one line each and at most `MAX_NOTES`, what was ignored. `sku_places` give the place of a
+    node's SKU, which is checked later, as importers do not know the SKUs.
     """
 
     source: str
@@ -39,7 +39,8 @@ class Imported:
 
 @dataclass
 class Collected:
-    """What an importer has read so far; every name and value is checked as it comes, with its place in the source."""
+    """What an importer has read so far; every name and value is checked as it comes,
+    with its place in the source."""
 
     source: str
     nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -50,15 +51,18 @@ class Collected:
     _mentions: int = 0
 
     def node(
-        self, name: str, values: Mapping[str, Any], mark: Mark | None = None, marks: Mapping[str, Mark] | None = None,
+        self, name: str, values: Mapping[str, Any], mark: Mark | None = None,
+        marks: Mapping[str, Mark] | None = None,
     ) -> None:
-        """Adds a node; `marks` says where single values stand. Raises InventoryError for a name or value that would not load."""
+        """Adds a node; `marks` gives the places of values.
+        Raises InventoryError for a name or value that would not load."""
         if not NAME.fullmatch(name):
-            raise self.error(f"{short(name)} is no node name: expected letters, digits, '.', '-', '_', "
+            raise self.error(f"{short(name)} is not a node name: expected letters, digits, '.', '-', '_', "
                              f"not '.' or '-' first, at most {MAX_NAME} characters", mark)
         if name in self.nodes:
             before = self._places.get(name)
-            raise self.error(f"duplicate node {name}" + (f": it stands at {before} already" if before is not None else ""), mark)
+            raise self.error(f"duplicate node {name}" + (f": it is already at {before}" if before is not None
+                                                         else ""), mark)
         if len(self.nodes) >= MAX_NODES:
             raise self.error(f"names over {MAX_NODES} nodes", mark)
         place = mark or Mark(self.source, 1, 1)
@@ -74,11 +78,12 @@ class Collected:
             self._sku_places[name] = at
 
     def member(self, group: str, name: str) -> None:
-        """Puts a node into a group; a name that no group of ours can have is left out with a note."""
+        """Puts a node into a group; a name that is invalid for our groups is ignored with a note."""
         if group == "all":
-            self.note("the group all is not taken: @all is every node")
+            self.note("the group all is ignored: @all is every node")
         elif not NAME.fullmatch(group):
-            self.note(f"the group {short(group)} is not taken: a group's name has letters, digits, '.', '-', '_'")
+            self.note(f"the group {short(group)} is ignored: a group's name has letters, digits, '.', '-', "
+                      "'_'")
         else:
             self._mentions += 1
             if self._mentions > MAX_MENTIONS:
@@ -86,36 +91,41 @@ class Collected:
             self.groups.setdefault(group, {})[name] = None
 
     def note(self, text: str, node: str | None = None) -> None:
-        """Remembers what is not taken; nodes of which the same is to be said share one line."""
+        """Records what is ignored; nodes with the same note share one line."""
         line = clean(text, _NOTE)
-        held = self._notes.setdefault(line, {}) if len(self._notes) < 10 * MAX_NOTES else self._notes.get(line, {})
+        held = (self._notes.setdefault(line, {}) if len(self._notes) < 10 * MAX_NOTES
+                else self._notes.get(line, {}))
         if node is not None:
             held[node] = None
 
     def error(self, message: str, mark: Mark | None) -> InventoryError:
         """An error that names its place, or else the source."""
-        return InventoryError(message, mark) if mark is not None else InventoryError(f"{self.source}: {message}")
+        return (InventoryError(message, mark) if mark is not None
+                else InventoryError(f"{self.source}: {message}"))
 
     def done(self) -> Imported:
         """The result; groups hold only nodes that were added. Raises InventoryError when there is no node."""
         if not self.nodes:
             raise InventoryError(f"{self.source}: names no node")
-        groups = {group: tuple(name for name in names if name in self.nodes) for group, names in self.groups.items()}
+        groups = {group: tuple(name for name in names if name in self.nodes)
+                  for group, names in self.groups.items()}
         notes = [f"{_folded(names)}: {text}" if names else text for text, names in self._notes.items()]
         if len(notes) > MAX_NOTES:
             notes[MAX_NOTES - 1:] = [f"and {len(notes) - MAX_NOTES + 1} or more notes like these"]
         return Imported(self.source, MappingProxyType(self.nodes),
-                        MappingProxyType({group: names for group, names in groups.items() if names}), tuple(notes),
-                        MappingProxyType(self._sku_places))
+                        MappingProxyType({group: names for group, names in groups.items() if names}),
+                        tuple(notes), MappingProxyType(self._sku_places))
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file of at most 16 MB; raises InventoryError (one line) when it cannot be read or is larger."""
+    """The bytes of a file of at most 16 MB; raises InventoryError (one line) when it
+    cannot be read or is larger."""
     name = clean(os.fspath(path))
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            data = file.read(MAX_BYTES + 1) if not stat.S_ISREG(status.st_mode) or status.st_size <= MAX_BYTES else None
+            data = (file.read(MAX_BYTES + 1) if not stat.S_ISREG(status.st_mode)
+                    or status.st_size <= MAX_BYTES else None)
     except FileNotFoundError:
         raise InventoryError(f"{name}: no such file") from None
     except IsADirectoryError:
@@ -136,7 +146,7 @@ def check_size(data: bytes | str, source: str) -> None:
 
 
 def decode(data: bytes, source: str) -> str:
-    """Bytes as UTF-8 text, without a byte order mark; raises InventoryError with the place of a byte that is none."""
+    """Bytes as UTF-8 text, without a byte order mark; raises InventoryError with the place of a bad byte."""
     check_size(data, source)
     try:
         return data.decode("utf-8-sig")
@@ -147,11 +157,13 @@ def decode(data: bytes, source: str) -> str:
 
 
 def parse_json(text: str, source: str) -> Any:
-    """One JSON document; raises InventoryError, with its place, for what is none or is nested too deep."""
+    """One JSON document; raises InventoryError, with its place, for bad JSON and for too deep nesting."""
     try:
-        return json.loads(text, parse_constant=_no_constant, strict=False)      # Slurm puts line ends of a reason into its JSON
+        # Slurm puts line ends of a reason into its JSON
+        return json.loads(text, parse_constant=_no_constant, strict=False)
     except json.JSONDecodeError as problem:
-        raise InventoryError(f"not valid JSON: {problem.msg}", Mark(source, problem.lineno, problem.colno)) from None
+        raise InventoryError(f"not valid JSON: {problem.msg}",
+                             Mark(source, problem.lineno, problem.colno)) from None
     except RecursionError:
         raise InventoryError(f"{source}: not valid JSON: nested too deep") from None
     except ValueError as problem:       # NaN, or a number of thousands of digits
@@ -159,16 +171,18 @@ def parse_json(text: str, source: str) -> Any:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _located(values: Mapping[str, Any], mark: Mark, marks: Mapping[str, Mark]) -> LocatedMap:
-    """Plain values in the shape that the inventory's own reader takes; `marks` holds places by key ("port", "labels.gres")."""
+    """Plain values in the shape that the inventory's own reader takes;
+    `marks` holds places by key ("port", "labels.gres")."""
     made = LocatedMap(mark)
     for key, value in values.items():
         place = marks.get(key, mark)
         if isinstance(value, Mapping):
-            inner = {each.removeprefix(f"{key}."): where for each, where in marks.items() if each.startswith(f"{key}.")}
+            inner = {each.removeprefix(f"{key}."): where for each, where in marks.items()
+                     if each.startswith(f"{key}.")}
             made[key] = _located(value, place, inner)
         elif isinstance(value, (list, tuple)):
             made[key] = LocatedList(place)
@@ -185,4 +199,5 @@ def _folded(names: Mapping[str, None]) -> str:
     return text if len(text) <= 120 else f"{next(iter(names))} and {len(names) - 1} other nodes"
 
 
-__all__ = ["MAX_BYTES", "MAX_NODES", "MAX_NOTES", "Collected", "ConfigError", "Imported", "check_size", "decode", "parse_json", "read"]
+__all__ = ["MAX_BYTES", "MAX_NODES", "MAX_NOTES", "Collected", "ConfigError", "Imported", "check_size",
+           "decode", "parse_json", "read"]

@@ -1,8 +1,9 @@
-"""A table of nodes, as spreadsheets and asset databases save it: one row a node, one column a key of the inventory.
+"""A table of nodes, as spreadsheets and asset databases save it: one row a node,
+one column a key of the inventory.
 
-The first row names the columns. A name that is a key of the inventory, in whatever case and with spaces or hyphens for underscores, is
-taken by itself; others need a mapping to a key, to `labels.NAME`, `bmc.user`, `lifecycle.owner` and the like, or to `-`, which passes
-the column over. An empty cell says nothing.
+The first row names the columns. A name that is a key of the inventory, in whatever case and with spaces or
+hyphens for underscores, is mapped by itself; others need a mapping to a key, to `labels.NAME`, `bmc.user`,
+`lifecycle.owner` and the like, or to `-`, which skips the column. An empty cell is ignored.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from inventory.text import short
 NAME = "name"
 GROUPS = "groups"
 _NAMES = ("name", "node", "hostname", "host")
-_PLAIN = ("address", "port", "user", "transport", "privilege", "become", "identity_file", "known_hosts_file", "proxy_jump", "python", "sku",
-          "lifecycle", "rack", "leaf", "nvlink_domain", "power", "bmc", "profile", "unread")
-_NESTED = ("bmc.address", "bmc.port", "bmc.user", "bmc.protocol", "bmc.tls", "lifecycle.state", "lifecycle.owner", "lifecycle.until")
+_PLAIN = ("address", "port", "user", "transport", "privilege", "become", "identity_file", "known_hosts_file",
+          "proxy_jump", "python", "sku", "lifecycle", "rack", "leaf", "nvlink_domain", "power", "bmc",
+          "profile", "unread")
+_NESTED = ("bmc.address", "bmc.port", "bmc.user", "bmc.protocol", "bmc.tls", "lifecycle.state",
+           "lifecycle.owner", "lifecycle.until")
 KEYS = (NAME, GROUPS, *_PLAIN, *_NESTED)
 _LABEL = re.compile(r"labels\.[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
 _DELIMITERS = ",;\t"
@@ -33,10 +36,12 @@ _BOOLEAN = {"true": True, "yes": True, "1": True, "false": False, "no": False, "
 
 
 def parse(text: str, source: str, mapping: Mapping[str, str] | None = None) -> Imported:
-    """The nodes of a table; `mapping` says for a column's name which key it is. `leaf`, `unread` and `groups` may hold several names.
+    """The nodes of a table; `mapping` says for a column's name which key it is.
+    `leaf`, `unread` and `groups` may hold several names.
 
-    The delimiter is a comma, a semicolon or a tab: the one that the first row holds most of. Raises InventoryError with file, line
-    and column (of the table) for what is no such table, and UsageError for a mapping of a column that is not there or to no key.
+    The delimiter is a comma, a semicolon or a tab: the one that the first row holds most of. Raises
+    InventoryError with file, line and column (of the table) for a bad table, and UsageError for a mapping of
+    an unknown column or to an unknown key.
     """
     check_size(text, source)
     text = text.removeprefix("\ufeff")
@@ -61,31 +66,32 @@ def _rows(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as problem:
-            raise InventoryError(f"is no CSV: {problem}", Mark(source, line, 1)) from None
+            raise InventoryError(f"not valid CSV: {problem}", Mark(source, line, 1)) from None
         if any(cell.strip() for cell in row):
             yield line, row
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter of which the first line that is not blank holds most, outside quotes."""
+    """The most frequent delimiter outside quotes in the first line that is not blank."""
     first = next((line for line in re.split(r"[\r\n]+", text[: _CELL]) if line.strip(" ,;\t")), "")
     bare = re.sub(r'"[^"]*"', "", first)
     return max(_DELIMITERS, key=bare.count)
 
 
 def _columns(header: Sequence[str], mapping: Mapping[str, str], mark: Mark) -> list[str | None]:
-    """The key of each column, None for one that is passed over."""
+    """The key of each column, None for a skipped one."""
     if len(header) > _COLUMNS:
         raise InventoryError(f"has over {_COLUMNS} columns", mark)
     wanted = {_simple(name): key for name, key in mapping.items()}
     for name, key in mapping.items():
         if key != "-" and key not in KEYS and not _LABEL.fullmatch(key):
             hint = did_you_mean(key, KEYS) or f"; known: {', '.join(KEYS)}, labels.NAME, or - for none"
-            raise UsageError(f"--map {short(name)}: {short(key)} is no key of a node{hint}")
+            raise UsageError(f"--map {short(name)}: {short(key)} is not a key of a node{hint}")
     there = {_simple(cell) for cell in header}
     for name in mapping:
         if _simple(name) not in there:
-            raise UsageError(f"--map {short(name)}: the table has no such column{did_you_mean(name, [cell.strip() for cell in header])}")
+            raise UsageError(f"--map {short(name)}: the table has no such "
+                             f"column{did_you_mean(name, [cell.strip() for cell in header])}")
     keys: list[str | None] = []
     held: dict[str, str] = {}
     for at, cell in enumerate(header, 1):
@@ -98,17 +104,21 @@ def _columns(header: Sequence[str], mapping: Mapping[str, str], mark: Mark) -> l
         else:
             key = _key(cell.strip(), simple, place)
         if key != "-" and key in held:
-            raise InventoryError(f"the columns {short(held[key])} and {short(cell)} are both {key}: pass one over with "
-                                 f"--map {short(cell.strip())}=-", place)
+            raise InventoryError(
+                f"the columns {short(held[key])} and {short(cell)} are both {key}: skip one with "
+                f"--map {short(cell.strip())}=-", place)
         held[key] = cell
         keys.append(key if key != "-" else None if simple else "")
     if NAME not in keys:
-        raise InventoryError("no column names the nodes: expected one called name, node, hostname or host, or --map COLUMN=name", mark)
+        raise InventoryError("no column names the nodes: expected one called name, node, hostname or host, "
+                             "or --map COLUMN=name", mark)
     for nested in _NESTED:
         plain = nested.partition(".")[0]
         if plain in held and nested in held:
-            raise InventoryError(f"the columns {short(held[plain])} and {short(held[nested])} are {plain} and {nested}: "
-                                 f"map {short(held[plain])} to {plain}.{'state' if plain == 'lifecycle' else 'address'}", mark)
+            raise InventoryError(
+                f"the columns {short(held[plain])} and {short(held[nested])} are {plain} and {nested}: "
+                f"map {short(held[plain])} to "
+                f"{plain}.{'state' if plain == 'lifecycle' else 'address'}", mark)
     return keys
 
 
@@ -120,18 +130,22 @@ def _key(cell: str, simple: str, mark: Mark) -> str:
     if _LABEL.fullmatch(cell):
         return cell
     hint = did_you_mean(simple, KEYS)
-    raise InventoryError(f"the column {short(cell)} is no key of a node{hint}; say what it is with --map {short(cell)}=KEY, "
-                         "=labels.NAME, or =- to pass it over", mark)
+    raise InventoryError(
+        f"the column {short(cell)} is not a key of a node{hint}; map it with --map {short(cell)}=KEY, "
+        "=labels.NAME, or =- to skip it", mark)
 
 
 def _simple(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.strip().lower()).strip("_")
 
 
-def _row(collected: Collected, columns: Sequence[str | None], cells: Sequence[str], source: str, line: int) -> None:
+def _row(
+    collected: Collected, columns: Sequence[str | None], cells: Sequence[str], source: str, line: int,
+) -> None:
     for at, cell in enumerate(cells, 1):
         if cell.strip() and (at > len(columns) or columns[at - 1] == ""):
-            raise InventoryError(f"{short(cell)} stands in a column without a name: is a delimiter left unquoted?", Mark(source, line, at))
+            raise InventoryError(f"{short(cell)} is in a column without a name: is a delimiter left "
+                                 "unquoted?", Mark(source, line, at))
     values: dict[str, Any] = {}
     marks: dict[str, Mark] = {}
     name, groups = "", ""
@@ -153,14 +167,15 @@ def _row(collected: Collected, columns: Sequence[str | None], cells: Sequence[st
                 values[key] = _value(key, text)
     place = Mark(source, line, columns.index(NAME) + 1)
     if not name:
-        raise InventoryError("the row names no node", place)
+        raise InventoryError("the row has no node name", place)
     collected.node(name, values, place, marks)
     for group in groups.split():
         collected.member(group, name)
 
 
 def _value(key: str, text: str) -> Any:
-    """A cell as the inventory's own reader wants it; what it cannot be is left as text, for the reader to refuse."""
+    """A cell in the form that the inventory's reader expects; a bad value stays text,
+    which the reader refuses."""
     if key == "port" and re.fullmatch(r"[0-9]{1,9}", text):
         return int(text)
     if key == "become":

@@ -1,13 +1,16 @@
-"""Nodes as Slurm knows them: `scontrol show node`, with or without -o, or the JSON of `sinfo` and `scontrol show nodes`.
+"""Nodes as Slurm knows them: `scontrol show node`, with or without -o,
+or the JSON of `sinfo` and `scontrol show nodes`.
 
-What is taken: the name; NodeAddr as address where it differs from the name; Gres and the available features as labels; partitions as
-groups. What is not: Slurm's states and reasons. A drained or failed node is still in service, and out of work for now: a cordon, which
-Slurm itself keeps and shows, and which may be gone before the inventory is read again. Only FUTURE, a node that is configured and not
-there yet, says what a lifecycle says: it becomes `planned`. The address of a CLOUD node is not taken either: each start gives another.
+It takes the name; NodeAddr as address where it differs from the name; Gres and the available features as
+labels; partitions as groups. It ignores Slurm's states and reasons: a drained or failed node is still in
+service and only cordoned, which Slurm itself keeps and shows, and which may end at any time. Only FUTURE, a
+node that is configured but not there yet, is a lifecycle: it becomes `planned`. The address of a CLOUD node
+is ignored too: it changes with each start.
 
-Slurm 22.05 writes a node's state as text with `state_flags` beside it and features as text; newer ones (data_parser v0.0.39 and
-later) write both as lists. `sinfo --json` lists nodes up to 22.05 only. When a node was started is seconds since 1970 in JSON, since
-23.02 with `set` and `infinite` beside the number; in text it is a date, which discover.py asks for in UTC.
+Slurm 22.05 writes a node's state as text with `state_flags` beside it and features as text; newer ones
+(data_parser v0.0.39 and later) write both as lists. `sinfo --json` lists nodes up to 22.05 only. When a node
+was started is seconds since 1970 in JSON, since 23.02 with `set` and `infinite` beside the number; in text it
+is a date, which discover.py asks for in UTC.
 """
 
 from __future__ import annotations
@@ -25,12 +28,15 @@ from inventory.text import clean, short
 # All of them: those of hidden partitions, and those that are only planned.
 SCONTROL = ("scontrol", "--all", "--future", "--oneliner", "show", "node")
 
-_TAKEN = re.compile(r"(?:^|\s)(NodeName|NodeAddr|NodeHostName|AvailableFeatures|Gres|State|Partitions|BootTime)=(\S*)")
+_TAKEN = re.compile(
+    r"(?:^|\s)(NodeName|NodeAddr|NodeHostName|AvailableFeatures|Gres|State|Partitions|BootTime)=(\S*)")
 # What a person, a node's own slurmd or a plug-in wrote, to the end of the line: it may look like anything.
 _FREE = re.compile(r"(?:^|\s)(Reason|Comment|Extra|AdminComment)=")
 _AFTER_OS = re.compile(r"\sRealMemory=[0-9]+ AllocMem=")
-_SOCKETS = re.compile(r"\([^()]*\)")      # gpu:h100:8(S:0-1): which sockets, known only once the node has registered
-# Who gave the reason, and when. It stands at the end of the reason's first line; what looks so within it is part of it.
+# gpu:h100:8(S:0-1): which sockets, known only once the node has registered
+_SOCKETS = re.compile(r"\([^()]*\)")
+# Who gave the reason, and when. It stands at the end of the reason's first line;
+# what looks so within it is part of it.
 _BY = re.compile(r"\s*\[([^\s\[\]@]+)@([0-9T:-]+)\](?=\s*\Z|\s[A-Z][A-Za-z]*=|\s{8})")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 _LAST = 0xFFFFFFFE      # NO_VAL of slurm.h: what it writes for a number that it does not know
@@ -55,8 +61,8 @@ class _Node(NamedTuple):
 
 
 class SlurmNodeState(NamedTuple):
-    """What Slurm shows of a node now: its states in capitals ("IDLE", "DRAIN"), the reason that stands with them, since when the machine
-    is up, and who gave the reason, when; times in seconds since 1970 by Slurm's clock."""
+    """What Slurm shows of a node now: its states in capitals ("IDLE", "DRAIN"), their reason, since when the
+    machine is up, and who gave the reason, when; times in seconds since 1970 by Slurm's clock."""
 
     states: frozenset[str]
     reason: str | None
@@ -68,15 +74,17 @@ class SlurmNodeState(NamedTuple):
 def live(run: Run | None = None) -> Imported:
     """The nodes of the Slurm cluster that this machine belongs to, by `scontrol show node`; changes nothing.
 
-    Raises UsageError, one line with the next step, when scontrol is missing, fails or does not answer; else as `parse`.
+    Raises UsageError, one line with the next step, when scontrol is missing, fails or does not answer;
+    else as `parse`.
     """
     return parse(output(SCONTROL, run), "slurm (scontrol show node)")
 
 
 def parse(data: bytes, source: str) -> Imported:
-    """The nodes of a saved output of scontrol or sinfo; tells the format by itself. `source` is what errors call it.
+    """The nodes of a saved output of scontrol or sinfo; recognises the format.
+    `source` is what errors call it.
 
-    Raises InventoryError, one line with the place where there is one, for what is none of the formats or is over 16 MB.
+    Raises InventoryError, one line with the place if there is one, for an unknown format or over 16 MB.
     """
     collected = Collected(source)
     for node in _nodes(data, source):
@@ -85,8 +93,9 @@ def parse(data: bytes, source: str) -> Imported:
 
 
 def states_of(data: bytes, source: str) -> dict[str, SlurmNodeState]:
-    """What each node is doing, by its name; raises as `parse`."""
-    return {node.name: SlurmNodeState(node.states, node.reason, node.booted, node.user, node.since) for node in _nodes(data, source)}
+    """Each node's current state, by name; raises as `parse`."""
+    return {node.name: SlurmNodeState(node.states, node.reason, node.booted, node.user, node.since)
+            for node in _nodes(data, source)}
 
 
 def _nodes(data: bytes, source: str) -> Iterator[_Node]:
@@ -99,7 +108,7 @@ def _add(collected: Collected, node: _Node) -> None:
     values: dict[str, Any] = {}
     if node.address is not None and node.address != node.name:
         if "CLOUD" in node.states:
-            collected.note("the address is not taken: a CLOUD node gets another with each start", node.name)
+            collected.note("the address is ignored: a CLOUD node gets another with each start", node.name)
         else:
             values["address"] = node.address
     if "FUTURE" in node.states:
@@ -107,20 +116,21 @@ def _add(collected: Collected, node: _Node) -> None:
     labels = {}
     for key, text in (("gres", node.gres), ("features", node.features)):
         if text is not None and (len(text) > _MOST or not text.isprintable()):
-            collected.note(f"{key} is not taken: over {_MOST} characters, or not printable", node.name)
+            collected.note(f"{key} is ignored: over {_MOST} characters, or not printable", node.name)
         elif text is not None:
             labels[key] = text
     if labels:
         values["labels"] = labels
     if node.reason is not None:
-        collected.note(f"a state with the reason {short(node.reason)} is not taken: Slurm keeps it (sinfo -R)", node.name)
+        collected.note(f"a state with the reason {short(node.reason)} is ignored: Slurm keeps it (sinfo -R)",
+                       node.name)
     collected.node(node.name, values, node.mark)
     for partition in node.partitions:
         collected.member(partition, node.name)
 
 
 def _given(text: object) -> str | None:
-    """A value, or None where Slurm says in one of its ways that there is none."""
+    """A value, or None for any of Slurm's spellings of none."""
     if not isinstance(text, str) or text.strip().lower() in _NOTHING:
         return None
     return text.strip()
@@ -132,7 +142,7 @@ def _gres(text: object) -> str | None:
 
 
 def date_of(text: str) -> float | None:
-    """A date as Slurm writes it, in UTC, as seconds since 1970; None for what is none."""
+    """A date as Slurm writes it, in UTC, as seconds since 1970; None for anything else."""
     if _DATE.fullmatch(text) is None:
         return None
     try:
@@ -144,7 +154,8 @@ def date_of(text: str) -> float | None:
 def _seconds(value: Any) -> float | None:
     """Seconds since 1970, where they are known; 0 and beyond all dates say that they are not."""
     if isinstance(value, Mapping):
-        value = value.get("number") if value.get("set") is True and value.get("infinite") is not True else None
+        value = (value.get("number") if value.get("set") is True and value.get("infinite") is not True
+                 else None)
     return float(value) if type(value) is int and 0 < value < _LAST else None
 
 
@@ -172,8 +183,9 @@ def _text(text: str, source: str) -> Iterator[_Node]:
             continue        # it has several lines
         elif line.strip():
             raise InventoryError(
-                f"{short(clean(line, 60))} is nothing that scontrol prints of a node; expected the output of "
-                "`scontrol show node`, `scontrol show nodes --json` or, up to Slurm 22.05, `sinfo --json`", Mark(source, number, 1))
+                f"{short(clean(line, 60))} is not a line of scontrol; expected the output of "
+                "`scontrol show node`, `scontrol show nodes --json` or, up to Slurm 22.05, `sinfo --json`",
+                Mark(source, number, 1))
     if record:
         yield _record(record, Mark(source, start, 1))
 
@@ -198,8 +210,8 @@ def _record(lines: list[str], mark: Mark) -> _Node:
     values: dict[str, str] = {}
     for key, value in _TAKEN.findall(head):
         if values.setdefault(key, value) != value:
-            raise InventoryError(
-                f"{key} of {short(values['NodeName'])} stands here twice, as {short(values[key])} and {short(value)}", mark)
+            raise InventoryError(f"{key} of {short(values['NodeName'])} is here twice, as "
+                                 f"{short(values[key])} and {short(value)}", mark)
     if "State" not in values:
         raise InventoryError(f"{short(values['NodeName'])} has no State: is the output cut off?", mark)
     return _Node(
@@ -218,12 +230,14 @@ def _record(lines: list[str], mark: Mark) -> _Node:
 
 
 def _given_by(text: str) -> tuple[str | None, str, float | None]:
-    """A reason, who gave it, and when: "fan 3 [root@2026-11-23T04:32:50]", behind which a comment may stand."""
+    """A reason, who gave it, and when: "fan 3 [root@2026-11-23T04:32:50]",
+    behind which a comment may stand."""
     by = _BY.search(text)
     if by is None:
         return _bounded(_given(re.split(r"\s(?:Comment|Extra)=", text)[0])), "", None
     more = text[by.end():] if text[by.end():].startswith(" " * 8) else ""       # its other lines
-    return _bounded(_given(text[: by.start()] + re.split(r"\s(?:Comment|Extra)=", more)[0])), clean(by[1], 100), date_of(by[2])
+    return (_bounded(_given(text[: by.start()] + re.split(r"\s(?:Comment|Extra)=", more)[0])),
+            clean(by[1], 100), date_of(by[2]))
 
 
 def _bounded(reason: str | None) -> str | None:
@@ -235,11 +249,13 @@ def _bounded(reason: str | None) -> str | None:
 def _json(document: Any, source: str) -> Iterator[_Node]:
     nodes = document.get("nodes") if isinstance(document, Mapping) else None
     if isinstance(document, Mapping) and "nodes" not in document and "sinfo" in document:
-        raise InventoryError(f"{source}: is the table that sinfo --json prints since Slurm 23.02, which has no addresses; "
-                             "save `scontrol show nodes --json` instead")
+        raise InventoryError(
+            f"{source}: is the table that sinfo --json prints since Slurm 23.02, which has no addresses; "
+            "save `scontrol show nodes --json` instead")
     if not isinstance(nodes, list):
-        raise InventoryError(f"{source}: has no list of nodes; expected the output of `scontrol show nodes --json` or, "
-                             "up to Slurm 22.05, `sinfo --json`")
+        raise InventoryError(
+            f"{source}: has no list of nodes; expected the output of `scontrol show nodes --json` or, "
+            "up to Slurm 22.05, `sinfo --json`")
     for at, node in enumerate(nodes):
         if not isinstance(node, Mapping) or not isinstance(node.get("name"), str):
             raise InventoryError(f"{source}: nodes[{at}] has no name")
@@ -248,7 +264,8 @@ def _json(document: Any, source: str) -> Iterator[_Node]:
             address=_given(node.get("address")) or _given(node.get("hostname")),
             gres=_gres(node.get("gres")),
             features=_given(",".join(_listed(node, "features", source))),
-            states=frozenset(word.upper() for key in ("state", "state_flags") for word in _listed(node, key, source)),
+            states=frozenset(word.upper() for key in ("state", "state_flags")
+                             for word in _listed(node, key, source)),
             partitions=tuple(_listed(node, "partitions", source)),
             reason=_bounded(_given(node.get("reason"))),
             booted=_seconds(node.get("boot_time")),

@@ -1,11 +1,11 @@
-"""The lines by which the program on a node and the transport here understand each other, as a pure state machine.
+"""The line protocol between the program on a node and the transport, as a pure state machine.
 
-Everything of ours on the node's standard output begins with `muster:NONCE:`; what comes before or between (banners, rc files,
-a sudo lecture) is skipped, within a bound. In order:
+Everything of ours on the node's standard output begins with `muster:NONCE:`; what comes before or between
+(banners, rc files, a sudo lecture) is skipped, within a bound. In order:
 
     muster:NONCE:login                       the shell ran our command
-    muster:NONCE:python 3.11                 the loader runs; an older Python than 3.8 says so and ends
-    muster:NONCE:want NAME                   send the extra NAME (answered on standard input as b"LENGTH\\n" + bytes)
+    muster:NONCE:python 3.11                 the loader runs; it ends if Python is older than 3.8
+    muster:NONCE:want NAME                   send the extra NAME, as b"LENGTH\\n" + bytes on standard input
     muster:NONCE:frame LENGTH SHA256         LENGTH bytes of body follow, then nothing that matters
 """
 
@@ -56,7 +56,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Broken:
-    """What arrives cannot become our frame any more."""
+    """The data cannot become our frame any more."""
 
     reason: str
 
@@ -65,10 +65,11 @@ Event = LoggedIn | LoaderStarted | ExtraRequested | Body | Broken
 
 
 class Framer:
-    """Feed it the bytes of standard output; it yields events. After `Body` or `Broken` it ignores what follows."""
+    """Feed it the bytes of standard output; it yields events.
+    After `Body` or `Broken` it ignores what follows."""
 
     def __init__(self, nonce: str, limit: int) -> None:
-        self._mark = f"muster:{nonce}:".encode()
+        self._prefix = f"muster:{nonce}:".encode()
         self._limit = limit
         self._buffer = bytearray()
         self._noise = 0
@@ -78,7 +79,8 @@ class Framer:
         self.over = False
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """Yields what the new bytes complete. Noise is bounded at 1 MiB, a line of ours at 64 KiB, the body at the limit."""
+        """Yields what the new bytes complete. Noise is bounded at 1 MiB, a line of ours at 64 KiB,
+        the body at the limit."""
         if self.over:
             return
         self._buffer += chunk
@@ -89,22 +91,22 @@ class Framer:
             end = self._buffer.find(b"\n")
             if end < 0:
                 if len(self._buffer) > _LONGEST_LINE:
-                    self._skip(bytes(self._buffer[: -len(self._mark)]))
+                    self._skip(bytes(self._buffer[: -len(self._prefix)]))
                 if self._noise > _MOST_NOISE:
                     yield self._stop("over 1 MiB of output before our answer")
                 return
             line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
-            at = line.find(self._mark)
+            at = line.find(self._prefix)
             if at < 0:
                 self._noise += end + 1
                 if self._noise > _MOST_NOISE:
                     yield self._stop("over 1 MiB of output before our answer")
                 continue
-            yield from self._line(line[at + len(self._mark):].rstrip(b"\r"))
+            yield from self._line(line[at + len(self._prefix):].rstrip(b"\r"))
 
     def cut(self) -> str:
-        """Says what was missing when the output ended without `Body`."""
+        """What was missing when the output ended without `Body`."""
         if self._left is not None:
             return f"the answer was cut: {len(self._body)} of {len(self._body) + self._left} bytes arrived"
         return "the program ended without an answer"
@@ -134,7 +136,7 @@ class Framer:
                 self._left = size
                 self._digest = match[2].decode()
         else:
-            yield self._stop("a line of ours that this version does not know: is the collector of another version?")
+            yield self._stop("an unknown protocol line: is the collector of another version?")
 
     def _take_body(self) -> Iterator[Event]:
         assert self._left is not None  # noqa: S101  (narrowing; feed() checked it)
@@ -152,11 +154,13 @@ class Framer:
 
 
 def shell_command(program: Program, python: str, *, become: bool, words: Sequence[str] = ()) -> str:
-    """The command line for the node's login shell: says `login`, then becomes Python (through sudo, if asked).
+    """The command line for the node's login shell: says `login`, then becomes Python (through sudo,
+    if asked).
 
-    `words` are the node's own (`Node.words`): to leave what needs root to the root-owned helper, and what not to read.
+    `words` are the node's own (`Node.words`): use the root-owned helper, and what not to read.
 
-    It holds no quote, newline or dollar sign from us besides shlex's quoting, so sh, bash, dash, zsh, csh and fish run it alike.
+    It holds no quote, newline or dollar sign from us besides shlex's quoting, so sh, bash, dash, zsh,
+    csh and fish run it alike.
     """
     command = [python, "-I", "-S", "-c", program.loader, program.nonce, *words]
     if become:

@@ -1,4 +1,5 @@
-"""Connections to jump hosts, shared by the nodes behind them: opened once, opened again when lost, each failure said once a sweep."""
+"""Connections to jump hosts, shared by the nodes behind them: opened once, reopened when lost,
+each failure reported once a sweep."""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ NODES_PER_CONNECTION = 64
 
 
 def route_to(target: SshTarget, node: Node, config: SshConfig) -> Route:
-    """The machines to go through, nearest to us first. Each has its own entry in ssh_config; the node's own files count for it too.
+    """The jump hosts, nearest to us first. Each has its own entry in ssh_config;
+    the node's own files count for it too.
 
-    Raises ConfigError for a jump that cannot be read, Refused for more than 8 hops (a circle, most likely) and for a ProxyCommand.
+    Raises ConfigError for an unreadable jump, TaskFailed for more than 8 hops
+    (probably a cycle) and for a ProxyCommand.
     """
     route: list[SshTarget] = []
     jump = target.proxy_jump
@@ -35,11 +38,14 @@ def route_to(target: SshTarget, node: Node, config: SshConfig) -> Route:
         # As with ssh, only the nearest hop may name others before it.
         jump = hops[0].proxy_jump
         if len(route) > MOST_HOPS:
-            raise TaskFailed(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send {hops[0].name} through itself?")
+            raise TaskFailed(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send "
+                                            f"{hops[0].name} through itself?")
     for each in (*route, target):
-        if each.proxy_command is not None and each.proxy_jump is None and (each is target or each is route[0]):
-            raise TaskFailed(Stage.CONNECT, f"ssh_config reaches {each.name} by a ProxyCommand, and commands from there are not run; "
-                                         "use ProxyJump, or `proxy_jump` in the inventory")
+        if (each.proxy_command is not None and each.proxy_jump is None
+            and (each is target or each is route[0])):
+            raise TaskFailed(Stage.CONNECT, f"ssh_config reaches {each.name} by a ProxyCommand, and commands "
+                                         "from there are not run; use ProxyJump, or `proxy_jump` in the "
+                                         "inventory")
     return tuple(route)
 
 
@@ -53,7 +59,7 @@ class _Gate:
     """One connection to the last machine of a route, being opened, open, or failed for good."""
 
     def __init__(self) -> None:
-        self.settled = threading.Event()
+        self.done = threading.Event()
         self.link: SshConnection | None = None
         self.failure: Failure | None = None
         self.nodes = 0
@@ -61,7 +67,8 @@ class _Gate:
 
     @property
     def usable(self) -> bool:
-        return self.failure is not None or ((self.link is None or self.link.alive) and self.nodes < NODES_PER_CONNECTION)
+        return (self.failure is not None
+                or ((self.link is None or self.link.alive) and self.nodes < NODES_PER_CONNECTION))
 
     @property
     def serves(self) -> bool:
@@ -70,18 +77,18 @@ class _Gate:
 
     def fail(self, failure: Failure) -> None:
         self.failure = failure
-        self.settled.set()
+        self.done.set()
 
 
 class Jumps:
-    """The connections to jump hosts of one sweep, or of many: each sweep says `begin` first."""
+    """The connections to jump hosts of one sweep or of many: each sweep calls `begin` first."""
 
     def __init__(self) -> None:
         self._gates: dict[Route, list[_Gate]] = {}
         self._lock = threading.Lock()
 
     def begin(self, watch: Watchdog, connect: Connect, seconds: float) -> None:
-        """Forgets what failed and what was lost, and ends what the sweep before had no use for.
+        """Drops failed and lost connections, and ends those that the previous sweep did not use.
 
         `connect` opens a connection from now on; `seconds` is the time that it may take.
         """
@@ -90,7 +97,8 @@ class Jumps:
         self._seconds = seconds
         with self._lock:
             gates = [gate for gates in self._gates.values() for gate in gates]
-            self._gates = {route: left for route, gates in self._gates.items() if (left := [gate for gate in gates if gate.serves])}
+            self._gates = {route: left for route, gates in self._gates.items()
+                           if (left := [gate for gate in gates if gate.serves])}
             unused = [gate.link for gate in gates if gate.link is not None and not gate.serves]
             for gate in gates:
                 gate.asked = False
@@ -98,17 +106,19 @@ class Jumps:
             link.shut()
 
     def wire(self, task: WatchedTask, route: Route, host: str, port: int) -> TcpStream:
-        """A wire to `host` through the route, of which there is at least one. Raises Refused, Dropped, Expired."""
+        """A stream to `host` through the non-empty route. Raises TaskFailed, ConnectionDropped or Expired."""
         name = route[-1].name
-        task.step(self._seconds, lambda s: Failure(Stage.CONNECT, f"the jump host {name} was not connected within {s:.3g} s"))
+        task.step(self._seconds,
+                  lambda s: Failure(Stage.CONNECT,
+                                    f"the jump host {name} was not connected within {s:.3g} s"))
         gate = self._gate(route)
         try:
-            # Nobody waits for ever: the opening has a deadline of its own, and whoever is aborted meanwhile has been answered for.
-            gate.settled.wait()
+            # This wait ends: opening has its own deadline, and an aborted task already has its answer.
+            gate.done.wait()
             task.check()
             if gate.failure is not None:
                 raise TaskFailed(gate.failure.stage, gate.failure.reason)
-            assert gate.link is not None  # noqa: S101  (settled means one or the other)
+            assert gate.link is not None  # noqa: S101  (once done, it is one or the other)
             wire = gate.link.tunnel(task, host, port)
         except BaseException:
             self._leave(gate)
@@ -135,7 +145,8 @@ class Jumps:
             if gate is None:
                 gate = _Gate()
                 gates.append(gate)
-                threading.Thread(target=self._open, args=(gate, route), name=f"muster-jump-{route[-1].name}", daemon=True).start()
+                threading.Thread(target=self._open, args=(gate, route), name=f"muster-jump-{route[-1].name}",
+                                 daemon=True).start()
             gate.nodes += 1
             gate.asked = True
             return gate
@@ -159,6 +170,6 @@ class Jumps:
             overdue(Failure(Stage.CONNECT, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}"))
         else:
             gate.link = link
-            gate.settled.set()
+            gate.done.set()
         finally:
             task.finish()

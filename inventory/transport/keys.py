@@ -1,4 +1,5 @@
-"""The user's keys, from files and from the SSH agent, loaded once and shared by all connections of a sweep."""
+"""The user's keys, from files and from the SSH agent,
+loaded once and shared by all connections of a sweep."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class AgentError(OSError):
 
 
 class SshAgent:
-    """A client of ssh-agent(1) at a socket; one request at a time, each bounded at 15 seconds (paramiko's own would wait for ever)."""
+    """A client of ssh-agent(1) at a socket; one request at a time,
+    each bounded at 15 seconds (paramiko's own would wait for ever)."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -85,7 +87,8 @@ class AgentKey:
 
     def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> bytes:
         try:
-            return self._agent.sign(self._blob, data, _RSA_FLAGS.get((algorithm or "").removesuffix("-cert-v01@openssh.com"), 0))
+            return self._agent.sign(
+                self._blob, data, _RSA_FLAGS.get((algorithm or "").removesuffix("-cert-v01@openssh.com"), 0))
         except AgentError as error:
             self.problem = str(error)
             raise paramiko.SSHException(str(error)) from None
@@ -119,7 +122,7 @@ class Identities:
         self._good: SshIdentity | None = None
 
     def in_order(self) -> tuple[SshIdentity, ...]:
-        """All keys, the one that last let us in first: the other nodes are spared our wrong guesses, which sshd counts."""
+        """All keys, the last successful one first: sshd counts wrong keys."""
         good = self._good
         return self.keys if good is None else (good, *(key for key in self.keys if key is not good))
 
@@ -145,10 +148,11 @@ class Keyring:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def identities(self, files: Iterable[str], agent: str | None, *, only_files: bool) -> Identities:
-        """Keys of `files` that the agent holds, then the files' own, then (unless `only_files`) the agent's others.
+        """Keys of `files` that the agent holds, then the files' own,
+        then (unless `only_files`) the agent's others.
 
-        OpenSSH tries the agent's other keys before files; last is better here, as sshd hangs up after six. `agent` is a
-        socket's path or None.
+        OpenSSH tries the agent's other keys before files; last is better here, as sshd hangs up after six.
+        `agent` is a socket's path or None.
         """
         wanted = (tuple(files), only_files, agent)
         with self._lock:
@@ -182,9 +186,10 @@ class Keyring:
             except AgentError as error:
                 self._agents[path] = ((), str(error))
             else:
-                self._agents[path] = (
-                    tuple(SshIdentity(f"{comment or key_type(blob)} (agent)", AgentKey(agent, blob), blob) for blob, comment in found),
-                    None if found else "the agent holds no keys")
+                self._agents[path] = (tuple(SshIdentity(f"{comment or key_type(blob)} (agent)",
+                                                        AgentKey(agent, blob), blob)
+                                            for blob, comment in found),
+                                      None if found else "the agent holds no keys")
         return self._agents[path]
 
     def _file(self, path: str) -> _File:
@@ -205,7 +210,8 @@ def _load(path: str) -> _File:
     except (TypeError, paramiko.PasswordRequiredException):
         return _File(public=public, note=f"{path} is encrypted and not in the agent (ssh-add {path})")
     except Exception as error:  # noqa: BLE001  (cryptography and paramiko raise many kinds for a damaged file)
-        return _File(public=public, note=f"{path} is not a private key that can be read ({type(error).__name__})")
+        return _File(public=public,
+                     note=f"{path} is not a private key that can be read ({type(error).__name__})")
     keys = []
     if getattr(key, "public_blob", None) is not None:
         keys.append(SshIdentity(f"{path} (certificate)", key, bytes(key.public_blob.key_blob)))
@@ -253,7 +259,8 @@ def _string(data: bytes) -> tuple[bytes, bytes]:
 
 
 def agent_socket(configured: str | None) -> str | None:
-    """The agent's socket: IdentityAgent as given, else SSH_AUTH_SOCK; None when there is no agent or it is turned off."""
+    """The agent's socket: IdentityAgent as given, else SSH_AUTH_SOCK;
+    None when there is no agent or it is turned off."""
     if configured is not None and configured.lower() == "none":
         return None
     if configured is None or configured == "SSH_AUTH_SOCK":

@@ -1,7 +1,8 @@
-"""One SSH connection: key exchange, the host's key, the user's keys, then one program or a tunnel to the next machine.
+"""One SSH connection: key exchange, the host's key, the user's keys,
+then one program or a tunnel to the next machine.
 
-paramiko does the protocol and the cryptography; its own timeouts, polls and timers are left unused. Whatever blocks here is freed by
-the task's abort, which shuts the wire.
+paramiko does the protocol and the cryptography; its own timeouts, polls and timers are unused. A task's abort
+shuts the stream, which ends whatever blocks here.
 """
 
 from __future__ import annotations
@@ -28,20 +29,25 @@ _CHUNK = 256 * 1024
 _MOST_PACKET = 256 * 1024           # OpenSSH's PACKET_MAX_SIZE
 _MOST_BESIDE = 16 * 1024 * 1024     # noise before the answer, and what SSH adds
 _REFILL_SECONDS = 0.02
-QUIET_SECONDS = 60.0                # for a connection whose far end the kernel watches: what is left to find out is a hung sshd
+# for a connection whose far end the kernel watches: what is left to find out is a hung sshd
+QUIET_SECONDS = 60.0
 _GONE = (OSError, EOFError, paramiko.SSHException)
 
 # The cheapest for us first; the server's own policy still decides what it accepts.
 _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
-_MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-512", "hmac-sha1")
-_KEX = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256", "mlkem768x25519-sha256", "ecdh-sha2-nistp384", "ecdh-sha2-nistp521",
-        "diffie-hellman-group14-sha256", "diffie-hellman-group16-sha512", "diffie-hellman-group-exchange-sha256")
-HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512", "rsa-sha2-256")
+_MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-512",
+         "hmac-sha1")
+_KEX = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256", "mlkem768x25519-sha256", "ecdh-sha2-nistp384",
+        "ecdh-sha2-nistp521", "diffie-hellman-group14-sha256", "diffie-hellman-group16-sha512",
+        "diffie-hellman-group-exchange-sha256")
+HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
+             "rsa-sha2-512", "rsa-sha2-256")
 
 
 class _Packets(Packetizer):
     def start_handshake(self, timeout: float) -> None:
-        """Nothing: the watch keeps time, and paramiko's timer is a thread that would hold up the end of the process."""
+        """Does nothing: the watchdog keeps time,
+        and paramiko's timer thread would delay the end of the process."""
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         if n > _MOST_PACKET:
@@ -50,9 +56,10 @@ class _Packets(Packetizer):
 
 
 class _Client(paramiko.Transport):
-    """Keeps what the server says: on hanging up, and on each channel that it does not open.
+    """Keeps the server's messages: on disconnect, and for each channel that it does not open.
 
-    paramiko keeps one exception per connection, which would be another node's where many open channels through one jump host.
+    paramiko keeps one exception per connection, which would be another node's where
+    many open channels through one jump host.
     """
 
     def __init__(self, wire: TcpStream) -> None:
@@ -79,13 +86,15 @@ class _Client(paramiko.Transport):
         return self._refusals.pop(getattr(self._asked, "number", -1), None)
 
     def _send_user_message(self, data: paramiko.Message) -> None:
-        # Whoever has asked on a dead connection would wait for an answer for ever. paramiko closes its channels first, and wakes those who
-        # wait on one; it stops being active later. So whoever asks clears the channel's event and then looks here.
+        # Whoever has asked on a dead connection would wait for an answer for ever. paramiko closes its
+        # channels first, and wakes those who wait on one; it stops being active later. So whoever asks clears
+        # the channel's event and then looks here.
         base: Any = self
         message = data.asbytes()
         if message[:1] == paramiko.common.cMSG_CHANNEL_REQUEST:
             number = int.from_bytes(message[1:5], "big")
-            if not any(channel.remote_chanid == number and not channel.closed for channel in base._channels.values()):
+            if not any(channel.remote_chanid == number and not channel.closed
+                       for channel in base._channels.values()):
                 raise EOFError
         base = super()
         base._send_user_message(data)
@@ -116,7 +125,8 @@ class _Client(paramiko.Transport):
 
 
 class _Auth(paramiko.auth_handler.AuthHandler):
-    """Public keys only. Signs in the caller's thread, as a signature by an agent may fail or take long, and keeps what is allowed."""
+    """Public keys only. Signs in the caller's thread, as a signature by an agent may fail or take long,
+    and keeps what is allowed."""
 
     def __init__(self, transport: paramiko.Transport, event: threading.Event) -> None:
         super().__init__(transport)
@@ -140,7 +150,8 @@ class _Auth(paramiko.auth_handler.AuthHandler):
         message.add_string(algorithm)
         message.add_string(blob)
         if signed:
-            message.add_string(key.sign_ssh_data(base._get_session_blob(key, "ssh-connection", user, algorithm), algorithm))
+            message.add_string(
+                key.sign_ssh_data(base._get_session_blob(key, "ssh-connection", user, algorithm), algorithm))
         base.transport._send_message(message)
 
     def _parse_service_accept(self, m: paramiko.Message) -> None:
@@ -159,7 +170,8 @@ class _Auth(paramiko.auth_handler.AuthHandler):
 
 @dataclass(frozen=True)
 class Trust:
-    """Whom to believe, and by what to be believed. `identities` is called only once the host is trusted, as an agent may be slow."""
+    """The host keys to trust and our own keys. `identities` is called only once the host is trusted,
+    as an agent may be slow."""
 
     known_hosts: KnownHosts
     revoked: RevokedKeys | None
@@ -167,7 +179,7 @@ class Trust:
 
 
 class SshConnection:
-    """A connection over `wire`; once `open` has returned, `target` has proven to be who we know and has let us in."""
+    """A connection over `wire`; after `open`, the host key of `target` is verified and we are logged in."""
 
     def __init__(self, wire: TcpStream, target: SshTarget) -> None:
         self.who = place(target.hostname, target.port)
@@ -178,7 +190,7 @@ class SshConnection:
         self._client: Any = _Client(wire)
 
     def open(self, task: WatchedTask, believed: Trust, limits: Limits) -> None:
-        """Raises Refused, Dropped or Expired; then only `shut` is left to do."""
+        """Raises TaskFailed, ConnectionDropped or Expired; then only `shut` remains."""
         target = self._target
         known = believed.known_hosts.about(target.hostname, target.port, target.host_key_alias)
         offered = self.exchange(task, trust.algorithms(known, HOST_KEYS), limits)
@@ -193,21 +205,22 @@ class SshConnection:
         return bool(self._client.is_active())
 
     def rest(self) -> None:
-        """The connection is kept, and nothing more is expected of the other side for now."""
+        """Marks the connection idle: no more data is expected from the other side for now."""
         self._wire.allowance = MOST_BEFORE_LOGIN
         self._wire.guard(True)
         self._asked = 0.0
 
-    def knock(self) -> None:
-        """Asks the other side for a sign of life, and gives it up when it gave none since the knock before.
+    def keepalive(self) -> None:
+        """Sends a keepalive, and shuts the connection if there was no answer since the previous one.
 
-        Each knock costs both sides a turn, and hundreds of idle connections are beside a sweep: one that was heard lately is not asked.
+        Each keepalive costs both sides time, and hundreds of connections may be idle during a sweep, so
+        recently active ones are skipped.
         """
         now = time.monotonic()
-        if self._asked > self._wire.heard:
+        if self._asked > self._wire.last_received:
             self.shut()
             return
-        if self._wire.guarded and now - self._wire.heard < QUIET_SECONDS:
+        if self._wire.guarded and now - self._wire.last_received < QUIET_SECONDS:
             return
         self._asked = now
         message = paramiko.Message()
@@ -230,12 +243,15 @@ class SshConnection:
         self._event.clear()
 
     def exchange(self, task: WatchedTask, algorithms: tuple[str, ...], limits: Limits) -> bytes:
-        """The host key, in wire form, that the other end has proven to own: of the first of these algorithms that it has a key for.
+        """The host key, in wire form, that the other end has proven to own:
+        of the first of these algorithms that it has a key for.
 
-        Raises Refused, Dropped or Expired; then only `shut` is left to do.
+        Raises TaskFailed, ConnectionDropped or Expired; then only `shut` remains.
         """
         task.on_abort(self._event.set)
-        task.step(limits.connect_s, lambda s: Failure(Stage.CONNECT, f"{self.who} did not finish the key exchange within {s:.3g} s"))
+        task.step(limits.connect_s,
+                  lambda s: Failure(Stage.CONNECT,
+                                    f"{self.who} did not finish the key exchange within {s:.3g} s"))
         options = self._client.get_security_options()
         options.ciphers = _supported(_CIPHERS, self._client._cipher_info)
         options.digests = _supported(_MACS, self._client._mac_info)
@@ -263,17 +279,21 @@ class SshConnection:
         if error is None or isinstance(error, (EOFError, OSError)):
             raise ConnectionDropped(f"{self.who} dropped the connection during the key exchange")
         if "Signature verification" in str(error):
-            raise TaskFailed(Stage.HOST_KEY, f"{self.who} could not prove that the host key it shows is its own")
-        raise TaskFailed(Stage.CONNECT, f"no key exchange with {self.who}: {one_line(str(error), 120) or type(error).__name__}")
+            raise TaskFailed(Stage.HOST_KEY,
+                             f"{self.who} could not prove that the host key it shows is its own")
+        raise TaskFailed(Stage.CONNECT, f"no key exchange with {self.who}: "
+                                        f"{one_line(str(error), 120) or type(error).__name__}")
 
     def _log_in(self, task: WatchedTask, target: SshTarget, believed: Trust, limits: Limits) -> None:
         task.step(limits.auth_s, lambda s: Failure(
             Stage.AUTH, f"{self.who} did not decide on {target.user}'s keys within {s:.3g} s "
-                        "(a hung home or directory service there, or an agent here that waits for you?)"))
+            "(a hung home or directory service there, or an agent here that waits for you?)"))
         identities = believed.identities()
         if not identities.keys:
-            raise TaskFailed(Stage.AUTH, _sentence(f"there is no key to try for {target.user}@{self.who}", identities.notes)
-                             + "; name one with `identity_file`, or start an agent")
+            raise TaskFailed(Stage.AUTH,
+                             _sentence(f"there is no key to try for {target.user}@{self.who}",
+                                       identities.notes) + "; name one with `identity_file`, or start an "
+                                                           "agent")
         auth = _Auth(self._client, self._event)
         self._client.auth_handler = auth
         try:
@@ -295,7 +315,8 @@ class SshConnection:
 
     def _try(self, task: WatchedTask, auth: _Auth, user: str, identity: SshIdentity) -> bool:
         try:
-            # A signature in an agent may ask for a touch or a password, so it is made only for a key that the server wants.
+            # A signature in an agent may ask for a touch or a password,
+            # so it is made only for a key that the server wants.
             if identity.in_agent:
                 auth.offer(user, identity.key, signed=False)
                 self._await(task)
@@ -312,38 +333,48 @@ class SshConnection:
         notes = [*identities.notes, *(key.broken for key in identities.keys if key.broken)]
         names = ", ".join(tried[:6]) + (f" and {len(tried) - 6} more" if len(tried) > 6 else "")
         if auth.partial:
-            return f"{self.who} took a key of {user} and asks for more ({', '.join(auth.allowed)}), which is not supported here"
+            return (f"{self.who} took a key of {user} and asks for more ({', '.join(auth.allowed)}), which "
+                    "is not supported here")
         if auth.allowed and "publickey" not in auth.allowed:
-            return f"{self.who} lets {user} in by {', '.join(auth.allowed)} only, and only keys are supported here"
+            return (f"{self.who} lets {user} in by {', '.join(auth.allowed)} only, and only keys are "
+                    "supported here")
         if self._wire.flooded:
             return f"{self.who} floods the connection instead of deciding on {user}'s keys"
         if not self._client.is_active():
             if "Too many" in self._client.said:
                 notes.append("name the right key with `identity_file`")
-            return _sentence(f"{self.who} closed the connection while {user} was logging in ({self._client.said or 'without a word'}); "
-                             f"tried {names or 'nothing'}", notes)
+            return _sentence(f"{self.who} closed the connection while {user} was logging in "
+                             f"({self._client.said or 'no message'}); tried {names or 'nothing'}", notes)
         if auth.allowed:
             notes.insert(0, f"it allows {', '.join(auth.allowed)}")
         return _sentence(f"{self.who} took no key of {user}; tried {names}", notes)
 
     def tunnel(self, task: WatchedTask, host: str, port: int) -> TcpStream:
-        """A wire to `host` from the machine at the other end. Raises Refused (stage CONNECT), Dropped when this link is gone."""
+        """A wire to `host` from the machine at the other end. Raises TaskFailed (stage CONNECT), or
+        ConnectionDropped when this connection is gone."""
         self._wire.allowance = math.inf     # each tunnel has its own
         try:
-            channel = self._client.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=max(0.1, task.left() + 1))
+            channel = self._client.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0),
+                                                timeout=max(0.1, task.left() + 1))
         except _GONE:
             task.check()
             if (refusal := self._client.refusal()) is not None:
-                why = "forwarding is forbidden there (AllowTcpForwarding)" if refusal.code == 1 else refusal.text or "no reason given"
-                raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to {place(host, port)}: {why}") from None
+                why = ("forwarding is forbidden there (AllowTcpForwarding)" if refusal.code == 1
+                       else refusal.text or "no reason given")
+                raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to "
+                                                f"{place(host, port)}: {why}") from None
             raise ConnectionDropped(f"the connection to the jump host {self.who} was lost") from None
         return channel_wire(channel)
 
-    def converse(self, command: str, dialogue: Dialogue, job: NodeJob, limits: Limits, *, keep: bool = False, again: bool = False) -> bool:
-        """Runs `command` and talks with it until `dialogue` is over, then ends the connection, unless it is to be kept and can be.
+    def converse(
+        self, command: str, dialogue: Dialogue, job: NodeJob, limits: Limits, *, keep: bool = False,
+        again: bool = False,
+    ) -> bool:
+        """Runs `command` and talks with it until `dialogue` is over, then ends the connection,
+        unless it is to be kept and can be.
 
-        Returns whether it was kept. `again` says that the connection has served before. Raises Refused or Expired, and Dropped when
-        one that has served before turns out to be dead before it has done anything.
+        Returns whether it was kept. `again` says that the connection has served before. Raises Refused or
+        Expired, and Dropped when one that has served before turns out to be dead before it has done anything.
         """
         task = job.task
         kept = False
@@ -354,7 +385,8 @@ class SshConnection:
             self._wire.allowance = limits.reply_bytes + MOST_STDERR + _MOST_BESIDE
             channel = self._open(command, task, seconds, again=again)
             if again:
-                self._wire.guard(False)     # from here on a deadline says what has failed, as on a new connection
+                # from here on a deadline says what has failed, as on a new connection
+                self._wire.guard(False)
                 task.step(limits.login_s, dialogue.timed_out)
             self._talk(channel, dialogue, job, limits)
             if keep and dialogue.body is not None:
@@ -369,22 +401,28 @@ class SshConnection:
 
     def _open(self, command: str, task: WatchedTask, seconds: float, *, again: bool) -> paramiko.Channel:
         try:
-            channel: paramiko.Channel = self._client.open_session(timeout=seconds if again else task.left() + 1)
+            channel: paramiko.Channel = self._client.open_session(
+                timeout=seconds if again else task.left() + 1)
         except _GONE:
             task.check()
             refusal = self._client.refusal()
             if again and refusal is None:
-                raise ConnectionDropped(f"the connection to {self.who} was lost since the sweep before") from None
+                raise ConnectionDropped(
+                    f"the connection to {self.who} was lost since the sweep before") from None
             if refusal is not None:
-                raise TaskFailed(Stage.LOGIN, f"{self.who} opens no session: {refusal.text or 'no reason given'}") from None
-            raise TaskFailed(Stage.LOGIN, f"{self.who} hung up after the login ({self._client.said or 'without a word'})") from None
+                raise TaskFailed(Stage.LOGIN, f"{self.who} opens no session: "
+                                              f"{refusal.text or 'no reason given'}") from None
+            raise TaskFailed(Stage.LOGIN, f"{self.who} hung up after the login "
+                                          f"({self._client.said or 'no message'})") from None
         try:
             channel.exec_command(command)
         except _GONE as error:
             task.check()
-            # A refusal is paramiko's own exception; the others say that the connection ended, even while it still counts as active.
+            # A refusal is paramiko's own exception; the others say that the connection ended,
+            # even while it still counts as active.
             if again and (not self.alive or not isinstance(error, paramiko.SSHException)):
-                raise ConnectionDropped(f"the connection to {self.who} was lost since the sweep before") from None
+                raise ConnectionDropped(
+                    f"the connection to {self.who} was lost since the sweep before") from None
             raise TaskFailed(Stage.LOGIN, f"{self.who} refuses to run a command for this user") from None
         return channel
 
@@ -406,7 +444,8 @@ class SshConnection:
                 if channel.recv_ready():
                     unsent += dialogue.output(channel.recv(_CHUNK))
                     busy = True
-                job.received, job.sent, job.python = dialogue.received, dialogue.sent - len(unsent), dialogue.python
+                job.received, job.sent, job.python = (dialogue.received, dialogue.sent - len(unsent),
+                                                      dialogue.python)
                 job.task.check()
                 if dialogue.python is not None and not started:
                     started = True
@@ -417,7 +456,8 @@ class SshConnection:
                     self._end(channel, dialogue)
                 else:
                     unsent = _send(channel, unsent)
-                    # paramiko rings no bell when the node makes room for more input; few payloads are larger than the first window.
+                    # paramiko rings no bell when the node makes room for more input;
+                    # few payloads are larger than the first window.
                     bell.wait(_REFILL_SECONDS if unsent else None)
                     bell.silence()
         except _GONE:
@@ -432,7 +472,8 @@ class SshConnection:
 
 
 class _Bell(threading.Event):
-    """Rung by either of a channel's two buffers. paramiko clears it when one is empty, though the other may not be: so only we do."""
+    """Rung by either of a channel's two buffers. paramiko clears it when one is empty,
+    though the other may not be: so only we do."""
 
     def clear(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Runs the program on this machine: the same conversation, stages, lifeline and deadlines as over SSH, with pipes for a channel."""
+"""Runs the program on this machine, with the same protocol, stages, lifeline and deadlines as over SSH."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
-from inventory.transport.pipes import converse, let_go, spawn
+from inventory.transport.pipes import close_process, converse, spawn
 from inventory.transport.session import Dialogue
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 
 
 class LocalTransport:
-    """`Transport` for the machine we run on, whatever a node's address says. `become` goes through sudo unless we are root already."""
+    """`Transport` for the machine we run on, whatever a node's address says. `become` goes through sudo
+    unless we are root already."""
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`."""
@@ -27,15 +28,16 @@ def _visit(job: NodeJob, program: Program, limits: Limits) -> bytes | Failure:
     become = node.become and os.geteuid() != 0
     dialogue = Dialogue(program.of(node.name), limits, python=node.python, become=become, shell=False)
     job.task.step(limits.login_s, dialogue.timed_out)
-    words = (*(("sudo", "-n", "--") if become else ()), node.python, "-I", "-S", "-c", program.loader, program.nonce)
-    process = _start([*words, *program.told(node)])
+    words = (*(("sudo", "-n", "--") if become else ()), node.python, "-I", "-S", "-c", program.loader,
+             program.nonce)
+    process = _start([*words, *program.arguments(node)])
     try:
         converse(job, dialogue, process, limits)
     finally:
-        let_go(process)
+        close_process(process)
     if dialogue.failure is not None:
         return dialogue.failure
-    assert dialogue.body is not None  # noqa: S101  (narrowing: a conversation that is over has one or the other)
+    assert dialogue.body is not None  # noqa: S101  (narrowing: once over, it has one or the other)
     return dialogue.body
 
 
@@ -45,5 +47,6 @@ def _start(argv: list[str]) -> subprocess.Popen[bytes]:
     except OSError as error:
         if argv[0] == "sudo":
             raise TaskFailed(Stage.BECOME, f"cannot run sudo: {error.strerror}") from None
-        raise TaskFailed(Stage.PYTHON, f"cannot run {argv[0]}: {error.strerror}; install it or name another with `python:` "
+        raise TaskFailed(Stage.PYTHON,
+                         f"cannot run {argv[0]}: {error.strerror}; install it or name another with `python:` "
                                     "in the inventory") from None

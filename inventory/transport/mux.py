@@ -1,5 +1,5 @@
-"""A session on a connection that an ssh in the background keeps, asked for at its control socket as ssh itself asks (PROTOCOL.mux in
-OpenSSH's sources, version 4, the same since 5.4), so that it costs no process here."""
+"""A session on a connection that a background ssh keeps, requested at its control socket as ssh itself does
+(PROTOCOL.mux in OpenSSH's sources, version 4, the same since 5.4), so that it costs no process here."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _MOST_BYTES = 256 * 1024    # as in OpenSSH's mux.c
 
 
 class MuxError(Exception):
-    """There is no session to be had at this socket; its text says why."""
+    """The socket gives no session; the text says why."""
 
 
 class MuxSession:
-    """One command on the far side: three pipes and an exit status, in the shape of subprocess.Popen.
+    """One remote command: three pipes and an exit status, like subprocess.Popen.
 
-    `pid` is 0, for there is no process here; `returncode` is None until `wait` has learned it, and 255 when the connection was lost.
+    `pid` is 0, for there is no process here; `returncode` is None until `wait` has learned it,
+    and 255 when the connection was lost.
     """
 
     pid = 0
@@ -50,10 +51,11 @@ class MuxSession:
                 ends = os.pipe()
                 ours.append(ends[near])
                 theirs.append(ends[far])
-            self._send(struct.pack(">II", _NEW_SESSION, _REQUEST) + _string(b"") + struct.pack(">IIIII", 0, 0, 0, 0, _NO_ESCAPE)
-                       + _string(b"") + _string(command.encode()))
+            self._send(struct.pack(">II", _NEW_SESSION, _REQUEST) + _string(b"") + struct.pack(
+                ">IIIII", 0, 0, 0, 0, _NO_ESCAPE) + _string(b"") + _string(command.encode()))
             for fd in theirs:
-                self._control.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+                self._control.sendmsg([b"\0"],
+                                      [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
             self._opened()
         except (OSError, struct.error) as error:
             _close(*ours)
@@ -102,7 +104,7 @@ class MuxSession:
         self._control.sendall(struct.pack(">I", len(body)) + body)
 
     def _packet(self) -> tuple[int, bytes]:
-        """The kind of the next message, and the rest of it. What has come of a message is kept when the time is over."""
+        """The kind of the next message, and its rest. A partial message is kept on a timeout."""
         while len(self._buffer) < 4 or len(self._buffer) < 4 + self._length():
             data = self._control.recv(4096)
             if not data:

@@ -1,9 +1,10 @@
-"""The system's ssh as a transport: one child per node, so that all that the user's ssh can do (certificates, GSSAPI, FIDO keys,
-ProxyCommand, Match exec, CanonicalizeHostname) works as it does by hand. Costs more CPU here than paramiko, and a process per node in work.
+"""The system's ssh as a transport: one child per node, so that everything the user's ssh can do
+(certificates, GSSAPI, FIDO keys, ProxyCommand, Match exec, CanonicalizeHostname) works as it does by hand.
+Costs more CPU here than paramiko, and a process per node in work.
 
-Whatever the user's configuration says: host keys are checked strictly, nothing is asked, forwarded or run besides our command
-(`openssh_config`). A connection that somebody else's ControlMaster holds is not used for a node, as its host key was checked by other
-rules; for a jump host it is, so that one with a second factor can be opened by hand.
+Whatever the user's configuration: host keys are checked strictly, and ssh asks, forwards and runs nothing but
+our command (`openssh_config`). Another program's ControlMaster is not used for a node, as its host key was
+checked by other rules; for a jump host it is, so that one with a second factor can be opened by hand.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from inventory.transport.frame import shell_command
 from inventory.transport.mux import MuxError, MuxSession
 from inventory.transport.openssh_config import Configs, quoted, version
 from inventory.transport.openssh_log import OpenSshLog, Reached
-from inventory.transport.pipes import Ears, converse, kill_group, let_go, spawn
-from inventory.transport.retry import patiently
+from inventory.transport.pipes import OutputHandler, close_process, converse, kill_group, spawn
+from inventory.transport.retry import with_retries
 from inventory.transport.session import Dialogue
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 from inventory.transport.wire import ConnectionDropped, place
@@ -44,18 +45,21 @@ _CLOSERS = 8
 
 
 class _Stale(Exception):
-    """With a connection that is kept it did not go; without, it may, or will say why not."""
+    """A shared connection failed; a new one may work, or will show why not."""
 
 
 class OpensshTransport:
-    """Reaches nodes with the ssh of this machine. `config_files` None: ~/.ssh/config, then /etc/ssh/ssh_config.
+    """Reaches nodes with the ssh of this machine. `config_files` None: ~/.ssh/config,
+    then /etc/ssh/ssh_config.
 
-    With `keep`, the seconds between two sweeps, connections live on after a sweep and serve the next one, until `close`, or by
-    themselves a little longer than two intervals. Needs Linux's /proc and OpenSSH 7.4 or newer.
+    With `keep`, the seconds between two sweeps, connections live on after a sweep and serve the next one,
+    until `close`, or by themselves a little longer than two intervals. Needs Linux's /proc and OpenSSH 7.4 or
+    newer.
     """
 
     def __init__(self, config_files: Iterable[Path] | None = None, *, keep: float | None = None) -> None:
-        self._files = tuple(config_files) if config_files is not None else (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
+        self._files = (tuple(config_files) if config_files is not None
+                       else (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG))
         self._masters = None if keep is None else _Masters(keep)
 
     def begin(self, program: Program, limits: Limits, watch: Watchdog) -> OpenSshSweep:
@@ -65,22 +69,24 @@ class OpensshTransport:
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`. Closing the iterator ends every ssh at once."""
         watch = Watchdog()
-        visit = self.begin(program, limits, watch)
+        sweep = self.begin(program, limits, watch)
         try:
-            yield from fan_out(nodes, limits, visit.look, watch)
+            yield from fan_out(nodes, limits, sweep.query, watch)
         finally:
-            visit.close()
+            sweep.close()
 
     def close(self) -> None:
-        """Ends what is kept."""
+        """Closes kept connections."""
         if self._masters is not None:
             self._masters.close()
 
 
 class OpenSshSweep:
-    """What the ssh processes of one sweep share."""
+    """State that the ssh processes of one sweep share."""
 
-    def __init__(self, files: tuple[Path, ...], program: Program, limits: Limits, masters: _Masters | None) -> None:
+    def __init__(
+        self, files: tuple[Path, ...], program: Program, limits: Limits, masters: _Masters | None,
+    ) -> None:
         self._program = program
         self._limits = limits
         self._masters = masters
@@ -89,19 +95,20 @@ class OpenSshSweep:
         self._configs = Configs(files, self._version, limits)
         self._ours = _read(files)
         # No window may ask for a password.
-        self._environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS")}
+        self._environment = {key: value for key, value in os.environ.items()
+                             if key not in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS")}
         self._environment["SSH_ASKPASS_REQUIRE"] = "never"
 
     def close(self) -> None:
-        """Ends what the sweep opened and does not keep."""
+        """Closes what the sweep opened and does not keep."""
         self._configs.close()
 
-    def look(self, job: NodeJob) -> bytes | Failure:
-        """The answer of one node; raises Refused or Expired."""
+    def query(self, job: NodeJob) -> bytes | Failure:
+        """The answer of one node; raises TaskFailed or Expired."""
         if not self._ssh:
             raise TaskFailed(Stage.CONNECT,
-                             "there is no ssh on this machine; install it (apt-get install openssh-client), or reach the node "
-                                         "with `transport: paramiko`")
+                             "this machine has no ssh; install it (apt-get install openssh-client), or reach "
+                                         "the node with `transport: paramiko`")
         options = self._options(job.node)
         master = self._masters.path([job.node.name, *options]) if self._masters is not None else None
         def attempt() -> bytes | Failure:
@@ -114,27 +121,31 @@ class OpenSshSweep:
                 master = None
             return self._try(job, options, None)
 
-        return patiently(job.task, attempt, job)
+        return with_retries(job.task, attempt, job)
 
     def _options(self, node: Node) -> list[str]:
-        """What the inventory gives, as options of ssh, and the configuration. Raises Refused."""
+        """The inventory's settings as options of ssh, and the configuration. Raises TaskFailed."""
         jump = self._jump(node)
-        options = ["-F", self._configs.path(node.identity_file, node.known_hosts_file) if jump else self._configs.path()]
-        options += _given(node)
+        options = ["-F", self._configs.path(node.identity_file, node.known_hosts_file) if jump
+                   else self._configs.path()]
+        options += _inventory_options(node)
         if node.known_hosts_file:
             tokens = self._version >= (8, 4)
-            options += ["-o", "UserKnownHostsFile=" + " ".join(quoted(path, tokens=tokens) for path in node.known_hosts_file)]
+            options += ["-o",
+                        "UserKnownHostsFile=" + " ".join(quoted(path, tokens=tokens)
+                                                         for path in node.known_hosts_file)]
         for path in node.identity_file:
             options += ["-o", f"IdentityFile={quoted(path)}"]
         return options
 
     def _jump(self, node: Node) -> str | None:
-        """The way to the node, as far as our own reading of the configuration goes. Raises Refused for one that cannot be, or has no end:
-        ssh would start ever more of itself."""
+        """The node's jump hosts, as far as we can read the configuration. Raises TaskFailed for an invalid or
+        endless route: ssh would start itself again and again."""
         first = jump = node.proxy_jump
         try:
             if first is None and self._ours is not None:
-                first = jump = self._ours.lookup(node.name, address=node.address, user=node.user, port=node.port).proxy_jump
+                first = jump = self._ours.lookup(node.name, address=node.address, user=node.user,
+                                                 port=node.port).proxy_jump
             if jump is None or jump.lower() == "none":
                 return None
             hops = 0
@@ -142,9 +153,11 @@ class OpenSshSweep:
                 route = parse_jump(jump)
                 hops += len(route)
                 if hops > MOST_HOPS:
-                    raise TaskFailed(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send {route[0].host} "
-                                                 "through itself?")
-                jump = None if self._ours is None else self._ours.lookup(route[0].host, user=route[0].user, port=route[0].port).proxy_jump
+                    raise TaskFailed(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does "
+                                                 f"ssh_config send {route[0].host} through itself?")
+                jump = (None if self._ours is None
+                        else self._ours.lookup(route[0].host, user=route[0].user,
+                                               port=route[0].port).proxy_jump)
         except ConfigError as error:
             if node.proxy_jump is not None:
                 raise TaskFailed(Stage.RESOLVE, str(error)) from None
@@ -153,8 +166,9 @@ class OpenSshSweep:
     def _try(self, job: NodeJob, options: list[str], master: str | None) -> bytes | Failure:
         node = job.node
         dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become,
-                            by_hand=shlex.join(["ssh", *_given(node), node.name]))
-        command = shell_command(self._program, node.python, become=node.become, words=self._program.told(node))
+                            by_hand=shlex.join(["ssh", *_inventory_options(node), node.name]))
+        command = shell_command(self._program, node.python, become=node.become,
+                                words=self._program.arguments(node))
         if master is not None and Path(master).exists():
             self._share(job, dialogue, master, command)
         else:
@@ -165,7 +179,7 @@ class OpenSshSweep:
         return dialogue.failure
 
     def _share(self, job: NodeJob, dialogue: Dialogue, master: str, command: str) -> None:
-        """Talks over a connection that is kept; raises _Stale where that is dead."""
+        """Uses a kept connection; raises _Stale if that is dead."""
         seconds = min(_MASTER_SECONDS, self._limits.connect_s)
         job.task.step(3 * seconds + self._limits.login_s, dialogue.timed_out)
         try:
@@ -176,43 +190,49 @@ class OpenSshSweep:
         try:
             job.task.step(self._limits.login_s, dialogue.timed_out)
             who = place(job.node.address or job.node.name, job.node.port or 22)
-            converse(job, dialogue, session, self._limits, _Sharing(dialogue, who))
+            converse(job, dialogue, session, self._limits, _SharedOutput(dialogue, who))
         finally:
             session.close()
             if dialogue.body is None and self._masters is not None:
                 self._masters.drop(master)
 
-    def _start(self, job: NodeJob, dialogue: Dialogue, options: list[str], master: str | None, command: str) -> None:
-        """Talks through an ssh of its own, which may leave a connection behind that is kept."""
+    def _start(
+        self, job: NodeJob, dialogue: Dialogue, options: list[str], master: str | None, command: str,
+    ) -> None:
+        """Starts an ssh, which may leave a connection behind that is kept."""
         node = job.node
-        well = False
+        succeeded = False
         process = None
-        ears = _Listening(dialogue, job, self._limits, self._configs, master is not None)
+        handler = _LogFollower(dialogue, job, self._limits, self._configs, master is not None)
         try:
-            argv = [self._ssh, *options, "-E", ears.path, "-o", "LogLevel=DEBUG1", "-T", *self._sharing(master), "--", node.name, command]
+            argv = [self._ssh, *options, "-E", handler.path, "-o", "LogLevel=DEBUG1", "-T",
+                    *self._sharing(master), "--", node.name, command]
             try:
                 process = spawn(argv, self._environment)
             except OSError as error:
-                raise TaskFailed(Stage.CONNECT, f"cannot run ssh: {error.strerror}; try a smaller --fanout?") from None
+                raise TaskFailed(Stage.CONNECT,
+                                 f"cannot run ssh: {error.strerror}; try a smaller --fanout?") from None
             job.task.on_abort(lambda: kill_group(process))
-            converse(job, dialogue, process, self._limits, ears)
-            well = dialogue.body is not None
+            converse(job, dialogue, process, self._limits, handler)
+            succeeded = dialogue.body is not None
         finally:
-            ears.close()
+            handler.close()
             if process is not None:
-                let_go(process, kill=not well)
-            if master is not None and self._masters is not None and not well and job.task.failure is not None:
-                # Out of time: the next sweep shall not begin with this connection.
+                close_process(process, kill=not succeeded)
+            if (master is not None and self._masters is not None and not succeeded
+                and job.task.failure is not None):
+                # It timed out: the next sweep must not start with this connection.
                 self._masters.drop(master)
 
     def _sharing(self, master: str | None) -> list[str]:
         if master is None or self._masters is None:
             return ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
-        return ["-o", "ControlMaster=auto", "-o", f"ControlPath={master}", "-o", f"ControlPersist={self._masters.seconds}"]
+        return ["-o", "ControlMaster=auto", "-o", f"ControlPath={master}", "-o",
+                f"ControlPersist={self._masters.seconds}"]
 
 
-class _Sharing(Ears):
-    """For a session on a connection that is kept: its loss is told from the program's end by ssh's status."""
+class _SharedOutput(OutputHandler):
+    """For a session on a kept connection: ssh's status tells a lost connection from the program's end."""
 
     def __init__(self, dialogue: Dialogue, who: str) -> None:
         super().__init__(dialogue)
@@ -225,10 +245,12 @@ class _Sharing(Ears):
             self.dialogue.ended(exit_status)
 
 
-class _Listening(Ears):
-    """Follows ssh's log for the stage that it is at, and gives each its time."""
+class _LogFollower(OutputHandler):
+    """Follows ssh's log to know its stage, and limits the time of each stage."""
 
-    def __init__(self, dialogue: Dialogue, job: NodeJob, limits: Limits, configs: Configs, shared: bool) -> None:
+    def __init__(
+        self, dialogue: Dialogue, job: NodeJob, limits: Limits, configs: Configs, shared: bool,
+    ) -> None:
         super().__init__(dialogue)
         self._job = job
         self._limits = limits
@@ -241,9 +263,10 @@ class _Listening(Ears):
         try:
             self.log, self._writer = os.pipe()
         except OSError as error:
-            raise TaskFailed(Stage.CONNECT, f"no pipe to be had on this machine ({error.strerror}); try a smaller --fanout") from None
+            raise TaskFailed(Stage.CONNECT, f"this machine has no free pipe ({error.strerror}); try a "
+                                            "smaller --fanout") from None
         os.set_blocking(self.log, False)
-        # ssh closes what it inherits, so it opens the pipe by name. Nothing of that outlives us, and the kernel waits for nobody.
+        # ssh closes inherited files, so it opens the pipe by name. The pipe ends with us.
         self.path = f"/proc/{os.getpid()}/fd/{self._writer}"
 
     def close(self) -> None:
@@ -256,24 +279,25 @@ class _Listening(Ears):
     def logged(self, data: bytes) -> None:
         self._close_writer()
         if self._log.feed(data):
-            self._onward()
+            self._next_stage()
         self._bounded()
 
     def errors(self, data: bytes) -> None:
-        # Before the session it is not the program that speaks: a login banner, or what leads to the node.
+        # Before the session this is not the program's output but a login banner or the proxy's.
         if self._log.reached in (Reached.MASTER, Reached.LOGIN, Reached.RUNNING):
             self.dialogue.errors(data)
         else:
-            self._log.aside(data)
+            self._log.stderr(data)
             self._bounded()
 
-    def tired(self) -> None:
+    def timed_out_waiting(self) -> None:
         raise _Stale
 
     def ended(self, exit_status: int | None) -> None:
         log, dialogue = self._log, self.dialogue
-        if log.reached is Reached.MASTER or (self._shared and log.proxy is not None and log.reached <= Reached.BANNER):
-            # Where a connection is to be kept, ssh lets nobody hear why the way to the node failed.
+        if (log.reached is Reached.MASTER
+            or (self._shared and log.proxy is not None and log.reached <= Reached.BANNER)):
+            # When the connection is to be kept, ssh hides why it failed.
             raise _Stale
         cut = exit_status == 255 and not log.exited and (log.own or log.troubled)
         if log.reached < Reached.RUNNING or (cut and dialogue.stage is Stage.LOGIN):
@@ -297,9 +321,10 @@ class _Listening(Ears):
             stage = Stage.AUTH if self._log.reached >= Reached.AUTH else Stage.CONNECT
             raise TaskFailed(stage, f"{self._log.who} floods the connection instead of letting us in")
 
-    def _onward(self) -> None:
+    def _next_stage(self) -> None:
         reached = self._log.reached
-        self.patience = time.monotonic() + min(_MASTER_SECONDS, self._limits.connect_s) if reached is Reached.MASTER else None
+        self.deadline = (time.monotonic() + min(_MASTER_SECONDS, self._limits.connect_s)
+                         if reached is Reached.MASTER else None)
         seconds = max(0.0, self._end - time.monotonic())
         if reached is Reached.BANNER and self._log.proxy is not None:
             seconds = self._limits.connect_s * 2 + self._limits.auth_s
@@ -317,57 +342,61 @@ class _Listening(Ears):
     def _overdue(self, seconds: float) -> Failure:
         who, reached, within = self._log.who, self._log.reached, f"within {seconds:.3g} s"
         if reached is Reached.START:
-            return Failure(Stage.RESOLVE, f"ssh has not begun to connect to {who} {within} (a resolver that is down, or a Match exec?)")
+            return Failure(Stage.RESOLVE, f"ssh has not begun to connect to {who} {within} (a resolver that "
+                                          "is down, or a Match exec?)")
         if reached is Reached.AUTH:
-            return Failure(Stage.AUTH, f"{who} did not decide on our keys {within} (a hung home or directory there, or an agent here "
-                                       "that waits for you?)")
+            return Failure(Stage.AUTH, f"{who} did not decide on our keys {within} (a hung home or directory "
+                                       "there, or an agent here that waits for you?)")
         if reached is Reached.EXCHANGE:
             return Failure(Stage.CONNECT, f"{who} did not finish the key exchange {within}")
         if reached is Reached.BANNER and self._log.proxy is not None:
-            return Failure(Stage.CONNECT, f"{self._log.proxy} did not connect us to {who} {within}{self._log.hint}")
+            return Failure(Stage.CONNECT,
+                           f"{self._log.proxy} did not connect us to {who} {within}{self._log.hint}")
         if reached is Reached.BANNER:
-            return Failure(Stage.CONNECT, f"{who} accepted the connection and stayed silent (waited {self._limits.connect_s:.3g} s: "
-                                          "a hung sshd, or no sshd at all)")
+            return Failure(Stage.CONNECT, f"{who} accepted the connection, then sent nothing (waited "
+                                          f"{self._limits.connect_s:.3g} s: a hung sshd, or no sshd at all)")
         return Failure(Stage.CONNECT, f"{who} did not answer {within} (host down, or a firewall that drops)")
 
 
 class _Masters:
-    """The connections that ssh keeps for us, by their sockets. They end by themselves when they have had nothing to do for `seconds`."""
+    """The connections that ssh keeps for us, by their sockets. They end after `seconds` without use."""
 
     def __init__(self, keep: float) -> None:
         self.seconds = min(math.ceil(keep * 2.2) + 5, _LONGEST_MASTER)
         self._folder: str | None = None
-        self._known: set[str] = set()
+        self._paths: set[str] = set()
         self._dropped: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def path(self, words: list[str]) -> str | None:
-        """The socket of the connection that these words describe; None when there are too many."""
+        """The socket of the connection with these options; None when there are too many."""
         # The name of our configuration differs from sweep to sweep.
-        said = "\0".join(word for word in words if not word.startswith("/proc/")).encode("utf-8", "surrogateescape")
-        digest = hashlib.sha256(said).hexdigest()[:16]
+        message = "\0".join(word for word in words if not word.startswith("/proc/")).encode(
+            "utf-8", "surrogateescape")
+        digest = hashlib.sha256(message).hexdigest()[:16]
         with self._lock:
             if self._folder is not None and not Path(self._folder).is_dir():
-                # /run/user/UID goes when the user has logged out everywhere, and old files in /tmp are tidied away.
-                self._folder, self._known = None, set()
+                # /run/user/UID is removed at the last logout, and old files in /tmp are cleaned up.
+                self._folder, self._paths = None, set()
             if self._folder is None:
                 # A socket's path has room for 107 bytes, of which ssh takes 17 for a temporary name.
                 home = f"/run/user/{os.getuid()}"
-                self._folder = tempfile.mkdtemp(prefix="muster-", dir=home if os.access(home, os.W_OK) else "/tmp")  # noqa: S108
-            # ssh removes the socket of its name when it ends, however late: a name that was dropped is not given again.
+                self._folder = tempfile.mkdtemp(prefix="muster-", dir=home if os.access(home, os.W_OK)
+                                                else "/tmp")  # noqa: S108
+            # ssh removes its socket when it ends, however late, so a dropped name is never reused.
             path = f"{self._folder}/{digest}.{self._dropped.get(digest, 0)}"
-            if path not in self._known and len(self._known) >= MOST_MASTERS:
-                # Those of nodes that are no more have ended, and their sockets with them.
-                self._known = {known for known in self._known if Path(known).exists()}
-                if len(self._known) >= MOST_MASTERS:
+            if path not in self._paths and len(self._paths) >= MOST_MASTERS:
+                # Connections to removed nodes have ended, and their sockets with them.
+                self._paths = {known for known in self._paths if Path(known).exists()}
+                if len(self._paths) >= MOST_MASTERS:
                     return None
-            self._known.add(path)
+            self._paths.add(path)
             return path
 
     def drop(self, path: str) -> None:
-        """That connection is not used again. Returns at once."""
+        """Stops using a connection. Returns at once."""
         with self._lock:
-            self._known.discard(path)
+            self._paths.discard(path)
             digest, _, number = Path(path).name.partition(".")
             self._dropped[digest] = int(number) + 1
         threading.Thread(target=_end, args=(path,), name="muster-close", daemon=True).start()
@@ -376,12 +405,12 @@ class _Masters:
         """Ends them all, within 10 s."""
         with self._lock:
             folder, self._folder = self._folder, None
-            paths, self._known = list(self._known), set()
+            paths, self._paths = list(self._paths), set()
         if folder is None:
             return
         paths = [path for path in paths if Path(path).exists()]
-        threads = [threading.Thread(target=_end, args=tuple(paths[number::_CLOSERS]), name="muster-close", daemon=True)
-                   for number in range(min(_CLOSERS, len(paths)))]
+        threads = [threading.Thread(target=_end, args=tuple(paths[number::_CLOSERS]), name="muster-close",
+                                    daemon=True) for number in range(min(_CLOSERS, len(paths)))]
         until = time.monotonic() + _CLOSE_SECONDS
         for thread in threads:
             thread.start()
@@ -393,14 +422,15 @@ class _Masters:
 def _end(*paths: str) -> None:
     for path in paths:
         with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(["ssh", "-F", "none", "-O", "exit", "-o", f"ControlPath={path}", "--", "muster"], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=2, check=False)
+            subprocess.run(["ssh", "-F", "none", "-O", "exit", "-o", f"ControlPath={path}", "--", "muster"],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           timeout=2, check=False)
         with suppress(OSError):
             Path(path).unlink()
 
 
-def _given(node: Node) -> list[str]:
-    """What the inventory says of the way to a node, as a person would type it, too."""
+def _inventory_options(node: Node) -> list[str]:
+    """The inventory's settings for a node as options of ssh."""
     words = []
     if node.address is not None:
         words += ["-o", f"HostName={node.address.replace('%', '%%')}"]
@@ -414,8 +444,9 @@ def _given(node: Node) -> list[str]:
 
 
 def _read(files: tuple[Path, ...]) -> SshConfig | None:
-    """Our own reading of the files, for what must be known beforehand; None where ssh has to say itself what is wrong with them."""
+    """Our own reading of the files; None where they are broken, which ssh then reports itself."""
     try:
-        return SshConfig(tuple(lines for path in files if path.exists() for lines in SshConfig.load(path, None).files))
+        return SshConfig(tuple(lines for path in files if path.exists()
+                               for lines in SshConfig.load(path, None).files))
     except (ConfigError, OSError):
         return None

@@ -1,8 +1,10 @@
-"""The configuration that our ssh runs with: what must hold, then the user's and the machine's files, then what we would rather have.
+"""The configuration that our ssh runs with: what must hold, then the user's and the machine's files,
+then what we would rather have.
 
-Of a keyword ssh takes the first value. So what stands before the files holds whatever they say, for the node and for every machine that
-a ProxyJump goes through; what stands after them holds only where they say nothing. All of it is handed over as an open file without a
-name (/proc/PID/fd/N), which is gone with us however we end.
+Of a keyword ssh takes the first value. So what stands before the files holds whatever they say, for the node
+and for every machine that a ProxyJump goes through; what stands after them holds only where they say nothing.
+All of it is handed over as an open file without a name (/proc/PID/fd/N), which is gone with us however we
+end.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _PLAIN = re.compile(r"[\w./@:+,~ -]+")
 _MOST_FILE = 1024 * 1024
 _MOST_DEPTH = 16        # of Include, as in OpenSSH's readconf.c
 
-# Nobody is here to be asked, and nothing is to be forwarded, opened or run but the one command.
+# No one is here to be asked, and nothing is to be forwarded, opened or run but the one command.
 _ALWAYS = """\
 BatchMode yes
 StrictHostKeyChecking yes
@@ -53,17 +55,21 @@ _SINCE = (
 )
 # curve25519 first: 14 to 19 ms of CPU here for a login, where ssh's own first choice takes over 100.
 _KEX = (
-    ((0, 0), "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,ecdh-sha2-nistp521"),
+    ((0, 0),
+     "curve25519-sha256,curve25519-sha256@libssh.org,"
+     "ecdh-sha2-nistp256,ecdh-sha2-nistp384,ecdh-sha2-nistp521"),
     ((9, 9), "mlkem768x25519-sha256"),
     ((8, 5), "sntrup761x25519-sha512@openssh.com"),
-    ((0, 0), "diffie-hellman-group16-sha512,diffie-hellman-group14-sha256,diffie-hellman-group-exchange-sha256"),
+    ((0, 0),
+     "diffie-hellman-group16-sha512,diffie-hellman-group14-sha256,diffie-hellman-group-exchange-sha256"),
 )
 
 
 def version(ssh: str) -> tuple[int, int]:
     """OpenSSH's version, (0, 0) for what does not say one. Raises OSError."""
     try:
-        done = subprocess.run([ssh, "-V"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
+        done = subprocess.run([ssh, "-V"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10,
+                              check=False)
     except subprocess.TimeoutExpired:
         return 0, 0
     match = _VERSION.search((done.stderr + done.stdout)[:1000].decode("ascii", "replace"))
@@ -71,7 +77,8 @@ def version(ssh: str) -> tuple[int, int]:
 
 
 def quoted(path: str, *, tokens: bool = True) -> str:
-    """A path as a word of ssh_config, in which `tokens` says whether % is special. Raises Refused for one that cannot be written there."""
+    """A path as a word of ssh_config, in which `tokens` says whether % is special. Raises Refused for one
+    that cannot be written there."""
     if re.search(r'["\\\x00-\x1f]', path):
         raise TaskFailed(Stage.RESOLVE, f"ssh cannot be given the file name {ascii(path)[:120]}")
     return '"' + (path.replace("%", "%%") if tokens else path) + '"'
@@ -90,10 +97,12 @@ class Configs:
         self._files = [self._included(path, 0) for path in files]
 
     def path(self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = ()) -> str:
-        """What to give to `ssh -F`; `keys` and `known_hosts` count, besides what the files say, for machines on the way."""
+        """What to give to `ssh -F`; `keys` and `known_hosts` count, besides what the files say,
+        for machines on the way."""
         with self._lock:
             if (keys, known_hosts) not in self._made:
-                self._made[keys, known_hosts] = self._keep(self._text(keys, known_hosts), "the options that muster gives to ssh")
+                self._made[keys, known_hosts] = self._keep(self._text(keys, known_hosts),
+                                                           "the options that muster gives to ssh")
             return self._made[keys, known_hosts]
 
     def named(self, text: str) -> str:
@@ -111,7 +120,8 @@ class Configs:
         lines.append("Host *\n")
         lines.append(f"KexAlgorithms {','.join(names for since, names in _KEX if self._version >= since)}\n")
         # Ours ends first, and says more.
-        lines.append(f"ConnectTimeout {ceil(self._limits.connect_s) + 1}\nServerAliveInterval 15\nServerAliveCountMax 3\n")
+        lines.append(f"ConnectTimeout {ceil(self._limits.connect_s) + 1}\nServerAliveInterval "
+                     "15\nServerAliveCountMax 3\n")
         if keys:
             folder = Path("~/.ssh").expanduser()
             usual = [str(folder / name) for name in DEFAULT_KEYS if (folder / name).exists()]
@@ -123,9 +133,11 @@ class Configs:
         return "".join(lines)
 
     def _included(self, path: Path, depth: int) -> str:
-        """What to name in our Include for `path`: itself, or a copy where its own Include lines would be read differently from ours.
+        """What to name in our Include for `path`: itself, or a copy where its own
+        Include lines would be read differently from ours.
 
-        ssh takes a relative Include of /etc/ssh/ssh_config from /etc/ssh, but from ~/.ssh when that file is included by another.
+        ssh takes a relative Include of /etc/ssh/ssh_config from /etc/ssh,
+        but from ~/.ssh when that file is included by another.
         """
         system = path.parent == SYSTEM_CONFIG.parent or SYSTEM_CONFIG.parent in path.parents
         odd = not _PLAIN.fullmatch(str(path))

@@ -1,7 +1,9 @@
-"""Reads the log of OpenSSH's client (-E, LogLevel DEBUG1): how far it came, and when it has ended, why, in one line.
+"""Reads the log of OpenSSH's client (-E, LogLevel DEBUG1): how far it got and, at its end,
+the reason in one line.
 
-Written after the messages of OpenSSH 7.4 to 10. A message that is not known costs no answer, only the better wording: the stage is then
-the last that was reached, and the line is quoted. The log quotes the server, so it is foreign: bounded, and cleaned where it is shown.
+Written after the messages of OpenSSH 7.4 to 10. An unknown message only costs a better wording: the stage is
+then the last that was reached, and the line is quoted. The log quotes the server, so it is foreign: bounded,
+and cleaned where it is shown.
 """
 
 from __future__ import annotations
@@ -22,72 +24,87 @@ _LINES = 200
 
 
 class Reached(IntEnum):
-    """How far ssh came, in the order of a connection."""
+    """How far ssh got, in the order of a connection."""
 
     START = 0       # reading its configuration, looking up the name
-    MASTER = 1      # asking a connection that is kept for a session
+    MASTER = 1      # asking a kept connection for a session
     DIAL = 2        # waiting for TCP
-    BANNER = 3      # connected, or a proxy was started: waiting for the first words
-    EXCHANGE = 4    # speaks SSH: key exchange and host key
+    BANNER = 3      # connected, or a proxy was started: waiting for the banner
+    EXCHANGE = 4    # key exchange and host key
     AUTH = 5
-    LOGIN = 6       # let in: the session is being opened
+    LOGIN = 6       # logged in: the session is being opened
     RUNNING = 7     # the command was sent
 
 
 _MILESTONES = (
     (re.compile(r"debug1: auto-mux: Trying existing master"), Reached.MASTER),
-    (re.compile(r"debug1: Connecting to (?P<host>\S+)(?: \[(?P<address>[^\]]*)\])? port (?P<port>\d+)"), Reached.DIAL),
+    (re.compile(r"debug1: Connecting to (?P<host>\S+)(?: \[(?P<address>[^\]]*)\])? port (?P<port>\d+)"),
+     Reached.DIAL),
     (re.compile(r"debug1: Executing proxy command: (?:exec )?(?P<command>.*)"), Reached.BANNER),
     (re.compile(r"debug1: Connection established\."), Reached.BANNER),
     (re.compile(r"debug1: Remote protocol version "), Reached.EXCHANGE),
     (re.compile(r"debug1: SSH2_MSG_NEWKEYS received"), Reached.AUTH),
     (re.compile(r"Authenticated to |debug1: Authentication succeeded"), Reached.LOGIN),
-    (re.compile(r"debug1: (?:Sending command: |mux_client_request_session: master session id)"), Reached.RUNNING),
+    (re.compile(r"debug1: (?:Sending command: |mux_client_request_session: master session id)"),
+     Reached.RUNNING),
 )
-_OFFERED = re.compile(r"debug1: Server host (?P<certificate>certificate|key): (?P<type>\S+) (?P<print>SHA256:[A-Za-z0-9+/]+)")
+_OFFERED = re.compile(
+    r"debug1: Server host (?P<certificate>certificate|key): (?P<type>\S+) (?P<print>SHA256:[A-Za-z0-9+/]+)")
 _ALLOWED = re.compile(r"debug1: Authentications that can continue: (\S+)")
 _TRIED = re.compile(r"debug1: Offering (?:\S+ )?public key: (.+)|debug1: Trying private key: (.+)")
 _WANTED = re.compile(r"debug1: Server accepts key: (.+)")
 _PARTIAL = re.compile(r"Authenticated (?:to \S+ )?(?:\S+ )?using .* with partial success")
 _FINGERPRINT = re.compile(r"(?: \S+)? SHA256:\S+.*$")
-_WITHOUT = re.compile(r"no such identity: (.+): (.+)$|Load key \"(.+)\": (.+)")
+_UNUSABLE_KEY = re.compile(r"no such identity: (.+): (.+)$|Load key \"(.+)\": (.+)")
 _EXITED = re.compile(r"debug1: client_input_channel_req: channel \d+ rtype exit-(?:status|signal)")
 _BANNER_LINE = re.compile(r"debug1: (?:kex_exchange|ssh_exchange)_identification: (?:banner line \d+: )?(.+)")
-_NOT_SSH = re.compile(r"debug1: kex_exchange_identification: banner line|debug1: ssh_exchange_identification: (?!Connection )")
+_NOT_SSH = re.compile(
+    r"debug1: kex_exchange_identification: banner line|debug1: ssh_exchange_identification: (?!Connection )")
 _HOP = re.compile(r"-W '?\[?[^' ]*\]?:\d+'? (\S+)$")
 
-_CONFIG = re.compile(r"[Bb]ad configuration option|terminating, \d+ bad|Bad owner or permissions|Bad number|line \d+: |"
-                     r"Missing (?:yes|argument)|unknown key %|vdollar_percent_expand|Can't open user config|Unsupported option|"
-                     r"[Jj]umphost loop|Invalid -J|Bad stdio")
+_CONFIG = re.compile(
+    r"[Bb]ad configuration option|terminating, \d+ bad|Bad owner or permissions|Bad number|line \d+: |"
+    r"Missing (?:yes|argument)|unknown key %|vdollar_percent_expand|Can't open user "
+    r"config|Unsupported option|"
+    r"[Jj]umphost loop|Invalid -J|Bad stdio")
 _NO_NAME = re.compile(r"Could not resolve hostname (?P<host>\S+): (?P<why>.*)")
-_NO_TCP = re.compile(r"connect to (?:host (?P<host>\S+)|address (?P<address>\S+)) port (?P<port>\d+): (?P<why>.*)")
-_UNKNOWN = re.compile(r"No (?P<type>\S+) host (?:key|certificate) is known for (?P<name>\S+) and you have requested strict")
+_NO_TCP = re.compile(
+    r"connect to (?:host (?P<host>\S+)|address (?P<address>\S+)) port (?P<port>\d+): (?P<why>.*)")
+_UNKNOWN = re.compile(
+    r"No (?P<type>\S+) host (?:key|certificate) is known for (?P<name>\S+) and you have requested strict")
 _CHANGED = re.compile(r"Host key for (?P<name>\S+) has changed and you have requested strict")
 _OFFENDING = re.compile(r"Offending (?:\S+ )?key(?: for IP)? in (?P<file>.+):(?P<line>\d+)")
-_REVOKED = re.compile(r"(?:key for (?P<name>\S+) (?:is marked as revoked|was revoked)|Host key \S+ \S+ revoked by file (?P<file>.+)|"
+_REVOKED = re.compile(r"(?:key for (?P<name>\S+) (?:is marked as revoked|was revoked)|Host key \S+ \S+ "
+                      r"revoked by file (?P<file>.+)|"
                       r"in revoked keys file (?P<unread>.+))")
 _CERTIFICATE = re.compile(r"(?:error: )?(Certificate invalid: .*|"
                           r".*[Cc]ertificate .*(?:expired|not yet valid|not a listed|lacks|revoked).*)")
 _DENIED = re.compile(r"Permission denied(?:, please try again\.)? ?\((?P<methods>[^)]*)\)")
 _TOO_MANY = re.compile(r"Too many authentication failures")
 _NEGOTIATE = re.compile(r"Unable to negotiate.*?: (?P<why>.*)")
-_SAID = re.compile(r"Received disconnect from .*?:\d+: (?P<why>.*)")
-_WAITED = re.compile(r"[Cc]onnection timed out|Timeout before|timed out during banner exchange|[Oo]peration timed out")
+_DISCONNECT = re.compile(r"Received disconnect from .*?:\d+: (?P<why>.*)")
+_WAITED = re.compile(
+    r"[Cc]onnection timed out|Timeout before|timed out during banner exchange|[Oo]peration timed out")
 _FORWARD = re.compile(r"channel \d+: open failed: (?P<why>.*)")
 _NO_SESSION = re.compile(r"channel \d+: open failed: (?P<why>.*)|Session open refused by peer(?P<peer>)")
-_NO_COMMAND = re.compile(r"(?:exec|shell) request failed on channel|command execution failed|exec request failed")
-_GONE = re.compile(r"onnection (?:to \S+ )?(?:closed|reset|aborted)|Broken pipe|losed by remote host|read from master failed|"
-                   r"Control master terminated|not responding|Connection lost|ssh_exchange_identification: |kex_exchange_identification: |"
+_NO_COMMAND = re.compile(
+    r"(?:exec|shell) request failed on channel|command execution failed|exec request failed")
+_GONE = re.compile(r"onnection (?:to \S+ )?(?:closed|reset|aborted)|Broken pipe|losed by remote host|read "
+                   r"from master failed|"
+                   r"Control master terminated|not responding|Connection lost|ssh_exchange_identification: "
+                   r"|kex_exchange_identification: |"
                    r"ssh_dispatch_run_fatal")
-_NO_BANNER = re.compile(r"banner line (?:too long|contains invalid)|no SSH identification string|: invalid format$", re.MULTILINE)
-_NOTHING = re.compile(r"^(?:debug\d: |\*\*|Connection closed by UNKNOWN|@|\s*$|Warning: Permanently|Authenticated to |"
-                      r"Transferred: |Bytes per second)")
+_NO_BANNER = re.compile(
+    r"banner line (?:too long|contains invalid)|no SSH identification string|: invalid format$", re.MULTILINE)
+_NOTHING = re.compile(
+    r"^(?:debug\d: |\*\*|Connection closed by UNKNOWN|@|\s*$|Warning: Permanently|Authenticated to |"
+    r"Transferred: |Bytes per second)")
 _TEMPORARY = re.compile(r"[Tt]emporary failure")
 
 
 @dataclass(frozen=True)
 class SshFailure:
-    """Why ssh ended; `again` when the other side dropped us before it could know us, which may go better a moment later."""
+    """Why ssh ended; `again` when the other side dropped us before the login, so that a retry may succeed."""
 
     stage: Stage
     reason: str
@@ -95,9 +112,10 @@ class SshFailure:
 
 
 class OpenSshLog:
-    """Feed it what ssh writes to its log, and with `aside` what stands on its standard error before the session: a proxy's words, banners.
+    """Feed it what ssh writes to its log, and with `stderr` its standard error before the session:
+    a proxy's messages, banners.
 
-    `place` is what to call the node until ssh has said where it goes.
+    `place` names the node until the log names its address.
     """
 
     def __init__(self, place: str) -> None:
@@ -109,7 +127,7 @@ class OpenSshLog:
         self.own = False            # a connection of this ssh's own, not one that was kept
         self.fed = 0
         self._rest = b""
-        self._aside = bytearray()
+        self._stderr = bytearray()
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._banner: list[str] = []
         self._tried: list[str] = []
@@ -118,53 +136,55 @@ class OpenSshLog:
         self._offered = ""
         self._wanted = ""           # the key that the server would take
         self._partial = False       # it has taken one, and wants more
-        self._spoken = False        # something came in place of a banner
+        self._not_ssh = False        # something came in place of a banner
 
     def feed(self, data: bytes) -> bool:
-        """Takes a piece of the log; whether ssh has come further by it."""
+        """Takes a piece of the log; returns whether ssh got further."""
         before = self.reached
         self.fed += len(data)
         *lines, rest = (self._rest + data).split(b"\n")
-        # Past the start a line has nothing that is looked for.
+        # Only the start of a line matters.
         self._rest = rest[:_LONGEST_LINE]
         for line in lines:
             self._line(line[:_LONGEST_LINE].decode("utf-8", "replace").rstrip("\r"))
         return self.reached > before
 
-    def aside(self, data: bytes) -> None:
+    def stderr(self, data: bytes) -> None:
         """Takes standard error from before the session."""
         self.fed += len(data)
-        self._aside += data
-        del self._aside[:-64 * 1024]
+        self._stderr += data
+        del self._stderr[:-64 * 1024]
 
     @property
     def flooded(self) -> bool:
-        """Whether more came before the session than any login has to say."""
+        """Whether more data came before the session than any login sends."""
         return self.fed > MOST_BYTES
 
     @property
     def troubled(self) -> bool:
-        """Whether ssh has said that something went wrong."""
+        """Whether ssh logged that something went wrong."""
         return any(not _NOTHING.match(line) for line in self._lines)
 
     @property
     def hint(self) -> str:
-        """What a proxy said last, to be put behind a sentence."""
-        said = last_line(bytes(self._aside))
+        """A proxy's last message, to append to a sentence."""
+        said = last_line(bytes(self._stderr))
         return f": {said}" if said else ""
 
     def verdict(self, name: str) -> SshFailure:
         """Why ssh ended before our command ran on the node `name`."""
         self.feed(b"\n")
-        said = [line for raw in bytes(self._aside).splitlines() if not _NOTHING.match(line := one_line(raw, 400))]
+        said = [line for raw in bytes(self._stderr).splitlines()
+                if not _NOTHING.match(line := one_line(raw, 400))]
         if self.proxy is not None and self.reached <= Reached.BANNER:
-            found = self._on_the_way(said)
+            found = self._proxy_failure(said)
             if found is not None:
                 return found
         own = [line for line in self._lines if not _NOTHING.match(line)]
         if self.proxy is not None and self.reached <= Reached.BANNER and _WAITED.search("\n".join(own)):
-            return SshFailure(Stage.CONNECT, f"{self.proxy} did not connect us to {self.who} in time{self.hint}")
-        # ssh writes about its command line and some fatal ends to standard error whatever the log is.
+            return SshFailure(Stage.CONNECT,
+                              f"{self.proxy} did not connect us to {self.who} in time{self.hint}")
+        # ssh always writes errors of its command line, and some fatal ones, to standard error.
         return self._judge([*said, *own] if self.reached is Reached.START else own or said, name)
 
     def _line(self, line: str) -> None:
@@ -185,13 +205,13 @@ class OpenSshLog:
             del self._tried[20:]
         elif match := _WANTED.match(line):
             self._wanted = _FINGERPRINT.sub("", match[1])[:200]
-        elif match := _WITHOUT.search(line):
+        elif match := _UNUSABLE_KEY.search(line):
             self._notes.append(f"{match[1] or match[3]}: {match[2] or match[4]}"[:200])
             del self._notes[20:]
         elif _EXITED.match(line):
             self.exited = True
         elif self.reached is Reached.BANNER and (match := _BANNER_LINE.match(line)):
-            self._spoken = self._spoken or bool(_NOT_SSH.match(line))
+            self._not_ssh = self._not_ssh or bool(_NOT_SSH.match(line))
             self._banner.append(match[1][:200])
             del self._banner[5:]
         elif not line.startswith("debug"):
@@ -200,7 +220,8 @@ class OpenSshLog:
     def _milestone(self, match: re.Match[str], reached: Reached) -> None:
         self.own = self.own or reached in (Reached.DIAL, Reached.BANNER)
         if reached is Reached.DIAL:
-            address = match["host"] if "." in match["host"] or ":" in match["host"] else match["address"] or match["host"]
+            address = (match["host"] if "." in match["host"] or ":" in match["host"] else match["address"]
+                       or match["host"])
             self.who = place(address, int(match["port"]))
         elif "command" in match.re.groupindex:
             hop = _HOP.search(match["command"])
@@ -208,63 +229,71 @@ class OpenSshLog:
             self._jumps = hop is not None
         self.reached = max(self.reached, reached)
 
-    def _on_the_way(self, said: list[str]) -> SshFailure | None:
-        """What a ProxyJump's ssh, or a ProxyCommand, said before it ended."""
+    def _proxy_failure(self, said: list[str]) -> SshFailure | None:
+        """The failure that a ProxyJump's ssh, or a ProxyCommand, reported."""
         text = "\n".join(said)
-        way = self.proxy or ""
+        proxy = self.proxy or ""
         if match := _FORWARD.search(text):
             why = match["why"].removeprefix("connect failed: ")
             if "administratively prohibited" in why:
                 why = "forwarding is forbidden there (AllowTcpForwarding)"
-            return SshFailure(Stage.CONNECT, f"{way} cannot connect to {self.who}: {why}")
+            return SshFailure(Stage.CONNECT, f"{proxy} cannot connect to {self.who}: {why}")
         if match := _UNKNOWN.search(text):
-            return SshFailure(Stage.HOST_KEY, f"{way}: {match['name']} is not known by its {match['type']} host key; compare that with its "
-                                           f"console, then enrol it with: ssh -o StrictHostKeyChecking=ask {_hop_name(way)} true")
+            return SshFailure(Stage.HOST_KEY, f"{proxy}: {match['name']} is not known by its {match['type']} "
+                                           "host key; compare that with its console, then enrol it with: "
+                                           f"ssh -o StrictHostKeyChecking=ask {_hop_name(proxy)} true")
         if not said:
             return None
         if match := _NO_NAME.search(text):
-            # Only machines on the way are looked up here; the last of them looks up the node.
+            # Only jump hosts are looked up here; the last of them looks up the node.
             if self._jumps:
-                return _no_name(match, "jump host ", "correct `proxy_jump` in the inventory, or give it a HostName in ssh_config")
-            return _no_name(match, f"{way}: ", "correct that in ssh_config")
-        judged = _known(said, way)
+                return _no_name(match, "jump host ",
+                                "correct `proxy_jump` in the inventory, or give it a HostName in ssh_config")
+            return _no_name(match, f"{proxy}: ", "correct that in ssh_config")
+        judged = _recognised(said, proxy)
         if judged is not None:
             return judged
         if _GONE.search(text):
-            return SshFailure(Stage.CONNECT, f"{way} dropped the connection: {said[-1]}", again=True)
-        return SshFailure(Stage.CONNECT, f"{way} ended without a connection to {self.who}: {said[-1]}")
+            return SshFailure(Stage.CONNECT, f"{proxy} dropped the connection: {said[-1]}", again=True)
+        return SshFailure(Stage.CONNECT, f"{proxy} ended without a connection to {self.who}: {said[-1]}")
 
     def _judge(self, lines: list[str], name: str) -> SshFailure:
         text = "\n".join(lines)
-        judged = _known(lines, self.who)
+        judged = _recognised(lines, self.who)
         offers = f"it offers {self._offered}" if self._offered else "it showed no key"
         if _REVOKED.search(text) or _CHANGED.search(text):
             return self._bad_key(text, offers, shlex.quote(name))
         if match := _UNKNOWN.search(text):
             why = f"; {found[1]}" if (found := _CERTIFICATE.search(text)) else ""
-            return SshFailure(Stage.HOST_KEY, f"{match['name']} is not in the known_hosts files{why}; {offers}; compare with the node's "
-                                           f"console, then pin it with: muster inventory enroll {shlex.quote(name)}")
+            return SshFailure(Stage.HOST_KEY, f"{match['name']} is not in the known_hosts files{why}; "
+                                           f"{offers}; compare with the node's console, then pin it with: "
+                                           f"muster inventory enroll {shlex.quote(name)}")
         if self.reached is Reached.AUTH and (_DENIED.search(text) or _TOO_MANY.search(text)):
             return SshFailure(Stage.AUTH, self._not_let_in(text))
         if judged is not None:
             return judged
-        last = lines[-1] if lines else "ssh ended without a word"
-        said = match["why"] if (match := _SAID.search(text)) else ""
+        last = lines[-1] if lines else "ssh ended without a message"
+        said = match["why"] if (match := _DISCONNECT.search(text)) else ""
         if self.reached >= Reached.LOGIN:
             if match := _NO_SESSION.search(text):
-                return SshFailure(Stage.LOGIN, f"{self.who} opens no session: {match['why'] or 'refused by the node'}")
+                return SshFailure(Stage.LOGIN,
+                                  f"{self.who} opens no session: {match['why'] or 'refused by the node'}")
             if _NO_COMMAND.search(text):
                 return SshFailure(Stage.LOGIN, f"{self.who} refuses to run a command for this user")
             return SshFailure(Stage.LOGIN, f"{self.who} hung up after the login ({said or last})")
         if self.reached is Reached.AUTH:
-            return SshFailure(Stage.AUTH, "; ".join([f"{self.who} closed the connection during the login ({said or last}); "
-                                                     f"tried {_few(self._tried) or 'nothing'}", *self._notes]))
+            return SshFailure(
+                Stage.AUTH, "; ".join([f"{self.who} closed the connection during the login ({said or last}); "
+                                       f"tried {_few(self._tried) or 'nothing'}", *self._notes]))
         if self.reached is Reached.EXCHANGE:
             if said:
                 return SshFailure(Stage.CONNECT, f"{self.who} ended the key exchange: {said}")
-            if _GONE.search(text) and "incorrect" not in text and "signature" not in text and "invalid" not in text:
-                return SshFailure(Stage.CONNECT, f"{self.who} dropped the connection during the key exchange", again=True)
-            stage = Stage.HOST_KEY if "Host key verification failed" in text or "signature" in text else Stage.CONNECT
+            if (_GONE.search(text) and "incorrect" not in text and "signature" not in text
+                and "invalid" not in text):
+                return SshFailure(Stage.CONNECT, f"{self.who} dropped the connection during the key exchange",
+                                  again=True)
+            stage = (Stage.HOST_KEY if "Host key verification failed" in text or "signature" in text
+                     else Stage.CONNECT)
             return SshFailure(stage, f"no key exchange with {self.who}: {last}")
         if self.reached is Reached.BANNER:
             return self._no_banner(text, last)
@@ -274,7 +303,8 @@ class OpenSshLog:
     def _bad_key(self, text: str, offers: str, name: str) -> SshFailure:
         match = _REVOKED.search(text)
         if match is not None and match["unread"]:
-            return SshFailure(Stage.HOST_KEY, f"no host key can be trusted while RevokedHostKeys cannot be read: {match['unread']}")
+            return SshFailure(Stage.HOST_KEY, "no host key is trusted while RevokedHostKeys cannot be read: "
+                                              f"{match['unread']}")
         if match is not None:
             by = f"{match['file']} revokes" if match["file"] else "the known_hosts files mark as revoked"
             return SshFailure(Stage.HOST_KEY, f"{self.who} {offers.removeprefix('it ')}, which {by}")
@@ -285,53 +315,62 @@ class OpenSshLog:
             at = f"{shlex.quote(known)} -f {shlex.quote(old['file'])}"
             reason += f", {old['file']}:{old['line']} holds another; see it with: ssh-keygen -l -F {at}"
         return SshFailure(Stage.HOST_KEY,
-                          f"{reason}; only if the node was reinstalled, take the new one with: muster inventory enroll {name} "
-                                       f"--replace {name}")
+                          f"{reason}; only if the node was reinstalled, pin the new one with: muster "
+                                       f"inventory enroll {name} --replace {name}")
 
     def _not_let_in(self, text: str) -> str:
         match = _DENIED.search(text)
         allowed = ", ".join(match["methods"].split(",")[:8]) if match else self._allowed
         if not match:
-            return "; ".join([f"{self.who} closed the connection while we were logging in (Too many authentication failures); tried "
-                              f"{_few(self._tried)}", *self._notes, "name the right key with `identity_file`"])
+            return "; ".join([f"{self.who} closed the connection while we were logging in (Too many "
+                              f"authentication failures); tried {_few(self._tried)}", *self._notes,
+                              "name the right key with `identity_file`"])
         if self._partial:
-            return f"{self.who} took a key of ours and asks for more ({allowed}), which needs somebody to type"
+            return (f"{self.who} took a key of ours and asks for more ({allowed}), which needs a person to "
+                    "type")
         if self._wanted:
-            return "; ".join([f"{self.who} would take {self._wanted}, which cannot be used here (encrypted, and in no agent?)",
+            return "; ".join([f"{self.who} would take {self._wanted}, which cannot be used here (encrypted, "
+                              "and in no agent?)",
                               *self._notes])
         if "publickey" not in allowed and "gssapi" not in allowed and "hostbased" not in allowed:
-            return f"{self.who} lets us in by {allowed} only, and nobody is here to type"
+            return f"{self.who} lets us in by {allowed} only, but there is no one to type"
         if not self._tried and "publickey" in allowed:
             return "; ".join([f"there is no key to try for {self.who}", *self._notes, f"it allows {allowed}",
                               "name one with `identity_file`, or start an agent"])
-        return "; ".join([f"{self.who} took no key of ours; tried {_few(self._tried)}; it allows {allowed}", *self._notes])
+        return "; ".join([f"{self.who} took no key of ours; tried {_few(self._tried)}; it allows {allowed}",
+                          *self._notes])
 
     def _no_banner(self, text: str, last: str) -> SshFailure:
         banner = " ".join(self._banner)
         if "MaxStartups" in banner:
-            return SshFailure(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's MaxStartups)", again=True)
+            return SshFailure(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's "
+                                             "MaxStartups)", again=True)
         if "Not allowed at this time" in banner:
-            return SshFailure(Stage.CONNECT, f"{self.who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
-        if self._spoken:
-            return SshFailure(Stage.CONNECT, f"{self.who} does not speak SSH: it says {one_line(banner, 60)!r}")
+            return SshFailure(Stage.CONNECT, f"{self.who}: sshd penalises this address (PerSourcePenalties); "
+                                             "wait, or exempt the address there")
+        if self._not_ssh:
+            return SshFailure(Stage.CONNECT,
+                              f"{self.who} does not speak SSH: it sends {one_line(banner, 60)!r}")
         if _NO_BANNER.search(text):
-            return SshFailure(Stage.CONNECT, f"{self.who} does not speak SSH: what it says is no banner, and goes on")
+            return SshFailure(Stage.CONNECT, f"{self.who} does not speak SSH: it sends data that is not a "
+                                             "banner, without end")
         if self.proxy is not None and _GONE.search(text):
-            return SshFailure(Stage.CONNECT, f"{self.who} was lost before its banner: it, or {self.proxy}, hung up without a word",
-                              again=True)
+            return SshFailure(Stage.CONNECT, f"{self.who} was lost before its banner: it, or {self.proxy}, "
+                                             "hung up without a message", again=True)
         if _GONE.search(text):
-            return SshFailure(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)",
-                              again=True)
+            return SshFailure(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's "
+                                             "MaxStartups, or a TCP wrapper)", again=True)
         return SshFailure(Stage.CONNECT, f"{self.who} does not speak SSH: {last}")
 
 
-def _known(lines: list[str], who: str) -> SshFailure | None:
+def _recognised(lines: list[str], who: str) -> SshFailure | None:
     """What is said in the same words about a node and about a machine on the way to it."""
     text = "\n".join(lines)
     if match := _NO_NAME.search(text):
         return _no_name(match, "", "give one with `address` in the inventory or HostName in ssh_config")
     if match := _NO_TCP.search(text):
-        return SshFailure(Stage.CONNECT, _no_tcp(place(match["host"] or match["address"], int(match["port"])), match["why"]))
+        return SshFailure(Stage.CONNECT, _no_tcp(place(match["host"] or match["address"], int(match["port"])),
+                                                 match["why"]))
     if match := _NEGOTIATE.search(text):
         return SshFailure(Stage.CONNECT, f"no key exchange with {who}: {match['why']}")
     if _CHANGED.search(text) or _REVOKED.search(text) or "Host key verification failed" in text:
@@ -339,15 +378,18 @@ def _known(lines: list[str], who: str) -> SshFailure | None:
     if _DENIED.search(text) or _TOO_MANY.search(text):
         return SshFailure(Stage.AUTH, f"{who}: {lines[-1]}")
     if _CONFIG.search(text):
-        return SshFailure(Stage.RESOLVE, f"ssh refuses its configuration: {next(line for line in lines if _CONFIG.search(line))}")
+        return SshFailure(Stage.RESOLVE, "ssh refuses its configuration: "
+                                         f"{next(line for line in lines if _CONFIG.search(line))}")
     if _WAITED.search(text):
-        return SshFailure(Stage.CONNECT, f"{who} did not answer (host down, a firewall that drops, or a hung sshd)")
+        return SshFailure(Stage.CONNECT,
+                          f"{who} did not answer (host down, a firewall that drops, or a hung sshd)")
     return None
 
 
 def _no_name(match: re.Match[str], what: str, remedy: str) -> SshFailure:
     if _TEMPORARY.search(match["why"]):
-        return SshFailure(Stage.RESOLVE, f"cannot look up {what}{match['host']}: the resolver does not answer; check /etc/resolv.conf here")
+        return SshFailure(Stage.RESOLVE, f"cannot look up {what}{match['host']}: the resolver does not "
+                                         "answer; check /etc/resolv.conf here")
     return SshFailure(Stage.RESOLVE, f"{what}{match['host']} has no address ({match['why']}); {remedy}")
 
 
@@ -362,7 +404,8 @@ def _no_tcp(who: str, why: str) -> str:
 
 
 def _last_about_keys(lines: list[str]) -> str:
-    words = [line for line in lines if re.search(r"revoked|changed and you|is known for|ertificate|Error checking", line)]
+    words = [line for line in lines
+             if re.search(r"revoked|changed and you|is known for|ertificate|Error checking", line)]
     return words[-1] if words else "Host key verification failed"
 
 
@@ -371,5 +414,5 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
-def _hop_name(way: str) -> str:
-    return shlex.quote(way.rpartition(" ")[2])
+def _hop_name(proxy: str) -> str:
+    return shlex.quote(proxy.rpartition(" ")[2])

@@ -1,4 +1,4 @@
-"""Talks with a program through the pipes of a child process: the program itself, or an ssh that carries it to a node."""
+"""Exchanges data with a program through a child's pipes: the program itself, or an ssh to a node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GRACE_SECONDS = 2.0
 
 
 class PipedProcess(Protocol):
-    """What has three pipes and an end: a process, or a session on a connection that a process keeps."""
+    """Something with three pipes and an exit status: a process, or a session on a shared ssh connection."""
 
     @property
     def stdin(self) -> IO[bytes] | None: ...
@@ -37,12 +37,12 @@ class PipedProcess(Protocol):
         ...
 
 
-class Ears:
-    """What becomes of all that is not the program's output. This one is for a child that is the program itself."""
+class OutputHandler:
+    """Handles everything but the program's output. This one is for a child that is the program itself."""
 
     log: int | None = None              # a descriptor to follow besides the pipes
-    patience: float | None = None       # when `tired` is called, by time.monotonic
-    ready: bool = True                  # whether what we write can reach the program
+    deadline: float | None = None       # when to call `timed_out_waiting`, by time.monotonic
+    ready: bool = True                  # whether our input can reach the program
 
     def __init__(self, dialogue: Dialogue) -> None:
         self.dialogue = dialogue
@@ -54,8 +54,8 @@ class Ears:
     def logged(self, data: bytes) -> None:
         """Takes what comes from `log`, always before what came on standard error after it."""
 
-    def tired(self) -> None:
-        """`patience` is over."""
+    def timed_out_waiting(self) -> None:
+        """Called once `deadline` is over."""
 
     def ended(self, exit_status: int | None) -> None:
         """The output has ended; afterwards the dialogue is over. May raise instead."""
@@ -64,15 +64,19 @@ class Ears:
 
 def spawn(argv: list[str], environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Starts it with three pipes. Raises OSError."""
-    # A session of its own: Ctrl-C at our terminal is ours to handle, and the group can be killed as one.
-    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                            start_new_session=True, env=environment)
+    # In its own session: we handle Ctrl-C at our terminal, and can kill the group as one.
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            bufsize=0, start_new_session=True, env=environment)
 
 
-def converse(job: NodeJob, dialogue: Dialogue, process: PipedProcess, limits: Limits, ears: Ears | None = None) -> None:
-    """Until the dialogue is over. Reads and writes in turn as each is possible, so that no full pipe can stop the others."""
+def converse(
+    job: NodeJob, dialogue: Dialogue, process: PipedProcess, limits: Limits,
+    handler: OutputHandler | None = None,
+) -> None:
+    """Runs until the dialogue is over. Reads and writes whatever is possible,
+    so that no full pipe blocks the others."""
     task = job.task
-    ears = ears or Ears(dialogue)
+    handler = handler or OutputHandler(dialogue)
     assert process.stdin and process.stdout and process.stderr  # noqa: S101  (narrowing: all three are pipes)
     with ExitStack() as stack:
         awake, alarm = (stack.enter_context(end) for end in socket.socketpair())
@@ -83,20 +87,20 @@ def converse(job: NodeJob, dialogue: Dialogue, process: PipedProcess, limits: Li
             os.set_blocking(pipe.fileno(), False)
         ready.register(process.stdout, selectors.EVENT_READ)
         ready.register(process.stderr, selectors.EVENT_READ)
-        if ears.log is not None:
-            ready.register(ears.log, selectors.EVENT_READ)
+        if handler.log is not None:
+            ready.register(handler.log, selectors.EVENT_READ)
         unsent = dialogue.opening()
         working = False
         while not dialogue.over:
-            _register(ready, process.stdin, bool(unsent) and (ears.ready or dialogue.python is not None))
-            events = {key.fileobj for key, _ in ready.select(_seconds(ears))}
+            _register(ready, process.stdin, bool(unsent) and (handler.ready or dialogue.python is not None))
+            events = {key.fileobj for key, _ in ready.select(_seconds(handler))}
             task.check()
-            _follow(ears)
-            if ears.patience is not None and ears.patience <= time.monotonic():
-                ears.tired()
+            _follow(handler)
+            if handler.deadline is not None and handler.deadline <= time.monotonic():
+                handler.timed_out_waiting()
             if process.stderr in events:
                 if data := os.read(process.stderr.fileno(), _CHUNK):
-                    ears.errors(data)
+                    handler.errors(data)
                 else:
                     ready.unregister(process.stderr)
             if process.stdin in events:
@@ -106,51 +110,53 @@ def converse(job: NodeJob, dialogue: Dialogue, process: PipedProcess, limits: Li
                 data = os.read(process.stdout.fileno(), _CHUNK)
                 unsent += dialogue.output(data)
                 ended = not data
-            job.sent, job.received, job.python = dialogue.sent - len(unsent), dialogue.received, dialogue.python
+            job.sent, job.received, job.python = (dialogue.sent - len(unsent), dialogue.received,
+                                                  dialogue.python)
             if dialogue.python is not None and not working:
                 working = True
                 task.step(limits.node_s, dialogue.timed_out)
             if ended and not dialogue.over:
-                # First the status: whatever a child has said it has said before its end.
+                # The status first: after it, no more output can arrive.
                 status = _exit_status(process, task.left())
                 task.check()
-                _follow(ears)
-                _drain(process.stderr, ears)
+                _follow(handler)
+                _drain(process.stderr, handler)
                 if not dialogue.over:
-                    ears.ended(status)
+                    handler.ended(status)
 
 
-def let_go(process: subprocess.Popen[bytes], *, kill: bool = False) -> None:
-    """Closes the lifeline at once, and kills the group if asked to; a thread sees to it that the child has gone, and nobody waits for
-    one that cannot be killed."""
+def close_process(process: subprocess.Popen[bytes], *, kill: bool = False) -> None:
+    """Closes the lifeline at once, and kills the group if `kill`. A thread reaps the child, so the caller
+    never waits for one that cannot be killed."""
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             with suppress(OSError):
                 pipe.close()
     if kill:
         kill_group(process)
-    threading.Thread(target=_bury, args=(process,), name="muster-bury", daemon=True).start()
+    threading.Thread(target=_reap, args=(process,), name="muster-reap", daemon=True).start()
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the child and what it has started in its session, unless it has ended already. Returns at once."""
+    """Kills the child and what it has started in its session, unless it has ended already.
+    Returns at once."""
     if process.returncode is None:
-        # Through sudo the program is not ours to kill: it has the end of its input to go by.
+        # We may not kill a program under sudo; it ends at the end of its input.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _seconds(ears: Ears) -> float | None:
-    return None if ears.patience is None else max(0.0, ears.patience - time.monotonic())
+def _seconds(handler: OutputHandler) -> float | None:
+    return None if handler.deadline is None else max(0.0, handler.deadline - time.monotonic())
 
 
-def _follow(ears: Ears) -> None:
-    if ears.log is not None:
+def _follow(handler: OutputHandler) -> None:
+    if handler.log is not None:
         with suppress(BlockingIOError):
-            # One piece may be all that is ever read of a log that never ends; what it leads to is decided between pieces.
-            while len(data := os.read(ears.log, _CHUNK)) == _CHUNK:
-                ears.logged(data)
-            ears.logged(data)
+            # Handle each piece as it comes, because the log may never end.
+            while len(data := os.read(handler.log, _CHUNK)) == _CHUNK:
+                handler.logged(data)
+            handler.logged(data)
 
 
 def _ring(alarm: socket.socket) -> None:
@@ -167,7 +173,8 @@ def _register(ready: selectors.BaseSelector, stdin: IO[bytes], wanted: bool) -> 
 
 
 def _write(stdin: IO[bytes], data: bytes) -> bytes:
-    """Writes what the pipe takes now; returns the rest, which is nothing once the program has closed its end."""
+    """Writes what the pipe takes now; returns the rest,
+    which is nothing once the program has closed its end."""
     try:
         return data[os.write(stdin.fileno(), data):]
     except BlockingIOError:
@@ -176,11 +183,11 @@ def _write(stdin: IO[bytes], data: bytes) -> bytes:
         return b""
 
 
-def _drain(pipe: IO[bytes], ears: Ears) -> None:
-    """What is there already of the error output, which names the reason when the output has ended."""
+def _drain(pipe: IO[bytes], handler: OutputHandler) -> None:
+    """Reads the pending error output, which names the reason for the end."""
     with suppress(BlockingIOError):
-        while not ears.dialogue.over and (data := os.read(pipe.fileno(), _CHUNK)):
-            ears.errors(data)
+        while not handler.dialogue.over and (data := os.read(pipe.fileno(), _CHUNK)):
+            handler.errors(data)
 
 
 def _exit_status(process: PipedProcess, seconds: float) -> int | None:
@@ -190,7 +197,7 @@ def _exit_status(process: PipedProcess, seconds: float) -> int | None:
         return None
 
 
-def _bury(process: subprocess.Popen[bytes]) -> None:
+def _reap(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_GRACE_SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""paramiko, imported so that neither its warnings nor its log ever reach the user's terminal, and without what nobody here asks of it."""
+"""paramiko, imported without warnings and log output on the terminal, and without invoke."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def _absent(name: str) -> Iterator[None]:
-    """Whoever imports that module inside is told that it is not installed."""
+    """Makes imports of that module fail inside."""
     if name in sys.modules:
         yield
         return
@@ -22,10 +22,11 @@ def _absent(name: str) -> Iterator[None]:
         del sys.modules[name]
 
 
-# paramiko takes invoke where it is there, for `Match exec` of its own reader of ssh_config, which ours stands in for; loading it takes
-# two fifths of the time that paramiko takes to load.
+# paramiko loads invoke if installed, for `Match exec` in its own ssh_config reader, which we do not use.
+# Loading it takes two fifths of paramiko's load time.
 with warnings.catch_warnings(), _absent("invoke"):
-    # Older pairs of paramiko and cryptography warn about TripleDES at import; nobody here can do anything about it.
+    # Older pairs of paramiko and cryptography warn about TripleDES at import;
+    # users cannot do anything about it.
     warnings.simplefilter("ignore")
     import paramiko
     from paramiko.packet import Packetizer

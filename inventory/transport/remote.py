@@ -1,4 +1,4 @@
-"""Reaches each node by the SSH client that its inventory entry names, in one sweep with one set of limits."""
+"""Reaches each node with the SSH client of its inventory entry, in one sweep with one set of limits."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from inventory.transport.watch import NodeJob, Watchdog, fan_out
 class TransportSweep(Protocol):
     """One sweep of one transport."""
 
-    def look(self, job: NodeJob) -> bytes | Failure:
-        """The answer of one node; raises Refused or Expired."""
+    def query(self, job: NodeJob) -> bytes | Failure:
+        """The answer of one node; raises TaskFailed or Expired."""
         ...
 
     def close(self) -> None:
-        """Ends what the sweep opened and does not keep."""
+        """Closes what the sweep opened and does not keep."""
         ...
 
 
-class Visiting(Protocol):
+class SharedTransport(Protocol):
     """A transport that can share a sweep with another."""
 
     def begin(self, program: Program, limits: Limits, watch: Watchdog) -> TransportSweep: ...
@@ -32,38 +32,40 @@ class Visiting(Protocol):
 
 
 class RemoteTransport:
-    """`Transport` over SSH. With `keep` (seconds from one sweep to the next) connections live on between sweeps, until `close`."""
+    """`Transport` over SSH. With `keep` (seconds from one sweep to the next)
+    connections live on between sweeps, until `close`."""
 
     def __init__(self, keep: float | None = None) -> None:
         self._keep = keep
-        self._transports: dict[Via, Visiting] = {}
+        self._transports: dict[Via, SharedTransport] = {}
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-        """See `Transport.run`. Closing the iterator closes every connection in use at once. Raises ConfigError for a broken ssh_config."""
+        """See `Transport.run`. Closing the iterator closes all connections in use.
+        Raises ConfigError for a broken ssh_config."""
         nodes = tuple(nodes)
         watch = Watchdog()
-        visits: dict[Via, TransportSweep] = {}
+        sweeps: dict[Via, TransportSweep] = {}
         wanted = {node.transport for node in nodes}
         for via in self._transports.keys() - wanted:
             self._transports.pop(via).close()
         with ExitStack() as stack:
             for via in wanted:
-                visits[via] = visit = self._transport(via).begin(program, limits, watch)
-                stack.callback(visit.close)
-            yield from fan_out(nodes, limits, lambda job: visits[job.node.transport].look(job), watch)
+                sweeps[via] = sweep = self._transport(via).begin(program, limits, watch)
+                stack.callback(sweep.close)
+            yield from fan_out(nodes, limits, lambda job: sweeps[job.node.transport].query(job), watch)
 
     def close(self) -> None:
-        """Ends what is kept."""
+        """Closes kept connections."""
         for transport in self._transports.values():
             transport.close()
 
-    def _transport(self, via: Via) -> Visiting:
+    def _transport(self, via: Via) -> SharedTransport:
         if via not in self._transports:
-            self._transports[via] = _made(via, self._keep)
+            self._transports[via] = _create(via, self._keep)
         return self._transports[via]
 
 
-def _made(via: Via, keep: float | None) -> Visiting:
+def _create(via: Via, keep: float | None) -> SharedTransport:
     # Loaded on use: paramiko takes a tenth of a second.
     if via is Via.OPENSSH:
         from inventory.transport.openssh import OpensshTransport

@@ -1,4 +1,5 @@
-"""Tries again where a server drops a connection before it can know us, as sshd's MaxStartups does at random when many connect at once."""
+"""Retries when a server drops a connection before the login,
+as sshd's MaxStartups does at random under load."""
 
 from __future__ import annotations
 
@@ -13,18 +14,20 @@ from inventory.transport.wire import ConnectionDropped
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
-# Against sshd's default of 10:30:100 with 64 at once, 9 tries were the most that any of 2048 logins needed; this is about 20.
-PATIENCE_SECONDS = 30.0
+# Against sshd's default of 10:30:100 with 64 at once, 9 tries were the most that any
+# of 2048 logins needed; this is about 20.
+RETRY_SECONDS = 30.0
 
 T = TypeVar("T")
 
 
-def patiently(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | None = None) -> T:
-    """What `attempt` returns; it is tried again after growing pauses while it raises Dropped, for 30 s or until the task's end.
+def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | None = None) -> T:
+    """Returns what `attempt` returns; retries after growing pauses while it raises ConnectionDropped,
+    for 30 s or until the task's end.
 
-    Raises Refused (stage connect) when that time is over, Expired, and what else `attempt` raises.
+    Raises TaskFailed (stage connect) when that time is over, Expired, and what else `attempt` raises.
     """
-    end = min(task.end, time.monotonic() + PATIENCE_SECONDS)
+    end = min(task.end, time.monotonic() + RETRY_SECONDS)
     tried = 0
     while True:
         tried += 1

@@ -1,4 +1,4 @@
-"""Asks servers for all their host keys, each proven by a key exchange of its own, without logging in."""
+"""Fetches all host keys of servers, each proven by its own key exchange, without logging in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inventory.sshconfig import SshConfig, SshTarget
 from inventory.transport.base import Failure, Limits, Program, Stage
 from inventory.transport.jump import Route, route_to
 from inventory.transport.link import HOST_KEYS, SshConnection
-from inventory.transport.retry import patiently
+from inventory.transport.retry import with_retries
 from inventory.transport.ssh import SshSweep, SshTransport
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, WatchedTask, fan_out
 from inventory.transport.wire import place
@@ -23,9 +23,10 @@ _NOTHING = Program("", "", b"")     # no program is run on the nodes, nor on the
 
 @dataclass(frozen=True)
 class Scan:
-    """What one node's server showed: its host keys in wire form, one of each type, and whether it has host certificates; or a failure.
+    """One server's host keys in wire form, one of each type, and whether it has host certificates;
+    or a failure.
 
-    Keys come from connections of their own: that one is the right one says nothing about the others.
+    Each key comes from its own connection: one right key proves nothing about the others.
     """
 
     node: str
@@ -34,16 +35,19 @@ class Scan:
     failure: Failure | None = None
 
 
-def scan(nodes: Iterable[Node], targets: Mapping[str, SshTarget], config: SshConfig, limits: Limits) -> Iterator[Scan]:
-    """One scan per node, as each is known, all by `limits.sweep_s`. `targets` says by node name where each is.
+def scan(
+    nodes: Iterable[Node], targets: Mapping[str, SshTarget], config: SshConfig, limits: Limits,
+) -> Iterator[Scan]:
+    """One scan per node, as each is known, all by `limits.sweep_s`. `targets` gives each node's address,
+    by name.
 
-    Jump hosts on the way are logged in to, so they must be known, and are believed as in a sweep.
+    Logs in to jump hosts, which must be known as in a sweep.
     """
     watch = Watchdog()
     transport = SshTransport(config)
     scanner = _Scanner(transport.begin(_NOTHING, limits, watch), targets, config, limits)
     try:
-        for reply in fan_out(nodes, limits, scanner.look, watch):
+        for reply in fan_out(nodes, limits, scanner.query, watch):
             if reply.failure is not None:
                 yield Scan(reply.node, failure=reply.failure)
             else:
@@ -53,19 +57,23 @@ def scan(nodes: Iterable[Node], targets: Mapping[str, SshTarget], config: SshCon
 
 
 class _Scanner:
-    def __init__(self, sweep: SshSweep, targets: Mapping[str, SshTarget], config: SshConfig, limits: Limits) -> None:
+    def __init__(
+        self, sweep: SshSweep, targets: Mapping[str, SshTarget], config: SshConfig, limits: Limits,
+    ) -> None:
         self._sweep = sweep
         self._targets = targets
         self._config = config
         self._limits = limits
         self.found: dict[str, Scan] = {}
 
-    def look(self, job: NodeJob) -> bytes:
+    def query(self, job: NodeJob) -> bytes:
         """Leaves the keys of one node in `found`."""
         target = self._targets[job.node.name]
-        if job.node.transport is Via.OPENSSH and target.proxy_command is not None and target.proxy_jump is None:
-            raise TaskFailed(Stage.CONNECT, f"ssh_config reaches {job.node.name} by a ProxyCommand, and none is run here; compare with the "
-                                         f"node's console, then pin it with: {_by_hand(job.node)}")
+        if (job.node.transport is Via.OPENSSH and target.proxy_command is not None
+            and target.proxy_jump is None):
+            raise TaskFailed(Stage.CONNECT, f"ssh_config reaches {job.node.name} by a ProxyCommand, which "
+                                         "muster does not run; compare with the node's console, then pin it "
+                                         f"with: {_by_hand(job.node)}")
         try:
             route = route_to(target, job.node, self._config)
         except ConfigError as error:
@@ -74,17 +82,21 @@ class _Scanner:
         wanted: tuple[str, ...] = HOST_KEYS
         certified = False
         while wanted:
-            blob, offered = patiently(job.task, lambda: self._exchange(job.task, target, route, wanted), job)  # noqa: B023
+            blob, offered = with_retries(
+                job.task, lambda: self._exchange(job.task, target, route, wanted), job)  # noqa: B023
             chosen = next((_type(name) for name in wanted if name in offered), "")
             if key_type(blob) != chosen:
-                raise TaskFailed(Stage.HOST_KEY, f"{place(target.hostname, target.port)} shows a key of another type than it says")
+                raise TaskFailed(Stage.HOST_KEY, f"{place(target.hostname, target.port)} shows a key of "
+                                                 "another type than announced")
             keys[chosen] = blob
             certified = certified or any("-cert-" in name for name in offered)
             wanted = tuple(name for name in wanted if name in offered and _type(name) not in keys)
         self.found[job.node.name] = Scan(job.node.name, tuple(keys.values()), certified)
         return b""
 
-    def _exchange(self, task: WatchedTask, target: SshTarget, route: Route, wanted: tuple[str, ...]) -> tuple[bytes, tuple[str, ...]]:
+    def _exchange(
+        self, task: WatchedTask, target: SshTarget, route: Route, wanted: tuple[str, ...],
+    ) -> tuple[bytes, tuple[str, ...]]:
         link = SshConnection(self._sweep.reach(task, target, route), target)
         try:
             return link.exchange(task, wanted, self._limits), link.algorithms
@@ -93,9 +105,10 @@ class _Scanner:
 
 
 def _by_hand(node: Node) -> str:
-    from inventory.transport.openssh import _given
+    from inventory.transport.openssh import _inventory_options
 
-    return shlex.join(["ssh", "-o", "StrictHostKeyChecking=ask", *_given(node), node.name, "true"])
+    return shlex.join(["ssh", "-o", "StrictHostKeyChecking=ask", *_inventory_options(node), node.name,
+                       "true"])
 
 
 def _type(algorithm: str) -> str:

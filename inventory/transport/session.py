@@ -1,6 +1,7 @@
-"""The conversation with the program on a node, without any input or output of its own: what to send, and how it ended.
+"""The protocol with the program on a node, without I/O of its own: what to send, and how it ended.
 
-Every transport feeds it what arrives; it says what to write, and turns the end, whatever it is, into a body or a `Failure`.
+A transport feeds it the received data; it returns what to write,
+and turns any end into a body or a `Failure`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ _LEFT_OUT = re.compile(r"[\s\x00-\x1f\x7f]+")
 _NO_TERMINAL = re.compile(r"must have a tty", re.IGNORECASE)
 _NO_PASSWORD = re.compile(r"password|terminal is required|askpass", re.IGNORECASE)
 _NOT_ALLOWED = re.compile(r"not in the sudoers|not allowed to|may not run|account validation", re.IGNORECASE)
-_NO_SUDO = re.compile(r"sudo['\"]?: (?:command )?not found|not found: sudo|unknown command:? '?sudo|no such file.*sudo", re.IGNORECASE)
+_NO_SUDO = re.compile(r"sudo['\"]?: (?:command )?not found|not found: sudo|unknown command:? '?sudo|no such "
+                      r"file.*sudo", re.IGNORECASE)
 _SUDO_NO_PROGRAM = re.compile(r"^sudo: .*: command not found$")
 
 
 def one_line(text: bytes | str, most: int = 200) -> str:
-    """Foreign text as one line for a person: no control characters, runs of white space as one, at most `most` characters."""
+    """Foreign text as one line for a person: no control characters, runs of white space as one,
+    at most `most` characters."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     line = _LEFT_OUT.sub(" ", text[: most * 8]).strip()
@@ -40,8 +43,8 @@ def last_line(text: bytes) -> str:
 class Dialogue:
     """One program on one node. Feed it `output` and `errors`; it is `over` once `body` or `failure` is set.
 
-    `shell` is False where no login shell stands between us and the program (the local transport). `by_hand` is the command
-    that takes a person to the same place.
+    `shell` is False where no login shell stands between us and the program (the local transport). `by_hand`
+    is the command that takes a person to the same place.
     """
 
     def __init__(self, program: Program, limits: Limits, *, python: str, become: bool, shell: bool = True,
@@ -70,7 +73,7 @@ class Dialogue:
 
     @property
     def stage(self) -> Stage:
-        """What is being waited for."""
+        """The stage being waited for."""
         if not self._logged_in:
             return Stage.LOGIN
         if self.python is None:
@@ -94,11 +97,12 @@ class Dialogue:
                 self._logged_in = True
                 self.python = event.version
                 if not event.supported:
-                    self._fail(Stage.PYTHON, f"{self._named} is Python {event.version}, and 3.8 or newer is needed; "
+                    self._fail(Stage.PYTHON,
+                               f"{self._named} is Python {event.version}, and 3.8 or newer is needed; "
                                              "name another with `python:` in the inventory")
             elif isinstance(event, ExtraRequested):
                 if event.name in self._given:
-                    # Asking costs a node 34 bytes, and the answer is thousands of times that.
+                    # A request is 34 bytes, and the answer thousands of times that.
                     self._fail(Stage.REPLY, f"the program asked for {event.name} twice")
                     break
                 self._given.add(event.name)
@@ -121,71 +125,79 @@ class Dialogue:
             self._fail(Stage.REPLY, "over 64 MiB of error output and no answer")
 
     def ended(self, exit_status: int | None) -> None:
-        """The output has ended; sets `failure` unless the outcome is known already. A signal is a negative status, unknown is None."""
+        """The output has ended; sets `failure` unless the outcome is known already.
+        A signal is a negative status, unknown is None."""
         if self.over:
             return
-        said = last_line(bytes(self._stderr))
-        status = "" if exit_status is None else f"signal {-exit_status}" if exit_status < 0 else f"exit {exit_status}"
+        message = last_line(bytes(self._stderr))
+        status = ("" if exit_status is None else f"signal {-exit_status}" if exit_status < 0
+                  else f"exit {exit_status}")
         if self.python is not None:
-            self._fail(Stage.REPLY, _join(self._framer.cut(), status, said))
+            self._fail(Stage.REPLY, _join(self._framer.cut(), status, message))
         elif not self._logged_in:
-            said = said or last_line(self._hint)
-            self._fail(Stage.LOGIN, _join("the login shell ended without running our command", status, said)
-                       + (f"; try: {self._by_hand} true" if self._by_hand else ""))
-        elif self._become and not _SUDO_NO_PROGRAM.match(said):
-            self._fail(Stage.BECOME, self._why_no_sudo(status, said))
-        elif exit_status == 127 or _SUDO_NO_PROGRAM.match(said):
-            self._fail(Stage.PYTHON, _join(f"there is no {self._named} on the node", status, said)
+            message = message or last_line(self._hint)
+            self._fail(Stage.LOGIN, _join("the login shell ended without running our command", status,
+                                          message) + (f"; try: {self._by_hand} true" if self._by_hand
+                                                      else ""))
+        elif self._become and not _SUDO_NO_PROGRAM.match(message):
+            self._fail(Stage.BECOME, self._why_no_sudo(status, message))
+        elif exit_status == 127 or _SUDO_NO_PROGRAM.match(message):
+            self._fail(Stage.PYTHON, _join(f"there is no {self._named} on the node", status, message)
                        + "; install it or name another with `python:` in the inventory")
         else:
-            self._fail(Stage.PYTHON, _join(f"{self._named} ended before it said anything", status, said))
+            self._fail(Stage.PYTHON, _join(f"{self._named} ended before any output", status, message))
 
     def lost(self, who: str) -> None:
-        """The connection is gone while the program may still have had something to say."""
+        """The connection was lost before the program was done."""
         if self.over:
             return
-        said = last_line(bytes(self._stderr))
+        message = last_line(bytes(self._stderr))
         if self.python is not None:
-            self._fail(Stage.REPLY, _join(f"the connection to {who} was lost; {self._framer.cut()}", "", said))
+            self._fail(Stage.REPLY, _join(f"the connection to {who} was lost; {self._framer.cut()}", "",
+                                          message))
         else:
-            self._fail(self.stage, _join(f"the connection to {who} was lost before the program ran", "", said or last_line(self._hint)))
+            self._fail(self.stage, _join(f"the connection to {who} was lost before the program ran", "",
+                                         message or last_line(self._hint)))
 
     def timed_out(self, seconds: float) -> Failure:
         """The failure to report when the time for what is being waited for has run out."""
-        said = last_line(bytes(self._stderr))
+        message = last_line(bytes(self._stderr))
         waited = f"after {seconds:.3g} s"
         if self.stage is Stage.LOGIN:
-            said = said or last_line(self._hint)
-            text = _join(f"logged in, but the shell has not run our command {waited} (hung home or rc file?)", "", said)
+            message = message or last_line(self._hint)
+            text = _join(f"logged in, but the shell has not run our command {waited} (hung home or rc file?)",
+                         "", message)
         elif self.stage is Stage.BECOME:
-            text = _join(f"sudo has not started {self._named} {waited}", "", said)
+            text = _join(f"sudo has not started {self._named} {waited}", "", message)
         elif self.stage is Stage.PYTHON:
-            text = _join(f"{self._named} has not started {waited}", "", said)
+            text = _join(f"{self._named} has not started {waited}", "", message)
         else:
-            text = _join(f"no answer {waited}; the program is at work on Python {self.python}", "", said)
+            text = _join(f"no answer {waited}; the program is at work on Python {self.python}", "", message)
         return Failure(self.stage, text)
 
     def _send(self, data: bytes) -> bytes:
         self.sent += len(data)
         return data
 
-    def _why_no_sudo(self, status: str, said: str) -> str:
+    def _why_no_sudo(self, status: str, message: str) -> str:
         everything = self._stderr.decode("utf-8", "replace")
         if _NO_SUDO.search(everything):
-            return _join("there is no sudo on the node", status, said)
+            return _join("there is no sudo on the node", status, message)
         if _NOT_ALLOWED.search(everything):
-            return _join("sudo does not allow it to this user", status, said)
+            return _join("sudo does not allow it to this user", status, message)
         if _NO_TERMINAL.search(everything):
-            # A terminal would mix the node's words into the answer, so none is ever asked for.
-            return _join("sudo wants a terminal (requiretty); add `Defaults:USER !requiretty` to sudoers on the node", status, said)
+            # A terminal would mix other output into the answer, so we never ask for one.
+            return _join("sudo wants a terminal (requiretty); add `Defaults:USER !requiretty` to sudoers on "
+                         "the node", status, message)
         if _NO_PASSWORD.search(everything):
-            return _join("sudo asks for a password; grant this user NOPASSWD, or leave out `become`", status, said)
-        return _join(f"sudo did not start {self._named}", status, said)
+            return _join("sudo asks for a password; grant this user NOPASSWD, or leave out `become`", status,
+                         message)
+        return _join(f"sudo did not start {self._named}", status, message)
 
     def _fail(self, stage: Stage, reason: str) -> None:
         self.failure = Failure(stage, reason)
 
 
-def _join(what: str, status: str, said: str) -> str:
+def _join(what: str, status: str, message: str) -> str:
     text = f"{what} ({status})" if status else what
-    return f"{text}: {said}" if said else text
+    return f"{text}: {message}" if message else text

@@ -1,11 +1,14 @@
-"""Starts the program on nodes through Slurm: for each node an allocation of the whole of it, and in it one step with one task.
+"""Starts the program on nodes through Slurm: one allocation of each whole node,
+with one step of one task in it.
 
-salloc(1) and srun(1) of Slurm 22.05, and tried on it: `srun --exclusive` alone would give its step one CPU (it implies --exact), so the
-allocation is salloc's and the step, with --overlap, has all CPUs and GPUs of it. srun hands its standard input to task 0, byte for byte,
-and its end of file too, which is the lifeline; a srun that is killed (-9) does not, so none is killed that can be told to end. What is
-left of a run all the same is cancelled: its own jobs only, which bear its mark as their comment.
+By salloc(1) and srun(1) of Slurm 22.05, and tested on it: `srun --exclusive` alone would give its step one
+CPU (it implies --exact), so the allocation is salloc's and the step, with --overlap, has all CPUs and GPUs of
+it. srun hands its standard input to task 0, byte for byte, and its end of file too, which is the lifeline. A
+killed (-9) srun does not, so we send SIGTERM where we can. What is still left of a run is cancelled: only its
+own jobs, which have its identifier as their comment.
 
-A node of a reservation that a job of ours has, which stays, is looked at in a step of that job, beside its own (srun --jobid --overlap).
+On a node where a job of ours already holds the reservation,
+the program runs as a step of that job (srun --jobid --overlap).
 """
 
 from __future__ import annotations
@@ -28,26 +31,27 @@ from inventory.model import Node
 from inventory.nodeset import expand
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
-from inventory.transport.pipes import Ears, converse, spawn
+from inventory.transport.pipes import OutputHandler, converse, spawn
 from inventory.transport.session import Dialogue, last_line
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 
 # squeue(1): %A is the job's number, %T its state, %v its reservation, %k its comment and %N its nodes.
 SQUEUE = ("squeue", "--noheader", "--format=%A|%T|%v|%k|%N")
 SINFO = ("sinfo", "--all", "--noheader", "--Node", "--format=%N|%P")
-# Whose value would have salloc or srun do something else than what stands on their command line.
-_NOT_OURS = ("SLURM_", "SALLOC_", "SBATCH_", "NCCL_", "TORCH_")
-_OURS = ("SLURM_CONF", "SLURM_CONF_SERVER")
-_KEPT_ERRORS = 4096
-_TURNS = 6
-_END_S = 5.0        # for a program whose lifeline was closed
-_CANCEL_S = 15.0    # for one that was told to end
+# Variables that would override the command line of salloc or srun.
+_FOREIGN_PREFIXES = ("SLURM_", "SALLOC_", "SBATCH_", "NCCL_", "TORCH_")
+_KEPT_VARIABLES = ("SLURM_CONF", "SLURM_CONF_SERVER")
+_STDERR_BYTES = 4096
+_WAITS = 6
+_END_S = 5.0        # for a program after its lifeline closed
+_CANCEL_S = 15.0    # for one after SIGTERM
 
 
 class SrunTransport:
-    """`Transport` through the cluster that this machine belongs to; `reservation` is the one in which nodes are taken, if any.
+    """`Transport` through the cluster that this machine belongs to;
+    `reservation` is the one in which nodes are taken, if any.
 
-    A node has to be free: what is on it is waited for six times `Limits.connect_s`, for the epilog of the last job of ours may last.
+    A node must be free: we wait six times `Limits.connect_s`, as the epilog of our last job may take long.
     """
 
     def __init__(self, reservation: str | None = None, run: Run | None = None) -> None:
@@ -55,11 +59,13 @@ class SrunTransport:
         self._ask = run
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-        """See `Transport.run`. After it no job of ours is left. Raises UsageError where Slurm cannot be asked for its partitions."""
+        """See `Transport.run`. No job of ours is left afterwards.
+        Raises UsageError when Slurm does not list its partitions."""
         nodes = tuple(nodes)
         partitions = partitions_of(self._ask)
-        there = jobs_of(self._reservation, self._ask) if self._reservation is not None else []
-        running = {node: one.number for one in there if one.running and one.reservation == self._reservation for node in one.nodes}
+        queued = jobs_of(self._reservation, self._ask) if self._reservation is not None else []
+        running = {node: one.number for one in queued if one.running and one.reservation == self._reservation
+                   for node in one.nodes}
         sweep = _Sweep(program, limits, self._reservation, partitions, running)
         try:
             yield from fan_out(nodes, limits, sweep.visit, Watchdog())
@@ -68,23 +74,26 @@ class SrunTransport:
 
 
 class _Sweep:
-    def __init__(self, program: Program, limits: Limits, reservation: str | None, partitions: Mapping[str, str],
-                 jobs: Mapping[str, str]) -> None:
+    def __init__(
+        self, program: Program, limits: Limits, reservation: str | None, partitions: Mapping[str, str],
+        jobs: Mapping[str, str],
+    ) -> None:
         self._program = program
         self._limits = limits
         self._reservation = reservation
         self._partitions = partitions
-        self._mark = secrets.token_hex(8)       # of this run's own jobs, among all that have the name
-        self._jobs = jobs       # by node that of ours which is there already
-        # Whoever looks whether a job is on a node of a lease knows our own by the lease's name, which is that of its reservation.
+        self._comment = secrets.token_hex(8)       # marks this run's own jobs among those of the same name
+        self._jobs = jobs       # our job that is already on a node
+        # Checks for jobs on leased nodes recognise ours by the lease's name, which is also the reservation's.
         self._name = reservation if reservation is not None else f"muster-{program.nonce}"
-        self._environment = {key: value for key, value in os.environ.items() if key in _OURS or not key.startswith(_NOT_OURS)}
-        self._wait_s = max(1.0, _TURNS * limits.connect_s)
+        self._environment = {key: value for key, value in os.environ.items() if key in _KEPT_VARIABLES
+                             or not key.startswith(_FOREIGN_PREFIXES)}
+        self._wait_s = max(1.0, _WAITS * limits.connect_s)
         self._lock = threading.Lock()
         self._started: list[subprocess.Popen[bytes]] = []
 
     def visit(self, job: NodeJob) -> bytes | Failure:
-        """The answer of one node; raises Refused or Expired."""
+        """The answer of one node; raises TaskFailed or Expired."""
         node = job.node
         job.attempts = 1
         if shutil.which("salloc") is None:
@@ -92,42 +101,45 @@ class _Sweep:
         if node.name not in self._partitions:
             raise TaskFailed(Stage.RESOLVE, "sinfo lists it in no partition; see: sinfo --all -N")
         dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become)
-        ears = _Ears(dialogue)
-        job.task.step(self._wait_s + self._limits.login_s, ears.overdue)
+        handler = _SlurmOutput(dialogue)
+        job.task.step(self._wait_s + self._limits.login_s, handler.overdue)
         try:
             process = spawn(self.argv(node), self._environment)
         except OSError as error:
-            raise TaskFailed(Stage.CONNECT, f"cannot run salloc: {error.strerror}; try a smaller --fanout?") from None
+            raise TaskFailed(Stage.CONNECT,
+                             f"cannot run salloc: {error.strerror}; try a smaller --fanout?") from None
         with self._lock:
             self._started.append(process)
         try:
-            converse(job, dialogue, process, self._limits, ears)
+            converse(job, dialogue, process, self._limits, handler)
         finally:
             _close(process)
             if dialogue.body is None:
                 threading.Thread(target=_end, args=(process,), name="muster-srun-end", daemon=True).start()
         if dialogue.failure is not None:
             return dialogue.failure
-        assert dialogue.body is not None  # noqa: S101  (narrowing: a conversation that is over has one or the other)
+        assert dialogue.body is not None  # noqa: S101  (narrowing: once over, it has one or the other)
         return dialogue.body
 
     def argv(self, node: Node) -> list[str]:
         """The command for one node."""
         within = [f"--reservation={self._reservation}"] if self._reservation is not None else []
-        command = shell_command(self._program, node.python, become=node.become, words=self._program.told(node))
+        command = shell_command(self._program, node.python, become=node.become,
+                                words=self._program.arguments(node))
         where = [f"--nodelist={node.name}", f"--immediate={math.ceil(self._wait_s)}", "--chdir=/"]
         job = self._jobs.get(node.name)
         started = ["srun", f"--jobid={job}", *where] if job is not None else [
-            "salloc", "--quiet", f"--job-name={self._name}", f"--comment={self._mark}", *within,
+            "salloc", "--quiet", f"--job-name={self._name}", f"--comment={self._comment}", *within,
             f"--partition={self._partitions[node.name]}", "--nodes=1", *where, "--exclusive", "--mem=0",
             f"--time={math.ceil((self._limits.node_s + self._limits.login_s) / 60) + 1}", "srun"]
         return [
-            *started, "--quiet", "--overlap", "--nodes=1", "--ntasks=1", "--input=all", "--output=all", "--error=all", "--mpi=none",
-            "--cpu-bind=quiet,none", "--propagate=NONE", "--kill-on-bad-exit=0", "/bin/sh", "-c", command,
+            *started, "--quiet", "--overlap", "--nodes=1", "--ntasks=1", "--input=all", "--output=all",
+            "--error=all", "--mpi=none", "--cpu-bind=quiet,none", "--propagate=NONE", "--kill-on-bad-exit=0",
+            "/bin/sh", "-c", command,
         ]
 
     def close(self, run: Run | None) -> None:
-        """Waits until what was started has ended; what does not is cancelled."""
+        """Waits until all has ended; cancels what does not."""
         end = time.monotonic() + _END_S
         with self._lock:
             started = list(self._started)
@@ -138,11 +150,12 @@ class _Sweep:
         left = [process for process in started if process.poll() is None or process.returncode < 0]
         if not left:
             return
-        # A step in a job that stays is told by its srun; jobs of that name may be another run's of the same lease.
+        # A step in a lasting job ends through its srun;
+        # jobs of that name may belong to another run of the same lease.
         for process in left:
-            _tell(process)
+            _terminate(process)
         with suppress(MusterError):
-            ours = [one.number for one in jobs_of(self._name, run) if one.comment == self._mark]
+            ours = [one.number for one in jobs_of(self._name, run) if one.comment == self._comment]
             if ours:
                 output(("scancel", "--quiet", *ours), run)
         end = time.monotonic() + _CANCEL_S
@@ -150,28 +163,31 @@ class _Sweep:
             _wait(process, end - time.monotonic())
 
 
-class _Ears(Ears):
-    """Until the program speaks, what is said is Slurm's: why there is no allocation, or that the node does not answer."""
+class _SlurmOutput(OutputHandler):
+    """Before the program's first output, messages are Slurm's: why there is no allocation,
+    or that the node does not answer."""
 
     def __init__(self, dialogue: Dialogue) -> None:
         super().__init__(dialogue)
-        self._said = b""
+        self._stderr = b""
 
     def errors(self, data: bytes) -> None:
-        self._said = (self._said + data)[-_KEPT_ERRORS:]
+        self._stderr = (self._stderr + data)[-_STDERR_BYTES:]
         super().errors(data)
 
     def ended(self, exit_status: int | None) -> None:
         if self.dialogue.stage is Stage.LOGIN:
-            raise TaskFailed(Stage.CONNECT, f"Slurm did not start our program: {last_line(self._said) or f'exit {exit_status}'}")
+            raise TaskFailed(Stage.CONNECT, "Slurm did not start our program: "
+                                            f"{last_line(self._stderr) or f'exit {exit_status}'}")
         super().ended(exit_status)
 
     def overdue(self, seconds: float) -> Failure:
-        """The failure where the time is over."""
+        """The failure when the time is over."""
         if self.dialogue.stage is not Stage.LOGIN:
             return self.dialogue.timed_out(seconds)
-        said = last_line(self._said)
-        return Failure(Stage.CONNECT, f"Slurm has not started our program after {seconds:.3g} s{f': {said}' if said else ''}")
+        said = last_line(self._stderr)
+        return Failure(Stage.CONNECT, f"Slurm has not started our program after {seconds:.3g} "
+                                      f"s{f': {said}' if said else ''}")
 
 
 @dataclass(frozen=True)
@@ -186,18 +202,21 @@ class QueuedJob:
 
 
 def jobs_of(name: str, run: Run | None) -> list[QueuedJob]:
-    """The jobs of this name that are in the queue; what cannot be read is none of ours. Raises UsageError where Slurm cannot be asked."""
+    """The queued jobs of this name; unreadable lines are not ours.
+    Raises UsageError when Slurm does not answer."""
     found = []
     for line in output((*SQUEUE, f"--name={name}"), run).decode("utf-8", "backslashreplace").splitlines():
         number, state, reservation, comment, nodes = (line.strip().split("|") + [""] * 5)[:5]
         if number.isdigit():
             with suppress(InventoryError):
-                found.append(QueuedJob(number, state == "RUNNING", reservation, comment, tuple(expand(nodes)) if nodes else ()))
+                found.append(QueuedJob(number, state == "RUNNING", reservation, comment,
+                                       tuple(expand(nodes)) if nodes else ()))
     return found
 
 
 def partitions_of(run: Run | None) -> dict[str, str]:
-    """A partition for each node: the cluster's default one, which is marked *, else the first in which it is."""
+    """A partition for each node: the cluster's default one, which is marked *,
+    else the first in which it is."""
     found: dict[str, str] = {}
     for line in output(SINFO, run).decode("utf-8", "backslashreplace").splitlines():
         node, bar, partition = line.strip().partition("|")
@@ -215,14 +234,15 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Sees to it that one whose program was given up ends: by the end of its input, or told so. SIGTERM has salloc give back the node."""
+    """Ends an abandoned program: by the end of its input, then by SIGTERM,
+    on which salloc releases the node."""
     _wait(process, _END_S)
     if process.poll() is None:
-        _tell(process)
+        _terminate(process)
         _wait(process, _CANCEL_S)
 
 
-def _tell(process: subprocess.Popen[bytes]) -> None:
+def _terminate(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""Decides whether a server's host key is the one we know, strictly, and tells a person who must decide what to type."""
+"""Checks strictly whether a server's host key is known, and if not says what to type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
 def algorithms(known: KnownHost, supported: tuple[str, ...]) -> tuple[str, ...]:
-    """`supported` with those first whose key is known, so that the server shows a key that can be checked (as OpenSSH does)."""
+    """`supported` with those first whose key is known, so that the server shows a
+    key that can be checked (as OpenSSH does)."""
     wanted: list[str] = []
     for name in known.types:
         wanted += _RSA if name == "ssh-rsa" else (name,)
@@ -20,15 +21,16 @@ def algorithms(known: KnownHost, supported: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def objection(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None, blob: bytes) -> str | None:
-    """Why the key that the server has proven to own is refused, with what to type next; None when it is known and not revoked.
+    """Why the key that the server has proven to own is refused, with what to type next;
+    None when it is known and not revoked.
 
-    A list of revoked keys that cannot be relied on stands against every key, as in OpenSSH.
+    An unreadable list of revoked keys refuses every key, as in OpenSSH.
     """
     offered = f"{key_type(blob)} {fingerprint(blob)}"
     if bad := [key for key in known.revoked if key.blob == blob]:
         return f"{known.name} offers {offered}, which {bad[0].where} marks as revoked"
     if revoked is not None and revoked.problem:
-        return f"no host key can be trusted while RevokedHostKeys cannot be read: {revoked.problem}"
+        return f"no host key is trusted while RevokedHostKeys cannot be read: {revoked.problem}"
     if revoked is not None and blob in revoked:
         return f"{known.name} offers {offered}, which {target.revoked_host_keys} revokes"
     if any(key.blob == blob for key in (*known.keys, *known.portless)):
@@ -38,26 +40,30 @@ def objection(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None, 
         return _changed(target, known, same[0], offered)
     if known.keys:
         others = ", ".join(f"{key.type} ({key.where})" for key in known.keys[:3])
-        return f"{known.name} offers {offered}, and only its {others} is known; {_enroll(target)}"
+        return f"{known.name} offers {offered}, but only its {others} is known; {_enroll(target)}"
     if known.authorities:
-        return (f"{known.name} is known only by a certificate authority ({known.authorities[0].where}), and host certificates cannot be "
-                f"checked here; set `transport: openssh`, which verifies them; or, as it offers {offered}, {_enroll(target)}")
-    return f"{known.name} is not in {' or '.join(target.known_hosts_files[:2]) or 'any file'}; it offers {offered}; {_enroll(target)}"
+        return (f"{known.name} is trusted only through a certificate authority "
+                f"({known.authorities[0].where}), and this transport cannot check host certificates; set "
+                f"`transport: openssh`, which can; or, as it offers {offered}, {_enroll(target)}")
+    return (f"{known.name} is not in {' or '.join(target.known_hosts_files[:2]) or 'any file'}; it offers "
+            f"{offered}; {_enroll(target)}")
 
 
 def _changed(target: SshTarget, known: KnownHost, old: KnownKey, offered: str) -> str:
     name = shlex.quote(target.name)
-    return (f"the host key of {known.name} has changed: it offers {offered}, {old.where} holds {fingerprint(old.blob)}; see it with: "
-            f"ssh-keygen -l -F {shlex.quote(known.name)} -f {shlex.quote(old.file)}; only if the node was reinstalled, take the new one "
-            f"with: muster inventory enroll {name} --replace {name}")
+    return (f"the host key of {known.name} has changed: it offers {offered}, {old.where} holds "
+            f"{fingerprint(old.blob)}; see it with: ssh-keygen -l -F {shlex.quote(known.name)} -f "
+            f"{shlex.quote(old.file)}; only if the node was reinstalled, pin the new one with: muster "
+            f"inventory enroll {name} --replace {name}")
 
 
 def _enroll(target: SshTarget) -> str:
-    return f"compare with the node's console, then pin it with: muster inventory enroll {shlex.quote(target.name)}"
+    return ("compare with the node's console, then pin it with: muster inventory enroll "
+            f"{shlex.quote(target.name)}")
 
 
 def by_hand(target: SshTarget, *options: str) -> str:
-    """The ssh command that takes a person to the same place."""
+    """The ssh command that reaches the same place by hand."""
     words = ["ssh", *options]
     if target.host_key_alias:
         words += ["-o", f"HostKeyAlias={target.host_key_alias}"]

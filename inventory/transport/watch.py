@@ -1,7 +1,8 @@
-"""Runs one piece of work per node, a bounded number at a time, and answers for each on time even when the work never returns.
+"""Runs one piece of work per node, a bounded number at a time,
+and yields each reply on time even if the work hangs.
 
-Work runs in daemon threads, because a thread in getaddrinfo(3) or in a system call on a dead mount cannot be interrupted: when its time
-is over it is answered for, its connections are closed, and its place is given to the next node, whether or not it ever comes back.
+Work runs in daemon threads, because a thread in getaddrinfo(3) or on a dead mount cannot be interrupted. When
+its time is over, the node gets a failure, its connections are closed, and the next node takes its place.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TypeAlias
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Reply, Stage
 from inventory.transport.session import one_line
-from inventory.transport.turns import long_turns
+from inventory.transport.switchinterval import longer_switch_interval
 
 _LONGEST_REASON = 1500
 
@@ -33,13 +34,15 @@ class TaskFailed(Exception):
 
 
 class Expired(Exception):
-    """The time of this task is over and it has been answered for; the work only has to stop."""
+    """The task's time is over and its reply is sent; the work only has to stop."""
 
 
 class WatchedTask:
-    """One piece of work with a deadline (`end`, by time.monotonic) and, within it, one step after another, each with a limit.
+    """One piece of work with a deadline (`end`, by time.monotonic) and, within it,
+    one step after another, each with a limit.
 
-    When a step is overdue the watch aborts the task: `failure` is set and everything given to `on_abort` is called.
+    When a step is overdue, the watchdog aborts the task:
+    sets `failure` and calls everything given to `on_abort`.
     """
 
     def __init__(self, watch: Watchdog, end: float, answer: Callable[[Failure], None] | None = None) -> None:
@@ -49,13 +52,15 @@ class WatchedTask:
         self._watch = watch
         self._answer = answer
         self._since = time.monotonic()
-        self._overdue: Overdue = lambda seconds: Failure(Stage.DEADLINE, f"not finished after {seconds:.3g} s")
+        self._overdue: Overdue = lambda seconds: Failure(Stage.DEADLINE,
+                                                         f"not finished after {seconds:.3g} s")
         self._before: Failure | None = None
         self._closers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
     def step(self, seconds: float, overdue: Overdue) -> None:
-        """From now until `seconds` have passed, or the task's end; then `overdue(seconds waited)` says what failed. Raises Expired."""
+        """From now until `seconds` have passed, or the task's end;
+        then `overdue(seconds waited)` says what failed. Raises Expired."""
         self._since = time.monotonic()
         self._overdue = overdue
         self.until = min(self._since + seconds, self.end)
@@ -72,7 +77,8 @@ class WatchedTask:
         return max(0.0, self.until - time.monotonic())
 
     def on_abort(self, close: Callable[[], None]) -> None:
-        """`close` must return at once; it is called when the task is aborted, or now if it has been. Raises Expired then."""
+        """`close` must return at once; it is called when the task is aborted, or now if it has been.
+        Raises Expired then."""
         with self._lock:
             if self.failure is None:
                 self._closers.append(close)
@@ -81,8 +87,9 @@ class WatchedTask:
         raise Expired
 
     def again(self, failure: Failure) -> None:
-        """The work begins once more, as it ended with `failure`: that stays the answer when the task's end cuts the new try short on its
-        way to the node. What was left of the time says nothing about how long a resolver or a connection takes. Raises Expired."""
+        """Restarts the work after `failure`, which stays the answer when the task's end cuts the new attempt
+        short on its way to the node: the rest of the time says nothing about how long a resolver or a
+        connection takes. Raises Expired."""
         self._before = failure
         self.step(self.end - time.monotonic(), lambda _: failure)
 
@@ -101,7 +108,8 @@ class WatchedTask:
             closers, self._closers = self._closers, []
         try:
             for close in closers:
-                # One that fails (no thread to be had, say) must not cost the others, nor the thread that watches everybody.
+                # A failing one (no free thread,
+                # for example) must not stop the others or the watchdog's thread.
                 with contextlib.suppress(Exception):
                     close()
         finally:
@@ -109,7 +117,7 @@ class WatchedTask:
                 self._answer(failure)
 
     def finish(self) -> None:
-        """The work is done; the watch forgets it."""
+        """Removes finished work from the watchdog."""
         self._watch.remove(self)
 
 
@@ -133,7 +141,7 @@ class Watchdog:
             self._tasks.discard(task)
 
     def sooner(self, until: float) -> None:
-        """Wakes the watch when it would sleep past `until`."""
+        """Wakes the watchdog if it would sleep past `until`."""
         if until < self._waking:
             with self._changed:
                 self._changed.notify()
@@ -155,7 +163,8 @@ class Watchdog:
                 now = time.monotonic()
                 late = [task for task in self._tasks if task.until <= now]
                 if not late:
-                    # Written before the tasks are read again: whoever shortens a deadline after this sees it and wakes us.
+                    # Set before reading the tasks again:
+                    # a thread that shortens a deadline after this sees it and wakes us.
                     self._waking = float("inf")
                     self._waking = min((task.until for task in self._tasks), default=now + 3600)
                     self._changed.wait(max(0.0, self._waking - now))
@@ -166,9 +175,12 @@ class Watchdog:
 
 
 class NodeJob:
-    """One node's work in hand: its task, and what a reply says about it besides the outcome."""
+    """One node's work in progress: its task, and what its reply contains besides the outcome."""
 
-    def __init__(self, node: Node, watch: Watchdog, end: float, answer: Callable[[NodeJob, bytes | None, Failure | None], None]) -> None:
+    def __init__(
+        self, node: Node, watch: Watchdog, end: float,
+        answer: Callable[[NodeJob, bytes | None, Failure | None], None],
+    ) -> None:
         self.node = node
         self.started = time.time()
         self.attempts = 0
@@ -181,31 +193,33 @@ class NodeJob:
 
     def reply(self, body: bytes | None, failure: Failure | None) -> Reply:
         if failure is not None:
-            # A reason may quote a node, a file or a name: here is the last place before a terminal.
+            # A reason may quote a node, a file or a name: clean it before it reaches a terminal.
             failure = Failure(failure.stage, one_line(failure.reason, _LONGEST_REASON))
-        return Reply(self.node.name, body, failure, self.started, time.time(), sent_bytes=self.sent, received_bytes=self.received,
-                     attempts=max(1, self.attempts), python=self.python)
+        return Reply(self.node.name, body, failure, self.started, time.time(), sent_bytes=self.sent,
+                     received_bytes=self.received, attempts=max(1, self.attempts), python=self.python)
 
 
 Work: TypeAlias = Callable[[NodeJob], "bytes | Failure"]
 
 
 def fan_out(nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog) -> Iterator[Reply]:
-    """Yields one reply per node as each is known, all by `limits.sweep_s`. Closing the iterator aborts what is in hand at once.
+    """Yields one reply per node as each is known, all by `limits.sweep_s`. Closing
+    the iterator aborts the work in progress.
 
-    `watch` is stopped at the end. What `work` raises by mistake becomes that node's failure, never the sweep's.
+    `watch` is stopped at the end. An unexpected exception in `work` becomes that node's failure,
+    not the sweep's.
     """
-    crew = _Crew(nodes, limits, work, watch)
+    workers = _Workers(nodes, limits, work, watch)
     if limits.halt is not None:
-        limits.halt.follow(crew.halt)
+        limits.halt.follow(workers.halt)
     try:
-        with long_turns():
-            yield from crew.replies()
+        with longer_switch_interval():
+            yield from workers.replies()
     finally:
-        crew.stop()
+        workers.stop()
 
 
-class _Crew:
+class _Workers:
     def __init__(self, nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog) -> None:
         self._waiting = deque(nodes)
         self._total = len(self._waiting)
@@ -219,7 +233,8 @@ class _Crew:
         self._over = False
 
     def replies(self) -> Iterator[Reply]:
-        sweep = WatchedTask(self._watch, self._end, lambda _: self._time_is_up(f"the sweep's {self._limits.sweep_s:g} s were over"))
+        sweep = WatchedTask(self._watch, self._end,
+                            lambda _: self._abort_all(f"the sweep's {self._limits.sweep_s:g} s were over"))
         self._watch.add(sweep)
         for _ in range(min(self._limits.fanout, self._total)):
             self._next()
@@ -236,9 +251,12 @@ class _Crew:
     def _next(self) -> None:
         while (job := self._take()) is not None:
             try:
-                threading.Thread(target=self._run, args=(job,), name=f"muster-{job.node.name}", daemon=True).start()
+                threading.Thread(target=self._run, args=(job,), name=f"muster-{job.node.name}",
+                                 daemon=True).start()
             except RuntimeError:
-                self._settle(job, None, Failure(Stage.CONNECT, "no thread to be had on this machine (ulimit -u?); try a smaller --fanout"))
+                self._complete(job, None,
+                               Failure(Stage.CONNECT, "this machine cannot start another thread (ulimit "
+                                                      "-u?); try a smaller --fanout"))
             else:
                 return
 
@@ -246,17 +264,19 @@ class _Crew:
         with self._lock:
             if self._over or not self._waiting:
                 return None
-            job = NodeJob(self._waiting.popleft(), self._watch, time.monotonic() + self._limits.node_s, self._answer)
+            job = NodeJob(self._waiting.popleft(), self._watch, time.monotonic() + self._limits.node_s,
+                          self._answer)
             self._jobs.add(job)
             return job
 
     def _run(self, job: NodeJob | None) -> None:
-        """One job after another, until one was answered for by somebody else, who has then given its place to another thread."""
+        """Runs job after job, until another thread has replied for one and taken over its place."""
         while job is not None:
             outcome = self._outcome(job)
             if outcome is None:
                 return
-            if not (self._settle(job, None, outcome) if isinstance(outcome, Failure) else self._settle(job, outcome, None)):
+            if not (self._complete(job, None, outcome) if isinstance(outcome, Failure)
+                    else self._complete(job, outcome, None)):
                 return
             job = self._take()
 
@@ -268,13 +288,14 @@ class _Crew:
         except TaskFailed as refused:
             return refused.failure
         except Exception as error:  # noqa: BLE001  (a defect of ours costs one node its answer, not the sweep its end)
-            return Failure(job.task.overdue().stage, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}")
+            return Failure(job.task.overdue().stage,
+                           f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}")
 
     def _answer(self, job: NodeJob, body: bytes | None, failure: Failure | None) -> None:
-        if self._settle(job, body, failure):
+        if self._complete(job, body, failure):
             self._next()
 
-    def _settle(self, job: NodeJob, body: bytes | None, failure: Failure | None) -> bool:
+    def _complete(self, job: NodeJob, body: bytes | None, failure: Failure | None) -> bool:
         with self._lock:
             if job.answered:
                 return False
@@ -285,17 +306,17 @@ class _Crew:
         return True
 
     def halt(self) -> None:
-        """Answers for whoever is not done."""
-        self._time_is_up("it was called off")
+        """Fails every unfinished node."""
+        self._abort_all("the run was stopped")
 
-    def _time_is_up(self, whole: str) -> None:
+    def _abort_all(self, what: str) -> None:
         with self._lock:
             self._over = True
             waiting, jobs = list(self._waiting), list(self._jobs)
             self._waiting.clear()
         for job in jobs:
-            job.task.abort(Failure(Stage.DEADLINE, f"{whole} while: {job.task.overdue().reason}"))
+            job.task.abort(Failure(Stage.DEADLINE, f"{what} while: {job.task.overdue().reason}"))
         now = time.time()
         for node in waiting:
-            reason = f"{whole} before its turn came; allow more time (--timeout) or more at once (--fanout)"
+            reason = f"{what} before its turn; allow more time (--timeout) or more at once (--fanout)"
             self._done.put(Reply(node.name, None, Failure(Stage.TURN, reason), now, now, attempts=0))

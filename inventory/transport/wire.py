@@ -1,4 +1,5 @@
-"""The byte stream under SSH: name to address, TCP, the server's banner; every way it fails told apart before SSH begins."""
+"""The byte stream under SSH: name to address, TCP, the server's banner;
+with a distinct error for every failure before SSH starts."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ _MOST_BEFORE_BANNER = 256 * 1024
 _BANNER = re.compile(rb"^SSH-([0-9.]+)-[^\r\n]*\r?\n", re.MULTILINE)
 _CHUNK = 64 * 1024
 _LEAST = 4 * 1024
-# A machine that has gone without a word is given up half a minute after it was last heard; where it had not confirmed what we sent last,
-# the kernel sends that again instead, and it is found out by being asked.
+# A machine that has gone without a word is given up half a minute after it was last heard; where it had not
+# confirmed what we sent last, the kernel sends that again instead, and it is found out by being asked.
 _SIGNS_OF_LIFE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
 class ConnectionDropped(Exception):
-    """The server closed the connection before it could have known us: worth another try after a while."""
+    """The server closed the connection before the login; a retry may succeed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -47,21 +48,25 @@ class Stream(Protocol):
 
 
 class TcpStream:
-    """What paramiko takes for its socket: reads in large pieces, never times out by itself (the watch closes it), safe to shut.
+    """paramiko's socket: reads in large pieces, never times out by itself (the watchdog closes it),
+    safe to shut.
 
-    `shut` returns at once and makes every blocked reader and writer see the end; the descriptor itself is closed by the reader, so
-    that no other connection can get its number while it is in use. More than `allowance` bytes from the other side end the connection.
-    `heard` is when the other side last sent something, by time.monotonic; `on_close` is called once, when the descriptor is closed.
-    `keepalive` turns the kernel's own watch over the connection on and off, where there is one.
+    `shut` returns at once and makes every blocked reader and writer see the end; the descriptor itself is
+    closed by the reader, so that no other connection can get its number while it is in use. More than
+    `allowance` bytes from the other side end the connection. `last_received` is when the other side last sent
+    something, by time.monotonic; `on_close` is called once, when the descriptor is closed. `keepalive` turns
+    the kernel's keepalive on and off, where there is one.
     """
 
-    def __init__(self, stream: Stream, shut: Callable[[], None], keepalive: Callable[[bool], None] | None = None) -> None:
+    def __init__(
+        self, stream: Stream, shut: Callable[[], None], keepalive: Callable[[bool], None] | None = None,
+    ) -> None:
         self._stream = stream
         self.shut = shut
         self._keepalive = keepalive
         self._guarded = False
         self.allowance: float = MOST_BEFORE_LOGIN
-        self.heard = time.monotonic()
+        self.last_received = time.monotonic()
         self._have = b""
         self._at = 0
         self._reach = _LEAST
@@ -73,11 +78,12 @@ class TcpStream:
         if at >= len(self._have):
             if self.flooded:
                 raise EOFError
-            self._have, self._at = b"", 0       # a connection that is kept idles here, with nothing in its hands
+            self._have, self._at = b"", 0       # an idle connection waits here and holds no buffer
             self._have = self._stream.recv(self._reach)
-            # Whoever waits in recv holds a buffer of this size, and hundreds may: it grows only with what comes.
+            # Hundreds of threads may wait in recv, each with a buffer of this size,
+            # so it grows only with the data.
             self._reach = min(4 * self._reach, _CHUNK) if len(self._have) == self._reach else _LEAST
-            self.heard = time.monotonic()
+            self.last_received = time.monotonic()
             self.allowance -= len(self._have)
             at = 0
         part = self._have[at:at + most]
@@ -91,11 +97,12 @@ class TcpStream:
 
     @property
     def guarded(self) -> bool:
-        """Whether the kernel keeps watch over it; never through a jump host, where there is no connection of ours to the far end."""
+        """Whether the kernel's keepalive is on; never through a jump host,
+        where the far end has no connection to us."""
         return self._guarded
 
     def guard(self, wanted: bool) -> None:
-        """While it is idle the kernel asks the other machine for signs of life, which costs no turn of ours or of sshd's there."""
+        """Has the kernel probe the other machine while idle, which costs neither us nor its sshd any time."""
         if self._keepalive is not None:
             self._guarded = False
             with suppress(OSError):
@@ -110,36 +117,41 @@ class TcpStream:
         self.shut()
         with suppress(OSError):
             self._stream.close()
-        told, self.on_close = self.on_close, None
-        if told is not None:
-            told()
+        arguments, self.on_close = self.on_close, None
+        if arguments is not None:
+            arguments()
 
     def settimeout(self, seconds: float | None) -> None:
-        """Nothing: deadlines are total here, and kept by the watch."""
+        """Does nothing: the watchdog keeps the deadlines."""
 
     def await_banner(self, who: str) -> None:
-        """Reads up to the server's banner, which the next `recv` returns. Raises Dropped or Refused; blocks until then."""
+        """Reads up to the server's banner, which the next `recv` returns. Raises ConnectionDropped or
+        TaskFailed; blocks until then."""
         seen = b""
         try:
             while not (found := _BANNER.search(seen)):
                 if len(seen) > _MOST_BEFORE_BANNER:
-                    raise TaskFailed(Stage.CONNECT, f"{who} does not speak SSH: it says {one_line(seen[:200], 60)!r} and goes on")
+                    raise TaskFailed(Stage.CONNECT, f"{who} does not speak SSH: it sends "
+                                                    f"{one_line(seen[:200], 60)!r} and more")
                 piece = self._stream.recv(_CHUNK)
                 if not piece:
                     break
                 seen += piece
         except OSError as error:
-            raise ConnectionDropped(f"{who} dropped the connection before its banner ({_say(error)})") from None
+            raise ConnectionDropped(
+                f"{who} dropped the connection before its banner ({_error_text(error)})") from None
         if found:
             if found[1] not in (b"2.0", b"1.99"):
-                raise TaskFailed(Stage.CONNECT, f"{who} speaks SSH {one_line(found[1], 20)}, and 2.0 is needed")
+                raise TaskFailed(Stage.CONNECT, f"{who} speaks SSH {one_line(found[1], 20)}; 2.0 is needed")
             self._have, self._at = seen[found.start():], 0
         elif b"MaxStartups" in seen or not seen:
-            raise ConnectionDropped(f"{who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)")
+            raise ConnectionDropped(
+                f"{who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)")
         elif b"Not allowed at this time" in seen:
-            raise TaskFailed(Stage.CONNECT, f"{who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
+            raise TaskFailed(Stage.CONNECT, f"{who}: sshd penalises this address (PerSourcePenalties); wait, "
+                                            "or exempt the address there")
         else:
-            raise TaskFailed(Stage.CONNECT, f"{who} does not speak SSH: it says {one_line(seen, 60)!r}")
+            raise TaskFailed(Stage.CONNECT, f"{who} does not speak SSH: it sends {one_line(seen, 60)!r}")
 
 
 def socket_wire(sock: socket.socket) -> TcpStream:
@@ -161,9 +173,10 @@ class Tunnel(Stream, Protocol):
     def send_ready(self) -> bool: ...
 
 
-class _OneAtATime:
-    """A channel that never sends after it was closed. paramiko may, when one thread sends while another closes, and sshd answers
-    data for a channel that is gone by ending the connection to the jump host, and with it all the other nodes behind it."""
+class _LockedChannel:
+    """A channel that never sends after it was closed. paramiko may, when one thread sends while another
+    closes, and sshd answers data for a channel that is gone by ending the connection to the jump host, and
+    with it all the other nodes behind it."""
 
     def __init__(self, channel: Tunnel) -> None:
         self._channel = channel
@@ -178,7 +191,7 @@ class _OneAtATime:
             with self._lock:
                 if self._closed:
                     raise EOFError
-                # Never waits for the other side with the lock held: closing must get its turn.
+                # Never wait for the other side while holding the lock, so that close() can run.
                 if self._channel.send_ready():
                     return self._channel.send(data)
             time.sleep(0.01)
@@ -190,8 +203,9 @@ class _OneAtATime:
 
 
 def channel_wire(channel: Tunnel) -> TcpStream:
-    """A wire on a channel through a jump host. Closing one writes to the jump host, which may block: a thread does it."""
-    stream = _OneAtATime(channel)
+    """A wire on a channel through a jump host. Closing one writes to the jump host, which may block:
+    a thread does it."""
+    stream = _LockedChannel(channel)
 
     def shut() -> None:
         threading.Thread(target=stream.close, name="muster-close", daemon=True).start()
@@ -199,19 +213,26 @@ def channel_wire(channel: Tunnel) -> TcpStream:
 
 
 def dial(task: WatchedTask, host: str, port: int, seconds: float, family: str = "any") -> TcpStream:
-    """A TCP connection to the first address of `host` that takes one, within `seconds` in all. Raises Refused.
+    """A TCP connection to the first address of `host` that takes one, within `seconds` in all.
+    Raises TaskFailed.
 
-    `family` is ssh_config's AddressFamily: any, inet or inet6. What is left of `seconds` stays the task's step.
+    `family` is ssh_config's AddressFamily: any, inet or inet6.
+    What is left of `seconds` stays the task's step.
     """
     who = place(host, port)
-    task.step(seconds, lambda s: Failure(Stage.RESOLVE, f"no answer about the name {host} after {s:.3g} s; is the resolver up?"))
+    task.step(seconds,
+              lambda s: Failure(Stage.RESOLVE,
+                                f"the resolver did not answer for {host} within {s:.3g} s; is it up?"))
     addresses = _resolve(host, port, _FAMILIES[family])
-    task.step(task.left(), lambda s: Failure(Stage.CONNECT, f"{who} did not answer within {s:.3g} s (host down, or a firewall that drops)"))
+    task.step(task.left(),
+              lambda s: Failure(Stage.CONNECT, f"{who} did not answer within {s:.3g} s (host down, or a "
+                                               "firewall that drops)"))
     for index, (kind, address) in enumerate(addresses):
         try:
             sock = socket.socket(kind, socket.SOCK_STREAM)
         except OSError as error:
-            raise TaskFailed(Stage.CONNECT, f"no socket to be had on this machine ({_say(error)}); try a smaller --fanout") from None
+            raise TaskFailed(Stage.CONNECT, f"this machine has no free socket ({_error_text(error)}); try a "
+                                            "smaller --fanout") from None
         try:
             # An address that swallows packets must leave time for the ones after it.
             share = task.left() / (len(addresses) - index)
@@ -239,9 +260,10 @@ def _resolve(host: str, port: int, wanted: int) -> list[tuple[int, tuple[str, in
         found = socket.getaddrinfo(host, port, family=wanted, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         if error.errno == socket.EAI_AGAIN:
-            raise TaskFailed(Stage.RESOLVE, f"cannot look up {host}: the resolver does not answer; check /etc/resolv.conf here") from None
-        raise TaskFailed(Stage.RESOLVE, f"{host} has no address ({_say(error)}); give one with `address` in the inventory "
-                                     "or HostName in ssh_config") from None
+            raise TaskFailed(Stage.RESOLVE, f"cannot look up {host}: the resolver does not answer; check "
+                                            "/etc/resolv.conf here") from None
+        raise TaskFailed(Stage.RESOLVE, f"{host} has no address ({_error_text(error)}); give one with "
+                                     "`address` in the inventory or HostName in ssh_config") from None
     except (UnicodeError, ValueError, OverflowError):
         raise TaskFailed(Stage.RESOLVE, f"{one_line(host, 80)} is not a host name") from None
     return [(kind, address) for kind, _, _, _, address in found]  # type: ignore[misc]
@@ -253,9 +275,9 @@ def _why(who: str, error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return f"{who} did not answer (host down, or a firewall that drops)"
     if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
-        return f"no route to {who} ({_say(error)})"
-    return f"cannot connect to {who}: {_say(error)}"
+        return f"no route to {who} ({_error_text(error)})"
+    return f"cannot connect to {who}: {_error_text(error)}"
 
 
-def _say(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     return error.strerror or (os.strerror(error.errno) if error.errno else type(error).__name__)

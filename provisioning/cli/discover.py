@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inventory.cli.look import _file, _known_skus
 from inventory.cli.propose import dry_run_option, propose, yes_option
+from inventory.cli.show import _file, _known_skus
 from inventory.errors import UsageError
 from inventory.text import short
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import click
 
-from inventory.cli.lifecycle import _words, edited
-from inventory.cli.look import _found, _known_skus
+from inventory.cli.lifecycle import _lifecycle_text, edited
 from inventory.cli.propose import propose
+from inventory.cli.show import _found, _known_skus
 from inventory.edit import InventoryFile
 from inventory.errors import UsageError
 from inventory.load import LoadedInventory, parse_with_origins
@@ -51,9 +51,9 @@ class InventoryEdit:
 
         def write() -> str:
             if same:
-                return f"lifecycle {_words(wanted)}, as {source} says already"
+                return f"lifecycle {_lifecycle_text(wanted)}, as {source} says already"
             self.given.write(after)
-            return f"lifecycle {_words(wanted)}, written to {source}"
+            return f"lifecycle {_lifecycle_text(wanted)}, written to {source}"
 
         if same and not dry_run:
             deed(write)

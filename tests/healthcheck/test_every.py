@@ -1,4 +1,5 @@
-"""`muster check --every` as it is typed: sweep after sweep on connections that live on, and told only when something changed."""
+"""`muster check --every` as it is typed: sweep after sweep on connections that live on,
+and told only when something changed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import IO
 
 import pytest
 
-from healthcheck.cli.every import Shown, _shown
+from healthcheck.cli.every import Shown, _visible
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
 from provisioning.demo.fleet import DemoFleet
 from tests.command import MUSTER, environment, muster
@@ -37,8 +38,9 @@ def fleet(tmp_path: Path) -> Iterator[DemoFleet]:
 @contextmanager
 def watch(fleet: DemoFleet, home: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """`muster check` at work; each line of its output can be awaited."""
-    process = subprocess.Popen([str(MUSTER), "check", "-i", str(fleet.inventory), *words], cwd=home, env=environment(home),
-                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    process = subprocess.Popen([str(MUSTER), "check", "-i", str(fleet.inventory), *words], cwd=home,
+                               env=environment(home), text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     try:
         yield process
     finally:
@@ -78,38 +80,47 @@ def connected(port: int) -> bool:
     return any(row[2] == f"0100007F:{port:04X}" and row[3] == "01" for row in rows)
 
 
-def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(fleet: DemoFleet, tmp_path: Path) -> None:
-    done = muster("check", "-i", str(fleet.inventory), "--every", "1s", *PATIENT, "--count", "4", home=tmp_path)
+def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(
+    fleet: DemoFleet, tmp_path: Path,
+) -> None:
+    done = muster("check", "-i", str(fleet.inventory), "--every", "1s", *PATIENT, "--count", "4",
+                  home=tmp_path)
     assert done.returncode == 1, done.stderr
     assert logins(fleet) == [1, 1]
     # The first page says that there is no earlier look to compare with; from the second on there is.
     assert done.stdout.count("gpu002  unhealthy") == 2
-    lines = [line for line in done.stdout.splitlines() if line.endswith("(as before)")]
+    lines = [line for line in done.stdout.splitlines() if line.endswith("(unchanged)")]
     assert len(lines) == 2
     assert all("1 healthy, 1 unhealthy, 1 unknown" in line for line in lines)
 
 
 def test_json_lines_come_for_every_sweep(fleet: DemoFleet, tmp_path: Path) -> None:
-    done = muster("check", "gpu001", "-i", str(fleet.inventory), "--every", "1", *PATIENT, "--count", "2", "--format", "jsonl", home=tmp_path)
+    done = muster("check", "gpu001", "-i", str(fleet.inventory), "--every", "1", *PATIENT, "--count", "2",
+                  "--format", "jsonl", home=tmp_path)
     documents = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [document.get("node", document.get("schema")) for document in documents] == ["gpu001", "muster.check/1"] * 2
+    assert [document.get("node", document.get("schema")) for document in documents] == [
+        "gpu001", "muster.check/1"] * 2
     assert documents[1]["started"] < documents[3]["started"]
     assert done.returncode == 0
 
 
-def test_an_edit_of_the_inventory_counts_from_the_next_sweep(fleet: DemoFleet, watching: subprocess.Popen[str]) -> None:
-    until(watching.stdout, "(as before)")
+def test_an_edit_of_the_inventory_counts_from_the_next_sweep(
+    fleet: DemoFleet, watching: subprocess.Popen[str],
+) -> None:
+    until(watching.stdout, "(unchanged)")
     written = fleet.inventory.read_text()
     fleet.inventory.write_text(written.replace("  gpu002: {", "  gpu002: {rack: r9, rack: r9, "))
-    told = until(watching.stderr, "going on with what was read before")
+    told = until(watching.stderr, "using the previous plan")
     assert "muster.yaml:" in told[-1]
     assert "duplicate" in told[-1]
     fleet.inventory.write_text(written.replace("  gpu003: {", "  gpu004: {"))
     until(watching.stdout, "gpu004")
 
 
-def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(fleet: DemoFleet, watching: subprocess.Popen[str]) -> None:
-    until(watching.stdout, "(as before)")
+def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(
+    fleet: DemoFleet, watching: subprocess.Popen[str],
+) -> None:
+    until(watching.stdout, "(unchanged)")
     assert connected(fleet.nodes["gpu001"].port)
     watching.send_signal(signal.SIGINT)
     assert watching.wait(10) == 130
@@ -117,7 +128,9 @@ def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(fleet: DemoFleet, watc
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_its_end_leaves_no_connection_of_the_systems_ssh(fleet: DemoFleet, tmp_path: Path, number: signal.Signals) -> None:
+def test_its_end_leaves_no_connection_of_the_systems_ssh(
+    fleet: DemoFleet, tmp_path: Path, number: signal.Signals,
+) -> None:
     written = fleet.inventory.read_text()
     fleet.inventory.write_text(written.replace("  gpu001: {", "  gpu001: {transport: openssh, "))
     with watch(fleet, tmp_path, "gpu001", "--every", "1h") as process:
@@ -132,13 +145,13 @@ def test_its_end_leaves_no_connection_of_the_systems_ssh(fleet: DemoFleet, tmp_p
 def test_an_interrupt_that_arrives_in_a_finalizer_is_not_lost(number: signal.Signals) -> None:
     code = f"""
 import signal
-from healthcheck.cli.main import heed_signals
+from healthcheck.cli.main import handle_signals
 class Held:
     def __del__(self):
         signal.raise_signal({int(number)})
         for _ in range(1000):
             pass
-heed_signals()
+handle_signals()
 try:
     Held()
     while True:
@@ -146,7 +159,8 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30,
+                          check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
@@ -160,9 +174,10 @@ def test_it_ends_when_nobody_reads_any_more(fleet: DemoFleet, tmp_path: Path, fo
 
 def test_a_page_differs_when_the_same_rule_fails_on_something_else_and_when_a_node_ceases_to_count() -> None:
     def page(subject: str, *, in_service: bool = True) -> Shown:
-        result = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL, Severity.CRITICAL, (Finding(2, 0, subject),))
+        result = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL, Severity.CRITICAL,
+                        (Finding(2, 0, subject),))
         report = NodeReport("gpu001", NodeState.UNHEALTHY, "", (result,), in_service=in_service)
-        return _shown(SimpleNamespace(assessed=SimpleNamespace(reports=(report,))))  # type: ignore[arg-type]
+        return _visible(SimpleNamespace(assessed=SimpleNamespace(reports=(report,))))  # type: ignore[arg-type]
 
     assert page("gpu 0") == page("gpu 0")
     assert page("gpu 0") != page("gpu 5")
@@ -174,9 +189,11 @@ def test_a_page_differs_when_the_same_rule_fails_on_something_else_and_when_a_no
     (("--every", "0s"), "out of bounds"),
     (("--every", "30s", "--save", "here"), "--save keeps one sweep"),
     (("--count", "2"), "--count goes with --every"),
-    (("--every", "30s", "--replay", "here"), "--every has no meaning with --replay"),
+    (("--every", "30s", "--replay", "here"), "--every does not go with --replay"),
 ])
-def test_what_makes_no_sense_is_one_line_and_exit_2(words: tuple[str, ...], reason: str, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_one_line_and_exit_2(
+    words: tuple[str, ...], reason: str, tmp_path: Path,
+) -> None:
     done = muster("check", *words, home=tmp_path)
     assert done.returncode == 2
     assert reason in done.stderr

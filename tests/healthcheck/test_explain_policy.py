@@ -57,8 +57,11 @@ def test_the_page_of_a_policy_is_as_it_was(tmp_path: Path, monkeypatch: pytest.M
     ruleset = load_ruleset([packaged()])
     loaded = load_with_origins([tmp_path / "base", tmp_path / "site"], ruleset)
     kinds = {kind.id: kind for kind in loaded.policy.kinds}
-    rules = [rule for rule in ruleset.rules if rule.id.startswith(("gpu-count", "gpu-answers", "gpu-row", "gpu-ecc", "port-l", "raid-"))]
-    pages = [text(loaded, rules), *(fault_text(loaded, kinds[name], rules) for name in ("worn", "critical", "unreachable", "cable")),
+    rules = [rule for rule in ruleset.rules
+             if rule.id.startswith(("gpu-count", "gpu-answers", "gpu-row", "gpu-ecc", "port-l", "raid-"))]
+    pages = [text(loaded, rules),
+             *(fault_text(loaded, kinds[name], rules)
+               for name in ("worn", "critical", "unreachable", "cable")),
              *(rule_text(loaded, rule) for rule in rules if rule.id in ("gpu-count", "raid-rebuilding"))]
     page = f"\n\n{'-' * 20}\n\n".join(pages) + "\n"
     path = GOLDEN / "policy.txt"
@@ -79,38 +82,48 @@ def document(tmp_path: Path, *words: str) -> dict[str, Any]:
 
 
 def test_a_fault_a_rule_and_what_is_called_like_both_are_explained(tmp_path: Path) -> None:
-    assert "covers     4: gpu-ecc-uncorrected, kernel-sxid, kernel-xid, kernel-xid-nvlink" in explained(tmp_path, "gpu-error")
+    assert "covers     4: gpu-ecc-uncorrected, kernel-sxid, kernel-xid, kernel-xid-nvlink" in explained(
+        tmp_path, "gpu-error")
     rule = explained(tmp_path, "gpu-count")
-    assert rule.startswith("gpu-count  (critical)") and "fails      gpu-lost: isolation evict, repair reboot, after 1 sweep\n" in rule
+    assert (rule.startswith("gpu-count  (critical)")
+            and "fails      gpu-lost: isolation evict, repair reboot, after 1 sweep\n" in rule)
     both = explained(tmp_path, "fabric-manager")
-    assert both.startswith("fabric-manager\n") and "The rule of that name:\n\nnvlink-fabric-manager  (critical)\n" in both
+    assert (both.startswith("fabric-manager\n")
+            and "The rule of that name:\n\nnvlink-fabric-manager  (critical)\n" in both)
 
 
 def test_programs_get_all_of_it_with_the_place_of_every_key(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text("faults:\n- {id: storage, confirm: 4}\n- {id: warning, enabled: false}\nwedged: {sweeps: 5}\n")
+    (tmp_path / "policy.yaml").write_text(
+        "faults:\n- {id: storage, confirm: 4}\n- {id: warning, enabled: false}\nwedged: {sweeps: 5}\n")
     whole = document(tmp_path, "--rules", str(tmp_path))
-    assert whole["schema"] == "muster.policy/1" and len(whole["digest"]) == 12 and whole["files"][-1] == f"{tmp_path}/policy.yaml"
+    assert (whole["schema"] == "muster.policy/1" and len(whole["digest"]) == 12
+            and whole["files"][-1] == f"{tmp_path}/policy.yaml")
     (storage,) = [fault for fault in whole["faults"] if fault["fault"] == "storage"]
-    assert (storage["confirm"], storage["from"]["confirm"]) == (4, f"{tmp_path}/policy.yaml:2") and "raid-state" in storage["covers"]
+    assert ((storage["confirm"], storage["from"]["confirm"]) == (4, f"{tmp_path}/policy.yaml:2")
+            and "raid-state" in storage["covers"])
     assert storage["from"]["rules"].startswith(str(packaged()))
     assert whole["numbers"]["wedged.sweeps"] == {"value": 5, "from": f"{tmp_path}/policy.yaml:4"}
-    assert whole["numbers"]["breaker.close_hours"]["value"] is None and whole["out"] == {"warning": f"{tmp_path}/policy.yaml:3:26"}
+    assert (whole["numbers"]["breaker.close_hours"]["value"] is None
+            and whole["out"] == {"warning": f"{tmp_path}/policy.yaml:3:26"})
     (wedged,) = [fault for fault in whole["faults"] if fault["fault"] == "probe-wedged"]
     assert wedged["confirm"] == 5
     one = document(tmp_path, "fabric-manager")
-    assert one["fault"] == "fabric-manager" and one["as_rule"] == {
-        "rule": "nvlink-fabric-manager", "severity": "critical", "fail": "fabric-manager", "unknown": "probe-wedged"}
+    assert (one["fault"] == "fabric-manager"
+            and one["as_rule"] == {"rule": "nvlink-fabric-manager", "severity": "critical",
+                                   "fail": "fabric-manager", "unknown": "probe-wedged"})
     assert document(tmp_path, "critical")["taken"]["gpu-lost"] == ["gpu-answers", "gpu-count"]
 
 
 @pytest.mark.parametrize(("words", "said"), [
     (["gpu-eror"], "muster: no such fault or rule: 'gpu-eror'; did you mean 'gpu-error'?\n"),
     (["zzz"], "muster: no such fault or rule: 'zzz'; `muster explain policy` lists the faults\n"),
-    (["warning", "--rules", "site"], "muster: warning is taken out by site/policy.yaml:1:33\n"),
-    (["--rules", "wrong"], "muster: wrong/policy.yaml:1:10: wedged: unknown key 'sweep'; did you mean 'sweeps'?\n"),
+    (["warning", "--rules", "site"], "muster: warning is disabled by site/policy.yaml:1:33\n"),
+    (["--rules", "wrong"], "muster: wrong/policy.yaml:1:10: wedged: unknown key 'sweep'; did you mean "
+                           "'sweeps'?\n"),
 ])
 def test_what_is_not_there_is_one_line_and_exit_2(words: list[str], said: str, tmp_path: Path) -> None:
-    for name, policy in (("site", "faults: [{id: warning, enabled: false}]\n"), ("wrong", "wedged: {sweep: 3}\n")):
+    for name, policy in (("site", "faults: [{id: warning, enabled: false}]\n"),
+                         ("wrong", "wedged: {sweep: 3}\n")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "policy.yaml").write_text(policy)
     told = muster("explain", "policy", *words, home=tmp_path)

@@ -270,7 +270,7 @@ def test_invariant_5_no_text_of_a_rule_has_an_effect_on_any_command(saved: Path,
 def test_invariant_5_a_rule_cannot_send_escape_codes_to_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text('- id: host-swap\n  remedy: "\\e]0;owned\\a"\n')
     done = muster("explain", "host-swap", "--rules", str(tmp_path), home=tmp_path)
-    assert done.returncode == 2 and "site.yaml:2:11: holds the control character U+001B" in done.stderr
+    assert done.returncode == 2 and "site.yaml:2:11: contains the control character U+001B" in done.stderr
     assert not controls(done.stdout + done.stderr)
 
 

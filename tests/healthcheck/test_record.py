@@ -30,13 +30,15 @@ from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 
 # Faults that cost a minute each are left out where they say no more than `refused`: nothing was reached.
-PLANTED = {f"gpu{at:03d}": (fault,) for at, fault in enumerate(sorted(set(FAULTS) - {"silent", "login-hangs"}), 1)}
+PLANTED = {f"gpu{at:03d}": (fault,)
+           for at, fault in enumerate(sorted(set(FAULTS) - {"silent", "login-hangs"}), 1)}
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
     require_fleet()
-    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted={"gpu000": (), **PLANTED}) as running:
+    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")),
+                   planted={"gpu000": (), **PLANTED}) as running:
         yield running
 
 
@@ -53,12 +55,16 @@ def told(node: dict[str, Any]) -> dict[str, tuple[str, int]]:
     return {result["rule"]: (result["status"], len(result["findings"])) for result in node["results"]}
 
 
-def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(
+    fleet: DemoFleet, tmp_path: Path,
+) -> None:
     nodes = tuple(load_inventory(fleet.inventory, RULES.skus))
-    looks, plan, transport = KeptSnapshots(tmp_path / "state"), SweepPlan(nodes, RULES), SshTransport(SshConfig.parse(""))
+    looks, plan, transport = (KeptSnapshots(tmp_path / "state"), SweepPlan(nodes, RULES),
+                              SshTransport(SshConfig.parse("")))
     for name in ("first", "second"):
         saver = saved.Saver(tmp_path / name)
-        sweep.live(plan, transport, sweep.limits(60, 32), progress(0, "", quiet=True), snapshots=looks, saver=saver)
+        sweep.live(plan, transport, sweep.limits(60, 32), progress(0, "", quiet=True), snapshots=looks,
+                   saver=saver)
         fleet.advance()
     manifest = saved.load_manifest(tmp_path / "second")
     failed = set()
@@ -73,11 +79,14 @@ def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(f
     assert named("refused") in failed and named("gpu-lost") not in failed
 
 
-def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_look(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_look(
+    fleet: DemoFleet, tmp_path: Path,
+) -> None:
     name = named("ecc-uncorrectable")
     done = muster("record", name, "-i", str(fleet.inventory), "-o", "out.json", home=tmp_path)
     assert done.returncode == 0 and done.stderr == "", done.stderr
-    assert done.stdout.startswith("written: out.json, ") and "8 GPU UUIDs" in done.stdout and "Look at the file before you publish it" in done.stdout
+    assert (done.stdout.startswith("written: out.json, ") and "8 GPU UUIDs" in done.stdout
+            and "Check the file before you publish it" in done.stdout)
     path = tmp_path / "out.json"
     assert path.stat().st_mode & 0o777 == 0o600 and not (tmp_path / "state").exists()
     text = path.read_text()
@@ -86,13 +95,18 @@ def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_l
     again = muster("check", "--replay", "out.json", "--format", "json", home=tmp_path)
     assert snapshot(tmp_path) == before and again.stderr == ""
     live = muster("check", name, "-i", str(fleet.inventory), "--format", "json", home=tmp_path)
-    assert (again.returncode, told(nodes_of(again.stdout)[0])) == (live.returncode, told(nodes_of(live.stdout)[0])) and live.returncode == 1
-    page = muster("check", "--replay", "out.json", "--only", "gpu-ecc-un*d", "--only", "gpu-count", home=tmp_path)
+    assert ((again.returncode, told(nodes_of(again.stdout)[0]))
+            == (live.returncode, told(nodes_of(live.stdout)[0])) and live.returncode == 1)
+    page = muster("check", "--replay", "out.json", "--only", "gpu-ecc-un*d", "--only", "gpu-count",
+                  home=tmp_path)
     assert page.stdout.startswith("1 node (muster.yaml), 2 rules") and "node1  unhealthy" in page.stdout
-    assert muster("check", "--replay", "out.json", "--sku", "cpu-only", "--only", "gpu-count", home=tmp_path).returncode == 1
+    assert muster("check", "--replay", "out.json", "--sku", "cpu-only", "--only", "gpu-count",
+                  home=tmp_path).returncode == 1
 
 
-def test_an_earlier_look_goes_into_the_file_and_stays_the_earlier_look(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_an_earlier_look_goes_into_the_file_and_stays_the_earlier_look(
+    fleet: DemoFleet, tmp_path: Path,
+) -> None:
     name = named("link-flapping")
     muster("check", name, "-i", str(fleet.inventory), home=tmp_path)
     before = snapshot(tmp_path / "state")
@@ -108,12 +122,14 @@ def test_a_node_that_is_not_reached_gives_a_recording_of_that(fleet: DemoFleet, 
     done = muster("record", name, "-i", str(fleet.inventory), "-o", "out.json", home=tmp_path)
     assert done.returncode == 3 and done.stdout.startswith("not reached (connect: ")
     again = muster("check", "--replay", "out.json", home=tmp_path)
-    assert again.returncode == 3 and "connect: " in again.stdout and name not in (tmp_path / "out.json").read_text()
+    assert (again.returncode == 3 and "connect: " in again.stdout
+            and name not in (tmp_path / "out.json").read_text())
 
 
 def test_raw_keeps_everything_and_says_so(fleet: DemoFleet, tmp_path: Path) -> None:
     done = muster("record", "gpu000", "-i", str(fleet.inventory), "-o", "out.json", "--raw", home=tmp_path)
-    assert done.returncode == 0 and "--raw: nothing was replaced" in done.stderr and "replaced:" not in done.stdout
+    assert (done.returncode == 0 and "--raw: nothing was replaced" in done.stderr
+            and "replaced:" not in done.stdout)
     path = tmp_path / "out.json"
     assert '"gpu000"' in path.read_text() and path.stat().st_mode & 0o777 == 0o600
     assert muster("check", "--replay", "out.json", home=tmp_path).returncode == 0
@@ -124,14 +140,16 @@ def test_this_machine_can_be_recorded_without_ssh(tmp_path: Path) -> None:
     assert done.returncode == 0 and "changed what" not in done.stderr, done.stderr
     document = json.loads((tmp_path / "here.json").read_text())
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert document["host"]["hostname"].partition(".")[0] in ("node1", "localhost") and boot not in json.dumps(document)
+    assert (document["host"]["hostname"].partition(".")[0] in ("node1", "localhost")
+            and boot not in json.dumps(document))
     assert f'"{socket.gethostname()}"' not in json.dumps(document["captures"])
 
 
 @pytest.mark.parametrize(("words", "says"), [
-    (("-o", "x.json"), "no node named"), (("a", "-o", "."), "is a folder"), (("a", "-o", "no/x.json"), "no folder no"),
-    (("a", "--local", "-o", "x.json"), "NODES have no meaning with --local"), (("a[1-2]", "-o", "x.json"), "names 2 nodes"),
-    (("a", "-o", "x.json", "--sku", "none"), "no such SKU"),
+    (("-o", "x.json"), "no node named"), (("a", "-o", "."), "is a folder"),
+    (("a", "-o", "no/x.json"), "no folder no"),
+    (("a", "--local", "-o", "x.json"), "NODES does not go with --local"),
+    (("a[1-2]", "-o", "x.json"), "names 2 nodes"), (("a", "-o", "x.json", "--sku", "none"), "no such SKU"),
 ])
 def test_what_cannot_be_is_one_line(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
     done = muster("record", *words, home=tmp_path)
@@ -139,9 +157,12 @@ def test_what_cannot_be_is_one_line(tmp_path: Path, words: tuple[str, ...], says
     assert not list(tmp_path.glob("*.json"))
 
 
-def test_whoever_records_a_node_without_an_address_reads_its_name_and_the_file_does_not_hold_it(tmp_path: Path) -> None:
+def test_whoever_records_a_node_without_an_address_reads_its_name_and_the_file_does_not_hold_it(
+    tmp_path: Path,
+) -> None:
     done = muster("record", "zqnode7.invalid", "-o", "out.json", "--sku", "hgx-h100", home=tmp_path)
-    assert done.returncode == 3 and done.stdout.startswith("not reached (resolve: zqnode7.invalid "), done.stdout + done.stderr
+    assert (done.returncode == 3
+            and done.stdout.startswith("not reached (resolve: zqnode7.invalid ")), done.stdout + done.stderr
     assert "zqnode7" not in (tmp_path / "out.json").read_text()
 
 
@@ -150,13 +171,14 @@ def test_whoever_records_a_node_without_an_address_reads_its_name_and_the_file_d
 
 def test_a_recording_of_a_saved_sweep_is_judged_as_it_stands(tmp_path: Path) -> None:
     plan, outcome = sweep.replay(DEMO / "nodes" / "gpu002.json", RULES, (), (), "hgx-h100")
-    assert [node.name for node in plan.nodes] == ["gpu002"] and outcome.assessed.reports[0].state.value == "unhealthy"
+    assert ([node.name for node in plan.nodes] == ["gpu002"]
+            and outcome.assessed.reports[0].state.value == "unhealthy")
     assert saved.load_manifest(DEMO / "nodes" / "gpu002.json").rules_digest == ""
 
 
 @pytest.mark.parametrize("damage", [
-    {"schema": "muster.recording/2"}, {"node": "a\x1b[31mb"}, {"received": 1e300}, {"look": 1}, {"look": {"manifest": {}}},
-    {"look": {"manifest": {"schema": "muster.sweep/1"}}},
+    {"schema": "muster.recording/2"}, {"node": "a\x1b[31mb"}, {"received": 1e300}, {"look": 1},
+    {"look": {"manifest": {}}}, {"look": {"manifest": {"schema": "muster.sweep/1"}}},
 ])
 def test_a_damaged_file_is_one_line(tmp_path: Path, damage: dict[str, Any]) -> None:
     path = tmp_path / "x.json"
@@ -167,10 +189,14 @@ def test_a_damaged_file_is_one_line(tmp_path: Path, damage: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("said", [
-    {"profile": "\x1b[31m"}, {"profile": ["a"]}, {"sku": "\x1b[31m\n"}, {"sku": {}}, {"rack": {}}, {"power": 1}, {"labels": {"a": ["x"]}},
-    {"ports": {"0000:18:00.0": {"role": ["x"], "rail": 0, "leaf": None}}}, {"ports": {"0000:18:00.0": {"role": "compute", "rail": "\x1b", "leaf": None}}},
+    {"profile": "\x1b[31m"}, {"profile": ["a"]}, {"sku": "\x1b[31m\n"}, {"sku": {}}, {"rack": {}},
+    {"power": 1}, {"labels": {"a": ["x"]}},
+    {"ports": {"0000:18:00.0": {"role": ["x"], "rail": 0, "leaf": None}}},
+    {"ports": {"0000:18:00.0": {"role": "compute", "rail": "\x1b", "leaf": None}}},
 ])
-def test_a_file_whose_node_is_not_one_of_an_inventory_is_one_line(tmp_path: Path, said: dict[str, Any]) -> None:
+def test_a_file_whose_node_is_not_one_of_an_inventory_is_one_line(
+    tmp_path: Path, said: dict[str, Any],
+) -> None:
     path = one_file(tmp_path)
     document = json.loads(path.read_text())
     document["look"]["manifest"]["inventory"]["nodes"][0].update(said)
@@ -180,7 +206,8 @@ def test_a_file_whose_node_is_not_one_of_an_inventory_is_one_line(tmp_path: Path
     assert str(error.value).isprintable()
 
 
-@pytest.mark.parametrize("times", [("2026-11-21T10:00:00", "2026-11-21T10:00:01Z"), ("yesterday", "today"), ("\x1b", "")])
+@pytest.mark.parametrize("times", [("2026-11-21T10:00:00", "2026-11-21T10:00:01Z"), ("yesterday", "today"),
+                                   ("\x1b", "")])
 def test_times_that_cannot_be_told_apart_cost_no_verdict(tmp_path: Path, times: tuple[str, str]) -> None:
     path = one_file(tmp_path)
     document = json.loads(path.read_text())
@@ -192,8 +219,8 @@ def test_times_that_cannot_be_told_apart_cost_no_verdict(tmp_path: Path, times: 
 def one_file(tmp_path: Path) -> Path:
     manifest = saved.load_manifest(DEMO)
     path = tmp_path / "x.json"
-    one = saved.SweepManifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d",
-                              manifest.probes)
+    one = saved.SweepManifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1],
+                              "hgx-h100", (), (), "d", manifest.probes)
     path.write_bytes(saved.encode_one(machine.recording("gpu001"), None, one, muster="0.1.0", scrubbed=True))
     return path
 
@@ -208,12 +235,14 @@ def test_a_file_that_is_none_of_ours_is_one_line(tmp_path: Path, text: str) -> N
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     manifest = saved.load_manifest(DEMO)
-    look, before = machine.recording("gpu001"), machine.recording("gpu001", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "1"}))
-    one = saved.SweepManifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d",
-                              manifest.probes)
+    look, before = (machine.recording("gpu001"),
+                    machine.recording("gpu001", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "1"})))
+    one = saved.SweepManifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1],
+                              "hgx-h100", (), (), "d", manifest.probes)
     path = tmp_path / "x.json"
     path.write_bytes(saved.encode_one(look, before, one, muster="0.1.0", scrubbed=True))
     again = saved.load_manifest(path)
     assert again == one
     (read, previous), = saved.recordings(path, again)
-    assert read == look and previous is not None and "port.sysfs" in previous.captures and "kernel.log" not in previous.captures
+    assert (read == look and previous is not None and "port.sysfs" in previous.captures
+            and "kernel.log" not in previous.captures)

@@ -1,4 +1,5 @@
-"""What is printed: whole pages against golden files, folding, and nothing of a node's that a terminal would act on."""
+"""What is printed: whole pages against golden files, folding,
+and nothing of a node's that a terminal would act on."""
 
 from __future__ import annotations
 
@@ -15,7 +16,16 @@ from rich.console import Console
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.judge.nodereport import reason_of
-from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, exit_code, state_of
+from healthcheck.model.outcome import (
+    Finding,
+    NodeReport,
+    NodeState,
+    Result,
+    Severity,
+    Status,
+    exit_code,
+    state_of,
+)
 from healthcheck.model.recording import Capture, Outcome, Recording
 from healthcheck.report.document import as_json, as_jsonl, document
 from healthcheck.report.table import Heading, render
@@ -44,13 +54,18 @@ def assessed(sku: str | None = "hgx-h100") -> Assessed:
     nodes.append(Node(name="gpu013", sku=sku, lifecycle=Lifecycle(LifecycleState.RMA)))
     assessment = Assessment(nodes, RULES)
     odd = {
-        "gpu004": machine.recording("gpu004", gpu_nvml=machine.nvml(gpu3={"ecc_uncorrected": {"ok": 12}, "serial": {"error": [999, "x"]}})),
+        "gpu004": machine.recording("gpu004",
+                                    gpu_nvml=machine.nvml(gpu3={
+                                        "ecc_uncorrected": {"ok": 12}, "serial": {"error": [999, "x"]}})),
         "gpu007": machine.recording("gpu007", docker_info=Capture(Outcome.TIMEOUT)),
         "gpu008": machine.recording("gpu008", docker_info=Capture(Outcome.TIMEOUT)),
-        "gpu009": Recording("gpu009", 1.0, None, Failure(Stage.CONNECT, "connection refused at 10.0.0.9 port 22")),
+        "gpu009": Recording("gpu009", 1.0, None,
+                            Failure(Stage.CONNECT, "connection refused at 10.0.0.9 port 22")),
         "gpu010": machine.recording("gpu010", kernel_log=machine.done(**{
-            "/dev/kmsg": machine.KMSG + "2,99,99000000,-;NVRM: Xid (PCI:0000:3b:00): 79, [bold]\x1b[2J\x07\udcff hostile\n"})),
-        "gpu011": machine.recording("gpu011", host_swap=machine.done(**{"/proc/swaps": "Filename\n/swap.img file 8388604 0 -2\n"})),
+            "/dev/kmsg": machine.KMSG + "2,99,99000000,-;NVRM: Xid (PCI:0000:3b:00): 79, "
+            "[bold]\x1b[2J\x07\udcff hostile\n"})),
+        "gpu011": machine.recording(
+            "gpu011", host_swap=machine.done(**{"/proc/swaps": "Filename\n/swap.img file 8388604 0 -2\n"})),
         "gpu013": machine.recording("gpu013", gpu_pci=machine.pci(7), gpu_nvml=machine.nvml(7)),
     }
     for node in nodes:
@@ -60,7 +75,8 @@ def assessed(sku: str | None = "hgx-h100") -> Assessed:
 
 def page(of: Assessed) -> str:
     out = io.StringIO()
-    console = Console(file=out, width=80, soft_wrap=True, highlight=False, markup=False, emoji=False, color_system=None)
+    console = Console(file=out, width=80, soft_wrap=True, highlight=False, markup=False, emoji=False,
+                      color_system=None)
     render(console, of, {r.id: r for r in RULES.rules}, Heading("muster.yaml", 3.25, False, 18), fold)
     return out.getvalue()
 
@@ -74,7 +90,8 @@ def test_the_table_without_a_sku_says_what_it_expects_and_who_differs() -> None:
 
 
 def test_the_document_is_as_the_contract_says() -> None:
-    whole = document(assessed().reports, started="2026-01-01T00:00:00.000Z", finished="2026-01-01T00:00:03.250Z", partial=False)
+    whole = document(assessed().reports, started="2026-01-01T00:00:00.000Z",
+                     finished="2026-01-01T00:00:03.250Z", partial=False)
     golden("check.json", as_json(whole) + "\n")
     jsonschema.validate(whole, json.loads((GOLDEN / "check.schema.json").read_text()))
 
@@ -83,7 +100,8 @@ def test_json_lines_hold_a_line_a_node_and_the_rest_last() -> None:
     whole = document(assessed().reports, started="a", finished="b", partial=True)
     lines = [json.loads(line) for line in as_jsonl(whole).splitlines()]
     assert lines[:-1] == whole["nodes"]
-    assert lines[-1] == {"schema": "muster.check/1", "started": "a", "finished": "b", "partial": True, "summary": whole["summary"]}
+    assert lines[-1] == {"schema": "muster.check/1", "started": "a", "finished": "b", "partial": True,
+                         "summary": whole["summary"]}
 
 
 def test_invariant_6_nothing_a_node_says_acts_on_a_terminal() -> None:
@@ -111,7 +129,8 @@ def result(status: Status, severity: Severity) -> Result:
     ([result(Status.PASS, Severity.INFO), result(Status.UNKNOWN, Severity.INFO)], NodeState.HEALTHY),
     ([result(Status.FAIL, Severity.WARNING)], NodeState.DEGRADED),
     ([result(Status.FAIL, Severity.WARNING), result(Status.UNKNOWN, Severity.WARNING)], NodeState.UNKNOWN),
-    ([result(Status.FAIL, Severity.CRITICAL), result(Status.UNKNOWN, Severity.CRITICAL)], NodeState.UNHEALTHY),
+    ([result(Status.FAIL, Severity.CRITICAL), result(Status.UNKNOWN, Severity.CRITICAL)],
+     NodeState.UNHEALTHY),
 ])
 def test_a_nodes_state_follows_the_contract(results: list[Result], state: NodeState) -> None:
     assert state_of(results) is state
@@ -120,26 +139,34 @@ def test_a_nodes_state_follows_the_contract(results: list[Result], state: NodeSt
 @pytest.mark.parametrize(("states", "code"), [
     ([("n", NodeState.HEALTHY, Status.PASS, True)], 0), ([("n", NodeState.UNKNOWN, Status.UNKNOWN, True)], 3),
     ([("n", NodeState.UNKNOWN, Status.UNKNOWN, True), ("m", NodeState.DEGRADED, Status.FAIL, True)], 1),
-    ([("n", NodeState.UNHEALTHY, Status.FAIL, False)], 0), ([("n", NodeState.UNKNOWN, Status.UNKNOWN, False)], 0), ([], 0),
+    ([("n", NodeState.UNHEALTHY, Status.FAIL, False)], 0),
+    ([("n", NodeState.UNKNOWN, Status.UNKNOWN, False)], 0), ([], 0),
 ])
-def test_the_exit_code_counts_nodes_in_service_only(states: list[tuple[str, NodeState, Status, bool]], code: int) -> None:
-    reports = [NodeReport(n, state, "", (result(status, Severity.WARNING),), service) for n, state, status, service in states]
+def test_the_exit_code_counts_nodes_in_service_only(
+    states: list[tuple[str, NodeState, Status, bool]], code: int,
+) -> None:
+    reports = [NodeReport(n, state, "", (result(status, Severity.WARNING),), service)
+               for n, state, status, service in states]
     assert exit_code(reports) == code
 
 
 def test_a_node_of_which_every_rule_was_skipped_is_told_why_it_is_unknown() -> None:
-    results = (Result("host-memory", "c", Status.SKIPPED, Severity.WARNING, reason="the SKU cpu-only does not say"),)
-    reports = tuple(NodeReport(f"n{n}", state_of(results), reason_of(state_of(results), results), results) for n in (1, 2))
+    results = (Result("host-memory", "c", Status.SKIPPED, Severity.WARNING,
+                      reason="the SKU cpu-only does not say"),)
+    reports = tuple(NodeReport(f"n{n}", state_of(results), reason_of(state_of(results), results), results)
+                    for n in (1, 2))
     assert "\nn[1-2]  unknown\n  nothing was measured: every rule was skipped\n" in page(Assessed(reports))
 
 
 def test_what_is_skipped_for_one_kind_of_reason_is_folded_into_one_line() -> None:
     results = [
-        Result(f"r{n}", "c", Status.SKIPPED, Severity.WARNING, reason=f"not supported: field {n} of thing {n}") for n in range(8)
+        Result(f"r{n}", "c", Status.SKIPPED, Severity.WARNING,
+               reason=f"not supported: field {n} of thing {n}") for n in range(8)
     ] + [Result("gone", "c", Status.SKIPPED, Severity.WARNING, reason="disabled in a.yaml")]
     report = NodeReport("gpu001", NodeState.HEALTHY, "", tuple(results))
     out = io.StringIO()
-    console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False, color_system=None)
+    console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False,
+                      color_system=None)
     render(console, Assessed((report,)), {}, Heading("x", 1.0, False, 9), fold)
-    assert "skipped  these nodes have no such thing  gpu001\n    8 rules: r0, r1, r2, r3, r4, r5, r6, r7\n" in out.getvalue()
+    assert "skipped  not supported on these nodes  gpu001\n    8 rules: r0, r1, r2, r3, r4, r5, r6, r7\n" in out.getvalue()
     assert "skipped  gone: disabled in their rules files  gpu001\n" in out.getvalue()

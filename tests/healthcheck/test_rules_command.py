@@ -38,7 +38,9 @@ def test_all_rules_are_listed_and_a_disabled_one_says_so(tmp_path: Path) -> None
     (("--severity", "critical"), "severity", "critical"), (("--owner", "vendor"), "owner", "vendor"),
     (("--proven", "simulated"), "proven", "simulated"),
 ])
-def test_each_filter_keeps_what_it_names_and_nothing_else(tmp_path: Path, words: tuple[str, ...], key: str, value: str) -> None:
+def test_each_filter_keeps_what_it_names_and_nothing_else(
+    tmp_path: Path, words: tuple[str, ...], key: str, value: str,
+) -> None:
     found = listed(*words, home=tmp_path)
     assert found == [rule for rule in listed(home=tmp_path) if rule[key] == value] and found
 
@@ -46,7 +48,8 @@ def test_each_filter_keeps_what_it_names_and_nothing_else(tmp_path: Path, words:
 def test_a_profiles_list_is_what_it_judges_and_of_several_what_all_take(tmp_path: Path) -> None:
     for names in (("gate",), ("timer", "unprivileged")):
         found = listed(*(word for name in names for word in ("--profile", name)), home=tmp_path)
-        assert [rule["rule"] for rule in found] == [rule.id for rule in RULES.under(*names) if not rule.left_out]
+        assert [rule["rule"] for rule in found] == [rule.id for rule in RULES.under(*names)
+                                                    if not rule.left_out]
 
 
 def test_a_sku_without_gpus_has_no_rules_about_them(tmp_path: Path) -> None:
@@ -60,10 +63,13 @@ def test_show_is_explain_with_profiles_and_the_skus_numbers(tmp_path: Path) -> N
     shown = muster("rules", "show", "gpu-count", "--sku", "hgx-h100", home=tmp_path).stdout
     assert shown.startswith(explained)
     assert "profiles    bringup, gate, timer, unprivileged" in shown and "on hgx-h100 expected: 8" in shown
-    document = json.loads(muster("rules", "show", "gpu-count", "--sku", "hgx-h100", "--format", "json", home=tmp_path).stdout)
-    assert (document["values"], document["with"], document["sku"]) == ({"expected": 8}, {"expected": "$gpu_count"}, "hgx-h100")
+    document = json.loads(muster("rules", "show", "gpu-count", "--sku", "hgx-h100", "--format", "json",
+                                 home=tmp_path).stdout)
+    assert (document["values"], document["with"], document["sku"]) == (
+        {"expected": 8}, {"expected": "$gpu_count"}, "hgx-h100")
     assert "gate" in document["profiles"]
-    assert "not judged: there are no gpus" in muster("rules", "show", "gpu-answers", "--sku", "cpu-only", home=tmp_path).stdout
+    assert "not judged: there are no gpus" in muster("rules", "show", "gpu-answers", "--sku", "cpu-only",
+                                                     home=tmp_path).stdout
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -87,10 +93,12 @@ def test_a_reader_that_goes_away_is_no_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "offered"), [
-    ("muster rules show gpu-cou", "gpu-count"), ("muster rules list --profile ga", "gate"), ("muster check --profile bri", "bringup"),
-    ("muster rules list --sku hgx-h10", "hgx-h100"),
+    ("muster rules show gpu-cou", "gpu-count"), ("muster rules list --profile ga", "gate"),
+    ("muster check --profile bri", "bringup"), ("muster rules list --sku hgx-h10", "hgx-h100"),
 ])
 def test_the_shell_completes_names(tmp_path: Path, line: str, offered: str) -> None:
-    words = {**environment(tmp_path), "_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    done = subprocess.run([str(MUSTER)], env={**os.environ, **words}, capture_output=True, text=True, timeout=60, check=False)
+    words = {**environment(tmp_path), "_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": line,
+             "COMP_CWORD": str(len(line.split()) - 1)}
+    done = subprocess.run([str(MUSTER)], env={**os.environ, **words}, capture_output=True, text=True,
+                          timeout=60, check=False)
     assert f"plain,{offered}" in done.stdout.splitlines()

@@ -1,4 +1,5 @@
-"""What a recording is found to name: the first place that names a word says of what kind it is, in every run."""
+"""What a recording is found to name: the first place that names a word says of what kind it is,
+in every run."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import pytest
 from healthcheck.scrub.learning import learned
 from inventory.model import Node
 
-WORDS = [f"{one}{two}ith" for one in ("zor", "vek", "tul", "qua", "mib") for two in ("pyx", "gro", "wix", "jev")]
+WORDS = [f"{one}{two}ith" for one in ("zor", "vek", "tul", "qua", "mib")
+         for two in ("pyx", "gro", "wix", "jev")]
 USERS = [f"login: userid={word}(1000)" for word in WORDS]
 SITES = [f"slurmd: ClusterName={word}" for word in WORDS]
 

@@ -35,76 +35,99 @@ def listed(home: Path) -> list[dict[str, Any]]:
 
 
 def test_a_silence_is_made_listed_narrowed_and_ended(tmp_path: Path) -> None:
-    assert typed(tmp_path, "silence") == "nothing is silenced\n"
+    assert typed(tmp_path, "silence") == "no silences\n"
     made = typed(tmp_path, "silence", "gpu[001-003]", "port-*", *CABLE, "--for", "5d")
-    assert made.startswith("silence 1: port-* on gpu[001-003]  until THEN (5d 0h)  ") and made.endswith("  cable on order\n")
+    assert (made.startswith("silence 1: port-* on gpu[001-003]  until THEN (5d 0h)  ")
+            and made.endswith("  cable on order\n"))
     (one,) = listed(tmp_path)
-    assert (one["id"], one["nodes"], one["rule"], one["why"], one["problems"]) == (1, ["gpu001", "gpu002", "gpu003"], "port-*", "cable on order", 0)
+    assert (one["id"], one["nodes"], one["rule"], one["why"], one["problems"]) == (
+        1, ["gpu001", "gpu002", "gpu003"], "port-*", "cable on order", 0)
     assert abs(one["until"] - time.time() - 5 * 86400) < 60
-    assert typed(tmp_path, "unsilence", "gpu002") == "silence 1 (port-*): goes on for gpu[001,003]\n"
+    assert typed(tmp_path, "unsilence", "gpu002") == "silence 1 (port-*): continues for gpu[001,003]\n"
     assert " port-* on gpu[001,003]  until THEN (5d 0h)  0 problems now  " in typed(tmp_path, "silence")
     assert typed(tmp_path, "unsilence", "1", "--reason", "cable is there") == "silence 1 (port-*): is over\n"
     assert listed(tmp_path) == []
     with opened(tmp_path / "state") as store:
-        assert [(line.action, line.node, line.why) for line in lines(store)] == [
-            *(("silence", f"gpu00{n}", "cable on order") for n in (1, 2, 3)), ("unsilence", "gpu002", "by hand"),
-            *(("unsilence", f"gpu00{n}", "cable is there") for n in (1, 3))]
+        assert [(line.action, line.node, line.why)
+                for line in lines(store)] == [*(("silence", f"gpu00{n}", "cable on order")
+                                                for n in (1, 2, 3)), ("unsilence", "gpu002", "by hand"),
+                                              *(("unsilence", f"gpu00{n}", "cable is there") for n in (1, 3))]
 
 
 def test_all_silences_of_nodes_are_ended_or_those_of_one_rule(tmp_path: Path) -> None:
     for nodes, rule in (("gpu[001-002]", "port-*"), ("gpu001", "bmc-fan"), ("gpu002", "bmc-fan")):
         typed(tmp_path, "silence", nodes, rule, *CABLE, "--for", "2h")
-    assert typed(tmp_path, "unsilence", "gpu[001-002]", "bmc-fan") == "silence 2 (bmc-fan): is over\nsilence 3 (bmc-fan): is over\n"
+    assert typed(tmp_path, "unsilence", "gpu[001-002]",
+                 "bmc-fan") == "silence 2 (bmc-fan): is over\nsilence 3 (bmc-fan): is over\n"
     typed(tmp_path, "silence", "gpu001", "bmc-fan", *CABLE, "--for", "2h")
-    assert typed(tmp_path, "unsilence", "gpu001") == "silence 1 (port-*): goes on for gpu002\nsilence 4 (bmc-fan): is over\n"
+    assert typed(tmp_path, "unsilence",
+                 "gpu001") == "silence 1 (port-*): continues for gpu002\nsilence 4 (bmc-fan): has ended\n"
 
 
 def test_groups_are_of_the_inventory_and_unknown_nodes_are_told(tmp_path: Path) -> None:
-    (tmp_path / "muster.yaml").write_text('version: 1\ngroups: {rack7: "gpu[001-002]"}\nnodes:\n  "gpu[001-003]": {}\n')
+    (tmp_path / "muster.yaml").write_text(
+        'version: 1\ngroups: {rack7: "gpu[001-002]"}\nnodes:\n  "gpu[001-003]": {}\n')
     assert " on gpu[001-002] " in typed(tmp_path, "silence", "@rack7", "port-*", *CABLE, "--for", "2h")
     done = muster("silence", "gpu004", "port-*", *CABLE, "--for", "2h", home=tmp_path)
     assert done.returncode == 2 and "has no node gpu004" in done.stderr and len(listed(tmp_path)) == 1
 
 
 def test_until_takes_a_day_with_all_of_it_or_a_minute(tmp_path: Path) -> None:
-    day = dt.datetime.now(dt.timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0) + dt.timedelta(days=3)
+    day = dt.datetime.now(dt.timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0) + dt.timedelta(
+        days=3)
     typed(tmp_path, "silence", "gpu001", "port-*", *CABLE, "--until", day.strftime("%Y-%m-%d"))
     typed(tmp_path, "silence", "gpu001", "port-*", *CABLE, "--until", day.strftime("%Y-%m-%dT08:30Z"))
-    assert [one["until"] for one in listed(tmp_path)] == [(day + dt.timedelta(days=1)).timestamp(), (day + dt.timedelta(hours=8.5)).timestamp()]
+    assert [one["until"] for one in listed(tmp_path)] == [(day + dt.timedelta(days=1)).timestamp(),
+                                                          (day + dt.timedelta(hours=8.5)).timestamp()]
 
 
 def test_all_rules_are_silenced_only_where_that_is_said(tmp_path: Path) -> None:
     for glob in ("*", "?*"):
         done = muster("silence", "gpu001", glob, *CABLE, "--for", "2h", home=tmp_path)
-        assert (done.returncode, done.stdout) == (2, "") and re.search(r"is all \d+ rules; if so it is meant, add --all-rules\n$", done.stderr)
+        assert ((done.returncode, done.stdout) == (2, "")
+                and re.search(r"is all \d+ rules; to silence all, add --all-rules\n$", done.stderr))
     done = muster("silence", "gpu001", "port-*", *CABLE, "--for", "2h", "--all-rules", home=tmp_path)
-    assert done.returncode == 2 and re.search(r"--all-rules goes with RULE '\*', not with 'port-\*', which is \d+ of \d+ rules\n$", done.stderr)
-    assert typed(tmp_path, "silence", "gpu001", "*", *CABLE, "--for", "2h", "--all-rules").startswith("silence 1: * on gpu001  ")
+    assert (done.returncode == 2 and re.search(r"--all-rules goes with RULE '\*', not with 'port-\*', which "
+                                               r"is \d+ of \d+ rules\n$", done.stderr))
+    assert typed(tmp_path, "silence", "gpu001", "*", *CABLE, "--for", "2h", "--all-rules").startswith(
+        "silence 1: * on gpu001  ")
 
 
 @pytest.mark.parametrize(("words", "said"), [
     (("gpu001",), "RULE is missing: muster silence gpu001 'port-*' --reason 'cable on order' --for 5d"),
-    (("--for", "2d"), "NODES and RULE are missing: muster silence gpu007 'port-*' --reason 'cable on order' --for 5d"),
-    (("gpu001", "port-*", "--for", "2d"), "--reason is missing: whoever wonders why nothing is done wants to know"),
-    (("gpu001", "port-*", "--for", "2d", "--reason", " "), "--reason is missing: whoever wonders why nothing is done wants to know"),
-    (("gpu001", "port-*", *CABLE), "how long: expected --for 2d or --until 2026-12-01, and not both: no silence is for ever"),
-    (("gpu001", "port-*", *CABLE, "--for", "2d", "--until", "2026-12-01"), "how long: expected --for 2d or --until 2026-12-01, and not both"),
-    (("gpu001", "port-*", *CABLE, "--until", "2020-01-01"), "--until 2020-01-02T00:00Z: expected a time from now on and within 90 days"),
-    (("gpu001", "port-*", *CABLE, "--until", "9999-01-01"), "--until 9999-01-02T00:00Z: expected a time from now on and within 90 days"),
-    (("gpu001", "port-*", *CABLE, "--until", "9999-12-31"), "'9999-12-31' is no date, expected one such as 2026-12-01 or 2026-12-01T08:00Z (UTC)"),
-    (("gpu001", "port-*", *CABLE, "--until", "friday"), "'friday' is no date, expected one such as 2026-12-01 or 2026-12-01T08:00Z (UTC)"),
+    (("--for", "2d"), "NODES and RULE are missing: muster silence gpu007 'port-*' --reason 'cable on order' "
+                      "--for 5d"),
+    (("gpu001", "port-*", "--for", "2d"), "--reason is missing: say why, for the ledger"),
+    (("gpu001", "port-*", "--for", "2d", "--reason", " "), "--reason is missing: say why, for the ledger"),
+    (("gpu001", "port-*", *CABLE), "expected either --for 2d or --until 2026-12-01: a silence must end"),
+    (("gpu001", "port-*", *CABLE, "--for", "2d", "--until", "2026-12-01"),
+     "expected either --for 2d or --until 2026-12-01"),
+    (("gpu001", "port-*", *CABLE, "--until", "2020-01-01"),
+     "--until 2020-01-02T00:00Z: expected a time from now to in 90 days"),
+    (("gpu001", "port-*", *CABLE, "--until", "9999-01-01"),
+     "--until 9999-01-02T00:00Z: expected a time from now to in 90 days"),
+    (("gpu001", "port-*", *CABLE, "--until", "9999-12-31"),
+     "'9999-12-31' is not a date, expected one such as 2026-12-01 or 2026-12-01T08:00Z (UTC)"),
+    (("gpu001", "port-*", *CABLE, "--until", "friday"),
+     "'friday' is not a date, expected one such as 2026-12-01 or 2026-12-01T08:00Z (UTC)"),
     (("gpu001", "port-*", *CABLE, "--for", "91d"), "'91d' is out of bounds, expected 1m to 90d"),
-    (("gpu001", "prt-state", *CABLE, "--for", "2d"), "no rule matches 'prt-state'; did you mean 'port-state'?"),
+    (("gpu001", "prt-state", *CABLE, "--for", "2d"),
+     "no rule matches 'prt-state'; did you mean 'port-state'?"),
     (("gpu[1", "port-*", *CABLE, "--for", "2d"), "a bracket is not closed"),
 ])
-def test_what_is_missing_or_wrong_is_told_and_nothing_is_silenced(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_what_is_missing_or_wrong_is_told_and_nothing_is_silenced(
+    tmp_path: Path, words: tuple[str, ...], said: str,
+) -> None:
     done = muster("silence", *words, home=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "") and said in done.stderr and not (tmp_path / "state").exists()
+    assert ((done.returncode, done.stdout) == (2, "") and said in done.stderr
+            and not (tmp_path / "state").exists())
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("7",), "7: no silence holds; see: muster silence"), (("gpu009",), "gpu009: no silence holds; see: muster silence"),
-    (("gpu001", "bmc-fan"), "gpu001: no silence for 'bmc-fan' holds; there is 1, for 'port-*'"), (("1", "port-*"), "silence 1 has a rule already"),
+    (("7",), "7: no silence holds; see: muster silence"),
+    (("gpu009",), "gpu009: no silence holds; see: muster silence"),
+    (("gpu001", "bmc-fan"), "gpu001: no silence for 'bmc-fan' holds; there is 1, for 'port-*'"),
+    (("1", "port-*"), "silence 1 already names its rule"),
 ])
 def test_what_is_not_silenced_cannot_be_ended(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     typed(tmp_path, "silence", "gpu001", "port-*", *CABLE, "--for", "2h")
@@ -112,20 +135,25 @@ def test_what_is_not_silenced_cannot_be_ended(tmp_path: Path, words: tuple[str, 
     assert (done.returncode, done.stdout) == (2, "") and said in done.stderr and len(listed(tmp_path)) == 1
 
 
-def test_the_list_says_how_much_each_silence_keeps_quiet_and_shows_hostile_text_as_data(tmp_path: Path) -> None:
+def test_the_list_says_how_much_each_silence_keeps_quiet_and_shows_hostile_text_as_data(
+    tmp_path: Path,
+) -> None:
     def failed(rule: str, *subjects: str) -> Result:
-        return Result(rule, rule, Status.FAIL, Severity.CRITICAL, tuple(Finding("down", "up", subject) for subject in subjects))
+        return Result(rule, rule, Status.FAIL, Severity.CRITICAL,
+                      tuple(Finding("down", "up", subject) for subject in subjects))
 
     with opened(tmp_path / "state", make=True) as store:
         now = time.time() - 60
         record(store, SweepRecord(now, now + 5, False, "test", "digest"), [
-            NodeReport("gpu001", NodeState.UNHEALTHY, "", (failed("port-state", "mlx5_0", "mlx5_1"), failed("gpu-count", "GPU"))),
+            NodeReport("gpu001", NodeState.UNHEALTHY, "",
+                       (failed("port-state", "mlx5_0", "mlx5_1"), failed("gpu-count", "GPU"))),
             NodeReport("gpu002", NodeState.UNKNOWN, "connect: refused", (), True, "connect"),
         ])
     typed(tmp_path, "silence", "gpu[001-002]", "port-*", "--reason", "a\x1b[31m\nb", "--for", "2h")
     typed(tmp_path, "silence", "gpu[001-002]", "*", *CABLE, "--for", "2h", "--all-rules")
     told = typed(tmp_path, "silence").splitlines()
-    assert len(told) == 2 and "  2 problems now  " in told[0] and "  4 problems now  " in told[1] and told[0].endswith("a\\x1b[31m\\nb")
+    assert (len(told) == 2 and "  2 problems now  " in told[0] and "  4 problems now  " in told[1]
+            and told[0].endswith("a\\x1b[31m\\nb"))
 
 
 def test_what_a_check_finds_and_how_it_exits_stays_as_it_is(tmp_path: Path) -> None:
@@ -141,13 +169,15 @@ def test_what_a_check_finds_and_how_it_exits_stays_as_it_is(tmp_path: Path) -> N
 def test_triage_leaves_out_what_is_silenced_and_says_how_much_that_is(tmp_path: Path) -> None:
     (tmp_path / "muster.yaml").write_text('version: 1\nnodes:\n  "gpu[001-004]": {}\n')
     (tmp_path / "bad").touch()
-    down = Result("port-state", "port.state", Status.FAIL, Severity.CRITICAL, (Finding("DOWN", "ACTIVE", "mlx5_0"),))
+    down = Result("port-state", "port.state", Status.FAIL, Severity.CRITICAL,
+                  (Finding("DOWN", "ACTIVE", "mlx5_0"),))
     up = Result("port-state", "port.state", Status.PASS, Severity.CRITICAL)
     with opened(tmp_path / "state", make=True) as store:
         for ago in (300, 120):
             now = time.time() - ago
-            record(store, SweepRecord(now, now + 5, False, "test", "digest"), [
-                NodeReport(f"gpu00{n}", NodeState.UNHEALTHY if n == 2 else NodeState.HEALTHY, "", (down if n == 2 else up,)) for n in range(1, 5)])
+            record(store, SweepRecord(now, now + 5, False, "test", "digest"),
+                   [NodeReport(f"gpu00{n}", NodeState.UNHEALTHY if n == 2 else NodeState.HEALTHY, "",
+                               (down if n == 2 else up,)) for n in range(1, 5)])
 
     def triage() -> tuple[int, str]:
         done = muster("triage", "--hostfile", "bad", home=tmp_path)
@@ -168,4 +198,4 @@ def test_a_silence_that_is_over_by_time_is_not_listed(tmp_path: Path) -> None:
         with store.writing() as db:
             db.execute("UPDATE silence SET until = ?", (time.time() - 1,))
         assert active(store, time.time()) == []
-    assert typed(tmp_path, "silence") == "nothing is silenced\n"
+    assert typed(tmp_path, "silence") == "no silences\n"

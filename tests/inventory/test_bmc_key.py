@@ -1,4 +1,5 @@
-"""The inventory's key `bmc`: how a node's management controller is reached, merged key by key, and never with a password in it."""
+"""The inventory's key `bmc`: how a node's management controller is reached, merged key by key,
+and never with a password in it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def test_defaults_sets_and_a_nodes_own_entry_merge_key_by_key() -> None:
     nodes = load(SITE).nodes
     assert nodes["gpu001"].bmc == Bmc("10.1.2.1", "root", 8443, Speaks.REDFISH, FILE, "verify")
     assert nodes["gpu002"].bmc == Bmc("10.1.2.2", "admin", 8443, Speaks.REDFISH, FILE, "verify")
-    assert nodes["gpu003"].bmc == Bmc("10.1.2.3", "admin", None, Speaks.IPMI, Secret(SecretFrom.COMMAND, ("pass", "show", "bmc/{node}")),
+    assert nodes["gpu003"].bmc == Bmc("10.1.2.3", "admin", None, Speaks.IPMI,
+                                      Secret(SecretFrom.COMMAND, ("pass", "show", "bmc/{node}")),
                                       "/site/certs/ca.pem")
 
 
@@ -48,13 +50,15 @@ def test_a_password_that_stands_in_the_inventory_is_refused_and_not_repeated() -
     for written in ("hunter2", '"hunter2"', "[hunter2]", "20261122"):
         with pytest.raises(InventoryError) as caught:
             load(f"version: 1\nnodes:\n  a: {{bmc: {{address: x, password: {written}}}}}\n")
-        assert str(caught.value) == ("/site/m.yaml:3:35: bmc.password must not stand in the inventory itself; say where it is: {file: PATH}, "
-                                     "{env: NAME} or {command: [PROGRAM, ...]}")
+        assert str(caught.value) == ("/site/m.yaml:3:35: bmc.password must not be written in the inventory; "
+                                     "name its source: {file: PATH}, {env: NAME} or {command: [PROGRAM, "
+                                     "...]}")
 
 
 def test_two_nodes_with_one_controller_are_refused_unless_one_is_retired() -> None:
     text = "version: 1\nnodes:\n  a: {bmc: 10.1.2.3}\n  b: {bmc: {address: 10.1.2.3%s}}\n"
-    with pytest.raises(InventoryError, match=r"m\.yaml:4:13: b has the bmc of a \(given at /site/m\.yaml:3:7\): each node needs its own"):
+    with pytest.raises(InventoryError, match=r"m\.yaml:4:13: b has the bmc of a \(given at "
+                                             r"/site/m\.yaml:3:7\): each node needs its own"):
         load(text % "")
     assert len(load(text % ", port: 8443")) == 2
     assert len(load((text % "").replace("3}}", "3}, lifecycle: retired}"))) == 2
@@ -67,9 +71,12 @@ def test_one_controller_is_one_however_the_way_to_it_is_written(other: str) -> N
         load(f"version: 1\nnodes:\n  a: {{bmc: 10.1.2.3}}\n  b: {{bmc: {other}}}\n")
 
 
-def test_relative_files_are_taken_from_the_inventorys_folder_and_home_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_files_are_taken_from_the_inventorys_folder_and_home_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HOME", "/home/u")
-    found = load("version: 1\ndefaults: {bmc: {password: {file: secrets/bmc}, tls: ~/ca.pem}}\nnodes:\n  a: {bmc: x}\n").nodes["a"].bmc
+    found = load("version: 1\ndefaults: {bmc: {password: {file: secrets/bmc}, tls: ~/ca.pem}}\nnodes:\n  a: "
+                 "{bmc: x}\n").nodes["a"].bmc
     assert found is not None
     assert found.secret == Secret(SecretFrom.FILE, ("/site/secrets/bmc",))
     assert found.tls == "/home/u/ca.pem"
@@ -81,7 +88,8 @@ def test_show_says_each_key_with_its_line_and_where_the_password_is(tmp_path: Pa
     text = CliRunner().invoke(inventory, ["show", "gpu003", "-i", str(path)]).output
     assert ["bmc.address", "10.1.2.3"] in [line.split()[:2] for line in text.splitlines()]
     assert "command pass show 'bmc/{node}'" in text
-    values = json.loads(CliRunner().invoke(inventory, ["show", "gpu001", "-i", str(path), "--format", "json"]).output)["values"]
+    values = json.loads(CliRunner().invoke(
+        inventory, ["show", "gpu001", "-i", str(path), "--format", "json"]).output)["values"]
     assert values["bmc.user"] == {"value": "root", "from": {"file": str(path), "line": 5, "column": 37}}
     assert values["bmc.password"]["value"] == {"file": "/etc/muster/bmc.password"}
     assert values["bmc.protocol"] == {"value": "redfish", "from": None}
@@ -89,7 +97,8 @@ def test_show_says_each_key_with_its_line_and_where_the_password_is(tmp_path: Pa
 
 
 def test_a_table_gives_addresses_and_ports_of_controllers() -> None:
-    found = csv_.parse("name,bmc.address,bmc.port,bmc.user,bmc.protocol,bmc.tls\na,10.1.2.3,8443,root,ipmi,verify\nb,10.1.2.4,,,,\n", "x.csv")
+    found = (csv_.parse(
+        "name,bmc.address,bmc.port,bmc.user,bmc.protocol,bmc.tls\na,10.1.2.3,8443,root,ipmi,verify\nb,10.1.2.4,,,,\n", "x.csv"))
     nodes = load(new_file(found, "/site/m.yaml").text).nodes
     assert nodes["a"].bmc == Bmc("10.1.2.3", "root", 8443, Speaks.IPMI, None, "verify")
     assert nodes["b"].bmc == Bmc("10.1.2.4")
@@ -113,7 +122,9 @@ def test_an_import_adds_a_user_beside_an_address_that_stands_alone() -> None:
 
 def test_a_node_that_gets_a_controller_gets_what_defaults_say_of_controllers() -> None:
     found = csv_.parse("name,bmc.address,bmc.port\na,10.1.2.3,8443\n", "x.csv")
-    text = "version: 1\ndefaults: {bmc: {user: admin, password: {file: pw}}}\nnodes:\n  a: {rack: r1}\n  b: {bmc: 10.1.2.4}\n"
+    text = ("version: 1\ndefaults: {bmc: {user: admin, password: {file: pw}}}\nnodes:\n  a: {rack: r1}\n  b: "
+            "{bmc: 10.1.2.4}\n")
     after = merge(text, "/site/m.yaml", found).text
-    assert load(after).nodes["a"].bmc == Bmc("10.1.2.3", "admin", 8443, Speaks.REDFISH, Secret(SecretFrom.FILE, ("/site/pw",)))
+    assert load(after).nodes["a"].bmc == Bmc("10.1.2.3", "admin", 8443, Speaks.REDFISH,
+                                             Secret(SecretFrom.FILE, ("/site/pw",)))
     assert merge(after, "/site/m.yaml", found).text == after

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from inventory.cli.inventory import inventory
-from inventory.cli.look import SKUS
+from inventory.cli.show import SKUS
 
 FILE = """\
 version: 1
@@ -41,7 +41,8 @@ def muster(*words: str) -> subprocess.CompletedProcess[str]:
     """The real command, in a process of its own."""
     return subprocess.run(
         [sys.executable, "-c", "from healthcheck.cli.main import main; main()", "inventory", *words],
-        capture_output=True, text=True, timeout=60, check=False, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )
 
 
@@ -57,7 +58,7 @@ def test_check_counts_what_a_right_file_holds_and_notes_dates_that_have_passed()
         "  lifecycle  7 service, 1 rma\n"
         "  sku        8 hgx-h100 (names not checked)\n"
         "  rack       4 r01, 4 r02\n"
-        "  note: the date until which lifecycle rma was to last has passed: gpu007\n"
+        "  note: lifecycle rma is overdue: gpu007\n"
     )
 
 
@@ -65,7 +66,8 @@ def test_check_of_a_wrong_file_is_one_line_on_standard_error_and_exit_2() -> Non
     Path("muster.yaml").write_text(FILE.replace("rack: r02", "rak: r02"))
     result = muster("check")
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == "muster: muster.yaml:6:18: unknown key 'rak' in an entry for nodes; did you mean rack?\n"
+    assert (result.stderr == "muster: muster.yaml:6:18: unknown key 'rak' in an entry for nodes; did you "
+                             "mean rack?\n")
 
 
 @pytest.mark.parametrize("name", ["absent.yaml", "."])
@@ -82,7 +84,7 @@ def test_without_any_inventory_the_line_says_how_to_name_one() -> None:
     Path("muster.yaml").unlink()
     result = muster("nodes")
     assert result.returncode == 2
-    assert result.stderr.startswith("muster: no inventory was found: name one with --inventory FILE")
+    assert result.stderr.startswith("muster: no inventory found: name one with --inventory FILE")
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -95,7 +97,8 @@ def test_sku_names_are_checked_where_the_root_command_knows_them() -> None:
     result = CliRunner().invoke(root, ["inventory", "check"], catch_exceptions=False)
     assert "  sku        8 hgx-h100\n" in result.output
     Path("muster.yaml").write_text(FILE.replace("hgx-h100", "hgx-h10"))
-    assert "undefined SKU 'hgx-h10'; did you mean hgx-h100?" in str(CliRunner().invoke(root, ["inventory", "check"]).exception)
+    assert "undefined SKU 'hgx-h10'; did you mean hgx-h100?" in str(
+        CliRunner().invoke(root, ["inventory", "check"]).exception)
 
 
 def test_show_names_the_line_of_each_value() -> None:
@@ -111,7 +114,8 @@ def test_show_names_the_line_of_each_value() -> None:
 
 def test_show_says_how_ssh_config_bends_the_way(folder: Path) -> None:
     (folder / ".ssh").mkdir()
-    (folder / ".ssh/config").write_text("Host gpu*\n  Port 2222\n  User other\n  HostName %h.cluster\n  ProxyJump bastion\n")
+    (folder / ".ssh/config").write_text(
+        "Host gpu*\n  Port 2222\n  User other\n  HostName %h.cluster\n  ProxyJump bastion\n")
     assert "ssh: muster@gpu001.cluster port 2222 through bastion" in muster("show", "gpu001").stdout
 
 
@@ -127,8 +131,10 @@ def test_show_as_json_holds_values_and_places() -> None:
     document = json.loads(printed("show", "gpu007", "--format", "json"))
     assert document["schema"] == "muster.node/1"
     assert (document["node"], document["groups"]) == ("gpu007", ["spares"])
-    assert document["values"]["lifecycle"]["value"] == {"state": "rma", "owner": "vendor", "until": "2026-01-01"}
-    assert document["values"]["rack"] == {"value": "r02", "from": {"file": "muster.yaml", "line": 6, "column": 18}}
+    assert document["values"]["lifecycle"]["value"] == {"state": "rma", "owner": "vendor",
+                                                        "until": "2026-01-01"}
+    assert document["values"]["rack"] == {"value": "r02",
+                                          "from": {"file": "muster.yaml", "line": 6, "column": 18}}
     assert document["values"]["python"] == {"value": "python3", "from": None}
     assert document["values"]["bmc"] == {"value": None, "from": None}
 
@@ -170,7 +176,8 @@ def test_a_mistake_on_the_command_line_is_one_line_and_exit_2(words: tuple[str, 
 
 def test_a_reader_that_leaves_early_causes_no_noise() -> None:
     Path("muster.yaml").write_text("version: 1\nnodes: {'n[1-50000]': }\n")
-    program = f"{sys.executable} -c 'from healthcheck.cli.main import main; main()' inventory nodes --expand | head -1"
+    program = (f"{sys.executable} -c 'from healthcheck.cli.main import main; main()' inventory nodes "
+               "--expand | head -1")
     result = subprocess.run(
         ["sh", "-c", program], capture_output=True, text=True, timeout=60, check=False,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},

@@ -20,7 +20,8 @@ def test_names_on_the_command_line_are_nodes_of_which_only_the_name_is_known() -
     assert found.source == "names on the command line"
 
 
-@pytest.mark.parametrize("text", ["@train", "gpu*", "@*", "gpu?", "a!a", "", "gpu[1-", "-oProxyCommand=id", "gpu[1-99999999]"])
+@pytest.mark.parametrize("text", ["@train", "gpu*", "@*", "gpu?", "a!a", "", "gpu[1-", "-oProxyCommand=id",
+                                  "gpu[1-99999999]"])
 def test_what_needs_an_inventory_or_names_nothing_is_one_line(text: str) -> None:
     with pytest.raises(MusterError) as caught:
         from_names(text)
@@ -66,9 +67,11 @@ def test_a_sinfo_that_may_not_run_says_so(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_controller_that_is_down_is_named_by_sinfos_own_word(sinfo: Callable[[str], None]) -> None:
-    sinfo('printf "slurm_load_partitions: Unable to contact slurm controller (connect failure)\\n" >&2; exit 1')
+    sinfo('printf "slurm_load_partitions: Unable to contact slurm controller (connect failure)\\n" >&2; '
+          'exit 1')
     assert refused() == (
-        "sinfo failed (exit 1): slurm_load_partitions: Unable to contact slurm controller (connect failure); see: scontrol ping"
+        "sinfo failed (exit 1): slurm_load_partitions: Unable to contact slurm controller (connect failure); "
+        "see: scontrol ping"
     )
 
 
@@ -80,13 +83,17 @@ def test_a_sinfo_that_hangs_is_killed(sinfo: Callable[[str], None], monkeypatch:
     assert time.monotonic() - started < 10
 
 
-def test_a_sinfo_that_closes_its_output_and_stays_is_killed(sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sinfo_that_closes_its_output_and_stays_is_killed(
+    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(discover, "SINFO_SECONDS", 0.3)
     sinfo("exec sleep 1000 >/dev/null 2>&1")
     assert "did not answer" in refused()
 
 
-def test_a_sinfo_that_never_stops_talking_is_cut_off(sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sinfo_that_never_stops_talking_is_cut_off(
+    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(discover, "MAX_OUTPUT", 100_000)
     sinfo("exec yes gpu1")
     assert "printed over 100000 bytes" in refused()
@@ -98,10 +105,10 @@ def test_a_flood_of_errors_does_not_stop_the_answer(sinfo: Callable[[str], None]
 
 
 @pytest.mark.parametrize(("body", "said"), [
-    ("printf 'gpu1;reboot\\n'", "'gpu1;reboot', which is no node name"),
-    ("printf -- '-oProxyCommand=id\\n'", "which is no node name"),
-    ("printf '\\033[31mgpu1\\n'", "which is no node name"),
-    ("printf '\\377\\n'", "which is no node name"),
+    ("printf 'gpu1;reboot\\n'", "'gpu1;reboot', which is not a node name"),
+    ("printf -- '-oProxyCommand=id\\n'", "which is not a node name"),
+    ("printf '\\033[31mgpu1\\n'", "which is not a node name"),
+    ("printf '\\377\\n'", "which is not a node name"),
     ("true", "sinfo lists no node"),
     ("printf '\\033[31mhelp\\n' >&2; exit 3", "\\x1b[31mhelp"),
 ])

@@ -1,4 +1,5 @@
-"""Which keys are pinned, and which hosts are refused: decided from what was shown, known and expected alone."""
+"""Which keys are pinned, and which hosts are refused: decided from what was shown,
+known and expected alone."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def test_an_unknown_host_is_pinned_with_all_its_keys_once_somebody_approves() ->
     assert decision(f"gpu2 {text(A)}\n", A).outcome is EnrolmentOutcome.PIN
 
 
-@pytest.mark.parametrize("line", [f"gpu1 {text(A)}", f"gpu* {text(A)}", f"{hashed('gpu1')} {text(A)}", f"gpu1 {text(B)}\ngpu1 {text(A)}"])
+@pytest.mark.parametrize("line", [f"gpu1 {text(A)}", f"gpu* {text(A)}", f"{hashed('gpu1')} {text(A)}",
+                                  f"gpu1 {text(B)}\ngpu1 {text(A)}"])
 def test_a_host_of_which_all_keys_are_known_needs_nothing(line: str) -> None:
     assert decision(f"{line}\n", A) == Decision(EnrolmentOutcome.KNOWN)
 
@@ -100,13 +102,17 @@ def test_a_host_with_a_certificate_and_a_known_authority_has_nothing_to_pin_wher
 # expectations
 
 def test_expected_keys_are_pinned_unasked_and_those_of_types_that_nobody_named_are_left_out() -> None:
-    assert decision("", A, RSA, expected=named(A, RSA)) == Decision(EnrolmentOutcome.PIN, (A, RSA), vouched=True)
-    assert decision("", A, RSA, expected=named(A)) == Decision(EnrolmentOutcome.PIN, (A,), left_out=(RSA,), vouched=True)
-    assert decision("", A, RSA, expected=named(RSA, typed=False)) == Decision(EnrolmentOutcome.PIN, (RSA,), left_out=(A,), vouched=True)
+    assert decision("", A, RSA, expected=named(A, RSA)) == Decision(
+        EnrolmentOutcome.PIN, (A, RSA), vouched=True)
+    assert decision("", A, RSA, expected=named(A)) == Decision(EnrolmentOutcome.PIN, (A,), left_out=(RSA,),
+                                                               vouched=True)
+    assert decision("", A, RSA, expected=named(RSA, typed=False)) == Decision(
+        EnrolmentOutcome.PIN, (RSA,), left_out=(A,), vouched=True)
 
 
 @pytest.mark.parametrize(("keys", "expected"), [
-    ((A,), named(B)), ((A,), named(B, typed=False)), ((A, RSA), named(B, RSA)), ((A, RSA), named(A, RSA2)), ((A,), named(RSA)),
+    ((A,), named(B)), ((A,), named(B, typed=False)), ((A, RSA), named(B, RSA)), ((A, RSA), named(A, RSA2)),
+    ((A,), named(RSA)),
 ])
 @pytest.mark.parametrize("content", ["", f"gpu1 {text(A)}\n"])
 def test_one_key_that_is_not_as_expected_refuses_the_host_even_one_that_is_known(
@@ -119,7 +125,8 @@ def test_one_key_that_is_not_as_expected_refuses_the_host_even_one_that_is_known
 def test_a_host_of_which_the_list_says_nothing_is_not_pinned() -> None:
     assert decision("", A, expected=[]).outcome is EnrolmentOutcome.UNLISTED
     assert decision(f"gpu1 {text(A)}\n", A, expected=[]).outcome is EnrolmentOutcome.KNOWN
-    assert decision(f"gpu1 {text(A)}\n", A, RSA, expected=[]) == Decision(EnrolmentOutcome.KNOWN, left_out=(RSA,))
+    assert decision(f"gpu1 {text(A)}\n", A, RSA, expected=[]) == Decision(
+        EnrolmentOutcome.KNOWN, left_out=(RSA,))
 
 
 def test_a_changed_key_is_replaced_only_when_it_is_asked_for_and_expected() -> None:
@@ -127,7 +134,8 @@ def test_a_changed_key_is_replaced_only_when_it_is_asked_for_and_expected() -> N
     assert decision(content, B, expected=named(B)).outcome is EnrolmentOutcome.CHANGED
     assert decision(content, B, expected=named(A), replace=True).outcome is EnrolmentOutcome.MISMATCH
     assert decision(content, B, expected=[], replace=True).outcome is EnrolmentOutcome.UNLISTED
-    assert decision(f"{content}gpu1 {text(RSA2)}\n", A, RSA, expected=named(A), replace=True).outcome is EnrolmentOutcome.UNLISTED
+    assert decision(f"{content}gpu1 {text(RSA2)}\n", A, RSA, expected=named(A),
+                    replace=True).outcome is EnrolmentOutcome.UNLISTED
     found = decision(content, B, expected=named(B), replace=True)
     assert (found.outcome, found.add, found.vouched) == (EnrolmentOutcome.REPLACE, (B,), True)
 
@@ -140,5 +148,6 @@ def test_no_outcome_both_writes_and_refuses(outcome: EnrolmentOutcome) -> None:
 # clones
 
 def test_hosts_that_show_one_key_are_named_together_and_two_names_of_one_host_are_not() -> None:
-    assert shared([("n1", "gpu1", (A, RSA)), ("n2", "gpu2", (A, B)), ("n3", "gpu1", (A,))]) == {A: ("n1", "n2")}
+    assert shared([("n1", "gpu1", (A, RSA)), ("n2", "gpu2", (A, B)), ("n3", "gpu1", (A,))]) == {
+        A: ("n1", "n2")}
     assert shared([("n1", "gpu1", (A,)), ("n2", "gpu1", (A,))]) == {}

@@ -1,4 +1,5 @@
-"""`muster inventory enroll` against real servers: what it pins lets ssh in, what it refuses stays out, and ssh-keygen agrees."""
+"""`muster inventory enroll` against real servers: what it pins lets ssh in, what it refuses stays out,
+and ssh-keygen agrees."""
 
 from __future__ import annotations
 
@@ -20,12 +21,24 @@ from inventory.hostkeys import fingerprint
 from tests.command import MUSTER, environment, muster, unread
 from tests.testbed.ports import free_port
 from tests.testbed.require import require
-from tests.testbed.sshd import SSHD, Sshd, hangs_up, hashed, listener, make_key, public, silent, sshd, wait_until
+from tests.testbed.sshd import (
+    SSHD,
+    Sshd,
+    hangs_up,
+    hashed,
+    listener,
+    make_key,
+    public,
+    silent,
+    sshd,
+    wait_until,
+)
 
 TYPES = ("ed25519", "ecdsa", "rsa")
-_PIPE = "import os,socket,sys,threading as t;s=socket.create_connection(sys.argv[1:3]);" \
-    "t.Thread(target=lambda:[s.sendall(b) for b in iter(lambda:os.read(0,65536),bytes())],daemon=True).start();" \
-    "[os.write(1,b) for b in iter(lambda:s.recv(65536),bytes())]"
+_PIPE = ("import os,socket,sys,threading as t;s=socket.create_connection(sys.argv[1:3]);"
+         "t.Thread(target=lambda:[s.sendall(b) for b in "
+         "iter(lambda:os.read(0,65536),bytes())],daemon=True).start();[os.write(1,b) for b in "
+         "iter(lambda:s.recv(65536),bytes())]")
 Done = subprocess.CompletedProcess[str]
 
 
@@ -50,7 +63,8 @@ class Place:
         (self.home / ".ssh" / "config").write_text(text)
 
     def inventory(self, *servers: Sshd, **more: object) -> None:
-        lines = [f"  n{number}: {json.dumps({'address': '127.0.0.1', 'port': each.port, **more})}" for number, each in enumerate(servers, 1)]
+        lines = [f"  n{number}: {json.dumps({'address': '127.0.0.1', 'port': each.port, **more})}"
+                 for number, each in enumerate(servers, 1)]
         (self.home / "muster.yaml").write_text("\n".join(["version: 1", "nodes:", *lines, ""]))
 
     def enroll(self, *words: str) -> Done:
@@ -61,8 +75,9 @@ class Place:
         ours, theirs = pty.openpty()
         try:
             os.write(ours, f"{answer}\n".encode())
-            return subprocess.run([str(MUSTER), "inventory", "enroll", *words], cwd=self.home, env=environment(self.home), text=True,
-                                  capture_output=True, timeout=60, check=False, stdin=theirs)
+            return subprocess.run([str(MUSTER), "inventory", "enroll", *words], cwd=self.home,
+                                  env=environment(self.home), text=True, capture_output=True, timeout=60,
+                                  check=False, stdin=theirs)
         finally:
             os.close(ours)
             os.close(theirs)
@@ -70,13 +85,15 @@ class Place:
     def ssh(self, server: Sshd, *options: str) -> int:
         """How the real client ends, with nothing but our known_hosts to go by."""
         return subprocess.run(
-            ["ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={self.known_hosts}",
-             "-o", "GlobalKnownHostsFile=none", *options, "-i", str(server.user_key), "-p", str(server.port), f"{server.user}@127.0.0.1",
+            ["ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o",
+             f"UserKnownHostsFile={self.known_hosts}", "-o", "GlobalKnownHostsFile=none", *options, "-i",
+             str(server.user_key), "-p", str(server.port), f"{server.user}@127.0.0.1",
              "true"], capture_output=True, check=False, timeout=30).returncode
 
     def found(self, server: Sshd) -> int:
         """How many keys ssh-keygen finds."""
-        done = subprocess.run(["ssh-keygen", "-F", server.known_name, "-f", str(self.known_hosts)], capture_output=True, text=True, check=False)
+        done = subprocess.run(["ssh-keygen", "-F", server.known_name, "-f", str(self.known_hosts)],
+                              capture_output=True, text=True, check=False)
         return sum(not line.startswith("#") for line in done.stdout.splitlines())
 
 
@@ -95,7 +112,9 @@ def key_of(server: Sshd, type_: str = "ed25519") -> paramiko.PKey:
     return paramiko.PKey.from_path(server.host_keys[type_])
 
 
-def test_every_type_of_key_is_pinned_so_that_ssh_logs_in_by_each_and_nobody_logged_in_for_it(place: Place, server: Sshd) -> None:
+def test_every_type_of_key_is_pinned_so_that_ssh_logs_in_by_each_and_nobody_logged_in_for_it(
+    place: Place, server: Sshd,
+) -> None:
     place.inventory(server)
     logins = server.log.count("Accepted")
     done = place.enroll("n1", "--yes")
@@ -107,7 +126,8 @@ def test_every_type_of_key_is_pinned_so_that_ssh_logs_in_by_each_and_nobody_logg
     for algorithm in ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512"):
         assert place.ssh(server, "-o", f"HostKeyAlgorithms={algorithm}") == 0
     for type_ in TYPES:
-        printed = subprocess.run(["ssh-keygen", "-lf", f"{server.host_keys[type_]}.pub"], capture_output=True, text=True, check=True).stdout
+        printed = subprocess.run(["ssh-keygen", "-lf", f"{server.host_keys[type_]}.pub"], capture_output=True,
+                                 text=True, check=True).stdout
         assert printed.split()[1] in done.stdout
     before = place.known_hosts.read_bytes()
     again = place.enroll("n1")
@@ -116,7 +136,9 @@ def test_every_type_of_key_is_pinned_so_that_ssh_logs_in_by_each_and_nobody_logg
     assert place.known_hosts.read_bytes() == before
 
 
-def test_without_anybody_to_ask_nothing_is_written_and_the_nodes_are_named(place: Place, server: Sshd) -> None:
+def test_without_anybody_to_ask_nothing_is_written_and_the_nodes_are_named(
+    place: Place, server: Sshd,
+) -> None:
     place.inventory(server)
     done = place.enroll("n1")
     assert done.returncode == 2
@@ -160,7 +182,9 @@ def test_names_are_hashed_where_the_file_or_ssh_config_does_so(place: Place, ser
     assert place.enroll("n1").stdout.split()[0] == "known"
 
 
-def test_a_known_host_keys_of_further_types_are_added_when_approved_and_left_alone_otherwise(place: Place, server: Sshd) -> None:
+def test_a_known_host_keys_of_further_types_are_added_when_approved_and_left_alone_otherwise(
+    place: Place, server: Sshd,
+) -> None:
     place.inventory(server)
     place.known_hosts.write_text(f"{server.known_name} {public(server.host_keys['ed25519'])}\n")
     done = place.enroll("n1")
@@ -172,7 +196,9 @@ def test_a_known_host_keys_of_further_types_are_added_when_approved_and_left_alo
     assert place.found(server) == 3
 
 
-def test_a_changed_key_is_refused_and_replaced_only_for_the_nodes_that_are_named(place: Place, server: Sshd, tmp_path: Path) -> None:
+def test_a_changed_key_is_refused_and_replaced_only_for_the_nodes_that_are_named(
+    place: Place, server: Sshd, tmp_path: Path,
+) -> None:
     place.inventory(server)
     old, line = make_key(tmp_path / "old"), f"other {public(server.host_keys['rsa'])} kept\n"
     before = f"# mine\n{server.known_name},other {public(old)} both\n{line}"
@@ -180,7 +206,8 @@ def test_a_changed_key_is_refused_and_replaced_only_for_the_nodes_that_are_named
     for words in ([], ["--yes"]):
         done = place.enroll("n1", *words)
         assert done.returncode == 1
-        assert f"{place.known_hosts}:2 holds {fingerprint(paramiko.PKey.from_path(old).asbytes())}" in done.stdout
+        assert (f"{place.known_hosts}:2 holds {fingerprint(paramiko.PKey.from_path(old).asbytes())}"
+                in done.stdout)
         assert fingerprint(key_of(server).asbytes()) in done.stdout
         assert "--replace n1" in done.stdout
         assert place.known_hosts.read_text() == before
@@ -232,7 +259,9 @@ def test_a_host_known_by_its_certificate_is_pinned_for_paramiko_only(place: Plac
         assert "pinned" in place.enroll("n1", "--yes").stdout
 
 
-def test_a_node_behind_a_jump_host_is_reached_once_the_jump_host_is_enrolled_itself(place: Place, server: Sshd, plain_sshd: Sshd) -> None:
+def test_a_node_behind_a_jump_host_is_reached_once_the_jump_host_is_enrolled_itself(
+    place: Place, server: Sshd, plain_sshd: Sshd,
+) -> None:
     place.config(f"Host bastion\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n"
                  f" IdentityFile {plain_sshd.user_key}\nHost *\n HashKnownHosts no\n")
     place.inventory(server, proxy_jump="bastion")
@@ -249,7 +278,8 @@ def test_a_node_behind_a_jump_host_is_reached_once_the_jump_host_is_enrolled_its
 def test_a_jump_host_before_the_jump_host_is_enrolled_by_the_name_that_the_refusal_gives(
     place: Place, server: Sshd, plain_sshd: Sshd,
 ) -> None:
-    entry = f" HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n IdentityFile {plain_sshd.user_key}\n"
+    entry = (f" HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n IdentityFile "
+             f"{plain_sshd.user_key}\n")
     place.config(f"Host inner\n{entry} ProxyJump outer\nHost outer\n{entry} HostKeyAlias outer\n")
     place.inventory(server, proxy_jump="inner")
     assert "muster inventory enroll outer" in place.enroll("n1", "--yes").stdout
@@ -261,15 +291,21 @@ def test_a_jump_host_before_the_jump_host_is_enrolled_by_the_name_that_the_refus
     assert "has no node three" in place.enroll("three").stderr      # and a circle ends
 
 
-def test_a_node_behind_a_proxy_command_is_pinned_by_the_command_that_its_refusal_gives(place: Place, server: Sshd) -> None:
-    place.config(f"Host n1\n ProxyCommand {sys.executable} -c '{_PIPE}' %h %p\n UserKnownHostsFile {place.known_hosts}\n")
+def test_a_node_behind_a_proxy_command_is_pinned_by_the_command_that_its_refusal_gives(
+    place: Place, server: Sshd,
+) -> None:
+    place.config(f"Host n1\n ProxyCommand {sys.executable} -c '{_PIPE}' %h %p\n UserKnownHostsFile "
+                 f"{place.known_hosts}\n")
     place.inventory(server, transport="openssh", user=server.user)
     done = place.enroll("n1", "--yes")
     assert done.returncode == 3
     words = shlex.split(done.stdout.splitlines()[-1].partition("pin it with: ")[2])
     assert words[:3] == ["ssh", "-o", "StrictHostKeyChecking=ask"]
-    config = ["-F", str(place.home / ".ssh" / "config"), "-o", "BatchMode=no", "-o", "StrictHostKeyChecking=accept-new"]    # as if "yes" were typed
-    with subprocess.Popen(["ssh", *config, *words[3:]], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as ssh:
+    # as if "yes" were typed
+    config = ["-F", str(place.home / ".ssh" / "config"), "-o", "BatchMode=no", "-o",
+              "StrictHostKeyChecking=accept-new"]
+    with subprocess.Popen(["ssh", *config, *words[3:]], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as ssh:
         wait_until(place.known_hosts.exists, 30, "the pinned key")
         ssh.kill()
 
@@ -281,7 +317,9 @@ def test_a_jump_host_that_is_an_ipv6_address_can_be_named(place: Place, server: 
     assert "not reached" in done.stdout
 
 
-def test_what_was_refused_counts_even_when_nobody_reads_it(place: Place, server: Sshd, tmp_path: Path) -> None:
+def test_what_was_refused_counts_even_when_nobody_reads_it(
+    place: Place, server: Sshd, tmp_path: Path,
+) -> None:
     place.inventory(server)
     place.known_hosts.write_text(f"{server.known_name} {public(make_key(tmp_path / 'old'))}\n")
     assert unread("inventory", "enroll", "n1", "--yes", home=place.home) == 1
@@ -295,7 +333,9 @@ def test_a_pipe_in_the_place_of_known_hosts_is_refused_and_not_waited_for(place:
     assert "not a regular file" in done.stdout
 
 
-def test_the_file_of_the_inventory_the_alias_and_the_option_say_where_and_under_what_name(place: Place, server: Sshd) -> None:
+def test_the_file_of_the_inventory_the_alias_and_the_option_say_where_and_under_what_name(
+    place: Place, server: Sshd,
+) -> None:
     place.inventory(server, known_hosts_file="site/known_hosts")
     assert place.enroll("n1", "--yes").returncode == 0
     assert server.known_name in (place.home / "site" / "known_hosts").read_text()
@@ -327,16 +367,21 @@ def test_a_place_that_keeps_nothing_is_refused(place: Place, server: Sshd) -> No
 def consoles(folder: Path, server: Sshd, *nodes: str) -> Path:
     """A folder of console logs as cloud-init writes them."""
     folder.mkdir()
-    lines = [subprocess.run(["ssh-keygen", "-lf", f"{key}.pub"], capture_output=True, text=True, check=True).stdout.strip()
-             for key in server.host_keys.values()]
+    lines = [subprocess.run(["ssh-keygen", "-lf", f"{key}.pub"], capture_output=True, text=True,
+                            check=True).stdout.strip() for key in server.host_keys.values()]
     for node in nodes:
-        (folder / f"{node}.log").write_text("\n".join([
-            "[    0.000000] Linux version 6.1", "ci-info: no authorized SSH keys", "-----BEGIN SSH HOST KEY FINGERPRINTS-----",
-            *(f"<14>cloud-init: {line}" for line in lines), "-----END SSH HOST KEY FINGERPRINTS-----", "login: "]))
+        (folder
+         / f"{node}.log").write_text("\n".join(["[    0.000000] Linux version 6.1",
+                                                "ci-info: no authorized SSH keys",
+                                                "-----BEGIN SSH HOST KEY FINGERPRINTS-----",
+                                                *(f"<14>cloud-init: {line}" for line in lines),
+                                                "-----END SSH HOST KEY FINGERPRINTS-----", "login: "]))
     return folder
 
 
-def test_keys_that_are_on_the_console_are_pinned_without_asking(place: Place, server: Sshd, tmp_path: Path) -> None:
+def test_keys_that_are_on_the_console_are_pinned_without_asking(
+    place: Place, server: Sshd, tmp_path: Path,
+) -> None:
     place.inventory(server)
     done = place.enroll("n1", "--expect", str(consoles(tmp_path / "logs", server, "n1")))
     assert done.returncode == 0, done.stdout
@@ -348,9 +393,11 @@ def test_keys_that_are_on_the_console_are_pinned_without_asking(place: Place, se
 def test_a_key_that_is_not_on_the_console_refuses_its_node_and_the_others_are_pinned(
         place: Place, server: Sshd, plain_sshd: Sshd, tmp_path: Path) -> None:
     (place.home / "muster.yaml").write_text(
-        f"version: 1\ndefaults: {{address: 127.0.0.1}}\nnodes:\n  n1: {{port: {server.port}}}\n  n2: {{port: {plain_sshd.port}}}\n"
+        f"version: 1\ndefaults: {{address: 127.0.0.1}}\nnodes:\n  n1: {{port: {server.port}}}\n  n2: {{port: "
+        f"{plain_sshd.port}}}\n"
         f"  n3: {{address: localhost, port: {server.port}}}\n")
-    done = place.enroll("n[1-3]", "--expect", str(consoles(tmp_path / "logs", server, "n1", "n2")), "--format", "json")
+    done = place.enroll("n[1-3]", "--expect", str(consoles(tmp_path / "logs", server, "n1", "n2")),
+                        "--format", "json")
     assert done.returncode == 1
     nodes = document(done)["nodes"]
     assert [nodes[name]["outcome"] for name in ("n1", "n2", "n3")] == ["pinned", "mismatch", "not listed"]
@@ -358,24 +405,30 @@ def test_a_key_that_is_not_on_the_console_refuses_its_node_and_the_others_are_pi
     assert place.found(plain_sshd) == 0
 
 
-def test_a_console_log_without_keys_leaves_its_node_out_and_the_others_are_pinned(place: Place, server: Sshd, tmp_path: Path) -> None:
+def test_a_console_log_without_keys_leaves_its_node_out_and_the_others_are_pinned(
+    place: Place, server: Sshd, tmp_path: Path,
+) -> None:
     place.inventory(server, server)
     logs = consoles(tmp_path / "logs", server, "n1")
     (logs / "n2.log").write_text("[    0.000000] Linux version 6.8.0\nn2 login: \n")
-    (place.home / "muster.yaml").write_text((place.home / "muster.yaml").read_text().replace("127.0.0.1", "localhost", 1))
+    (place.home / "muster.yaml").write_text(
+        (place.home / "muster.yaml").read_text().replace("127.0.0.1", "localhost", 1))
     done = place.enroll("n[1-2]", "--expect", str(logs))
     assert done.returncode == 1, done.stderr
-    assert f"{logs / 'n2.log'} says nothing of this node: " in done.stdout
+    assert f"{logs / 'n2.log'} has no key of this node: " in done.stdout
     assert f"[localhost]:{server.port} " in place.known_hosts.read_text()
     assert "127.0.0.1" not in place.known_hosts.read_text()
 
 
 @pytest.mark.parametrize("form", ["known_hosts", "fingerprints", "pairs"])
-def test_a_list_in_any_form_says_what_to_expect(place: Place, server: Sshd, tmp_path: Path, form: str) -> None:
+def test_a_list_in_any_form_says_what_to_expect(
+    place: Place, server: Sshd, tmp_path: Path, form: str,
+) -> None:
     place.inventory(server)
     known = "".join(f"{server.known_name} {public(key)}\n" for key in server.host_keys.values())
     (tmp_path / "known").write_text(known)
-    listed = subprocess.run(["ssh-keygen", "-lf", str(tmp_path / "known")], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ssh-keygen", "-lf", str(tmp_path / "known")], capture_output=True, text=True,
+                            check=True).stdout
     pairs = "".join(f"n1 {line.split()[1]}\n" for line in listed.splitlines())
     (tmp_path / "list").write_text({"known_hosts": known, "fingerprints": listed, "pairs": pairs}[form])
     done = place.enroll("n1", "--expect", str(tmp_path / "list"))
@@ -390,11 +443,15 @@ def test_to_expect_something_and_to_trust_anything_exclude_each_other(place: Pla
 
 # what is out there
 
-def test_nodes_that_cannot_be_reached_are_named_with_the_stage_and_a_refusal_weighs_more(place: Place, server: Sshd) -> None:
+def test_nodes_that_cannot_be_reached_are_named_with_the_stage_and_a_refusal_weighs_more(
+    place: Place, server: Sshd,
+) -> None:
     with listener(silent) as quiet, listener(hangs_up) as closing:
         (place.home / "muster.yaml").write_text(
-            f"version: 1\ndefaults: {{address: 127.0.0.1}}\nnodes:\n  up: {{port: {server.port}}}\n  down: {{port: 1}}\n"
-            f"  quiet: {{port: {quiet}}}\n  closing: {{port: {closing}}}\n  nowhere: {{address: nowhere.invalid}}\n")
+            f"version: 1\ndefaults: {{address: 127.0.0.1}}\nnodes:\n  up: {{port: {server.port}}}\n  down: "
+            f"{{port: 1}}\n"
+            f"  quiet: {{port: {quiet}}}\n  closing: {{port: {closing}}}\n  nowhere: {{address: "
+            f"nowhere.invalid}}\n")
         done = place.enroll("@all", "--yes", "--timeout", "3", "--format", "json")
     assert done.returncode == 3
     nodes = document(done)["nodes"]
@@ -408,8 +465,9 @@ def test_nodes_that_cannot_be_reached_are_named_with_the_stage_and_a_refusal_wei
 
 
 def test_two_nodes_with_one_key_are_both_named_and_still_pinned(place: Place, server: Sshd) -> None:
-    (place.home / "muster.yaml").write_text(
-        f"version: 1\nnodes:\n  a: {{address: 127.0.0.1, port: {server.port}}}\n  b: {{address: localhost, port: {server.port}}}\n")
+    (place.home / "muster.yaml").write_text(f"version: 1\nnodes:\n  a: {{address: 127.0.0.1, port: "
+                                            f"{server.port}}}\n  b: {{address: localhost, port: "
+                                            f"{server.port}}}\n")
     done = place.enroll("a,b", "--yes", "--format", "json")
     assert done.returncode == 0
     assert "a,b show the same host key" in done.stderr
@@ -438,7 +496,8 @@ def test_a_key_that_is_shown_and_not_owned_is_not_pinned(place: Place, server: S
             transport.start_server(server=paramiko.ServerInterface())
 
     with listener(pose) as port:
-        (place.home / "muster.yaml").write_text(f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: {port}}}\n")
+        (place.home / "muster.yaml").write_text(
+            f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: {port}}}\n")
         done = place.enroll("n1", "--yes")
     assert done.returncode == 3
     assert "could not prove" in done.stdout

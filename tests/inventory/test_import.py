@@ -1,4 +1,5 @@
-"""`muster inventory import`: what a source knows comes into the file, once, and never over what the file says."""
+"""`muster inventory import`: what a source knows comes into the file, once,
+and never over what the file says."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ FOUR = {f"gpu{n:03}": {"rack": "r01"} for n in range(1, 5)} | {"gpu007": {"rack"
 
 def test_a_new_file_has_what_nodes_share_in_folded_sets_and_what_is_their_own_in_single_entries() -> None:
     found = source({
-        f"gpu{n:03}": {"address": f"10.0.0.{n}", "user": "root", "rack": f"r{n // 5}", "labels": {"gres": "gpu:h100:8"}} for n in range(1, 9)
+        f"gpu{n:03}": {"address": f"10.0.0.{n}", "user": "root", "rack": f"r{n // 5}",
+                       "labels": {"gres": "gpu:h100:8"}} for n in range(1, 9)
     } | {"login": {"user": "root"}}, train=tuple(f"gpu{n:03}" for n in range(1, 9)))
     assert new_file(found, "m.yaml").text == (
         "version: 1\n"
@@ -68,7 +70,8 @@ def test_a_new_file_has_what_nodes_share_in_folded_sets_and_what_is_their_own_in
 
 def test_new_nodes_are_added_as_folded_sets_without_what_the_defaults_say() -> None:
     added = {f"gpu{n:03}": {"rack": "r03", "user": "muster"} for n in range(10, 20)}
-    assert lines(FILE, source(FOUR | added)) == (["+  gpu[010-019]: {rack: r03}"], ("new: 10 nodes, gpu[010-019]",))
+    assert lines(FILE, source(FOUR | added)) == (["+  gpu[010-019]: {rack: r03}"],
+                                                 ("new: 10 nodes, gpu[010-019]",))
 
 
 def test_a_value_that_the_file_says_stays_and_is_named() -> None:
@@ -84,26 +87,30 @@ def test_only_keys_that_are_named_are_overwritten() -> None:
     changed, remarks = lines(FILE, found, overwrite={"rack"})
     assert changed == [
         "-  gpu[001-004]: {rack: r01}", "-  gpu007: {rack: r02, labels: {zone: a}}   # case 17",
-        "+  gpu[001-004]: {rack: r03, labels: {zone: b}}", "+  gpu007: {rack: r03, labels: {zone: a}}   # case 17",
+        "+  gpu[001-004]: {rack: r03, labels: {zone: b}}",
+        "+  gpu007: {rack: r03, labels: {zone: a}}   # case 17",
     ]
     assert remarks == ("kept: gpu007 labels.zone a, slurm says b",)
     assert lines(FILE, found, overwrite={"rack", "labels.zone"})[1] == ()
 
 
 def test_a_value_that_the_file_lacks_goes_where_a_person_would_write_it() -> None:
-    found = source({"gpu001": {"power": "p1"}, "gpu002": {"power": "p1"}, "gpu007": {"power": "p2"}, "gpu003": {"address": "10.0.0.3"},
-                    "gpu004": {}})
+    found = source({"gpu001": {"power": "p1"}, "gpu002": {"power": "p1"}, "gpu007": {"power": "p2"},
+                    "gpu003": {"address": "10.0.0.3"}, "gpu004": {}})
     assert lines(FILE, found)[0] == [
-        "-  gpu007: {rack: r02, labels: {zone: a}}   # case 17", "+  gpu007: {rack: r02, labels: {zone: a}, power: p2}   # case 17",
+        "-  gpu007: {rack: r02, labels: {zone: a}}   # case 17",
+        "+  gpu007: {rack: r02, labels: {zone: a}, power: p2}   # case 17",
         "+  gpu[001-002]: {power: p1}", "+  gpu003: {address: 10.0.0.3}",
     ]
 
 
 def test_nodes_that_the_source_lacks_are_named_and_stay_unless_they_are_to_be_retired() -> None:
     found = source({name: given for name, given in FOUR.items() if name != "gpu007"})
-    assert lines(FILE, found) == ([], ("not in slurm: gpu007; left as they are (--missing retired retires them)",))
+    assert lines(FILE,
+                 found) == ([], ("not in slurm: gpu007; left as they are (--missing retired retires them)",))
     assert lines(FILE, found, retire=True)[0] == [
-        "-  gpu007: {rack: r02, labels: {zone: a}}   # case 17", "+  gpu007: {rack: r02, labels: {zone: a}, lifecycle: retired}   # case 17",
+        "-  gpu007: {rack: r02, labels: {zone: a}}   # case 17",
+        "+  gpu007: {rack: r02, labels: {zone: a}, lifecycle: retired}   # case 17",
     ]
 
 
@@ -117,7 +124,8 @@ def test_groups_are_added_and_those_of_the_file_stay() -> None:
     text = FILE.replace("nodes:", "groups: {train: gpu001}\nnodes:")
     found = source(FOUR, train=("gpu001", "gpu002"), debug=("gpu007",))
     assert lines(text, found) == (
-        ["-groups: {train: gpu001}", "+groups: {train: gpu001, debug: gpu007}"], ("kept: group train gpu001, slurm says gpu[001-002]",),
+        ["-groups: {train: gpu001}", "+groups: {train: gpu001, debug: gpu007}"],
+        ("kept: group train gpu001, slurm says gpu[001-002]",),
     )
     assert lines(text, found, overwrite={"groups"})[0] == [
         "-groups: {train: gpu001}", '+groups: {train: "gpu[001-002]", debug: gpu007}',
@@ -147,7 +155,8 @@ def test_two_nodes_at_one_address_are_refused_in_the_sources_name() -> None:
     assert str(caught.value) == "slurm: b has the address and port of a: each node in service needs its own"
 
 
-@pytest.mark.parametrize("text", [None, "version: 1\nnodes:\n  login: {}\n", "version: 1\nnodes:\n  gpu2: {rack: r1}\n"])
+@pytest.mark.parametrize("text", [None, "version: 1\nnodes:\n  login: {}\n",
+                                  "version: 1\nnodes:\n  gpu2: {rack: r1}\n"])
 def test_a_sku_that_there_is_not_is_named_with_its_node_and_its_place_in_the_source(text: str | None) -> None:
     found = csv_.parse("name,rack,sku\ngpu1,r1,hgx-h100\ngpu2,r1,hgx-h1000\n", "racks.csv")
     with pytest.raises(InventoryError) as caught:
@@ -155,7 +164,8 @@ def test_a_sku_that_there_is_not_is_named_with_its_node_and_its_place_in_the_sou
             new_file(found, "m.yaml", ("hgx-h100",))
         else:
             merge(text, "m.yaml", found, skus=("hgx-h100",))
-    assert str(caught.value) == "racks.csv:3:3: sku of gpu2 is an undefined SKU 'hgx-h1000'; did you mean hgx-h100?"
+    assert (str(caught.value) == "racks.csv:3:3: sku of gpu2 is an undefined SKU 'hgx-h1000'; did you mean "
+                                 "hgx-h100?")
 
 
 def test_a_sku_that_there_is_not_and_that_is_not_taken_is_only_told() -> None:
@@ -173,9 +183,12 @@ NAMES = st.sampled_from([*(f"gpu{n}" for n in range(1, 12)), "gpu01", "login", "
 NODES = st.dictionaries(NAMES, ENTRY, min_size=1, max_size=8).map(own_controllers)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None,
+          max_examples=150)
 @given(NODES, st.data())
-def test_any_import_makes_a_file_of_exactly_these_nodes(tmp_path: Path, nodes: dict[str, dict[str, Any]], data: st.DataObject) -> None:
+def test_any_import_makes_a_file_of_exactly_these_nodes(
+    tmp_path: Path, nodes: dict[str, dict[str, Any]], data: st.DataObject,
+) -> None:
     members = data.draw(st.lists(st.sampled_from(list(nodes)), unique=True, min_size=1))
     path = tmp_path / "m.yaml"
     path.write_text(new_file(source(nodes, train=tuple(members)), str(path)).text)
@@ -185,7 +198,8 @@ def test_any_import_makes_a_file_of_exactly_these_nodes(tmp_path: Path, nodes: d
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
-@given(NODES, NODES, st.sampled_from([(), ("rack",), ("lifecycle", "labels", "ports", "leaf", "privilege")]), st.booleans())
+@given(NODES, NODES, st.sampled_from([(), ("rack",), ("lifecycle", "labels", "ports", "leaf", "privilege")]),
+       st.booleans())
 def test_any_second_import_fills_what_is_missing_keeps_what_is_there_and_changes_nothing_when_repeated(
     old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]], overwrite: tuple[str, ...], retire: bool,
 ) -> None:
@@ -201,7 +215,8 @@ def test_any_second_import_fills_what_is_missing_keeps_what_is_there_and_changes
         node = found.nodes[name]
         said = {key.partition(".")[0] for key in loaded.origins[name]}
         for key in ("port", "user", "rack", "power", "sku", "leaf", "python", "privilege"):
-            given_by_source = key in new.get(name, {}) or (key == "privilege" and "become" in new.get(name, {}))
+            given_by_source = (key in new.get(name, {})
+                               or (key == "privilege" and "become" in new.get(name, {})))
             wins = key in said and not (key in overwrite and given_by_source)
             assert getattr(node, key) == getattr(mine if wins or not given_by_source else theirs, key)
         assert {**theirs.labels, **mine.labels} == node.labels or "labels" in overwrite
@@ -228,7 +243,8 @@ def muster(*words: str, given_input: str | None = None) -> str:
     return result.output
 
 
-SCONTROL = "".join(f"NodeName=gpu{n:03} Arch=x86_64 CPUTot=8 State=IDLE Partitions=train\n" for n in range(1, 5))
+SCONTROL = "".join(f"NodeName=gpu{n:03} Arch=x86_64 CPUTot=8 State=IDLE Partitions=train\n"
+                   for n in range(1, 5))
 
 
 def test_a_saved_scontrol_makes_a_new_file_and_a_second_import_changes_nothing(folder: Path) -> None:
@@ -267,16 +283,18 @@ def test_what_is_to_be_written_is_written_even_when_nobody_reads_the_difference(
 
 def test_a_name_that_is_none_is_one_line_with_its_place_and_nothing_is_written(folder: Path) -> None:
     Path("racks.csv").write_text("node,rack\ngpu001,r1\n-rf,r1\n")
-    with pytest.raises(InventoryError, match=r"racks.csv:3:\d+: '-rf' is no node name"):
+    with pytest.raises(InventoryError, match=r"racks.csv:3:\d+: '-rf' is not a node name"):
         muster("csv", "racks.csv", "-o", "muster.yaml", "--yes")
     assert not os.path.lexists("muster.yaml")
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["slurm", "nodes.txt"], "nobody is here to be asked"),
-    (["slurm", "nodes.txt", "-o", "muster.yaml", "--yes"], "exists already; import into it with --inventory muster.yaml"),
+    (["slurm", "nodes.txt"], "no terminal to ask on"),
+    (["slurm", "nodes.txt", "-o", "muster.yaml", "--yes"],
+     "exists already; import into it with --inventory muster.yaml"),
     (["slurm", "nodes.txt", "-o", "new.yaml", "-i", "muster.yaml"], "--output writes a new file"),
-    (["slurm", "nodes.txt", "--overwrite", "rak"], "--overwrite names 'rak', which is no key; did you mean rack?"),
+    (["slurm", "nodes.txt", "--overwrite", "rak"],
+     "--overwrite names 'rak', which is not a key; did you mean rack?"),
     (["slurm", "none.txt"], "none.txt: no such file"),
     (["csv", "nodes.txt", "--map", "x"], "--map is 'x', expected HEADER=KEY"),
     (["slurm", "nodes.txt", "-i", "none.yaml"], "none.yaml: no such file"),
@@ -294,15 +312,17 @@ def test_a_mistake_is_one_line_and_writes_nothing(folder: Path, words: list[str]
 
 def test_without_an_inventory_the_way_to_make_one_is_named(folder: Path) -> None:
     Path("nodes.txt").write_text(SCONTROL)
-    with pytest.raises(UsageError, match=r"no inventory was found: --output muster.yaml makes one"):
+    with pytest.raises(UsageError, match=r"no inventory found: make one with --output muster.yaml"):
         muster("slurm", "nodes.txt")
 
 
 def test_four_thousand_nodes_with_addresses_of_their_own_are_imported_in_seconds() -> None:
     import time
 
-    nodes = {f"gpu{n:04}": {"address": f"10.0.{n // 256}.{n % 256}", "rack": f"r{n // 32}", "user": "root"} for n in range(4096)}
+    nodes = {f"gpu{n:04}": {"address": f"10.0.{n // 256}.{n % 256}", "rack": f"r{n // 32}", "user": "root"}
+             for n in range(4096)}
     started = time.process_time()
     text = new_file(source(nodes), "m.yaml").text
-    assert merge(text, "m.yaml", source({name: given | {"power": "p1"} for name, given in nodes.items()})).text != text
+    assert merge(text, "m.yaml",
+                 source({name: given | {"power": "p1"} for name, given in nodes.items()})).text != text
     assert time.process_time() - started < 30

@@ -28,7 +28,8 @@ def scontrol(name: str) -> Job:
 @pytest.mark.parametrize("name", NUMBERS)
 def test_both_commands_tell_the_same_of_a_job(name: str) -> None:
     one, other = sacct(name), scontrol(name)
-    assert (one.state, one.nodes, one.started, one.ended, one.user) == (other.state, other.nodes, other.started, other.ended, "root")
+    assert (one.state, one.nodes, one.started, one.ended,
+            one.user) == (other.state, other.nodes, other.started, other.ended, "root")
     assert one.started is not None and one.ended is not None and one.started <= one.ended
 
 
@@ -60,7 +61,8 @@ def test_a_job_that_has_not_begun_has_no_times_and_no_nodes() -> None:
 
 
 def test_a_jobs_name_forges_nothing() -> None:
-    text = (RECORDED / "exit.scontrol").read_text().replace("JobName=exit.sh", "JobName=x JobState=NODE_FAIL NodeList=gpu099")
+    text = (RECORDED / "exit.scontrol").read_text().replace("JobName=exit.sh",
+                                                            "JobName=x JobState=NODE_FAIL NodeList=gpu099")
     found = parse_scontrol(text, "2")
     assert (found.state, found.nodes) == ("FAILED", ("gpu001", "gpu002"))
 
@@ -94,13 +96,14 @@ def test_a_job_that_nobody_knows_is_one_line_with_what_to_type() -> None:
             return CommandOutput(0, b"JobID|State|ExitCode|Submit|Start|End|User|NodeList\n", b"")
         return CommandOutput(1, b"", b"slurm_load_jobs error: Invalid job id specified\n")
 
-    with pytest.raises(UsageError, match=r"job 99 is not known: sacct knows no job 99 .*; scontrol failed .*muster blame --nodes N --since T --until T"):
+    with pytest.raises(UsageError, match=r"job 99 is unknown: sacct has no job 99 .*; scontrol failed "
+                                         r".*muster blame --nodes N --since T --until T"):
         job("99", run)
 
 
 @pytest.mark.parametrize("number", ["", "-1", "4711; id", "4711.0", "x" * 50])
 def test_what_is_no_job_id_is_never_handed_on(number: str) -> None:
-    with pytest.raises(UsageError, match="is no job id"):
+    with pytest.raises(UsageError, match="is not a job id"):
         job(number, lambda _: CommandOutput(0, b"", b""))
 
 

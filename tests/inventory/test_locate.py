@@ -28,7 +28,9 @@ def made(path: Path) -> Path:
     return path
 
 
-def test_option_then_variable_then_working_folder_then_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_option_then_variable_then_working_folder_then_home(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert find_inventory(None) in (None, Path("/etc/muster/muster.yaml"))
     user = made(home / ".config/muster/muster.yaml")
     assert find_inventory(None) == user
@@ -39,7 +41,9 @@ def test_option_then_variable_then_working_folder_then_home(home: Path, tmp_path
     assert find_inventory(str(made(tmp_path / "option.yaml"))) == tmp_path / "option.yaml"
 
 
-def test_xdg_config_home_moves_the_users_file_unless_it_is_relative(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_xdg_config_home_moves_the_users_file_unless_it_is_relative(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     user = made(home / ".config/muster/muster.yaml")
     other = made(tmp_path / "xdg/muster/muster.yaml")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
@@ -49,7 +53,9 @@ def test_xdg_config_home_moves_the_users_file_unless_it_is_relative(home: Path, 
 
 
 @pytest.mark.parametrize("option", [True, False])
-def test_a_named_inventory_that_is_not_there_is_never_passed_over(option: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_inventory_that_is_not_there_is_never_passed_over(
+    option: bool, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made(Path("muster.yaml"))
     if not option:
         monkeypatch.setenv("MUSTER_INVENTORY", "absent.yaml")
@@ -86,7 +92,7 @@ def test_state_is_kept_where_it_is_told_else_below_home_or_for_root_below_var(
 
 def test_a_state_folder_that_is_a_file_is_refused() -> None:
     made(Path("file"))
-    with pytest.raises(MusterError, match="is not a folder"):
+    with pytest.raises(MusterError, match="not a folder"):
         state_dir("file")
 
 
@@ -99,6 +105,7 @@ def test_an_inventory_that_merely_lies_here_must_not_be_writable_by_others(
     (tmp_path / "muster.yaml").write_text("version: 1\nnodes: {a: {}}\n")
     assert find_inventory() == Path("muster.yaml")
     (tmp_path / "muster.yaml" if place == "file" else tmp_path).chmod(0o777)
-    with pytest.raises(InventoryError, match=r"can be written by others; if you trust it, name it: --inventory muster\.yaml"):
+    with pytest.raises(InventoryError,
+                       match=r"is writable by others; if you trust it, name it: --inventory muster\.yaml"):
         find_inventory()
     assert find_inventory("muster.yaml") == Path("muster.yaml")

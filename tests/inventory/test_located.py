@@ -48,9 +48,10 @@ def test_maps_and_lists_know_their_place_and_that_of_each_key_and_value() -> Non
 
 @pytest.mark.parametrize(("text", "value"), [
     ("true", True), ("False", False), ("no", "no"), ("on", "on"), ("Yes", "Yes"), ("null", None), ("~", None),
-    ("1:30", "1:30"), ("2026-12-01", "2026-12-01"), ("12", 12), ("-3", -3), ("0", 0), ("010", "010"), ("007", "007"),
-    ("0x1F", 31), ("0o17", 15), ("1_000", "1_000"), ("1.5", 1.5), ("1e3", 1000.0), ("1.", 1.0), (".5", 0.5),
-    ("1" * 19, "1" * 19), ("0000:18:00.0", "0000:18:00.0"), ("'12'", "12"), ("!!str 12", "12"), ("!!int 12", 12),
+    ("1:30", "1:30"), ("2026-12-01", "2026-12-01"), ("12", 12), ("-3", -3), ("0", 0), ("010", "010"),
+    ("007", "007"), ("0x1F", 31), ("0o17", 15), ("1_000", "1_000"), ("1.5", 1.5), ("1e3", 1000.0),
+    ("1.", 1.0), (".5", 0.5), ("1" * 19, "1" * 19), ("0000:18:00.0", "0000:18:00.0"), ("'12'", "12"),
+    ("!!str 12", "12"), ("!!int 12", 12),
 ])
 def test_scalars_follow_yaml_1_2_but_keep_leading_zeros(text: str, value: Any) -> None:
     found = parse_yaml(f"k: {text}", "f.yaml")["k"]
@@ -75,18 +76,18 @@ def test_keys_are_text_as_written() -> None:
     ("a: 1\n---\nb: 2\n", at(2, 1), "second document"),
     ("a: [1\nb: 2", at(2, 2), "expected"),
     ("a: b: c", at(1, 5), "mapping values"),
-    ("a: @train", at(1, 4), "quotes"),
-    ("a: 1\nb: 2\na: 3", at(3, 1), "duplicate key 'a': it stands at f.yaml:1:1"),
+    ("a: @train", at(1, 4), "quote text"),
+    ("a: 1\nb: 2\na: 3", at(3, 1), "duplicate key 'a': it is already at f.yaml:1:1"),
     ("12: 1\n'12': 2", at(2, 1), "duplicate key"),
     ("? [a, b]\n: 1", at(1, 3), "a key must be text"),
     ("{[1]: 2}", at(1, 2), "a key must be text"),
     ("'': 1", at(1, 1), "a key is empty"),
     ("a: !!python/object/apply:os.system [id]", at(1, 4), "unknown tag"),
     ("a: !mine 1", at(1, 4), "unknown tag"),
-    ("a: !!int x", at(1, 4), "not what its tag"),
+    ("a: !!int x", at(1, 4), "does not fit its tag"),
     ("a: !!binary aGk=", at(1, 4), "unknown tag"),
     ("b: &x {a: 1}\nc:\n  <<: *x", at(3, 3), "merge keys"),
-    ("a: &x [*x]", at(1, 8), "stands inside what it names"),
+    ("a: &x [*x]", at(1, 8), "is inside its own anchor"),
     ("a: *x", at(1, 4), "no anchor"),
     ("a: 1\nb: \x1b[31m", at(2, 4), "control character U+001B"),
     ('a: 1\nb: "\\e[31m"', at(2, 4), "control character U+001B, as an escape"),
@@ -102,7 +103,8 @@ def test_what_is_refused_is_one_line_with_its_place(text: str, mark: Mark | None
 
 def test_nesting_cannot_exhaust_the_stack() -> None:
     assert "nested deeper" in str(refused("[" * 100_000))
-    assert "nested deeper" in str(refused("a:\n" + "".join(" " * depth + "- \n" for depth in range(1, 200)) + " " * 200 + "x"))
+    assert "nested deeper" in str(
+        refused("a:\n" + "".join(" " * depth + "- \n" for depth in range(1, 200)) + " " * 200 + "x"))
 
 
 def test_a_yaml_bomb_is_refused_before_it_unfolds() -> None:
@@ -181,9 +183,11 @@ def test_the_caller_chooses_the_kind_of_error(tmp_path: Path) -> None:
 
 
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-10**17, 10**17) | st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp"), exclude_characters="\ufffe\uffff"))
+    st.none() | st.booleans() | st.integers(-10**17, 10**17)
+    | st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp"), exclude_characters="\ufffe\uffff"))
     | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abc019._-[]@", min_size=1, max_size=8), inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
+        st.text("abc019._-[]@", min_size=1, max_size=8), inner, max_size=4),
     max_leaves=12,
 )
 
@@ -213,7 +217,9 @@ def test_no_text_raises_anything_but_a_one_line_config_error(text: str) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_raise_anything_but_a_config_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+def test_no_bytes_raise_anything_but_a_config_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes,
+) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
     path.write_bytes(data)
     try:

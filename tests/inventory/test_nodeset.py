@@ -16,7 +16,8 @@ from inventory.model import Inventory, Node
 from inventory.nodeset import MAX_NODES, Groups, expand, fold, natural, nearest
 from inventory.select import select
 
-GROUPS = {"train": ("gpu1", "gpu2", "gpu3"), "spares": ("gpu3", "gpu4"), "rack1": ("a",), "rack2": ("b",), "none": ()}
+GROUPS = {"train": ("gpu1", "gpu2", "gpu3"), "spares": ("gpu3", "gpu4"), "rack1": ("a",), "rack2": ("b",),
+          "none": ()}
 
 
 def refused(text: str, everything: tuple[str, ...] | None = ("gpu1", "gpu2", "gpu3", "gpu4")) -> str:
@@ -61,13 +62,13 @@ def test_a_node_set_stands_for_these_names(text: str, names: str) -> None:
     ("a,,b", "unexpected ','"),
     ("gpu[1-3", "a bracket is not closed"),
     ("gpu1-3]", "a closing bracket"),
-    ("gpu[]", "'' is no range"),
+    ("gpu[]", "'' is not a range"),
     ("gpu[3-1]", "runs backwards"),
     ("gpu[1-9/0]", "a step of 0"),
-    ("gpu[a-b]", "is no range"),
+    ("gpu[a-b]", "is not a range"),
     ("gpu 1", "unexpected '1'"),
-    ("-gpu", "is no node name"),
-    (".gpu", "is no node name"),
+    ("-gpu", "is not a node name"),
+    (".gpu", "is not a node name"),
     ("gpu;reboot", "unexpected ';'"),
     ("gpu$(id)", "unexpected '$'"),
     ("gp\u00fc1", "unexpected"),
@@ -75,7 +76,7 @@ def test_a_node_set_stands_for_these_names(text: str, names: str) -> None:
     ("@trian", "did you mean @train?"),
     ("@", "a group name is missing"),
     ("@slurm:gpu", "this inventory only"),
-    ("gpu1[8-12]", "write it as two ranges"),
+    ("gpu1[8-12]", "write two ranges"),
 ])
 def test_what_is_no_node_set_is_one_line_that_says_why(text: str, word: str) -> None:
     assert word in refused(text)
@@ -87,8 +88,8 @@ def test_wildcards_and_all_need_known_nodes() -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "gpu[1-999999999]", "gpu[1-999999999999999999]", "a[1-1000]b[1-1000]", ",".join(f"r{n}-[1-50000]" for n in range(3)),
-    "x" + "[1-100]" * 9, ",".join(["gpu[1-99999]"] * 50),
+    "gpu[1-999999999]", "gpu[1-999999999999999999]", "a[1-1000]b[1-1000]",
+    ",".join(f"r{n}-[1-50000]" for n in range(3)), "x" + "[1-100]" * 9, ",".join(["gpu[1-99999]"] * 50),
 ])
 def test_a_huge_set_is_refused_before_it_takes_memory(text: str) -> None:
     started = time.process_time()
@@ -110,7 +111,8 @@ def test_a_long_run_of_operators_is_read_in_good_time() -> None:
 
 
 def groups(**written: str) -> Groups:
-    return Groups({name: [(text, Mark("f.yaml", line, 1))] for line, (name, text) in enumerate(written.items(), 1)})
+    return Groups(
+        {name: [(text, Mark("f.yaml", line, 1))] for line, (name, text) in enumerate(written.items(), 1)})
 
 
 def test_groups_may_hold_groups() -> None:
@@ -120,7 +122,7 @@ def test_groups_may_hold_groups() -> None:
 def test_a_circle_of_groups_is_named_with_its_line() -> None:
     with pytest.raises(InventoryError) as caught:
         groups(a="@b", b="@c,x", c="@a").members("a")
-    assert str(caught.value) == "f.yaml:3:1: groups contain each other in a circle: @a > @b > @c > @a"
+    assert str(caught.value) == "f.yaml:3:1: groups contain each other in a cycle: @a > @b > @c > @a"
 
 
 def test_a_group_that_contains_itself_is_a_circle() -> None:
@@ -152,14 +154,16 @@ def test_folding_is_short(names: tuple[str, ...], folded: str) -> None:
 NAMES = st.from_regex(re.compile(r"[a-c_](?:[a-c0-9_.-]{0,6}[a-c0-9])?", re.ASCII), fullmatch=True)
 
 
-@given(st.sets(NAMES | st.builds("gpu{}".format, st.integers(0, 1200)) | st.builds("gpu{:03d}".format, st.integers(0, 1200)), max_size=30))
+@given(st.sets(NAMES | st.builds("gpu{}".format, st.integers(0, 1200)) | st.builds(
+    "gpu{:03d}".format, st.integers(0, 1200)), max_size=30))
 def test_folded_names_unfold_to_the_same_names(names: set[str]) -> None:
     folded = fold(names)
     assert (set(expand(folded)) if folded else set()) == names
 
 
 @given(st.lists(
-    st.tuples(st.sampled_from(",!&^"), st.integers(0, 60), st.integers(0, 20), st.sampled_from(["", "/2", "/7"])), min_size=1, max_size=6,
+    st.tuples(st.sampled_from(",!&^"), st.integers(0, 60), st.integers(0, 20),
+              st.sampled_from(["", "/2", "/7"])), min_size=1, max_size=6,
 ))
 def test_clustershell_reads_our_node_sets_the_same_way(parts: list[tuple[str, int, int, str]]) -> None:
     text = "".join(f"{op}gpu[{first}-{first + more}{step}]" for op, first, more, step in parts)[1:]
@@ -184,7 +188,8 @@ def test_no_text_raises_anything_but_an_inventory_error(text: str) -> None:
 
 
 def test_names_sort_by_their_numbers() -> None:
-    assert sorted(["gpu10", "gpu2", "a-10-b", "a-9-b", "gpu"], key=natural) == ["a-9-b", "a-10-b", "gpu", "gpu2", "gpu10"]
+    assert sorted(["gpu10", "gpu2", "a-10-b", "a-9-b", "gpu"], key=natural) == [
+        "a-9-b", "a-10-b", "gpu", "gpu2", "gpu10"]
 
 
 def test_the_nearest_name_forgives_padding_before_spelling() -> None:
@@ -193,7 +198,8 @@ def test_the_nearest_name_forgives_padding_before_spelling() -> None:
 
 
 INVENTORY = Inventory(
-    {name: Node(name) for name in ("gpu2", "gpu1", "gpu10")}, {"train": ("gpu1", "gpu2"), "none": ()}, "muster.yaml",
+    {name: Node(name) for name in ("gpu2", "gpu1", "gpu10")}, {"train": ("gpu1", "gpu2"), "none": ()},
+    "muster.yaml",
 )
 
 

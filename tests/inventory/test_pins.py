@@ -1,4 +1,5 @@
-"""known_hosts files are edited so that nothing but what was asked for changes, whatever else they hold and whatever happens meanwhile."""
+"""known_hosts files are edited so that nothing but what was asked for changes, whatever else they hold and
+whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -45,8 +46,9 @@ def forget(content: str, *changes: PinChange) -> str:
     (f"gpu1,!gpu2 {text(A)}\n", ""),
     *[(line, line) for line in (
         f"gpu1 {text(B)}\n", f"gpu11 {text(A)}\n", f"[gpu1]:2222 {text(A)}\n", f"@revoked gpu1 {text(A)}\n",
-        f"@cert-authority gpu1 {text(A)}\n", f"#gpu1 {text(A)}\n", f"# gpu1 {text(A)}\n", "gpu1 ssh-ed25519\n", "gpu1 x y\n", "\n\n", "",
-        f"gpu1 ssh-rsa {text(A).split()[1]}\n", f"gpu* {text(A)}\n",
+        f"@cert-authority gpu1 {text(A)}\n", f"#gpu1 {text(A)}\n", f"# gpu1 {text(A)}\n",
+        "gpu1 ssh-ed25519\n", "gpu1 x y\n", "\n\n", "", f"gpu1 ssh-rsa {text(A).split()[1]}\n",
+        f"gpu* {text(A)}\n",
     )],
 ])
 def test_a_name_forgets_a_key_and_all_else_stays_to_the_byte(before: str, after: str) -> None:
@@ -60,8 +62,9 @@ def test_a_hashed_line_is_taken_out_and_those_of_other_hosts_stay() -> None:
 
 @given(st.lists(st.one_of(
     st.binary(max_size=60).map(lambda data: data.replace(b"\n", b" ")),
-    st.sampled_from([f"gpu2,gpu3 {text(A)}", f"@revoked gpu1 {text(A)}", f"gpu1 {text(B)}", "# gpu1", f"* {text(A)} \udcff"]).map(
-        lambda line: line.encode("utf-8", "surrogateescape")),
+    st.sampled_from([f"gpu2,gpu3 {text(A)}", f"@revoked gpu1 {text(A)}", f"gpu1 {text(B)}", "# gpu1",
+                     f"* {text(A)} \udcff"]).map(
+                         lambda line: line.encode("utf-8", "surrogateescape")),
 ), max_size=8))
 def test_lines_of_others_are_kept_byte_for_byte_around_one_that_goes(lines: list[bytes]) -> None:
     old = f"gpu1 {text(A)} x".encode()
@@ -88,7 +91,8 @@ def test_a_pattern_that_covers_other_hosts_stands_in_the_way_of_replacing() -> N
     assert obstacles(f"gpu1,gpu2 {text(A)}\n".encode(), "file", [PinChange("gpu1", (B,), (A,))]) == {}
 
 
-@pytest.mark.parametrize("name", ["a b", "a,b", "gpu*", "#gpu", "@revoked", "|1|x", "a\nb", "", "!x", "g\u00fc"])
+@pytest.mark.parametrize("name", ["a b", "a,b", "gpu*", "#gpu", "@revoked", "|1|x", "a\nb", "", "!x",
+                                  "g\u00fc"])
 def test_a_name_that_would_say_something_else_in_the_file_is_refused(name: str) -> None:
     assert name in obstacles(b"", "file", [PinChange(name, (A,))])
 
@@ -156,16 +160,19 @@ def test_what_is_no_regular_file_is_not_written_to(tmp_path: Path) -> None:
 def test_enrolments_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     keys = {f"gpu{number}": blob(bytes([number]) * 32) for number in range(24)}
-    threads = [threading.Thread(target=write, args=(str(file), [PinChange(name, (key,))]), kwargs={"hash_names": False})
-               for name, key in keys.items()]
+    threads = [threading.Thread(target=write, args=(str(file), [PinChange(name, (key,))]),
+                                kwargs={"hash_names": False}) for name, key in keys.items()]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert sorted(file.read_text().splitlines()) == sorted(f"{name} {text(key)}" for name, key in keys.items())
+    assert sorted(file.read_text().splitlines()) == sorted(f"{name} {text(key)}"
+                                                           for name, key in keys.items())
 
 
-def test_a_lock_that_another_keeps_for_ever_is_an_error_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_another_keeps_for_ever_is_an_error_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     file = tmp_path / "known_hosts"
     file.write_text("")
     monkeypatch.setattr("inventory.lock.SECONDS", 0.05)
@@ -185,12 +192,14 @@ pins.write(sys.argv[1], [pins.PinChange("gpu1", (bytes.fromhex(sys.argv[2]),), (
 """
 
 
-@pytest.mark.parametrize("patch", ["os.fsync = die", "os.fchmod = die", "pins.Path.replace = die", "pins._changed = die"])
+@pytest.mark.parametrize("patch", ["os.fsync = die", "os.fchmod = die", "pins.Path.replace = die",
+                                   "pins._changed = die"])
 def test_a_kill_in_the_middle_leaves_the_old_file_and_no_lock(tmp_path: Path, patch: str) -> None:
     file = tmp_path / "known_hosts"
     file.write_text(f"gpu1 {text(A)}\n")
-    done = subprocess.run([sys.executable, "-c", _KILLED.format(patch=patch), str(file), B.hex(), A.hex()], check=False,
-                          cwd=Path(__file__).parents[2], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
+    done = subprocess.run([sys.executable, "-c", _KILLED.format(patch=patch), str(file), B.hex(), A.hex()],
+                          check=False, cwd=Path(__file__).parents[2],
+                          env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
     assert done.returncode == -9
     assert file.read_text() == f"gpu1 {text(A)}\n"
     write(str(file), [PinChange("gpu1", (B,), (A,))], hash_names=False)

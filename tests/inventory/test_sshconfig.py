@@ -20,19 +20,24 @@ TEXTS = {
     "a negated pattern keeps a host out": "Host gpu* !gpu2\n User a\nHost *\n User b\n",
     "a host name may hold the name": "Host gpu*\n HostName %h.cluster.example\n",
     "equals signs, quotes and comments": 'Host=gpu1\n User = "a" # not b\n Port=2222\n',
-    "a proxy jump before a proxy command": "Host gpu1\n ProxyJump bob@jump:24\nHost *\n ProxyCommand nc %h %p\n",
+    "a proxy jump before a proxy command": "Host gpu1\n ProxyJump bob@jump:24\nHost *\n ProxyCommand nc %h "
+    "%p\n",
     "no proxy for one host": "Host gpu1\n ProxyJump none\nHost *\n ProxyJump jump\n",
-    "no proxy jump but a proxy command": "ProxyJump none\nProxyCommand nc %h %p\nHost gpu1\n ProxyJump jump\n",
+    "no proxy jump but a proxy command": "ProxyJump none\nProxyCommand nc %h %p\nHost gpu1\n ProxyJump "
+    "jump\n",
     "no proxy command keeps out a proxy jump": "Host gpu1\n ProxyCommand none\nHost *\n ProxyJump jump\n",
     "a host name of the final pass comes too late": "Match final all\n HostName other\n Port 2201\n",
     "Match host sees HostName": (
         "Host gpu1\n HostName gpu1.cluster\nMatch host *.cluster\n User a\nMatch originalhost gpu2\n User b\n"
     ),
-    "Match user and its negation": "Host gpu1\n User a\nMatch user a\n Port 2201\nMatch !user a\n Port 2202\n",
+    "Match user and its negation": "Host gpu1\n User a\nMatch user a\n Port 2201\nMatch !user a\n Port "
+    "2202\n",
     "Match final is a second pass": "Match final host gpu1\n Port 2201\nHost *\n User a\n",
     "Match all ends the conditions": "Host gpu1\n Port 2201\nMatch all\n User a\n",
-    "several known_hosts files": "UserKnownHostsFile /x /y\nGlobalKnownHostsFile /z\nHostKeyAlias alias\nIdentitiesOnly yes\n",
-    "identities add up": "Host gpu1\n IdentityFile /k/one\nHost *\n IdentityFile /k/two\n IdentityFile /k/one\n",
+    "several known_hosts files": "UserKnownHostsFile /x /y\nGlobalKnownHostsFile /z\nHostKeyAlias "
+    "alias\nIdentitiesOnly yes\n",
+    "identities add up": "Host gpu1\n IdentityFile /k/one\nHost *\n IdentityFile /k/two\n IdentityFile "
+    "/k/one\n",
     "time spans": "ConnectTimeout 1m30\nIdentityAgent /run/agent\nAddressFamily inet6\n",
 }
 
@@ -40,7 +45,8 @@ TEXTS = {
 def asked_of_openssh(path: Path, host: str) -> dict[str, list[str]]:
     program = shutil.which("ssh")
     require(program, "OpenSSH's client is not installed: apt-get install -y openssh-client")
-    answer = subprocess.run([str(program), "-G", "-F", str(path), host], capture_output=True, text=True, timeout=20, check=True)
+    answer = subprocess.run([str(program), "-G", "-F", str(path), host], capture_output=True, text=True,
+                            timeout=20, check=True)
     found: dict[str, list[str]] = {}
     for line in answer.stdout.splitlines():
         key, _, value = line.partition(" ")
@@ -61,9 +67,11 @@ def test_we_read_what_openssh_reads(tmp_path: Path, text: str, host: str) -> Non
     assert ([ours.proxy_jump] if ours.proxy_jump else []) == theirs.get("proxyjump", [])
     assert bool(ours.proxy_command) == ("proxycommand" in theirs)
     assert [ours.host_key_alias] == theirs.get("hostkeyalias", [None])
-    assert " ".join(ours.known_hosts_files) == f"{theirs['userknownhostsfile'][0]} {theirs['globalknownhostsfile'][0]}"
+    assert " ".join(
+        ours.known_hosts_files) == f"{theirs['userknownhostsfile'][0]} {theirs['globalknownhostsfile'][0]}"
     assert ["yes" if ours.identities_only else "no"] == theirs["identitiesonly"]
-    assert theirs["connecttimeout"] == ["none" if ours.connect_timeout is None else f"{ours.connect_timeout:.0f}"]
+    assert theirs["connecttimeout"] == ["none" if ours.connect_timeout is None
+                                        else f"{ours.connect_timeout:.0f}"]
     assert [ours.address_family] == theirs["addressfamily"]
     if ours.identities_given:
         assert list(ours.identity_files) == theirs["identityfile"]
@@ -84,14 +92,16 @@ def test_an_include_within_a_block_applies_to_that_block_only(tmp_path: Path) ->
 
 def test_match_exec_never_runs_its_command_and_says_so(tmp_path: Path) -> None:
     touched = tmp_path / "touched"
-    options = options_for("gpu1", SshConfig.parse(f'Match exec "touch {touched}"\n User a\nHost *\n User b\n'))
+    options = options_for("gpu1",
+                          SshConfig.parse(f'Match exec "touch {touched}"\n User a\nHost *\n User b\n'))
     assert not touched.exists()
     assert options.user == "b"
     assert options.notes == ("ssh_config:1:1: Match 'exec' is not evaluated, so its block does not apply",)
 
 
 def test_what_the_inventory_gives_wins_and_is_seen_by_match_and_tokens() -> None:
-    config = SshConfig.parse("Match host 10.1.*\n Port 2201\n IdentityFile /k/%h\nHost *\n User a\n HostName other\n")
+    config = SshConfig.parse(
+        "Match host 10.1.*\n Port 2201\n IdentityFile /k/%h\nHost *\n User a\n HostName other\n")
     target = target_for(Node("gpu1", address="10.1.0.1", user="b", known_hosts_file=("/k/known",)), config)
     assert (target.hostname, target.port, target.user) == ("10.1.0.1", 2201, "b")
     assert target.identity_files == ("/k/10.1.0.1",)
@@ -99,7 +109,8 @@ def test_what_the_inventory_gives_wins_and_is_seen_by_match_and_tokens() -> None
     assert target.known_hosts_name == "[10.1.0.1]:2201"
 
 
-@pytest.mark.parametrize("text", ["", "HashKnownHosts yes\n", "Host other\n HashKnownHosts yes\n", "HashKnownHosts no\nHashKnownHosts yes\n"])
+@pytest.mark.parametrize("text", ["", "HashKnownHosts yes\n", "Host other\n HashKnownHosts yes\n",
+                                  "HashKnownHosts no\nHashKnownHosts yes\n"])
 def test_whether_names_are_hashed_is_read_as_openssh_reads_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
@@ -126,7 +137,7 @@ def test_a_proxy_jump_of_none_in_the_inventory_means_a_direct_connection() -> No
     ("Port 0", "c:1:1: Port is '0', expected a number from 1 to 65535"),
     ('User "a', "c:1:1: a quote is not closed"),
     ("Match host", "c:1:1: Match 'host' has no value"),
-    ("IdentityFile /k/%z", "c:1:1: %z is no token that can stand here: '/k/%z'"),
+    ("IdentityFile /k/%z", "c:1:1: %z is not a valid token here: '/k/%z'"),
     ("= x", "c:1:1: expected a keyword and its value, found '= x'"),
     ("IdentitiesOnly maybe", "c:1:1: identitiesonly is 'maybe', expected one of yes, true, no, false"),
 ])
@@ -163,9 +174,11 @@ LINES = st.lists(st.one_of(
     st.text(max_size=30),
     st.builds(
         " ".join, st.tuples(
-            st.sampled_from(["Host", "Match", "User", "Port", "HostName", "IdentityFile", "ProxyJump", "ConnectTimeout"]),
+            st.sampled_from(["Host", "Match", "User", "Port", "HostName", "IdentityFile", "ProxyJump",
+                             "ConnectTimeout"]),
             st.sampled_from([
-                "*", "gpu1", "!gpu1", "host gpu*", "exec x", "final", "all", "%h", "%%", "%", "'", '"', "1", "none", "${X}",
+                "*", "gpu1", "!gpu1", "host gpu*", "exec x", "final", "all", "%h", "%%", "%", "'", '"', "1",
+                "none", "${X}",
             ]),
         ),
     ),

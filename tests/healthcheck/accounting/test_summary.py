@@ -1,4 +1,5 @@
-"""What a fleet's history adds up to: made histories with answers counted by hand, and what must hold of any."""
+"""What a fleet's history adds up to: made histories with answers counted by hand,
+and what must hold of any."""
 
 from __future__ import annotations
 
@@ -33,27 +34,32 @@ POLICY = policy()
 HOUR, DAY = 3600.0, 86400.0
 
 
-def told(*found: NodeFailure, nodes: int = 10, weeks: float = 4, held: dict[str, list[CordonSpan]] | None = None, every: float = HOUR,
-         groups: Any = None) -> SummaryInput:
+def told(
+    *found: NodeFailure, nodes: int = 10, weeks: float = 4, held: dict[str, list[CordonSpan]] | None = None,
+    every: float = HOUR, groups: Any = None,
+) -> SummaryInput:
     """A fleet of n0, n1 ... that was looked at every hour of the last weeks."""
     begin = NOW - weeks * WEEK
     names = [f"n{number}" for number in range(nodes)]
     return SummaryInput(found, {name: [(begin, NOW)] for name in names}, dict.fromkeys(names, begin),
-                        [begin + number * every for number in range(int(weeks * WEEK / every) + 1)], held or {}, groups or {})
+                        [begin + number * every for number in range(int(weeks * WEEK / every) + 1)],
+                        held or {}, groups or {})
 
 
 def failed(node: str, hours: float, *, lasts: float | None = 2, cause: str = "lost", component: str = "gpu",
            shared: bool = False) -> NodeFailure:
     """A failure that began so many hours from now."""
-    return NodeFailure(node, at(hours), at(hours + lasts) if lasts is not None else None, cause, component, shared)
+    return NodeFailure(node, at(hours), at(hours + lasts) if lasts is not None else None, cause, component,
+                       shared)
 
 
 def made(what: SummaryInput, *by: str, weeks: float = 4) -> Summary:
     return summary(what, NOW - weeks * WEEK, NOW, by or ("cause", "component"))
 
 
-@pytest.mark.parametrize("count, low, high", [
-    (0, 0.0, 3.6889), (1, 0.0253, 5.5716), (2, 0.2422, 7.2247), (5, 1.6235, 11.6683), (10, 4.7954, 18.3904), (100, 81.3640, 121.6272)])
+@pytest.mark.parametrize("count, low, high",
+                         [(0, 0.0, 3.6889), (1, 0.0253, 5.5716), (2, 0.2422, 7.2247), (5, 1.6235, 11.6683),
+                          (10, 4.7954, 18.3904), (100, 81.3640, 121.6272)])
 def test_the_interval_is_that_of_the_tables(count: int, low: float, high: float) -> None:
     assert chance.interval(count) == pytest.approx((low, high), abs=5e-4)
 
@@ -66,7 +72,8 @@ def test_an_interval_holds_the_count_and_grows_with_it(count: int) -> None:
 
 
 def test_by_chance_the_worst_have_what_a_poisson_distribution_gives_them() -> None:
-    # Mean 1: P(0) = P(1) = 0.3679, P(2) = 0.1839, P(3) = 0.0613 ...; the worst tenth are all those with 3 or more (0.0803) and some with 2.
+    # Mean 1: P(0) = P(1) = 0.3679, P(2) = 0.1839, P(3) = 0.0613 ...; the worst tenth are all those with 3 or
+    # more (0.0803) and some with 2.
     more = 1 - math.exp(-1) * 2.5
     expected = (1 - math.exp(-1) * 2) + (0.1 - more) * 2
     assert chance.share_of_worst(1000, 1000, 100) == pytest.approx(expected, abs=1e-9)
@@ -76,19 +83,22 @@ def test_by_chance_the_worst_have_what_a_poisson_distribution_gives_them() -> No
 
 def test_problems_within_six_hours_are_one_failure_of_the_most_urgent_kind() -> None:
     found = failures([
-        problem("kernel-xid", began=-30, ended=-29, serial="A"), problem("gpu-count", "", began=-28, ended=-27),
-        problem("port-state", "mlx5_0", began=-20, ended=-19), problem("port-state", "mlx5_1", began=-2, sweeps=1),
-        problem("gpu-count", "", node="n2", began=-3),
+        problem("kernel-xid", began=-30, ended=-29, serial="A"),
+        problem("gpu-count", "", began=-28, ended=-27), problem("port-state", "mlx5_0", began=-20, ended=-19),
+        problem("port-state", "mlx5_1", began=-2, sweeps=1), problem("gpu-count", "", node="n2", began=-3),
     ], POLICY)
-    assert [(one.node, one.began, one.ended, one.cause, one.component) for one in found] == [
-        ("n1", at(-30), at(-27), "lost", "gpu"), ("n1", at(-20), at(-19), "port", "port"), ("n2", at(-3), None, "lost", "gpu")]
+    assert [(one.node, one.began, one.ended, one.cause, one.component)
+            for one in found] == [("n1", at(-30), at(-27), "lost", "gpu"),
+                                  ("n1", at(-20), at(-19), "port", "port"),
+                                  ("n2", at(-3), None, "lost", "gpu")]
 
 
 def test_what_is_only_watched_or_not_confirmed_or_our_own_is_no_failure() -> None:
     assert failures([
-        problem("fleet-driver", severity="warning"), problem("port-state", "mlx5_0", sweeps=1), problem("kernel-novel", "line"),
-        problem("gpu-count", "", status="unknown", origin="muster"), problem("gpu-count", "", status="unknown", sweeps=1),
-        problem("", "", status="unknown", sweeps=1)], POLICY) == []
+        problem("fleet-driver", severity="warning"), problem("port-state", "mlx5_0", sweeps=1),
+        problem("kernel-novel", "line"), problem("gpu-count", "", status="unknown", origin="muster"),
+        problem("gpu-count", "", status="unknown", sweeps=1), problem("", "", status="unknown", sweeps=1)],
+                    POLICY) == []
 
 
 def test_a_node_that_is_not_reached_for_long_has_failed_unless_many_are_so_at_once() -> None:
@@ -101,13 +111,15 @@ def test_a_node_that_is_not_reached_for_long_has_failed_unless_many_are_so_at_on
 
 
 def test_rates_times_and_shares_of_a_small_fleet_are_those_counted_by_hand() -> None:
-    held = {"n1": [CordonSpan("n1", at(-99.5), at(-90), True)], "n2": [CordonSpan("n2", at(-49), None, False)],
-            "n3": [CordonSpan("n3", at(-30), at(-20), False)]}
-    found = made(told(
-        failed("n1", -100), failed("n1", -95, cause="port", component="port"), failed("n1", -300), failed("n2", -50, lasts=None),
-        failed("n3", -29.5, cause="port", component="port"), failed("n4", -10, shared=True), failed("n5", -4 * 168), held=held))
+    held = {"n1": [CordonSpan("n1", at(-99.5), at(-90), True)],
+            "n2": [CordonSpan("n2", at(-49), None, False)], "n3": [CordonSpan("n3", at(-30), at(-20), False)]}
+    found = made(told(failed("n1", -100), failed("n1", -95, cause="port", component="port"),
+                      failed("n1", -300), failed("n2", -50, lasts=None),
+                      failed("n3", -29.5, cause="port", component="port"), failed("n4", -10, shared=True),
+                      failed("n5", -4 * 168), held=held))
     # 10 nodes, 4 weeks: 40 node-weeks; 5 own failures, one of an incident, one at the first look.
-    assert (found.total.rate.failures, found.total.rate.node_weeks, found.total.rate.per_100_week) == (5, 40, 12.5)
+    assert (found.total.rate.failures, found.total.rate.node_weeks, found.total.rate.per_100_week) == (
+        5, 40, 12.5)
     assert found.total.rate.low == pytest.approx(1.6235 * 2.5, abs=1e-3)
     assert found.total.rate.high == pytest.approx(11.6683 * 2.5, abs=1e-3)
     assert (found.first, found.shared, found.outside, found.total.nodes) == (1, 1, 0, 3)
@@ -118,7 +130,8 @@ def test_rates_times_and_shares_of_a_small_fleet_are_those_counted_by_hand() -> 
     assert (lost.isolate.count, lost.isolate.mean, lost.isolate.median) == (2, 0.75 * HOUR, 0.75 * HOUR)
     assert (lost.back.count, lost.back.mean, lost.out, lost.never, lost.already) == (1, 9.5 * HOUR, 1, 1, 0)
     assert (port.already, port.never, port.back.count) == (2, 0, 0)
-    # Hourly sweeps: what began on the hour was not there an hour before, what began in between half an hour before.
+    # Hourly sweeps: what began on the hour was not there an hour before,
+    # what began in between half an hour before.
     assert (lost.unseen.mean, port.unseen.mean) == (HOUR, 0.75 * HOUR)
     assert found.worst.again == (("n1", 3),)
     assert (found.worst.nodes, found.worst.share, found.worst.share_again) == (1, 0.6, 0.6)
@@ -128,9 +141,10 @@ def test_rates_times_and_shares_of_a_small_fleet_are_those_counted_by_hand() -> 
 
 def test_a_rack_is_counted_against_the_time_of_its_own_nodes() -> None:
     racks = {f"n{number}": "r1" if number < 2 else "r2" for number in range(10)}
-    found = made(told(failed("n0", -100), failed("n5", -50), failed("n6", -40), groups={"rack": racks}), "rack")
-    assert [(row.key, row.rate.failures, row.rate.node_weeks, row.rate.per_100_week) for row in found.tables["rack"]] == [
-        ("r2", 2, 32, 6.25), ("r1", 1, 8, 12.5)]
+    found = made(told(failed("n0", -100), failed("n5", -50), failed("n6", -40), groups={"rack": racks}),
+                 "rack")
+    assert [(row.key, row.rate.failures, row.rate.node_weeks, row.rate.per_100_week)
+            for row in found.tables["rack"]] == [("r2", 2, 32, 6.25), ("r1", 1, 8, 12.5)]
 
 
 def test_a_rack_in_which_nothing_failed_is_shown_with_how_little_that_may_mean() -> None:
@@ -147,19 +161,23 @@ def test_time_without_sweeps_and_at_the_vendors_does_not_count() -> None:
     assert without([(7, 7), (12, 12)], [(5, 10)]) == [(12, 12)]
 
 
-spans = st.lists(st.integers(0, 50), max_size=8, unique=True).map(
-    lambda ends: [(float(low), float(high)) for low, high in zip(sorted(ends)[::2], sorted(ends)[1::2], strict=False)])
+spans = st.lists(st.integers(0, 50), max_size=8,
+                 unique=True).map(lambda ends: [(float(low), float(high))
+                                                for low, high in zip(
+                                                    sorted(ends)[::2], sorted(ends)[1::2], strict=False)])
 
 
 @given(spans, spans)
-def test_time_in_and_time_out_add_up(some: list[tuple[float, float]], away: list[tuple[float, float]]) -> None:
+def test_time_in_and_time_out_add_up(
+    some: list[tuple[float, float]], away: list[tuple[float, float]],
+) -> None:
     assert seconds(both(some, away)) + seconds(without(some, away)) == pytest.approx(seconds(some))
 
 
 @settings(deadline=None)
 @given(st.lists(st.builds(failed, st.sampled_from([f"n{number}" for number in range(12)]), st.floats(-800, 0),
-                          lasts=st.none() | st.floats(0, 50), cause=st.sampled_from("abc"), component=st.sampled_from("xyz"),
-                          shared=st.booleans()), max_size=30))
+                          lasts=st.none() | st.floats(0, 50), cause=st.sampled_from("abc"),
+                          component=st.sampled_from("xyz"), shared=st.booleans()), max_size=30))
 def test_whatever_happened_the_parts_add_up_to_the_whole(found: list[NodeFailure]) -> None:
     racks = {f"n{number}": f"r{number % 3}" for number in range(10)}
     whole = made(told(*found, groups={"rack": racks}), "cause", "component", "rack")
@@ -167,15 +185,19 @@ def test_whatever_happened_the_parts_add_up_to_the_whole(found: list[NodeFailure
         assert sum(row.rate.failures for row in rows) == whole.total.rate.failures
         assert sum(row.never + row.already + row.isolate.count for row in rows) == whole.total.rate.failures
     for by in ("cause", "component"):
-        assert sum(row.rate.per_100_week or 0 for row in whole.tables[by]) == pytest.approx(whole.total.rate.per_100_week)
-    assert sum(row.rate.node_weeks for row in whole.tables["rack"]) == pytest.approx(whole.total.rate.node_weeks)
+        assert sum(row.rate.per_100_week or 0 for row in whole.tables[by]) == pytest.approx(
+            whole.total.rate.per_100_week)
+    assert sum(row.rate.node_weeks for row in whole.tables["rack"]) == pytest.approx(
+        whole.total.rate.node_weeks)
     assert whole.weekly.failures <= whole.total.rate.failures
     assert list(text(whole, fold, {}, [])) and document(whole, {}, []) and as_csv(whole)
 
 
 # ---- from sweeps in a store, and as it is typed
 
-def swept(store: Store, hour: float, bad: str = "", now: float = NOW, nodes: tuple[str, ...] = ("n1", "n2")) -> None:
+def swept(
+    store: Store, hour: float, bad: str = "", now: float = NOW, nodes: tuple[str, ...] = ("n1", "n2"),
+) -> None:
     """A sweep, so many hours from now."""
     reports = []
     for node in nodes:
@@ -188,7 +210,8 @@ def swept(store: Store, hour: float, bad: str = "", now: float = NOW, nodes: tup
 
 def test_a_stored_history_gives_what_was_counted_by_hand(tmp_path: Path) -> None:
     with opened(tmp_path, make=True) as store:
-        for hour, bad in ((-200, "n2"), (-199, "n2"), (-198, ""), (-100, ""), (-99, "n1"), (-98, "n1"), (-97, ""), (-90, ""), (-10, "")):
+        for hour, bad in ((-200, "n2"), (-199, "n2"), (-198, ""), (-100, ""), (-99, "n1"), (-98, "n1"),
+                          (-97, ""), (-90, ""), (-10, "")):
             swept(store, hour, bad)
         one = cordons.mean(store, "n1", "hostfile", "gpu-count", "triage", at(-98.5))
         assert one is not None
@@ -215,21 +238,24 @@ def test_the_summary_is_printed_as_text_json_and_csv(tmp_path: Path) -> None:
     with opened(tmp_path / "state", make=True) as store:
         for hour in range(-300, 0):
             swept(store, hour, "n1" if -100 <= hour < -98 else "", now, ("n1", "n2", "n3"))
-    (tmp_path / "muster.yaml").write_text(
-        "version: 1\nnodes:\n  n[1-2]: {rack: r1}\n  n3: {rack: r2, lifecycle: {state: maintenance, owner: me}}\n")
+    (tmp_path / "muster.yaml").write_text("version: 1\nnodes:\n  n[1-2]: {rack: r1}\n  n3: {rack: r2, "
+                                          "lifecycle: {state: maintenance, owner: me}}\n")
     said = muster("history", "--summary", "-i", "muster.yaml", home=tmp_path)
     assert (said.returncode, said.stderr) == (0, "")
-    assert "1 failure of 1 node: " in said.stdout and "too few to tell them apart" in said.stdout
+    assert "1 failure of 1 node: " in said.stdout and "too few failures to tell" in said.stdout
     assert "n3 (maintenance)" in said.stdout
-    told_ = json.loads(muster("history", "--summary", "--by", "rack", "-i", "muster.yaml", "--format", "json", home=tmp_path).stdout)
+    told_ = json.loads(muster("history", "--summary", "--by", "rack", "-i", "muster.yaml", "--format", "json",
+                              home=tmp_path).stdout)
     assert (told_["schema"], told_["nodes"], told_["failures"]["failures"]) == ("muster.summary/1", 2, 1)
     assert [row["key"] for row in told_["by"]["rack"]] == ["r1"]
-    rows = list(csv.DictReader(io.StringIO(muster("history", "--summary", "--format", "csv", home=tmp_path).stdout)))
+    rows = list(csv.DictReader(
+        io.StringIO(muster("history", "--summary", "--format", "csv", home=tmp_path).stdout)))
     assert [(row["by"], row["key"], row["failures"]) for row in rows] == [
         ("all", "all", "1"), ("cause", "gpu-lost", "1"), ("component", "gpu", "1")]
 
 
-@pytest.mark.parametrize("words", [("--summary", "n1"), ("--summary", "--still"), ("--by", "rack"), ("--format", "csv")])
+@pytest.mark.parametrize("words", [("--summary", "n1"), ("--summary", "--still"), ("--by", "rack"),
+                                   ("--format", "csv")])
 def test_what_does_not_go_together_is_said_in_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = muster("history", *words, home=tmp_path)
     assert done.returncode == 2 and "--summary" in done.stderr and "Traceback" not in done.stderr
@@ -239,4 +265,4 @@ def test_an_empty_store_has_no_rate(tmp_path: Path) -> None:
     with opened(tmp_path / "state", make=True):
         pass
     done = muster("history", "--summary", home=tmp_path)
-    assert done.returncode == 0 and "0 failures; without time between sweeps there is no rate" in done.stdout
+    assert done.returncode == 0 and "0 failures; no rate without time between sweeps" in done.stdout

@@ -1,4 +1,5 @@
-"""The agent as a node runs it: a zip file, this machine's own Python, and an environment that holds nothing."""
+"""The agent as a node runs it: a zip file, this machine's own Python,
+and an environment that holds nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def without_fleet(results: dict[str, Any]) -> dict[str, Any]:
     return {rule: told for rule, told in results.items() if not rule.startswith("fleet-")}
 
 
-def test_an_agent_says_of_each_rule_what_muster_check_says_of_the_same_tree(node: World, tmp_path: Path) -> None:
+def test_an_agent_says_of_each_rule_what_muster_check_says_of_the_same_tree(
+    node: World, tmp_path: Path,
+) -> None:
     (tmp_path / "home").mkdir()
     done = node.run()
     there = node.check(tmp_path / "home", "--sku", "hgx-h100", "--profile", "timer")
@@ -70,7 +73,9 @@ def test_an_agent_says_of_each_rule_what_muster_check_says_of_the_same_tree(node
     assert sum(told[0] == "pass" for told in mine.values()) > 80
 
 
-def test_a_sick_gpu_is_found_by_the_agent_and_by_home_from_what_it_recorded(tmp_path: Path, made: Bundle) -> None:
+def test_a_sick_gpu_is_found_by_the_agent_and_by_home_from_what_it_recorded(
+    tmp_path: Path, made: Bundle,
+) -> None:
     sick = h100.healthy(HERE, random.Random(1))
     sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
     node = world(tmp_path, made, Node(HERE, sku="hgx-h100"), sick)
@@ -79,7 +84,8 @@ def test_a_sick_gpu_is_found_by_the_agent_and_by_home_from_what_it_recorded(tmp_
     home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
     failed = {rule for rule, told in said(node.result["report"]["results"]).items() if told[0] == "fail"}
     assert "gpu-ecc-uncorrected" in failed
-    assert done.returncode == 2 and done.stdout.startswith("MUSTER CRITICAL - unhealthy: ") and done.stdout.count("|") == 1
+    assert (done.returncode == 2 and done.stdout.startswith("MUSTER CRITICAL - unhealthy: ")
+            and done.stdout.count("|") == 1)
     assert home["state"] == node.result["state"] == "unhealthy" and home["code"] == 1
     assert without_fleet(said(home["results"])) == without_fleet(said(node.result["report"]["results"]))
 
@@ -106,9 +112,11 @@ def test_a_python_that_is_too_old_records_and_home_judges(node: World, tmp_path:
     for _ in range(2):
         done = node.run("--textfile", str(tmp_path), interpreter=old)
         assert done.returncode == 3 and "judged at home" in done.stdout
-    assert (node.result["state"], node.result["origin"], node.result["judged"]) == ("unknown", "muster", False)
+    assert (node.result["state"], node.result["origin"], node.result["judged"]) == (
+        "unknown", "muster", False)
     told = (tmp_path / "muster.prom").read_text()
-    assert f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in told and 'state="healthy"} 1.0' not in told
+    assert (f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in told
+            and 'state="healthy"} 1.0' not in told)
     home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
     assert sum(told[0] == "pass" for told in said(home["results"]).values()) > 80
     assert not [rule for rule, told in said(home["results"]).items() if told[2].startswith(("no earlier snapshot", "no earlier look"))]
@@ -138,16 +146,19 @@ def test_nagios_reads_one_line_with_numbers_and_its_own_codes(node: World) -> No
     done = node.run("--nagios")
     code = node.result["nagios"]
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[code]
-    assert done.returncode == code and done.stdout.count("\n") == 1 and done.stdout.startswith(f"MUSTER {word} - ")
+    assert (done.returncode == code and done.stdout.count("\n") == 1
+            and done.stdout.startswith(f"MUSTER {word} - "))
     numbers = dict(part.split("=") for part in done.stdout.partition("|")[2].split())
-    assert {name: int(numbers[name]) for name in ("pass", "fail", "unknown", "skipped")} == node.result["counts"]
+    assert {name: int(numbers[name]) for name in ("pass", "fail", "unknown", "skipped")} == node.result[
+        "counts"]
     assert float(numbers["seconds"].rstrip("s")) > 0
 
 
 def test_a_node_out_of_service_troubles_nobody(tmp_path: Path, made: Bundle) -> None:
     sick = h100.healthy(HERE, random.Random(1))
     sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
-    node = world(tmp_path, made, Node(HERE, sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.MAINTENANCE)), sick)
+    node = world(tmp_path, made, Node(HERE, sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.MAINTENANCE)),
+                 sick)
     done = node.run("--nagios")
     assert done.returncode == 0 and done.stdout.startswith("MUSTER OK - maintenance: unhealthy: ")
 
@@ -164,7 +175,8 @@ def test_for_slurm_the_exit_code_is_0_whatever_was_found(tmp_path: Path, made: B
 
 
 @pytest.mark.parametrize(("file", "text"), [
-    ("rules.json", "{"), ("rules.json", "[]"), ("node.json", '{"node": {}}'), ("node.json", "\0"), ("rules.json", None),
+    ("rules.json", "{"), ("rules.json", "[]"), ("node.json", '{"node": {}}'), ("node.json", "\0"),
+    ("rules.json", None),
 ])
 def test_what_is_damaged_is_told_in_one_line_and_is_unknown(node: World, file: str, text: str | None) -> None:
     if text is None:
@@ -172,10 +184,13 @@ def test_what_is_damaged_is_told_in_one_line_and_is_unknown(node: World, file: s
     else:
         (node.at / file).write_text(text)
     done = node.run("--nagios")
-    assert done.returncode == 3 and done.stdout.startswith("MUSTER UNKNOWN - ") and done.stdout.count("\n") == 1 and done.stderr == ""
+    assert (done.returncode == 3 and done.stdout.startswith("MUSTER UNKNOWN - ")
+            and done.stdout.count("\n") == 1 and done.stderr == "")
 
 
-def test_rules_of_another_version_make_the_node_unknown_and_the_recording_stays_good(node: World, tmp_path: Path) -> None:
+def test_rules_of_another_version_make_the_node_unknown_and_the_recording_stays_good(
+    node: World, tmp_path: Path,
+) -> None:
     rules = json.loads((node.at / "rules.json").read_bytes())
     (node.at / "rules.json").write_text(json.dumps(dict(rules, schema="muster.rules/9")))
     done = node.run()
@@ -192,7 +207,7 @@ def test_of_two_runs_at_once_the_second_leaves_and_says_so(node: World) -> None:
         lock.flush()
         for words, code in (((), 3), (("--nagios",), 3), (("--slurm",), 0)):
             done = node.run(*words)
-            assert done.returncode == code and "another run goes on (pid 4711)" in done.stdout + done.stderr
+            assert done.returncode == code and "another run is active (pid 4711)" in done.stdout + done.stderr
     assert not (node.state / "result.json").exists()
     assert node.run().returncode in (0, 1, 3) and (node.state / "result.json").exists()
 
@@ -208,14 +223,16 @@ def test_a_run_that_is_killed_at_any_moment_leaves_whole_files(node: World, tmp_
             process.send_signal(signal.SIGKILL)
             process.wait()
         assert node.result["schema"] == node.look["schema"] == "muster.agent/1"
-        assert (tmp_path / "muster.prom").read_text().rstrip("\n").splitlines()[-1].startswith("muster_build_info{")
+        assert (tmp_path / "muster.prom").read_text().rstrip("\n").splitlines()[-1].startswith(
+            "muster_build_info{")
         for look in (node.state / "looks").glob("*.json"):
             json.loads(look.read_bytes())
     (node.state / "result.json.new").write_text("half")
     (node.state / "looks" / f".{HERE}.json.abc").write_text("half")
     node.run("--textfile", str(tmp_path))
     left = {path.name for path in node.state.rglob("*") if path.is_file()}
-    assert left == {"lock", "result.json", "recording.json.gz", f"{HERE}.json", next(iter((node.state / "code").iterdir())).name}
+    assert left == {"lock", "result.json", "recording.json.gz", f"{HERE}.json",
+                    next(iter((node.state / "code").iterdir())).name}
 
 
 @pytest.mark.usefixtures("needs_fuse")
@@ -231,16 +248,20 @@ def test_a_wedged_probe_leaves_one_process_and_not_one_per_run(node: World) -> N
             assert time.monotonic() - began < 50
             counts.append(len(processes_with(mark)))
         assert swallowed.is_set() and counts == [1, 1, 1]
-        wedged = [name for name, made in node.look["recording"]["captures"].items() if "wedged since" in made.get("note", "")]
+        wedged = [name for name, made in node.look["recording"]["captures"].items()
+                  if "wedged since" in made.get("note", "")]
         assert wedged
     await_none_with(mark)
 
 
-def test_what_node_exporter_reads_passes_promtool_and_speaks_the_exporters_words(node: World, tmp_path: Path) -> None:
+def test_what_node_exporter_reads_passes_promtool_and_speaks_the_exporters_words(
+    node: World, tmp_path: Path,
+) -> None:
     require(shutil.which("promtool"), "no promtool on this machine: apt-get install -y prometheus")
     node.run("--textfile", str(tmp_path))
     text = (tmp_path / "muster.prom").read_text()
-    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True,
+                             check=False)
     assert checked.returncode == 0 and not checked.stderr, checked.stderr
     heads = {family.head for family in (*exported.FAMILIES, *metrics.FAMILIES)}
     for part in unjudged.page("n", 1.0, 300.0).split("# HELP ")[1:]:
@@ -251,7 +272,9 @@ def test_what_node_exporter_reads_passes_promtool_and_speaks_the_exporters_words
     assert (node.state / "result.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_folder_for_text_files_that_is_not_there_is_told_and_the_result_is_kept(node: World, tmp_path: Path) -> None:
+def test_a_folder_for_text_files_that_is_not_there_is_told_and_the_result_is_kept(
+    node: World, tmp_path: Path,
+) -> None:
     done = node.run("--textfile", str(tmp_path / "none"))
     assert done.returncode == 2 and "cannot be written: No such file or directory" in done.stderr
     assert node.result["state"]
@@ -260,9 +283,10 @@ def test_a_folder_for_text_files_that_is_not_there_is_told_and_the_result_is_kep
 def test_a_run_needs_less_than_60_mb(node: World) -> None:
     node.run()
     # By a small process between: until exec a child is as large as whoever starts it, and that counts.
-    script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    done = subprocess.run(["/usr/bin/python3", "-c", script, "/usr/bin/python3", *node.argv], env=node.env, capture_output=True, text=True,
-                          check=True, timeout=90)
+    script = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:]); "
+              "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+    done = subprocess.run(["/usr/bin/python3", "-c", script, "/usr/bin/python3", *node.argv], env=node.env,
+                          capture_output=True, text=True, check=True, timeout=90)
     assert 10 << 10 < int(done.stdout.split()[-1]) < 60 << 10
 
 
@@ -278,7 +302,8 @@ def test_a_compiled_copy_that_is_damaged_costs_time_and_nothing_else(node: World
 
 def test_an_unknown_profile_names_those_that_there_are(node: World) -> None:
     done = node.run("--profile", "nightly")
-    assert done.returncode == 2 and "no such profile: 'nightly'; there are bringup, gate, timer" in done.stderr
+    assert (done.returncode == 2 and "no such profile: 'nightly'; there are bringup, gate, timer"
+            in done.stderr)
 
 
 def test_muster_agent_run_is_the_same_code_where_muster_is_installed(node: World, tmp_path: Path) -> None:
@@ -287,14 +312,18 @@ def test_muster_agent_run_is_the_same_code_where_muster_is_installed(node: World
     shutil.rmtree(node.state)
     env = {**node.env, "HOME": str(tmp_path), "MUSTER_ROOT": str(node.tree)}
     words = ("agent", "run", "--nagios", "--sku", "hgx-h100", "--state", str(node.state))
-    done = subprocess.run([str(MUSTER), *words], env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=90)
+    done = subprocess.run([str(MUSTER), *words], env=env, cwd=tmp_path, capture_output=True, text=True,
+                          check=False, timeout=90)
     assert done.stdout.startswith("MUSTER ") and done.returncode == node.result["nagios"]
     assert said(node.result["report"]["results"]) == expected
-    done = subprocess.run([str(MUSTER), *words, "--sku", "none"], env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=90)
+    done = subprocess.run([str(MUSTER), *words, "--sku", "none"], env=env, cwd=tmp_path, capture_output=True,
+                          text=True, check=False, timeout=90)
     assert done.returncode == 3 and done.stdout.startswith("MUSTER UNKNOWN - --sku none: no such SKU")
 
 
-def test_a_real_slurmd_runs_it_as_its_health_check_and_drains_no_sick_node(tmp_path: Path, made: Bundle) -> None:
+def test_a_real_slurmd_runs_it_as_its_health_check_and_drains_no_sick_node(
+    tmp_path: Path, made: Bundle,
+) -> None:
     require(can_run(), WHY_NOT)
     sick = h100.healthy(HERE, random.Random(1))
     sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
@@ -311,16 +340,21 @@ def test_a_real_slurmd_runs_it_as_its_health_check_and_drains_no_sick_node(tmp_p
         assert node.result["state"] == "unhealthy" and bed.states() == {"n1": "idle"}
 
 
-@pytest.mark.parametrize(("owner", "mode"), [
-    (None, 0o777), (None, 0o770), pytest.param(65534, 0o700, marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"))])
-def test_a_state_folder_to_which_others_may_write_is_not_used(node: World, owner: int | None, mode: int) -> None:
+@pytest.mark.parametrize(("owner", "mode"),
+                         [(None, 0o777), (None, 0o770),
+                          pytest.param(65534, 0o700,
+                                       marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"))])
+def test_a_state_folder_to_which_others_may_write_is_not_used(
+    node: World, owner: int | None, mode: int,
+) -> None:
     node.state.mkdir(parents=True)
     node.state.chmod(mode)
     if owner is not None:
         os.chown(node.state, owner, owner)
     for words, code in (((), 2), (("--slurm",), 0)):
         done = node.run(*words)
-        assert done.returncode == code and "nobody else may write to it" in done.stderr and not list(node.state.iterdir())
+        assert (done.returncode == code and "no one else may write to it" in done.stderr
+                and not list(node.state.iterdir()))
 
 
 def test_counters_go_on_after_a_run_that_could_not_be_judged(node: World) -> None:
@@ -333,4 +367,5 @@ def test_counters_go_on_after_a_run_that_could_not_be_judged(node: World) -> Non
     assert node.result["state"] == "unknown" and node.result["kept"] == kept
     (node.at / "rules.json").write_bytes(good)
     node.run()
-    assert node.result["state"] != "unknown" and json.loads(node.result["kept"])["gpus"].keys() == json.loads(kept)["gpus"].keys()
+    assert (node.result["state"] != "unknown" and json.loads(node.result["kept"])["gpus"].keys()
+            == json.loads(kept)["gpus"].keys())

@@ -1,4 +1,5 @@
-"""Rules through JSON, and the bundle that carries them: nothing is lost, nothing else comes along, and equal inputs are equal bytes."""
+"""Rules through JSON, and the bundle that carries them: nothing is lost, nothing else comes along,
+and equal inputs are equal bytes."""
 
 from __future__ import annotations
 
@@ -73,10 +74,13 @@ def test_on_a_node_what_needs_the_fleet_is_left_out_and_nothing_else() -> None:
         assert there[rule.id] == (rule.left_out or AT_HOME if rule.checked.fleet else rule.left_out)
 
 
-def test_a_plug_ins_rule_is_judged_at_home_and_its_probes_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plug_ins_rule_is_judged_at_home_and_its_probes_are_collected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (rule,) = (rule for rule in PACKAGED.rules if rule.id == "host-swap")
     foreign = dataclasses.replace(rule.checked, name="site.own")
-    ruleset = dataclasses.replace(PACKAGED, rules=(dataclasses.replace(rule, id="site-own", checked=foreign),))
+    ruleset = dataclasses.replace(PACKAGED,
+                                  rules=(dataclasses.replace(rule, id="site-own", checked=foreign),))
     document = compile_rules(ruleset)
     (read,) = read_rules(json.loads(json.dumps(document))).rules
     assert "site.own" not in CHECKS and read.left_out == "judged at home: its check is a plug-in's"
@@ -99,11 +103,13 @@ def damaged(document: Any, path: list[int], value: Any) -> Any:
     return value
 
 
-SMALL = dict(DOCUMENT, rules=DOCUMENT["rules"][:3], skus={name: DOCUMENT["skus"][name] for name in ("cpu-only", "hgx-h100")})
+SMALL = dict(DOCUMENT, rules=DOCUMENT["rules"][:3],
+             skus={name: DOCUMENT["skus"][name] for name in ("cpu-only", "hgx-h100")})
 
 
 @settings(deadline=None)    # a ruleset is read, whose size is what it is
-@given(path=st.lists(st.integers(0, 400), min_size=1, max_size=6), value=st.none() | st.integers() | st.text(max_size=5) | st.just([]) | st.just({}))
+@given(path=st.lists(st.integers(0, 400), min_size=1, max_size=6),
+       value=st.none() | st.integers() | st.text(max_size=5) | st.just([]) | st.just({}))
 def test_whatever_is_damaged_is_one_error_or_a_ruleset(path: list[int], value: Any) -> None:
     try:
         assert isinstance(read_rules(damaged(SMALL, path, value)), Ruleset)
@@ -112,12 +118,15 @@ def test_whatever_is_damaged_is_one_error_or_a_ruleset(path: list[int], value: A
 
 
 def test_a_node_is_told_of_itself_and_nothing_of_how_it_is_reached() -> None:
-    node = Node("gpu001", "10.0.0.1", 2222, "admin", sku="hgx-h100", ports={"0000:18:00.0": PortPlan("storage", expect="down")},
-                identity_file=("/root/key",), unread=("mlx5_9",), lifecycle=Lifecycle(LifecycleState.BRINGUP, "somebody"))
+    node = Node("gpu001", "10.0.0.1", 2222, "admin", sku="hgx-h100",
+                ports={"0000:18:00.0": PortPlan("storage", expect="down")}, identity_file=("/root/key",),
+                unread=("mlx5_9",), lifecycle=Lifecycle(LifecycleState.BRINGUP, "somebody"))
     told = json.loads(json.dumps(compile_node(node, None, 300.0, "timer", "1")))
-    assert not {"10.0.0.1", "admin", "/root/key", "somebody"} & set(json.dumps(told).replace('"', " ").split())
+    assert not {"10.0.0.1", "admin", "/root/key", "somebody"} & set(
+        json.dumps(told).replace('"', " ").split())
     read = from_plain(Node, told["node"])
-    assert read == Node("gpu001", sku="hgx-h100", ports=node.ports, unread=("mlx5_9",), lifecycle=Lifecycle(LifecycleState.BRINGUP))
+    assert read == Node("gpu001", sku="hgx-h100", ports=node.ports, unread=("mlx5_9",),
+                        lifecycle=Lifecycle(LifecycleState.BRINGUP))
 
 
 def test_equal_inputs_are_equal_bytes_and_each_word_changes_the_digest() -> None:
@@ -126,21 +135,28 @@ def test_equal_inputs_are_equal_bytes_and_each_word_changes_the_digest() -> None
     assert one == two == build(PACKAGED)
     node = Node("gpu001")
     made = one.of(node)
-    assert tuple(made.files) == FILES and made.digest == digest(made.files) and made.folder == made.digest[:12]
-    others = [one.of(Node("gpu002")), one.of(node, period=60.0), one.of(node, occasion="gate"), one.of(node, default_sku="hgx-h100")]
+    assert (tuple(made.files) == FILES and made.digest == digest(made.files)
+            and made.folder == made.digest[:12])
+    others = [one.of(Node("gpu002")), one.of(node, period=60.0), one.of(node, occasion="gate"),
+              one.of(node, default_sku="hgx-h100")]
     assert len({made.digest, *(other.digest for other in others)}) == 5
-    assert made.digest != digest({**made.files, CODE: made.files[CODE] + b" "}) != digest({**made.files, RULES: b"{}"})
+    assert made.digest != digest({**made.files, CODE: made.files[CODE] + b" "}) != digest(
+        {**made.files, RULES: b"{}"})
 
 
 def test_the_bundle_is_small_and_holds_python_alone() -> None:
     made = build(PACKAGED).of(Node("gpu001"))
     names = zipfile.ZipFile(io.BytesIO(made.files[CODE])).namelist()
     assert {name.rpartition(".")[2] for name in names} == {"py", "txt", "bin"} and len(names) < 240
-    assert not [name for name in names if name.startswith(("provisioning", "healthcheck/cli", "inventory/importers", "inventory/cli"))]
-    assert sum(len(zlib.compress(data)) for data in made.files.values()) < 600_000 and len(made.files[NODE]) < 1000
+    assert not [name for name in names
+                if name.startswith(("provisioning", "healthcheck/cli", "inventory/importers",
+                                    "inventory/cli"))]
+    assert (sum(len(zlib.compress(data)) for data in made.files.values()) < 600_000
+            and len(made.files[NODE]) < 1000)
 
 
-BLOCKED = ("yaml", "click", "paramiko", "rich", "ClusterShell", "prometheus_client", "pynvml", "cryptography", "sqlite3", "pytest", "_yaml")
+BLOCKED = ("yaml", "click", "paramiko", "rich", "ClusterShell", "prometheus_client", "pynvml", "cryptography",
+           "sqlite3", "pytest", "_yaml")
 EVERYTHING = """
 import importlib, sys, zipfile
 class Blocked:
@@ -158,11 +174,14 @@ print(len(names), foreign, [name for name in sys.modules if "site-packages" in s
 """
 
 
-def test_every_module_in_it_loads_in_an_empty_environment_where_all_that_is_foreign_is_blocked(tmp_path: Path) -> None:
+def test_every_module_in_it_loads_in_an_empty_environment_where_all_that_is_foreign_is_blocked(
+    tmp_path: Path,
+) -> None:
     archive = tmp_path / CODE
     archive.write_bytes(code())
     script = EVERYTHING.format(blocked=BLOCKED, archive=str(archive))
-    done = subprocess.run(["/usr/bin/python3", "-I", "-S", "-c", script], env={}, capture_output=True, text=True, check=False, cwd="/")
+    done = subprocess.run(["/usr/bin/python3", "-I", "-S", "-c", script], env={}, capture_output=True,
+                          text=True, check=False, cwd="/")
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[0]) > 100 and done.stdout.endswith("[] []\n")
 
@@ -171,4 +190,5 @@ def test_what_runs_before_the_python_is_known_to_judge_is_python_3_8() -> None:
     for path in modules(["healthcheck.agent.main"]).values():
         ast.parse(path.read_text(), feature_version=(3, 8))
     assert "healthcheck.judge.judge" not in modules(["healthcheck.agent.main"])
-    assert command(textfile="/x") == ("/usr/bin/python3", "-I", "-S", "/opt/muster/current/muster.pyz", "run", "--textfile", "/x")
+    assert command(textfile="/x") == ("/usr/bin/python3", "-I", "-S", "/opt/muster/current/muster.pyz", "run",
+                                      "--textfile", "/x")

@@ -1,4 +1,5 @@
-"""A fault that the kernel logged stays on the agent and at home when the log has forgotten it: the agent's own program and `muster check`."""
+"""A fault that the kernel logged stays on the agent and at home when the log has forgotten it: the agent's
+own program and `muster check`."""
 
 from __future__ import annotations
 
@@ -69,7 +70,9 @@ def both(node: World, home: Path) -> set[tuple[str, str]]:
     return {((state == "unhealthy" and "unhealthy") or "fine", status) for state, status in found}
 
 
-def test_an_xid_outlives_the_log_on_the_agent_and_at_home_until_root_says_that_the_gpu_was_reset(node: World, tmp_path: Path) -> None:
+def test_an_xid_outlives_the_log_on_the_agent_and_at_home_until_root_says_that_the_gpu_was_reset(
+    node: World, tmp_path: Path,
+) -> None:
     log, home = Log(node), tmp_path / "home"
     assert {status for _, status in both(node, home)} == {"pass"}
     log.say(ECC)
@@ -80,7 +83,9 @@ def test_an_xid_outlives_the_log_on_the_agent_and_at_home_until_root_says_that_t
     assert {status for _, status in both(node, home)} == {"pass"}
 
 
-def test_an_xid_that_a_boot_ends_is_over_in_another_boot_and_a_persons_word_ends_it_at_home(node: World, tmp_path: Path) -> None:
+def test_an_xid_that_a_boot_ends_is_over_in_another_boot_and_a_persons_word_ends_it_at_home(
+    node: World, tmp_path: Path,
+) -> None:
     log, home = Log(node), tmp_path / "home"
     log.say(FALLEN)
     assert both(node, home) == {("unhealthy", "fail")}
@@ -96,7 +101,9 @@ def test_an_xid_that_a_boot_ends_is_over_in_another_boot_and_a_persons_word_ends
     assert {status for _, status in both(node, home)} == {"pass"}
 
 
-def test_where_the_looks_are_gone_the_sweep_says_what_the_store_knows_and_its_exit_code_does(node: World, tmp_path: Path) -> None:
+def test_where_the_looks_are_gone_the_sweep_says_what_the_store_knows_and_its_exit_code_does(
+    node: World, tmp_path: Path,
+) -> None:
     log, home = Log(node), tmp_path / "home"
     log.say(ECC)
     words = ("--store", "--sku", "hgx-h100", "--profile", "timer")

@@ -83,9 +83,9 @@ class Served:
 @contextlib.contextmanager
 def serving(node: World, *words: str, archive: Path | None = None) -> Iterator[Served]:
     """The exporter as a unit starts it, on a port that is free."""
-    process = subprocess.Popen(
-        ["/usr/bin/python3", "-I", "-S", str(archive or node.at / "muster.pyz"), "exporter", "--listen", "127.0.0.1:0",
-         "--state", str(node.state), *words], env={}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(["/usr/bin/python3", "-I", "-S", str(archive or node.at / "muster.pyz"),
+                                "exporter", "--listen", "127.0.0.1:0", "--state", str(node.state), *words],
+                               env={}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         line = process.stderr.readline()
@@ -102,8 +102,9 @@ def serving(node: World, *words: str, archive: Path | None = None) -> Iterator[S
 
 
 def once(node: World, *words: str) -> str:
-    done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(node.at / "muster.pyz"), "exporter", "--once", "--state", str(node.state), *words],
-                          env={}, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(node.at / "muster.pyz"), "exporter", "--once",
+                           "--state", str(node.state), *words], env={}, capture_output=True, text=True,
+                          check=False, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -120,8 +121,10 @@ def families(text: str) -> dict[str, list[str]]:
 def test_a_node_serves_its_result_ready_and_ends_well(looked: World) -> None:
     with serving(looked) as there:
         status, text = there.get("/metrics")
-        assert status == 200 and SICK % (HERE, "unhealthy") in text and 'rule="gpu-ecc-uncorrected"' in text and 'rack="r1"' in text
-        assert f'muster_agent_period_seconds{{node="{HERE}"}} 300.0\n' in text and "muster_stale_after_seconds 600.0\n" in text
+        assert (status == 200 and SICK % (HERE, "unhealthy") in text and 'rule="gpu-ecc-uncorrected"' in text
+                and 'rack="r1"' in text)
+        assert (f'muster_agent_period_seconds{{node="{HERE}"}} 300.0\n' in text
+                and "muster_stale_after_seconds 600.0\n" in text)
         assert there.get("/readyz") == (200, "ok\n") == there.get("/healthz")
         there.process.send_signal(signal.SIGTERM)
         assert there.process.wait(30) == 0
@@ -134,8 +137,9 @@ def test_its_page_is_what_the_head_says_of_the_same_look(looked: World, tmp_path
     own = families(once(looked))
     assert {name for name in own if name.startswith("muster_agent")} == own.keys() - head.keys() \
         == {"muster_agent_period_seconds", "muster_agent_run_seconds", "muster_agent_info"}
-    about = ("muster_node_state", "muster_node_info", "muster_node_lifecycle", "muster_node_probe_seconds", "muster_gpu_info",
-             "muster_gpu_temperature_celsius", "muster_node_gpu_power_watts", "muster_node_software_info", "muster_node_xids_total", "muster_probes")
+    about = ("muster_node_state", "muster_node_info", "muster_node_lifecycle", "muster_node_probe_seconds",
+             "muster_gpu_info", "muster_gpu_temperature_celsius", "muster_node_gpu_power_watts",
+             "muster_node_software_info", "muster_node_xids_total", "muster_probes")
     for name in about:
         assert own[name] == head[name]
     # A fleet's rules are skipped on a node, and the head was told of no occasion.
@@ -149,28 +153,32 @@ def test_its_text_is_prometheus_clients_own_and_passes_promtool(looked: World) -
     registry = CollectorRegistry()
     registry.register(Held(*text_string_to_metric_families(text)))
     assert generate_latest(registry).decode() == text
-    promtool = subprocess.run([str(shutil.which("promtool")), "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    promtool = subprocess.run([str(shutil.which("promtool")), "check", "metrics"], input=text,
+                              capture_output=True, text=True, check=False)
     assert (promtool.returncode, promtool.stderr) == (0, "")
 
 
-def test_muster_exporter_agent_serves_the_same_where_muster_is_installed(looked: World, tmp_path: Path) -> None:
+def test_muster_exporter_agent_serves_the_same_where_muster_is_installed(
+    looked: World, tmp_path: Path,
+) -> None:
     done = muster("exporter", "--agent", "--once", "--state", str(looked.state), home=tmp_path)
     assert done.returncode == 0, done.stderr
     mine, theirs = families(done.stdout), families(once(looked))
     assert {name: lines for name, lines in mine.items() if name.startswith(("muster_node", "muster_gpu"))} \
         == {name: lines for name, lines in theirs.items() if name.startswith(("muster_node", "muster_gpu"))}
-    assert "goes with none of" in muster("exporter", "--agent", "--every", "5m", home=tmp_path).stderr
+    assert "do not go with it" in muster("exporter", "--agent", "--every", "5m", home=tmp_path).stderr
     with exporting(tmp_path, "--agent", "--state", str(tmp_path / "none")) as there, \
             pytest.raises(urllib.error.HTTPError, match="503") as error:
         urllib.request.urlopen(f"{there.url}/readyz", timeout=10)  # noqa: S310  (our own)
-    assert b"has the agent looked yet?" in error.value.read()
+    assert b"has the agent run yet?" in error.value.read()
 
 
 def test_it_serves_the_next_result_and_without_one_the_node_is_unknown(tmp_path: Path, made: Bundle) -> None:
     node = world(tmp_path, made, Node(HERE, sku="hgx-h100"))
     with serving(node) as there:
         assert SICK % (HERE, "unknown") in there.get("/metrics")[1]
-        assert there.get("/readyz")[0] == 503 and "No such file" in there.get("/readyz")[1] and there.get("/healthz")[0] == 200
+        assert (there.get("/readyz")[0] == 503 and "No such file" in there.get("/readyz")[1]
+                and there.get("/healthz")[0] == 200)
         node.run()
         wait_until(lambda: SICK % (HERE, node.result["state"]) in there.get("/metrics")[1], 30, "the result")
         assert there.get("/readyz")[0] == 200
@@ -179,7 +187,9 @@ def test_it_serves_the_next_result_and_without_one_the_node_is_unknown(tmp_path:
         assert "cannot be read" in there.get("/readyz")[1]
 
 
-def test_it_ends_when_another_version_is_in_use_so_that_its_unit_starts_that(looked: World, tmp_path: Path) -> None:
+def test_it_ends_when_another_version_is_in_use_so_that_its_unit_starts_that(
+    looked: World, tmp_path: Path,
+) -> None:
     for version in ("one", "two"):
         shutil.copytree(looked.at, tmp_path / version)
     (tmp_path / "current").symlink_to("one")
@@ -193,17 +203,19 @@ def test_it_ends_when_another_version_is_in_use_so_that_its_unit_starts_that(loo
 def test_a_python_that_only_records_says_that_it_cannot_serve(looked: World) -> None:
     older = python("3.8")
     require(older is not None, "no Python 3.8 here: pyenv install 3.8")
-    done = subprocess.run([str(older), "-I", "-S", str(looked.at / "muster.pyz"), "exporter"], capture_output=True, text=True, check=False)
+    done = subprocess.run([str(older), "-I", "-S", str(looked.at / "muster.pyz"), "exporter"],
+                          capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("muster: the exporter needs Python 3.10") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("--listen", "9847"), "expected HOST:PORT"), (("--tls-cert", "x"), "TLS needs"), (("--bundle", "/nowhere"), "install the agent again"),
+    (("--listen", "9847"), "expected HOST:PORT"), (("--tls-cert", "x"), "TLS needs"),
+    (("--bundle", "/nowhere"), "install the agent again"),
 ])
 def test_what_cannot_be_served_is_told_in_a_line(looked: World, words: tuple[str, ...], said: str) -> None:
-    done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(looked.at / "muster.pyz"), "exporter", *words], env={}, capture_output=True,
-                          text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(looked.at / "muster.pyz"), "exporter", *words],
+                          env={}, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
@@ -212,17 +224,22 @@ def test_what_cannot_be_served_is_told_in_a_line(looked: World, words: tuple[str
 
 def result(**changes: Any) -> dict[str, Any]:
     """A result of a healthy node, of just now."""
-    look = {"state": "healthy", "reason": "", "stage": None, "sku": None, "statuses": {"pass": 3}, "not_passed": [], "probes_unseen": 0,
-            "shown": {"probes": [], "gpus": [vars(gpu(0))], "ports": [], "driver": "", "kernel": "", "boot": "b"}}
-    return {"schema": "muster.agent/1", "node": "n1", "time": NOW, "period": 300, "rules": "d" * 64, "bundle": "abc", "judged": True,
-            "state": "healthy", "uptime": UP, "words": {"name": "n1"}, "seconds": 1.5,
-            "kept": json.dumps({"totals": {"ecc_uncorrected": 3.0}, "xids": {}}),
+    look = {"state": "healthy", "reason": "", "stage": None, "sku": None, "statuses": {"pass": 3},
+            "not_passed": [], "probes_unseen": 0,
+            "shown": {"probes": [], "gpus": [vars(gpu(0))], "ports": [], "driver": "", "kernel": "",
+                      "boot": "b"}}
+    return {"schema": "muster.agent/1", "node": "n1", "time": NOW, "period": 300, "rules": "d" * 64,
+            "bundle": "abc", "judged": True, "state": "healthy", "uptime": UP, "words": {"name": "n1"},
+            "seconds": 1.5, "kept": json.dumps({"totals": {"ecc_uncorrected": 3.0}, "xids": {}}),
             "look": base64.b64encode(zlib.compress(json.dumps(look).encode())).decode(), **changes}
 
 
-def page(folder: Path, written: Any, *, now: float = NOW + 1, up: float = UP + 1, node: Node | None = None) -> tuple[str, str]:
+def page(
+    folder: Path, written: Any, *, now: float = NOW + 1, up: float = UP + 1, node: Node | None = None,
+) -> tuple[str, str]:
     """The page of what was written, and the trouble."""
-    (folder / "result.json").write_bytes(written if isinstance(written, bytes) else json.dumps(written).encode())
+    (folder / "result.json").write_bytes(written if isinstance(written, bytes)
+                                         else json.dumps(written).encode())
     fleet = AgentSource(folder, node, uptime=lambda: up).read(now)
     assert isinstance(fleet, FleetStatus)
     return Page(600).make(fleet, now), fleet.trouble
@@ -238,10 +255,12 @@ def test_a_fresh_result_is_served(tmp_path: Path) -> None:
     ({"now": NOW + 10, "up": UP + 700}, "its clock was set"),           # it was set back, or stands still
     ({"now": NOW - 86400, "up": UP + 10}, "its clock was set"),
     ({"now": NOW + 86400, "up": UP + 10}, "its clock was set"),
-    ({"now": NOW + 200, "up": 40.0}, "booted since"), ({"now": NOW + 9000, "up": UP + 300}, "was booted, or"),
+    ({"now": NOW + 200, "up": 40.0}, "booted since"), ({"now": NOW + 9000, "up": UP + 300}, "has booted, or"),
     ({"node": Node("n2")}, "of another node"),
 ])
-def test_a_result_that_says_nothing_of_now_makes_the_node_unknown(tmp_path: Path, how: dict[str, Any], said: str) -> None:
+def test_a_result_that_says_nothing_of_now_makes_the_node_unknown(
+    tmp_path: Path, how: dict[str, Any], said: str,
+) -> None:
     text, trouble = page(tmp_path, result(), **how)
     assert 'state="healthy"} 0.0' in text and 'state="unknown"} 1.0' in text and said in trouble
     assert "muster_source_up 0.0" in text and "muster_gpu_temperature_celsius{" not in text
@@ -284,12 +303,15 @@ def test_a_file_that_is_cut_anywhere_is_unknown(tmp_path_factory: pytest.TempPat
     assert 'state="unknown"} 1.0' in text and trouble
 
 
-ODD = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=9), st.lists(st.integers(), max_size=2))
+ODD = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=9),
+                st.lists(st.integers(), max_size=2))
 
 
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(result())), ODD, min_size=1))
-def test_whatever_stands_in_it_the_exporter_goes_on_and_no_node_is_well_by_it(tmp_path_factory: pytest.TempPathFactory, said: dict[str, Any]) -> None:
+def test_whatever_stands_in_it_the_exporter_goes_on_and_no_node_is_well_by_it(
+    tmp_path_factory: pytest.TempPathFactory, said: dict[str, Any],
+) -> None:
     text, trouble = page(tmp_path_factory.getbasetemp(), result(**said))
     states = [line for line in text.splitlines() if line.startswith("muster_node_state{")]
     assert len(states) == 4 and sum(line.endswith(" 1.0") for line in states) == 1
@@ -311,4 +333,5 @@ def test_a_look_that_unpacks_without_end_is_not_unpacked(tmp_path: Path) -> None
 
 def test_a_run_tells_the_time_since_boot_and_keeps_what_it_saw(looked: World) -> None:
     assert 0 <= time.clock_gettime(time.CLOCK_BOOTTIME) - looked.result["uptime"] < 3600
-    assert newest.decoded(HERE, 0, "", base64.b64decode(looked.result["look"]), looked.result["kept"]).state == "unhealthy"
+    assert newest.decoded(HERE, 0, "", base64.b64decode(looked.result["look"]),
+                          looked.result["kept"]).state == "unhealthy"

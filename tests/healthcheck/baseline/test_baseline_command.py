@@ -104,7 +104,7 @@ def test_a_baseline_can_never_hide_a_known_fault(learnt: Path) -> None:
         done = muster("baseline", "approve", "b.yaml", *words, "--why", "it is always there", home=learnt)
         assert done.returncode == 2
         assert "no baseline can accept one" in done.stderr
-        assert (learnt / "b.yaml").read_bytes() == before, "either all that is named is approved, or nothing"
+        assert (learnt / "b.yaml").read_bytes() == before, "either all named templates are approved, or none"
     text = before.decode()
     start = text.index("- template: 'NVRM: Xid")
     block = text[start:text.index("- template", start + 5)]
@@ -141,7 +141,7 @@ def test_merging_adds_boots_and_counts_none_twice(learnt: Path) -> None:
     done = muster("baseline", "learn", "--merge", "--sku", "dgx-h100", "-o", "b.yaml", "--from",
                   *_logs(learnt), home=learnt)
     assert done.returncode == 0, done.stderr
-    assert "of 8 nodes and 9 boots, 7 of the 8 boots had been learned before" in done.stdout
+    assert "of 8 nodes and 9 boots, 7 of the 8 boots were known already" in done.stdout
     shown = _shown(learnt)
     assert shown["approved"]["random: crng init done"]["boots"] == 9
     assert "loop: module loaded" in shown["proposed"]
@@ -174,7 +174,7 @@ def test_several_kernels_want_a_folder_or_a_wider_scope(fleet: Path) -> None:
     learn = ("baseline", "learn", "--sku", "dgx-h100")
     refused = muster(*learn, "-o", "b.yaml", "--from", *_logs(fleet), home=fleet)
     assert refused.returncode == 2
-    assert "these nodes are of 2 scopes" in refused.stderr
+    assert "these nodes have 2 scopes" in refused.stderr
     assert muster(*learn, "--scope", "series", "-o", "b.yaml", "--from", *_logs(fleet),
                   home=fleet).returncode == 0
     assert "for SKU dgx-h100, kernel 6.5:" in muster("baseline", "review", "b.yaml", home=fleet).stdout
@@ -223,9 +223,9 @@ def test_it_is_learned_from_nodes_over_ssh(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("learn", "-o", "x.yaml"), "no inventory was found"),
+    (("learn", "-o", "x.yaml"), "no inventory found"),
     (("learn", "-o", "no/x.yaml", "n1"), "no folder no"),
-    (("learn", "a", "b", "-o", "x.yaml"), "files go behind --from"),
+    (("learn", "a", "b", "-o", "x.yaml"), "give files after --from"),
     (("learn", "-o", "x.yaml", "--from", "none"), "--from 'none': No such file"),
     (("learn", "-o", "x.yaml", "--from", "/dev/null"), "is a device"),
     (("learn", "-o", "x.yaml", "--from", "prose.txt"), "no kernel log"),

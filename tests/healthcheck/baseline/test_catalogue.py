@@ -610,7 +610,7 @@ def test_all_entries_are_listed_with_those_switched_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("asked", "said"), [
     ("nvme-dwn", "no such entry: 'nvme-dwn'; did you mean 'nvme-down'?"),
     ("zzz", "no such entry: 'zzz'; `muster explain kernel` lists all"),
-    ("all is well", "no entry of the catalogue knows the line 'all is well'"),
+    ("all is well", "no entry of the catalogue matches the line 'all is well'"),
 ])
 def test_what_no_entry_knows_is_one_line_and_exit_2(asked: str, said: str, tmp_path: Path) -> None:
     shown = muster("explain", "kernel", asked, home=tmp_path)

@@ -1,4 +1,5 @@
-"""A job that failed, with a store of sweeps, Slurm's record of it and what it printed; made up piece by piece by a test."""
+"""A job that failed, with a store of sweeps, Slurm's record of it and what it printed;
+made up piece by piece by a test."""
 
 from __future__ import annotations
 
@@ -8,7 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
+from healthcheck.model.outcome import (
+    Finding,
+    NodeReport,
+    NodeState,
+    Origin,
+    Owner,
+    Result,
+    Severity,
+    Status,
+    state_of,
+)
 from healthcheck.store import ledger
 from healthcheck.store.file import opened
 from healthcheck.store.readings import CounterReading, NodeReadings
@@ -21,10 +32,13 @@ NODES = tuple(f"gpu{number:03}" for number in range(1, 9))
 FINE = Result("gpu-count", "gpu.count", Status.PASS, Severity.CRITICAL)
 
 
-def wrong(rule: str, subject: str, observed: object = 1, severity: Severity = Severity.CRITICAL, owner: Owner = Owner.OPERATOR,
-          remedy: str = "") -> Result:
+def wrong(
+    rule: str, subject: str, observed: object = 1, severity: Severity = Severity.CRITICAL,
+    owner: Owner = Owner.OPERATOR, remedy: str = "",
+) -> Result:
     """A rule that failed."""
-    return Result(rule, rule, Status.FAIL, severity, (Finding(observed, "none", subject),), "", None, remedy, owner)
+    return Result(rule, rule, Status.FAIL, severity, (Finding(observed, "none", subject),), "", None,
+                  remedy, owner)
 
 
 def blind(rule: str, reason: str) -> Result:
@@ -44,14 +58,18 @@ class Bed:
     home: Path
     logs: list[str] = field(default_factory=list)
 
-    def sweep(self, moment: float, results: Mapping[str, tuple[Result, ...]] = {}, *, unreached: tuple[str, ...] = (),
-              boots: Mapping[str, str] = {}, counters: Mapping[str, tuple[CounterReading, ...]] = {},
-              nodes: tuple[str, ...] = NODES) -> None:
+    def sweep(
+        self, moment: float, results: Mapping[str, tuple[Result, ...]] = {}, *,
+        unreached: tuple[str, ...] = (), boots: Mapping[str, str] = {},
+        counters: Mapping[str, tuple[CounterReading, ...]] = {}, nodes: tuple[str, ...] = NODES,
+    ) -> None:
         """A sweep of the job's nodes, all of them fine but for these."""
-        reports = [NodeReport(node, NodeState.UNKNOWN, "connect: timed out", (), True, "connect") if node in unreached else
-                   NodeReport(node, state_of(said := (FINE, *results.get(node, ()))), "", said) for node in nodes]
-        readings = {node: NodeReadings((), counters.get(node, ()), frozenset(), boots.get(node, "boot-1")) for node in nodes
-                    if node not in unreached}
+        reports = [NodeReport(node, NodeState.UNKNOWN, "connect: timed out", (), True, "connect")
+                   if node in unreached
+                   else NodeReport(node, state_of(said := (FINE, *results.get(node, ()))), "", said)
+                   for node in nodes]
+        readings = {node: NodeReadings((), counters.get(node, ()), frozenset(), boots.get(node, "boot-1"))
+                    for node in nodes if node not in unreached}
         with self.store() as store:
             record(store, SweepRecord(moment, moment + 5, False, "test", "digest"), reports, readings)
 
@@ -70,8 +88,10 @@ class Bed:
         """The open store."""
         return opened(self.home / "state", make=True)
 
-    def slurm(self, state: str, code: str = "1:0", failed: str = "", nodes: str = "gpu[001-008]", end: float = END,
-              steps: tuple[str, ...] = ()) -> None:
+    def slurm(
+        self, state: str, code: str = "1:0", failed: str = "", nodes: str = "gpu[001-008]", end: float = END,
+        steps: tuple[str, ...] = (),
+    ) -> None:
         """What sacct prints of job 4711."""
         utc = [time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) for moment in (START - 60, START, end)]
         rows = ["JobID|State|ExitCode|Submit|Start|End|User|NodeList|FailedNode",
@@ -89,7 +109,8 @@ class Bed:
 
     def blame(self, *words: str) -> subprocess.CompletedProcess[str]:
         """The finished command, of job 4711."""
-        return muster("blame", *(words or ("4711",)), *self.logs, home=self.home, PATH=f"{self.home}/bin:/usr/bin:/bin")
+        return muster("blame", *(words or ("4711",)), *self.logs, home=self.home,
+                      PATH=f"{self.home}/bin:/usr/bin:/bin")
 
 
 def first(done: subprocess.CompletedProcess[str]) -> str:

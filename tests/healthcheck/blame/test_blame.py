@@ -1,4 +1,5 @@
-"""`muster blame` on jobs with known culprits: the first line names them, whatever else the nodes and logs show."""
+"""`muster blame` on jobs with known culprits: the first line names them,
+whatever else the nodes and logs show."""
 
 from __future__ import annotations
 
@@ -26,21 +27,26 @@ def bed(tmp_path: Path) -> Bed:
 
 def watchdog(rank: int, work: int, moment: float) -> str:
     clock = stamp(moment, "%m%d %H:%M:%S")
-    return (f"[rank{rank}]:[E{clock}.1 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
-            f"WorkNCCL(SeqNum={work}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600067 milliseconds before "
-            f"timing out.\n[rank{rank}]:[E{clock}.2 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Exception "
-            f"(either an error or timeout) detected by watchdog at work: {work}, last enqueued NCCL work: {work + 2}, last completed NCCL "
-            f"work: {work - 1}.\n")
+    return (f"[rank{rank}]:[E{clock}.1 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective "
+            f"operation timeout: WorkNCCL(SeqNum={work}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+            f"Timeout(ms)=600000) ran for 600067 milliseconds before timing out.\n[rank{rank}]:[E{clock}.2 "
+            f"ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Exception (either an "
+            f"error or timeout) detected by watchdog at work: {work}, last enqueued NCCL work: {work + 2}, "
+            f"last completed NCCL work: {work - 1}.\n")
 
 
 def ranks(count: int) -> str:
-    return "".join(f"gpu{rank // 8 + 1:03}:{900 + rank}:{2000 + rank} [{rank % 8}] NCCL INFO comm 0x55f0 rank {rank} nranks {count} "
-                   f"cudaDev {rank % 8} nvmlDev {rank % 8} busId 9b000 commId 0x5a - Init COMPLETE\n" for rank in range(count))
+    return "".join(f"gpu{rank // 8 + 1:03}:{900 + rank}:{2000 + rank} [{rank % 8}] NCCL INFO comm 0x55f0 "
+                   f"rank {rank} nranks {count} cudaDev {rank % 8} nvmlDev {rank % 8} busId 9b000 commId "
+                   "0x5a - Init COMPLETE\n" for rank in range(count))
 
 
-def failure(host: str, rank: int, code: str, moment: float, *, title: str = "Root Cause (first observed failure):") -> str:
-    return (f"{title}\n[0]:\n  time      : {stamp(moment, '%Y-%m-%d_%H:%M:%S')}\n  host      : {host}\n  rank      : {rank} (local_rank: "
-            f"{rank % 8})\n  exitcode  : {code} (pid: 1)\n  error_file: <N/A>\n  traceback : see above\n{'=' * 60}\n")
+def failure(
+    host: str, rank: int, code: str, moment: float, *, title: str = "Root Cause (first observed failure):",
+) -> str:
+    return (f"{title}\n[0]:\n  time      : {stamp(moment, '%Y-%m-%d_%H:%M:%S')}\n  host      : {host}\n  "
+            f"rank      : {rank} (local_rank: {rank % 8})\n  exitcode  : {code} (pid: 1)\n  error_file: "
+            f"<N/A>\n  traceback : see above\n{'=' * 60}\n")
 
 
 def xid(moment: float, number: int, rest: str, pci: str = "0000:9b:00") -> str:
@@ -50,9 +56,12 @@ def xid(moment: float, number: int, rest: str, pci: str = "0000:9b:00") -> str:
 def test_a_gpu_that_fell_off_the_bus_is_named_though_every_rank_timed_out(bed: Bed) -> None:
     bed.quiet()
     bed.slurm("FAILED")
-    bed.log("gpu007.dmesg", xid(END - 612, 79, "pid=1234, name=python, GPU has fallen off the bus.") +
-            xid(END - 2, 45, "pid=1234, name=python, Ch 00000008") + xid(END - 1, 45, "pid=1235, name=python", "0000:18:00"))
-    bed.log("slurm-4711.out", ranks(64) + "".join(watchdog(rank, 1580, END - 5) for rank in range(64) if rank != 51))
+    bed.log("gpu007.dmesg",
+            xid(END - 612, 79, "pid=1234, name=python, GPU has fallen off the bus.")
+            + xid(END - 2, 45, "pid=1234, name=python, Ch 00000008") + xid(
+                END - 1, 45, "pid=1235, name=python", "0000:18:00"))
+    bed.log("slurm-4711.out", ranks(64) + "".join(watchdog(rank, 1580, END - 5) for rank in range(64)
+                                                  if rank != 51))
     done = bed.blame()
     assert first(done).startswith("gpu007: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) ")
     assert first(done).endswith("before the job failed; certain; owner operator")
@@ -62,23 +71,28 @@ def test_a_gpu_that_fell_off_the_bus_is_named_though_every_rank_timed_out(bed: B
     assert done.returncode == 1
 
 
-def test_an_xid_that_only_the_sweep_after_the_job_saw_is_named_with_the_looks_between_which_it_came(bed: Bed) -> None:
+def test_an_xid_that_only_the_sweep_after_the_job_saw_is_named_with_the_looks_between_which_it_came(
+    bed: Bed,
+) -> None:
     bed.sweep(START - 600)
-    bed.sweep(END + 600, {"gpu003": (wrong("kernel-xid", "GPU at PCI 0000:18:00, Xid 48", "7000 s after boot: NVRM: Xid (PCI:0000:18:00): 48"),
-                                     wrong("kernel-xid-job", "GPU at PCI 0000:18:00, Xid 45", "x", Severity.INFO, Owner.USER))})
+    bed.sweep(END + 600,
+              {"gpu003": (wrong("kernel-xid", "GPU at PCI 0000:18:00, Xid 48",
+                                "7000 s after boot: NVRM: Xid (PCI:0000:18:00): 48"),
+                          wrong("kernel-xid-job", "GPU at PCI 0000:18:00, Xid 45", "x", Severity.INFO,
+                                Owner.USER))})
     bed.slurm("FAILED")
     bed.log("slurm-4711.out", "srun: error: gpu001: task 3: Exited with exit code 1\n")
     done = bed.blame()
-    assert first(done) == ("gpu003: GPU at PCI 0000:18:00, Xid 48: kernel-xid, between the looks before and after the job failed; likely; "
-                           "owner operator")
+    assert first(done) == ("gpu003: GPU at PCI 0000:18:00, Xid 48: kernel-xid, between the looks before and "
+                           "after the job failed; likely; owner operator")
 
 
 def test_a_node_that_slurm_lost_and_that_booted_anew_is_named(bed: Bed) -> None:
     bed.sweep(START - 600)
     bed.sweep(END + 900, boots={"gpu005": "boot-2"})
     bed.slurm("NODE_FAIL", "0:0", "gpu005")
-    bed.log("slurm-4711.out", "srun: error: Node failure on gpu005\nslurmstepd: error: *** STEP 4711.0 ON gpu001 CANCELLED AT "
-            f"{stamp(END)} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n")
+    bed.log("slurm-4711.out", "srun: error: Node failure on gpu005\nslurmstepd: error: *** STEP 4711.0 ON "
+            f"gpu001 CANCELLED AT {stamp(END)} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n")
     done = bed.blame()
     assert first(done) == "gpu005: was lost by Slurm, as the job failed; certain; owner operator"
     assert "booted anew" in done.stdout
@@ -89,7 +103,8 @@ def test_a_reboot_that_muster_did_is_musters_own_deed(bed: Bed) -> None:
     bed.sweep(END + 900, boots={"gpu002": "boot-2"})
     bed.did(END - 30, "reboot", "gpu002", "the driver asks for it")
     bed.slurm("NODE_FAIL", "0:0", "gpu002")
-    assert first(bed.blame()) == "gpu002: muster rebooted it 30 s before the job failed; certain; owner operator"
+    assert first(
+        bed.blame()) == "gpu002: muster rebooted it 30 s before the job failed; certain; owner operator"
 
 
 def test_a_leaf_whose_ports_failed_on_all_its_nodes_is_named_and_no_single_node(bed: Bed) -> None:
@@ -99,58 +114,71 @@ def test_a_leaf_whose_ports_failed_on_all_its_nodes_is_named_and_no_single_node(
     bed.slurm("FAILED")
     (bed.home / "muster.yaml").write_text("version: 1\nnodes:\n" + "".join(
         f"  {node}: {{leaf: leaf{1 + at // 4}, rack: r1}}\n" for at, node in enumerate(NODES)))
-    assert first(bed.blame()).startswith("leaf leaf1: 4 nodes of it (gpu[001-004]) show the same, mlx5_0: port-state, between")
+    assert first(bed.blame()).startswith(
+        "leaf leaf1: 4 nodes of it (gpu[001-004]) show the same, mlx5_0: port-state, between")
     assert first(bed.blame()).endswith("owner network")
 
 
 def test_an_incident_of_the_store_is_the_cause_where_its_nodes_show_it(bed: Bed) -> None:
     bed.sweep(START - 600)
-    bed.sweep(END + 300, {node: (wrong("filesystem-mounted", "/scratch", "not mounted"),) for node in NODES[:3]})
+    bed.sweep(END + 300, {node: (wrong("filesystem-mounted", "/scratch", "not mounted"),)
+                          for node in NODES[:3]})
     with bed.store() as store, store.writing() as db:
-        db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES ('storage', 'server nfs1', ?, 'it is down', "
-                   "'operator', ?, ?)", (json.dumps(list(NODES[:3])), END - 60, END))
+        db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) "
+                   "VALUES ('storage', 'server nfs1', ?, 'it is down', 'operator', ?, ?)",
+                   (json.dumps(list(NODES[:3])), END - 60, END))
     bed.slurm("FAILED")
-    assert first(bed.blame()).startswith("incident storage server nfs1: 3 nodes of it (gpu[001-003]) show the same, /scratch: filesystem-mounted")
+    assert first(bed.blame()).startswith("incident storage server nfs1: 3 nodes of it (gpu[001-003]) show "
+                                         "the same, /scratch: filesystem-mounted")
 
 
 def test_a_link_that_went_down_in_the_job_outranks_what_nccl_says_of_others(bed: Bed) -> None:
     def count(value: float) -> dict[str, tuple[CounterReading, ...]]:
-        return {node: (CounterReading("mlx5_3", "link_downed", value if node == "gpu006" else 0),) for node in NODES}
+        return {node: (CounterReading("mlx5_3", "link_downed", value if node == "gpu006" else 0),)
+                for node in NODES}
 
     bed.sweep(START - 600, counters=count(1))
     bed.sweep(END + 300, counters=count(4))
     bed.slurm("FAILED")
     bed.log("slurm-4711.out", "".join(
-        f"{node}:1:2 [3] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.6<5592> with status=12 opcode=1 len=0 "
-        "vendor err 129 (Send)\n" for node in ("gpu001", "gpu006")))
+        f"{node}:1:2 [3] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.6<5592> "
+        "with status=12 opcode=1 len=0 vendor err 129 (Send)\n" for node in ("gpu001", "gpu006")))
     assert first(bed.blame()).startswith("gpu006: mlx5_3: its link went down 3 times, between")
 
 
 def test_a_process_killed_for_memory_is_the_users_and_the_cancelled_steps_are_not_named(bed: Bed) -> None:
     bed.quiet()
     bed.slurm("OUT_OF_MEMORY", "0:125")
-    bed.log("slurm-4711.out", "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.\n"
-            "srun: error: gpu004: task 25: Out Of Memory\nsrun: error: gpu001: task 0: Terminated\nsrun: error: gpu004: task 26: Killed\n")
+    bed.log("slurm-4711.out", "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the "
+                              "step tasks have been OOM Killed.\n"
+            "srun: error: gpu004: task 25: Out Of Memory\nsrun: error: gpu001: task 0: Terminated\nsrun: "
+            "error: gpu004: task 26: Killed\n")
     done = bed.blame()
-    assert first(done) == ("gpu004: a process of the job was killed: it used more host memory than it asked for, as the job failed; "
-                           "certain; owner user")
+    assert first(done) == ("gpu004: a process of the job was killed: it used more host memory than it asked "
+                           "for, as the job failed; certain; owner user")
     assert "--mem" in done.stdout
 
 
 def test_gpu_memory_that_ran_out_is_the_users(bed: Bed) -> None:
     bed.quiet()
     bed.slurm("FAILED")
-    bed.log("out", ranks(64) + "[rank9]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has ...\n" +
-            failure("gpu002", 9, "1", END - 3))
-    assert first(bed.blame()) == "gpu002: rank 9: ran out of GPU memory, as the job failed; likely; owner user"
+    bed.log("out", ranks(64) + "[rank9]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 "
+                               "GiB. GPU 1 has ...\n" + failure("gpu002", 9, "1", END - 3))
+    assert first(
+        bed.blame()) == "gpu002: rank 9: ran out of GPU memory, as the job failed; likely; owner user"
 
 
-def test_an_exception_of_the_program_is_the_users_and_torchruns_other_root_causes_are_echoes(bed: Bed) -> None:
+def test_an_exception_of_the_program_is_the_users_and_torchruns_other_root_causes_are_echoes(
+    bed: Bed,
+) -> None:
     bed.quiet()
     bed.slurm("FAILED")
-    bed.log("out", "[rank3]: RuntimeError: [/pair.cc:553] Connection closed by peer [10.0.0.3]:9403. This is typically caused by ...\n"
-            "[rank20]: ValueError: shard 17 is empty\n" + ranks(64) + failure("gpu001", 3, "1", END - 2) + failure("gpu003", 20, "1", END - 4))
-    assert first(bed.blame()) == "gpu003: rank 20: the program raised an error, as the job failed; likely; owner user"
+    bed.log("out", "[rank3]: RuntimeError: [/pair.cc:553] Connection closed by peer [10.0.0.3]:9403. This is "
+                   "typically caused by ...\n"
+            "[rank20]: ValueError: shard 17 is empty\n" + ranks(64) + failure("gpu001", 3, "1", END - 2)
+                   + failure("gpu003", 20, "1", END - 4))
+    assert first(
+        bed.blame()) == "gpu003: rank 20: the program raised an error, as the job failed; likely; owner user"
 
 
 def test_the_rank_that_did_not_come_is_the_lead_where_nothing_says_why(bed: Bed) -> None:
@@ -174,9 +202,10 @@ def test_a_hang_of_which_only_flight_recorders_tell_names_the_rank_that_wrote_no
 def test_a_killed_rank_is_named_and_the_many_that_torchrun_ended_after_it_are_not(bed: Bed) -> None:
     bed.quiet()
     bed.slurm("FAILED")
-    bed.log("out", failure("gpu001", 2, "-15", END - 1, title="Failures:") + failure("gpu001", 0, "1", END - 2) +
-            failure("gpu003", 17, "-9", END - 3))
-    assert first(bed.blame()).startswith("gpu003: rank 17 was ended by signal 9, the first of 2, as the job failed")
+    bed.log("out", failure("gpu001", 2, "-15", END - 1, title="Failures:") + failure(
+        "gpu001", 0, "1", END - 2) + failure("gpu003", 17, "-9", END - 3))
+    assert first(bed.blame()).startswith(
+        "gpu003: rank 17 was ended by signal 9, the first of 2, as the job failed")
 
 
 @pytest.mark.parametrize(("state", "line"), [
@@ -187,7 +216,8 @@ def test_a_killed_rank_is_named_and_the_many_that_torchrun_ended_after_it_are_no
 def test_what_the_scheduler_ended_is_nobodys_fault(bed: Bed, state: str, line: str) -> None:
     bed.quiet()
     bed.slurm(state, "0:15")
-    bed.log("out", f"slurmstepd: error: *** STEP 4711.0 ON gpu001 CANCELLED AT {stamp(END)} ***\nsrun: error: gpu002: task 9: Killed\n")
+    bed.log("out", f"slurmstepd: error: *** STEP 4711.0 ON gpu001 CANCELLED AT {stamp(END)} ***\nsrun: "
+                   "error: gpu002: task 9: Killed\n")
     done = bed.blame()
     assert (first(done), done.returncode) == (line, 0)
 
@@ -196,8 +226,10 @@ def test_a_job_that_stood_still_for_a_lost_gpu_until_its_time_limit_is_that_gpus
     bed.quiet()
     bed.slurm("TIMEOUT", "0:0")
     bed.log("gpu008.dmesg", xid(END - 1500, 79, "pid=1, name=python, GPU has fallen off the bus."))
-    bed.log("out", f"slurmstepd: error: *** STEP 4711.0 ON gpu001 CANCELLED AT {stamp(END)} DUE TO TIME LIMIT ***\n")
-    assert first(bed.blame()).startswith("gpu008: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) 25 min before the job failed")
+    bed.log("out", f"slurmstepd: error: *** STEP 4711.0 ON gpu001 CANCELLED AT {stamp(END)} DUE TO TIME "
+                   "LIMIT ***\n")
+    assert first(bed.blame()).startswith(
+        "gpu008: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) 25 min before the job failed")
 
 
 def test_a_fault_that_came_long_after_the_job_is_not_its_cause(bed: Bed) -> None:
@@ -246,8 +278,10 @@ def test_without_a_scheduler_nodes_and_times_do(bed: Bed) -> None:
     bed.quiet()
     bed.log("gpu002.dmesg", xid(END - 12, 79, "pid=1, GPU has fallen off the bus."))
     done = bed.blame("--nodes", "gpu[001-008]", "--since", stamp(START), "--until", stamp(END))
-    assert first(done) == "gpu002: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) 12 s before the job failed; certain; owner operator"
-    assert "the scheduler's record: a job's id was not given" in done.stdout
+    assert (first(
+        done) == "gpu002: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) 12 s before the job failed; "
+                 "certain; owner operator")
+    assert "the scheduler's record: no job id was given" in done.stdout
 
 
 RECORDED_JOBS = {
@@ -274,13 +308,17 @@ def test_jobs_that_a_real_slurm_recorded_have_the_right_first_line(bed: Bed, nam
 def test_a_recording_of_a_node_tells_the_moment_of_an_xid(bed: Bed) -> None:
     bed.quiet()
     bed.slurm("FAILED")
-    kmsg = "6,1,1000000,-;Linux version 6.5.0\n4,2,88000000,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n"
+    kmsg = ("6,1,1000000,-;Linux version 6.5.0\n4,2,88000000,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU "
+            "has fallen off the bus.\n")
     files = {"/dev/kmsg": FileCapture(Outcome.DONE, kmsg)}
     up = {"/proc/uptime": FileCapture(Outcome.DONE, "1100.00 9000.00\n")}
-    look = Recording("gpu004", END + 1000, Host("gpu004", "b", END + 1000, 0, "3.10", "x86_64", 0.1), None, {
-        LOG.id: Capture(Outcome.DONE, bytes=len(kmsg), files=files), UPTIME.id: Capture(Outcome.DONE, bytes=9, files=up)})
+    look = Recording("gpu004", END + 1000, Host("gpu004", "b", END + 1000, 0, "3.10", "x86_64", 0.1), None,
+                     {LOG.id: Capture(Outcome.DONE, bytes=len(kmsg), files=files),
+                      UPTIME.id: Capture(Outcome.DONE, bytes=9, files=up)})
     bed.log("gpu004.json", json.dumps(to_json(look)))
-    assert first(bed.blame()) == "gpu004: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) 12 s before the job failed; certain; owner operator"
+    assert (first(
+        bed.blame()) == "gpu004: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) 12 s before the job failed; "
+                        "certain; owner operator")
 
 
 def test_times_of_another_zone_or_job_are_left_and_said(bed: Bed) -> None:
@@ -312,10 +350,13 @@ def test_what_a_log_says_is_shown_as_text_and_bounded(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    ((), "which job: muster blame JOBID, or without a scheduler: muster blame --nodes N --since T --until T"),
-    (("x; rm",), "'x; rm' is no job id, expected one such as 4711 or 4711_3"),
-    (("4711", "--since", "1"), "--since and --until go with --nodes: of a job the scheduler knows when it ran"),
-    (("--nodes", "a", "--since", "soon"), "--since 'soon' is no time, expected one such as 2026-11-21T10:00:00 (local) or epoch seconds"),
+    ((), "no job named: muster blame JOBID, or without a scheduler: muster blame --nodes N --since T "
+         "--until T"),
+    (("x; rm",), "'x; rm' is not a job id, expected one such as 4711 or 4711_3"),
+    (("4711", "--since", "1"),
+     "--since and --until go with --nodes; for a job id the scheduler knows the times"),
+    (("--nodes", "a", "--since", "soon"),
+     "--since 'soon' is not a time, expected one such as 2026-11-21T10:00:00 (local) or epoch seconds"),
     (("--nodes", "a", "--since", "20", "--until", "10"), "--since '20' is not before --until"),
     (("--nodes", "a", "--log", "nothing"), "--log 'nothing' cannot be read: No such file or directory"),
 ])
@@ -327,8 +368,9 @@ def test_a_mistake_is_one_line(bed: Bed, words: tuple[str, ...], said: str) -> N
 def test_without_slurm_it_says_what_to_type(bed: Bed) -> None:
     done = muster("blame", "4711", home=bed.home, PATH=str(bed.home))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == ("muster: sacct was not found: run this where Slurm's commands are, or name the nodes: "
-                           "muster blame --nodes 'gpu[001-016]' --since T --until T\n")
+    assert done.stderr == (
+        "muster: sacct was not found; run this where Slurm's commands are, or name the nodes: "
+        "muster blame --nodes 'gpu[001-016]' --since T --until T\n")
 
 
 def test_a_page_takes_a_moment(bed: Bed) -> None:

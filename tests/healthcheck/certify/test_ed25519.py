@@ -1,4 +1,5 @@
-"""The verifier in plain Python: RFC 8032's own vectors, agreement with a library, and what a library alone would let through."""
+"""The verifier in plain Python: RFC 8032's own vectors, agreement with a library,
+and what a library alone would let through."""
 
 from __future__ import annotations
 
@@ -42,9 +43,12 @@ def test_the_vectors_of_the_rfc_hold_and_no_bit_of_them_may_change(name: str) ->
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(min_size=32, max_size=32), st.binary(max_size=200), st.integers(-1, 95))
-def test_what_a_library_signs_holds_and_what_it_refuses_does_not(secret: bytes, message: bytes, flipped: int) -> None:
+def test_what_a_library_signs_holds_and_what_it_refuses_does_not(
+    secret: bytes, message: bytes, flipped: int,
+) -> None:
     key = Ed25519PrivateKey.from_private_bytes(secret)
-    public, signature = bytearray(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)), bytearray(key.sign(message))
+    public, signature = (bytearray(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)),
+                         bytearray(key.sign(message)))
     if flipped >= 0:
         part, at = (public, flipped) if flipped < 32 else (signature, flipped - 32)
         part[at] ^= 1 << flipped % 8
@@ -63,9 +67,11 @@ def test_a_second_signature_cannot_be_made_of_a_first() -> None:
     assert not ed25519_holds(PUBLIC, b"x", again)
 
 
-# The neutral point, that of order two, one of order eight, and the neutral one in an encoding that is not its own.
+# The neutral point, that of order two, one of order eight,
+# and the neutral one in an encoding that is not its own.
 @pytest.mark.parametrize("key", [(1).to_bytes(32, "little"), (2**255 - 20).to_bytes(32, "little"),
-                                 bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
+                                 bytes.fromhex(
+                                     "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
                                  (2**255 - 18).to_bytes(32, "little")])
 def test_a_key_that_signs_anything_is_none(key: bytes) -> None:
     # With S = 0 and R = the neutral point such keys hold for every eighth message, or for all.

@@ -1,4 +1,5 @@
-"""The head's keys: made private, never shown, taken over one by another, and refused where others could have used them."""
+"""The head's keys: made private, never shown, taken over one by another,
+and refused where others could have used them."""
 
 from __future__ import annotations
 
@@ -30,9 +31,10 @@ def test_the_first_key_signs_and_nobody_else_may_read_it(made: Head) -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644])
 def test_a_key_that_others_may_read_signs_nothing(made: Head, mode: int) -> None:
     (made.state / "keys/key1.key").chmod(mode)
-    with pytest.raises(CertificateError, match=rf"key1\.key can be read by others \(mode 0{mode:o}\).*muster certificate key new"):
+    with pytest.raises(CertificateError, match=rf"key1\.key is readable by others \(mode 0{mode:o}\).*muster "
+                                               r"certificate key new"):
         made.publish()
-    with pytest.raises(CertificateError, match="can be read by others"):
+    with pytest.raises(CertificateError, match="is readable by others"):
         made.certify("n1")
     assert not (made.state / "gate/gate.json").exists()
 
@@ -41,7 +43,7 @@ def test_a_new_key_takes_over_and_the_old_one_goes(made: Head) -> None:
     made.certify("n1")
     assert made.key() == "key2"
     assert load_keys(made.state).signing == "key1"
-    with pytest.raises(CertificateError, match="key1 is the one that signs"):
+    with pytest.raises(CertificateError, match="key1 is the signing key"):
         retire_key(made.state, "key1", NOW)
     use_key(made.state, "key2")
     sign_again(made.state, NOW + 5)
@@ -59,14 +61,15 @@ def test_a_manifest_that_only_a_retired_key_has_signed_does_not_hold(made: Head)
     made.key()
     use_key(made.state, "key2")
     retire_key(made.state, "key1", NOW)
-    with pytest.raises(CertificateError, match="no key that is trusted"):
+    with pytest.raises(CertificateError, match="not signed by a key trusted"):
         load_manifest(made.state)
 
 
 def test_a_key_that_is_another_or_none_is_told_in_one_line(made: Head, tmp_path: Path) -> None:
     path = made.state / "keys/key1.key"
     other = head(tmp_path / "other").state / "keys/key1.key"
-    for data, match in ((other.read_bytes(), "is not the private key of key1"), (b"nothing", "is no private key"), (b"", "is no private key")):
+    for data, match in ((other.read_bytes(), "is not the private key of key1"),
+                        (b"nothing", "not a private key"), (b"", "not a private key")):
         path.write_bytes(data)
         with pytest.raises(CertificateError, match=match):
             signer_of(made.state, load_keys(made.state))

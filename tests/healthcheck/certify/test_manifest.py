@@ -1,4 +1,5 @@
-"""The manifest: certificates issued, renewed and revoked, signed, never an older one, and whole whatever is killed."""
+"""The manifest: certificates issued, renewed and revoked, signed, never an older one,
+and whole whatever is killed."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.certify.certificate import Certificate, CertificateManifest, canonical, from_document, numbered, to_document
+from healthcheck.certify.certificate import (
+    Certificate,
+    CertificateManifest,
+    canonical,
+    from_document,
+    numbered,
+    to_document,
+)
 from healthcheck.certify.keys import load_keys
 from healthcheck.certify.manifest import checked_manifest, issue, load_manifest, revoke
 from healthcheck.certify.pair import read_pair, write_pair
@@ -43,13 +51,14 @@ def test_a_shorter_burn_in_of_the_same_hardware_renews_what_a_longer_one_has_pro
     made.now += 86400
     made.certify("n1", stage="quick", hardware={**HARDWARE, "board": {"serial": "C13"}})
     held = load_manifest(made.state).nodes["n1"]
-    assert (held.stage, held.renewed) == ("quick", None)        # of another board nothing longer was ever proven
+    # of another board nothing longer was ever proven
+    assert (held.stage, held.renewed) == ("quick", None)
     made.certify("n1", stage="soak")
     assert load_manifest(made.state).nodes["n1"].stage == "soak"
 
 
 def test_a_result_that_is_older_than_the_certificate_changes_nothing(made: Head) -> None:
-    with pytest.raises(CertificateError, match="n1: this result is older than what its certificate"):
+    with pytest.raises(CertificateError, match="n1: this result is older than the one of its certificate"):
         made.now -= 500
         made.certify("n1")
 
@@ -63,7 +72,8 @@ def test_a_revoked_certificate_stays_revoked_and_only_a_new_one_counts(made: Hea
     made.now += 86400
     made.certify("n1", stage="quick")
     manifest = load_manifest(made.state)
-    assert manifest.revocation("n1") is None and manifest.nodes["n1"].stage == "quick"      # not what it was revoked for
+    # not what it was revoked for
+    assert manifest.revocation("n1") is None and manifest.nodes["n1"].stage == "quick"
     with pytest.raises(CertificateError, match="n9: has no certificate"):
         revoke(made.state, ["n9"], "x", "root", made.now)
 
@@ -75,13 +85,15 @@ def test_a_result_from_before_a_revocation_brings_nothing_back_whatever_it_was(m
     made.now += 1
     revoke(made.state, ["n1"], "a leak", "root", made.now)
     for at in (before, made.now):
-        with pytest.raises(CertificateError, match="n1: its certificate was revoked after this result; only a new burn-in brings it back"):
-            issue(made.state, [passed("n1", "soak", int(at), versions={"driver": "2"})], {"n1": HARDWARE}, made.now + 10)
+        with pytest.raises(CertificateError, match="n1: its certificate was revoked after this result; only "
+                                                   "a new burn-in restores it"):
+            issue(made.state, [passed("n1", "soak", int(at), versions={"driver": "2"})], {"n1": HARDWARE},
+                  made.now + 10)
     assert load_manifest(made.state).revocation("n1") is not None
 
 
 def test_a_result_of_the_future_certifies_nothing(made: Head) -> None:
-    with pytest.raises(CertificateError, match="n1: this result is of the future; whose clock was wrong"):
+    with pytest.raises(CertificateError, match="n1: this result is in the future; check the clocks"):
         issue(made.state, [passed("n1", at=int(made.now) + 86400)], {"n1": HARDWARE}, made.now)
 
 
@@ -90,7 +102,7 @@ def test_an_older_manifest_that_is_put_back_does_not_hold(made: Head) -> None:
     data, signature = read_pair(folder, "certificates.json")
     revoke(made.state, ["n1"], "a leak", "root", made.now)
     write_pair(folder, "certificates.json", json.loads(data)["serial"], data, signature)
-    with pytest.raises(CertificateError, match="an older one was put back"):
+    with pytest.raises(CertificateError, match="an older one was restored"):
         load_manifest(made.state)
 
 
@@ -105,7 +117,7 @@ def test_a_foreign_manifest_or_one_of_another_cluster_does_not_hold(made: Head, 
     other = head(tmp_path / "other", "beta")
     other.certify("n1")
     pair = read_pair(str(other.state / "certificates"), "certificates.json")
-    with pytest.raises(CertificateError, match="no key that is trusted"):
+    with pytest.raises(CertificateError, match="not signed by a key trusted"):
         checked_manifest(*pair, load_keys(made.state), "x")
     keys = load_keys(other.state)
     with pytest.raises(CertificateError, match="is of the cluster 'beta'"):
@@ -138,14 +150,19 @@ def test_killed_anywhere_revoking_leaves_the_old_manifest_or_the_new_one(made: H
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=8)
+                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+                        st.text(max_size=5), inner, max_size=3), max_leaves=8)
 
 
-@given(st.sampled_from(("nodes", "revoked", "cluster", "serial", "made", "schema", "stage", "at", "what", "figures", "hardware", "id", "boot", "renewed")),
+@given(st.sampled_from(("nodes", "revoked", "cluster", "serial", "made", "schema", "stage", "at", "what",
+                        "figures", "hardware", "id", "boot", "renewed")),
        JSON)
 @settings(max_examples=150)
-def test_a_key_of_the_manifest_that_is_anything_is_read_or_refused_and_no_traceback(key: str, value: Any) -> None:
-    one = numbered("n1", Certificate("quick", NOW, ({"stage": "node"},), {"a": 1.0}, {"driver": "1"}, HARDWARE, "b1", "d"))
+def test_a_key_of_the_manifest_that_is_anything_is_read_or_refused_and_no_traceback(
+    key: str, value: Any,
+) -> None:
+    one = numbered("n1", Certificate("quick", NOW, ({"stage": "node"},), {"a": 1.0}, {"driver": "1"},
+                                     HARDWARE, "b1", "d"))
     document = to_document(CertificateManifest("alpha", 3, NOW, {"n1": one}))
     (document if key in document else document["nodes"]["n1"])[key] = value
     try:
@@ -158,11 +175,11 @@ def test_a_key_of_the_manifest_that_is_anything_is_read_or_refused_and_no_traceb
 def test_a_certificate_of_another_node_is_not_one_of_this() -> None:
     one = numbered("n1", Certificate("quick", NOW, (), {}, {}, {}, None, "d"))
     document = to_document(CertificateManifest("alpha", 3, NOW, {"n2": one}))
-    with pytest.raises(ValueError, match="the certificate of 'n2' is not the one that its id names"):
+    with pytest.raises(ValueError, match="the certificate of 'n2' does not fit its id"):
         from_document(document)
 
 
 def test_a_stage_that_there_is_not_certifies_nobody(made: Head) -> None:
-    with pytest.raises(CertificateError, match="n1: 'long' is no stage; there are quick, standard, soak"):
+    with pytest.raises(CertificateError, match="n1: 'long' is not a stage; there are quick, standard, soak"):
         made.certify("n1", stage="long")
     assert passed().stage == "standard"

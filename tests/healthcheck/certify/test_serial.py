@@ -15,7 +15,9 @@ from tests.healthcheck.certify.world import dying
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2_000_000_000), st.integers(0, 25)), min_size=1, max_size=6))
-def test_numbers_rise_over_every_clock_and_every_kill(tmp_path_factory: pytest.TempPathFactory, turns: list[tuple[int, int]]) -> None:
+def test_numbers_rise_over_every_clock_and_every_kill(
+    tmp_path_factory: pytest.TempPathFactory, turns: list[tuple[int, int]],
+) -> None:
     folder = tmp_path_factory.mktemp("serial")
     newest = 0
     for clock, killed in turns:
@@ -37,7 +39,8 @@ def test_a_head_that_lost_its_folder_goes_on_above_what_nodes_have_seen(tmp_path
 
 
 def test_a_damaged_number_is_not_begun_anew_in_silence(tmp_path: Path) -> None:
-    for damaged in (b"", b"{", b"[]", b'{"reserved": -1, "written": 0}', b'{"reserved": true, "written": 0}', b"\xff", b"[" * 100_000):
+    for damaged in (b"", b"{", b"[]", b'{"reserved": -1, "written": 0}', b'{"reserved": true, "written": 0}',
+                    b"\xff", b"[" * 100_000):
         (tmp_path / "serial.json").write_bytes(damaged)
         with pytest.raises(CertificateError, match=r"serial\.json: cannot be read"):
             next_serial(tmp_path, 5)

@@ -1,4 +1,5 @@
-"""A head with keys and certificates, a node's folders, and what kills a writer between any two of its steps."""
+"""A head with keys and certificates, a node's folders,
+and what kills a writer between any two of its steps."""
 
 from __future__ import annotations
 
@@ -22,13 +23,15 @@ from healthcheck.model.hardware import Hardware
 NOW = 1_790_000_000
 HARDWARE: Hardware = {
     "gpu 0000:18:00.0": {"serial": "1652", "uuid": "GPU-1", "firmware": "96.00.74.00.01"},
-    "nic 0000:1a:00.0": {"uuid": "a088:c203:00ab:cdef", "firmware": "28.39.1002"}, "board": {"serial": "C12", "firmware": "1.4"},
+    "nic 0000:1a:00.0": {"uuid": "a088:c203:00ab:cdef", "firmware": "28.39.1002"},
+    "board": {"serial": "C12", "firmware": "1.4"},
 }
 POLICY = load_gate_policy([packaged()]).document()
 
 
 def entry(**changed: Any) -> dict[str, Any]:
-    return {"lifecycle": "service", "state": "healthy", "isolation": "none", "looked": NOW, "certificate": None, "versions": {}, **changed}
+    return {"lifecycle": "service", "state": "healthy", "isolation": "none", "looked": NOW,
+            "certificate": None, "versions": {}, **changed}
 
 
 def passed(node: str = "n1", stage: str = "standard", at: int = NOW, **changed: Any) -> Passed:
@@ -44,11 +47,15 @@ class Head:
 
     def publish(self, *names: str, now: float | None = None, shared: tuple[Path, ...] = ()) -> SignedSnapshot:
         self.now = self.now + 1 if now is None else now
-        return publish(self.state, {name: entry() for name in names or ("n1", "n2")}, POLICY, self.now, shared)
+        return publish(self.state, {name: entry() for name in names or ("n1", "n2")}, POLICY, self.now,
+                       shared)
 
-    def certify(self, *nodes: str, stage: str = "standard", hardware: Hardware = HARDWARE, **changed: Any) -> None:
+    def certify(
+        self, *nodes: str, stage: str = "standard", hardware: Hardware = HARDWARE, **changed: Any,
+    ) -> None:
         self.now += 1
-        issue(self.state, [passed(node, stage, int(self.now), **changed) for node in nodes], dict.fromkeys(nodes, hardware), self.now)
+        issue(self.state, [passed(node, stage, int(self.now), **changed) for node in nodes],
+              dict.fromkeys(nodes, hardware), self.now)
 
     def key(self) -> str:
         return new_key(self.state, None, "test", self.now).id
@@ -86,7 +93,8 @@ _STEPS = ("rename", "replace", "symlink", "mkdir", "fsync", "unlink", "open", "r
 
 @contextmanager
 def dying(after: int) -> Iterator[Callable[[], bool]]:
-    """Whatever changes a file or a folder ends the process instead, once so many such steps were done; tells whether it came to that."""
+    """Whatever changes a file or a folder ends the process instead, once so many such steps were done;
+    tells whether it came to that."""
     left, dead = after, False
 
     def step(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,5 @@
-"""What the tests of `muster explain FILE` share: the composed files, and a file's explanation without a process of its own."""
+"""What the tests of `muster explain FILE` share: the composed files,
+and a file's explanation without a process of its own."""
 
 from __future__ import annotations
 

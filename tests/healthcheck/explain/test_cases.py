@@ -1,4 +1,5 @@
-"""The composed files, each with its culprit: the first line of the page is right, and so are certainty, owner and exit code."""
+"""The composed files, each with its culprit: the first line of the page is right, and so are certainty,
+owner and exit code."""
 
 from __future__ import annotations
 
@@ -13,30 +14,41 @@ from tests.healthcheck.explain.cases import FOLDER, explained, first_line
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/explain"
 CASES = {
-    "gpu-off-bus.dmesg": ("GPU at PCI 0000:3b:00, Xid 79: The GPU has fallen off the PCIe bus.", "certain", "operator"),
-    "fatal-sxid.dmesg": ("NVSwitch at PCI 0000:c5:00, SXid 20034, link 30: Link fault", "certain", "operator"),
+    "gpu-off-bus.dmesg": ("GPU at PCI 0000:3b:00, Xid 79: The GPU has fallen off the PCIe bus.", "certain",
+                          "operator"),
+    "fatal-sxid.dmesg": ("NVSwitch at PCI 0000:c5:00, SXid 20034, link 30: Link fault", "certain",
+                         "operator"),
     "page-fault.kern.log": ("GPU at PCI 0000:9b:00, Xid 31: GPU memory page fault", "certain", "user"),
     "remap-failed.bug-report.log": ("GPU 1, PCI 0000:43:00.0: row remap failed", "certain", "vendor"),
-    "fabric-manager.bug-report.log": ("Fabric Manager is of another version than the driver", "certain", "operator"),
+    "fabric-manager.bug-report.log": ("Fabric Manager is of another version than the driver", "certain",
+                                      "operator"),
     "earlier-boot.bug-report.log": ("GPU at PCI 0000:1b:00, Xid 119: ", "likely", "operator"),
-    "narrow.nvidia-smi-q.txt": ("GPU 1, PCI 0000:43:00.0: Its PCIe link has 8 lanes of 16.", "certain", "datacentre"),
+    "narrow.nvidia-smi-q.txt": ("GPU 1, PCI 0000:43:00.0: Its PCIe link has 8 lanes of 16.", "certain",
+                                "datacentre"),
     "gemm.dcgm.json": ("GPU 5 diagnostic: ", "certain", "vendor"),
-    "ib-retry.nccl.log": ("gpu017 (10.20.0.17): Messages to this peer were no longer acknowledged", "likely", "network"),
+    "ib-retry.nccl.log": ("gpu017 (10.20.0.17): Messages to this peer were no longer acknowledged", "likely",
+                          "network"),
     "port-error.nccl.log": ("gpu005 mlx5_2:1: A port of the adapter went down", "certain", "network"),
     "shm.nccl.log": ("trainer-0: /dev/shm of the node or container is full", "certain", "user"),
     "no-interface.nccl.log": ("gpu044: NCCL found no network interface", "certain", "user"),
     "over-tcp.nccl.log": ("gpu01: NCCL sees no InfiniBand or RoCE adapter", "likely", "operator"),
     "versions.nccl.log": ("gpu030: Ranks of this job use different versions of NCCL.", "certain", "user"),
-    "gpu-ecc.torchrun.log": ("gpu017, rank 3: The GPU's memory or caches held data that could not be corrected", "certain", "operator"),
+    "gpu-ecc.torchrun.log": ("gpu017, rank 3: The GPU's memory or caches held data that could not be "
+                             "corrected", "certain", "operator"),
     "late-rank.torchrun.log": ("gpu021, rank 5: It did not come to a collective", "likely", "operator"),
-    "missing-file.torchrun.log": ("gpu002, rank 12: The program ended with an exception of its own: FileNotFoundError", "likely", "user"),
-    "exception-first.torchrun.log": ("gpu012, rank 12: The program ended with an exception of its own: AssertionError", "likely", "user"),
+    "missing-file.torchrun.log": ("gpu002, rank 12: The program ended with an exception of its own: "
+                                  "FileNotFoundError", "likely", "user"),
+    "exception-first.torchrun.log": (
+        "gpu012, rank 12: The program ended with an exception of its own: AssertionError", "likely", "user"),
     "node-failure.slurm.out": ("gpu023: Slurm lost this node while the job ran.", "certain", "operator"),
-    "out-of-memory.slurm.out": ("gpu008: The kernel killed a process of the job for want of host memory.", "certain", "user"),
+    "out-of-memory.slurm.out": ("gpu008: The kernel killed a process of the job for want of host memory.",
+                                "certain", "user"),
     "preempted.slurm.out": ("gpu020: The job was stopped for one of higher priority", "certain", "user"),
-    "wrong.nccl-tests.txt": ("all_reduce_perf, 2 nodes (worker-0, ...): Data came out wrong: 16 elements at 2 of 5 sizes.", "certain", "vendor"),
+    "wrong.nccl-tests.txt": ("all_reduce_perf, 2 nodes (worker-0, ...): Data came out wrong: 16 elements at "
+                             "2 of 5 sizes.", "certain", "vendor"),
     "slow.nccl-tests.txt": ("all_reduce_perf, worker-3: Too slow: 39.7 GB/s", "likely", "operator"),
-    "cut.nccl-tests.txt": ("all_reduce_perf, 2 nodes (worker-0, ...): The test did not end", "likely", "operator"),
+    "cut.nccl-tests.txt": ("all_reduce_perf, 2 nodes (worker-0, ...): The test did not end", "likely",
+                           "operator"),
 }
 NOTHING = ("healthy.dmesg", "healthy.bug-report.log", "healthy.nccl.log", "good.nccl-tests.txt")
 
@@ -79,12 +91,13 @@ def test_a_packed_file_is_explained_as_the_plain_one(name: str) -> None:
     # nvidia-bug-report.sh packs each section by itself.
     parts = data.split(b"____________________________________________\n")
     packed = b"____________________________________________\n".join(parts[:1]) and gzip.compress(parts[0])
-    packed += b"".join(gzip.compress(b"____________________________________________\n" + part) for part in parts[1:])
+    packed += b"".join(gzip.compress(b"____________________________________________\n" + part)
+                       for part in parts[1:])
     assert explained(packed, name) == explained(data, name)
 
 
-@pytest.mark.parametrize("name", ["gpu-off-bus.dmesg", "remap-failed.bug-report.log", "ib-retry.nccl.log", "gpu-ecc.torchrun.log",
-                                  "wrong.nccl-tests.txt", "healthy.nccl.log"])
+@pytest.mark.parametrize("name", ["gpu-off-bus.dmesg", "remap-failed.bug-report.log", "ib-retry.nccl.log",
+                                  "gpu-ecc.torchrun.log", "wrong.nccl-tests.txt", "healthy.nccl.log"])
 def test_the_page_is_as_it_was(name: str) -> None:
     path = GOLDEN / f"{name}.txt"
     said = page(explained(name)) + "\n"
@@ -109,7 +122,8 @@ def test_a_report_that_stops_early_says_so_and_is_no_clean_bill() -> None:
 def test_a_report_without_nvidia_smi_is_no_clean_bill() -> None:
     whole = (FOLDER / "healthy.bug-report.log").read_text()
     start, end = whole.index("\n==============NVSMI LOG"), whole.index("/usr/bin/ibstat")
-    told = explained((whole[:start] + "Failed to initialize NVML: Driver/library version mismatch\n" + whole[end:]).encode(), "x.log")
+    told = explained((whole[:start] + "Failed to initialize NVML: Driver/library version mismatch\n"
+                      + whole[end:]).encode(), "x.log")
     assert told.exit_code == 1
     assert told.causes[0].by == "joblog driver-library-mismatch"
     assert any("holds no log of nvidia-smi" in reason for reason in told.unread)
@@ -134,7 +148,8 @@ def test_the_xml_of_nvidia_smi_is_judged_as_its_text_is() -> None:
     assert explained(whole.encode()).exit_code == 0
     told = explained(whole.replace("<remapped_row_failure>No", "<remapped_row_failure>Yes").encode())
     assert (told.causes[0].by, told.causes[0].subject) == ("gpu-row-remap-failed", "GPU 0, PCI 0000:18:00.0")
-    assert [quote.text for quote in told.causes[0].quotes] == ['<gpu id="00000000:18:00.0">', "<remapped_row_failure>Yes</remapped_row_failure>"]
+    assert [quote.text for quote in told.causes[0].quotes] == [
+        '<gpu id="00000000:18:00.0">', "<remapped_row_failure>Yes</remapped_row_failure>"]
 
 
 def test_a_log_of_nvidia_smi_that_broke_off_is_no_clean_bill() -> None:

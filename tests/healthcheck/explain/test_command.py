@@ -1,4 +1,5 @@
-"""`muster explain FILE` as a user runs it: exit codes, standard input, JSON, names that are rules, recordings and folders."""
+"""`muster explain FILE` as a user runs it: exit codes, standard input, JSON, names that are rules,
+recordings and folders."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ def test_a_file_that_is_not_whole_and_shows_nothing_exits_with_3(tmp_path: Path)
 
 def test_standard_input_is_a_file(tmp_path: Path) -> None:
     with (FOLDER / "gpu-off-bus.dmesg").open("rb") as piped:
-        told = subprocess.run([str(MUSTER), "explain", "-"], cwd=tmp_path, env=environment(tmp_path), stdin=piped, capture_output=True,
-                              text=True, timeout=60, check=False)
+        told = subprocess.run([str(MUSTER), "explain", "-"], cwd=tmp_path, env=environment(tmp_path),
+                              stdin=piped, capture_output=True, text=True, timeout=60, check=False)
     assert told.returncode == 1
     assert told.stdout.startswith("GPU at PCI 0000:3b:00, Xid 79")
     assert "standard input (kernel log" in told.stdout
@@ -49,20 +50,24 @@ def test_the_document_holds_what_the_page_says(tmp_path: Path) -> None:
     assert told.returncode == 1
     assert (document["schema"], document["kind"], document["wrong"]) == ("muster.explain/1", "job log", True)
     first = document["causes"][0]
-    assert (first["subject"], first["sure"], first["owner"], first["symptom"]) == ("gpu017, rank 3", "certain", "operator", False)
-    assert first["lines"] == [{"line": 4, "text": "[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered"}]
+    assert (first["subject"], first["sure"], first["owner"], first["symptom"]) == (
+        "gpu017, rank 3", "certain", "operator", False)
+    assert first["lines"] == [
+        {"line": 4, "text": "[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered"}]
 
 
 def test_a_rule_goes_before_a_file_of_its_name_and_a_slash_makes_it_a_file(tmp_path: Path) -> None:
     for name in ("gpu-count", "policy", "xid"):
         shutil.copy(FOLDER / "gpu-off-bus.dmesg", tmp_path / name)
         assert "Xid 79" not in muster("explain", name, home=tmp_path).stdout.partition("\n")[0]
-        assert muster("explain", f"./{name}", home=tmp_path).stdout.startswith("GPU at PCI 0000:3b:00, Xid 79")
+        assert muster("explain", f"./{name}", home=tmp_path).stdout.startswith(
+            "GPU at PCI 0000:3b:00, Xid 79")
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("none.log",), "no such rule or file: 'none.log'"), (("./none.log",), "'./none.log' cannot be read: No such file or directory"),
-    (("a.log", "b.log"), "one file is explained at a time"),
+    (("none.log",), "no such rule or file: 'none.log'"),
+    (("./none.log",), "'./none.log' cannot be read: No such file or directory"),
+    (("a.log", "b.log"), "so 'b.log' is one argument too many"),
 ])
 def test_what_is_no_file_is_said_in_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     (tmp_path / "a.log").write_text("x")
@@ -93,7 +98,8 @@ def test_the_document_of_a_check_is_explained(tmp_path: Path) -> None:
 def test_a_site_adds_what_its_own_launcher_says(tmp_path: Path) -> None:
     (tmp_path / "rules/joblog").mkdir(parents=True)
     (tmp_path / "rules/joblog/site.yaml").write_text(
-        "- {id: site-stuck, match: 'site watchdog: stuck', sure: certain, severity: critical, meaning: Our watchdog ended it,\n"
+        "- {id: site-stuck, match: 'site watchdog: stuck', sure: certain, severity: critical, meaning: Our "
+        "watchdog ended it,\n"
         "   remedy: Ask us., owner: user, source: ours, examples: ['site watchdog: stuck']}\n")
     (tmp_path / "job.log").write_text("slurmstepd: error: x\nsite watchdog: stuck\n")
     told = muster("explain", "job.log", "--rules", "rules", home=tmp_path)

@@ -1,4 +1,5 @@
-"""The text of `nvidia-smi -q`: what it says is what the XML log would have said, and is judged by the rules themselves."""
+"""The text of `nvidia-smi -q`: what it says is what the XML log would have said,
+and is judged by the rules themselves."""
 
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ from healthcheck.facts.smi_values import HEALTH_PARTS
 from tests.healthcheck.explain.cases import FOLDER, explained, rules
 
 NARROW = "narrow.nvidia-smi-q.txt"
-# The names as drivers 570 and later print them (published output of nvidia-smi -q), each in a word that is healthy and one that is not.
+# The names as drivers 570 and later print them (published output of nvidia-smi -q), each in a word that is
+# healthy and one that is not.
 PARTS = {
-    "Bandwidth": ("Full", "Degraded"), "Route Recovery in progress": ("False", "True"), "Route Unhealthy": ("False", "True"),
-    "Access Timeout Recovery": ("False", "True"), "Incorrect Configuration": ("None", "No Partition"),
+    "Bandwidth": ("Full", "Degraded"), "Route Recovery in progress": ("False", "True"),
+    "Route Unhealthy": ("False", "True"), "Access Timeout Recovery": ("False", "True"),
+    "Incorrect Configuration": ("None", "No Partition"),
 }
 
 
@@ -45,4 +48,5 @@ def test_every_part_that_the_xml_log_has_is_read_from_the_text() -> None:
 def test_a_narrow_link_is_whose_and_as_bad_as_the_rule_says() -> None:
     (rule,) = (rule for rule in rules().rules if rule.id == "gpu-pcie-width")
     (cause,) = explained(NARROW).causes
-    assert (cause.by, cause.severity, cause.owner, cause.remedy) == (rule.id, rule.severity, rule.owner, rule.remedy)
+    assert (cause.by, cause.severity, cause.owner, cause.remedy) == (
+        rule.id, rule.severity, rule.owner, rule.remedy)

@@ -22,7 +22,8 @@ from tests.testbed.require import require
 
 FILES = sorted(folder().glob("*.yaml"))
 TESTS = sorted((Path(__file__).parent / "alerts").glob("*.yaml"))
-RULES: list[dict[str, Any]] = [rule for path in FILES for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
+RULES: list[dict[str, Any]] = [rule for path in FILES for group in yaml.safe_load(path.read_text())["groups"]
+                               for rule in group["rules"]]
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 
 
@@ -58,15 +59,19 @@ def test_every_alert_says_what_it_is_what_to_do_and_who_does_it(name: str) -> No
         assert len(alert["annotations"][key]) > 20
     given = alert["labels"].get("owner", "")
     assert given in {owner.value for owner in Owner} or "$labels.owner" in given or name == "MusterIncident"
-    assert alert["labels"].get("severity") in ("critical", "warning") or 'severity="critical"' in alert["expr"]
+    assert (alert["labels"].get("severity") in ("critical", "warning")
+            or 'severity="critical"' in alert["expr"])
     assert not name.startswith(("ALERT", "muster")) and name.startswith("Muster")
 
 
 def test_the_rules_ask_for_no_metric_that_the_exporter_does_not_have() -> None:
-    known = {family.name for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES)} | {"muster_agent_period_seconds"}     # of a node's own agent
+    # of a node's own agent
+    known = {family.name for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES)} | {
+        "muster_agent_period_seconds"}
     asked = {name for rule in RULES for name in re.findall(r"(?<![:\w])muster_\w+(?![:\w])", rule["expr"])}
     assert asked <= known and len(asked) > 15
-    told = {name for rule in RULES for name in re.findall(r"(?<![:\w])muster_\w+(?![:\w])", str(rule.get("annotations")))}
+    told = {name for rule in RULES
+            for name in re.findall(r"(?<![:\w])muster_\w+(?![:\w])", str(rule.get("annotations")))}
     assert told <= known
 
 

@@ -1,4 +1,5 @@
-"""The page is made when something has changed, is whole in every form, and dies when nobody can look after it."""
+"""The page is made when something has changed, is whole in every form,
+and dies when nobody can look after it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from tests.testbed.sshd import wait_until
 
 
 class Told:
-    """A source that gives each fleet once, and then says that nothing has changed; `closed` when nobody asks any more."""
+    """A source that gives each fleet once, and then says that nothing has changed;
+    `closed` when nobody asks any more."""
 
     def __init__(self, *fleets: FleetStatus) -> None:
         self.fleets = list(fleets)
@@ -47,7 +49,8 @@ class Clock:
 
 
 def state(board: Board) -> str:
-    return next(line for line in board.text().splitlines() if line.startswith("muster_node_state") and line.endswith(" 1.0")).split('"')[3]
+    return next(line for line in board.text().splitlines() if line.startswith("muster_node_state")
+                and line.endswith(" 1.0")).split('"')[3]
 
 
 def test_a_page_is_made_once_for_what_is_known_and_again_when_a_look_has_aged() -> None:
@@ -65,7 +68,8 @@ def test_a_page_is_made_once_for_what_is_known_and_again_when_a_look_has_aged() 
 
 
 def test_a_newer_look_is_on_the_page() -> None:
-    board = Board(Told(made.fleet(made.at()), made.fleet(made.at(state="unhealthy"))), Page(3600), lambda: made.PROCESS, clock=Clock())
+    board = Board(Told(made.fleet(made.at()), made.fleet(made.at(state="unhealthy"))), Page(3600),
+                  lambda: made.PROCESS, clock=Clock())
     board.refresh()
     assert state(board) == "healthy"
     board.refresh()
@@ -84,12 +88,16 @@ def test_the_small_form_is_one_stream_of_the_same_page_and_may_be_asked_for_agai
 
 def test_until_there_is_a_page_it_says_that_it_starts() -> None:
     board = Board(Told(made.fleet(made.at())), Page(3600), lambda: made.PROCESS)
-    assert [board.answer(path, small=False).status for path in ("/metrics", "/readyz", "/healthz")] == [503, 503, 200]
+    assert [board.answer(path, small=False).status for path in ("/metrics", "/readyz", "/healthz")] == [
+        503, 503, 200]
     board.refresh()
-    assert [board.answer(path, small=False).status for path in ("/metrics", "/readyz", "/healthz")] == [200, 200, 200]
+    assert [board.answer(path, small=False).status for path in ("/metrics", "/readyz", "/healthz")] == [
+        200, 200, 200]
 
 
-def test_a_scrape_waits_for_no_reading_and_a_page_that_nobody_can_renew_is_not_shown_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scrape_waits_for_no_reading_and_a_page_that_nobody_can_renew_is_not_shown_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     source = Told(made.fleet(made.at()))
     board = Board(source, Page(3600), lambda: made.PROCESS, clock=Clock())
     monkeypatch.setattr(boards, "_LOOK_S", 0.01)
@@ -99,7 +107,8 @@ def test_a_scrape_waits_for_no_reading_and_a_page_that_nobody_can_renew_is_not_s
     source.wait.clear()             # as a disk that hangs
     assert board.answer("/metrics", small=False).status == 200
     monkeypatch.setattr(boards, "_DEAD_S", 0.0)
-    wait_until(lambda: board.answer("/metrics", small=False).status == 503, what="that the page is not shown any more")
+    wait_until(lambda: board.answer("/metrics", small=False).status == 503,
+               what="that the page is not shown any more")
     assert b"nothing could be read" in board.answer("/readyz", small=False).body[0]
     source.wait.set()
     board.end()

@@ -1,4 +1,5 @@
-"""A planted fault reaches a webhook through a real Prometheus and a real Alertmanager, and is over when it is mended."""
+"""A planted fault reaches a webhook through a real Prometheus and a real Alertmanager,
+and is over when it is mended."""
 
 from __future__ import annotations
 
@@ -30,31 +31,42 @@ def test_a_fault_is_told_to_a_webhook_and_so_is_that_it_is_over(tmp_path: Path) 
     rules = sorted(folder().glob("*.yaml"))
     with exporting(tmp_path, "-i", "muster.yaml", "--http-sd", "9100") as exporter:
         scrape = [{"job_name": "muster", "static_configs": [{"targets": [exporter.address]}]},
-                  {"job_name": "node", "http_sd_configs": [{"url": f"{exporter.url}/sd", "refresh_interval": "1s"}]}]
+                  {"job_name": "node",
+                   "http_sd_configs": [{"url": f"{exporter.url}/sd", "refresh_interval": "1s"}]}]
         with monitoring(tmp_path, scrape, rules) as there:
             def told(status: str) -> dict[str, dict[str, str]]:
-                return {name: labels for said, name, labels in there.told if said == status and labels.get("node") == "gpu001"}
+                return {name: labels for said, name, labels in there.told if said == status
+                        and labels.get("node") == "gpu001"}
 
-            wait_until(lambda: {"MusterNodeSick", "MusterRuleFailed"} <= told("firing").keys(), 60, "that the fault is told of")
+            wait_until(lambda: {"MusterNodeSick", "MusterRuleFailed"} <= told("firing").keys(), 60,
+                       "that the fault is told of")
             failed = told("firing")["MusterRuleFailed"]
-            assert (failed["rule"], failed["severity"], failed["owner"]) == ("gpu-ecc-uncorrected", "critical", "operator")
-            assert [(found["metric"]["node"], found["value"][1]) for found in there.query('muster_node_state{state="unhealthy"} == 1')] \
+            assert (failed["rule"], failed["severity"], failed["owner"]) == (
+                "gpu-ecc-uncorrected", "critical", "operator")
+            assert [(found["metric"]["node"], found["value"][1])
+                    for found in there.query('muster_node_state{state="unhealthy"} == 1')] \
                 == [("gpu001", "1")]
             # The counts of the fleet are those that the rules record.
             (healthy,) = there.query('instance_state:muster_nodes_in_service:count{state="healthy"}')
             assert healthy["value"][1] == "1"
             wait_until(lambda: len(there.targets()) == 3, 30, "targets of the service discovery")
-            assert {(found["labels"].get("node"), found["labels"].get("rack"), found["labels"].get("leaf"), found["labels"].get("sku"),
-                     found["discoveredLabels"]["__address__"]) for found in there.targets() if found["labels"]["job"] == "node"} \
-                == {("gpu001", "r1", "leaf1", "hgx-h100", "gpu001:9100"), ("gpu002", "r2", "leaf2", "hgx-h100", "gpu002:9100")}
+            assert {(found["labels"].get("node"), found["labels"].get("rack"), found["labels"].get("leaf"),
+                     found["labels"].get("sku"), found["discoveredLabels"]["__address__"])
+                    for found in there.targets() if found["labels"]["job"] == "node"} \
+                == {("gpu001", "r1", "leaf1", "hgx-h100", "gpu001:9100"),
+                    ("gpu002", "r2", "leaf2", "hgx-h100", "gpu002:9100")}
             swept(state, machine.recording("gpu001"), machine.recording("gpu002"))
-            wait_until(lambda: {"MusterNodeSick", "MusterRuleFailed"} <= told("resolved").keys(), 60, "that it is over")
-            assert {labels.get("node") for _, name, labels in there.told if name == "MusterNodeSick"} == {"gpu001"}
+            wait_until(lambda: {"MusterNodeSick", "MusterRuleFailed"} <= told("resolved").keys(), 60,
+                       "that it is over")
+            assert {labels.get("node") for _, name, labels in there.told if name == "MusterNodeSick"} == {
+                "gpu001"}
             (gone,) = there.query('scrape_samples_scraped{job="muster"}')
             assert int(gone["value"][1]) > 300
 
 
-def test_a_link_that_goes_down_on_a_live_node_is_told_to_a_webhook_and_so_is_that_it_came_back(tmp_path: Path) -> None:
+def test_a_link_that_goes_down_on_a_live_node_is_told_to_a_webhook_and_so_is_that_it_came_back(
+    tmp_path: Path,
+) -> None:
     require_prometheus()
     with (DemoFleet(base=base_in_memory(tmp_path), planted={"gpu001": (), "gpu002": ()}) as fleet,
           exporting(tmp_path, "-i", str(fleet.inventory), "--every", "10s") as exporter):
@@ -64,7 +76,8 @@ def test_a_link_that_goes_down_on_a_live_node_is_told_to_a_webhook_and_so_is_tha
                 return {labels.get("rule", "") for said, name, labels in there.told
                         if (said, name, labels.get("node")) == (status, "MusterRuleFailed", "gpu001")}
 
-            wait_until(lambda: len(there.query('muster_node_state{state="healthy"} == 1')) == 2, 60, "two nodes that are well")
+            wait_until(lambda: len(there.query('muster_node_state{state="healthy"} == 1')) == 2, 60,
+                       "two nodes that are well")
             state = fleet.nodes["gpu001"].tree / "sys/class/infiniband/mlx5_2/ports/1/state"
             well = state.read_text()
             state.write_text("1: DOWN\n")

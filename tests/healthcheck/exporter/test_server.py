@@ -34,7 +34,8 @@ from tests.testbed.sshd import wait_until
 
 
 class Told:
-    """A source that says what it was given, and counts how often it was asked; `wait` is done before it answers."""
+    """A source that says what it was given, and counts how often it was asked;
+    `wait` is done before it answers."""
 
     def __init__(self, fleet: FleetStatus) -> None:
         self.fleet = fleet
@@ -53,14 +54,17 @@ class Told:
 
 def board(source: Told | None = None, inventory: list[Node] | None = None) -> Board:
     """A board over one healthy node."""
-    held = Board(source or Told(made.fleet(made.at())), Page(3600), lambda: made.PROCESS, clock=lambda: made.NOW,
-                 inventory=(lambda: inventory) if inventory is not None else None, port=9100 if inventory is not None else None)
+    held = Board(source or Told(made.fleet(made.at())), Page(3600), lambda: made.PROCESS,
+                 clock=lambda: made.NOW, inventory=(lambda: inventory) if inventory is not None else None,
+                 port=9100 if inventory is not None else None)
     held.refresh()
     return held
 
 
 @contextlib.contextmanager
-def serving(held: Board | None = None, tls: Tls | None = None, quiet_s: float = 5.0, whole_s: float = 30.0) -> Iterator[Server]:
+def serving(
+    held: Board | None = None, tls: Tls | None = None, quiet_s: float = 5.0, whole_s: float = 30.0,
+) -> Iterator[Server]:
     """A server on loopback."""
     server = Server("127.0.0.1", 0, tls, quiet_s=quiet_s, whole_s=whole_s)
     server.board = held or board()
@@ -75,7 +79,8 @@ def get(server: Server, path: str, method: str = "GET", **headers: str) -> tuple
     """Status, headers and body."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
     try:
-        connection.request(method, path, headers={key.replace("_", "-"): value for key, value in headers.items()})
+        connection.request(method, path,
+                           headers={key.replace("_", "-"): value for key, value in headers.items()})
         answer = connection.getresponse()
         return answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read()
     finally:
@@ -86,7 +91,8 @@ def test_the_page_is_served_plain_or_small_and_a_head_gets_none_of_it() -> None:
     with serving() as server:
         status, headers, body = get(server, "/metrics")
         assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
-        assert b'muster_node_state{node="gpu001",state="healthy"} 1.0' in body and "content-encoding" not in headers
+        assert (b'muster_node_state{node="gpu001",state="healthy"} 1.0' in body
+                and "content-encoding" not in headers)
         status, headers, small = get(server, "/metrics", Accept_Encoding="deflate, gzip;q=0.5")
         assert (status, headers["content-encoding"], gzip.decompress(small)) == (200, "gzip", body)
         status, headers, nothing = get(server, "/metrics", "HEAD")
@@ -94,8 +100,9 @@ def test_the_page_is_served_plain_or_small_and_a_head_gets_none_of_it() -> None:
         assert "Python" not in headers["server"]
 
 
-@pytest.mark.parametrize(("path", "status"), [("/", 200), ("/nope", 404), ("/metrics/", 404), ("/healthz", 200), ("/readyz", 200), ("//", 200),
-                                              ("/sd", 404), ("/../etc/passwd", 404)])
+@pytest.mark.parametrize(("path", "status"),
+                         [("/", 200), ("/nope", 404), ("/metrics/", 404), ("/healthz", 200), ("/readyz", 200),
+                          ("//", 200), ("/sd", 404), ("/../etc/passwd", 404)])
 def test_every_path_has_its_answer(path: str, status: int) -> None:
     with serving() as server:
         assert get(server, path)[0] == status
@@ -103,7 +110,8 @@ def test_every_path_has_its_answer(path: str, status: int) -> None:
 
 
 def test_it_lives_while_nothing_can_be_read_but_is_not_ready_and_says_why() -> None:
-    source = Told(FleetStatus((NodeNow("gpu001", made.node(), None),), None, "/var/lib/muster/muster.db: the disk is full"))
+    source = Told(FleetStatus((NodeNow("gpu001", made.node(), None),), None,
+                              "/var/lib/muster/muster.db: the disk is full"))
     with serving(board(source)) as server:
         assert get(server, "/healthz")[0] == 200
         assert get(server, "/readyz")[::2] == (503, b"/var/lib/muster/muster.db: the disk is full\n")
@@ -115,11 +123,14 @@ def test_the_inventory_is_given_as_prometheus_wants_it() -> None:
     with serving(board(inventory=nodes)) as server:
         status, headers, body = get(server, "/sd")
         assert (status, headers["content-type"]) == (200, "application/json")
-        assert json.loads(body) == [
-            {"targets": ["[fe80::1]:9100"], "labels": {"node": "gpu001", "rack": "r1", "leaf": "l1,l2", "sku": "hgx-h100", "lifecycle": "service"}},
-            {"targets": ["gpu002:9100"], "labels": {"node": "gpu002", "lifecycle": "service"}}]
+        assert json.loads(body) == [{"targets": ["[fe80::1]:9100"],
+                                     "labels": {"node": "gpu001", "rack": "r1", "leaf": "l1,l2",
+                                                "sku": "hgx-h100", "lifecycle": "service"}},
+                                    {"targets": ["gpu002:9100"],
+                                     "labels": {"node": "gpu002", "lifecycle": "service"}}]
         assert json.loads(get(server, "/sd?port=9400")[2])[1]["targets"] == ["gpu002:9400"]
-        assert [get(server, f"/sd?port={port}")[0] for port in ("0", "65536", "x", "9" * 90, "-1", "%D9%A3")] == [400] * 6
+        assert [get(server, f"/sd?port={port}")[0]
+                for port in ("0", "65536", "x", "9" * 90, "-1", "%D9%A3")] == [400] * 6
 
 
 def connected(server: Server, said: bytes = b"") -> socket.socket:
@@ -129,10 +140,13 @@ def connected(server: Server, said: bytes = b"") -> socket.socket:
 
 
 @pytest.mark.parametrize(("said", "got"), [
-    (b"GET http://[ HTTP/1.0\r\n\r\n", b"HTTP/1.0 404"), (b"\x16\x03\x01\x00\xff\r\n", b"<!DOCTYPE HTML"), (b"GET /" + b"a" * 70000, b"HTTP/1.0 414"),
+    (b"GET http://[ HTTP/1.0\r\n\r\n", b"HTTP/1.0 404"), (b"\x16\x03\x01\x00\xff\r\n", b"<!DOCTYPE HTML"),
+    (b"GET /" + b"a" * 70000, b"HTTP/1.0 414"),
     (b"GET / HTTP/1.0\r\n" + b"A: b\r\n" * 200 + b"\r\n", b"HTTP/1.0 431"),
 ])
-def test_what_is_no_request_is_refused_and_the_next_client_served(said: bytes, got: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_request_is_refused_and_the_next_client_served(
+    said: bytes, got: bytes, capsys: pytest.CaptureFixture[str],
+) -> None:
     with serving() as server:
         with connected(server, said) as sock:
             assert sock.recv(12) == got[:12]
@@ -142,7 +156,8 @@ def test_what_is_no_request_is_refused_and_the_next_client_served(said: bytes, g
 
 def test_clients_that_say_nothing_or_half_a_line_keep_nobody_and_are_put_out() -> None:
     with serving(quiet_s=0.3) as server, contextlib.ExitStack() as stack:
-        slow = [stack.enter_context(connected(server, said)) for said in (b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: ") * 4]
+        slow = [stack.enter_context(connected(server, said))
+                for said in (b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: ") * 4]
         assert get(server, "/metrics")[0] == 200
         assert [sock.recv(1) for sock in slow] == [b""] * len(slow)
 
@@ -185,8 +200,8 @@ def test_whatever_a_client_says_of_encodings_is_no_error(asked: str) -> None:
 
 
 @pytest.mark.parametrize(("asked", "taken"), [
-    ("gzip", True), ("", False), ("identity", False), ("gzip;q=0", False), ("gzip; q=0.000", False), ("GZIP;q=0.1", True), ("*", True),
-    ("deflate, gzip;q=1.0", True), ("x-gzip", False),
+    ("gzip", True), ("", False), ("identity", False), ("gzip;q=0", False), ("gzip; q=0.000", False),
+    ("GZIP;q=0.1", True), ("*", True), ("deflate, gzip;q=1.0", True), ("x-gzip", False),
 ])
 def test_gzip_is_taken_where_it_was_asked_for(asked: str, taken: bool) -> None:
     assert takes_gzip(asked) is taken
@@ -200,12 +215,16 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.timezone.utc)
     made_ = (x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())
-             .serial_number(x509.random_serial_number()).not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=9))
-             .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256()))
+             .serial_number(x509.random_serial_number()).not_valid_before(
+                 now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=9))
+             .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]),
+                            critical=False)
+             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
+                 key, hashes.SHA256()))
     at, key_at = folder / f"{name}.pem", folder / f"{name}.key"
     at.write_bytes(made_.public_bytes(serialization.Encoding.PEM))
-    key_at.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    key_at.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+                                         serialization.NoEncryption()))
     return at, key_at
 
 
@@ -244,7 +263,8 @@ def test_tls_is_served_and_a_renewed_certificate_counts_without_a_restart(tmp_pa
 
 def test_a_client_that_is_slow_at_the_handshake_keeps_nobody(tmp_path: Path) -> None:
     pair = certificate(tmp_path, "a")
-    with serving(tls=Tls(*pair), quiet_s=0.5) as server, connected(server) as silent, connected(server, b"GET / HTTP/1.0\r\n\r\n") as plain:
+    with (serving(tls=Tls(*pair), quiet_s=0.5) as server, connected(server) as silent,
+          connected(server, b"GET / HTTP/1.0\r\n\r\n") as plain):
         assert fetched(server, pair[0]) == 200
         assert silent.recv(1) == b"" and plain.recv(64)[:4] != b"HTTP"
 
@@ -266,5 +286,5 @@ def test_a_certificate_that_cannot_be_used_is_told_in_a_line(tmp_path: Path, wha
         at.write_text("hello")
     else:
         key_at = certificate(tmp_path, "b")[1]
-    with pytest.raises(UsageError, match="are no certificate and its key"):
+    with pytest.raises(UsageError, match="are not a certificate and its key"):
         Tls(at, key_at)

@@ -1,4 +1,5 @@
-"""The store as a source: the inventory says who there is, the store what is known of them, and what cannot be read is told."""
+"""The store as a source: the inventory says who there is, the store what is known of them,
+and what cannot be read is told."""
 
 from __future__ import annotations
 
@@ -40,14 +41,16 @@ def inventory(tmp_path: Path) -> Path:
 def known(fleet: FleetStatus | None) -> dict[str, tuple[str | None, float | None]]:
     """By node: its rack by the inventory, and the time of its newest look."""
     assert fleet is not None
-    return {at.name: (at.node.rack if at.node is not None else None, at.newest.time if at.newest is not None else None) for at in fleet.nodes}
+    return {at.name: (at.node.rack if at.node is not None else None,
+                      at.newest.time if at.newest is not None else None) for at in fleet.nodes}
 
 
 def test_all_nodes_of_the_inventory_are_there_and_no_other(tmp_path: Path, inventory: Path) -> None:
     swept(tmp_path, "gpu001", "gone")
     fleet = StoreSource(tmp_path, Nodes(inventory)).read(2000.0)
     assert fleet is not None and known(fleet) == {"gpu001": ("r1", 1000.0), "gpu002": (None, None)}
-    assert fleet.head is not None and (fleet.head.sweeps, fleet.head.sweep_started, fleet.head.sweep_finished) == (1, 1000.0, 1007.0)
+    assert (fleet.head is not None and (fleet.head.sweeps, fleet.head.sweep_started,
+                                        fleet.head.sweep_finished) == (1, 1000.0, 1007.0))
     assert not fleet.trouble and fleet.inventory_well
 
 
@@ -56,7 +59,9 @@ def test_without_an_inventory_the_nodes_are_those_of_the_store(tmp_path: Path) -
     assert known(StoreSource(tmp_path, Nodes(None)).read(2000.0)) == {"gpu001": (None, 1000.0)}
 
 
-def test_where_nothing_has_changed_nothing_is_read_and_what_has_not_changed_stays_the_object_it_was(tmp_path: Path, inventory: Path) -> None:
+def test_where_nothing_has_changed_nothing_is_read_and_what_has_not_changed_stays_the_object_it_was(
+    tmp_path: Path, inventory: Path,
+) -> None:
     source = StoreSource(tmp_path, Nodes(inventory))
     swept(tmp_path, "gpu001", "gpu002")
     first = source.read(2000.0)
@@ -64,8 +69,10 @@ def test_where_nothing_has_changed_nothing_is_read_and_what_has_not_changed_stay
     swept(tmp_path, "gpu001", began=1500.0)
     later = source.read(2002.0)
     assert later is not None and known(later) == {"gpu001": ("r1", 1500.0), "gpu002": (None, 1000.0)}
-    assert later.nodes[1].newest is first.nodes[1].newest and later.nodes[0].newest is not first.nodes[0].newest
-    assert source.read(2003.0) is None and source.read(2063.0) is not None      # silences end by the clock alone
+    assert (later.nodes[1].newest is first.nodes[1].newest
+            and later.nodes[0].newest is not first.nodes[0].newest)
+    # silences end by the clock alone
+    assert source.read(2003.0) is None and source.read(2063.0) is not None
 
 
 def test_a_store_that_was_put_back_from_a_copy_is_read_anew(tmp_path: Path, inventory: Path) -> None:
@@ -81,14 +88,17 @@ def test_a_store_that_was_put_back_from_a_copy_is_read_anew(tmp_path: Path, inve
     assert known(source.read(2001.0))["gpu001"] == ("r1", 500.0)
 
 
-def test_an_edited_inventory_counts_and_one_that_cannot_be_read_does_not(tmp_path: Path, inventory: Path) -> None:
+def test_an_edited_inventory_counts_and_one_that_cannot_be_read_does_not(
+    tmp_path: Path, inventory: Path,
+) -> None:
     swept(tmp_path, "gpu001")
     source = StoreSource(tmp_path, Nodes(inventory))
     inventory.write_text(INVENTORY + "  gpu003: {}\n")
     assert set(known(source.read(2000.0))) == {"gpu001", "gpu002", "gpu003"}
     inventory.write_text("version: 1\nnodes: [")
     held = source.read(2000.0)
-    assert held is not None and set(known(held)) == {"gpu001", "gpu002", "gpu003"} and not held.inventory_well and not held.trouble
+    assert (held is not None and set(known(held)) == {"gpu001", "gpu002", "gpu003"}
+            and not held.inventory_well and not held.trouble)
     inventory.unlink()
     assert source.read(2000.0) is None
     inventory.write_text(INVENTORY)
@@ -103,7 +113,9 @@ def test_an_inventory_that_is_wrong_from_the_beginning_is_an_error(inventory: Pa
 
 
 @pytest.mark.parametrize("what", ["none", "damaged", "another's"])
-def test_a_store_that_cannot_be_read_leaves_every_node_with_nothing_known_of_it(tmp_path: Path, inventory: Path, what: str) -> None:
+def test_a_store_that_cannot_be_read_leaves_every_node_with_nothing_known_of_it(
+    tmp_path: Path, inventory: Path, what: str,
+) -> None:
     source = StoreSource(tmp_path, Nodes(inventory))
     if what != "none":
         swept(tmp_path, "gpu001")
@@ -112,11 +124,14 @@ def test_a_store_that_cannot_be_read_leaves_every_node_with_nothing_known_of_it(
             path.unlink()
         (tmp_path / NAME).write_bytes(b"rubbish" * 4096 if what == "damaged" else b"")
     fleet = source.read(2000.0)
-    assert fleet is not None and known(fleet)["gpu001"] == ("r1", None) and (fleet.trouble or what == "another's")
+    assert (fleet is not None and known(fleet)["gpu001"] == ("r1", None)
+            and (fleet.trouble or what == "another's"))
     assert fleet.head is None or what == "another's"
 
 
-def test_cordons_are_there_by_whose_word_and_deeds_without_an_end_are_counted(tmp_path: Path, inventory: Path) -> None:
+def test_cordons_are_there_by_whose_word_and_deeds_without_an_end_are_counted(
+    tmp_path: Path, inventory: Path,
+) -> None:
     swept(tmp_path, "gpu001")
     with opened(tmp_path) as store:
         ours = cordons.mean(store, "gpu001", "slurm", "sick", "me", 1.0)
@@ -127,12 +142,15 @@ def test_cordons_are_there_by_whose_word_and_deeds_without_an_end_are_counted(tm
         with store.writing() as db:
             ledger.begin(db, 1.0, "me", "reboot", "gpu001", "why")
             db.execute("INSERT INTO breaker (opened, why) VALUES (5, 'many')")
-            db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES ('leaf', 'l1', '[]', 'w', 'network', 1, 1)")
-            db.execute("INSERT INTO silence (nodes, rule, why, who, began, until) VALUES ('[]', '*', 'w', 'me', 1, 3000), ('[]', '*', 'w', 'me', 1, 9)")
+            db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) "
+                       "VALUES ('leaf', 'l1', '[]', 'w', 'network', 1, 1)")
+            db.execute("INSERT INTO silence (nodes, rule, why, who, began, until) "
+                       "VALUES ('[]', '*', 'w', 'me', 1, 3000), ('[]', '*', 'w', 'me', 1, 9)")
     fleet = StoreSource(tmp_path, Nodes(inventory)).read(2000.0)
     assert fleet is not None and [at.cordons for at in fleet.nodes] == [(("slurm", "person"),), ()]
     head = fleet.head
-    assert head is not None and (head.unfinished, head.breaker, head.silences, head.incidents) == (2, 5.0, 1, {("leaf", "network"): 1})
+    assert (head is not None and (head.unfinished, head.breaker, head.silences, head.incidents)
+            == (2, 5.0, 1, {("leaf", "network"): 1}))
 
 
 def test_the_newest_triage_that_said_how_it_ended_is_told(tmp_path: Path, inventory: Path) -> None:
@@ -142,8 +160,10 @@ def test_the_newest_triage_that_said_how_it_ended_is_told(tmp_path: Path, invent
                 runs.finish(store, runs.begin(store, "a", "b", "{}", run[0]), run[1], run[2])
         fleet = source.read(9e9)
         assert fleet is not None and fleet.head is not None
-        lines = [line for family, line in head(fleet.head) if family.name.startswith("muster_triage_last_run")]
-        return fleet.head.triage_ended, fleet.head.triage_success, [float(line.rpartition(" ")[2]) for line in lines]
+        lines = [line for family, line in head(fleet.head)
+                 if family.name.startswith("muster_triage_last_run")]
+        return (fleet.head.triage_ended, fleet.head.triage_success,
+                [float(line.rpartition(" ")[2]) for line in lines])
 
     swept(tmp_path, "gpu001")
     source = StoreSource(tmp_path, Nodes(inventory))

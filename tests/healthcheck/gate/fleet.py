@@ -23,19 +23,22 @@ NAMESPACE = "muster-gate"
 
 
 def certificate(now: int = NOW, **changed: Any) -> dict[str, Any]:
-    return {"id": "c1", "stage": "standard", "at": now - 86400, "hardware": "d" * 16, "boot": "b1", "kind": "ok", "why": "", **changed}
+    return {"id": "c1", "stage": "standard", "at": now - 86400, "hardware": "d" * 16, "boot": "b1",
+            "kind": "ok", "why": "", **changed}
 
 
 def entry(now: int = NOW, **changed: Any) -> dict[str, Any]:
     return {
-        "lifecycle": "service", "state": "healthy", "origin": None, "isolation": "none", "why": "", "cordoned": None, "groups": [],
-        "leaf": ["leaf01"], "domain": None, "looked": now - 60, "certificate": certificate(now), "versions": {"driver": "550.54.15"},
+        "lifecycle": "service", "state": "healthy", "origin": None, "isolation": "none", "why": "",
+        "cordoned": None, "groups": [], "leaf": ["leaf01"], "domain": None, "looked": now - 60,
+        "certificate": certificate(now), "versions": {"driver": "550.54.15"},
         **changed,
     }
 
 
 def document(nodes: dict[str, Any], now: int = NOW, **changed: Any) -> dict[str, Any]:
-    return {"schema": "muster.gate/1", "cluster": "alpha", "serial": 7, "made": now - 30, "keys": [], "policy": POLICY, "nodes": nodes, **changed}
+    return {"schema": "muster.gate/1", "cluster": "alpha", "serial": 7, "made": now - 30, "keys": [],
+            "policy": POLICY, "nodes": nodes, **changed}
 
 
 def names(number: int) -> list[str]:
@@ -68,7 +71,10 @@ class Place:
         self.keys.write_text(public(OWN).line([NAMESPACE]))
         self.words = ("--folder", str(folder), "--keys", str(self.keys))
 
-    def put(self, nodes: dict[str, Any] | None = None, *, key: Ed25519PrivateKey = OWN, now: int | None = None, **changed: Any) -> None:
+    def put(
+        self, nodes: dict[str, Any] | None = None, *, key: Ed25519PrivateKey = OWN, now: int | None = None,
+        **changed: Any,
+    ) -> None:
         """Publishes a snapshot made now, or at another time."""
         at = int(time.time()) if now is None else now
         data = bytes_of(document(fleet(4, at) if nodes is None else nodes, at, **changed))
@@ -77,4 +83,5 @@ class Place:
 
     def saw(self, serial: int, cluster: str = "alpha") -> None:
         """What was accepted here before."""
-        self.snapshot.with_name("seen.json").write_text(json.dumps({"cluster": cluster, "serial": serial, "at": 0}))
+        self.snapshot.with_name("seen.json").write_text(
+            json.dumps({"cluster": cluster, "serial": serial, "at": 0}))

@@ -14,7 +14,9 @@ from tests.healthcheck.gate.fleet import NOW, POLICY, certificate, document, fle
 HOUR = 3600
 
 
-def asked(nodes: dict[str, Any], wanted: list[str] | None = None, now: float = NOW, **changed: Any) -> GateDecision:
+def asked(
+    nodes: dict[str, Any], wanted: list[str] | None = None, now: float = NOW, **changed: Any,
+) -> GateDecision:
     return answer(snapshot(nodes, **changed), list(nodes) if wanted is None else wanted, now)
 
 
@@ -41,16 +43,19 @@ def test_nodes_with_nothing_wrong_open_without_a_word() -> None:
     ({"isolation": "no new jobs", "why": "gpu-error: GPU 3"}, "isolated (no new jobs): gpu-error: GPU 3"),
     ({"isolation": "evict"}, "isolated (evict): no reason given"),
     ({"cordoned": "a person: fan, Tuesday"}, "cordoned: a person: fan, Tuesday"),
-    ({"certificate": None}, "no certificate: no burn-in has proven it"),
-    ({"certificate": certificate(kind="revoked", why="wrong sums")}, "its certificate was revoked: wrong sums"),
-    ({"certificate": certificate(kind="requalify", cause="changed", why="GPU 3")}, "to be qualified again: GPU 3"),
-    ({"certificate": certificate(kind="requalify")}, "to be qualified again: no reason given"),
+    ({"certificate": None}, "no certificate: it has not passed a burn-in"),
+    ({"certificate": certificate(kind="revoked", why="wrong sums")},
+     "its certificate was revoked: wrong sums"),
+    ({"certificate": certificate(kind="requalify", cause="changed", why="GPU 3")}, "must requalify: GPU 3"),
+    ({"certificate": certificate(kind="requalify")}, "must requalify: no reason given"),
     ({"certificate": certificate(stage="none")}, "certified by none burn-in; policy asks for quick"),
     ({"state": "unhealthy", "why": "gpu-count"}, "unhealthy: gpu-count"),
-    ({"state": "unknown", "origin": "node", "why": "nvml hangs"}, "unknown, and that is of the node: nvml hangs"),
-    ({"state": "unknown", "origin": None}, "unknown, and that is of the node"),
+    ({"state": "unknown", "origin": "node", "why": "nvml hangs"}, "unknown, by the node: nvml hangs"),
+    ({"state": "unknown", "origin": None}, "unknown, by the node"),
 ])
-def test_one_thing_that_is_wrong_closes_and_says_which_node_why_and_what_to_do(odd: dict[str, Any], why: str) -> None:
+def test_one_thing_that_is_wrong_closes_and_says_which_node_why_and_what_to_do(
+    odd: dict[str, Any], why: str,
+) -> None:
     said = asked(fleet(4, gpu002=odd))
     assert said.gate is Gate.CLOSED
     assert only(said) == why
@@ -59,9 +64,12 @@ def test_one_thing_that_is_wrong_closes_and_says_which_node_why_and_what_to_do(o
 
 @pytest.mark.parametrize(("odd", "note"), [
     ({"state": "degraded", "why": "one fan"}, "degraded: one fan"),
-    ({"certificate": certificate(kind="requalify", cause="age", why="93 days ago")}, "to be qualified again: 93 days ago"),
-    ({"certificate": certificate(kind="requalify", cause="rebooted", why="booted")}, "to be qualified again: booted"),
-    ({"state": "unknown", "origin": "muster", "why": "store locked"}, "unknown, for a reason of muster itself: store locked"),
+    ({"certificate": certificate(kind="requalify", cause="age", why="93 days ago")},
+     "must requalify: 93 days ago"),
+    ({"certificate": certificate(kind="requalify", cause="rebooted", why="booted")},
+     "must requalify: booted"),
+    ({"state": "unknown", "origin": "muster", "why": "store locked"},
+     "unknown, by muster itself: store locked"),
 ])
 def test_what_does_not_close_is_said(odd: dict[str, Any], note: str) -> None:
     said = asked(fleet(4, gpu002=odd))
@@ -71,8 +79,10 @@ def test_what_does_not_close_is_said(odd: dict[str, Any], note: str) -> None:
 
 def test_age_never_closes_whatever_the_policy_says_of_the_rest() -> None:
     strict = policy("certificate", rebooted="block", changed="block")
-    assert asked(fleet(1, gpu001={"certificate": certificate(kind="requalify", cause="age")}), policy=strict).gate is Gate.OPEN
-    assert asked(fleet(1, gpu001={"certificate": certificate(kind="requalify", cause="rebooted")}), policy=strict).gate is Gate.CLOSED
+    assert asked(fleet(1, gpu001={"certificate": certificate(kind="requalify", cause="age")}),
+                 policy=strict).gate is Gate.OPEN
+    assert asked(fleet(1, gpu001={"certificate": certificate(kind="requalify", cause="rebooted")}),
+                 policy=strict).gate is Gate.CLOSED
 
 
 @pytest.mark.parametrize(("section", "changed", "odd"), [
@@ -80,7 +90,8 @@ def test_age_never_closes_whatever_the_policy_says_of_the_rest() -> None:
     ("certificate", {"stage": "soak"}, {}),
     ("certificate", {"rebooted": "block"}, {"certificate": certificate(kind="requalify", cause="rebooted")}),
     ("unknown", {"muster": "block"}, {"state": "unknown", "origin": "muster"}),
-    ("unknown", {"rules": {"gpu-*": "block"}}, {"state": "unknown", "origin": "muster", "unknown": ["gpu-count"]}),
+    ("unknown", {"rules": {"gpu-*": "block"}},
+     {"state": "unknown", "origin": "muster", "unknown": ["gpu-count"]}),
 ])
 def test_a_stricter_policy_closes(section: str, changed: dict[str, Any], odd: dict[str, Any]) -> None:
     assert asked(fleet(1, gpu001=odd)).gate is Gate.OPEN
@@ -92,7 +103,8 @@ def test_a_stricter_policy_closes(section: str, changed: dict[str, Any], odd: di
     ("state", {"cordoned": "allow"}, {"cordoned": "Ann"}),
     ("certificate", {"changed": "allow"}, {"certificate": certificate(kind="requalify", cause="changed")}),
     ("unknown", {"node": "allow"}, {"state": "unknown", "origin": "node"}),
-    ("unknown", {"rules": {"kernel-*": "allow"}}, {"state": "unknown", "origin": "node", "unknown": ["kernel-xid"]}),
+    ("unknown", {"rules": {"kernel-*": "allow"}},
+     {"state": "unknown", "origin": "node", "unknown": ["kernel-xid"]}),
 ])
 def test_a_laxer_policy_opens_and_says_so(section: str, changed: dict[str, Any], odd: dict[str, Any]) -> None:
     assert asked(fleet(1, gpu001=odd)).gate is Gate.CLOSED
@@ -114,12 +126,12 @@ def test_no_node_at_all_closes() -> None:
 def test_a_node_that_the_snapshot_does_not_name_closes() -> None:
     said = asked(fleet(4), ["gpu001", "gpu999"])
     assert said.gate is Gate.CLOSED
-    assert (said.whys[0].node, only(said)) == ("gpu999", "the snapshot knows no such node")
+    assert (said.whys[0].node, only(said)) == ("gpu999", "the snapshot has no such node")
 
 
 def test_a_clock_that_was_set_back_closes_and_one_that_is_a_little_behind_does_not() -> None:
     assert asked(fleet(2), now=NOW - 2 * HOUR).gate is Gate.CLOSED
-    assert "set back" in only(asked(fleet(2), now=NOW - 2 * HOUR))
+    assert "behind the snapshot" in only(asked(fleet(2), now=NOW - 2 * HOUR))
     assert asked(fleet(2), now=NOW - 240).gate is Gate.OPEN
 
 
@@ -163,7 +175,7 @@ def test_one_of_512_may_lack_a_fresh_result_where_policy_allows_and_one_alone_ma
 
 def test_a_node_that_was_never_looked_at_lacks_a_result() -> None:
     said = asked(fleet(4, gpu003={"looked": None}))
-    assert said.gate is Gate.CLOSED and only(said).endswith("never looked at")
+    assert said.gate is Gate.CLOSED and only(said).endswith("never checked")
 
 
 def test_where_all_sweeps_have_stopped_nodes_open_within_the_grace() -> None:
@@ -171,7 +183,7 @@ def test_where_all_sweeps_have_stopped_nodes_open_within_the_grace() -> None:
         return fleet(4, **{name: {"looked": NOW - hours * HOUR} for name in names(4)})
 
     said = asked(stopped(8), ["gpu001"])
-    assert said.gate is Gate.OPEN and "no fresh result, as of no node" in said.notices[0].text
+    assert said.gate is Gate.OPEN and "no fresh result of any node" in said.notices[0].text
     assert asked(stopped(30), ["gpu001"]).gate is Gate.UNSURE
     assert asked(stopped(8), ["gpu001"], policy=policy("unknown", muster="block")).gate is Gate.UNSURE
 
@@ -187,7 +199,7 @@ def test_the_branch_of_the_driver_must_be_equal_and_its_last_number_need_not() -
 
 def test_a_version_that_is_not_known_is_not_equal_and_matters_to_nobody_alone() -> None:
     nodes = fleet(3, gpu002={"versions": {}})
-    assert only(asked(nodes)) == "driver-branch is not known, and must be equal"
+    assert only(asked(nodes)) == "driver-branch is unknown, and must be equal"
     assert asked(nodes, ["gpu002"]).gate is Gate.OPEN
     assert asked(nodes, policy=policy("versions", equal=[])).gate is Gate.OPEN
 
@@ -201,21 +213,25 @@ def test_an_entry_without_a_key_closes(key: str) -> None:
     nodes = fleet(2)
     del nodes["gpu001"][key]
     said = asked(nodes)
-    assert said.gate is Gate.CLOSED and "cannot be understood" in only(said)
+    assert said.gate is Gate.CLOSED and "is unreadable" in only(said)
 
 
 @pytest.mark.parametrize("changed", [
-    {"looked": "yesterday"}, {"looked": True}, {"looked": -1}, {"certificate": []}, {"certificate": {"kind": "ok"}}, {"groups": 3},
-    {"certificate": certificate(kind="fine")}, {"certificate": certificate(at=None)}, {"versions": []}, {"state": "green"}, {"why": 3},
+    {"looked": "yesterday"}, {"looked": True}, {"looked": -1}, {"certificate": []},
+    {"certificate": {"kind": "ok"}}, {"groups": 3}, {"certificate": certificate(kind="fine")},
+    {"certificate": certificate(at=None)}, {"versions": []}, {"state": "green"}, {"why": 3},
 ])
 def test_an_entry_that_is_not_what_it_should_be_closes(changed: dict[str, Any]) -> None:
     assert one(**changed).gate is Gate.CLOSED
 
 
-@pytest.mark.parametrize("held", [None, {}, [], {**POLICY, "grace": {"hours": float("nan")}}, {**POLICY, "grace": {"hours": "24"}},
-                                  {**POLICY, "fresh": {"minutes": True}}, {**POLICY, "unknown": {**POLICY["unknown"], "node": "maybe"}}])
+@pytest.mark.parametrize("held",
+                         [None, {}, [], {**POLICY, "grace": {"hours": float("nan")}},
+                          {**POLICY, "grace": {"hours": "24"}}, {**POLICY, "fresh": {"minutes": True}},
+                          {**POLICY, "unknown": {**POLICY["unknown"], "node": "maybe"}}])
 def test_a_policy_that_cannot_be_understood_opens_nothing(held: Any) -> None:
-    whole = json.dumps(document(fleet(1), policy=held)).encode()       # no head writes NaN; Python reads it all the same
+    # no head writes NaN; Python reads it all the same
+    whole = json.dumps(document(fleet(1), policy=held)).encode()
     assert answer(snapshot_of(whole), ["gpu001"], NOW).gate is Gate.UNSURE
 
 

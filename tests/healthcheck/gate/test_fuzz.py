@@ -1,4 +1,5 @@
-"""Whatever the files of the gate hold, it does not open unless the head signed it, and nothing is ever a traceback."""
+"""Whatever the files of the gate hold, it does not open unless the head signed it,
+and nothing is ever a traceback."""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ from healthcheck.gate.locate import Forged, Missing, load
 from healthcheck.gate.reading import SnapshotError, bytes_of, snapshot_of
 from tests.healthcheck.gate.fleet import NOW, Place, certificate, document, entry, fleet
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=8)
+JSON = st.recursive(st.none() | st.booleans() | st.integers()
+                    | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+                        st.text(max_size=8), inner, max_size=3), max_leaves=8)
 
 
 @pytest.fixture
@@ -64,8 +67,10 @@ def test_a_file_with_a_bit_flipped_never_opens(place: Place, name: str, step: in
     good = path.read_bytes()
     for text in flipped(good, step):
         path.write_bytes(text)
-        # Not every bit of base64's last digit counts, nor of an empty line's end: such a signature is the same one.
-        assert not opens(place) or (name.endswith(".sig") and sshsig._unarmored(text) == sshsig._unarmored(good)), text
+        # Not every bit of base64's last digit counts, nor of an empty line's end:
+        # such a signature is the same one.
+        assert (not opens(place)
+                or (name.endswith(".sig") and sshsig._unarmored(text) == sshsig._unarmored(good))), text
 
 
 def test_trusted_keys_cut_at_any_byte_trust_no_other_key(place: Place) -> None:
@@ -100,7 +105,8 @@ def test_no_entry_but_a_whole_one_opens(held: Any) -> None:
 @given(st.sampled_from(sorted(entry())), JSON)
 @settings(max_examples=100, deadline=None)
 def test_one_key_that_is_anything_is_never_a_traceback(key: str, held: Any) -> None:
-    said = answer(snapshot_of(bytes_of(document({"gpu001": entry(**{key: held}), "gpu002": entry()}))), ["gpu001", "gpu002"], NOW)
+    said = answer(snapshot_of(bytes_of(document({"gpu001": entry(**{key: held}), "gpu002": entry()}))),
+                  ["gpu001", "gpu002"], NOW)
     if key in ("lifecycle", "isolation", "certificate"):
         assert said.gate is not Gate.OPEN
 
@@ -108,7 +114,8 @@ def test_one_key_that_is_anything_is_never_a_traceback(key: str, held: Any) -> N
 @given(st.sampled_from(sorted(certificate())), JSON)
 @settings(max_examples=100, deadline=None)
 def test_one_key_of_a_certificate_that_is_anything_is_never_a_traceback(key: str, held: Any) -> None:
-    said = answer(snapshot_of(bytes_of(document({"gpu001": entry(certificate=certificate(**{key: held}))}))), ["gpu001"], NOW)
+    said = answer(snapshot_of(bytes_of(document({"gpu001": entry(certificate=certificate(**{key: held}))}))),
+                  ["gpu001"], NOW)
     if key in ("stage", "kind"):
         assert said.gate is not Gate.OPEN
 
@@ -118,7 +125,8 @@ def test_one_key_of_a_certificate_that_is_anything_is_never_a_traceback(key: str
 def test_one_key_of_the_snapshot_that_is_anything_is_an_error_or_never_opens(key: str, held: Any) -> None:
     whole = {**document(fleet(1)), key: held}
     try:
-        found = snapshot_of((json.dumps(whole, sort_keys=True, separators=(",", ":")) + "\n").encode("utf-8", "surrogatepass"))
+        found = snapshot_of((json.dumps(whole, sort_keys=True, separators=(",", ":")) + "\n").encode(
+            "utf-8", "surrogatepass"))
     except SnapshotError:
         return
     said = answer(found, ["gpu001"], NOW)

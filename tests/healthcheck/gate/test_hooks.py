@@ -1,4 +1,5 @@
-"""What `muster gate --print` prints can be installed as it is. What it does in a real Slurm is in test_slurm.py."""
+"""What `muster gate --print` prints can be installed as it is.
+What it does in a real Slurm is in test_slurm.py."""
 
 from __future__ import annotations
 
@@ -17,14 +18,17 @@ from tests.command import MUSTER, muster
 
 @pytest.fixture
 def hooked(tmp_path: Path) -> Path:
-    """The hook, its commands replaced by ones that write down how they were called; `muster` ends as a file says."""
+    """The hook, its commands replaced by ones that write down how they were called;
+    `muster` ends as a file says."""
     script = tmp_path / "hook"
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     for name in ("scontrol", "scancel", "squeue", "logger", "muster"):
-        (bin_ / name).write_text(f"#!/bin/sh\necho {name} \"$@\" >>{tmp_path}/calls\ncat {tmp_path}/{name}.says 2>/dev/null\n"
-                                 f"exit $(cat {tmp_path}/{name}.ends 2>/dev/null || echo 0)\n")
-    script.write_text(hook("slurm", str(bin_ / "muster")).replace("PATH=/usr/local/bin", f"PATH={bin_}:/usr/local/bin"))
+        (bin_ / name).write_text(
+            f"#!/bin/sh\necho {name} \"$@\" >>{tmp_path}/calls\ncat {tmp_path}/{name}.says 2>/dev/null\n"
+            f"exit $(cat {tmp_path}/{name}.ends 2>/dev/null || echo 0)\n")
+    script.write_text(
+        hook("slurm", str(bin_ / "muster")).replace("PATH=/usr/local/bin", f"PATH={bin_}:/usr/local/bin"))
     for each in (script, *bin_.iterdir()):
         each.chmod(each.stat().st_mode | stat.S_IXUSR)
     return script
@@ -35,7 +39,8 @@ def ran(script: Path, context: str = "prolog_slurmctld", **ends: int) -> tuple[i
     folder = script.parent
     for name, code in ends.items():
         (folder / f"{name}.ends").write_text(str(code))
-    environment = {"SLURM_SCRIPT_CONTEXT": context, "SLURM_JOB_ID": "41", "SLURM_JOB_NODELIST": "gpu[001-002]", "SLURM_JOB_PARTITION": "main"}
+    environment = {"SLURM_SCRIPT_CONTEXT": context, "SLURM_JOB_ID": "41",
+                   "SLURM_JOB_NODELIST": "gpu[001-002]", "SLURM_JOB_PARTITION": "main"}
     done = subprocess.run([str(script)], env=environment, capture_output=True, check=False)
     return done.returncode, (folder / "calls").read_text().splitlines()
 
@@ -49,11 +54,13 @@ def test_a_node_asks_for_itself_alone(hooked: Path) -> None:
 
 
 def test_a_closed_gate_requeues_and_holds_and_says_why_in_one_line(hooked: Path) -> None:
-    (hooked.parent / "muster.says").write_text("closed: $(touch x) `id` \"'\n  gpu002: not in service\n" + "x" * 999)
+    (hooked.parent / "muster.says").write_text("closed: $(touch x) `id` \"'\n  gpu002: not in service\n"
+                                               + "x" * 999)
     code, calls = ran(hooked, muster=1)
     assert code == 0
     assert [call.split()[0] for call in calls] == ["muster", "logger", "scontrol", "scontrol"]
-    assert calls[2].startswith("scontrol update JobId=41 Comment=closed: $(touch x) `id` \"' gpu002: not in service xxx")
+    assert calls[2].startswith(
+        "scontrol update JobId=41 Comment=closed: $(touch x) `id` \"' gpu002: not in service xxx")
     assert len(calls[2]) < 400 and calls[3] == "scontrol requeuehold 41"
 
 
@@ -77,13 +84,16 @@ def test_where_slurm_does_not_answer_only_the_controller_hook_fails_for_the_othe
 
 
 @pytest.mark.parametrize("code", [2, 3, 124, 127])
-def test_a_gate_that_cannot_tell_is_logged_and_holds_only_where_the_site_wants_that(hooked: Path, code: int) -> None:
+def test_a_gate_that_cannot_tell_is_logged_and_holds_only_where_the_site_wants_that(
+    hooked: Path, code: int,
+) -> None:
     assert [call.split()[0] for call in ran(hooked, muster=code)[1]] == ["muster", "logger"]
     hooked.write_text(hooked.read_text().replace("UNSURE=start", "UNSURE=hold"))
     assert ran(hooked, muster=code)[1][-1] == "scontrol requeuehold 41"
 
 
-@pytest.mark.parametrize(("globs", "asked"), [("*", True), ("train main", True), ("ma*", True), ("train gpu-*", False), ("", False)])
+@pytest.mark.parametrize(("globs", "asked"), [("*", True), ("train main", True), ("ma*", True),
+                                              ("train gpu-*", False), ("", False)])
 def test_only_jobs_of_the_partitions_named_are_asked_for(hooked: Path, globs: str, asked: bool) -> None:
     hooked.write_text(hooked.read_text().replace("PARTITIONS='*'", f"PARTITIONS='{globs}'"))
     (hooked.parent / "calls").touch()
@@ -93,12 +103,14 @@ def test_only_jobs_of_the_partitions_named_are_asked_for(hooked: Path, globs: st
 def test_a_node_that_has_the_agent_alone_asks_that(hooked: Path) -> None:
     bin_ = hooked.parent / "bin"
     (bin_ / "muster").rename(bin_ / "python3")
-    assert ran(hooked, "prolog_slurmd") == (0, ["muster -I -S /opt/muster/current/muster.pyz gate --slurm-prolog"])
+    assert ran(hooked, "prolog_slurmd") == (
+        0, ["muster -I -S /opt/muster/current/muster.pyz gate --slurm-prolog"])
 
 
 def test_a_path_with_spaces_is_quoted_and_slurm_conf_is_named_where_it_is_elsewhere(tmp_path: Path) -> None:
     text = hook("slurm", "/opt/my muster/muster", "/srv/slurm conf")
-    assert "set -- '/opt/my muster/muster'\n" in text and "SLURM_CONF='/srv/slurm conf'\nexport SLURM_CONF\n" in text
+    assert ("set -- '/opt/my muster/muster'\n" in text
+            and "SLURM_CONF='/srv/slurm conf'\nexport SLURM_CONF\n" in text)
     assert "export SLURM_CONF" not in hook("slurm", "/opt/muster")
     for each in (text, hook("slurm", "/opt/muster")):
         assert subprocess.run(["sh", "-n"], input=each, text=True, check=False).returncode == 0
@@ -108,7 +120,8 @@ def test_the_init_container_asks_for_the_node_that_it_is_on() -> None:
     found: dict[str, Any] = yaml.safe_load(hook("kubernetes", "muster"))["spec"]
     (container,) = found["initContainers"]
     assert container["command"] == ["muster", "gate", "$(NODE_NAME)"]
-    assert container["env"] == [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
+    assert container["env"] == [
+        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounted == {volume["name"]: volume["hostPath"]["path"] for volume in found["volumes"]}
     assert all(mount["readOnly"] for mount in container["volumeMounts"])

@@ -1,4 +1,5 @@
-"""What the head puts into the snapshot, from a real store and inventory; that it is signed, numbered and whole; and the commands."""
+"""What the head puts into the snapshot, from a real store and inventory; that it is signed,
+numbered and whole; and the commands."""
 
 from __future__ import annotations
 
@@ -17,11 +18,22 @@ from healthcheck.certify.manifest import load_manifest, revoke
 from healthcheck.certify.policyload import load_certificate_policy
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.entries import entries
+from healthcheck.gate.nodestatus import gate_node
 from healthcheck.gate.publish import publish
 from healthcheck.gate.reading import snapshot_of
 from healthcheck.gate.snapshot import SnapshotRefused, current
-from healthcheck.gate.standing import standing_of
-from healthcheck.model.outcome import Finding, LogEvidence, LogView, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
+from healthcheck.model.outcome import (
+    Finding,
+    LogEvidence,
+    LogView,
+    NodeReport,
+    NodeState,
+    Origin,
+    Result,
+    Severity,
+    Status,
+    state_of,
+)
 from healthcheck.store import rmas
 from healthcheck.store.cordons import mean
 from healthcheck.store.file import Store, opened
@@ -70,7 +82,8 @@ def swept(store: Store, *reports: NodeReport, at: float = NOW, boot: str = "b1",
         if one.results:
             seen = machine.recording(one.node, **changed)
             assert seen.host is not None
-            found[one.node] = readings(dataclasses.replace(seen, host=dataclasses.replace(seen.host, boot_id=boot)))
+            found[one.node] = readings(
+                dataclasses.replace(seen, host=dataclasses.replace(seen.host, boot_id=boot)))
     record(store, SweepRecord(at, at + 1, False, "test", "d"), reports, found)
 
 
@@ -88,21 +101,26 @@ def test_an_entry_says_all_that_a_gate_asks_for(made: Head, inventory: Inventory
         swept(store, report("n1"), report("n2"))
     found = told(made, inventory)
     assert found["n1"] == {
-        "lifecycle": "service", "state": "healthy", "origin": None, "unknown": [], "isolation": "none", "why": "why it is", "cordoned": None,
-        "groups": ["every", "train"], "leaf": ["leaf1"], "domain": "d1", "looked": NOW, "certificate": None,
+        "lifecycle": "service", "state": "healthy", "origin": None, "unknown": [], "isolation": "none",
+        "why": "why it is", "cordoned": None, "groups": ["every", "train"], "leaf": ["leaf1"], "domain": "d1",
+        "looked": NOW, "certificate": None,
         "versions": {"driver": "550.54.15", "kernel": "6.5.0-1019", "firmware": "96.00.74.00.01"}}
     assert found["n3"]["lifecycle"] == "maintenance" and found["n2"]["leaf"] == ["leaf1", "leaf2"]
     assert (found["n3"]["state"], found["n3"]["origin"], found["n3"]["looked"]) == ("unknown", "muster", None)
     for name, held in found.items():
-        assert standing_of(name, json.loads(json.dumps(held))).name == name
+        assert gate_node(name, json.loads(json.dumps(held))).name == name
 
 
-def test_an_unknown_tells_whose_doing_it_is_and_which_rules_it_is_of(made: Head, inventory: Inventory) -> None:
+def test_an_unknown_tells_whose_doing_it_is_and_which_rules_it_is_of(
+    made: Head, inventory: Inventory,
+) -> None:
     with opened(made.state, make=True) as store:
         swept(store, report("n1"), report("n2"), at=NOW - 500)
-        swept(store, report("n1", unknown("a", Origin.NODE), unknown("b", Origin.MUSTER)), report("n2", unknown("b", Origin.MUSTER)))
+        swept(store, report("n1", unknown("a", Origin.NODE), unknown("b", Origin.MUSTER)),
+              report("n2", unknown("b", Origin.MUSTER)))
         found = told(made, inventory)
-        assert (found["n1"]["state"], found["n1"]["origin"], found["n1"]["unknown"]) == ("unknown", "node", ["a", "b"])
+        assert (found["n1"]["state"], found["n1"]["origin"], found["n1"]["unknown"]) == (
+            "unknown", "node", ["a", "b"])
         assert (found["n2"]["origin"], found["n2"]["unknown"]) == ("muster", ["b"])
         swept(store, report("n1", stage=Stage.CONNECT), report("n2", stage=Stage.TURN), at=NOW + 30)
         found = told(made, inventory)
@@ -110,8 +128,8 @@ def test_an_unknown_tells_whose_doing_it_is_and_which_rules_it_is_of(made: Head,
         # A look that did not reach it is none.
         assert (found["n1"]["looked"], found["n2"]["looked"]) == (NOW, NOW)
         with store.writing() as db:
-            db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES ('unreached', 'network', '[\"n1\"]', '', "
-                       "'operator', 1, 2)")
+            db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) "
+                       "VALUES ('unreached', 'network', '[\"n1\"]', '', 'operator', 1, 2)")
         assert told(made, inventory)["n1"]["origin"] == "muster"
 
 
@@ -126,12 +144,15 @@ def test_isolation_cordons_and_returns_to_the_vendor_are_told(made: Head, invent
         swept(store, report("n1"), report("n2"))
         assert mean(store, "n1", "slurm", "new cables", "root", NOW) is not None
         with store.writing() as db:
-            number = db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) SELECT id, 'gpu-lost', "
-                                "'evict', 'reboot', 'operator', 'GPU 3 is gone', '[]', 1, 2 FROM node WHERE name = 'n2'").lastrowid
+            number = db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, "
+                                "began, seen) SELECT id, 'gpu-lost', 'evict', 'reboot', 'operator', 'GPU 3 "
+                                "is gone', '[]', 1, 2 FROM node WHERE name = 'n2'").lastrowid
         assert mean(store, "n2", "slurm", "gpu-lost", "triage", NOW, number) is not None
         found = told(made, inventory)
-        assert plain(found["n1"]["cordoned"]) == "root: new cables (muster#1)" and found["n1"]["isolation"] == "none"
-        assert (found["n2"]["isolation"], found["n2"]["why"], found["n2"]["cordoned"]) == ("evict", "GPU 3 is gone", None)
+        assert (plain(found["n1"]["cordoned"]) == "root: new cables (muster#1)"
+                and found["n1"]["isolation"] == "none")
+        assert (found["n2"]["isolation"], found["n2"]["why"], found["n2"]["cordoned"]) == (
+            "evict", "GPU 3 is gone", None)
         rmas.begin(store, "n1", "", "chassis", "C1", "dead", "root", "", "", NOW)
         assert told(made, inventory)["n1"]["lifecycle"] == "rma"
 
@@ -142,14 +163,18 @@ def test_a_certificate_is_told_as_it_stands(made: Head, inventory: Inventory) ->
         made.certify("n1", "n2", hardware=_hardware(store))
         found = told(made, inventory)
         held = load_manifest(made.state).nodes["n1"]
-        assert found["n1"]["certificate"] == {
-            "id": held.id, "stage": "standard", "at": NOW + 1, "hardware": found["n1"]["certificate"]["hardware"], "boot": "b1", "kind": "ok",
-            "cause": None, "asks": None, "why": ""}
+        assert found["n1"]["certificate"] == {"id": held.id, "stage": "standard", "at": NOW + 1,
+                                              "hardware": found["n1"]["certificate"]["hardware"],
+                                              "boot": "b1", "kind": "ok", "cause": None, "asks": None,
+                                              "why": ""}
         swept(store, report("n1"), at=NOW + 10, boot="b2")
-        swept(store, report("n2"), at=NOW + 10, gpu_nvml=machine.nvml(gpu2={"uuid": machine.reading("GPU-new")}))
+        swept(store, report("n2"), at=NOW + 10,
+              gpu_nvml=machine.nvml(gpu2={"uuid": machine.reading("GPU-new")}))
         found = told(made, inventory)
-        assert [found["n1"]["certificate"][key] for key in ("kind", "cause", "asks")] == ["requalify", "rebooted", "quick"]
-        assert [found["n2"]["certificate"][key] for key in ("kind", "cause", "asks")] == ["requalify", "changed", "standard"]
+        assert [found["n1"]["certificate"][key] for key in ("kind", "cause", "asks")] == [
+            "requalify", "rebooted", "quick"]
+        assert [found["n2"]["certificate"][key] for key in ("kind", "cause", "asks")] == [
+            "requalify", "changed", "standard"]
         revoke(made.state, ["n1"], "a leak", "root", NOW)
         assert told(made, inventory)["n1"]["certificate"]["kind"] == "revoked"
 
@@ -167,7 +192,9 @@ def test_each_snapshot_has_a_higher_number_than_all_before_it_however_the_clock_
     assert made.publish(now=NOW + 1100).serial > serials[-1]
 
 
-def test_killed_anywhere_publishing_leaves_the_old_snapshot_or_the_new_one_and_no_number_twice(made: Head, tmp_path: Path) -> None:
+def test_killed_anywhere_publishing_leaves_the_old_snapshot_or_the_new_one_and_no_number_twice(
+    made: Head, tmp_path: Path,
+) -> None:
     node = place(tmp_path / "node", made)
     given = [made.publish().serial]
     for after in range(300):
@@ -185,7 +212,8 @@ def test_killed_anywhere_publishing_leaves_the_old_snapshot_or_the_new_one_and_n
 
 def test_what_the_head_cannot_sign_leaves_the_snapshot_before(made: Head, tmp_path: Path) -> None:
     node, before = place(tmp_path / "node", made), made.publish()
-    for odd, policy in (({"looked": float("nan")}, POLICY), ({"lifecycle": "service"}, POLICY), (entry(), {})):
+    for odd, policy in (({"looked": float("nan")}, POLICY), ({"lifecycle": "service"}, POLICY),
+                        (entry(), {})):
         with pytest.raises(CertificateError, match="the snapshot cannot be written"):
             publish(made.state, {"n1": odd}, policy, NOW)
     assert current(str(made.state / "gate"), node.trusted).serial == before.serial
@@ -207,7 +235,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A head that has swept and burnt in eight nodes, of which all have passed."""
     folder = tmp_path_factory.mktemp("home")
     nodes = [place.node for place in places(8)]
-    (folder / "muster.yaml").write_text("version: 1\nnodes:\n" + "".join(f"  {node}: {{}}\n" for node in nodes))
+    (folder / "muster.yaml").write_text(
+        "version: 1\nnodes:\n" + "".join(f"  {node}: {{}}\n" for node in nodes))
     now = time.time()
     with opened(folder / "state", make=True) as store:
         swept(store, *(report(node) for node in nodes[:-1]), at=now - 700)
@@ -227,16 +256,19 @@ def test_from_a_burn_in_to_a_gate_by_commands_alone(home: Path, tmp_path: Path) 
     assert "PRIVATE" not in private and "key1 of alpha: SHA256:" in private
     (result,) = (home / "state/burnin").glob("*.burnin.json")
     out = said(home, "certificate", "issue", str(result), code=3)
-    assert out.count(": certified, quick of ") == 7 and "no look has read its hardware: muster check gpu008 --store" in out
-    assert said(home, "certificate", "verify").startswith("holds: number ")
+    assert (out.count(": certified, quick of ") == 7
+            and "no look has read its hardware: muster check gpu008 --store" in out)
+    assert said(home, "certificate", "verify").startswith("valid: number ")
     assert said(home, "certificate", "show", "gpu001").startswith("gpu001: stands: quick of ")
     assert said(home, "certificate", "show", "gpu008", code=1) == "gpu008: none\n"
     assert said(home, "certificate", "due", code=1) == "nothing is due\n"
     assert "8 nodes, 7 certified" in said(home, "gate", "publish")
     trust = said(home, "certificate", "key", "show", "--trusted")
     (tmp_path / "gate.pub").write_text(trust)
-    checked = subprocess.run(["ssh-keygen", "-Y", "verify", "-f", tmp_path / "gate.pub", "-I", "muster", "-n", "muster-gate", "-s",
-                              home / "state/gate/gate.json.sig"], input=(home / "state/gate/gate.json").read_bytes(), capture_output=True, check=False)
+    checked = subprocess.run(["ssh-keygen", "-Y", "verify", "-f", tmp_path / "gate.pub", "-I", "muster", "-n",
+                              "muster-gate", "-s", home / "state/gate/gate.json.sig"],
+                             input=(home / "state/gate/gate.json").read_bytes(), capture_output=True,
+                             check=False)
     assert checked.returncode == 0, checked.stderr
     where = ("--folder", str(tmp_path / "gate"), "--keys", str(tmp_path / "gate.pub"))
     assert said(home, "gate", "fetch", str(home / "state/gate"), *where).startswith("snapshot ")
@@ -251,7 +283,9 @@ def test_from_a_burn_in_to_a_gate_by_commands_alone(home: Path, tmp_path: Path) 
     assert [one["kind"] for one in document["nodes"]] == ["revoked", *["ok"] * 6]
 
 
-def test_who_was_rebooted_is_due_where_it_is_idle_and_a_quick_burn_in_renews_it(made: Head, home: Path) -> None:
+def test_who_was_rebooted_is_due_where_it_is_idle_and_a_quick_burn_in_renews_it(
+    made: Head, home: Path,
+) -> None:
     now = time.time()
     with opened(made.state, make=True) as store:
         swept(store, report("n1"), report("n2"), at=now - 500)
@@ -264,19 +298,22 @@ def test_who_was_rebooted_is_due_where_it_is_idle_and_a_quick_burn_in_renews_it(
     assert [line.partition(": booted since")[0] for line in out.splitlines()] == ["n1: quick", "n2: quick"]
     assert said(home, "certificate", "due", "--stage", "quick", *where) == "n[1-2]\n"
     (home / "names.yaml").write_text("version: 1\nnodes: {n1: {}, n2: {}}\n")
-    assert said(home, "certificate", "due", "--idle", "n2", "--stage", "quick", "-i", str(home / "names.yaml"), *where) == "n2\n"
+    assert said(home, "certificate", "due", "--idle", "n2", "--stage", "quick", "-i",
+                str(home / "names.yaml"), *where) == "n2\n"
     made.certify("n1", stage="quick", boot="b2", hardware=parts)
     assert said(home, "certificate", "due", "--stage", "quick", *where) == "n2\n"
     (one,) = json.loads(said(home, "certificate", "due", "--json", *where))["nodes"]
     assert (one["node"], one["stage"], one["cause"]) == ("n2", "quick", "rebooted")
 
 
-def test_a_key_that_no_snapshot_has_announced_is_not_used_unless_that_is_meant(home: Path, made: Head) -> None:
+def test_a_key_that_no_snapshot_has_announced_is_not_used_unless_that_is_meant(
+    home: Path, made: Head,
+) -> None:
     where = ("--state", str(made.state))
     made.publish()
     said(home, "certificate", "key", "new", *where)
     out = said(home, "certificate", "key", "use", "key2", *where, code=2)
-    assert "does not name key2, and nodes would refuse what it signs: muster gate publish" in out
+    assert "does not name key2, so nodes would refuse its signatures: muster gate publish" in out
     made.publish()
     assert "key2 signs from now on" in said(home, "certificate", "key", "use", "key2", *where)
     said(home, "certificate", "key", "new", *where)
@@ -286,22 +323,27 @@ def test_a_key_that_no_snapshot_has_announced_is_not_used_unless_that_is_meant(h
 
 def test_no_command_ever_prints_a_private_key(home: Path) -> None:
     state = home / "never"
-    for words in (("key", "new"), ("key", "new"), ("key", "show"), ("key", "show", "--trusted"), ("key", "use", "key2"), ("key", "retire", "key1"),
-                  ("show",), ("verify",)):
+    for words in (("key", "new"), ("key", "new"), ("key", "show"), ("key", "show", "--trusted"),
+                  ("key", "use", "key2"), ("key", "retire", "key1"), ("show",), ("verify",)):
         out = said(home, "certificate", *words, "--state", str(state))
-        secret = b"".join((state / "keys/key2.key").read_bytes().split(b"\n")[1:-2]) if (state / "keys/key2.key").exists() else b"-"
-        assert "PRIVATE" not in out and secret.decode() not in out.replace("\n", "-" if secret == b"-" else "").replace("-", "")
+        secret = (b"".join((state / "keys/key2.key").read_bytes().split(b"\n")[1:-2])
+                  if (state / "keys/key2.key").exists() else b"-")
+        assert ("PRIVATE" not in out
+                and secret.decode() not in out.replace("\n", "-" if secret == b"-" else "").replace("-", ""))
 
 
-def test_a_fetch_that_is_refused_is_one_line_and_leaves_what_was_kept(home: Path, made: Head, tmp_path: Path) -> None:
+def test_a_fetch_that_is_refused_is_one_line_and_leaves_what_was_kept(
+    home: Path, made: Head, tmp_path: Path,
+) -> None:
     node: Place = place(tmp_path / "node", made)
     made.publish()
     other = head(tmp_path / "other")
     other.publish()
     where = ("--folder", node.folder, "--keys", node.trusted)
     said(home, "gate", "fetch", str(made.state / "gate"), *where)
-    assert "no key that is trusted here" in said(home, "gate", "fetch", str(other.state / "gate"), *where, code=2)
-    assert "where from: muster gate fetch SOURCE" in said(home, "gate", "fetch", *where, code=2)
+    assert "it was not signed by a key trusted here" in said(home, "gate", "fetch", str(other.state / "gate"),
+                                                             *where, code=2)
+    assert "no source: muster gate fetch SOURCE" in said(home, "gate", "fetch", *where, code=2)
     assert current(node.folder, node.trusted).cluster == "alpha"
     with pytest.raises(SnapshotRefused):
         current(str(tmp_path / "nowhere"), node.trusted)
@@ -311,7 +353,8 @@ def test_a_fault_of_a_kernel_log_closes_the_gate_before_triage_ran_though_the_ne
     made: Head, inventory: Inventory,
 ) -> None:
     log = LogEvidence("nvrm", "reset", 1, 5.0, 5.0, (7,))
-    failed = Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (Finding("48", "none", "GPU at PCI 0000:18:00, Xid 48", log=log),))
+    failed = Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL,
+                    (Finding("48", "none", "GPU at PCI 0000:18:00, Xid 48", log=log),))
     passed = Result("kernel-xid", "kernel.xid", Status.PASS, Severity.CRITICAL)
 
     def look(result: Result, at: float, view: LogView) -> dict[str, Any]:

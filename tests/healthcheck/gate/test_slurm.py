@@ -1,4 +1,5 @@
-"""The gate in front of the jobs of a real Slurm: they start, are held, go on after the head is gone, and no node is ever drained by it."""
+"""The gate in front of the jobs of a real Slurm: they start, are held, go on after the head is gone, and no
+node is ever drained by it."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ class Gated:
 
     def submit(self, *more: str) -> str:
         """A job on both nodes, which leaves a file named as its number when it has run."""
-        return self.bed.ask("sbatch", "--parsable", "-p", "main", "-N2", "-D", str(self.folder), "-o", "/dev/null", *more,
-                            "--wrap", f"touch {self.folder}/$SLURM_JOB_ID").strip()
+        return self.bed.ask("sbatch", "--parsable", "-p", "main", "-N2", "-D", str(self.folder), "-o",
+                            "/dev/null", *more, "--wrap", f"touch {self.folder}/$SLURM_JOB_ID").strip()
 
     def ran(self, job: str) -> bool:
         return (self.folder / job).exists()
@@ -47,11 +48,13 @@ class Gated:
     def job(self, job: str) -> dict[str, str]:
         """Some of what Slurm says of a job."""
         words = self.bed.ask("scontrol", "-o", "show", "job", job)
-        return {key: words.partition(f"{key}=")[2].partition(" ")[0] for key in ("JobState", "Reason", "Priority")} | {"all": words}
+        return {key: words.partition(f"{key}=")[2].partition(" ")[0]
+                for key in ("JobState", "Reason", "Priority")} | {"all": words}
 
     def held(self, job: str) -> bool:
         found = self.job(job)
-        return (found["JobState"], found["Priority"], found["Reason"]) == ("PENDING", "0", "job_requeued_in_held_state")
+        return (found["JobState"], found["Priority"], found["Reason"]) == (
+            "PENDING", "0", "job_requeued_in_held_state")
 
     def undrained(self) -> bool:
         return all("drain" not in state and "down" not in state for state in self.bed.states().values())
@@ -62,7 +65,8 @@ def gated(folder: Path, lines: str, hook: str | None = None) -> Iterator[Gated]:
     """`lines` of slurm.conf name the hook HOOK; `hook` is another than the printed one."""
     place = Place(folder / "gate")
     wrapped = folder / "muster"       # points the hook's muster at this snapshot
-    wrapped.write_text(f"#!/bin/sh\nMUSTER_GATE={folder}/gate MUSTER_GATE_KEYS={place.keys} exec {MUSTER} \"$@\"\n")
+    wrapped.write_text(
+        f"#!/bin/sh\nMUSTER_GATE={folder}/gate MUSTER_GATE_KEYS={place.keys} exec {MUSTER} \"$@\"\n")
     printed = muster("gate", "--print", "slurm", home=folder, SLURM_CONF=str(folder / "slurm" / "slurm.conf"))
     assert printed.returncode == 0 and printed.stdout.startswith("#!/bin/sh\n")
     script = folder / "hook"
@@ -70,7 +74,8 @@ def gated(folder: Path, lines: str, hook: str | None = None) -> Iterator[Gated]:
     for each in (wrapped, script):
         each.chmod(0o755)
     (folder / "slurm").mkdir()
-    with slurm(folder / "slurm", NODES, cred_expire=5, extra=f"SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1\n{lines}".replace("HOOK", str(script))) as bed:
+    with slurm(folder / "slurm", NODES, cred_expire=5,
+               extra=f"SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1\n{lines}".replace("HOOK", str(script))) as bed:
         yield Gated(bed, place, folder)
 
 
@@ -84,7 +89,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield found
 
 
-def test_a_job_is_held_on_a_closed_gate_and_starts_when_it_opens_and_no_node_is_drained(cluster: Gated) -> None:
+def test_a_job_is_held_on_a_closed_gate_and_starts_when_it_opens_and_no_node_is_drained(
+    cluster: Gated,
+) -> None:
     cluster.publish(gpu002={"lifecycle": "rma"})
     job = cluster.submit()
     wait_until(lambda: cluster.held(job), 60, "the hold")

@@ -1,4 +1,5 @@
-"""What a node takes for the snapshot: signed by a key that it trusts, whole, of its cluster, and never older than one it has seen."""
+"""What a node takes for the snapshot: signed by a key that it trusts, whole, of its cluster,
+and never older than one it has seen."""
 
 from __future__ import annotations
 
@@ -46,14 +47,16 @@ def test_what_was_kept_is_read_and_verified_anew(made: Head, node: Place) -> Non
     assert seen(node.folder) == ("alpha", serial)
 
 
-def test_without_any_there_is_none_and_without_keys_none_is_trusted(made: Head, node: Place, tmp_path: Path) -> None:
+def test_without_any_there_is_none_and_without_keys_none_is_trusted(
+    made: Head, node: Place, tmp_path: Path,
+) -> None:
     with pytest.raises(NoSnapshot, match=r"no such folder|No such file"):
         current(node.folder, node.trusted)
     kept(made, node)
     with pytest.raises(SnapshotRefused, match=r"no trusted key.*muster gate push"):
         current(node.folder, str(tmp_path / "nothing"))
     (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(SnapshotRefused, match="holds no ed25519 key"):
+    with pytest.raises(SnapshotRefused, match="contains no ed25519 key"):
         current(node.folder, str(tmp_path / "empty"))
 
 
@@ -61,7 +64,7 @@ def test_without_any_there_is_none_and_without_keys_none_is_trusted(made: Head, 
 def test_keys_that_others_may_have_put_there_are_not_trusted(made: Head, node: Place, mode: int) -> None:
     kept(made, node)
     Path(node.trusted).chmod(mode)
-    with pytest.raises(SnapshotRefused, match="can be written by others"):
+    with pytest.raises(SnapshotRefused, match="is writable by others"):
         current(node.folder, node.trusted)
 
 
@@ -70,7 +73,7 @@ def test_keys_that_others_may_have_put_there_are_not_trusted(made: Head, node: P
 def test_keys_of_another_user_are_not_trusted(made: Head, node: Place) -> None:
     kept(made, node)
     os.chown(node.trusted, 65534, 65534)
-    with pytest.raises(SnapshotRefused, match="can be written by others"):
+    with pytest.raises(SnapshotRefused, match="is writable by others"):
         keys_in(node.trusted)
 
 
@@ -80,15 +83,20 @@ def test_a_foreign_altered_or_older_snapshot_is_refused(made: Head, node: Place,
     new = made.publish()
     keep(new.data, new.signature, node.folder, node.trusted)
     foreign = head(tmp_path / "foreign").publish()
-    for data, signature, match in (
-            (foreign.data, foreign.signature, "no key that is trusted here"), (new.data.replace(b"healthy", b"Healthy"), new.signature, "altered"),
-            (new.data, old.signature, "altered"), (old.data, old.signature, f"older snapshot was put back: number {old.serial}")):
+    for data, signature, match in ((foreign.data, foreign.signature,
+                                    "it was not signed by a key trusted here"),
+                                   (new.data.replace(b"healthy", b"Healthy"), new.signature, "altered"),
+                                   (new.data, old.signature, "altered"),
+                                   (old.data, old.signature,
+                                    f"older snapshot was restored: number {old.serial}")):
         write_pair(node.folder, "gate.json", 1, data, signature)
         with pytest.raises(SnapshotRefused, match=match):
             current(node.folder, node.trusted)
 
 
-def test_a_snapshot_of_another_cluster_is_refused_though_its_key_is_trusted(made: Head, tmp_path: Path) -> None:
+def test_a_snapshot_of_another_cluster_is_refused_though_its_key_is_trusted(
+    made: Head, tmp_path: Path,
+) -> None:
     beta = head(tmp_path / "beta", "beta")
     node = place(tmp_path / "both", made, beta)
     kept(made, node)
@@ -123,7 +131,8 @@ def test_a_damaged_memory_opens_nothing_and_a_fetch_mends_it(made: Head, node: P
     serial = kept(made, node)
     path = Path(node.folder, "seen.json")
     whole = path.read_bytes()
-    for damaged in (*(whole[:at] for at in range(len(whole) - 1)), b"[]", b"null", b'{"cluster": 1, "serial": 2}', b"\xff" * 9, b"[" * 4096,
+    for damaged in (*(whole[:at] for at in range(len(whole) - 1)), b"[]", b"null",
+                    b'{"cluster": 1, "serial": 2}', b"\xff" * 9, b"[" * 4096,
                     b'{"cluster": "alpha", "serial": true}'):
         path.write_bytes(damaged)
         with pytest.raises(SnapshotRefused, match="is damaged"):
@@ -136,7 +145,9 @@ def test_a_damaged_memory_opens_nothing_and_a_fetch_mends_it(made: Head, node: P
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
 @settings(max_examples=60, deadline=None)
-def test_no_bytes_are_a_snapshot_by_chance(tmp_path_factory: pytest.TempPathFactory, data: bytes, signature: bytes) -> None:
+def test_no_bytes_are_a_snapshot_by_chance(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, signature: bytes,
+) -> None:
     folder = tmp_path_factory.mktemp("node")
     node = place(folder / "n", head(folder / "head"))
     plain(node, data, signature)
@@ -164,7 +175,8 @@ def test_a_pair_is_never_half_of_one_and_half_of_another(made: Head, tmp_path: P
         assert read_pair(str(tmp_path), "gate.json") == (one.data, one.signature)
     assert switched and read_pair(str(tmp_path), "gate.json") == (two.data, two.signature)
     # People and ssh-keygen find them by their plain names.
-    assert (tmp_path / "gate.json").read_bytes() == two.data and (tmp_path / "gate.json.sig").read_bytes() == two.signature
+    assert ((tmp_path / "gate.json").read_bytes() == two.data and (tmp_path / "gate.json.sig").read_bytes()
+            == two.signature)
 
 
 def test_a_pipe_in_the_place_of_a_snapshot_keeps_nobody_waiting(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Closed nodes are replaced by open spares, the nearest first, and the file of hosts is written whole or not at all."""
+"""Closed nodes are replaced by open spares, the nearest first,
+and the file of hosts is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from healthcheck.gate.allocation import allocate
 from healthcheck.gate.decide import Gate, answer
-from healthcheck.gate.filling import filling
 from healthcheck.gate.spares import Filled
 from tests.command import muster
 from tests.healthcheck.gate.fleet import NOW, Place, entry, names, snapshot
@@ -20,10 +21,12 @@ from tests.healthcheck.gate.fleet import NOW, Place, entry, names, snapshot
 OLD = {"versions": {"driver": "535.1"}}
 
 
-def filled(nodes: dict[str, dict[str, Any]], wanted: list[str], spares: list[str], need: int | None = None) -> tuple[Gate, Filled]:
+def filled(
+    nodes: dict[str, dict[str, Any]], wanted: list[str], spares: list[str], need: int | None = None,
+) -> tuple[Gate, Filled]:
     """`nodes`: what is odd about each."""
     held = snapshot({name: entry(**odd) for name, odd in nodes.items()})
-    said, found = filling(held, answer(held, wanted, NOW), wanted, spares, need or len(wanted), NOW)
+    said, found = allocate(held, answer(held, wanted, NOW), wanted, spares, need or len(wanted), NOW)
     return said.gate, found
 
 
@@ -34,8 +37,9 @@ def test_nothing_moves_where_all_are_open() -> None:
 
 def test_a_spare_of_the_nvlink_domain_goes_before_one_of_the_leaf_before_any_other() -> None:
     nodes: dict[str, dict[str, Any]] = {
-        "a": {"domain": "d1", "leaf": ["l1", "l2"], "lifecycle": "rma"}, "b": {"leaf": "l7", "certificate": None},
-        "c": {"leaf": "l9", "state": "unhealthy"}, "s1": {"leaf": ["l3"]}, "s2": {"leaf": ["l7"]}, "s3": {"domain": "d1", "leaf": ["l8"]},
+        "a": {"domain": "d1", "leaf": ["l1", "l2"], "lifecycle": "rma"},
+        "b": {"leaf": "l7", "certificate": None}, "c": {"leaf": "l9", "state": "unhealthy"},
+        "s1": {"leaf": ["l3"]}, "s2": {"leaf": ["l7"]}, "s3": {"domain": "d1", "leaf": ["l8"]},
     }
     gate, found = filled(nodes, ["a", "b", "c"], ["s1", "s2", "s3"])
     assert gate is Gate.OPEN
@@ -46,11 +50,13 @@ def test_a_spare_of_the_nvlink_domain_goes_before_one_of_the_leaf_before_any_oth
 
 
 def test_a_spare_stands_in_the_place_of_the_node_that_it_replaces() -> None:
-    assert filled({"a": {}, "b": {"lifecycle": "rma"}, "c": {}, "s": {}}, ["a", "b", "c"], ["s"])[1].nodes == ("a", "s", "c")
+    assert filled({"a": {}, "b": {"lifecycle": "rma"}, "c": {}, "s": {}}, ["a", "b", "c"],
+                  ["s"])[1].nodes == ("a", "s", "c")
 
 
 def test_closed_spares_and_those_that_are_wanted_already_do_not_step_in() -> None:
-    nodes: dict[str, dict[str, Any]] = {"a": {}, "b": {"lifecycle": "rma"}, "s1": {"isolation": "evict"}, "s2": {}}
+    nodes: dict[str, dict[str, Any]] = {"a": {}, "b": {"lifecycle": "rma"}, "s1": {"isolation": "evict"},
+                                        "s2": {}}
     assert filled(nodes, ["a", "b"], ["a", "s1", "nobody", "s2"])[1].nodes == ("a", "s2")
 
 
@@ -77,8 +83,8 @@ def test_too_few_spares_close_and_say_how_many_are_wanting() -> None:
     assert (gate, found.short) == (Gate.CLOSED, 1)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from(["l1", "l2"])), min_size=1, max_size=8), st.integers(0, 6),
-       st.integers(1, 9))
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from(["l1", "l2"])), min_size=1,
+                max_size=8), st.integers(0, 6), st.integers(1, 9))
 def test_whatever_is_written_opens_as_a_whole_and_holds_each_node_once(
     odd: list[tuple[bool, bool, str]], spares: int, need: int,
 ) -> None:
@@ -90,7 +96,8 @@ def test_whatever_is_written_opens_as_a_whole_and_holds_each_node_once(
     gate, found = filled(everyone, wanted, extra, need)
     if gate is Gate.OPEN:
         assert len(found.nodes) == len(set(found.nodes)) == need
-        assert answer(snapshot({name: entry(**what) for name, what in everyone.items()}), found.nodes, NOW).gate is Gate.OPEN
+        assert answer(snapshot({name: entry(**what) for name, what in everyone.items()}), found.nodes,
+                      NOW).gate is Gate.OPEN
     else:
         assert found.short
 
@@ -104,7 +111,9 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
-def test_the_file_of_hosts_keeps_what_the_launcher_said_of_each_and_what_moved_is_told(place: Place, tmp_path: Path) -> None:
+def test_the_file_of_hosts_keeps_what_the_launcher_said_of_each_and_what_moved_is_told(
+    place: Place, tmp_path: Path,
+) -> None:
     (tmp_path / "hosts").write_text("gpu001 slots=8\ngpu002 slots=4\ngpu003 slots=8\n")
     words = (*place.words, "--hostfile", "hosts", "--write-hostfile", "hosts.open", "--spares", "@spares")
     done = muster("gate", *words, home=tmp_path)
@@ -113,14 +122,16 @@ def test_the_file_of_hosts_keeps_what_the_launcher_said_of_each_and_what_moved_i
     assert "gpu002 -> sp2 (same leaf): not in service: rma" in done.stdout
     said = json.loads(muster("gate", *words, "--need", "4", "--json", home=tmp_path).stdout)
     assert said["hosts"] == ["gpu001", "sp2", "gpu003", "sp1"]
-    assert said["moved"][0] == {"away": "gpu002", "instead": "sp2", "where": "same leaf", "why": "not in service: rma"}
+    assert said["moved"][0] == {"away": "gpu002", "instead": "sp2", "where": "same leaf",
+                                "why": "not in service: rma"}
 
 
 def test_a_file_of_hosts_stays_as_it_was_where_the_gate_does_not_open(place: Place, tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("as it was\n")
-    done = muster("gate", *place.words, "gpu[001-004]", "--write-hostfile", "hosts", "--need", "6", "--spares", "sp1", home=tmp_path)
+    done = muster("gate", *place.words, "gpu[001-004]", "--write-hostfile", "hosts", "--need", "6",
+                  "--spares", "sp1", home=tmp_path)
     assert done.returncode == 1
-    assert "2 of 6 nodes are wanting, with 1 of 1 spares open" in done.stdout
+    assert "2 of 6 nodes are missing, with 1 of 1 spares open" in done.stdout
     assert (tmp_path / "hosts").read_text() == "as it was\n"
     place.snapshot.unlink()
     assert muster("gate", *place.words, "gpu001", "--write-hostfile", "hosts", home=tmp_path).returncode == 3

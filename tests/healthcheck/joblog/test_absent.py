@@ -15,7 +15,8 @@ def entered(rank: int, work: int, group: str = "0") -> JobEvent:
 
 
 def test_the_rank_that_had_begun_fewer_collectives_is_absent_and_those_that_waited_are_not() -> None:
-    log = JobLog((*(waits(rank, 100) for rank in range(7)), *(entered(rank, 102) for rank in range(7)), entered(7, 99)), {7: "gpu001"})
+    log = JobLog((*(waits(rank, 100) for rank in range(7)), *(entered(rank, 102) for rank in range(7)),
+                  entered(7, 99)), {7: "gpu001"})
     [one] = absent(log)
     assert (one.rank, one.node, one.work, one.last, one.waited) == (7, "gpu001", 100, 99, 7)
     assert one.why == "rank 7 had begun 99 collectives while 7 ranks waited in ALLREDUCE 100"
@@ -35,7 +36,8 @@ def test_where_all_waited_nobody_is_absent() -> None:
 
 
 def test_a_timeout_that_names_no_group_belongs_to_the_group_of_the_same_ranks_next_line() -> None:
-    log = JobLog((*(waits(rank, 9, "") for rank in range(3)), *(entered(rank, 9, "2") for rank in range(3)), entered(3, 8, "2")))
+    log = JobLog((*(waits(rank, 9, "") for rank in range(3)), *(entered(rank, 9, "2") for rank in range(3)),
+                  entered(3, 8, "2")))
     assert [(one.rank, one.group) for one in absent(log)] == [(3, "2")]
 
 

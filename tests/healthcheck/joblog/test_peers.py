@@ -1,6 +1,8 @@
-"""Who says that a peer is gone is no culprit: its peer is, by address, GID or name, and as far as several nodes say so.
+"""Who says that a peer is gone is no culprit: its peer is, by address, GID or name,
+and as far as several nodes say so.
 
-Lines as in NVIDIA/nccl issues 1664, 1814 and 2397, stas00/ml-engineering network/README and openucx/ucx issues 5199, 6669 and 9590.
+Lines as in NVIDIA/nccl issues 1664, 1814 and 2397, stas00/ml-engineering
+network/README and openucx/ucx issues 5199, 6669 and 9590.
 """
 
 from __future__ import annotations
@@ -13,17 +15,22 @@ from tests.healthcheck.joblog.told import accused, cause, told
 NODES = ("gpu011", "gpu012", "gpu017", "gpu018")
 
 
-def retry(node: str, peer: str, *, form: str = "plain", local: str = "", remote: str = "", status: int = 12) -> str:
+def retry(
+    node: str, peer: str, *, form: str = "plain", local: str = "", remote: str = "", status: int = 12,
+) -> str:
     """A completion with an error, as three generations of NCCL print it."""
     gids = f" localGid {local} remoteGids{remote}" if local else ""
     said = {
-        "old": f"transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer {peer}<5592> with error {status}, opcode 1, len 0, vendor err 129 (Send)",
-        "plain": f"transport/net_ib.cc:2244 NCCL WARN NET/IB: Got completion from peer {peer}<39226> with status={status} opcode=32224 len=0 "
-                 f"vendor err 129 (Recv){gids} hca mlx5_3",
-        "named": f"transport/net_ib/p2p.cc:648 NCCL WARN NET/IB: Got completion from peer {peer}<40554> with status=IBV_WC_X_ERR({status}) "
-                 f"opcode=IBV_WC_RECV_RDMA_WITH_IMM(129) vendor_err=129{gids} hca mlx5_1",
-        "device": f"transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: mlx5_0:1 Got completion from peer {peer}<40554> with status=IBV_WC_X_ERR({status}) "
-                  "opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129 req_type=Send",
+        "old": f"transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer {peer}<5592> with "
+        f"error {status}, opcode 1, len 0, vendor err 129 (Send)",
+        "plain": f"transport/net_ib.cc:2244 NCCL WARN NET/IB: Got completion from peer {peer}<39226> with "
+        f"status={status} opcode=32224 len=0 vendor err 129 (Recv){gids} hca mlx5_3",
+        "named": f"transport/net_ib/p2p.cc:648 NCCL WARN NET/IB: Got completion from peer {peer}<40554> with "
+        f"status=IBV_WC_X_ERR({status}) opcode=IBV_WC_RECV_RDMA_WITH_IMM(129) vendor_err=129{gids} "
+        "hca mlx5_1",
+        "device": "transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: mlx5_0:1 Got completion from peer "
+        f"{peer}<40554> with status=IBV_WC_X_ERR({status}) opcode=IBV_WC_SEND(0) reqSize=0 "
+        "vendor_err=129 req_type=Send",
     }[form]
     return f"{node}:4012:4412 [0] {said}\n"
 
@@ -34,7 +41,8 @@ def using(node: str, address: str) -> str:
 
 @pytest.mark.parametrize("form", ["old", "plain", "named", "device"])
 def test_the_peer_that_several_nodes_name_is_accused_and_not_they(form: str) -> None:
-    text = using("gpu017", "10.20.0.17") + retry("gpu012", "10.20.0.17", form=form) + retry("gpu018", "10.20.0.17", form=form)
+    text = using("gpu017", "10.20.0.17") + retry("gpu012", "10.20.0.17", form=form) + retry(
+        "gpu018", "10.20.0.17", form=form)
     first = cause(text)
     assert first is not None
     assert (first.who.node, first.told.id, first.sure) == ("gpu017", "ib-retry", Sure.LIKELY)
@@ -42,9 +50,13 @@ def test_the_peer_that_several_nodes_name_is_accused_and_not_they(form: str) -> 
 
 
 def test_the_ranks_of_one_node_are_one_voice() -> None:
-    text = using("gpu017", "10.20.0.17") + "".join(
-        f"gpu012:{pid}:{pid} [{pid}] NCCL INFO comm 0x1 rank {pid} nranks 16 cudaDev {pid} busId 1 - Init COMPLETE\n" for pid in range(8)) + "".join(
-        retry("gpu012", "10.20.0.17").replace(":4012:4412 [0]", f":{pid}:{pid} [{pid}]") for pid in range(8))
+    text = using("gpu017", "10.20.0.17") + "".join(f"gpu012:{pid}:{pid} [{pid}] NCCL INFO comm 0x1 rank "
+                                                   f"{pid} nranks 16 cudaDev {pid} busId 1 - Init COMPLETE\n"
+                                                   for pid in range(8)) + "".join(
+                                                       retry("gpu012",
+                                                             "10.20.0.17").replace(":4012:4412 [0]",
+                                                                                   f":{pid}:{pid} [{pid}]")
+                                                       for pid in range(8))
     first = cause(text)
     assert first is not None
     assert (first.who.node, first.sure) == ("gpu017", Sure.GUESS)
@@ -56,14 +68,17 @@ def test_one_node_that_says_so_of_several_peers_while_nobody_else_does_is_itself
 
 
 def test_the_sick_node_that_names_all_others_is_accused_by_those_who_name_it() -> None:
-    text = using("gpu017", "10.20.0.17") + retry("gpu017", "10.20.0.11") + retry("gpu017", "10.20.0.12") + retry("gpu011", "10.20.0.17") + \
+    text = using("gpu017", "10.20.0.17") + retry("gpu017", "10.20.0.11") + retry(
+        "gpu017", "10.20.0.12") + retry("gpu011", "10.20.0.17") + \
         retry("gpu012", "10.20.0.17")
     assert accused(text) == "gpu017"
 
 
 def test_two_nodes_that_name_each_other_are_both_a_guess() -> None:
-    text = using("gpu011", "10.20.0.11") + using("gpu012", "10.20.0.12") + retry("gpu011", "10.20.0.12") + retry("gpu012", "10.20.0.11")
-    assert [(charge.who.node, charge.sure) for charge in told(text) if charge.cause] == [("gpu012", Sure.GUESS), ("gpu011", Sure.GUESS)]
+    text = using("gpu011", "10.20.0.11") + using("gpu012", "10.20.0.12") + retry(
+        "gpu011", "10.20.0.12") + retry("gpu012", "10.20.0.11")
+    assert [(charge.who.node, charge.sure) for charge in told(text) if charge.cause] == [
+        ("gpu012", Sure.GUESS), ("gpu011", Sure.GUESS)]
 
 
 def test_an_address_leads_to_a_node_by_the_inventory() -> None:
@@ -73,13 +88,15 @@ def test_an_address_leads_to_a_node_by_the_inventory() -> None:
 
 
 def test_an_address_leads_to_a_node_by_the_gid_that_the_node_itself_calls_its_own() -> None:
-    text = retry("gpu012", "10.20.0.17", local="fe80::12", remote="fe80::17") + retry("gpu018", "10.20.0.17", local="fe80::18", remote="fe80::17") + \
+    text = retry("gpu012", "10.20.0.17", local="fe80::12", remote="fe80::17") + retry(
+        "gpu018", "10.20.0.17", local="fe80::18", remote="fe80::17") + \
         retry("gpu017", "10.20.0.12", local="fe80::17", remote="fe80::12")
     assert accused(text) == "gpu017"
 
 
 @pytest.mark.parametrize(("peer", "nodes", "node"), [
-    ("gpu017.cluster.local", NODES, "gpu017"), ("GPU017", NODES, "gpu017"), ("10.20.0.17", ("ip-10-20-0-12", "ip-10-20-0-17", "x"), "ip-10-20-0-17"),
+    ("gpu017.cluster.local", NODES, "gpu017"), ("GPU017", NODES, "gpu017"),
+    ("10.20.0.17", ("ip-10-20-0-12", "ip-10-20-0-17", "x"), "ip-10-20-0-17"),
 ])
 def test_a_peer_that_is_called_by_a_name_is_that_node(peer: str, nodes: tuple[str, ...], node: str) -> None:
     assert accused(retry(nodes[0], peer) + retry("x", peer), nodes) == node
@@ -93,8 +110,9 @@ def test_where_all_nodes_but_one_name_an_address_that_one_is_behind_it() -> None
 
 
 @pytest.mark.parametrize(("status", "id_", "of", "symptom"), [
-    (12, "ib-retry", "gpu017", False), (13, "ib-receiver-not-ready", "gpu017", False), (5, "ib-flushed", "gpu017", True),
-    (4, "ib-protection", "gpu012", False), (10, "ib-protection", "gpu012", False), (11, "ib-completion-other", "gpu017", False),
+    (12, "ib-retry", "gpu017", False), (13, "ib-receiver-not-ready", "gpu017", False),
+    (5, "ib-flushed", "gpu017", True), (4, "ib-protection", "gpu012", False),
+    (10, "ib-protection", "gpu012", False), (11, "ib-completion-other", "gpu017", False),
 ])
 @pytest.mark.parametrize("form", ["old", "plain", "named", "device"])
 def test_each_status_accuses_whom_it_means(status: int, id_: str, of: str, symptom: bool, form: str) -> None:
@@ -109,17 +127,22 @@ def test_flushed_work_is_no_vote() -> None:
 
 
 def test_the_remote_gid_of_a_connection_that_could_not_be_made_is_the_peer() -> None:
-    line = ("{}:1:2 [0] misc/ibvwrap.cc:376 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state "
-            "INIT, next state RTR, local GID index 3, local GID ::ffff:10.224.0.{}, remote GID ::ffff:10.224.3.40\n")
+    line = ("{}:1:2 [0] misc/ibvwrap.cc:376 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed "
+            "out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID "
+            "::ffff:10.224.0.{}, remote GID ::ffff:10.224.3.40\n")
     text = line.format("gpu011", 11) + line.format("gpu012", 12)
     assert accused(text, (), {"10.224.3.40": "gpu040"}) == "gpu040"
 
 
 @pytest.mark.parametrize("line", [
-    "gpu011:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu017<45678>",
-    "gpu011:1:2 [0] misc/socket.cc:58 NCCL WARN socketProgressOpt: Call to recv from 10.20.0.17<40123> failed : Connection reset by peer",
-    "[W1121 10:00:00.1 TCPStore.cpp:115] [c10d] recvVector failed on SocketImpl(fd=3, addr=[gpu011]:47058, remote=[gpu017]:29500): Connection reset by peer",
-    "[rank3]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.20.0.17]:31337",
+    "gpu011:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
+    "gpu017<45678>",
+    "gpu011:1:2 [0] misc/socket.cc:58 NCCL WARN socketProgressOpt: Call to recv from 10.20.0.17<40123> "
+    "failed : Connection reset by peer",
+    "[W1121 10:00:00.1 TCPStore.cpp:115] [c10d] recvVector failed on SocketImpl(fd=3, addr=[gpu011]:47058, "
+    "remote=[gpu017]:29500): Connection reset by peer",
+    "[rank3]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
+    "[10.20.0.17]:31337",
 ])
 def test_the_first_peer_that_was_lost_is_a_lead_where_nothing_else_is_known(line: str) -> None:
     first = cause(using("gpu017", "10.20.0.17") + line)
@@ -128,17 +151,21 @@ def test_the_first_peer_that_was_lost_is_a_lead_where_nothing_else_is_known(line
 
 
 def test_a_lost_peer_is_no_cause_where_another_error_is_known() -> None:
-    text = using("gpu017", "10.20.0.17") + "gpu011:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu017<45678>\n" \
-        "gpu018:1:2 [0] enqueue.cc:1402 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n"
+    text = (using("gpu017",
+                  "10.20.0.17") + "gpu011:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection "
+                                  "closed by remote peer gpu017<45678>\n"
+            "gpu018:1:2 [0] enqueue.cc:1402 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n")
     assert accused(text) == "gpu018"
 
 
 def test_who_waited_for_a_connection_is_not_accused() -> None:
-    assert cause("gpu011:1:2 [0] bootstrap.cc:512 NCCL WARN Timeout waiting for connection from rank 3\n") is None
+    assert cause(
+        "gpu011:1:2 [0] bootstrap.cc:512 NCCL WARN Timeout waiting for connection from rank 3\n") is None
 
 
 def test_the_node_that_could_not_be_reached_for_the_rendezvous_is_accused() -> None:
-    line = "[rank{}]: torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to connect to (gpu001, 29500).\n"
+    line = ("[rank{}]: torch.distributed.DistNetworkError: The client socket has timed out after 600000ms "
+            "while trying to connect to (gpu001, 29500).\n")
     first = cause("gpu012: " + line.format(1) + "gpu013: " + line.format(2), ("gpu001", "gpu012", "gpu013"))
     assert first is not None
     assert (first.who.node, first.told.id) == ("gpu001", "rendezvous")
@@ -146,29 +173,36 @@ def test_the_node_that_could_not_be_reached_for_the_rendezvous_is_accused() -> N
 
 def test_ucx_names_the_port_to_which_it_sent_and_not_the_node_that_says_so() -> None:
     text = "".join(
-        f"[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n"
-        f"[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  DCI QP 0x10f3a wqe[446]: SEND s-e [rqpn 0x32ca rlid 1935] [inl len 20]\n"
+        f"[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 "
+        "vend 0x81 hw_synd 0/0)\n"
+        f"[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  DCI QP 0x10f3a wqe[446]: SEND s-e [rqpn 0x32ca rlid "
+        "1935] [inl len 20]\n"
         for node, pid in (("gpu011", 27251), ("gpu012", 30536), ("gpu018", 30540)))
     assert accused(text) == "LID 1935"
     assert accused(text, NODES) == "gpu017"
 
 
 def test_ucx_on_roce_names_the_peers_address() -> None:
-    text = ("[1732182000.123456] [gpu011:12345:0]    ib_mlx5_log.c:179  UCX  ERROR Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81)\n"
-            "[1732182000.123460] [gpu011:12345:0]    ib_mlx5_log.c:179  UCX  ERROR RC QP 0x1f3 wqe[5]: SEND s-e [rqpn 0x1e1 dgid=::ffff:10.20.0.17]\n")
+    text = ("[1732182000.123456] [gpu011:12345:0]    ib_mlx5_log.c:179  UCX  ERROR Transport retry count "
+            "exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81)\n"
+            "[1732182000.123460] [gpu011:12345:0]    ib_mlx5_log.c:179  UCX  ERROR RC QP 0x1f3 wqe[5]: SEND "
+            "s-e [rqpn 0x1e1 dgid=::ffff:10.20.0.17]\n")
     first = cause(text, (), {"10.20.0.17": "gpu017"})
     assert first is not None
     assert (first.who.node, first.time) == ("gpu017", 1732182000.123456)
 
 
 def test_open_mpi_names_the_peer_that_it_could_not_reach() -> None:
-    assert accused("WARNING: Open MPI failed to TCP connect to a peer MPI process.\n\n  Local host: gpu011\n  PID:        4711\n"
-                   "  Message:    connect() to 10.1.2.3:1024 failed\n  Error:      No route to host (113)\n", (), {"10.1.2.3": "gpu003"}) == "gpu003"
+    assert accused("WARNING: Open MPI failed to TCP connect to a peer MPI process.\n\n  Local host: gpu011\n "
+                   " PID:        4711\n"
+                   "  Message:    connect() to 10.1.2.3:1024 failed\n  Error:      No route to host (113)\n",
+                   (), {"10.1.2.3": "gpu003"}) == "gpu003"
 
 
 @pytest.mark.parametrize("line", [
     "gpu011:1:2 [0] misc/socket.cc:524 NCCL WARN socketPollConnect: exceeded timeouts (20000)",
-    "[gpu011:12345:0:12345] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)",
+    "[gpu011:12345:0:12345] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend "
+    "0x81 hw_synd 0/0)",
 ])
 def test_a_peer_that_no_line_names_is_nobody_and_not_who_says_so(line: str) -> None:
     first = cause(f"{line}\n", NODES)
@@ -177,13 +211,14 @@ def test_a_peer_that_no_line_names_is_nobody_and_not_who_says_so(line: str) -> N
 
 
 def test_the_peer_that_pytorch_repeats_of_nccls_last_error_is_accused() -> None:
-    said = "".join(f"[rank{rank}]: Last error:\n[rank{rank}]: NET/IB: Got completion from peer 10.20.0.17<39226> with status=12 "
-                   "opcode=32224 len=0 vendor err 129 (Recv) localGid fe80:: remoteGidsfe80:: hca mlx5_3\n" for rank in (0, 8))
+    said = "".join(f"[rank{rank}]: Last error:\n[rank{rank}]: NET/IB: Got completion from peer "
+                   "10.20.0.17<39226> with status=12 opcode=32224 len=0 vendor err 129 (Recv) localGid "
+                   "fe80:: remoteGidsfe80:: hca mlx5_3\n" for rank in (0, 8))
     assert accused(said) == "10.20.0.17" and accused(using("gpu017", "10.20.0.17") + said) == "gpu017"
 
 
 def test_an_address_that_several_ranks_lost_is_a_lead_where_no_line_tells_whose_it_is() -> None:
-    said = "".join(f"[rank{rank}]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
-                   "[10.20.0.17]:31337\n" for rank in (0, 1))
+    said = "".join(f"[rank{rank}]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
+                   "Connection closed by peer [10.20.0.17]:31337\n" for rank in (0, 1))
     first = cause(said)
     assert first is not None and (first.who.address, first.sure) == ("10.20.0.17", Sure.GUESS)

@@ -1,4 +1,5 @@
-"""What launchers put before a line ties it to its node and rank, and what a program prints is not taken for that."""
+"""What launchers put before a line ties it to its node and rank,
+and what a program prints is not taken for that."""
 
 from __future__ import annotations
 
@@ -14,16 +15,20 @@ ERROR = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 
 
 @pytest.mark.parametrize(("line", "node", "rank"), [
-    (f"rack1-gpu03: {ERROR}", "rack1-gpu03", None),                                     # pdsh, clush, DeepSpeed
+    # pdsh, clush, DeepSpeed
+    (f"rack1-gpu03: {ERROR}", "rack1-gpu03", None),
     (f"rack1-gpu03: [rank27]: {ERROR}", "rack1-gpu03", 27),
     (f"10.0.0.3: {ERROR}", "10.0.0.3", None),
     (f" 3: {ERROR}", "", 3),                                                            # srun --label
-    (f"[1,3]<stdout>:{ERROR}", "", 3),                                                  # mpirun --tag-output, Open MPI 4
+    # mpirun --tag-output, Open MPI 4
+    (f"[1,3]<stdout>:{ERROR}", "", 3),
     (f"[1,3]<stderr>: {ERROR}", "", 3),
     (f"[prterun-gpu01-4711@1,3]<stdout>: {ERROR}", "", 3),                              # Open MPI 5
-    (f"[prterun-gpu01-4711@1,3][gpu02:991]<stderr>: {ERROR}", "gpu02", 3),              # --output tag-detailed
+    # --output tag-detailed
+    (f"[prterun-gpu01-4711@1,3][gpu02:991]<stderr>: {ERROR}", "gpu02", 3),
     (f"Mon Nov 23 04:38:54 2026[1,2]<stdout>:{ERROR}", "", 2),                          # --timestamp-output
-    (f"[pod/trainer-worker-3/pytorch] {ERROR}", "trainer-worker-3", None),              # kubectl logs --prefix
+    # kubectl logs --prefix
+    (f"[pod/trainer-worker-3/pytorch] {ERROR}", "trainer-worker-3", None),
     (f"[pod/trainer-worker-3/pytorch] 2026-11-21T10:00:00.123456789Z {ERROR}", "trainer-worker-3", None),
     (f"2026-11-21T10:00:00.123456789Z {ERROR}", "", None),
     (f"trainer-worker-3 pytorch {ERROR}", "trainer-worker-3", None),                    # stern
@@ -33,8 +38,10 @@ ERROR = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
     (f"rack1-gpu03: [default3]:{ERROR}", "rack1-gpu03", 3),
     (f"[rank3]:{ERROR}", "", 3),
     (f"[3] {ERROR}", "", 3),                                                            # MPICH -l
-    (f"2026-11-21T10:00:00.123456789Z stderr F {ERROR}", "", None),                     # files of a container runtime (CRI)
-    (f'{{"log":"{ERROR}\\n","stream":"stderr","time":"2026-11-21T10:00:00.1Z"}}', "", None),     # docker's json-file
+    # files of a container runtime (CRI)
+    (f"2026-11-21T10:00:00.123456789Z stderr F {ERROR}", "", None),
+    # docker's json-file
+    (f'{{"log":"{ERROR}\\n","stream":"stderr","time":"2026-11-21T10:00:00.1Z"}}', "", None),
     (f"Nov 21 10:00:00 gpu003 train[4711]: {ERROR}", "gpu003", None),                   # journalctl, syslog
     (f"gpu003: 2026-11-21 10:00:00,123 {ERROR}", "gpu003", None),
 ])
@@ -43,7 +50,8 @@ def test_a_line_is_tied_to_the_node_and_rank_before_it(line: str, node: str, ran
     assert (event.kind, event.node, event.rank) == (JobEventKind.GPU, node, rank)
 
 
-@pytest.mark.parametrize("line", [ERROR, f"torch.cuda.{ERROR}", f"ERROR: {ERROR}", f"Epoch: {ERROR}", f"main: {ERROR}", f"[INFO] {ERROR}"])
+@pytest.mark.parametrize("line", [ERROR, f"torch.cuda.{ERROR}", f"ERROR: {ERROR}", f"Epoch: {ERROR}",
+                                  f"main: {ERROR}", f"[INFO] {ERROR}"])
 def test_words_of_a_program_are_no_node(line: str) -> None:
     (event,) = log(f"{line}\nepoch 1\nepoch 2\n").events
     assert (event.node, event.rank) == ("", None)
@@ -53,7 +61,8 @@ def test_a_name_with_a_number_is_a_node_only_where_most_lines_begin_with_one_or_
     text = f"starting\nloading\nepoch1: {ERROR}\ndone\nbye\n"
     assert log(text).events[0].node == ""
     assert log(text, ("epoch1",)).events[0].node == "epoch1"
-    assert log(text.replace("epoch1", "RACK1-gpu03.cluster"), ("rack1-gpu03",)).events[0].node == "RACK1-gpu03.cluster"
+    assert log(text.replace("epoch1", "RACK1-gpu03.cluster"), ("rack1-gpu03",)).events[
+        0].node == "RACK1-gpu03.cluster"
 
 
 def test_a_port_behind_a_nodes_name_is_no_prefix() -> None:
@@ -62,14 +71,17 @@ def test_a_port_behind_a_nodes_name_is_no_prefix() -> None:
 
 
 def test_a_label_of_srun_is_no_rank_where_ranks_of_their_own_stand_behind_it() -> None:
-    text = "0: [rank3]: ValueError: x\n1: [rank11]: ValueError: y\n1: rack1-gpu03:1:2 [0] x.cc:1 NCCL WARN y\n1: slurmstepd: error: x\n"
-    assert [(event.rank, event.node) for event in log(text).events if event.kind is JobEventKind.EXCEPTION] == [(3, ""),
-                                                                                                                (11, "rack1-gpu03")]
+    text = ("0: [rank3]: ValueError: x\n1: [rank11]: ValueError: y\n1: rack1-gpu03:1:2 [0] x.cc:1 NCCL WARN "
+            "y\n1: slurmstepd: error: x\n")
+    assert [(event.rank, event.node) for event in log(text).events
+            if event.kind is JobEventKind.EXCEPTION] == [(3, ""),
+                                                         (11, "rack1-gpu03")]
 
 
 def test_the_rank_on_a_node_becomes_the_rank_of_the_job() -> None:
-    text = "".join(f"{node}: {node}:1:2 [{at}] NCCL INFO comm 0x1 rank {8 * number + at} nranks 16 cudaDev {at} busId 1 - Init COMPLETE\n"
-                   for number, node in enumerate(("gpu001", "gpu002")) for at in range(8)) + f"gpu002: [default3]:{ERROR}\n"
+    text = "".join(f"{node}: {node}:1:2 [{at}] NCCL INFO comm 0x1 rank {8 * number + at} nranks 16 cudaDev "
+                   f"{at} busId 1 - Init COMPLETE\n" for number, node in enumerate(("gpu001", "gpu002"))
+                   for at in range(8)) + f"gpu002: [default3]:{ERROR}\n"
     (event,) = log(text).events
     assert (event.node, event.rank) == ("gpu002", 11)
     # Of several nodes nobody says whose third it is.
@@ -90,8 +102,10 @@ def test_times_before_a_line_are_its_time() -> None:
     assert read.span == (1795248007.0, 1795255200.5)
 
 
-@given(st.lists(st.one_of(st.sampled_from(["3: ", "[1,3]<stdout>:", "gpu001: ", "[default1]:", "2026-11-21T10:00:00Z ", "9999-99-99 99:99:99 ",
-                                          "Mon Nov 99 04:38:54 2026[1,2]<stdout>:", "[pod/a/b] ", "a-1 b ", "\n", "x"]), st.text(max_size=8)), max_size=20))
+@given(st.lists(st.one_of(st.sampled_from(["3: ", "[1,3]<stdout>:", "gpu001: ", "[default1]:",
+                                           "2026-11-21T10:00:00Z ", "9999-99-99 99:99:99 ",
+                                           "Mon Nov 99 04:38:54 2026[1,2]<stdout>:", "[pod/a/b] ", "a-1 b ",
+                                           "\n", "x"]), st.text(max_size=8)), max_size=20))
 def test_what_is_left_of_a_line_is_its_end(parts: list[str]) -> None:
     lines = "".join(parts).split("\n")
     prefixes = Prefixes(lines, CLOCK, ("gpu001",))
@@ -100,14 +114,19 @@ def test_what_is_left_of_a_line_is_its_end(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("rule", "several"), [("-" * 16, "gpu[001-002]"), ("-" * 15, "gpu[001-002] (2)")])
-def test_a_line_in_the_block_of_one_node_is_that_nodes_and_in_that_of_several_nobodys(rule: str, several: str) -> None:
-    text = "\n".join([rule, "gpu003", rule, "step 1", ERROR, rule, several, rule, "step 1", ERROR, rule, "login", rule, ERROR, ""])
+def test_a_line_in_the_block_of_one_node_is_that_nodes_and_in_that_of_several_nobodys(
+    rule: str, several: str,
+) -> None:
+    text = "\n".join([rule, "gpu003", rule, "step 1", ERROR, rule, several, rule, "step 1", ERROR, rule,
+                      "login", rule, ERROR, ""])
     found = [(event.line, event.node) for event in log(text, ("login",)).events]
     assert found == [(5, "gpu003"), (10, ""), (14, "login")]
 
 
-@pytest.mark.parametrize("lines", [["-" * 60, "gpu003", "-" * 60], ["-" * 16, "gpu003"], ["-" * 16, "summary", "-" * 16],
-                                   ["-" * 16, "gpu003 failed", "-" * 16], ["-" * 15, "gpu003", "-" * 16], ["-" * 16, "gpu003", "", "-" * 16]])
+@pytest.mark.parametrize("lines",
+                         [["-" * 60, "gpu003", "-" * 60], ["-" * 16, "gpu003"],
+                          ["-" * 16, "summary", "-" * 16], ["-" * 16, "gpu003 failed", "-" * 16],
+                          ["-" * 15, "gpu003", "-" * 16], ["-" * 16, "gpu003", "", "-" * 16]])
 def test_what_is_no_heading_of_a_block_names_no_node(lines: list[str]) -> None:
     (event,) = log("\n".join([*lines, ERROR])).events
     assert event.node == ""

@@ -17,10 +17,13 @@ from healthcheck.joblog.read import read
 
 CLOCK = LogClock(1_795_000_000.0)
 WORDS = st.sampled_from([
-    "NCCL WARN ", "NCCL INFO comm 0x1 rank 3 nranks 8 ", "gpu001:1:2 [3] ", "srun: error: ", "gpu[1-9]: task 1: Killed", "time : ", "rank : 1",
-    "exitcode : -9", "traceback : x", "Root Cause (first observed failure):", "Failures:", "[rank3]:", "[E1399 99:99:99 ", "last enqueued ",
-    "NCCL work: 5, last completed NCCL work: 4", "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=A", "\n", "[PG 0 Rank 1]",
-    "*** STEP 1 ON a CANCELLED AT 2026-02-31T25:00:00 ***", "CUDA error: ", "\x1b[31m", "\x00", "[2026-13-41 10:00:00] "])
+    "NCCL WARN ", "NCCL INFO comm 0x1 rank 3 nranks 8 ", "gpu001:1:2 [3] ", "srun: error: ",
+    "gpu[1-9]: task 1: Killed", "time : ", "rank : 1", "exitcode : -9", "traceback : x",
+    "Root Cause (first observed failure):", "Failures:", "[rank3]:", "[E1399 99:99:99 ", "last enqueued ",
+    "NCCL work: 5, last completed NCCL work: 4",
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=A", "\n", "[PG 0 Rank 1]",
+    "*** STEP 1 ON a CANCELLED AT 2026-02-31T25:00:00 ***", "CUDA error: ", "\x1b[31m", "\x00",
+    "[2026-13-41 10:00:00] "])
 
 
 class Runs:
@@ -40,9 +43,12 @@ def test_no_mixture_of_known_words_raises(words: list[str]) -> None:
     absent(read([("a", "".join(words).encode("utf-8", "surrogatepass"))], CLOCK))
 
 
-_KEYS = st.sampled_from(["entries", "pg_config", "pg_status", "ranks", "0", "process_group", "collective_seq_id", "state", "pg_id", "is_p2p"])
-_ANY = st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5), st.floats(allow_nan=False)),
-                    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(_KEYS, inner, max_size=5)), max_leaves=20)
+_KEYS = st.sampled_from(["entries", "pg_config", "pg_status", "ranks", "0", "process_group",
+                         "collective_seq_id", "state", "pg_id", "is_p2p"])
+_ANY = st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5),
+                              st.floats(allow_nan=False)),
+                    lambda inner: st.one_of(st.lists(inner, max_size=4),
+                                            st.dictionaries(_KEYS, inner, max_size=5)), max_leaves=20)
 
 
 @given(st.dictionaries(_KEYS, _ANY, max_size=5))
@@ -60,7 +66,8 @@ def test_a_pickle_that_would_run_something_is_refused_and_said() -> None:
 
 
 def test_a_cut_dump_is_said() -> None:
-    assert read([("fr_0.json", b'{"pg_status": {')], CLOCK).caveats == ("fr_0.json: a flight recorder's dump, it is cut, or no JSON",)
+    assert read([("fr_0.json", b'{"pg_status": {')], CLOCK).caveats == (
+        "fr_0.json: a flight recorder's dump, it is cut, or no JSON",)
 
 
 def test_a_dump_whose_rank_nobody_tells_is_said() -> None:
@@ -69,7 +76,8 @@ def test_a_dump_whose_rank_nobody_tells_is_said() -> None:
 
 
 def test_a_file_of_something_else_is_said() -> None:
-    assert read([("notes.txt", b"hello\n")], CLOCK).caveats == ("notes.txt: holds nothing of NCCL, torchrun, Slurm or a flight recorder",)
+    assert read([("notes.txt", b"hello\n")], CLOCK).caveats == (
+        "notes.txt: holds nothing of NCCL, torchrun, Slurm or a flight recorder",)
 
 
 def test_only_so_many_events_of_one_file_are_kept(monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -80,13 +88,15 @@ def test_only_so_many_events_of_one_file_are_kept(monkeypatch) -> None:  # type:
 
 
 def test_labels_of_srun_and_colours_do_not_hide_a_line() -> None:
-    log = read([("out", b"12: \x1b[31mgpu007:1:2 [0] x.cc:1 NCCL WARN Cuda failure 'out of memory'\x1b[0m\r\n")], CLOCK)
+    log = read([("out",
+                 b"12: \x1b[31mgpu007:1:2 [0] x.cc:1 NCCL WARN Cuda failure 'out of memory'\x1b[0m\r\n")],
+               CLOCK)
     assert [(event.kind, event.node) for event in log.events] == [(JobEventKind.GPU_MEMORY, "gpu007")]
 
 
 def test_hostile_lines_take_time_in_proportion_to_their_length() -> None:
-    lines = [b"a" * 8192, b"NCCL " + b"a:1" * 2700, b"srun: error: " + b"a," * 4000, b"[rank" * 1600, b"NCCL [0] " * 900 + b"x" * 90,
-             b"Failures:\n" + b" time : " * 1000, (b"A" * 60 + b".") * 130]
+    lines = [b"a" * 8192, b"NCCL " + b"a:1" * 2700, b"srun: error: " + b"a," * 4000, b"[rank" * 1600,
+             b"NCCL [0] " * 900 + b"x" * 90, b"Failures:\n" + b" time : " * 1000, (b"A" * 60 + b".") * 130]
     began = time.process_time()
     read([("a", b"\n".join(lines * 20))], CLOCK)
     assert time.process_time() - began < 5

@@ -1,4 +1,5 @@
-"""Sayings: each knows its own examples before any other does, a site's go first, and every mistake is one line with file and line."""
+"""Sayings: each knows its own examples before any other does, a site's go first,
+and every mistake is one line with file and line."""
 
 from __future__ import annotations
 
@@ -57,23 +58,30 @@ def test_a_site_overrides_a_saying_key_by_key_and_switches_one_off(tmp_path: Pat
     folders = site(tmp_path, "- {id: cuda-ecc, owner: vendor}\n- {id: teardown, enabled: false}\n")
     known = {saying.id: saying for saying in load_sayings(folders)}
     assert known["cuda-ecc"].owner.value == "vendor"
-    assert known["cuda-ecc"].meaning == next(saying for saying in sayings() if saying.id == "cuda-ecc").meaning
+    assert known["cuda-ecc"].meaning == next(saying for saying in sayings()
+                                             if saying.id == "cuda-ecc").meaning
     assert known["teardown"].disabled
     assert not list(find("Some NCCL operations have failed or timed out", list(known.values())))
 
 
 @pytest.mark.parametrize(("change", "said"), [
-    (("sure: likely", "sure: perhaps"), "site.yaml:4:9: saying site-watchdog: sure: expected one of certain, likely, a guess; got 'perhaps'"),
-    (("owner: user", "owner: users"), "did you mean 'user'?"), (("  source: our launcher\n", ""), "source: is missing: expected a sentence"),
-    (("rank 17 is stuck']", "rank x is stuck']"), "examples: match does not match"), (("match:", "matches:"), "did you mean 'match'?"),
-    (("'site watchdog: rank \\d+ is stuck'", "'(a+)+b'"), "match: "), (("'site watchdog: rank \\d+ is stuck'", "'\\d+'"), "match: holds no word"),
+    (("sure: likely", "sure: perhaps"),
+     "site.yaml:4:9: saying site-watchdog: sure: expected one of certain, likely, a guess; got 'perhaps'"),
+    (("owner: user", "owner: users"), "did you mean 'user'?"),
+    (("  source: our launcher\n", ""), "source: is missing: expected a sentence"),
+    (("rank 17 is stuck']", "rank x is stuck']"), "examples: match does not match"),
+    (("match:", "matches:"), "did you mean 'match'?"),
+    (("'site watchdog: rank \\d+ is stuck'", "'(a+)+b'"), "match: "),
+    (("'site watchdog: rank \\d+ is stuck'", "'\\d+'"), "match: holds no word"),
     (("'site watchdog: rank \\d+ is stuck'", "'site (watch'"), "match: is no regular expression"),
     (("severity: warning", "severity: warning\n  symptom: 3"), "symptom: expected true or false, got 3"),
     (("owner: user", "owner: user\n  fault: cable"), "fault: expected one of gpu, network, host"),
     (("owner: user", "owner: user\n  least: 0"), "least: expected a number of lines, 1 or more"),
-    (("owner: user", "owner: user\n  accuses: everyone"), "accuses: expected one of node, peer, adapter, none"),
+    (("owner: user", "owner: user\n  accuses: everyone"),
+     "accuses: expected one of node, peer, adapter, none"),
     (("owner: user", "owner: user\n  brief: 3"), "brief: expected a sentence"),
-], ids=["sure", "owner", "source", "example", "key", "slow", "wordless", "broken", "switch", "fault", "least", "accuses", "brief"])
+], ids=["sure", "owner", "source", "example", "key", "slow", "wordless", "broken", "switch", "fault", "least",
+        "accuses", "brief"])
 def test_a_mistake_is_one_line_with_file_and_line(tmp_path: Path, change: tuple[str, str], said: str) -> None:
     assert change[0] in GOOD
     with pytest.raises(RulesError) as refused:

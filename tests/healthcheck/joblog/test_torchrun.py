@@ -1,4 +1,5 @@
-"""torchrun's table, watchdogs, and errors that name a rank; files whose name says recorded are from PyTorch 2.13 on CPUs."""
+"""torchrun's table, watchdogs, and errors that name a rank;
+files whose name says recorded are from PyTorch 2.13 on CPUs."""
 
 from __future__ import annotations
 
@@ -24,14 +25,16 @@ def said(line: str) -> list[JobEvent]:
 
 
 def test_a_killed_rank_is_the_first_failure_and_those_that_torchrun_ended_after_it_are_told_apart() -> None:
-    exits = {event.rank: event for event in log("torchrun-recorded-kill.log").events if event.kind is JobEventKind.EXIT}
+    exits = {event.rank: event for event in log("torchrun-recorded-kill.log").events
+             if event.kind is JobEventKind.EXIT}
     assert (exits[2].code, exits[2].first, exits[2].node) == (-9, True, "localhost")
     assert {exits[rank].code for rank in (0, 1, 3)} <= {-15, 1}
 
 
 def test_an_exception_of_the_program_is_told_and_those_of_its_peers_are_symptoms() -> None:
     found = log("torchrun-recorded-raise.log").events
-    assert [(event.rank, event.text) for event in found if event.kind is JobEventKind.EXCEPTION] == [(2, "ValueError: loss is nan")]
+    assert [(event.rank, event.text) for event in found if event.kind is JobEventKind.EXCEPTION] == [
+        (2, "ValueError: loss is nan")]
     assert 2 not in {event.rank for event in found if event.kind is JobEventKind.PEER}
 
 
@@ -48,10 +51,12 @@ def test_the_json_dump_says_what_the_pickle_says() -> None:
 
 # Lines as in hiyouga/LlamaFactory issue 7396, XPixelGroup/BasicSR issue 737 and OFA-Sys/OFA issue 271.
 @pytest.mark.parametrize(("line", "rank", "work"), [
-    ("[rank4]:[E321 02:07:08.414640780 ProcessGroupNCCL.cpp:607] [Rank 4] Watchdog caught collective operation timeout: WorkNCCL("
-     "SeqNum=1580, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600067 milliseconds before timing out.", 4, 1580),
-    ("[E ProcessGroupNCCL.cpp:737] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=469508, OpType=ALLREDUCE, "
-     "Timeout(ms)=1800000) ran for 1802211 milliseconds before timing out.", 3, 469508),
+    ("[rank4]:[E321 02:07:08.414640780 ProcessGroupNCCL.cpp:607] [Rank 4] Watchdog caught collective "
+     "operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) "
+     "ran for 600067 milliseconds before timing out.", 4, 1580),
+    ("[E ProcessGroupNCCL.cpp:737] [Rank 3] Watchdog caught collective operation timeout: "
+     "WorkNCCL(SeqNum=469508, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802211 milliseconds before "
+     "timing out.", 3, 469508),
 ])
 def test_a_watchdog_names_the_rank_and_the_collective(line: str, rank: int, work: int) -> None:
     [event] = said(line)
@@ -59,12 +64,14 @@ def test_a_watchdog_names_the_rank_and_the_collective(line: str, rank: int, work
 
 
 @pytest.mark.parametrize(("line", "rank", "group", "work"), [
-    ("[rank1]:[E626 06:24:44.906457629 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank 1] Exception (either an error or "
-     "timeout) detected by watchdog at work: 808, last enqueued NCCL work: 811, last completed NCCL work: 807.", 1, "0", 811),
-    ("[rank2]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 2] Timeout at NCCL work: 1, last enqueued NCCL work: 1, last completed NCCL work: "
-     "76280750235782912.", 2, "0", 1),
-    ("[rank9]:[E1121 06:24:44.9 ProcessGroupNCCL.cpp:1785] [PG ID 3 PG GUID 25 Rank 1] Received a dump signal due to a collective timeout "
-     "from rank 0 and we will try our best to dump the debug info. Last enqueued NCCL work: 40, last completed NCCL work: 40.", 9, "3", 40),
+    ("[rank1]:[E626 06:24:44.906457629 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank 1] "
+     "Exception (either an error or timeout) detected by watchdog at work: 808, last enqueued NCCL work: "
+     "811, last completed NCCL work: 807.", 1, "0", 811),
+    ("[rank2]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 2] Timeout at NCCL work: 1, last enqueued NCCL work: "
+     "1, last completed NCCL work: 76280750235782912.", 2, "0", 1),
+    ("[rank9]:[E1121 06:24:44.9 ProcessGroupNCCL.cpp:1785] [PG ID 3 PG GUID 25 Rank 1] Received a dump "
+     "signal due to a collective timeout from rank 0 and we will try our best to dump the debug info. Last "
+     "enqueued NCCL work: 40, last completed NCCL work: 40.", 9, "3", 40),
 ])
 def test_how_far_a_rank_had_come_is_read_with_its_group(line: str, rank: int, group: str, work: int) -> None:
     [event] = said(line)
@@ -72,15 +79,18 @@ def test_how_far_a_rank_had_come_is_read_with_its_group(line: str, rank: int, gr
 
 
 def test_the_time_of_a_line_without_a_year_is_the_one_nearest_to_the_job() -> None:
-    line = ("[rank4]:[E{} 02:07:08.5 ProcessGroupNCCL.cpp:607] [Rank 4] Watchdog caught collective operation timeout: "
-            "WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=1) ran for 2 milliseconds before timing out.")
-    [event] = Torchrun().events([line.format("1231")], LogClock(LogClock(0.0).at(2026, 1, 1, "00:10:00") or 0))
+    line = ("[rank4]:[E{} 02:07:08.5 ProcessGroupNCCL.cpp:607] [Rank 4] Watchdog caught collective operation "
+            "timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=1) ran for 2 milliseconds before "
+            "timing out.")
+    [event] = Torchrun().events([line.format("1231")],
+                                LogClock(LogClock(0.0).at(2026, 1, 1, "00:10:00") or 0))
     assert event.time == LogClock(0.0).at(2025, 12, 31, "02:07:08.5")
     assert said(line.format("0231"))[0].time is None
 
 
 @pytest.mark.parametrize(("line", "kind"), [
-    ("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.1 GiB",
+    ("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total "
+     "capacity of 79.1 GiB",
      JobEventKind.GPU_MEMORY),
     ("[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered", JobEventKind.GPU),
     ("[rank3]: RuntimeError: CUDA error: device-side assert triggered", JobEventKind.CUDA),
@@ -92,4 +102,5 @@ def test_errors_of_a_rank_are_sorted_by_what_they_accuse(line: str, kind: JobEve
 
 def test_an_error_that_is_only_the_echo_of_another_is_none_of_the_programs() -> None:
     assert not said("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ")
-    assert not said("torch.distributed.DistBackendError: NCCL error in: /opt/ProcessGroupNCCL.cpp:1197, internal error")
+    assert not said(
+        "torch.distributed.DistBackendError: NCCL error in: /opt/ProcessGroupNCCL.cpp:1197, internal error")

@@ -1,4 +1,5 @@
-"""What the tests of job logs share: what a text says, as charges and as the first line of `muster explain`."""
+"""What the tests of job logs share: what a text says,
+as charges and as the first line of `muster explain`."""
 
 from __future__ import annotations
 

@@ -554,7 +554,7 @@ def test_a_saved_sweep_is_learned_from_on_the_command_line(tmp_path: Path) -> No
     save(tmp_path / "monday", nodes(3))
     done = muster("sku", "learn", "--from-save", "monday", "--name", "ours", "-o", "ours.yaml", home=tmp_path)
     assert (done.returncode, done.stdout) == (0, "written: ours.yaml; read it, then name it: sku: ours\n")
-    assert "nearest is hgx-h100; different are:" in done.stderr
+    assert "nearest is hgx-h100; differences:" in done.stderr
     document = yaml.safe_load((tmp_path / "ours.yaml").read_text())
     assert document["source"] == "muster sku learn, 2026-01-02, from n[0-2]"
     (tmp_path / "site" / "sku").mkdir(parents=True)

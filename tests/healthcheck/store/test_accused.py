@@ -1,4 +1,5 @@
-"""What burn-ins found, in the store: begun once, ended by a pass as wide, by another part in its place, and by no sweep."""
+"""What burn-ins found, in the store: begun once, ended by a pass as wide, by another part in its place,
+and by no sweep."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ import pytest
 
 from healthcheck.model.outcome import NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store import accused
-from healthcheck.store.accused import SHARED, WRONG_DATA, BurnInAccusation, FinishedBurnIn, accused_nodes, write
+from healthcheck.store.accused import (
+    SHARED,
+    WRONG_DATA,
+    BurnInAccusation,
+    FinishedBurnIn,
+    accused_nodes,
+    write,
+)
 from healthcheck.store.file import Store, opened
 from healthcheck.store.history import problems, prune
 from healthcheck.store.ledger import lines
@@ -19,9 +27,9 @@ from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 
 DAY = 86400.0
-WRONG = BurnInAccusation("n1", WRONG_DATA, "GPU 1", Severity.CRITICAL, Owner.VENDOR, "wrong data: 5 elements", "the exact result",
-                         "exchange it",
-                         ("node",), 1, 2, ("S1",), ("known-n1",), ("random-n1",))
+WRONG = BurnInAccusation("n1", WRONG_DATA, "GPU 1", Severity.CRITICAL, Owner.VENDOR, "wrong data: 5 elements",
+                         "what arithmetic says", "exchange it", ("node",), 1, 2, ("S1",), ("known-n1",),
+                         ("random-n1",))
 
 
 @pytest.fixture
@@ -30,12 +38,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield made
 
 
-def swept(store: Store, at: float, serials: dict[str, str], node: str = "n1", whole: bool = True, chassis: str = "C1") -> None:
+def swept(
+    store: Store, at: float, serials: dict[str, str], node: str = "n1", whole: bool = True,
+    chassis: str = "C1",
+) -> None:
     """A sweep that found the node healthy, with these GPUs by slot."""
-    parts = [*(Component("gpu", slot, serial, f"GPU {number}") for number, (slot, serial) in enumerate(sorted(serials.items()))),
+    parts = [*(Component("gpu", slot, serial, f"GPU {number}")
+               for number, (slot, serial) in enumerate(sorted(serials.items()))),
              Component("chassis", "chassis", chassis, "chassis")]
     passed = tuple(Result(rule, rule, Status.PASS, Severity.CRITICAL) for rule in ("kernel-xid", "gpu-count"))
-    record(store, SweepRecord(at, at + 1, False, "test", "digest", ("bringup",)), [NodeReport(node, NodeState.HEALTHY, "", passed)],
+    record(store, SweepRecord(at, at + 1, False, "test", "digest", ("bringup",)),
+           [NodeReport(node, NodeState.HEALTHY, "", passed)],
            {node: NodeReadings(tuple(parts), (), frozenset({"gpu", "chassis"} if whole else ()))})
 
 
@@ -48,7 +61,9 @@ def still(store: Store) -> list[tuple[str, str, str, str | None]]:
     return [(one.node, one.rule, one.subject, one.serial) for one in problems(store, None, 0, still=True)]
 
 
-def test_it_is_a_problem_of_the_part_with_its_tests_and_its_run_and_a_line_in_the_ledger(store: Store) -> None:
+def test_it_is_a_problem_of_the_part_with_its_tests_and_its_run_and_a_line_in_the_ledger(
+    store: Store,
+) -> None:
     swept(store, 1, {"a": "S0", "b": "S1"})
     burnt(store, 10, WRONG)
     (one,) = problems(store, None, 0)
@@ -57,7 +72,8 @@ def test_it_is_a_problem_of_the_part_with_its_tests_and_its_run_and_a_line_in_th
     assert (one.began, one.seen, one.ended, one.sweeps, one.owner) == (10, 10, None, 1, "vendor")
     assert one.reason == "burn-in run10, for it: known-n1; against it: random-n1"
     (line,) = lines(store)
-    assert (line.action, line.node, line.evidence, line.outcome) == ("burn-in failed", "n1", "burn-in run10", "written down")
+    assert (line.action, line.node, line.evidence, line.outcome) == (
+        "burn-in failed", "n1", "burn-in run10", "written down")
     assert line.why == "burnin-wrong-data of GPU 1: wrong data: 5 elements"
 
 
@@ -65,7 +81,8 @@ def test_written_twice_it_is_as_if_written_once(store: Store) -> None:
     swept(store, 1, {"a": "S0", "b": "S1"})
     for _ in range(2):
         burnt(store, 10, WRONG, WRONG, run="r", n2=("node",))
-    assert len(problems(store, None, 0)) == 1 and len(lines(store)) == 1 and problems(store, None, 0)[0].sweeps == 1
+    assert (len(problems(store, None, 0)) == 1 and len(lines(store)) == 1
+            and problems(store, None, 0)[0].sweeps == 1)
 
 
 def test_it_is_written_wholly_or_not_at_all(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,12 +97,15 @@ def test_it_is_written_wholly_or_not_at_all(store: Store, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("serials", "seats", "known"), [
     (("S0",), {"a": "S0", "b": "S1"}, "S0"),                # by its own number, wherever CUDA counts it
-    (("0", "GPU-7"), {"a": "S0", "b": "GPU-7"}, "GPU-7"),   # by its UUID where its number is a maker's placeholder
+    # by its UUID where its number is a maker's placeholder
+    (("0", "GPU-7"), {"a": "S0", "b": "GPU-7"}, "GPU-7"),
     ((), {"a": "S0", "b": "S1"}, "S1"),                     # by its place, where all places are known
     ((), {"a": "S0"}, None),                                # of one that is not seen, places say nothing
     (("S9",), {"a": "S0", "b": "S1"}, None),                # another one than any that sits there
 ])
-def test_the_gpu_is_the_one_that_the_rank_ran_on(store: Store, serials: tuple[str, ...], seats: dict[str, str], known: str | None) -> None:
+def test_the_gpu_is_the_one_that_the_rank_ran_on(
+    store: Store, serials: tuple[str, ...], seats: dict[str, str], known: str | None,
+) -> None:
     swept(store, 1, seats)
     burnt(store, 10, replace(WRONG, serials=serials))
     assert still(store) == [("n1", WRONG_DATA, "GPU 1", known)]
@@ -100,8 +120,9 @@ def test_no_sweep_and_no_pruning_ends_it(store: Store) -> None:
     assert still(store) == [("n1", WRONG_DATA, "GPU 1", "S1")]
 
 
-@pytest.mark.parametrize(("length", "stages", "over"), [
-    ("standard", ("node",), True), ("soak", ("node", "all"), True), ("quick", ("node", "all"), False), ("standard", ("all",), False)])
+@pytest.mark.parametrize(("length", "stages", "over"),
+                         [("standard", ("node",), True), ("soak", ("node", "all"), True),
+                          ("quick", ("node", "all"), False), ("standard", ("all",), False)])
 def test_a_burn_in_that_passes_the_same_stages_at_least_as_long_ends_it(
     store: Store, length: str, stages: tuple[str, ...], over: bool,
 ) -> None:
@@ -111,15 +132,20 @@ def test_a_burn_in_that_passes_the_same_stages_at_least_as_long_ends_it(
     assert [line.action for line in lines(store)] == ["burn-in failed", *["burn-in passed"] * over]
 
 
-@pytest.mark.parametrize(("needed", "done", "over"), [
-    (("leaf-pairs",), ("node", "cross-pairs"), True), (("cross-pairs",), ("leaf-pairs", "all"), False), (("all",), ("soak",), True),
-    (("node", "all"), ("all", "soak"), False), (("rail",), ("node",), False)])
-def test_a_wider_stage_shows_what_a_narrower_one_does(store: Store, needed: tuple[str, ...], done: tuple[str, ...], over: bool) -> None:
+@pytest.mark.parametrize(("needed", "done", "over"),
+                         [(("leaf-pairs",), ("node", "cross-pairs"), True),
+                          (("cross-pairs",), ("leaf-pairs", "all"), False), (("all",), ("soak",), True),
+                          (("node", "all"), ("all", "soak"), False), (("rail",), ("node",), False)])
+def test_a_wider_stage_shows_what_a_narrower_one_does(
+    store: Store, needed: tuple[str, ...], done: tuple[str, ...], over: bool,
+) -> None:
     burnt(store, 10, replace(WRONG, stages=needed))
     assert burnt(store, 20, n1=done) == (["n1"] if over else [])
 
 
-def test_another_board_in_its_place_ends_it_and_one_that_is_merely_gone_or_moved_in_its_node_does_not(store: Store) -> None:
+def test_another_board_in_its_place_ends_it_and_one_that_is_merely_gone_or_moved_in_its_node_does_not(
+    store: Store,
+) -> None:
     swept(store, 1, {"a": "S0", "b": "S1"})
     burnt(store, 10, WRONG)
     swept(store, 20, {"a": "S0"})                               # it fell off the bus
@@ -140,10 +166,13 @@ def test_another_machine_under_the_name_ends_what_was_said_of_the_node_as_a_whol
 
 def test_what_fails_again_goes_on_with_all_stages_the_longer_length_and_the_graver_word(store: Store) -> None:
     burnt(store, 10, WRONG, length="soak")
-    burnt(store, 20, replace(WRONG, severity=Severity.WARNING, stages=("all",), observed="once more"), length="quick")
+    burnt(store, 20, replace(WRONG, severity=Severity.WARNING, stages=("all",), observed="once more"),
+          length="quick")
     (one,) = problems(store, None, 0)
-    assert (one.severity, one.observed, one.began, one.seen, one.sweeps) == ("critical", "once more", 10, 20, 2)
-    assert burnt(store, 30, length="standard", n1=("node", "all")) == [] and burnt(store, 40, length="soak", n1=("all",)) == []
+    assert (one.severity, one.observed, one.began, one.seen,
+            one.sweeps) == ("critical", "once more", 10, 20, 2)
+    assert (burnt(store, 30, length="standard", n1=("node", "all")) == []
+            and burnt(store, 40, length="soak", n1=("all",)) == [])
     assert burnt(store, 50, length="soak", n1=("node", "all")) == ["n1"]
 
 

@@ -1,4 +1,5 @@
-"""The store's file: what becomes of it under kills, full disks, several writers, foreign and newer files, and damage."""
+"""The store's file: what becomes of it under kills, full disks, several writers, foreign and newer files,
+and damage."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from healthcheck.store.sweeps import SweepRecord, record
 from inventory.errors import StoreError
 from tests.testbed.sshd import wait_until
 
-# Stores sweeps of 40 nodes without end; every sweep has as many problems as nodes, and says when it is committed.
+# Stores sweeps of 40 nodes without end; every sweep has as many problems as nodes,
+# and says when it is committed.
 WRITER = """
 import sys
 from pathlib import Path
@@ -45,7 +47,8 @@ def count(store: Store, query: str) -> int:
 
 
 def whole(folder: Path) -> int:
-    """Asserts that every sweep in the store is there with all that belongs to it; gives the last one's time."""
+    """Asserts that every sweep in the store is there with all that belongs to it;
+    gives the last one's time."""
     with opened(folder) as store:
         assert store.check() == []
         last = count(store, "SELECT coalesce(max(started), 0) FROM sweep")
@@ -58,7 +61,8 @@ def whole(folder: Path) -> int:
 
 def killed(folder: Path, least: int) -> int:
     """Kills a writer that has said so many sweeps at least; gives the last one that it said."""
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE,
+                          text=True) as writer:
         assert writer.stdout is not None
         said = [int(writer.stdout.readline())]
         reader = threading.Thread(target=lambda out=writer.stdout: said.extend(map(int, out)))
@@ -78,12 +82,15 @@ def test_killed_at_any_instant_it_reopens_whole_and_holds_what_was_committed(tmp
 
 
 def test_two_that_write_at_once_both_store_all_of_theirs(tmp_path: Path) -> None:
-    code = WRITER.replace("range(1, 100000)", "range(int(sys.argv[2]), int(sys.argv[2]) + 40)").replace("n{n}", "{sys.argv[2]}-{n}")
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), start], stdout=subprocess.DEVNULL) for start in ("1", "1001")]
+    code = WRITER.replace("range(1, 100000)", "range(int(sys.argv[2]), int(sys.argv[2]) + 40)").replace(
+        "n{n}", "{sys.argv[2]}-{n}")
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), start], stdout=subprocess.DEVNULL)
+               for start in ("1", "1001")]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     with opened(tmp_path) as store:
         assert store.check() == []
-        assert (history.size(store).sweeps, history.size(store).problems, history.size(store).nodes) == (80, 2 * 40 * 20, 80)
+        assert (history.size(store).sweeps, history.size(store).problems, history.size(store).nodes) == (
+            80, 2 * 40 * 20, 80)
 
 
 def test_whoever_waits_too_long_for_another_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,16 +117,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.root
 def test_a_full_disk_loses_nothing_that_was_stored_and_is_told_in_one_line(small_disk: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", WRITER, str(small_disk)], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-c", WRITER, str(small_disk)], capture_output=True, text=True,
+                          timeout=100, check=False)
     stored = int(done.stdout.split()[-1])
     last = done.stderr.strip().splitlines()[-1]
-    assert "the disk is full; nothing was changed, and what was stored is whole" in last and last.startswith("inventory.errors.StoreError: ")
-    # The log of what was committed but not yet brought into the file may have no room to be written off, and is read all the same.
+    assert ("the disk is full; nothing was changed, and what was stored is whole" in last
+            and last.startswith("inventory.errors.StoreError: "))
+    # The log of what was committed but not yet brought into the file may have no room to be written off,
+    # and is read all the same.
     assert whole(small_disk) == stored
 
 
 def test_a_store_that_is_not_there_is_told_with_the_command_that_makes_one(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"there is no store yet; `muster check --store` makes one"), opened(tmp_path):
+    with (pytest.raises(StoreError, match=r"there is no store yet; `muster check --store` makes one"),
+          opened(tmp_path)):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -127,15 +138,19 @@ def test_a_store_that_is_not_there_is_told_with_the_command_that_makes_one(tmp_p
 def test_the_store_is_its_owners_alone(tmp_path: Path) -> None:
     with opened(tmp_path / "state", make=True):
         pass
-    assert (tmp_path / "state" / NAME).stat().st_mode & 0o777 == 0o600 and (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+    assert ((tmp_path / "state" / NAME).stat().st_mode & 0o777 == 0o600
+            and (tmp_path / "state").stat().st_mode & 0o777 == 0o700)
 
 
 @pytest.mark.parametrize(("statements", "words"), [
     (("CREATE TABLE theirs (x)",), "is an SQLite database, but none of muster's"),
     (("PRAGMA user_version=3",), "is an SQLite database, but none of muster's"),
-    ((f"PRAGMA application_id={0x6D737472}", "PRAGMA user_version=99"), "was written by a newer muster (schema 99; this one knows"),
+    ((f"PRAGMA application_id={0x6D737472}", "PRAGMA user_version=99"),
+     "was written by a newer muster (schema 99; this one knows"),
 ])
-def test_a_file_of_others_or_of_a_newer_muster_is_left_alone(tmp_path: Path, statements: tuple[str, ...], words: str) -> None:
+def test_a_file_of_others_or_of_a_newer_muster_is_left_alone(
+    tmp_path: Path, statements: tuple[str, ...], words: str,
+) -> None:
     with closing(sqlite3.connect(tmp_path / NAME, isolation_level=None)) as theirs:
         for statement in statements:
             theirs.execute(statement)
@@ -147,12 +162,14 @@ def test_a_file_of_others_or_of_a_newer_muster_is_left_alone(tmp_path: Path, sta
 
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"not a database, but long enough to be taken for one" * 100)
-    with pytest.raises(StoreError, match="file is not a database; see `muster store check`"), opened(tmp_path):
+    with (pytest.raises(StoreError, match="file is not a database; see `muster store check`"),
+          opened(tmp_path)):
         pass
 
 
 def test_a_page_that_was_overwritten_is_found_by_the_check(tmp_path: Path) -> None:
-    writer = subprocess.run([sys.executable, "-c", WRITER.replace("100000", "30"), str(tmp_path)], stdout=subprocess.DEVNULL, check=True)
+    writer = subprocess.run([sys.executable, "-c", WRITER.replace("100000", "30"), str(tmp_path)],
+                            stdout=subprocess.DEVNULL, check=True)
     assert writer.returncode == 0
     path = tmp_path / NAME
     with opened(tmp_path) as store:
@@ -169,7 +186,9 @@ def test_a_page_that_was_overwritten_is_found_by_the_check(tmp_path: Path) -> No
         assert "muster store" in str(error)
 
 
-def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with opened(tmp_path, make=True) as store, store.writing() as db:
         db.execute("INSERT INTO node (name) VALUES ('n1')")
     step = ("ALTER TABLE node ADD COLUMN rack TEXT NOT NULL DEFAULT ''",)
@@ -180,8 +199,11 @@ def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_held(tmp_path: P
             assert count(store, "PRAGMA user_version") == len(schema.MIGRATIONS) + 1
 
 
-def test_a_store_from_before_logs_had_emitters_keeps_its_problems_and_takes_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (at,) = [number for number, step in enumerate(schema.MIGRATIONS) if any("ADD COLUMN emitter" in statement for statement in step)]
+def test_a_store_from_before_logs_had_emitters_keeps_its_problems_and_takes_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (at,) = [number for number, step in enumerate(schema.MIGRATIONS)
+             if any("ADD COLUMN emitter" in statement for statement in step)]
     report = NodeReport("n1", NodeState.UNHEALTHY, "", (
         Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (
             Finding(1, 0, "GPU 3, Xid 48", log=LogEvidence("nvrm", "reset", 1, 50.0, 50.0)),)),))
@@ -191,8 +213,9 @@ def test_a_store_from_before_logs_had_emitters_keeps_its_problems_and_takes_new_
             assert "emitter" not in [row[1] for row in old.rows("PRAGMA table_info(problem)")]
             db.execute("INSERT INTO node (id, name) VALUES (1, 'n1')")
             for rule, subject in (("kernel-xid", "GPU 3, Xid 48"), ("gpu-count", "node")):
-                db.execute("INSERT INTO problem (node, rule, subject, status, severity, observed, expected, reason, remedy, began, seen, sweeps) "
-                           "VALUES (1, ?, ?, 'fail', 'critical', '1', '0', '', '', 1, 1, 1)", (rule, subject))
+                db.execute("INSERT INTO problem (node, rule, subject, status, severity, observed, expected, "
+                           "reason, remedy, began, seen, sweeps) VALUES (1, ?, ?, 'fail', 'critical', '1', "
+                           "'0', '', '', 1, 1, 1)", (rule, subject))
     for _ in range(2):
         with opened(tmp_path) as store:
             held = history.problems(store, None, 0)
@@ -202,18 +225,24 @@ def test_a_store_from_before_logs_had_emitters_keeps_its_problems_and_takes_new_
     with opened(tmp_path) as store:
         record(store, SweepRecord(2.0, 2.0, False, "w", ""), [report])
         (other, xid) = history.problems(store, None, 0)
-        assert (other.emitter, xid.emitter, xid.ends, xid.began, xid.sweeps) == (None, "nvrm", "reset", 1.0, 2)
+        assert (other.emitter, xid.emitter, xid.ends, xid.began,
+                xid.sweeps) == (None, "nvrm", "reset", 1.0, 2)
 
 
-def test_a_step_that_fails_leaves_the_older_store_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_leaves_the_older_store_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with opened(tmp_path, make=True):
         pass
     with monkeypatch.context() as patch:
-        patch.setattr(file, "MIGRATIONS", (*schema.MIGRATIONS, ("ALTER TABLE node ADD COLUMN rack TEXT", "ALTER TABLE nobody ADD COLUMN x")))
+        patch.setattr(file, "MIGRATIONS",
+                      (*schema.MIGRATIONS,
+                       ("ALTER TABLE node ADD COLUMN rack TEXT", "ALTER TABLE nobody ADD COLUMN x")))
         with pytest.raises(StoreError, match="no such table: nobody"), opened(tmp_path):
             pass
     with opened(tmp_path) as store:
-        assert [row[1] for row in store.rows("PRAGMA table_info(node)")] == ["id", "name", "machine", "machine_since"]
+        assert [row[1] for row in store.rows("PRAGMA table_info(node)")] == [
+            "id", "name", "machine", "machine_since"]
 
 
 def test_what_fails_inside_a_transaction_changes_nothing(tmp_path: Path) -> None:
@@ -225,7 +254,8 @@ def test_what_fails_inside_a_transaction_changes_nothing(tmp_path: Path) -> None
 
 
 def test_a_backup_is_whole_and_as_of_one_moment_while_others_write(tmp_path: Path) -> None:
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "state")], stdout=subprocess.PIPE, text=True)
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "state")], stdout=subprocess.PIPE,
+                              text=True)
     try:
         assert writer.stdout is not None and writer.stdout.readline() == "1\n"
         for number in range(5):

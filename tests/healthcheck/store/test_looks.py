@@ -20,7 +20,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def looked(store: Store, time: float, status: Status = Status.PASS) -> None:
     found = Result("gpu-count", "gpu.count", status, Severity.CRITICAL)
-    record(store, SweepRecord(time, time + 5, False, "test", "digest", ("bringup",)), [NodeReport("n1", state_of([found]), "", (found,))])
+    record(store, SweepRecord(time, time + 5, False, "test", "digest", ("bringup",)),
+           [NodeReport("n1", state_of([found]), "", (found,))])
 
 
 def known(store: Store) -> list[tuple[float, str]]:
@@ -38,7 +39,8 @@ def test_after_a_clock_that_was_ahead_its_looks_prove_nothing_and_new_ones_are_k
         looked(store, time)
     assert [(time, state) for time, state in known(store) if state == "healthy"] == [(6, "healthy")]
     looked(store, 7, Status.FAIL)
-    assert (7, "unhealthy") in known(store) and all(state != "healthy" for time, state in known(store) if time > 7)
+    assert ((7, "unhealthy") in known(store)
+            and all(state != "healthy" for time, state in known(store) if time > 7))
 
 
 def test_a_sweep_that_is_stored_late_makes_no_proof_of_those_before_it(store: Store) -> None:

@@ -16,13 +16,17 @@ from healthcheck.store import history, newest
 from healthcheck.store.file import Store, opened
 from healthcheck.store.newest import Newest, NotPassed
 from healthcheck.store.readings import NodeReadings
-from healthcheck.store.shown import GpuShown, PortShown, Telemetry
+from healthcheck.store.shown import GpuTelemetry, PortTelemetry, Telemetry
 from healthcheck.store.sweeps import SweepRecord, record
 
-GPU = GpuShown("0000:18:00.0", 0, "GPU-a", "160", "H100", "96.00", 31.0, 72.0, 4.0, {"ecc_uncorrected": 0.0, "slow_thermal": 1.5})
-SHOWN = Telemetry((("gpu.nvml", "done", 0.25),), (GPU,), (PortShown("mlx5_0/1", "0000:40:00.0", 3.0),), "550.54.15", "5.15", "boot1", ())
-FAILED = Result("gpu-ecc", "gpu.ecc", Status.FAIL, Severity.CRITICAL, (Finding(7, 0, "GPU 3"),), owner=Owner.VENDOR)
-REPORT = NodeReport("n1", NodeState.UNHEALTHY, "", (FAILED, Result("ok", "o.k", Status.PASS, Severity.INFO)), probes=Coverage(60, 58, 0, ()))
+GPU = GpuTelemetry("0000:18:00.0", 0, "GPU-a", "160", "H100", "96.00", 31.0, 72.0, 4.0,
+                   {"ecc_uncorrected": 0.0, "slow_thermal": 1.5})
+SHOWN = Telemetry((("gpu.nvml", "done", 0.25),), (GPU,), (PortTelemetry("mlx5_0/1", "0000:40:00.0", 3.0),),
+                  "550.54.15", "5.15", "boot1", ())
+FAILED = Result("gpu-ecc", "gpu.ecc", Status.FAIL, Severity.CRITICAL, (Finding(7, 0, "GPU 3"),),
+                owner=Owner.VENDOR)
+REPORT = NodeReport("n1", NodeState.UNHEALTHY, "", (FAILED, Result("ok", "o.k", Status.PASS, Severity.INFO)),
+                    probes=Coverage(60, 58, 0, ()))
 
 
 @pytest.fixture
@@ -42,7 +46,8 @@ def swept(store: Store, time: float, shown: Telemetry | None = SHOWN, report: No
 def test_a_look_comes_back_as_it_was_and_takes_the_room_of_one(store: Store) -> None:
     for time in (1.0, 2.0):
         found = swept(store, time)
-    assert found is not None and (found.node, found.time, found.rules, found.state, found.stage) == ("n1", 2.0, "digest", "unhealthy", None)
+    assert (found is not None and (found.node, found.time, found.rules, found.state, found.stage)
+            == ("n1", 2.0, "digest", "unhealthy", None))
     assert found.shown == replace(SHOWN, xids=None) and found.probes_unseen == 2
     assert found.not_passed == (NotPassed("gpu-ecc", "fail", "critical", "vendor", 1),)
     assert found.statuses == {"pass": 1, "fail": 1, "unknown": 0, "skipped": 0}
@@ -57,9 +62,12 @@ def test_a_look_for_some_rules_alone_leaves_the_whole_one(store: Store) -> None:
 
 def test_of_a_node_that_was_not_reached_nothing_stays_but_its_counters(store: Store) -> None:
     swept(store, 1.0, replace(SHOWN, xids=((5.0, 79),)))
-    found = swept(store, 2.0, None, NodeReport("n1", NodeState.UNKNOWN, "connect: refused", (), True, "connect"))
-    assert found is not None and (found.shown, found.stage, found.state, found.time) == (Telemetry(), "connect", "unknown", 2.0)
-    assert found.xids == {"79": 1} and found.totals == {"ecc_uncorrected": 0, "slow_thermal": 0} and found.probes_unseen is None
+    found = swept(store, 2.0, None, NodeReport("n1", NodeState.UNKNOWN, "connect: refused", (), True,
+                                               "connect"))
+    assert (found is not None and (found.shown, found.stage, found.state, found.time)
+            == (Telemetry(), "connect", "unknown", 2.0))
+    assert (found.xids == {"79": 1} and found.totals == {"ecc_uncorrected": 0, "slow_thermal": 0}
+            and found.probes_unseen is None)
 
 
 def test_a_look_that_is_older_than_all_that_is_kept_is_forgotten(store: Store) -> None:
@@ -126,7 +134,8 @@ def test_where_the_log_was_never_read_there_is_no_count_of_nought(store: Store) 
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 50)), max_size=3), min_size=2, max_size=6))
+@given(st.lists(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 50)), max_size=3),
+                min_size=2, max_size=6))
 def test_counters_of_a_node_never_go_down_whatever_its_gpus_show(looks: list[list[tuple[str, int]]]) -> None:
     kept: dict[str, object] = {}
     before = 0.0
@@ -141,7 +150,8 @@ def test_counters_of_a_node_never_go_down_whatever_its_gpus_show(looks: list[lis
 def test_a_node_with_ever_new_gpus_and_xids_keeps_a_bounded_memory() -> None:
     kept: dict[str, object] = {}
     for at in range(300):
-        kept = newest._kept(kept, replace(SHOWN, gpus=(replace(GPU, id=f"GPU-{at}"),), xids=((float(at), at),)))
+        kept = newest._kept(kept,
+                            replace(SHOWN, gpus=(replace(GPU, id=f"GPU-{at}"),), xids=((float(at), at),)))
     gpus, numbers = kept["gpus"], kept["xids"]
     assert isinstance(gpus, dict) and isinstance(numbers, dict)
     assert len(gpus) == 64 and len(numbers) == 65 and numbers["other"] == 236
@@ -150,4 +160,4 @@ def test_a_node_with_ever_new_gpus_and_xids_keeps_a_bounded_memory() -> None:
 def test_a_gpu_is_stored_under_the_field_names_of_the_first_version() -> None:
     document = GPU.to_document()
     assert document["ecc_corrected"] == 4.0 and "ecc_corrected_lifetime" not in document
-    assert GpuShown.from_document(document) == GPU
+    assert GpuTelemetry.from_document(document) == GPU

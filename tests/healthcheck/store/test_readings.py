@@ -19,13 +19,15 @@ def test_gpus_and_drives_are_told_by_serial_number_and_slot() -> None:
     found = of()
     assert Component("gpu", "0000:18:00.0", "160", "GPU 0") in found.components
     assert [part.slot for part in found.components if part.kind == "nvme"][:2] == ["nvme0", "nvme1"]
-    assert found.kinds == {"gpu", "nvme"} and len({part.serial for part in found.components}) == len(found.components)
+    assert (found.kinds == {"gpu", "nvme"} and len({part.serial for part in found.components})
+            == len(found.components))
 
 
 @pytest.mark.parametrize("serial", [{"na": True}, {"ok": "0"}, {"ok": "N/A"}, {"ok": ""}])
 def test_a_board_without_a_serial_number_is_known_by_its_uuid(serial: dict[str, Any]) -> None:
     found = of(gpu_nvml=machine.nvml(gpu3={"serial": serial, "uuid": {"ok": "GPU-5f"}}))
-    assert [part.serial for part in found.components if part.name == "GPU 3"] == ["GPU-5f"] and "gpu" in found.kinds
+    assert ([part.serial for part in found.components if part.name == "GPU 3"] == ["GPU-5f"]
+            and "gpu" in found.kinds)
 
 
 def test_a_gpu_that_does_not_answer_leaves_its_kind_not_wholly_read() -> None:
@@ -34,7 +36,8 @@ def test_a_gpu_that_does_not_answer_leaves_its_kind_not_wholly_read() -> None:
 
 
 def test_counters_are_of_gpus_and_ports_and_what_could_not_be_read_is_not_among_them() -> None:
-    changed = of(gpu_nvml=machine.nvml(gpu3={"pcie_replays": {"ok": 5}, "rows_corrected": {"error": [999, "Unknown"]}}))
+    changed = of(gpu_nvml=machine.nvml(
+        gpu3={"pcie_replays": {"ok": 5}, "rows_corrected": {"error": [999, "Unknown"]}}))
     told = {(one.slot, one.name): one.value for one in changed.counters}
     assert told["0000:1b:00.0", "pcie_replays"] == 5 and ("0000:1b:00.0", "rows_corrected") not in told
     assert told["0000:1a:00.0", "rows_corrected"] == 0 and told["mlx5_0/1", "link_downed"] == 0
@@ -49,11 +52,15 @@ def test_of_a_node_that_said_nothing_nothing_is_told() -> None:
 
 
 def test_what_a_look_shows_is_told_beside_and_what_could_not_be_read_is_none() -> None:
-    shown = of(gpu_nvml=machine.nvml(gpu3={"temperature_c": {"error": [999, "Unknown"]}, "slowdown_hw_thermal_ns": {"ok": 2_000_000_000}})).shown
+    shown = of(gpu_nvml=machine.nvml(gpu3={"temperature_c": {"error": [999, "Unknown"]},
+                                           "slowdown_hw_thermal_ns": {"ok": 2_000_000_000}})).shown
     third = shown.gpus[3]
-    assert (third.pci, third.id, third.temperature, third.watts, third.counts["slow_thermal"]) == ("0000:1b:00.0", "GPU-3", None, 72.0, 2.0)
-    assert shown.gpus[0].temperature == 31.0 and (shown.driver, shown.boot, shown.xids) == ("550.54.15", "b00t", ())
-    assert next((port.name, port.pci, port.link_downed) for port in shown.ports) == ("mlx5_0/1", "0000:40:00.0", 0.0)
+    assert (third.pci, third.id, third.temperature, third.watts, third.counts["slow_thermal"]) == (
+        "0000:1b:00.0", "GPU-3", None, 72.0, 2.0)
+    assert (shown.gpus[0].temperature == 31.0
+            and (shown.driver, shown.boot, shown.xids) == ("550.54.15", "b00t", ()))
+    assert next((port.name, port.pci, port.link_downed) for port in shown.ports) == (
+        "mlx5_0/1", "0000:40:00.0", 0.0)
     assert ("gpu.nvml", "done", 0.3) in shown.probes
 
 

@@ -1,4 +1,5 @@
-"""A copy of the store is put back: checked first, whole or not at all, under a new name; a store that is there is never lost."""
+"""A copy of the store is put back: checked first, whole or not at all, under a new name;
+a store that is there is never lost."""
 
 from __future__ import annotations
 
@@ -48,24 +49,30 @@ def held(folder: Path) -> list[str]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} if folder.is_dir() else {}
+    return ({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} if folder.is_dir()
+            else {})
 
 
 def test_on_another_head_it_is_the_same_store_under_a_new_name_as_one_whole_file(tmp_path: Path) -> None:
     copy = copied(made(tmp_path / "a", "n1", "n2"), tmp_path / "copy.db")
     found = restore(copy, tmp_path / "b" / "state", "ann", NOW + 60)
-    assert (len(found.was), found.cordons, found.newest, found.aside) == (1, 2, None, None) and found.name not in found.was
-    assert list(files(tmp_path / "b" / "state")) == [NAME] and (tmp_path / "b" / "state" / NAME).stat().st_mode & 0o777 == 0o600
+    assert ((len(found.was), found.cordons, found.newest, found.aside) == (1, 2, None, None)
+            and found.name not in found.was)
+    assert (list(files(tmp_path / "b" / "state")) == [NAME]
+            and (tmp_path / "b" / "state" / NAME).stat().st_mode & 0o777 == 0o600)
     assert [path.name for path in (tmp_path / "b" / "state").iterdir()] == [NAME]
     assert held(tmp_path / "b" / "state") == ["n1", "n2"]
     with opened(tmp_path / "b" / "state") as store, store.writing() as db:
         assert name(db) == found.name
-        assert [row[0] for row in db.execute("SELECT store FROM name ORDER BY rowid")] == [*found.was, found.name]
+        assert [row[0] for row in db.execute("SELECT store FROM name ORDER BY rowid")] == [
+            *found.was, found.name]
     with opened(tmp_path / "b" / "state") as store:
         old, new = cordons.open_cordons(store)[0], mean(store, "n3", "hostfile", "fan", "ann", NOW)
-        assert new is not None and (old.store, new.store) == (found.was[0], found.name) and new.mark != old.mark
+        assert (new is not None and (old.store, new.store) == (found.was[0], found.name)
+                and new.mark != old.mark)
         last = lines(store)[-2]
-        assert (last.action, last.who, last.outcome, last.evidence) == ("restore", "ann", "restored", str(copy))
+        assert (last.action, last.who, last.outcome, last.evidence) == (
+            "restore", "ann", "restored", str(copy))
 
 
 def test_restored_twice_each_head_has_a_name_of_its_own(tmp_path: Path) -> None:
@@ -78,7 +85,8 @@ def test_restored_twice_each_head_has_a_name_of_its_own(tmp_path: Path) -> None:
 def test_a_name_that_it_ever_had_is_not_taken_again(tmp_path: Path) -> None:
     folder = made(tmp_path / "a")
     with opened(folder) as store, store.writing() as db:
-        db.executemany("INSERT OR IGNORE INTO name (store, since) VALUES (?, 0)", [(f"{at:04x}",) for at in range(0xf000)])
+        db.executemany("INSERT OR IGNORE INTO name (store, since) VALUES (?, 0)",
+                       [(f"{at:04x}",) for at in range(0xf000)])
     copy = copied(folder, tmp_path / "copy.db")
     assert all(restore(copy, tmp_path / str(at), "ann", NOW).name.startswith("f") for at in range(4))
 
@@ -106,7 +114,8 @@ def test_a_store_that_is_there_is_refused_and_with_replace_kept_aside(tmp_path: 
     assert held(tmp_path / "c") == ["n7"]
 
 
-@pytest.mark.parametrize("spoil", ["text", "empty", "nothing", "foreign", "newer", "cut", "flipped", "reference"])
+@pytest.mark.parametrize("spoil", ["text", "empty", "nothing", "foreign", "newer", "cut", "flipped",
+                                   "reference"])
 def test_what_is_no_whole_store_of_ours_is_refused_and_nothing_is_touched(tmp_path: Path, spoil: str) -> None:
     copy = copied(made(tmp_path / "a", *(f"n{at}" for at in range(50))), tmp_path / "copy.db")
     there = made(tmp_path / "b", "n7")
@@ -128,25 +137,31 @@ def test_what_is_no_whole_store_of_ours_is_refused_and_nothing_is_touched(tmp_pa
         copy.write_bytes(data)
     else:
         with closing(sqlite3.connect(copy)) as other:
-            other.execute(f"PRAGMA user_version={len(MIGRATIONS) + 1}" if spoil == "newer" else "UPDATE cordon SET line = 999")
+            other.execute(f"PRAGMA user_version={len(MIGRATIONS) + 1}" if spoil == "newer"
+                          else "UPDATE cordon SET line = 999")
             other.commit()
     before = files(there)
     for folder in (there, tmp_path / "none"):
         with pytest.raises(MusterError) as caught:
             restore(copy, folder, "ann", NOW, replace=True)
-        assert str(copy) in str(caught.value) and "\n" not in str(caught.value) and ".restore." not in str(caught.value)
+        assert (str(copy) in str(caught.value) and "\n" not in str(caught.value)
+                and ".restore." not in str(caught.value))
     assert files(there) == before and not (tmp_path / "none" / NAME).exists()
     assert not [path for path in there.iterdir() if path.name.startswith(".restore.")]
 
 
 @pytest.mark.parametrize("version", range(4, len(MIGRATIONS)))
-def test_a_copy_of_an_older_muster_is_brought_up_to_date_and_stays_as_it_is(tmp_path: Path, version: int) -> None:
+def test_a_copy_of_an_older_muster_is_brought_up_to_date_and_stays_as_it_is(
+    tmp_path: Path, version: int,
+) -> None:
     copy = tmp_path / "copy.db"
     with closing(sqlite3.connect(copy)) as old:
         for statement in (statement for step in MIGRATIONS[:version] for statement in step):
             old.execute(statement)
-        old.execute("INSERT INTO ledger (id, time, who, action, node, why, evidence) VALUES (7, 1, 'ann', 'cordon', 'n1', 'fan', 'hostfile')")
-        old.execute("INSERT INTO cordon (id, node, backend, why, who, state, began, line) VALUES (7, 'n1', 'hostfile', 'fan', 'ann', 'held', 1, 7)")
+        old.execute("INSERT INTO ledger (id, time, who, action, node, why, evidence) "
+                    "VALUES (7, 1, 'ann', 'cordon', 'n1', 'fan', 'hostfile')")
+        old.execute("INSERT INTO cordon (id, node, backend, why, who, state, began, line) "
+                    "VALUES (7, 'n1', 'hostfile', 'fan', 'ann', 'held', 1, 7)")
         old.execute(f"PRAGMA user_version={version}")
         old.execute(f"PRAGMA application_id={0x6D737472}")
         old.commit()
@@ -188,16 +203,19 @@ def test_a_damaged_store_is_kept_as_it_is_and_the_copy_takes_its_place(tmp_path:
     (there / NAME).write_bytes(b"\xff" * 9000)
     (there / f"{NAME}-wal").write_bytes(b"left")
     aside = restore(copy, there, "ann", NOW, replace=True).aside
-    assert aside is not None and aside.read_bytes() == b"\xff" * 9000 and Path(f"{aside}-wal").read_bytes() == b"left"
+    assert (aside is not None and aside.read_bytes() == b"\xff" * 9000
+            and Path(f"{aside}-wal").read_bytes() == b"left")
     assert held(there) == ["n1"]
 
 
 def test_a_store_that_another_process_has_open_is_not_replaced_under_it(tmp_path: Path) -> None:
     copy = copied(made(tmp_path / "a", "n1"), tmp_path / "copy.db")
     there = made(tmp_path / "b", "n7")
-    program = ("import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('SELECT count(*) FROM node').fetchall()\n"
+    program = ("import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\nc.execute('SELECT count(*) "
+               "FROM node').fetchall()\n"
                "print(1, flush=True)\nsys.stdin.read()\n")
-    with subprocess.Popen([sys.executable, "-c", program, str(there / NAME)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    with subprocess.Popen([sys.executable, "-c", program, str(there / NAME)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as other:
         assert other.stdout is not None and other.stdout.readline()
         with pytest.raises(StoreError, match="another process has it open"):
             restore(copy, there, "ann", NOW, replace=True)
@@ -244,9 +262,14 @@ def test_as_it_is_typed(tmp_path: Path) -> None:
     done = muster("store", "backup", str(copy), home=tmp_path)
     assert done.returncode == 0, done.stderr
     done = muster("store", "restore", str(copy), home=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1 and "--replace" in done.stderr
+    assert ((done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
+            and "--replace" in done.stderr)
     done = muster("store", "restore", str(copy), "--replace", home=tmp_path)
-    assert done.returncode == 0 and done.stdout.startswith("restored: 1 cordon, no sweep; marks are muster:"), (done.stdout, done.stderr)
-    assert f"what was there is kept as {state}/{NAME}.2" in done.stdout and "acts no more" in done.stdout
+    assert (done.returncode == 0
+            and done.stdout.startswith("restored: 1 cordon, no sweep; new marks are muster:")), (
+                done.stdout, done.stderr)
+    assert (f"the previous store is kept as {state}/{NAME}.2" in done.stdout
+            and "no longer acts" in done.stdout)
     done = muster("store", "restore", str(tmp_path / "none.db"), "--replace", home=tmp_path)
-    assert (done.returncode, done.stderr) == (2, f"muster: {tmp_path}/none.db: no such file; `muster store backup FILE` makes one\n")
+    assert (done.returncode, done.stderr) == (
+        2, f"muster: {tmp_path}/none.db: no such file; `muster store backup FILE` makes one\n")

@@ -1,4 +1,5 @@
-"""What triage decided, in the store: the breaker closes and opens again in one plan, and by itself gives no room back."""
+"""What triage decided, in the store: the breaker closes and opens again in one plan,
+and by itself gives no room back."""
 
 from __future__ import annotations
 
@@ -27,10 +28,12 @@ def test_only_a_person_who_closes_the_breaker_gives_its_room_back(tmp_path: Path
     with opened(tmp_path, make=True) as store:
         with store.writing() as db:
             db.execute("INSERT INTO node (id, name) VALUES (1, 'n1')")
-            db.execute("INSERT INTO verdict (id, node, fault, isolation, repair, owner, why, evidence, began, seen) "
-                       "VALUES (1, 1, 'f', 'evict', 'reboot', '', '', '[]', 0, 0)")
-            db.execute("INSERT INTO ledger (id, time, who, action, node, why, evidence, outcome) VALUES (1, 0, '', 'cordon', 'n1', '', '', 'cordoned')")
-            db.execute("INSERT INTO cordon (node, backend, why, who, state, began, line, verdict) VALUES ('n1', 'slurm', '', '', 'held', ?, 1, 1)",
+            db.execute("INSERT INTO verdict (id, node, fault, isolation, repair, owner, why, evidence, "
+                       "began, seen) VALUES (1, 1, 'f', 'evict', 'reboot', '', '', '[]', 0, 0)")
+            db.execute("INSERT INTO ledger (id, time, who, action, node, why, evidence, outcome) "
+                       "VALUES (1, 0, '', 'cordon', 'n1', '', '', 'cordoned')")
+            db.execute("INSERT INTO cordon (node, backend, why, who, state, began, line, verdict) "
+                       "VALUES ('n1', 'slurm', '', '', 'held', ?, 1, 1)",
                        (NOW - 60,))
         write(store, plan(opens="many"))
         write(store, plan(closes="there was room for 6 h"))

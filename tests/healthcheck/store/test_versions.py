@@ -1,4 +1,5 @@
-"""Since when things are as they are: what sweeps note of rules, SKUs, muster and nodes' drivers, and what triage reads of it."""
+"""Since when things are as they are: what sweeps note of rules, SKUs, muster and nodes' drivers,
+and what triage reads of it."""
 
 from __future__ import annotations
 
@@ -28,18 +29,25 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield found
 
 
-def sweep(store: Store, time: float, versions: dict[str, str], nodes: int = 4, *, driver: str = "570", skipped: tuple[str, ...] = (),
-          failing: tuple[str, ...] = ()) -> None:
-    """One at `time`, seconds after the beginning, by rules with these digests; the kind of each is before its dot."""
+def sweep(
+    store: Store, time: float, versions: dict[str, str], nodes: int = 4, *, driver: str = "570",
+    skipped: tuple[str, ...] = (), failing: tuple[str, ...] = (),
+) -> None:
+    """One at `time`, seconds after the beginning, by rules with these digests;
+    the kind of each is before its dot."""
     made = tuple(Version(*name.partition(".")[::2], digest) for name, digest in versions.items())
     rules = [one.name for one in made if one.kind == "rule"]
     reports = []
     for number in range(nodes):
-        results = tuple(Result(rule, rule.replace("-", "."), Status.SKIPPED if rule in skipped else Status.FAIL if rule in failing
-                               else Status.PASS, Severity.CRITICAL, (Finding(7, 8, ""),) if rule in failing else ()) for rule in rules)
+        results = tuple(Result(rule, rule.replace("-", "."),
+                               Status.SKIPPED if rule in skipped else Status.FAIL if rule in failing
+                               else Status.PASS, Severity.CRITICAL,
+                               (Finding(7, 8, ""),) if rule in failing else ()) for rule in rules)
         reports.append(NodeReport(f"n{number}", state_of(results), "", results))
-    shown = {one.node: NodeReadings((), (), frozenset(), "boot", Telemetry(driver=driver, kernel="6.8")) for one in reports}
-    record(store, SweepRecord(BEGIN + time, BEGIN + time + 1, False, "test", "digest", versions=made, who="op"), reports, shown)
+    shown = {one.node: NodeReadings((), (), frozenset(), "boot", Telemetry(driver=driver, kernel="6.8"))
+             for one in reports}
+    record(store, SweepRecord(BEGIN + time, BEGIN + time + 1, False, "test", "digest", versions=made,
+                              who="op"), reports, shown)
 
 
 def held(store: Store, since: float, now: float = BEGIN + 1e6) -> list[VersionSpan]:
@@ -47,23 +55,27 @@ def held(store: Store, since: float, now: float = BEGIN + 1e6) -> list[VersionSp
 
 
 def rows(store: Store) -> list[tuple[str, str, str, float, float]]:
-    return [(*row[:3], row[3] - BEGIN, row[4] - BEGIN) for row in store.rows("SELECT kind, name, digest, began, seen FROM version ORDER BY id")]
+    return [(*row[:3], row[3] - BEGIN, row[4] - BEGIN)
+            for row in store.rows("SELECT kind, name, digest, began, seen FROM version ORDER BY id")]
 
 
 def test_what_stays_as_it_is_is_one_row_and_what_changes_another(store: Store) -> None:
     for time, digest in ((0, "a"), (300, "a"), (600, "b"), (900, "b"), (1200, "a")):
         sweep(store, time, {"rule.gpu-count": digest, "muster.muster": "0.1"})
     assert sorted(rows(store)) == [("muster", "muster", "0.1", 0, 1200), ("rule", "gpu-count", "a", 0, 300),
-                                   ("rule", "gpu-count", "a", 1200, 1200), ("rule", "gpu-count", "b", 600, 900)]
+                                   ("rule", "gpu-count", "a", 1200, 1200),
+                                   ("rule", "gpu-count", "b", 600, 900)]
     assert held(store, BEGIN) == [VersionSpan("rule", "gpu-count", "a", BEGIN + 1200, BEGIN + 900)]
-    assert held(store, BEGIN, BEGIN + 1000) == [VersionSpan("rule", "gpu-count", "b", BEGIN + 600, BEGIN + 300)]
+    assert held(store, BEGIN, BEGIN + 1000) == [
+        VersionSpan("rule", "gpu-count", "b", BEGIN + 600, BEGIN + 300)]
     assert {row[0] for row in store.rows("SELECT who FROM version")} == {"op"}
 
 
 def test_the_first_sweep_of_a_store_changes_nothing_and_a_rule_that_comes_later_is_new(store: Store) -> None:
     sweep(store, 0, {"rule.gpu-count": "a", "sku.h100": "a", "muster.muster": "0.1"})
     assert held(store, 0) == []
-    sweep(store, 300, {"rule.gpu-count": "a", "rule.port-state": "a", "sku.h100": "a", "muster.muster": "0.1"})
+    sweep(store, 300, {"rule.gpu-count": "a", "rule.port-state": "a", "sku.h100": "a",
+                       "muster.muster": "0.1"})
     assert held(store, 0) == [VersionSpan("rule", "port-state", "a", BEGIN + 300, None)]
 
 
@@ -84,11 +96,14 @@ def test_a_sweep_that_says_nothing_of_its_rules_notes_nothing(store: Store) -> N
     assert rows(store) == []
 
 
-def test_a_node_with_another_driver_is_noted_with_when_it_was_seen_last_with_the_one_before(store: Store) -> None:
+def test_a_node_with_another_driver_is_noted_with_when_it_was_seen_last_with_the_one_before(
+    store: Store,
+) -> None:
     for time, driver in ((0, "570"), (300, "570"), (600, "580"), (900, "580"), (1200, "590")):
         sweep(store, time, {}, 1, driver=driver)
     assert held(store, 0) == [VersionSpan("driver", "n0", "590", BEGIN + 1200, BEGIN + 900)]
-    assert rows(store) == [("driver", "n0", "570", 300, 300), ("driver", "n0", "580", 600, 900), ("driver", "n0", "590", 1200, 1200)]
+    assert rows(store) == [("driver", "n0", "570", 300, 300), ("driver", "n0", "580", 600, 900),
+                           ("driver", "n0", "590", 1200, 1200)]
     sweep(store, 1500, {}, 1, driver="")        # nothing was read of it: it is as it was
     sweep(store, 1800, {}, 1, driver="590")
     assert len(rows(store)) == 3
@@ -108,7 +123,8 @@ def test_what_a_change_brings_shows_until_the_second_sweep_of_most_nodes(store: 
 def test_a_digest_of_a_rule_or_a_sku_changes_with_what_can_change_a_result_alone(tmp_path: Path) -> None:
     def made(text: str) -> dict[tuple[str, str], str]:
         (tmp_path / "site.yaml").write_text(text)
-        return {(one.kind, one.name): one.digest for one in judged_by(load_ruleset([packaged(), tmp_path]), "0.1")}
+        return {(one.kind, one.name): one.digest
+                for one in judged_by(load_ruleset([packaged(), tmp_path]), "0.1")}
 
     plain = made("[]")
     # Were it another, all rules would seem to have changed to a store that there is.
@@ -117,9 +133,11 @@ def test_a_digest_of_a_rule_or_a_sku_changes_with_what_can_change_a_result_alone
     other = made("- {id: gpu-ecc-uncorrected, with: {allow: 7}}")
     assert {key for key in plain if plain[key] != other[key]} == {("rule", "gpu-ecc-uncorrected")}
     (tmp_path / "sku").mkdir()
-    (tmp_path / "sku" / "ours.yaml").write_text("sku: ours\ntitle: Ours\nsource: x\nnumbers: {gpu_count: 7}\n")
+    (tmp_path / "sku" / "ours.yaml").write_text(
+        "sku: ours\ntitle: Ours\nsource: x\nnumbers: {gpu_count: 7}\n")
     assert {key for key in made("[]") if key not in plain} == {("sku", "ours")}
     (tmp_path / "kernel").mkdir()
     (tmp_path / "xid.yaml").write_text((packaged() / "xid.yaml").read_text() + "# the site's own\n")
-    assert {key for key, digest in made("[]").items() if plain.get(key, digest) != digest} == {("baseline", "xid.yaml")}
+    assert {key for key, digest in made("[]").items() if plain.get(key, digest) != digest} == {
+        ("baseline", "xid.yaml")}
     assert ("muster", "muster") in plain and any(kind == "baseline" for kind, _ in plain)

@@ -7,8 +7,23 @@ from typing import Any
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.problem import Problem
-from healthcheck.triage.past import FleetHistory, Isolated, NodeHistory, OpenCordon, Repaired, RequalifySnapshot
-from healthcheck.triage.policy import BreakerPolicy, Climb, Flap, RepeatPolicy, Requalify, SharedUnknown, TriagePolicy
+from healthcheck.triage.past import (
+    FleetHistory,
+    Isolated,
+    NodeHistory,
+    OpenCordon,
+    Repaired,
+    RequalifySnapshot,
+)
+from healthcheck.triage.policy import (
+    BreakerPolicy,
+    Climb,
+    Flap,
+    RepeatPolicy,
+    Requalify,
+    SharedUnknown,
+    TriagePolicy,
+)
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -19,28 +34,39 @@ def at(hours: float) -> float:
     return NOW + hours * HOUR
 
 
-def problem(rule: str = "gpu-count", subject: str = "GPU 3", *, began: float = -1, seen: float = -0.1, ended: float | None = None,
-            node: str = "n1", status: str = "fail", severity: str = "critical", sweeps: int = 5, serial: str | None = None,
-            **more: Any) -> Problem:
+def problem(
+    rule: str = "gpu-count", subject: str = "GPU 3", *, began: float = -1, seen: float = -0.1,
+    ended: float | None = None, node: str = "n1", status: str = "fail", severity: str = "critical",
+    sweeps: int = 5, serial: str | None = None, **more: Any,
+) -> Problem:
     """One problem; times in hours from now."""
-    told: dict[str, Any] = {"origin": None if status == "fail" else "node", "owner": "operator", "observed": "7", "expected": "8",
-                            "reason": "", "remedy": "", "repair": None, "kind": "gpu" if serial else None, **more}
+    told: dict[str, Any] = {"origin": None if status == "fail" else "node", "owner": "operator",
+                            "observed": "7", "expected": "8", "reason": "", "remedy": "", "repair": None,
+                            "kind": "gpu" if serial else None, **more}
     return Problem(node=node, rule=rule, subject=subject, status=status, severity=severity, began=at(began),
-                   seen=at(ended if ended is not None else seen), ended=at(ended) if ended is not None else None, sweeps=sweeps, serial=serial,
-                   **told)
+                   seen=at(ended if ended is not None else seen),
+                   ended=at(ended) if ended is not None else None, sweeps=sweeps, serial=serial, **told)
 
 
 CRITICAL = frozenset({Severity.CRITICAL})
 KINDS = (
-    FaultKind("lost", "", ("gpu-count", "gpu-answers"), isolation=Isolation.EVICT, repair=Repair.REBOOT, reserve=True),
-    FaultKind("worn", "", ("gpu-worn",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.REPLACE, reserve=True, lasting=True),
-    FaultKind("driver", "", ("gpu-recovery-action",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESET_GPU, decides=True),
+    FaultKind("lost", "", ("gpu-count", "gpu-answers"), isolation=Isolation.EVICT, repair=Repair.REBOOT,
+              reserve=True),
+    FaultKind("worn", "", ("gpu-worn",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.REPLACE, reserve=True,
+              lasting=True),
+    FaultKind("driver", "", ("gpu-recovery-action",), isolation=Isolation.NO_NEW_JOBS,
+              repair=Repair.RESET_GPU, decides=True),
     FaultKind("error", "", ("kernel-xid",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESET_GPU),
-    FaultKind("fabric", "", ("nvlink-fabric-manager",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESTART_SERVICE),
-    FaultKind("port", "", ("port-*",), severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT, confirm=2),
-    FaultKind("other", "", ("*",), severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT),
-    FaultKind("gone", "", (), of=Of.UNREACHED, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT, owner=Owner.DATACENTRE),
-    FaultKind("wedged", "", ("*",), of=Of.UNKNOWN, severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS, repair=Repair.REBOOT),
+    FaultKind("fabric", "", ("nvlink-fabric-manager",), isolation=Isolation.NO_NEW_JOBS,
+              repair=Repair.RESTART_SERVICE),
+    FaultKind("port", "", ("port-*",), severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS,
+              repair=Repair.INSPECT, confirm=2),
+    FaultKind("other", "", ("*",), severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS,
+              repair=Repair.INSPECT),
+    FaultKind("gone", "", (), of=Of.UNREACHED, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT,
+              owner=Owner.DATACENTRE),
+    FaultKind("wedged", "", ("*",), of=Of.UNKNOWN, severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS,
+              repair=Repair.REBOOT),
     FaultKind("watch", "", ("*",), severities=frozenset({Severity.WARNING})),
 )
 
@@ -50,8 +76,8 @@ def policy(**changes: Any) -> TriagePolicy:
     values: dict[str, Any] = {
         "kinds": KINDS, "climb": Climb(2, 30), "repeat": RepeatPolicy(3, 14, 60, 6), "flap": Flap(3, 24, 12),
         "requalify": Requalify("bringup", 2),
-        "ours": SharedUnknown(5, 2), "breaker": BreakerPolicy(8, 50, 1.0, {"rack": 2}, 2, None), "wedged": 3, "fresh_hours": 24.0,
-        **changes}
+        "ours": SharedUnknown(5, 2), "breaker": BreakerPolicy(8, 50, 1.0, {"rack": 2}, 2, None), "wedged": 3,
+        "fresh_hours": 24.0, **changes}
     return TriagePolicy(**values)
 
 
@@ -75,7 +101,10 @@ def repaired(hours: float, what: str = "reboot", slot: str = "") -> Repaired:
     return Repaired(at(hours), what, slot)
 
 
-def fleet(*nodes: NodeHistory, healthy: int = 0, isolated: tuple[tuple[str, float], ...] = (), **more: Any) -> FleetHistory:
+def fleet(
+    *nodes: NodeHistory, healthy: int = 0, isolated: tuple[tuple[str, float], ...] = (), **more: Any,
+) -> FleetHistory:
     """These nodes, and so many healthy ones beside."""
     others = tuple(NodeHistory(f"h{number}") for number in range(healthy))
-    return FleetHistory(NOW, (*nodes, *others), tuple(Isolated(node, at(hour)) for node, hour in isolated), **more)
+    return FleetHistory(NOW, (*nodes, *others), tuple(Isolated(node, at(hour)) for node, hour in isolated),
+                        **more)

@@ -1,7 +1,8 @@
-"""The bound on nodes among all that fails, in fleets of 8 to 512: whatever the order, no window isolates more, and whoever stays sick is isolated.
+"""The bound on nodes among all that fails, in fleets of 8 to 512: whatever the order, no window isolates
+more, and whoever stays sick is isolated.
 
-The store is imagined: what a plan says is done at once, or a part of it, where a run is killed. The bound is counted here from the isolations
-alone, by the text of DESIGN section 6, and asks nothing of the breaker.
+The store is imagined: what a plan says is done at once, or a part of it, where a run is killed. The bound is
+counted here from the isolations alone, by the text of DESIGN section 6, and asks nothing of the breaker.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tests.healthcheck.triage.made import NOW, problem
 from tests.healthcheck.triage.test_breaker import packaged_policy
 
 HOUR = 3600.0
-RULES = ("host-memory", "port-state", "gpu-answers", "kernel-xid", "gpu-ecc-uncorrected", "disk-nvme-state", "gpu-power-brake")
+RULES = ("host-memory", "port-state", "gpu-answers", "kernel-xid", "gpu-ecc-uncorrected", "disk-nvme-state",
+         "gpu-power-brake")
 WORST = ("gpu-answers",)
 SIZES = st.sampled_from([8, 11, 16, 24, 32, 48, 64, 96, 128, 256, 512])
 SHARE = st.sampled_from([0.1, 0.5, 1.0])
@@ -38,14 +40,19 @@ def by_act(step: PlannedAction) -> tuple[str, str]:
 class Bound(RuleBasedStateMachine):
     """Racks of 8, leaves of 32, power domains of 64, two drivers, four delivery batches."""
 
-    @initialize(size=SIZES, number=st.integers(1, 10), percent=st.sampled_from([1.0, 5.0, 30.0]), reserve=st.integers(0, 3), least=st.integers(1, 3),
-                as_one=st.sampled_from([4, 8, 32]), domains=st.booleans(), close_hours=st.sampled_from([None, 2.0]))
+    @initialize(size=SIZES, number=st.integers(1, 10), percent=st.sampled_from([1.0, 5.0, 30.0]),
+                reserve=st.integers(0, 3), least=st.integers(1, 3), as_one=st.sampled_from([4, 8, 32]),
+                domains=st.booleans(), close_hours=st.sampled_from([None, 2.0]))
     def begin(
-        self, size: int, number: int, percent: float, reserve: int, least: int, as_one: int, domains: bool, close_hours: float | None,
+        self, size: int, number: int, percent: float, reserve: int, least: int, as_one: int, domains: bool,
+        close_hours: float | None,
     ) -> None:
         held = packaged_policy()
         self.size, self.now = size, NOW
-        self.policy = replace(held, breaker=BreakerPolicy(number, percent, 1.0, held.breaker.domains if domains else {}, reserve, close_hours, least),
+        self.policy = replace(held,
+                              breaker=BreakerPolicy(number, percent, 1.0,
+                                                    held.breaker.domains if domains else {}, reserve,
+                                                    close_hours, least),
                               incidents=replace(held.incidents, as_one=as_one))
         self.limit = min(number, max(least, int(percent * size / 100)))
         self.usual = max(1, self.limit - reserve)
@@ -54,7 +61,8 @@ class Bound(RuleBasedStateMachine):
         self.over: dict[int, list[Problem]] = {number: [] for number in range(size)}
         self.cordons: dict[str, OpenCordon] = {}
         self.verdicts: dict[str, OpenVerdict] = {}
-        self.made: list[tuple[float, str, tuple[str, str], bool]] = []      # since a person closed the breaker last
+        # since a person closed the breaker last
+        self.made: list[tuple[float, str, tuple[str, str], bool]] = []
         self.isolated: list[Isolated] = []
         self.known = Incidents(StoreHistory(Sweeps(())), self.now)
         self.open: float | None = None
@@ -65,12 +73,16 @@ class Bound(RuleBasedStateMachine):
 
     def past(self, number: int) -> NodeHistory:
         name = self.name(number)
-        wrong = tuple(replace(problem(each, "", node=name, sweeps=9), began=began, seen=self.now) for each, began in self.wrong[number].items())
+        wrong = tuple(replace(problem(each, "", node=name, sweeps=9), began=began, seen=self.now)
+                      for each, began in self.wrong[number].items())
         ours = (self.cordons[name],) if name in self.cordons else ()
         return NodeHistory(
-            name, problems=wrong, over=tuple(self.over[number]), cordons=ours, verdict=self.verdicts.get(name), boots=(NOW - 900 * HOUR,),
-            domains={"rack": (f"r{number // 8}",), "leaf": (f"leaf-{number // 32}",), "power": (f"p{number // 64}",), "batch": (f"b{number % 4}",)},
-            versions={"driver": "570" if number % 3 else "580"}, state="unhealthy" if wrong else "healthy", seen=self.now)
+            name, problems=wrong, over=tuple(self.over[number]), cordons=ours,
+            verdict=self.verdicts.get(name), boots=(NOW - 900 * HOUR,),
+            domains={"rack": (f"r{number // 8}",), "leaf": (f"leaf-{number // 32}",),
+                     "power": (f"p{number // 64}",), "batch": (f"b{number % 4}",)},
+            versions={"driver": "570" if number % 3 else "580"}, state="unhealthy" if wrong else "healthy",
+            seen=self.now)
 
     # ---- what fails
 
@@ -84,7 +96,8 @@ class Bound(RuleBasedStateMachine):
         inside = list(range(first - first % kind, min(self.size, first - first % kind + kind)))
         self.fails(inside[:max(1, int(len(inside) * share))], what)
 
-    @rule(what=st.sampled_from(RULES), step=st.sampled_from([2, 3, 4]), spread=st.sampled_from([10.0, 9000.0]))
+    @rule(what=st.sampled_from(RULES), step=st.sampled_from([2, 3, 4]),
+          spread=st.sampled_from([10.0, 9000.0]))
     def a_version_a_batch_or_a_moment_fails(self, what: str, step: int, spread: float) -> None:
         self.fails(list(range(0, self.size, step)), what, spread)
 
@@ -97,7 +110,8 @@ class Bound(RuleBasedStateMachine):
         for number in range(first % self.size, min(self.size, first % self.size + count)):
             for what, began in self.wrong[number].items():
                 gone = problem(what, "", node=self.name(number), sweeps=9)
-                self.over[number] = [*self.over[number], replace(gone, began=began, seen=self.now, ended=self.now)][-4:]
+                self.over[number] = [*self.over[number],
+                                     replace(gone, began=began, seen=self.now, ended=self.now)][-4:]
             self.wrong[number] = {}
 
     @rule(minutes=st.sampled_from([1, 10, 40, 59, 61, 130]))
@@ -123,12 +137,13 @@ class Bound(RuleBasedStateMachine):
         self.now += 1
         known, number = self.known.known(self.now, 60 * 24 * HOUR)
         self.isolated = [one for one in self.isolated if one.time > self.now - HOUR]
-        fleet = FleetHistory(self.now, tuple(self.past(each) for each in range(self.size)), tuple(self.isolated), self.open, "",
-                             NOW - 900 * HOUR, known, number)
+        fleet = FleetHistory(self.now, tuple(self.past(each) for each in range(self.size)),
+                             tuple(self.isolated), self.open, "", NOW - 900 * HOUR, known, number)
         was_open = self.open is not None
         plan = make(fleet, self.policy, told)
         turned = make(replace(fleet, nodes=fleet.nodes[::-1]), self.policy, told)
-        assert sorted(turned.steps, key=by_act) == sorted(plan.steps, key=by_act), "the order of nodes decides"
+        assert sorted(turned.steps, key=by_act) == sorted(plan.steps,
+                                                          key=by_act), "the order of nodes decides"
         self.known.take(plan)
         self.remember(plan)
         steps = plan.steps[:most]
@@ -140,10 +155,12 @@ class Bound(RuleBasedStateMachine):
                 continue
             assert step.node not in self.cordons, f"{step.node} is isolated twice"
             assert step.place[0] in ("", "rack", "leaf", "power"), f"{step.place} isolates"
-            worst = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in step.verdict.faults)
+            worst = any(fault.kind.reserve and fault.isolation is not Isolation.NONE
+                        for fault in step.verdict.faults)
             assert worst or not was_open, "the breaker is open"
             self.number += 1
-            self.cordons[step.node] = OpenCordon(self.number, "imagined", step.why, self.now, self.verdicts[step.node].id)
+            self.cordons[step.node] = OpenCordon(self.number, "imagined", step.why, self.now,
+                                                 self.verdicts[step.node].id)
             self.isolated.append(Isolated(step.node, self.now, step.verdict.incident, step.place))
             self.made.append((self.now, step.node, step.place, worst))
             self.is_within_the_bound()
@@ -163,9 +180,11 @@ class Bound(RuleBasedStateMachine):
     def remember(self, plan: TriagePlan) -> None:
         for verdict in plan.verdicts:
             held = self.verdicts.get(verdict.node)
-            if held is None or (held.fault, held.isolation, held.incident) != (verdict.fault, verdict.isolation, verdict.incident):
+            if (held is None or (held.fault, held.isolation, held.incident)
+                != (verdict.fault, verdict.isolation, verdict.incident)):
                 self.number += 1
-                self.verdicts[verdict.node] = OpenVerdict(self.number, verdict.fault, verdict.isolation, self.now, verdict.incident)
+                self.verdicts[verdict.node] = OpenVerdict(self.number, verdict.fault, verdict.isolation,
+                                                          self.now, verdict.incident)
         for name in self.verdicts.keys() - {verdict.node for verdict in plan.verdicts}:
             del self.verdicts[name]
 
@@ -183,8 +202,9 @@ class Bound(RuleBasedStateMachine):
 
 
 def walk(examples: int, steps: int) -> None:
-    run_state_machine_as_test(Bound, settings=settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)))
+    run_state_machine_as_test(Bound,
+                              settings=settings(max_examples=examples, stateful_step_count=steps,
+                                                deadline=None, suppress_health_check=list(HealthCheck)))
 
 
 @pytest.mark.timeout(300)

@@ -1,4 +1,5 @@
-"""What several nodes share: the right place is named, chance is not, and the figures are those of the distributions."""
+"""What several nodes share: the right place is named, chance is not,
+and the figures are those of the distributions."""
 
 from __future__ import annotations
 
@@ -27,29 +28,35 @@ FLEET = 256
 
 
 def node(number: int, *problems: Problem, **more: object) -> NodeHistory:
-    """One of 256: eight in a rack, a leaf for two racks, a power domain for four, drivers by turns; eight ports, each on a rail and leaf."""
+    """One of 256: eight in a rack, a leaf for two racks, a power domain for four, drivers by turns; eight
+    ports, each on a rail and leaf."""
     rack, leaf, power = number // 8, number // 16, number // 32
     ports = {f"0000:{16 + rail:02x}:00.0": (f"leaf-{leaf}", str(rail)) for rail in range(8)}
-    values = {"domains": {"rack": (f"r{rack}",), "leaf": (f"leaf-{leaf}",), "power": (f"p{power}",)}, "ports": ports, "boots": (at(-900),),
+    values = {"domains": {"rack": (f"r{rack}",), "leaf": (f"leaf-{leaf}",), "power": (f"p{power}",)},
+              "ports": ports, "boots": (at(-900),),
               "versions": {"driver": "570.1" if number % 3 else "580.2"}, **more}
     return NodeHistory(f"n{number}", problems=problems, **values)      # type: ignore[arg-type]
 
 
 def found(
-    sick: Mapping[int, Iterable[Problem]], policy: IncidentPolicy = POLICY, since: float = at(-1000), *, counted: bool = False,
-    of: Mapping[int, Mapping[str, object]] | None = None, **more: object,
+    sick: Mapping[int, Iterable[Problem]], policy: IncidentPolicy = POLICY, since: float = at(-1000), *,
+    counted: bool = False, of: Mapping[int, Mapping[str, object]] | None = None, **more: object,
 ) -> list[Correlation]:
-    """What these share. `of` are further values of a node, `more` of all; `counted`: of nodes that are well only their number is known."""
-    nodes = tuple(node(number, *sick.get(number, ()), **{**more, **(of or {}).get(number, {})}) for number in range(FLEET))
+    """What these share. `of` are further values of a node, `more` of all; `counted`: of nodes that are well
+    only their number is known."""
+    nodes = tuple(node(number, *sick.get(number, ()), **{**more, **(of or {}).get(number, {})})
+                  for number in range(FLEET))
     showing: dict[str, dict[str, tuple[Problem, ...]]] = {}
     for past in nodes:
         for each in past.problems:
             held = showing.setdefault(symptom(each), {})
             held[past.node] = (*held.get(past.node, ()), each)
     quiet = [past for past in nodes if counted and not past.problems]
-    return correlate(FleetHistory(NOW, tuple(past for past in nodes if past not in quiet), since=since, quiet=Quiet(
-        len(quiet), Counter(place for past in quiet for place in domains(past)),
-        Counter(rail for past in quiet for _, rail in past.ports.values()))), showing, policy)
+    return correlate(FleetHistory(NOW, tuple(past for past in nodes if past not in quiet), since=since,
+                                  quiet=Quiet(len(quiet),
+                                              Counter(place for past in quiet for place in domains(past)),
+                                              Counter(rail for past in quiet
+                                                      for _, rail in past.ports.values()))), showing, policy)
 
 
 def only(*kinds: str, of: Of = Of.FAIL, rules: str = "gpu-*") -> IncidentPolicy:
@@ -61,17 +68,21 @@ def gone(number: int) -> tuple[Problem]:
     return (problem("", "", node=f"n{number}", status="unknown", began=-2 - number / 100),)
 
 
-def failing(number: int, rule: str = "gpu-count", subject: str = "GPU 3", began: float | None = None) -> tuple[Problem]:
-    return (problem(rule, subject, node=f"n{number}", began=-1 - 7 * (number % 97) if began is None else began),)
+def failing(
+    number: int, rule: str = "gpu-count", subject: str = "GPU 3", began: float | None = None,
+) -> tuple[Problem]:
+    return (problem(rule, subject, node=f"n{number}",
+                    began=-1 - 7 * (number % 97) if began is None else began),)
 
 
 def port(number: int, rail: int) -> tuple[Problem]:
     return failing(number, "port-state", f"mlx5_{rail}/1 (0000:{16 + rail:02x}:00.0)")
 
 
-@pytest.mark.parametrize(("sick", "kind", "place"), [
-    (range(16, 24), "rack", "r2"), (range(16, 31), "leaf", "leaf-1"), (range(32, 64), "power", "p1"), (range(18, 24), "rack", "r2"),
-    (range(0, 90, 3), "driver", "580.2")])
+@pytest.mark.parametrize(("sick", "kind", "place"),
+                         [(range(16, 24), "rack", "r2"), (range(16, 31), "leaf", "leaf-1"),
+                          (range(32, 64), "power", "p1"), (range(18, 24), "rack", "r2"),
+                          (range(0, 90, 3), "driver", "580.2")])
 def test_the_narrowest_place_that_explains_most_is_the_one(sick: range, kind: str, place: str) -> None:
     (one,) = found({number: failing(number) for number in sick})
     assert (one.kind, one.place, one.nodes) == (kind, place, tuple(f"n{number}" for number in sick))
@@ -92,7 +103,8 @@ def test_ports_are_of_their_own_leaf_and_rail() -> None:
 
 def test_the_places_of_a_node_are_those_of_the_ports_that_its_problems_name() -> None:
     ports = {"0000:10:00.0": ("a", "0"), "0000:20:00.0": ("b", "1"), "0000:30:00.0": ("", "")}
-    past = NodeHistory("n1", domains={"rack": ("r",), "leaf": ("a", "b")}, versions={"driver": "570", "kernel": ""}, ports=ports)
+    past = NodeHistory("n1", domains={"rack": ("r",), "leaf": ("a", "b")},
+                       versions={"driver": "570", "kernel": ""}, ports=ports)
     always = {("rack", "r"), ("driver", "570")}
     both = always | {("leaf", "a"), ("leaf", "b")}
 
@@ -102,7 +114,8 @@ def test_the_places_of_a_node_are_those_of_the_ports_that_its_problems_name() ->
     assert domains(past) == places() == both
     assert places("0000:10:00.0") == always | {("leaf", "a"), ("rail", "0")}
     assert places("0000:10:00.0", "0000:20:00.0") == both | {("rail", "0"), ("rail", "1")}
-    assert places("0000:30:00.0") == both and places("0000:40:00.0") == both        # nobody said where these are
+    # nobody said where these are
+    assert places("0000:30:00.0") == both and places("0000:40:00.0") == both
     assert places("0000:10:00.0", "0000:30:00.0") == places("0000:10:00.0")
     assert places("0000:10:00.0", past=replace(past, ports={})) == both
 
@@ -110,15 +123,19 @@ def test_the_places_of_a_node_are_those_of_the_ports_that_its_problems_name() ->
 def scattered_on_rail_5() -> dict[int, tuple[Problem, ...]]:
     """Twelve nodes on this rail alone, one on two, three of which no port is known."""
     sick = {number: port(number, 5) for number in range(0, 240, 20)}
-    return {**sick, 250: (*port(250, 5), *port(250, 6)), **{number: failing(number, "port-state", "") for number in (30, 90, 150)}}
+    return {**sick, 250: (*port(250, 5), *port(250, 6)),
+            **{number: failing(number, "port-state", "") for number in (30, 90, 150)}}
 
 
 def test_chance_puts_each_node_of_which_a_port_is_known_on_a_rail_of_its_own() -> None:
     sick = scattered_on_rail_5()
     (one,) = found(sick)
-    tail = 13 * 7 / 8**13 + 1 / 8**13       # of thirteen that are on some rail at least twelve are on this alone
-    assert (one.kind, one.place, one.nodes) == ("rail", "5", tuple(f"n{number}" for number in range(0, 240, 20)))
-    assert (one.inside, one.had, one.likelihood) == (16, 16, pytest.approx(1 / ((32 + 16 + 8 + 2 + 8) * tail)))
+    # of thirteen that are on some rail at least twelve are on this alone
+    tail = 13 * 7 / 8**13 + 1 / 8**13
+    assert (one.kind, one.place, one.nodes) == ("rail", "5",
+                                                tuple(f"n{number}" for number in range(0, 240, 20)))
+    assert (one.inside, one.had, one.likelihood) == (16, 16,
+                                                     pytest.approx(1 / ((32 + 16 + 8 + 2 + 8) * tail)))
     off = {**{f"0000:{16 + rail:02x}:00.0": ("", str(rail)) for rail in range(8)}, "0000:90:00.0": ("", "")}
     assert found(sick, ports=off) == [one]      # one that is on no rail is none to be tried
 
@@ -136,8 +153,9 @@ def test_of_a_rail_the_share_is_of_nodes_of_which_a_port_is_known_and_of_a_versi
 
 def test_chance_has_as_many_tries_as_there_are_symptoms_that_enough_nodes_have() -> None:
     sick = {number: failing(number) for number in (*range(16, 20), 100, 200)}
-    likelihoods = [found({**sick, **{number: failing(number, "fan") for number in range(30, 30 + 40 * more, 40)}}, replace(
-        only("rack"), likelihood=1))[0].likelihood for more in (0, 2, 3)]
+    likelihoods = [found({**sick,
+                          **{number: failing(number, "fan") for number in range(30, 30 + 40 * more, 40)}},
+                         replace(only("rack"), likelihood=1))[0].likelihood for more in (0, 2, 3)]
     assert likelihoods[0] == likelihoods[1] == pytest.approx(2 * likelihoods[2])
 
 
@@ -152,7 +170,8 @@ def test_nodes_out_of_service_count_nowhere() -> None:
     assert found(sick) == []
     (one,) = found(sick, of=away)
     places = 32 + 16 + 8 + 2 + 8
-    assert (one.place, one.inside, one.fleet) == ("r2", 3, 250) and one.likelihood == pytest.approx(math.comb(250, 3) / places)
+    assert ((one.place, one.inside, one.fleet) == ("r2", 3, 250)
+            and one.likelihood == pytest.approx(math.comb(250, 3) / places))
 
 
 def test_only_places_that_can_cause_it_and_have_as_many_nodes_as_an_incident_are_tried() -> None:
@@ -160,15 +179,18 @@ def test_only_places_that_can_cause_it_and_have_as_many_nodes_as_an_incident_are
     (one,) = found(sick, replace(only("rack"), at_least=8))
     assert one.likelihood == pytest.approx(min(MOST, math.comb(FLEET, 8) / 32))
     few = {number: failing(number) for number in (*range(16, 20), 100, 200)}
-    (one,) = found(few, replace(only("rack"), at_least=4, likelihood=1), of={number: {"in_service": False} for number in range(5)})
+    (one,) = found(few, replace(only("rack"), at_least=4, likelihood=1),
+                   of={number: {"in_service": False} for number in range(5)})
     tail = sum(math.comb(8, k) * math.comb(243, 6 - k) for k in range(4, 7)) / math.comb(251, 6)
     assert one.likelihood == pytest.approx(1 / (31 * tail))         # of the first rack three are left
 
 
 def test_what_a_place_can_cause_by_failing_it_need_not_cause_by_not_being_measured() -> None:
-    dark = {number: (problem("gpu-ecc", "", node=f"n{number}", status="unknown"),) for number in range(16, 24)}
+    dark = {number: (problem("gpu-ecc", "", node=f"n{number}", status="unknown"),)
+            for number in range(16, 24)}
     assert [one.place for one in found(dark, only("rack", of=Of.UNKNOWN))] == ["r2"]
-    assert [one.kind for one in found(dark, only("rack"))] == ["moment"]        # of that nobody has said what can cause it
+    # of that nobody has said what can cause it
+    assert [one.kind for one in found(dark, only("rack"))] == ["moment"]
 
 
 def test_a_moment_is_looked_for_where_it_can_cause_it() -> None:
@@ -177,7 +199,9 @@ def test_a_moment_is_looked_for_where_it_can_cause_it() -> None:
 
 
 @pytest.mark.parametrize(("count", "share", "is_one"), [(4, 50, True), (4, 50.25, False), (5, 50.25, True)])
-def test_of_a_place_the_share_that_the_policy_says_must_have_it(count: int, share: float, is_one: bool) -> None:
+def test_of_a_place_the_share_that_the_policy_says_must_have_it(
+    count: int, share: float, is_one: bool,
+) -> None:
     sick = {number: failing(number) for number in (*range(16, 16 + count), 100, 200)}
     assert bool(found(sick, replace(only("rack"), likelihood=1, share=share))) is is_one
 
@@ -190,7 +214,8 @@ def test_as_few_nodes_as_the_policy_says_are_an_incident() -> None:
 
 def test_what_is_as_unlikely_as_the_policy_says_is_no_chance() -> None:
     sick = {number: failing(number) for number in (*range(16, 20), 100, 200)}
-    for kind, made in (("rack", sick), ("moment", {number: failing(number, began=-5) for number in (3, 103, 203)})):
+    for kind, made in (("rack", sick),
+                       ("moment", {number: failing(number, began=-5) for number in (3, 103, 203)})):
         (one,) = found(made, replace(only(kind), likelihood=1))
         assert found(made, replace(only(kind), likelihood=one.likelihood)) == [one]
         assert found(made, replace(only(kind), likelihood=math.nextafter(one.likelihood, math.inf))) == []
@@ -199,15 +224,18 @@ def test_what_is_as_unlikely_as_the_policy_says_is_no_chance() -> None:
 def test_two_places_of_one_symptom_are_two_and_one_place_of_two_symptoms_is_one() -> None:
     two = found({number: failing(number) for number in [*range(16, 24), *range(160, 168)]})
     assert {(one.kind, one.place) for one in two} == {("rack", "r2"), ("rack", "r20")}
-    (one,) = found({number: (*failing(number), *failing(number, "nvlink-fabric-manager", "")) for number in range(16, 24)})
+    (one,) = found({number: (*failing(number), *failing(number, "nvlink-fabric-manager", ""))
+                    for number in range(16, 24)})
     assert (one.place, one.symptoms) == ("r2", ("gpu-count of GPU", "nvlink-fabric-manager"))
 
 
 def test_places_that_have_the_same_nodes_are_named_beside() -> None:
-    (one,) = found({number: port(number, number % 8) for number in range(8)}, domains={"rack": ("r0",), "leaf": ("leaf-0",)}) or [None]
+    (one,) = (found({number: port(number, number % 8) for number in range(8)},
+                    domains={"rack": ("r0",), "leaf": ("leaf-0",)}) or [None])
     assert one is None      # all nodes are in one rack then, which says nothing
     policy = replace(POLICY, kinds={kind: POLICY.kinds[kind] for kind in ("rack", "leaf")})
-    nodes = tuple(NodeHistory(f"n{number}", domains={"rack": (f"r{number // 8}",), "leaf": (f"l{number // 8}",)}) for number in range(64))
+    nodes = tuple(NodeHistory(f"n{number}", domains={"rack": (f"r{number // 8}",),
+                                                     "leaf": (f"l{number // 8}",)}) for number in range(64))
     for rule, kind, other in (("gpu-count", "rack", "leaf l2"), ("port-state", "leaf", "rack r2")):
         showing = {rule: {f"n{number}": failing(number, rule, "") for number in range(16, 24)}}
         (one,) = correlate(FleetHistory(NOW, nodes), showing, policy)
@@ -216,13 +244,15 @@ def test_places_that_have_the_same_nodes_are_named_beside() -> None:
 
 def test_beside_a_place_are_named_three_others_at_most_that_have_the_very_nodes() -> None:
     same = {kind: (kind[0],) for kind in ("nvlink_domain", "rack", "leaf", "power")}
-    nodes = tuple(NodeHistory(f"n{number}", domains={**same, "batch": ("b",)} if 16 <= number < 24 else {"rack": (f"r{number // 8}",)})
-                  for number in range(64))
-    (one,) = correlate(FleetHistory(NOW, nodes), {"gpu-count": {f"n{number}": failing(number, subject="") for number in range(16, 24)}},
+    nodes = tuple(NodeHistory(f"n{number}", domains={**same, "batch": ("b",)} if 16 <= number < 24
+                              else {"rack": (f"r{number // 8}",)}) for number in range(64))
+    (one,) = correlate(FleetHistory(NOW, nodes),
+                       {"gpu-count": {f"n{number}": failing(number, subject="") for number in range(16, 24)}},
                        POLICY)
     assert (one.kind, one.besides) == ("nvlink_domain", ("rack r", "leaf l", "power domain p"))
     # Neither another place as likely as it, nor a larger one with the same nodes.
-    assert all(one.besides == () for one in found({number: failing(number) for number in [*range(16, 24), *range(160, 168)]}))
+    assert all(one.besides == ()
+               for one in found({number: failing(number) for number in [*range(16, 24), *range(160, 168)]}))
     assert found({number: failing(number) for number in range(16, 24)})[0].besides == ()
 
 
@@ -231,8 +261,10 @@ def test_what_began_together_and_shares_no_place_is_a_moment() -> None:
     (one,) = found(sick)
     assert one.kind == "moment" and len(one.nodes) == 13 and one.place.endswith("Z")
     few, hour = {number: sick[number] for number in (3, 103, 203)}, replace(POLICY, window_minutes=60)
-    assert found(few, hour) != [] and found(few, hour, since=at(-5.2)) == []       # an hour of five is no surprise
-    assert found(sick, boots=(at(-5.1),)) != [] and found(sick, boots=(at(-4.9),)) == []    # never seen without it
+    # an hour of five is no surprise
+    assert found(few, hour) != [] and found(few, hour, since=at(-5.2)) == []
+    # never seen without it
+    assert found(sick, boots=(at(-5.1),)) != [] and found(sick, boots=(at(-4.9),)) == []
     assert found({number: failing(number) for number in sick}) == []
 
 
@@ -245,7 +277,8 @@ def test_chance_puts_each_beginning_that_is_remembered_into_the_window_alike() -
     policy = replace(only("moment"), likelihood=1)
     (one,) = found(together(-5, -4.9, -4.8), policy)
     chance = 0.25 / 1000
-    assert one.likelihood == pytest.approx(1 / (3 * chance**3)) and (one.inside, one.had, one.fleet) == (3, 3, FLEET)
+    assert (one.likelihood == pytest.approx(1 / (3 * chance**3))
+            and (one.inside, one.had, one.fleet) == (3, 3, FLEET))
     # What began before and is over, anywhere, is a beginning that could have been there too.
     over = (*failing(9, began=-300), *failing(9, "gpu-worn", began=-300), *failing(9, "fan", began=-300))
     (one,) = found(together(-5, -4.9, -4.8), policy, of={9: {"over": over}})
@@ -264,11 +297,14 @@ def test_a_moment_is_the_window_in_which_most_began(hours: tuple[float, ...], no
     found_ = found(together(*hours), replace(only("moment"), likelihood=1))
     assert [len(one.nodes) for one in found_] == [nodes] * bool(nodes)
     if len(hours) > 5:
-        assert found_[0].place == ("2027-01-15T03:00Z" if nodes == 4 and hours[3] == -5 else "2027-01-14T23:00Z")
+        assert found_[0].place == ("2027-01-15T03:00Z" if nodes == 4 and hours[3] == -5
+                                   else "2027-01-14T23:00Z")
 
 
 @pytest.mark.parametrize(("others", "share", "is_one"), [(3, 50, True), (4, 50, False), (3, 50.25, False)])
-def test_of_those_that_have_it_the_share_that_the_policy_says_must_have_begun_together(others: int, share: float, is_one: bool) -> None:
+def test_of_those_that_have_it_the_share_that_the_policy_says_must_have_begun_together(
+    others: int, share: float, is_one: bool,
+) -> None:
     sick = together(-5, -4.9, -4.8, *(-9.0 - each for each in range(others)))
     assert bool(found(sick, replace(only("moment"), likelihood=1, share=share))) is is_one
 
@@ -287,7 +323,8 @@ def test_of_several_problems_of_a_node_the_first_says_when_it_began() -> None:
 
 def test_as_few_nodes_as_the_policy_says_are_a_moment_and_a_window_as_long_as_all_that_is_remembered_is_none() -> None:
     policy = replace(only("moment"), likelihood=1)
-    assert len(found(together(-5, -5, -5), policy)) == 1 and found(together(-5, -5, -5), replace(policy, at_least=4)) == []
+    assert (len(found(together(-5, -5, -5), policy)) == 1
+            and found(together(-5, -5, -5), replace(policy, at_least=4)) == [])
     assert found(together(-5, -5, -5), replace(policy, window_minutes=60 * 8), since=at(-8)) == []
 
 
@@ -306,7 +343,8 @@ def test_likelihood_is_corrected_for_the_places_tried() -> None:
     (one,) = found({number: failing(number) for number in range(16, 24)})
     places = 32 + 16 + 8 + 2 + 8
     assert one.likelihood == pytest.approx(min(MOST, 1 / (places / math.comb(FLEET, 8))))
-    (few,) = found({number: failing(number) for number in (*range(16, 20), 100, 200)}, replace(POLICY, likelihood=1))
+    (few,) = found({number: failing(number) for number in (*range(16, 20), 100, 200)},
+                   replace(POLICY, likelihood=1))
     tail = sum(math.comb(8, k) * math.comb(248, 6 - k) for k in range(4, 7)) / math.comb(FLEET, 6)
     assert (few.place, few.likelihood) == ("r2", pytest.approx(1 / (places * tail)))
 
@@ -321,7 +359,8 @@ def test_the_hypergeometric_tail_is_what_counting_gives(fleet: int, data: st.Dat
 
 @given(st.integers(0, 12), st.floats(0, 1), st.integers(0, 13))
 def test_the_binomial_tail_is_what_its_terms_sum_to(trials: int, chance: float, hits: int) -> None:
-    terms = [math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(min(hits, trials + 1), trials + 1)]
+    terms = [math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k)
+             for k in range(min(hits, trials + 1), trials + 1)]
     assert math.exp(binomial(trials, chance, hits)) == pytest.approx(sum(terms), abs=1e-9)
 
 
@@ -341,16 +380,19 @@ def test_odds_are_by_how_many_places_were_tried_and_never_below_one(tried: int, 
     assert odds(math.log(0.1), tried) == pytest.approx(once_in) and odds(math.log(0.1), tried) >= 1
 
 
-@pytest.mark.parametrize(("once_in", "said"), [
-    (999_000.0, "once in 1,000,000 times"), (1e6, "once in 1 x 10^6 times"), (9.4e6, "once in 9 x 10^6 times"),
-    (3412.0, "once in 3,000 times"), (1.0, "once in 1 times"), (4.2e7, "once in 4 x 10^7 times"), (MOST, "less than once in 10^12 times")])
+@pytest.mark.parametrize(("once_in", "said"),
+                         [(999_000.0, "once in 1,000,000 times"), (1e6, "once in 1 x 10^6 times"),
+                          (9.4e6, "once in 9 x 10^6 times"), (3412.0, "once in 3,000 times"),
+                          (1.0, "once in 1 times"), (4.2e7, "once in 4 x 10^7 times"),
+                          (MOST, "less than once in 10^12 times")])
 def test_odds_are_said_to_one_figure(once_in: float, said: str) -> None:
     assert words(once_in) == f"chance would do this {said}"
 
 
-@pytest.mark.parametrize(("subject", "alike"), [
-    ("GPU 3", "GPU"), ("mlx5_0/1 (0000:18:00.0)", ""), ("GPU at PCI 0000:1b:00.0, Xid 79", "GPU at PCI, Xid 79"), ("driver", "driver"),
-    ("GPU 3, NVLink 4", "GPU, NVLink"), ("", "")])
+@pytest.mark.parametrize(("subject", "alike"),
+                         [("GPU 3", "GPU"), ("mlx5_0/1 (0000:18:00.0)", ""),
+                          ("GPU at PCI 0000:1b:00.0, Xid 79", "GPU at PCI, Xid 79"), ("driver", "driver"),
+                          ("GPU 3, NVLink 4", "GPU, NVLink"), ("", "")])
 def test_of_a_subject_stays_what_other_nodes_have_as_well(subject: str, alike: str) -> None:
     assert alike_in(subject) == alike
 
@@ -363,13 +405,17 @@ def test_any_subject_gives_some_words_within_bounds(subject: str) -> None:
 
 
 @pytest.mark.parametrize(("of", "name", "kind", "rule"), [
-    (problem("port-state", "mlx5_0/1 (0000:18:00.0)", severity="warning"), "port-state", Of.FAIL, "port-state"),
+    (problem("port-state", "mlx5_0/1 (0000:18:00.0)", severity="warning"), "port-state", Of.FAIL,
+     "port-state"),
     (problem("gpu-count", "GPU 3"), "gpu-count of GPU", Of.FAIL, "gpu-count"),
     (problem("gpu-ecc", "", status="unknown"), "gpu-ecc not measured", Of.UNKNOWN, "gpu-ecc"),
     (problem("", "", status="unknown"), "not reached", Of.UNREACHED, "")])
-def test_a_symptom_names_what_many_nodes_can_have_and_says_what_it_is_made_of(of: Problem, name: str, kind: Of, rule: str) -> None:
+def test_a_symptom_names_what_many_nodes_can_have_and_says_what_it_is_made_of(
+    of: Problem, name: str, kind: Of, rule: str,
+) -> None:
     assert symptom(of) == name and about(name) == (kind, rule)
 
 
 def test_what_only_informs_and_what_muster_could_not_do_is_no_symptom_of_a_node() -> None:
-    assert symptom(problem(severity="info")) == symptom(problem("gpu-ecc", "", status="unknown", origin="muster")) == ""
+    assert symptom(problem(severity="info")) == symptom(
+        problem("gpu-ecc", "", status="unknown", origin="muster")) == ""

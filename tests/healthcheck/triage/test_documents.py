@@ -1,4 +1,5 @@
-"""What programs read of triage: the plan and the replay as documents, each by its JSON Schema, and the lines that people read beside."""
+"""What programs read of triage: the plan and the replay as documents, each by its JSON Schema,
+and the lines that people read beside."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from healthcheck.replay.compare import IsolationPair, People, PolicyComparison, Side, Theirs
+from healthcheck.replay.compare import IsolationPair, People, PeopleCordon, PolicyComparison, Side
 from healthcheck.replay.run import Hold
 from healthcheck.report import replay as report
 from healthcheck.report.plan import document, text
@@ -35,8 +36,9 @@ def lines(plan: TriagePlan) -> list[str]:
 
 
 def released() -> TriagePlan:
-    well = NodeHistory("n001", over=(problem("host-memory", "", began=-9, ended=-5),), cordons=(OpenCordon(7, "slurm", "why", at(-8), 1),),
-                       looks=looks(-3, -1), state="healthy", seen=at(-1))
+    well = NodeHistory("n001", over=(problem("host-memory", "", began=-9, ended=-5),),
+                       cordons=(OpenCordon(7, "slurm", "why", at(-8), 1),), looks=looks(-3, -1),
+                       state="healthy", seen=at(-1))
     return make(replace(fleet(32, {}), nodes=(well,)), bounded(4))
 
 
@@ -44,7 +46,9 @@ PLANS = {
     "empty": lambda: make(fleet(32, {}), packaged_policy()),
     "beyond the bound": lambda: make(fleet(512, ports(range(32), range(64, 96))), packaged_policy()),
     "in a window": lambda: make(fleet(64, {1: ("kernel-xid",)}),
-                                bounded(4, windows=(ChangeWindow(at(-1), at(1), "x", frozenset({"gpu-lost"})),))),
+                                bounded(4,
+                                        windows=(ChangeWindow(
+                                            at(-1), at(1), "x", frozenset({"gpu-lost"})),))),
     "at most": lambda: make(fleet(64, {1: ("kernel-xid",), 40: ("kernel-xid",)}), bounded(4), 1),
     "suspected": lambda: suspecting(*sick(41)),
     "released": released,
@@ -66,7 +70,8 @@ def test_what_is_isolated_for_one_reason_is_one_line() -> None:
     plan = make(fleet(512, ports(range(32))), packaged_policy())
     assert len(plan.steps) == 32
     (said,) = [line for line in lines(plan) if line.startswith("isolate ")]
-    assert said.startswith("isolate   n[000-031]: incident ") and said.endswith("[no-new-jobs; inspect, by network]")
+    assert (said.startswith("isolate   n[000-031]: incident ")
+            and said.endswith("[no-new-jobs; inspect, by network]"))
 
 
 def test_what_is_beyond_the_bound_is_a_line_for_each_incident_and_for_each_fault_of_the_rest() -> None:
@@ -74,12 +79,14 @@ def test_what_is_beyond_the_bound_is_a_line_for_each_incident_and_for_each_fault
     said = [line for line in lines(make(fleet(512, some), packaged_policy())) if line.startswith("withheld")]
     assert len(said) == 2 and sum("incident " in line for line in said) == 1
     assert any(line.startswith("withheld  isolate n[") and ": host-hardware, " in line
-               and " nodes: the breaker is open: 6 new isolations in 1 h beside 32 in leaf leaf-" in line for line in said), said
+               and " nodes: the breaker is open: 6 new isolations in 1 h beside 32 in leaf leaf-" in line
+               for line in said), said
 
 
 def test_one_node_beyond_is_a_line_with_its_fault() -> None:
     said = lines(make(fleet(64, {1: ("kernel-xid",), 40: ("host-memory",)}), bounded(1)))
-    assert any(line.startswith("withheld  isolate n040: host-hardware, 1 node: the breaker is open") for line in said), said
+    assert any(line.startswith("withheld  isolate n040: host-hardware, 1 node: the breaker is open")
+               for line in said), said
 
 
 def hold(node: str, began: float, ended: float | None, why: str = "kernel-xid", back: str = "") -> Hold:
@@ -88,11 +95,14 @@ def hold(node: str, began: float, ended: float | None, why: str = "kernel-xid", 
 
 def test_a_trial_is_by_its_schema_and_says_how_to_switch_it_on() -> None:
     ours, theirs = hold("n1", -20, -10, back="clean"), hold("n2", -5, None, "riser change")
-    people = People((Theirs(hold("n1", -18, -9), True, 7200.0), Theirs(theirs, False)), 0, 8.0, 2.0, 6.0)
-    found = PolicyComparison(at(-24), NOW, (IsolationPair(ours, None, False),), Side(1, 1, 10.0, ((at(-20), "many"),)), Side(0, 0, 0.0, ()),
-                             3, 40, people)
+    people = People((PeopleCordon(hold("n1", -18, -9), True, 7200.0), PeopleCordon(theirs, False)), 0, 8.0,
+                    2.0, 6.0)
+    found = PolicyComparison(at(-24), NOW, (IsolationPair(ours, None, False),),
+                             Side(1, 1, 10.0, ((at(-20), "many"),)), Side(0, 0, 0.0, ()), 3, 40, people)
     jsonschema.validate(json.loads(json.dumps(report.document(found))), schema("replay"))
     said = "\n".join(report.text(found, fold))
-    assert "people cordoned 2 times: triage agrees with 1, of which it would have isolated 1 earlier, by 2.0 h in the median" in said
+    assert ("people cordoned 2 times: triage agrees with 1, of which it would have isolated 1 earlier, by "
+            "2.0 h in the median" in said)
     assert "node-hours out of service: 8.0 by both, 2.0 by triage alone, 6.0 by people alone" in said
-    assert "people alone  n2: riser change" in said and "muster triage --apply --at-most 2" in said and "*/5 * * * *" in said
+    assert ("people alone  n2: riser change" in said and "muster triage --apply --at-most 2" in said
+            and "*/5 * * * *" in said)

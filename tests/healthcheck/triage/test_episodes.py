@@ -1,4 +1,5 @@
-"""What is one failure and what are several, which events a fault has outlived, and what flaps: asked directly, to the second."""
+"""What is one failure and what are several, which events a fault has outlived, and what flaps:
+asked directly, to the second."""
 
 from __future__ import annotations
 
@@ -16,9 +17,11 @@ SECOND = 1 / HOUR
 
 
 def test_without_serial_numbers_two_gpus_of_a_node_are_two_and_two_lines_of_one_gpu_are_of_one() -> None:
-    lines = ("GPU at PCI 0000:18:00.0, Xid 79", "GPU at PCI 0000:18:00.0, Xid 48", "GPU at PCI 0000:2a:00.0, Xid 79")
+    lines = ("GPU at PCI 0000:18:00.0, Xid 79", "GPU at PCI 0000:18:00.0, Xid 48",
+             "GPU at PCI 0000:2a:00.0, Xid 79")
     found = faults(past("n1", *(problem("kernel-xid", subject) for subject in lines)), policy(), NOW)
-    assert sorted((fault.place, len(fault.problems)) for fault in found) == [("GPU at PCI 0000:18:00.0", 2), ("GPU at PCI 0000:2a:00.0", 1)]
+    assert sorted((fault.place, len(fault.problems)) for fault in found) == [
+        ("GPU at PCI 0000:18:00.0", 2), ("GPU at PCI 0000:2a:00.0", 1)]
 
 
 @pytest.mark.parametrize(("again", "count"), [(-3, 1), (-3 + SECOND, 2)])
@@ -28,7 +31,8 @@ def test_what_begins_at_most_so_long_after_a_failure_is_the_same(again: float, c
 
 
 def test_a_long_failure_lasts_to_its_own_end_whatever_short_one_there_was_within_it() -> None:
-    long, short, next_ = problem(began=-20, ended=-10), problem(began=-19, ended=-18), problem(began=-9, ended=-8)
+    long, short, next_ = (problem(began=-20, ended=-10), problem(began=-19, ended=-18),
+                          problem(began=-9, ended=-8))
     assert episodes((long, short, next_), 6 * HOUR) == [(at(-20), at(-8))]
 
 
@@ -37,14 +41,17 @@ def test_a_long_failure_lasts_to_its_own_end_whatever_short_one_there_was_within
     (-1 + SECOND, 0),       # no sweep has, since
     (-5, 0),                # it came with this boot
     (-5 + SECOND, 1)])
-def test_a_fault_has_outlived_a_reboot_when_it_was_there_before_and_seen_after_it(event: float, outlived: int) -> None:
+def test_a_fault_has_outlived_a_reboot_when_it_was_there_before_and_seen_after_it(
+    event: float, outlived: int,
+) -> None:
     assert returns([problem(began=-5, seen=-1)], [at(event)], CLIMB, NOW) == outlived
 
 
 def test_what_was_over_before_the_days_that_count_has_outlived_no_reboot_in_them() -> None:
     month = 30 * 24
     for last, outlived in ((-month, 1), (-month - SECOND, 0)):
-        assert returns([problem(began=-month - 9, ended=last), problem(began=-5, seen=-1)], [at(-10)], CLIMB, NOW) == outlived
+        assert returns([problem(began=-month - 9, ended=last), problem(began=-5, seen=-1)], [at(-10)], CLIMB,
+                       NOW) == outlived
     for event, outlived in ((-month, 1), (-month - SECOND, 0)):
         assert returns([problem(began=-month - 9, seen=-1)], [at(event)], CLIMB, NOW) == outlived
 
@@ -56,9 +63,12 @@ def test_what_came_so_many_times_within_the_hours_that_count_flaps(first: float,
 
 
 @pytest.mark.parametrize(("gone", "holds"), [(-12, False), (-12 + SECOND, True)])
-def test_it_holds_until_so_many_hours_after_the_sweep_that_found_the_last_of_it_gone(gone: float, holds: bool) -> None:
+def test_it_holds_until_so_many_hours_after_the_sweep_that_found_the_last_of_it_gone(
+    gone: float, holds: bool,
+) -> None:
     over = [problem(began=hour, ended=hour + 0.1) for hour in (-15, -14)]
-    last = replace(problem(began=-13.5, ended=gone), seen=at(-13))      # an hour lay between that sweep and the one before
+    # an hour lay between that sweep and the one before
+    last = replace(problem(began=-13.5, ended=gone), seen=at(-13))
     assert bool(flapping([*over, last], FLAP, NOW)) is bool(flapping([last, *over], FLAP, NOW)) is holds
 
 

@@ -33,14 +33,18 @@ def test_a_problem_that_only_informs_is_no_fault() -> None:
 
 
 def test_problems_of_one_kind_at_one_place_are_one_fault_and_at_two_places_two() -> None:
-    node = past("n1", problem("gpu-count", "GPU 3", serial="A"), problem("gpu-answers", "GPU at PCI 0000:18:00.0, Xid 79", serial="A"),
+    node = past("n1", problem("gpu-count", "GPU 3", serial="A"),
+                problem("gpu-answers", "GPU at PCI 0000:18:00.0, Xid 79", serial="A"),
                 problem("gpu-answers", "GPU 4", serial="B"))
     found = faults(node, policy(), NOW)
     assert sorted((fault.place, len(fault.problems)) for fault in found) == [("gpu A", 2), ("gpu B", 1)]
 
 
-@pytest.mark.parametrize(("sweeps", "isolation"), [(1, Isolation.NONE), (2, Isolation.NO_NEW_JOBS), (9, Isolation.NO_NEW_JOBS)])
-def test_a_kind_that_is_to_be_confirmed_isolates_only_after_so_many_sweeps(sweeps: int, isolation: Isolation) -> None:
+@pytest.mark.parametrize(("sweeps", "isolation"),
+                         [(1, Isolation.NONE), (2, Isolation.NO_NEW_JOBS), (9, Isolation.NO_NEW_JOBS)])
+def test_a_kind_that_is_to_be_confirmed_isolates_only_after_so_many_sweeps(
+    sweeps: int, isolation: Isolation,
+) -> None:
     fault = only(past("n1", problem("port-state", "mlx5_0 port 1", sweeps=sweeps)))
     assert fault.isolation is isolation
     assert bool(fault.because) is (isolation is Isolation.NONE)
@@ -56,18 +60,24 @@ def test_what_was_confirmed_within_the_flap_window_needs_no_second_confirmation(
 
 def test_an_unknown_is_a_fault_of_the_node_after_so_many_sweeps_and_never_one_that_is_ours() -> None:
     for sweeps, count in ((2, 0), (3, 1)):
-        assert len(faults(past("n1", problem("gpu-ecc", "", status="unknown", sweeps=sweeps)), policy(), NOW)) == count
-        assert len(faults(past("n1", problem("", "", status="unknown", sweeps=sweeps)), policy(), NOW)) == count
-    assert faults(past("n1", problem("gpu-ecc", "", status="unknown", sweeps=99, origin="muster")), policy(), NOW) == []
-    assert faults(past("n1", problem("gpu-ecc", "", status="unknown", sweeps=99)), policy(), NOW, excused={"gpu-ecc"}) == []
+        assert len(faults(past("n1", problem("gpu-ecc", "", status="unknown", sweeps=sweeps)), policy(),
+                          NOW)) == count
+        assert len(faults(past("n1", problem("", "", status="unknown", sweeps=sweeps)), policy(),
+                          NOW)) == count
+    assert faults(past("n1", problem("gpu-ecc", "", status="unknown", sweeps=99, origin="muster")), policy(),
+                  NOW) == []
+    assert faults(past("n1", problem("gpu-ecc", "", status="unknown", sweeps=99)), policy(), NOW,
+                  excused={"gpu-ecc"}) == []
 
 
 def test_what_the_driver_asks_for_goes_before_the_table_at_the_same_gpu_only() -> None:
     asks = problem("gpu-recovery-action", "GPU 3", serial="A", repair="reboot")
-    node = past("n1", asks, problem("kernel-xid", "GPU at PCI 0000:18:00.0, Xid 95", serial="A", repair="reset-gpu"),
+    node = past("n1", asks, problem("kernel-xid", "GPU at PCI 0000:18:00.0, Xid 95", serial="A",
+                                    repair="reset-gpu"),
                 problem("kernel-xid", "GPU at PCI 0000:2a:00.0, Xid 95", serial="B", repair="reset-gpu"))
     repairs = {(fault.kind.id, fault.place): fault.repair for fault in faults(node, policy(), NOW)}
-    assert repairs == {("driver", "gpu A"): Repair.REBOOT, ("error", "gpu A"): Repair.REBOOT, ("error", "gpu B"): Repair.RESET_GPU}
+    assert repairs == {("driver", "gpu A"): Repair.REBOOT, ("error", "gpu A"): Repair.REBOOT,
+                       ("error", "gpu B"): Repair.RESET_GPU}
 
 
 def test_the_words_of_a_finding_go_before_those_of_its_kind() -> None:
@@ -81,43 +91,57 @@ def test_the_words_of_a_finding_go_before_those_of_its_kind() -> None:
     ((-50, -30, -10), Repair.REPLACE, Owner.VENDOR),        # two: hardware
     ((-50, -49, -48), Repair.REBOOT, Owner.OPERATOR),       # before it began
 ])
-def test_what_comes_back_after_two_reboots_is_hardware(boots: tuple[float, ...], repair: Repair, owner: Owner) -> None:
-    node = past("n1", problem(serial="A", began=-5), over=(problem(serial="A", began=-40, ended=-29),), boots=tuple(map(at, boots)))
+def test_what_comes_back_after_two_reboots_is_hardware(
+    boots: tuple[float, ...], repair: Repair, owner: Owner,
+) -> None:
+    node = past("n1", problem(serial="A", began=-5), over=(problem(serial="A", began=-40, ended=-29),),
+                boots=tuple(map(at, boots)))
     fault = only(node)
     assert (fault.repair, fault.owner) == (repair, owner)
 
 
 def test_a_fault_of_the_node_itself_is_inspected_after_two_reboots_as_there_is_no_part_to_replace() -> None:
-    node = past("n1", problem("", "", status="unknown", began=-40, sweeps=50), boots=(at(-50), at(-30), at(-10)))
+    node = past("n1", problem("", "", status="unknown", began=-40, sweeps=50),
+                boots=(at(-50), at(-30), at(-10)))
     assert only(node).repair is Repair.INSPECT
-    node = past("n1", problem("gpu-ecc", "", status="unknown", began=-40, sweeps=50), boots=(at(-50), at(-30), at(-10)))
+    node = past("n1", problem("gpu-ecc", "", status="unknown", began=-40, sweeps=50),
+                boots=(at(-50), at(-30), at(-10)))
     assert only(node).repair is Repair.INSPECT
 
 
 def test_a_reboot_that_mended_it_counts_for_nothing() -> None:
-    node = past("n1", problem(serial="A", began=-5), over=(problem(serial="A", began=-800, ended=-790),), boots=(at(-900), at(-780), at(-3)))
-    assert only(node).repair is Repair.REBOOT        # the first is past the window, the second it has outlived
+    node = past("n1", problem(serial="A", began=-5), over=(problem(serial="A", began=-800, ended=-790),),
+                boots=(at(-900), at(-780), at(-3)))
+    # the first is past the window, the second it has outlived
+    assert only(node).repair is Repair.REBOOT
 
 
-@pytest.mark.parametrize(("done", "repair"), [
-    ((), Repair.RESET_GPU), ((repaired(-3, "reset-gpu"),), Repair.REBOOT), ((repaired(-50, "reset-gpu"),), Repair.RESET_GPU),
-    ((repaired(-3, "restart-service"),), Repair.RESET_GPU)])
-def test_a_lesser_repair_that_did_not_hold_is_followed_by_a_reboot(done: tuple[object, ...], repair: Repair) -> None:
+@pytest.mark.parametrize(("done", "repair"),
+                         [((), Repair.RESET_GPU), ((repaired(-3, "reset-gpu"),), Repair.REBOOT),
+                          ((repaired(-50, "reset-gpu"),), Repair.RESET_GPU),
+                          ((repaired(-3, "restart-service"),), Repair.RESET_GPU)])
+def test_a_lesser_repair_that_did_not_hold_is_followed_by_a_reboot(
+    done: tuple[object, ...], repair: Repair,
+) -> None:
     assert only(past("n1", problem("kernel-xid", began=-5), repaired=done)).repair is repair
 
 
 def test_a_component_takes_its_record_along_to_another_node() -> None:
-    earlier = tuple(problem(serial="A", node=node, began=hours, ended=hours + 1) for node, hours in (("n7", -72), ("n7", -48), ("n9", -24)))
+    earlier = tuple(problem(serial="A", node=node, began=hours, ended=hours + 1)
+                    for node, hours in (("n7", -72), ("n7", -48), ("n9", -24)))
     here = problem("kernel-xid", serial="A")
     fault = only(past("n1", here, moved=earlier))
     assert (fault.repair, fault.owner) == (Repair.REPLACE, Owner.VENDOR)
-    assert "repeat offender: this component failed 4 times" in fault.because[-1] and "also in n7, n9" in fault.because[-1]
+    assert ("repeat offender: this component failed 4 times" in fault.because[-1]
+            and "also in n7, n9" in fault.because[-1])
     assert only(past("n1", problem("kernel-xid", serial="B"), moved=earlier)).repair is Repair.RESET_GPU
 
 
 def test_old_failures_weigh_less_and_what_comes_back_at_once_is_one_failure() -> None:
-    old = tuple(problem("kernel-xid", serial="A", began=24 * -day, ended=24 * -day + 1) for day in (28, 42, 56))
-    assert only(past("n1", problem("kernel-xid", serial="A"), over=old)).repair is Repair.RESET_GPU     # 1 + 1/4 + 1/8 + 1/16
+    old = tuple(problem("kernel-xid", serial="A", began=24 * -day, ended=24 * -day + 1)
+                for day in (28, 42, 56))
+    # 1 + 1/4 + 1/8 + 1/16
+    assert only(past("n1", problem("kernel-xid", serial="A"), over=old)).repair is Repair.RESET_GPU
     burst = tuple(problem("kernel-xid", serial="A", began=-5 + step, ended=-4.9 + step) for step in range(4))
     assert "repeat" not in " ".join(only(past("n1", problem("kernel-xid", serial="A"), over=burst)).because)
 
@@ -131,7 +155,8 @@ def test_a_new_chassis_starts_clean() -> None:
 
 @pytest.mark.parametrize(("times", "away", "holds"), [(3, 1, True), (2, 1, False), (3, 13, False)])
 def test_a_fault_that_flaps_holds_until_it_was_away_for_long(times: int, away: float, holds: bool) -> None:
-    over = tuple(problem("port-state", "mlx5_0 port 1", began=-away - 0.5 - 2 * number, ended=-away - 2 * number) for number in range(times))
+    over = tuple(problem("port-state", "mlx5_0 port 1", began=-away - 0.5 - 2 * number,
+                         ended=-away - 2 * number) for number in range(times))
     found = faults(past("n1", over=over), policy(), NOW)
     assert [fault.isolation for fault in found] == [Isolation.NO_NEW_JOBS] * holds
     if holds:
@@ -139,14 +164,15 @@ def test_a_fault_that_flaps_holds_until_it_was_away_for_long(times: int, away: f
 
 
 def test_several_components_that_repeat_accuse_what_they_share() -> None:
-    over = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24.0 * (number + 1), ended=-24.0 * (number + 1) + 1)
-                 for number in range(4))
+    over = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24.0 * (number + 1),
+                         ended=-24.0 * (number + 1) + 1) for number in range(4))
     assert "4 components" in suspect_node(past("n1", over=over), policy(), NOW)
     assert suspect_node(past("n1", over=over[:2]), policy(), NOW) == ""
 
 
 def test_the_worst_fault_comes_first() -> None:
-    node = past("n1", problem("fan", severity="warning"), problem("kernel-xid"), problem("gpu-count", began=-0.5))
+    node = past("n1", problem("fan", severity="warning"), problem("kernel-xid"),
+                problem("gpu-count", began=-0.5))
     assert [fault.kind.id for fault in faults(node, policy(), NOW)] == ["lost", "error", "watch"]
 
 
@@ -157,7 +183,8 @@ def test_a_kernel_line_that_is_merely_new_isolates_nobody_whatever_a_policy_says
     assert "merely new" in fault.because[0]
 
 
-@pytest.mark.parametrize("rule", ["kernel-novel", "kernel-suspect", "kernel-missing", "kernel-order", "kernel-rate"])
+@pytest.mark.parametrize("rule", ["kernel-novel", "kernel-suspect", "kernel-missing", "kernel-order",
+                                  "kernel-rate"])
 def test_a_kernel_line_that_is_unusual_isolates_nobody_whatever_a_policy_says(rule: str) -> None:
     kind = FaultKind("novel", "", (rule,), isolation=Isolation.EVICT, repair=Repair.REPLACE)
     here = problem(rule, severity="warning", sweeps=9, emitter="nvme", ends="boot")
@@ -170,7 +197,9 @@ def test_a_kernel_line_that_is_unusual_isolates_nobody_whatever_a_policy_says(ru
     ("nvrm", Isolation.NO_NEW_JOBS), ("kernel", Isolation.NO_NEW_JOBS),
     (None, Isolation.NO_NEW_JOBS),              # read from no log
 ])
-def test_what_a_log_says_isolates_a_node_only_where_its_emitter_is_known(emitter: str | None, isolation: Isolation) -> None:
+def test_what_a_log_says_isolates_a_node_only_where_its_emitter_is_known(
+    emitter: str | None, isolation: Isolation,
+) -> None:
     here = problem("kernel-xid", sweeps=9, emitter=emitter, ends="reset" if emitter else None)
     fault = only(past("n1", here))
     assert fault.isolation is isolation
@@ -187,7 +216,8 @@ def test_a_line_without_an_emitter_does_not_excuse_one_of_the_same_fault_that_ha
 
 def test_lines_without_an_emitter_make_no_repeat_offender() -> None:
     def over(emitter: str | None) -> tuple[Problem, ...]:
-        return tuple(problem("kernel-xid", serial="A", began=hours, ended=hours + 1, emitter=emitter) for hours in (-100, -72, -48))
+        return tuple(problem("kernel-xid", serial="A", began=hours, ended=hours + 1, emitter=emitter)
+                     for hours in (-100, -72, -48))
 
     here = problem("kernel-xid", serial="A", emitter="nvrm", ends="reset")
     assert only(past("n1", here, over=over("nvrm"))).repair is Repair.REPLACE
@@ -196,21 +226,24 @@ def test_lines_without_an_emitter_make_no_repeat_offender() -> None:
 
 def test_what_an_incident_answers_for_neither_flaps_nor_climbs_on_its_nodes() -> None:
     incident = IncidentMembership(1, frozenset({"port-state of port"}), at(-30), at(-0.4))
-    over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number) for number in range(3))
+    over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number)
+                 for number in range(3))
     assert len(faults(past("n1", over=over), policy(), NOW)) == 1
     assert faults(past("n1", over=over, shared=(incident,)), policy(), NOW) == []
     returned = problem("nvlink-fabric-manager", "", began=-20, ended=-10)
     here = problem("nvlink-fabric-manager", "", began=-5)
     assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)))).repair is Repair.REBOOT
     ended = IncidentMembership(1, frozenset({"nvlink-fabric-manager"}), at(-21), at(-9))
-    assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)), shared=(ended,))).repair is Repair.RESTART_SERVICE
+    assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)),
+                     shared=(ended,))).repair is Repair.RESTART_SERVICE
     lasting = IncidentMembership(1, frozenset({"nvlink-fabric-manager"}), at(-6))
     assert only(past("n1", here, boots=(at(-30), at(-4)), shared=(lasting,))).repair is Repair.RESTART_SERVICE
 
 
 def test_what_could_not_be_measured_holds_nothing_once_it_is_measured_and_a_node_that_comes_and_goes_is_held() -> None:
     def over(rule: str) -> tuple[Problem, ...]:
-        return tuple(problem(rule, "", status="unknown", began=-1.5 - number, ended=-1.2 - number) for number in range(3))
+        return tuple(problem(rule, "", status="unknown", began=-1.5 - number, ended=-1.2 - number)
+                     for number in range(3))
 
     assert faults(past("n1", over=over("gpu-ecc")), policy(), NOW) == []
     assert only(past("n1", over=over(""))).kind.id == "gone"
@@ -218,7 +251,8 @@ def test_what_could_not_be_measured_holds_nothing_once_it_is_measured_and_a_node
 
 def test_a_fault_that_came_and_went_elsewhere_or_was_of_an_unknown_emitter_does_not_flap_here() -> None:
     def times(**more: Any) -> tuple[Problem, ...]:
-        return tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number, **more) for number in range(3))
+        return tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number, **more)
+                     for number in range(3))
 
     assert only(past("n1", moved=times())).isolation is Isolation.NO_NEW_JOBS
     assert faults(past("n1", moved=times(node="n7")), policy(), NOW) == []
@@ -226,13 +260,15 @@ def test_a_fault_that_came_and_went_elsewhere_or_was_of_an_unknown_emitter_does_
 
 
 def test_a_fault_that_flaps_is_told_by_the_last_time_that_it_came() -> None:
-    over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number) for number in range(3))
+    over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number)
+                 for number in range(3))
     fault = only(past("n1", over=over))
     assert (len(fault.problems), fault.began) == (1, at(-1.5))
 
 
 def test_of_a_fault_with_several_problems_the_oldest_says_since_when_the_worst_the_repair_and_the_one_seen_most_whether_it_is_sure() -> None:
-    xids = (problem("kernel-xid", "GPU 3", began=-1, repair="replace"), problem("kernel-xid", "GPU 3", began=-2, repair="reset-gpu"))
+    xids = (problem("kernel-xid", "GPU 3", began=-1, repair="replace"),
+            problem("kernel-xid", "GPU 3", began=-2, repair="reset-gpu"))
     fault = only(past("n1", *xids))
     assert (fault.repair, fault.owner, fault.began) == (Repair.REPLACE, Owner.VENDOR, at(-2))
     ports = (problem("port-state", "mlx5_0", sweeps=1), problem("port-rate", "mlx5_0", sweeps=2))
@@ -241,7 +277,8 @@ def test_of_a_fault_with_several_problems_the_oldest_says_since_when_the_worst_t
 
 def test_a_line_of_an_unknown_emitter_asks_for_no_repair_where_the_driver_speaks_and_confirms_nothing_by_having_been_there() -> None:
     forged = problem("kernel-xid", "GPU 3", emitter="", repair="replace")
-    assert only(past("n1", forged, problem("kernel-xid", "GPU 3", emitter="nvrm", repair="reset-gpu"))).repair is Repair.RESET_GPU
+    assert only(past("n1", forged, problem("kernel-xid", "GPU 3", emitter="nvrm",
+                                           repair="reset-gpu"))).repair is Repair.RESET_GPU
     once = problem("port-state", "mlx5_0 port 1", sweeps=1)
     before = problem("port-state", "mlx5_0 port 1", began=-6, ended=-5, sweeps=3, emitter="")
     assert only(past("n1", once, over=(before,))).isolation is Isolation.NONE
@@ -264,9 +301,12 @@ def test_a_second_confirmation_is_spared_for_a_day_from_the_beginning_of_what_wa
     assert only(past("n1", *here, over=(before,))).isolation is isolation
 
 
-@pytest.mark.parametrize(("owners", "owner"), [
-    ((None, "network"), Owner.NETWORK), (("datacentre", "network"), Owner.DATACENTRE), ((None,), Owner.OPERATOR)])
-def test_a_fault_is_for_whom_its_first_problem_names_and_else_for_the_operator(owners: tuple[str | None, ...], owner: Owner) -> None:
+@pytest.mark.parametrize(("owners", "owner"),
+                         [((None, "network"), Owner.NETWORK), (("datacentre", "network"), Owner.DATACENTRE),
+                          ((None,), Owner.OPERATOR)])
+def test_a_fault_is_for_whom_its_first_problem_names_and_else_for_the_operator(
+    owners: tuple[str | None, ...], owner: Owner,
+) -> None:
     here = tuple(problem("disk-state", "sda", began=-9 + at, owner=each) for at, each in enumerate(owners))
     assert only(past("n1", *here)).owner is owner
 
@@ -279,7 +319,8 @@ def test_a_fault_is_for_whom_its_first_problem_names_and_else_for_the_operator(o
 def test_a_service_that_fails_again_after_its_restart_is_rebooted_and_after_two_reboots_inspected(
     boots: tuple[float, ...], done: tuple[Repaired, ...], repair: Repair, because: tuple[str, ...],
 ) -> None:
-    fault = only(past("n1", problem("nvlink-fabric-manager", "", began=-5), boots=tuple(map(at, boots)), repaired=done))
+    fault = only(past("n1", problem("nvlink-fabric-manager", "", began=-5), boots=tuple(map(at, boots)),
+                      repaired=done))
     assert (fault.repair, fault.because, fault.raised) == (repair, because, bool(because))
 
 
@@ -289,7 +330,8 @@ def test_a_reboot_that_did_not_help_once_is_no_reason_for_another_word() -> None
 
 def test_a_component_that_failed_elsewhere_has_not_outlived_the_reboots_of_the_node_that_it_came_to() -> None:
     elsewhere = problem("kernel-xid", serial="A", node="n7", began=-40, ended=-30)
-    node = past("n1", problem("kernel-xid", serial="A", began=-5), moved=(elsewhere,), boots=(at(-50), at(-20)))
+    node = past("n1", problem("kernel-xid", serial="A", began=-5), moved=(elsewhere,),
+                boots=(at(-50), at(-20)))
     assert only(node).repair is Repair.RESET_GPU
 
 
@@ -299,26 +341,33 @@ def test_a_part_that_is_named_by_two_words_and_has_no_serial_number_is_not_repla
 
 
 def test_a_node_is_no_repeat_offender_for_what_its_components_did() -> None:
-    earlier = tuple(problem("kernel-xid", serial="A", began=hours, ended=hours + 1) for hours in (-100, -72, -48, -24))
+    earlier = tuple(problem("kernel-xid", serial="A", began=hours, ended=hours + 1)
+                    for hours in (-100, -72, -48, -24))
     assert only(past("n1", problem("disk-state", "sda"), over=earlier)).because == ()
 
 
 @pytest.mark.parametrize(("began", "because"), [(0, 1), (-1, 0)])
 def test_a_score_that_is_just_reached_makes_a_repeat_offender(began: float, because: int) -> None:
-    node = past("n1", problem("kernel-xid", serial="A", began=began), problem("kernel-xid", serial="B", began=began))
-    assert [len(fault.because) for fault in faults(node, policy(repeat=RepeatPolicy(1, 14, 60, 6)), NOW)] == [because, because]
+    node = past("n1", problem("kernel-xid", serial="A", began=began),
+                problem("kernel-xid", serial="B", began=began))
+    assert [len(fault.because) for fault in faults(node, policy(repeat=RepeatPolicy(1, 14, 60, 6)), NOW)] == [
+        because, because]
     assert bool(suspect_node(node, policy(repeat=RepeatPolicy(1, 14, 60, 6)), NOW)) is bool(because)
 
 
 def test_of_what_is_not_measured_only_a_node_that_is_not_reached_isolates_by_itself() -> None:
-    assert isolates(problem("", "", status="unknown"), policy()) and not isolates(problem("gpu-ecc", "", status="unknown"), policy())
+    assert (isolates(problem("", "", status="unknown"), policy())
+            and not isolates(problem("gpu-ecc", "", status="unknown"), policy()))
     assert not isolates(problem("", "", status="unknown", origin="muster"), policy())
-    assert isolates(problem("port-state", sweeps=2), policy()) and not isolates(problem("port-state", sweeps=1), policy())
+    assert (isolates(problem("port-state", sweeps=2), policy())
+            and not isolates(problem("port-state", sweeps=1), policy()))
 
 
 def test_of_two_words_of_the_driver_on_one_gpu_the_stronger_is_done() -> None:
-    kinds = (*KINDS[:2], FaultKind("other-driver", "", ("driver-says",), isolation=Isolation.NO_NEW_JOBS, decides=True), *KINDS[2:])
-    node = past("n1", problem("gpu-recovery-action", serial="A", repair="reboot"), problem("driver-says", serial="A", repair="restart-service"),
+    kinds = (*KINDS[:2], FaultKind("other-driver", "", ("driver-says",), isolation=Isolation.NO_NEW_JOBS,
+                                   decides=True), *KINDS[2:])
+    node = past("n1", problem("gpu-recovery-action", serial="A", repair="reboot"),
+                problem("driver-says", serial="A", repair="restart-service"),
                 problem("kernel-xid", serial="A", repair="reset-gpu"))
     (fault,) = [fault for fault in faults(node, policy(kinds=kinds), NOW) if fault.kind.id == "error"]
     assert fault.repair is Repair.REBOOT
@@ -327,23 +376,31 @@ def test_of_two_words_of_the_driver_on_one_gpu_the_stronger_is_done() -> None:
 @pytest.mark.parametrize(("count", "more", "suspect"), [
     (2, {}, True), (1, {}, False), (2, {"chassis_since": at(-50)}, False),
     (2, {"shared": (IncidentMembership(1, frozenset({"kernel-xid of GPU"}), at(-200), at(0)),)}, False)])
-def test_two_components_that_fail_by_turns_in_the_same_chassis_accuse_it(count: int, more: dict[str, Any], suspect: bool) -> None:
-    over = tuple(problem("kernel-xid", f"GPU {number % count}", serial=str(number % count), began=-20.0 * (number + 1),
-                         ended=-20.0 * (number + 1) + 1) for number in range(4))
+def test_two_components_that_fail_by_turns_in_the_same_chassis_accuse_it(
+    count: int, more: dict[str, Any], suspect: bool,
+) -> None:
+    over = tuple(problem("kernel-xid", f"GPU {number % count}", serial=str(number % count),
+                         began=-20.0 * (number + 1), ended=-20.0 * (number + 1) + 1) for number in range(4))
     assert bool(suspect_node(past("n1", over=over, **more), policy(), NOW)) is suspect
 
 
 def test_what_the_node_itself_failed_at_accuses_nothing_that_its_components_share() -> None:
-    gpus = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24, ended=-23) for number in range(2))
-    disk = tuple(problem("disk-state", "sda", began=-20.0 * (number + 1), ended=-20.0 * (number + 1) + 1) for number in range(4))
+    gpus = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24, ended=-23)
+                 for number in range(2))
+    disk = tuple(problem("disk-state", "sda", began=-20.0 * (number + 1), ended=-20.0 * (number + 1) + 1)
+                 for number in range(4))
     assert suspect_node(past("n1", over=(*gpus, *disk)), policy(), NOW) == ""
-    one = tuple(problem("kernel-xid", "GPU 0", serial="0", began=-20.0 * (number + 1), ended=-20.0 * (number + 1) + 1) for number in range(4))
+    one = tuple(problem("kernel-xid", "GPU 0", serial="0", began=-20.0 * (number + 1),
+                        ended=-20.0 * (number + 1) + 1) for number in range(4))
     assert suspect_node(past("n1", over=(*one, *disk)), policy(), NOW) == ""
 
 
-@pytest.mark.parametrize(("began", "ended", "inside"), [
-    (-9, -5, True), (-8, -5, True), (-9.001, -5, False), (-9, -4, True), (-9, -3.999, False), (-9, None, False)])
-def test_a_problem_is_an_incidents_from_its_beginning_to_its_end(began: float, ended: float | None, inside: bool) -> None:
+@pytest.mark.parametrize(("began", "ended", "inside"),
+                         [(-9, -5, True), (-8, -5, True), (-9.001, -5, False), (-9, -4, True),
+                          (-9, -3.999, False), (-9, None, False)])
+def test_a_problem_is_an_incidents_from_its_beginning_to_its_end(
+    began: float, ended: float | None, inside: bool,
+) -> None:
     known = past(shared=(IncidentMembership(1, frozenset({"gpu-count of GPU"}), at(-9), at(-4)),))
     assert known.in_incident(problem(began=began, ended=ended)) is inside
     lasting = past(shared=(IncidentMembership(1, frozenset({"gpu-count of GPU"}), at(-9)),))

@@ -1,4 +1,5 @@
-"""What triage is told of the fleet by the store: history follows a component to where it sits, and leaves with it."""
+"""What triage is told of the fleet by the store: history follows a component to where it sits,
+and leaves with it."""
 
 from __future__ import annotations
 
@@ -29,14 +30,16 @@ NODES = (Node("n1"), Node("n2"))
 
 
 def swept(store: Store, hour: float, seats: dict[str, dict[str, str]], bad: str = "") -> None:
-    """A sweep of both nodes; `seats` gives the serial numbers by slot, `bad` is the node whose GPU 0 fails."""
+    """A sweep of both nodes; `seats` gives the serial numbers by slot,
+    `bad` is the node whose GPU 0 fails."""
     reports, read = [], {}
     for node in NODES:
         failed = node.name == bad
-        found = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL if failed else Status.PASS, Severity.CRITICAL,
-                       (Finding(7, 0, "GPU 0"),) if failed else ())
+        found = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL if failed else Status.PASS,
+                       Severity.CRITICAL, (Finding(7, 0, "GPU 0"),) if failed else ())
         reports.append(NodeReport(node.name, state_of([found]), "", (found,)))
-        parts = tuple(Component("chassis" if slot == "chassis" else "gpu", slot, serial, f"GPU {slot}" if slot != "chassis" else slot)
+        parts = tuple(Component("chassis" if slot == "chassis" else "gpu", slot, serial,
+                                f"GPU {slot}" if slot != "chassis" else slot)
                       for slot, serial in seats[node.name].items())
         read[node.name] = NodeReadings(parts, (), frozenset({"gpu", "chassis"}))
     record(store, SweepRecord(hour * HOUR, hour * HOUR + 9, False, "test", "digest"), reports, read)
@@ -56,7 +59,9 @@ def test_a_failure_goes_with_its_component_to_the_node_where_that_sits_now(tmp_p
         assert [(problem.node, problem.serial) for problem in past["n2"].moved] == [("n1", "A")]
 
 
-def test_a_component_that_left_takes_its_failures_along_and_one_that_stayed_keeps_them(tmp_path: Path) -> None:
+def test_a_component_that_left_takes_its_failures_along_and_one_that_stayed_keeps_them(
+    tmp_path: Path,
+) -> None:
     with opened(tmp_path, make=True) as store:
         swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}}, bad="n1")
         swept(store, 2, {"n1": {"0": "A"}, "n2": {"0": "B"}})
@@ -83,7 +88,9 @@ def test_only_the_window_that_the_policy_looks_back_on_is_read(tmp_path: Path) -
         assert known(store, 3 + days * 24)["n1"].over == ()
 
 
-def test_a_part_that_came_back_is_a_repair_unless_it_is_the_board_that_was_to_be_exchanged(tmp_path: Path) -> None:
+def test_a_part_that_came_back_is_a_repair_unless_it_is_the_board_that_was_to_be_exchanged(
+    tmp_path: Path,
+) -> None:
     with opened(tmp_path, make=True) as store:
         swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}})
         for node, serial in (("n1", "A"), ("n2", "B")):
@@ -91,19 +98,23 @@ def test_a_part_that_came_back_is_a_repair_unless_it_is_the_board_that_was_to_be
             settle(store, line, "done", 2 * HOUR)
             if node == "n1":
                 assert known(store, 3)[node].away == "RMA 1 is open: worn"
-            settle(store, give_back(store, sent, outcome(same=False, new=""), "us", 4 * HOUR), "done", 4 * HOUR)
+            settle(store, give_back(store, sent, outcome(same=False, new=""), "us", 4 * HOUR), "done",
+                   4 * HOUR)
         swept(store, 5, {"n1": {"0": "A"}, "n2": {"0": "C"}})
         found = known(store, 6)
     assert "the SAME gpu came back" in found["n1"].away and found["n1"].repaired == ()
-    assert found["n2"].away == "" and [(done.time, done.slot) for done in found["n2"].repaired] == [(4 * HOUR, "0")]
+    assert (found["n2"].away == "" and [(done.time, done.slot) for done in found["n2"].repaired]
+            == [(4 * HOUR, "0")])
 
 
-def test_an_isolation_of_which_nobody_knows_whether_it_was_done_takes_room_in_the_breaker_and_one_that_failed_takes_none(tmp_path: Path) -> None:
+def test_an_isolation_of_which_nobody_knows_whether_it_was_done_takes_room_in_the_breaker_and_one_that_failed_takes_none(
+    tmp_path: Path,
+) -> None:
     with opened(tmp_path, make=True) as store:
         with store.writing() as db:
             db.execute("INSERT INTO node (name) VALUES ('n1')")
-            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
-                       "VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
+            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, "
+                       "seen) VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
         for node, outcome in (("n1", "not done: the controller is away"), ("n2", "not done; found so later")):
             meant = mean(store, node, "slurm", "why", "triage", 9 * HOUR, 1)
             assert meant is not None
@@ -119,12 +130,14 @@ def isolated(store: Store, node: str, hour: float) -> None:
     settle_cordon(store, meant, CordonState.HELD, "cordoned", hour * HOUR)
 
 
-def test_who_closes_the_breaker_has_seen_what_was_isolated_until_then_and_no_more_whatever_their_clock_said(tmp_path: Path) -> None:
+def test_who_closes_the_breaker_has_seen_what_was_isolated_until_then_and_no_more_whatever_their_clock_said(
+    tmp_path: Path,
+) -> None:
     with opened(tmp_path, make=True) as store:
         with store.writing() as db:
             db.execute("INSERT INTO node (name) VALUES ('n1')")
-            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
-                       "VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
+            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, "
+                       "seen) VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
             db.execute("INSERT INTO breaker (opened, why) VALUES (0, 'many')")
         isolated(store, "n1", 30)
         with store.writing() as db:
@@ -134,24 +147,30 @@ def test_who_closes_the_breaker_has_seen_what_was_isolated_until_then_and_no_mor
         assert [one.node for one in gather(store, NODES, POLICY, 4.5 * HOUR).isolated] == ["n2"]
 
 
-def test_a_store_of_before_keeps_what_the_person_who_closed_its_breaker_had_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_of_before_keeps_what_the_person_who_closed_its_breaker_had_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with monkeypatch.context() as older:
         older.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:3])
         with opened(tmp_path, make=True) as store, store.writing() as db:
             db.execute("INSERT INTO node (name) VALUES ('n1')")
-            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
-                       "VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
-            db.execute("INSERT INTO breaker (opened, why, closed, who, reason) VALUES (0, 'many', ?, 'a person', 'x')", (9.2 * HOUR,))
+            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, "
+                       "seen) VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
+            db.execute("INSERT INTO breaker (opened, why, closed, who, reason) "
+                       "VALUES (0, 'many', ?, 'a person', 'x')", (9.2 * HOUR,))
             for node, hour in (("n1", 9), ("n2", 9.4)):
                 line = db.execute("INSERT INTO ledger (time, who, action, node, why, evidence, outcome) "
-                                  "VALUES (?, 't', 'cordon', ?, '', '', 'cordoned')", (hour * HOUR, node)).lastrowid
+                                  "VALUES (?, 't', 'cordon', ?, '', '', 'cordoned')",
+                                  (hour * HOUR, node)).lastrowid
                 db.execute("INSERT INTO cordon (node, backend, why, who, state, began, line, verdict) "
                            "VALUES (?, 'slurm', '', 't', 'held', ?, ?, 1)", (node, hour * HOUR, line))
     with opened(tmp_path) as store:
         assert [one.node for one in gather(store, NODES, POLICY, 9.5 * HOUR).isolated] == ["n2"]
 
 
-def test_a_node_that_was_installed_anew_or_got_another_chassis_is_a_new_one_since_then(tmp_path: Path) -> None:
+def test_a_node_that_was_installed_anew_or_got_another_chassis_is_a_new_one_since_then(
+    tmp_path: Path,
+) -> None:
     def look(hour: float, machine: str = "m1", chassis: str = "c1", other: str = "m2") -> None:
         found = Result("r", "c", Status.PASS, Severity.CRITICAL)
         parts = (Component("chassis", "chassis", chassis, "chassis"),) if chassis else ()
@@ -170,18 +189,21 @@ def test_a_node_that_was_installed_anew_or_got_another_chassis_is_a_new_one_sinc
         look(2, machine="")
         look(3, chassis="")
         assert since() == 0 and machine_identity(store, "n1") == before
-        look(4, machine="m2")                       # the same as n2's: it came with an image, and tells nothing
+        # the same as n2's: it came with an image, and tells nothing
+        look(4, machine="m2")
         assert since() == 0
         look(5, machine="m3")
         assert since() == 5 and not same_machine(before, machine_identity(store, "n1"))
         look(6, machine="m3", chassis="c2")
         assert since() == 6
-        assert same_machine(before, "") and same_machine("machine=m1", "chassis=x") and not same_machine("machine=a", "chassis=x machine=b")
+        assert (same_machine(before, "") and same_machine("machine=m1", "chassis=x")
+                and not same_machine("machine=a", "chassis=x machine=b"))
 
 
 def test_a_look_says_which_of_the_rules_that_ever_failed_it_measured(tmp_path: Path) -> None:
     def look(hour: float, status: Status, reason: str = "", more: Status = Status.PASS) -> None:
-        one = Result("gpu-ecc-uncorrected", "c", status, Severity.CRITICAL, (Finding(7, 0, "GPU 0"),) if status is Status.FAIL else (), reason)
+        one = Result("gpu-ecc-uncorrected", "c", status, Severity.CRITICAL,
+                     (Finding(7, 0, "GPU 0"),) if status is Status.FAIL else (), reason)
         two = Result("port-state", "c", more, Severity.CRITICAL)
         record(store, SweepRecord(hour * HOUR, hour * HOUR + 9, False, "test", "digest", ("bringup",)),
                [NodeReport("n1", state_of([one, two]), "", (one, two))])
@@ -193,10 +215,13 @@ def test_a_look_says_which_of_the_rules_that_ever_failed_it_measured(tmp_path: P
         look(4, Status.UNKNOWN, "timeout")
         look(5, Status.SKIPPED, "disabled in rules/site.yaml")
         found = [look.measured for look in known(store, 6)["n1"].looks]
-        assert found == [{"gpu-ecc-uncorrected"}, set(), set(), {"gpu-ecc-uncorrected"}]   # the newest four are kept
+        # the newest four are kept
+        assert found == [{"gpu-ecc-uncorrected"}, set(), set(), {"gpu-ecc-uncorrected"}]
 
 
-def test_no_statement_looks_through_all_rows_once_for_each_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_statement_looks_through_all_rows_once_for_each_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[tuple[str, int]] = []
     real = Store.rows
 
@@ -212,5 +237,6 @@ def test_no_statement_looks_through_all_rows_once_for_each_row(tmp_path: Path, m
                  for sql, count in asked if sql.startswith("SELECT")}
     assert len(plans) > 5
     for sql, steps in plans.items():
-        inner = steps[next((at for at, step in enumerate(steps) if step.startswith("CORRELATED")), len(steps)):]
+        inner = steps[next((at for at, step in enumerate(steps) if step.startswith("CORRELATED")),
+                           len(steps)):]
         assert not any(step.startswith("SCAN") for step in inner), sql

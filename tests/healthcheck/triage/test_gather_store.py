@@ -1,4 +1,5 @@
-"""All that the store remembers of a node, and the inventory says of it, reaches triage: each row in its place, and none that is over."""
+"""All that the store remembers of a node, and the inventory says of it, reaches triage: each row in its
+place, and none that is over."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from tests.healthcheck.triage.made import HOUR, NOW, at, policy
 
 # Three days, of all that the policy looks back on the longest, and by hours.
-POLICY = policy(repeat=RepeatPolicy(3, 14, 1, 6), climb=Climb(2, 2), flap=Flap(3, 72, 12), incidents=IncidentPolicy(reopen_days=7))
+POLICY = policy(repeat=RepeatPolicy(3, 14, 1, 6), climb=Climb(2, 2), flap=Flap(3, 72, 12),
+                incidents=IncidentPolicy(reopen_days=7))
 DAY = 24.0
 SECOND = 1 / HOUR
 
@@ -49,29 +51,39 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def put(store: Store, table: str, /, **values: Any) -> int:
     """One row."""
     with store.writing() as db:
-        number = db.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",  # noqa: S608
+        number = db.execute(f"INSERT INTO {table} ({', '.join(values)}) "  # noqa: S608
+                            f"VALUES ({', '.join('?' * len(values))})",
                             tuple(values.values())).lastrowid
     assert number is not None
     return number
 
 
-def verdict(store: Store, fault: str = "error", isolation: str = "no-new-jobs", *, began: float = -5, ended: float | None = None,
-            incident: int | None = None, node: int = 71) -> int:
-    return put(store, "verdict", node=node, fault=fault, isolation=isolation, repair="reboot", owner="operator", why="", evidence="[]",
-               began=at(began), seen=at(began), ended=None if ended is None else at(ended), incident=incident)
+def verdict(
+    store: Store, fault: str = "error", isolation: str = "no-new-jobs", *, began: float = -5,
+    ended: float | None = None, incident: int | None = None, node: int = 71,
+) -> int:
+    return put(store, "verdict", node=node, fault=fault, isolation=isolation, repair="reboot",
+               owner="operator", why="", evidence="[]", began=at(began), seen=at(began),
+               ended=None if ended is None else at(ended), incident=incident)
 
 
-def cordon(store: Store, of: int | None, state: str = "held", outcome: str | None = "cordoned", node: str = "n1", *, began: float = -4,
-           ended: float | None = -1, **more: Any) -> int:
-    line = put(store, "ledger", time=at(began), who="t", action="cordon", node=node, why="", evidence="", outcome=outcome)
+def cordon(
+    store: Store, of: int | None, state: str = "held", outcome: str | None = "cordoned", node: str = "n1", *,
+    began: float = -4, ended: float | None = -1, **more: Any,
+) -> int:
+    line = put(store, "ledger", time=at(began), who="t", action="cordon", node=node, why="", evidence="",
+               outcome=outcome)
     over = None if state in ("meant", "held") or ended is None else at(ended)
-    return put(store, "cordon", node=node, backend="slurm", why="Xid 79", who="t", state=state, began=at(began), ended=over, line=line,
-               verdict=of, store="7f3a", **more)
+    return put(store, "cordon", node=node, backend="slurm", why="Xid 79", who="t", state=state,
+               began=at(began), ended=over, line=line, verdict=of, store="7f3a", **more)
 
 
-def wrong(store: Store, *, began: float = -2, ended: float | None = None, node: int = 71, **more: Any) -> None:
-    values = {"node": node, "rule": "gpu-count", "subject": "GPU 3", "status": "fail", "severity": "critical", "observed": "7",
-              "expected": "8", "reason": "", "remedy": "", "began": at(began), "seen": at(began), "sweeps": 2}
+def wrong(
+    store: Store, *, began: float = -2, ended: float | None = None, node: int = 71, **more: Any,
+) -> None:
+    values = {"node": node, "rule": "gpu-count", "subject": "GPU 3", "status": "fail", "severity": "critical",
+              "observed": "7", "expected": "8", "reason": "", "remedy": "", "began": at(began),
+              "seen": at(began), "sweeps": 2}
     put(store, "problem", **{**values, "ended": None if ended is None else at(ended), **more})
 
 
@@ -90,9 +102,11 @@ def test_of_a_node_that_no_sweep_has_met_nothing_is_known(store: Store) -> None:
 
 
 def test_what_sweeps_saw_of_a_node_is_known(store: Store) -> None:
-    put(store, "spell", node=71, state="degraded", reason="", began=at(-9), seen=at(-8), ended=at(-8), sweeps=1)
+    put(store, "spell", node=71, state="degraded", reason="", began=at(-9), seen=at(-8), ended=at(-8),
+        sweeps=1)
     put(store, "spell", node=71, state="unhealthy", reason="", began=at(-8), seen=at(-0.5), sweeps=1)
-    put(store, "newest", node=71, time=at(-1), rules="", look=b"", kept="", driver="570", kernel="6.8", firmware="28.1")
+    put(store, "newest", node=71, time=at(-1), rules="", look=b"", kept="", driver="570", kernel="6.8",
+        firmware="28.1")
     for boot, hour in (("b", -3), ("a", -30)):
         put(store, "boot", node=71, boot=boot, began=at(hour), seen=at(hour))
     past, other = fleet(store).nodes
@@ -101,20 +115,24 @@ def test_what_sweeps_saw_of_a_node_is_known(store: Store) -> None:
     assert other == NodeHistory("n2")
 
 
-def test_problems_are_known_with_all_that_was_found_while_they_hold_and_for_the_longest_window_of_the_policy(store: Store) -> None:
+def test_problems_are_known_with_all_that_was_found_while_they_hold_and_for_the_longest_window_of_the_policy(
+    store: Store,
+) -> None:
     part = put(store, "component", id=90, kind="gpu", serial="A")
     put(store, "seat", component=part, node=71, slot="0", began=0, seen=0)
     wrong(store, origin=None, owner="vendor", repair="reboot", emitter="nvrm", ends="reset", component=part)
     for ended in (-72, -72 - SECOND):
         wrong(store, began=-80, ended=ended, rule="gpu-worn")
     past = known(store)
-    assert past.problems == (Problem("n1", "gpu-count", "GPU 3", "fail", "critical", None, "vendor", "7", "8", "", "",
-                                     at(-2), at(-2), None, 2, "gpu", "A", "reboot", "nvrm", "reset"),)
+    assert past.problems == (Problem("n1", "gpu-count", "GPU 3", "fail", "critical", None, "vendor", "7", "8",
+                                     "", "", at(-2), at(-2), None, 2, "gpu", "A", "reboot", "nvrm", "reset"),)
     assert [(problem.rule, problem.ended) for problem in past.over] == [("gpu-worn", at(-72))]
     assert past.moved == ()         # what failed here is not brought from elsewhere
 
 
-def test_what_a_person_does_not_want_to_hear_of_is_counted_while_it_holds_and_nothing_else(store: Store) -> None:
+def test_what_a_person_does_not_want_to_hear_of_is_counted_while_it_holds_and_nothing_else(
+    store: Store,
+) -> None:
     wrong(store)
     wrong(store, rule="fan")
     for subject in ("2", "3"):
@@ -123,27 +141,34 @@ def test_what_a_person_does_not_want_to_hear_of_is_counted_while_it_holds_and_no
     assert (past.silenced, [problem.rule for problem in past.problems], past.over) == (1, ["gpu-count"], ())
 
 
-def test_a_snapshot_is_healthy_where_all_that_was_against_the_node_is_silenced_and_was_told(store: Store) -> None:
+def test_a_snapshot_is_healthy_where_all_that_was_against_the_node_is_silenced_and_was_told(
+    store: Store,
+) -> None:
     fan, gpu = ["fan", "2", "fail"], ["gpu-count", "GPU 3", "fail"]
-    for hour, state, against in (
-            (-6, "healthy", []), (-5, "degraded", [fan]), (-4, "unhealthy", [fan, gpu]), (-3, "degraded", [fan] * ALL_TOLD),
-            (-2, "degraded", [fan] * (ALL_TOLD - 1)), (-1, "unknown", [])):
-        put(store, "look", node=71, profile="bringup", time=at(hour), state=state, against=json.dumps(against),
-            measured=json.dumps(["fan"] if hour == -5 else []))
+    for hour, state, against in ((-6, "healthy", []), (-5, "degraded", [fan]), (-4, "unhealthy", [fan, gpu]),
+                                 (-3, "degraded", [fan] * ALL_TOLD), (-2, "degraded", [fan] * (ALL_TOLD - 1)),
+                                 (-1, "unknown", [])):
+        put(store, "look", node=71, profile="bringup", time=at(hour), state=state,
+            against=json.dumps(against), measured=json.dumps(["fan"] if hour == -5 else []))
     put(store, "look", node=71, profile="other", time=at(-1), state="healthy", against="[]", measured="[]")
-    past = known(store, silenced=lambda problem: (problem.node, problem.rule, problem.subject, problem.status) == ("n1", *fan))
-    assert [look.state for look in past.looks] == ["healthy", "healthy", "unhealthy", "degraded", "healthy", "unknown"]
+    past = known(store, silenced=lambda problem: (problem.node, problem.rule, problem.subject,
+                                                  problem.status) == ("n1", *fan))
+    assert [look.state for look in past.looks] == ["healthy", "healthy", "unhealthy", "degraded", "healthy",
+                                                   "unknown"]
     assert past.looks[1] == RequalifySnapshot(at(-5), "healthy", frozenset({"fan"}))
 
 
 def test_what_was_done_and_came_to_a_good_end_is_a_repair(store: Store) -> None:
-    for hour, action, outcome in ((-9, "reboot", "rebooted: it answers"), (-8, "reset-gpu", "done"), (-7, "reset-gpu", "failed"),
-                                  (-6, "cordon", "done"), (-100, "reboot", "done"), (-72, "restart-service", "done"), (-5, "reboot", None)):
-        put(store, "ledger", time=at(hour), who="t", action=action, node="n1", why="", evidence='{"component": "GPU 3"}', outcome=outcome,
-            finished=at(hour) if outcome else None)
-    put(store, "ledger", time=at(-4), who="us", action="repaired", node="n1", why="", evidence='{"component": "GPU 3"}', outcome="done",
-        finished=at(-4))
-    assert known(store).repaired == (Repaired(at(-9), "reboot"), Repaired(at(-8), "reset-gpu"), Repaired(at(-72), "restart-service"),
+    for hour, action, outcome in ((-9, "reboot", "rebooted: it answers"), (-8, "reset-gpu", "done"),
+                                  (-7, "reset-gpu", "failed"), (-6, "cordon", "done"),
+                                  (-100, "reboot", "done"), (-72, "restart-service", "done"),
+                                  (-5, "reboot", None)):
+        put(store, "ledger", time=at(hour), who="t", action=action, node="n1", why="",
+            evidence='{"component": "GPU 3"}', outcome=outcome, finished=at(hour) if outcome else None)
+    put(store, "ledger", time=at(-4), who="us", action="repaired", node="n1", why="",
+        evidence='{"component": "GPU 3"}', outcome="done", finished=at(-4))
+    assert known(store).repaired == (Repaired(at(-9), "reboot"), Repaired(at(-8), "reset-gpu"),
+                                     Repaired(at(-72), "restart-service"),
                                      Repaired(at(-4), "repaired", of=frozenset({"GPU 3"})))
 
 
@@ -158,15 +183,19 @@ def test_a_lease_says_who_tests_the_node_and_a_scheduler_who_else_keeps_jobs_awa
 # ---- returns to the vendor
 
 def rma(store: Store, returned: float | None, *, outcome: str = "exchanged B", serial: str = "A") -> None:
-    put(store, "rma", node="n1", slot="0", kind="gpu", serial=serial, why="worn", who="us", reference="", evidence="", opened=at(-200),
-        returned=None if returned is None else at(returned), outcome=None if returned is None else outcome)
+    put(store, "rma", node="n1", slot="0", kind="gpu", serial=serial, why="worn", who="us", reference="",
+        evidence="", opened=at(-200), returned=None if returned is None else at(returned),
+        outcome=None if returned is None else outcome)
 
 
 @pytest.mark.parametrize(("returned", "repaired"), [(-72, 1), (-72 - SECOND, 0), (-2, 1)])
-def test_a_part_that_came_back_is_a_repair_for_as_long_as_faults_are_remembered(store: Store, returned: float, repaired: int) -> None:
+def test_a_part_that_came_back_is_a_repair_for_as_long_as_faults_are_remembered(
+    store: Store, returned: float, repaired: int,
+) -> None:
     rma(store, returned)
     past = known(store)
-    assert past.repaired == (Repaired(at(returned), "returned from the vendor", "0"),) * repaired and past.away == ""
+    assert (past.repaired == (Repaired(at(returned), "returned from the vendor", "0"),) * repaired
+            and past.away == "")
 
 
 @pytest.mark.parametrize(("returned", "away"), [(-72, True), (-72 - SECOND, False)])
@@ -183,7 +212,8 @@ def test_a_part_that_is_not_what_was_said_to_come_is_away_for_as_long_as_faults_
 # ---- verdicts and cordons
 
 def test_the_open_verdict_of_a_node_is_known_with_its_incident(store: Store) -> None:
-    incident = put(store, "incident", id=33, kind="rack", cause="r2", nodes="[]", why="", owner="network", began=at(-5), seen=at(-1))
+    incident = put(store, "incident", id=33, kind="rack", cause="r2", nodes="[]", why="", owner="network",
+                   began=at(-5), seen=at(-1))
     verdict(store, "lost", began=-9, ended=-5)
     number = verdict(store, "incident", "evict", incident=incident)
     verdict(store, "error", node=72)
@@ -192,9 +222,13 @@ def test_the_open_verdict_of_a_node_is_known_with_its_incident(store: Store) -> 
     assert other.verdict is not None and (other.verdict.fault, other.verdict.incident) == ("error", 0)
 
 
-@pytest.mark.parametrize(("now", "is_away", "fault"), [("rma", True, "rma"), ("rma", False, "lost"), ("error", False, "error")])
-def test_once_an_rma_is_over_what_was_decided_before_it_holds(store: Store, now: str, is_away: bool, fault: str) -> None:
-    put(store, "incident", id=33, kind="rack", cause="r2", nodes="[]", why="", owner="network", began=at(-5), seen=at(-1))
+@pytest.mark.parametrize(("now", "is_away", "fault"),
+                         [("rma", True, "rma"), ("rma", False, "lost"), ("error", False, "error")])
+def test_once_an_rma_is_over_what_was_decided_before_it_holds(
+    store: Store, now: str, is_away: bool, fault: str,
+) -> None:
+    put(store, "incident", id=33, kind="rack", cause="r2", nodes="[]", why="", owner="network", began=at(-5),
+        seen=at(-1))
     verdict(store, "lost", "evict", began=-9, ended=-5, incident=33)
     number = verdict(store, now)
     if is_away:
@@ -215,29 +249,33 @@ BY_HAND = "it was given back by hand"
     ("held", "cordoned", "", True, ""), ("meant", None, "", True, ""),
     ("meant", None, "jane holds it", True, ""),         # nobody has looked yet whether it was done
     ("held", "cordoned", "jane holds it", False, "jane holds it"),
-    ("held", "cordoned", ANEW, False, ""), ("anew", "cordoned", "", False, ""), ("anew", "cordoned", "jane holds it", False, ""),
-    ("released", "cordoned", "", False, BY_HAND), ("void", None, "", False, BY_HAND),
-    ("void", "not done: the controller is away", "", False, "")])
+    ("held", "cordoned", ANEW, False, ""), ("anew", "cordoned", "", False, ""),
+    ("anew", "cordoned", "jane holds it", False, ""), ("released", "cordoned", "", False, BY_HAND),
+    ("void", None, "", False, BY_HAND), ("void", "not done: the controller is away", "", False, "")])
 def test_a_cordon_holds_or_somebody_went_against_it_or_nobody_did(
     store: Store, state: str, outcome: str | None, lost: str, holds: bool, against: str,
 ) -> None:
-    cordon(store, verdict(store, began=-9, ended=-5), "released")       # in the name of a verdict that is over
+    # in the name of a verdict that is over
+    cordon(store, verdict(store, began=-9, ended=-5), "released")
     number = cordon(store, verdict(store), state, outcome)
     asked: list[tuple[str, str, CordonMark]] = []
     past = known(store, lost=lambda *of: [asked.append(of), lost][1])
     assert past.cordons == ((OpenCordon(number, "slurm", "Xid 79", at(-4), 2, "7f3a"),) if holds else ())
-    assert past.overridden == (f"{against}, against muster:7f3a#{number}, whose verdict holds; muster cordon n1 cordons it again"
-                               if against else "")
+    assert past.overridden == (f"{against}, against muster:7f3a#{number}, whose verdict holds; muster cordon "
+                               "n1 cordons it again" if against else "")
     assert set(asked) == ({("n1", "slurm", CordonMark("7f3a", number))} if state == "held" else set())
     assert fleet(store).nodes[1].cordons == ()
 
 
-def test_nobody_goes_against_a_verdict_by_ending_what_a_person_or_an_earlier_verdict_held(store: Store) -> None:
+def test_nobody_goes_against_a_verdict_by_ending_what_a_person_or_an_earlier_verdict_held(
+    store: Store,
+) -> None:
     earlier = verdict(store, began=-9, ended=-5)
     number = cordon(store, None)
     assert known(store).cordons == (OpenCordon(number, "slurm", "Xid 79", at(-4), None, "7f3a"),)
     cordon(store, earlier, "released")
-    put(store, "cordon", node="n2", backend="slurm", why="", who="t", state="held", began=at(-4), line=1, verdict=earlier)
+    put(store, "cordon", node="n2", backend="slurm", why="", who="t", state="held", began=at(-4), line=1,
+        verdict=earlier)
     for _ in range(2):
         assert [past.overridden for past in fleet(store, lost=lambda *_: "jane holds it").nodes] == ["", ""]
         if not store.rows("SELECT 1 FROM verdict WHERE ended IS NULL"):
@@ -245,12 +283,15 @@ def test_nobody_goes_against_a_verdict_by_ending_what_a_person_or_an_earlier_ver
             verdict(store, node=72)
 
 
-@pytest.mark.parametrize(("state", "lost", "anew"), [
-    ("anew", "", -1), ("held", ANEW, 0), ("held", "jane holds it", None), ("held", "", None), ("released", ANEW, None),
-    ("meant", ANEW, None)])
-def test_a_node_is_anew_where_its_last_cordon_ended_so(store: Store, state: str, lost: str, anew: float | None) -> None:
+@pytest.mark.parametrize(("state", "lost", "anew"),
+                         [("anew", "", -1), ("held", ANEW, 0), ("held", "jane holds it", None),
+                          ("held", "", None), ("released", ANEW, None), ("meant", ANEW, None)])
+def test_a_node_is_anew_where_its_last_cordon_ended_so(
+    store: Store, state: str, lost: str, anew: float | None,
+) -> None:
     cordon(store, verdict(store, "lost", "evict"), state)
-    assert known(store, lost=lambda *_: lost).anew == (Anew(at(anew), "lost", Isolation.EVICT) if anew is not None else None)
+    assert known(store, lost=lambda *_: lost).anew == (Anew(at(anew), "lost", Isolation.EVICT)
+                                                       if anew is not None else None)
 
 
 def test_a_node_is_not_anew_once_it_has_another_cordon_or_nothing_is_decided_of_it(store: Store) -> None:
@@ -267,12 +308,14 @@ def test_a_node_is_not_anew_once_it_has_another_cordon_or_nothing_is_decided_of_
 
 def test_isolations_count_within_the_hours_of_the_breaker_with_incident_and_place(store: Store) -> None:
     number = verdict(store)
-    put(store, "incident", id=33, kind="rack", cause="r2", nodes="[]", why="", owner="network", began=at(-5), seen=at(-1))
+    put(store, "incident", id=33, kind="rack", cause="r2", nodes="[]", why="", owner="network", began=at(-5),
+        seen=at(-1))
     cordon(store, number, node="n1", began=-1 + SECOND, incident=33, place="nvlink_domain pod 7")
     cordon(store, number, "void", None, node="n2", began=-0.5)
     cordon(store, number, node="n3", began=-1)
     cordon(store, None, node="n4", began=-0.5)
-    assert fleet(store).isolated == (Isolated("n1", at(-1 + SECOND), 33, ("nvlink_domain", "pod 7")), Isolated("n2", at(-0.5)))
+    assert fleet(store).isolated == (Isolated("n1", at(-1 + SECOND), 33, ("nvlink_domain", "pod 7")),
+                                     Isolated("n2", at(-0.5)))
 
 
 def test_an_open_breaker_is_known_with_its_reason_and_a_closed_one_is_not(store: Store) -> None:
@@ -293,31 +336,36 @@ def test_faults_are_remembered_for_the_longest_window_and_not_from_before_the_fi
 
 def test_incidents_are_known_for_the_longer_of_what_is_remembered_and_what_may_reopen(store: Store) -> None:
     for number, ended in enumerate((None, at(-5 * DAY), at(-7 * DAY - SECOND)), 31):
-        put(store, "incident", id=number, kind="rack", cause=f"r{number}", nodes="[]", why="", owner="network", began=at(-300), seen=at(-1),
-            ended=ended)
+        put(store, "incident", id=number, kind="rack", cause=f"r{number}", nodes="[]", why="",
+            owner="network", began=at(-300), seen=at(-1), ended=ended)
     assert [one.id for one in fleet(store).incidents] == [31, 32] and fleet(store).next_incident == 34
     short = policy(repeat=RepeatPolicy(3, 14, 6, 6), incidents=IncidentPolicy(reopen_days=1))
-    assert [one.id for one in gather(store, (), short, NOW).incidents] == [31, 32, 33]     # a month, of what climbs
+    # a month, of what climbs
+    assert [one.id for one in gather(store, (), short, NOW).incidents] == [31, 32, 33]
 
 
 # ---- changes
 
 def swept(store: Store, hour: float, nodes: int = 100) -> None:
-    put(store, "sweep", started=at(hour), finished=at(hour), partial=0, source="t", rules="", profiles="[]", nodes=nodes, unreached=0)
+    put(store, "sweep", started=at(hour), finished=at(hour), partial=0, source="t", rules="", profiles="[]",
+        nodes=nodes, unreached=0)
 
 
 def version(store: Store, kind: str, name: str, digest: str, began: float, seen: float) -> None:
     put(store, "version", kind=kind, name=name, digest=digest, who="", began=at(began), seen=at(seen))
 
 
-def test_what_changed_of_what_decides_is_the_fleets_and_what_changed_of_what_a_node_runs_is_its_own(store: Store) -> None:
+def test_what_changed_of_what_decides_is_the_fleets_and_what_changed_of_what_a_node_runs_is_its_own(
+    store: Store,
+) -> None:
     for kind, name in (("rule", "gpu-count"), ("driver", "n1"), ("firmware", "n1")):
         version(store, kind, name, "a", -200, -6)
         version(store, kind, name, "b", -5, -1)
     rule, driver, firmware = (VersionChange(kind, name, "b", at(-5), at(-6)) for kind, name in (
         ("rule", "gpu-count"), ("driver", "n1"), ("firmware", "n1")))
     found = fleet(store)
-    assert found.changes == (rule,) and found.nodes[0].changed == (driver, firmware) and found.nodes[1].changed == ()
+    assert (found.changes == (rule,) and found.nodes[0].changed == (driver, firmware)
+            and found.nodes[1].changed == ())
     assert changes(store, at(-4), NOW) == []
 
 
@@ -333,7 +381,8 @@ def test_what_a_change_brings_shows_until_the_second_sweep_of_at_least_half_the_
     version(store, "rule", "gpu-count", "b", -5, -1)
     for hour, nodes in sweeps:
         swept(store, hour, nodes)
-    assert [one.until for one in changes(store, at(-100), NOW)] == [float("inf") if until is None else at(until)]
+    assert [one.until for one in changes(store, at(-100), NOW)] == [
+        float("inf") if until is None else at(until)]
 
 
 def test_of_several_changes_each_shows_until_the_second_sweep_after_its_own(store: Store) -> None:
@@ -342,7 +391,8 @@ def test_of_several_changes_each_shows_until_the_second_sweep_after_its_own(stor
         version(store, "rule", name, "b", began, began)
     for hour in (-5, -4, -3, -2):
         swept(store, hour)
-    assert [(one.name, one.until) for one in changes(store, at(-100), NOW)] == [("early", at(-4)), ("late", at(-2))]
+    assert [(one.name, one.until) for one in changes(store, at(-100), NOW)] == [
+        ("early", at(-4)), ("late", at(-2))]
 
 
 # ---- the inventory
@@ -350,12 +400,16 @@ def test_of_several_changes_each_shows_until_the_second_sweep_after_its_own(stor
 def test_what_the_inventory_says_of_a_node_is_known(store: Store) -> None:
     node = Node("n1", sku="hgx-h200", lifecycle=Lifecycle(LifecycleState.MAINTENANCE), rack="r2")
     (past,) = fleet(store, node).nodes
-    assert (past.sku, past.lifecycle, past.in_service, past.domains) == ("hgx-h200", "maintenance", False, {"rack": ("r2",)})
+    assert (past.sku, past.lifecycle, past.in_service, past.domains) == (
+        "hgx-h200", "maintenance", False, {"rack": ("r2",)})
 
 
 def test_a_node_is_in_the_domains_that_somebody_named_and_behind_the_leaves_of_its_ports() -> None:
-    plans = {"p0": PortPlan(leaf="l1", rail=0), "p1": PortPlan(leaf="l2"), "p2": PortPlan(rail=7), "p3": PortPlan()}
-    full = Node("n1", rack="r", leaf=("l0", "l1"), power="p", nvlink_domain="d", labels={"batch": "2026-04"}, ports=MappingProxyType(plans))
-    assert domains(full) == {"rack": ("r",), "leaf": ("l0", "l1", "l2"), "power": ("p",), "nvlink_domain": ("d",), "batch": ("2026-04",)}
+    plans = {"p0": PortPlan(leaf="l1", rail=0), "p1": PortPlan(leaf="l2"), "p2": PortPlan(rail=7),
+             "p3": PortPlan()}
+    full = Node("n1", rack="r", leaf=("l0", "l1"), power="p", nvlink_domain="d", labels={"batch": "2026-04"},
+                ports=MappingProxyType(plans))
+    assert domains(full) == {"rack": ("r",), "leaf": ("l0", "l1", "l2"), "power": ("p",),
+                             "nvlink_domain": ("d",), "batch": ("2026-04",)}
     assert ports(full) == {"p0": ("l1", "0"), "p1": ("l2", ""), "p2": ("", "7"), "p3": ("", "")}
     assert domains(Node("n1")) == {} and ports(Node("n1")) == {}

@@ -1,4 +1,5 @@
-"""The life of incidents, asked directly: which goes on, by which name and with whom, which ends and why, and what it answers for."""
+"""The life of incidents, asked directly: which goes on, by which name and with whom, which ends and why,
+and what it answers for."""
 
 from __future__ import annotations
 
@@ -46,23 +47,28 @@ def life(
     of: Mapping[int, Mapping[str, Any]] | None = None,
     next_incident: int = 5, **more: Any,
 ) -> IncidentUpdate:
-    """128 nodes: eight in a rack, sixteen behind a leaf, thirty-two on a feed. `of` are further values of a node."""
-    nodes = tuple(NodeHistory(name(number), **{"problems": sick.get(number, ()), "domains": {
-        "rack": (f"r{number // 8}",), "leaf": (f"l{number // 16}",), "power": (f"p{number // 32}",)}, **(of or {}).get(number, {})})
-        for number in range(NODES))
-    return live(FleetHistory(NOW, nodes, since=at(-2000), incidents=known, next_incident=next_incident, **more), by)
+    """128 nodes: eight in a rack, sixteen behind a leaf, thirty-two on a feed.
+    `of` are further values of a node."""
+    nodes = tuple(NodeHistory(name(number),
+                              **{"problems": sick.get(number, ()),
+                                 "domains": {"rack": (f"r{number // 8}",), "leaf": (f"l{number // 16}",),
+                                             "power": (f"p{number // 32}",)}, **(of or {}).get(number, {})})
+                  for number in range(NODES))
+    return live(FleetHistory(NOW, nodes, since=at(-2000), incidents=known, next_incident=next_incident,
+                             **more), by)
 
 
 def opened(kind: str, place: str, numbers: Iterable[int], number: int = 1, **more: Any) -> StoredIncident:
     """An incident that the store remembers; its members were last seen sick six minutes ago."""
     members = tuple(IncidentMember(name(each), at(-3), at(-0.1)) for each in numbers)
-    values: dict[str, Any] = {"symptoms": ("port-state",), "owner": "network", "why": "", "likelihood": 9e9, "began": at(-3), "seen": at(-0.1),
-                              "members": members, **more}
+    values: dict[str, Any] = {"symptoms": ("port-state",), "owner": "network", "why": "", "likelihood": 9e9,
+                              "began": at(-3), "seen": at(-0.1), "members": members, **more}
     return StoredIncident(number, kind, place, **values)
 
 
 def ended(one: StoredIncident, hours: float, by: str = "triage") -> StoredIncident:
-    return replace(one, ended=at(hours), by=by, members=tuple(replace(member, ended=at(hours)) for member in one.members))
+    return replace(one, ended=at(hours), by=by,
+                   members=tuple(replace(member, ended=at(hours)) for member in one.members))
 
 
 def at_(found: IncidentUpdate) -> list[tuple[int, str, int]]:
@@ -96,7 +102,8 @@ def test_what_no_sweep_has_seen_for_a_day_is_no_news(seen: float, count: int) ->
 
 def test_what_many_nodes_cannot_measure_is_no_incident_of_a_place_and_what_the_same_rule_finds_elsewhere_is() -> None:
     dark = life(failing(R2, "", status="unknown"))
-    assert [(one.kind, one.id) for one in dark.incidents] == [("unreached", 5)] and "8 of them are in rack r2" in dark.incidents[0].why
+    assert ([(one.kind, one.id) for one in dark.incidents] == [("unreached", 5)]
+            and "8 of them are in rack r2" in dark.incidents[0].why)
     both = life({**failing(R2, "gpu-ecc", status="unknown"), **failing(R3, "gpu-ecc")})
     assert [(one.kind, one.cause) for one in both.incidents] == [("unmeasured", "gpu-ecc"), ("rack", "r3")]
     two = life(failing([*R2, *range(64, 72)], "", status="unknown"))
@@ -107,25 +114,29 @@ def test_what_muster_answers_for_is_no_incident_of_a_place() -> None:
     changed = VersionChange("rule", "port-state", "b", at(-2), at(-2.1), at(-1))
     sick = {**failing(R2), **failing(R3, "gpu-count")}
     found = life(sick, changes=(changed,))
-    assert [(one.kind, one.cause) for one in found.incidents] == [("rules", "rule port-state since 2027-01-15T06:00Z"), ("rack", "r3")]
+    assert [(one.kind, one.cause) for one in found.incidents] == [
+        ("rules", "rule port-state since 2027-01-15T06:00Z"), ("rack", "r3")]
     assert found.waived == {name(number): frozenset({"port-state"}) for number in R2}
     before = failing(range(100, 104), began=-5)
     found = life({**sick, **before}, changes=(changed,))
-    assert [member.node for member in found.incidents[0].members] == names(R2) and found.incidents[0].began == at(-1.23)
+    assert ([member.node for member in found.incidents[0].members] == names(R2)
+            and found.incidents[0].began == at(-1.23))
 
 
 # ---- numbers
 
-@pytest.mark.parametrize(("kind", "place", "symptom", "days", "number"), [
-    ("rack", "r2", "port-state", 6, 1), ("rack", "r2", "port-state", 8, 5), ("rack", "r3", "port-state", 6, 5),
-    ("leaf", "r2", "port-state", 6, 5), ("rack", "r2", "gpu-count", 6, 5)])
+@pytest.mark.parametrize(("kind", "place", "symptom", "days", "number"),
+                         [("rack", "r2", "port-state", 6, 1), ("rack", "r2", "port-state", 8, 5),
+                          ("rack", "r3", "port-state", 6, 5), ("leaf", "r2", "port-state", 6, 5),
+                          ("rack", "r2", "gpu-count", 6, 5)])
 def test_one_that_comes_back_at_its_place_with_its_symptom_within_a_week_is_the_same(
     kind: str, place: str, symptom: str, days: float, number: int,
 ) -> None:
     found = life(failing(R2), ended(opened(kind, place, [*R2, 99], symptoms=(symptom,)), -24 * days))
     (one,) = found.incidents
     assert (one.id, one.began) == (number, at(-3) if number == 1 else at(-1.23))
-    assert [member.node for member in one.members] == names(R2) and {member.ended for member in one.members} == {None}
+    assert ([member.node for member in one.members] == names(R2)
+            and {member.ended for member in one.members} == {None})
 
 
 def test_one_of_musters_own_that_comes_back_has_its_number_and_beginning_and_the_nodes_of_now() -> None:
@@ -133,13 +144,15 @@ def test_one_of_musters_own_that_comes_back_has_its_number_and_beginning_and_the
     (one,) = life(failing(R2, "", status="unknown"), before).incidents
     assert (one.id, one.began, [member.node for member in one.members]) == (1, at(-3), names(R2))
     (one,) = life(failing(R2, "", status="unknown", sweeps=1)).incidents
-    assert {member.began for member in one.members} == {NOW}       # too early to be told of a node, and a member from now on
+    # too early to be told of a node, and a member from now on
+    assert {member.began for member in one.members} == {NOW}
 
 
 def test_one_of_musters_own_is_over_as_soon_as_it_is_not_found_any_more() -> None:
     found = life({}, opened("unreached", "network, power or access", R2, symptoms=("not reached",)),
                  opened("rules", "rule port-state since then", R3, 2), opened("rack", "r8", range(64, 72), 3))
-    assert ends(found) == {1: "it is over", 2: "it is not so on most of its nodes any more, or what changed changed again; "
+    assert ends(found) == {1: "it is over",
+                           2: "it is not so on most of its nodes any more, or what changed changed again; "
                                                "what goes on is each node's own"}
     assert at_(found) == [(3, "r8", 0)]
 
@@ -161,14 +174,18 @@ def test_what_a_person_closed_is_each_nodes_own_and_nothing_else_is(
 
 def test_one_that_goes_on_at_its_place_stays_the_same_with_all_that_it_ever_showed() -> None:
     before = opened("rack", "r2", R2, symptoms=("nvlink-fabric-manager",))
-    found = life({number: (wrong(number), wrong(number, "nvlink-fabric-manager", seen=-0.05)) for number in R2}, before)
+    found = life({number: (wrong(number), wrong(number, "nvlink-fabric-manager", seen=-0.05))
+                  for number in R2}, before)
     assert at_(found) == [(1, "r2", 8)] and found.ends == () and found.of == {1: found.incidents[0]}
     (one,) = found.incidents
-    assert (one.symptoms, one.began, one.owner, one.isolates) == (("nvlink-fabric-manager", "port-state"), at(-3), Owner.NETWORK, True)
+    assert (one.symptoms, one.began, one.owner, one.isolates) == (("nvlink-fabric-manager", "port-state"),
+                                                                  at(-3), Owner.NETWORK, True)
     assert {(member.began, member.seen) for member in one.members} == {(at(-3), at(-0.05))}
-    older = life({number: (wrong(number, began=-9, seen=-0.3), wrong(number, began=-8, seen=-0.2)) for number in R2}, before)
+    older = life({number: (wrong(number, began=-9, seen=-0.3), wrong(number, began=-8, seen=-0.2))
+                  for number in R2}, before)
     assert {(member.began, member.seen) for member in older.incidents[0].members} == {(at(-9), at(-0.1))}
-    fresh = life({number: (wrong(number, began=-9, seen=-0.3), wrong(number, began=-8, seen=-0.2)) for number in R2})
+    fresh = life({number: (wrong(number, began=-9, seen=-0.3), wrong(number, began=-8, seen=-0.2))
+                  for number in R2})
     assert {(member.began, member.seen) for member in fresh.incidents[0].members} == {(at(-9), at(-0.2))}
 
 
@@ -225,14 +242,17 @@ def test_it_goes_on_where_half_of_what_goes_on_in_it_is_and_shows_the_same(
 
 
 def test_of_two_that_become_one_the_one_whose_place_it_is_goes_on_with_the_nodes_of_both() -> None:
-    first, second = opened("leaf", "l9", [16, 17, 18, 40]), opened("rack", "r2", [20, 21, 22, 23], 2, began=at(-2))
+    first, second = (opened("leaf", "l9", [16, 17, 18, 40]),
+                     opened("rack", "r2", [20, 21, 22, 23], 2, began=at(-2)))
     seen = replace(first, members=(IncidentMember(name(16), at(-4), at(-0.5)), *first.members[1:]))
     again = replace(second, members=(IncidentMember(name(40), at(-1), at(-0.02)), *second.members))
     found = life(failing(R2), seen, again)
-    assert at_(found) == [(2, "r2", 8)] and [(end.id, end.into, end.why) for end in found.ends] == [(1, 2, "it is part of incident 2")]
+    assert (at_(found) == [(2, "r2", 8)] and [(end.id, end.into, end.why) for end in found.ends]
+            == [(1, 2, "it is part of incident 2")])
     (one,) = found.incidents
     times = {member.node: (member.began, member.seen) for member in one.members}
-    assert times[name(16)] == (at(-4), at(-0.1)) and times[name(40)] == (at(-3), at(-0.02)) and one.began == at(-2)
+    assert (times[name(16)] == (at(-4), at(-0.1)) and times[name(40)] == (at(-3), at(-0.02))
+            and one.began == at(-2))
     assert found.of == {1: one, 2: one}
 
 
@@ -243,22 +263,27 @@ def calm(numbers: Iterable[int], hours: float, rule: str = "port-state") -> dict
 
 
 def long_ago(one: StoredIncident, hours: float = 5) -> StoredIncident:
-    return replace(one, members=tuple(replace(member, began=at(-9), seen=at(-hours)) for member in one.members))
+    return replace(one,
+                   members=tuple(replace(member, began=at(-9), seen=at(-hours)) for member in one.members))
 
 
 @pytest.mark.parametrize(("hours", "is_over"), [(0.7, False), (1.1, True)])
 def test_it_ends_when_all_its_nodes_were_well_for_the_calm_hours(hours: float, is_over: bool) -> None:
     before = long_ago(opened("rack", "r2", R2))
     found = life({}, before, of=calm([17], hours))
-    assert ends(found) == ({1: "all its 8 nodes were well for 1 h"} if is_over else {}) and at_(found) == ([] if is_over else [(1, "r2", 0)])
-    assert ends(life({}, long_ago(opened("rack", "r2", R2), hours))) == ({1: "all its 8 nodes were well for 1 h"} if is_over else {})
+    assert (ends(found) == ({1: "all its 8 nodes were well for 1 h"} if is_over else {})
+            and at_(found) == ([] if is_over else [(1, "r2", 0)]))
+    assert ends(life({}, long_ago(opened("rack", "r2", R2), hours))) == (
+        {1: "all its 8 nodes were well for 1 h"} if is_over else {})
     if is_over:
-        assert {node: (one.incident, one.ended) for node, (one,) in found.shared.items()} == dict.fromkeys(names(R2), (1, NOW))
+        assert {node: (one.incident, one.ended) for node, (one,) in found.shared.items()} == dict.fromkeys(
+            names(R2), (1, NOW))
 
 
 def test_what_else_is_or_was_wrong_with_its_nodes_does_not_keep_it_open() -> None:
     before = long_ago(opened("rack", "r2", R2))
-    assert ends(life(failing([16], "gpu-count"), before, of=calm([17], 0.2, "gpu-count"))) == {1: "all its 8 nodes were well for 1 h"}
+    assert ends(life(failing([16], "gpu-count"), before, of=calm([17], 0.2, "gpu-count"))) == {
+        1: "all its 8 nodes were well for 1 h"}
 
 
 def test_a_node_that_is_not_reached_or_shows_it_beside_something_else_is_not_well_and_one_out_of_service_or_gone_has_no_say() -> None:
@@ -267,8 +292,10 @@ def test_a_node_that_is_not_reached_or_shows_it_beside_something_else_is_not_wel
     assert 1 in {one.id for one in dark.incidents} and not ends(dark)
     both = {number: (wrong(number, "gpu-count"), wrong(number)) for number in (16, 17, 18)}
     assert (1, "r2", 3) in at_(life(both, before))
-    assert ends(life(both, before, of={number: {"in_service": False} for number in (16, 17, 18)})) == {1: "all its 3 nodes were well for 1 h"}
-    gone = replace(before, members=tuple(replace(member, node=f"gone{at}") for at, member in enumerate(before.members)))
+    assert ends(life(both, before, of={number: {"in_service": False} for number in (16, 17, 18)})) == {
+        1: "all its 3 nodes were well for 1 h"}
+    gone = replace(before, members=tuple(replace(member, node=f"gone{at}")
+                                         for at, member in enumerate(before.members)))
     assert ends(life({}, gone)) == {1: "all its 3 nodes were well for 1 h"}
 
 
@@ -277,18 +304,24 @@ def test_a_node_that_is_not_reached_or_shows_it_beside_something_else_is_not_wel
     (3, 4, 50, ""), (4, 8, 50, ""),             # enough, and half
     (4, 8, 50.25, "n016, n017, n018 and 1 more"), (5, 12, 50, "n016, n017, n018 and 2 more"),
     (3, 8, 50, "n016, n017, n018"), (2, 2, 50, "")])     # no other is well
-def test_what_goes_on_in_few_while_the_rest_is_well_is_their_own(sick: int, members: int, share: float, left: str) -> None:
+def test_what_goes_on_in_few_while_the_rest_is_well_is_their_own(
+    sick: int, members: int, share: float, left: str,
+) -> None:
     by = policy(incidents=IncidentPolicy(kinds={"leaf": KINDS["leaf"]}, share=share, likelihood=1e300))
-    found = life(failing(range(16, 16 + sick)), long_ago(opened("leaf", "l1", range(16, 16 + members))), by=by)
-    assert ends(found) == ({1: f"the rest was well for 1 h; what goes on in {left} is their own"} if left else {})
+    found = life(failing(range(16, 16 + sick)),
+                 long_ago(opened("leaf", "l1", range(16, 16 + members))), by=by)
+    assert ends(found) == ({1: f"the rest was well for 1 h; what goes on in {left} is their own"} if left
+                           else {})
     assert at_(found) == ([] if left else [(1, "l1", sick)])
 
 
 def test_it_takes_in_who_shows_it_in_its_place_and_nobody_elsewhere() -> None:
     before = opened("rack", "r2", range(16, 20))
     found = life(failing([16, 22, 40]), before)
-    assert at_(found) == [(1, "r2", 2)] and [member.node for member in found.incidents[0].members] == [*names(range(16, 20)), name(22)]
-    assert {node: one.incident for node, (one,) in found.shared.items()} == dict.fromkeys([*names(range(16, 20)), name(22)], 1)
+    assert (at_(found) == [(1, "r2", 2)] and [member.node for member in found.incidents[0].members]
+            == [*names(range(16, 20)), name(22)])
+    assert {node: one.incident for node, (one,) in found.shared.items()} == dict.fromkeys(
+        [*names(range(16, 20)), name(22)], 1)
 
 
 def test_it_loses_whoever_is_in_another_now_and_ends_where_that_is_all() -> None:
@@ -296,15 +329,18 @@ def test_it_loses_whoever_is_in_another_now_and_ends_where_that_is_all() -> None
     found = life(failing([*R2, 40, 48, 56, 64, 72]), before)
     assert at_(found) == [(1, "l9", 5), (5, "r2", 8)]
     assert [member.node for member in found.incidents[0].members] == names([40, 48, 56, 64, 72])
-    assert {one.incident for one in found.shared[name(16)]} == {1, 5} and found.shared[name(16)][0].ended == NOW
-    assert ends(life(failing(R2), opened("leaf", "l9", range(16, 19)), opened("rack", "r2", R2, 2))) == {1: "it is part of incident 2"}
+    assert ({one.incident for one in found.shared[name(16)]} == {1, 5}
+            and found.shared[name(16)][0].ended == NOW)
+    assert ends(life(failing(R2), opened("leaf", "l9", range(16, 19)), opened("rack", "r2", R2, 2))) == {
+        1: "it is part of incident 2"}
     dark = opened("leaf", "l9", range(16, 19), symptoms=("port-state", "gpu-count"))
     well = {number: {"over": ()} for number in R2}
     assert ends(life({}, replace(dark, members=()), of=well)) == {1: "all its nodes are in others"}
 
 
 def test_one_whose_place_cannot_cause_it_by_the_policy_of_now_ends() -> None:
-    by = policy(incidents=IncidentPolicy(kinds=KINDS, causes=(Causes("ports", "", frozenset({"rack"}), ("port-*",)),)))
+    by = policy(incidents=IncidentPolicy(kinds=KINDS,
+                                         causes=(Causes("ports", "", frozenset({"rack"}), ("port-*",)),)))
     found = life(failing([*R2, *R3]), opened("leaf", "l1", [*R2, *R3]), by=by)
     assert ends(found) == {1: "by the policy such a place does not cause that: leaf"}
     assert [one.kind for one in found.incidents] == ["rack", "rack"]
@@ -323,10 +359,12 @@ def test_it_says_at_most_three_of_its_symptoms() -> None:
     four = life({number: tuple(wrong(number, rule) for rule in rules) for number in R2})
     assert "a-rule, b-rule, c-rule and 1 more on 8 of its 8 nodes" in four.incidents[0].why
     three = life({number: tuple(wrong(number, rule) for rule in rules[:3]) for number in R2})
-    assert "a-rule, b-rule, c-rule on 8 of its 8 nodes" in three.incidents[0].why and "share" not in three.incidents[0].why
+    assert ("a-rule, b-rule, c-rule on 8 of its 8 nodes" in three.incidents[0].why
+            and "share" not in three.incidents[0].why)
 
 
 def test_it_says_which_other_place_has_the_same_nodes() -> None:
     by = policy(incidents=IncidentPolicy(kinds={**KINDS, "nvlink_domain": KINDS["rack"]}))
-    domains = {number: {"domains": {"rack": (f"r{number // 8}",), "nvlink_domain": (f"d{number // 8}",)}} for number in range(NODES)}
+    domains = {number: {"domains": {"rack": (f"r{number // 8}",), "nvlink_domain": (f"d{number // 8}",)}}
+               for number in range(NODES)}
     assert life(failing(R2), by=by, of=domains).incidents[0].why.endswith("; the same nodes share rack r2")

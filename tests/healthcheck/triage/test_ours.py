@@ -1,4 +1,5 @@
-"""What many nodes cannot measure, or many are not reached by, is muster's own: it is named and accuses none of them."""
+"""What many nodes cannot measure, or many are not reached by, is muster's own:
+it is named and accuses none of them."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ from tests.healthcheck.triage.made import fleet, policy, problem
 
 
 def found(*rules: str, nodes: int = 5, severity: str = "critical", percent: float = 2) -> list[Incident]:
-    """Nodes that cannot measure these rules, of a hundred; five are many where they are more than two in a hundred."""
+    """Nodes that cannot measure these rules, of a hundred;
+    five are many where they are more than two in a hundred."""
     sick = (NodeHistory(f"n{number}",
-                        problems=tuple(problem(rule, "", node=f"n{number}", status="unknown", severity=severity) for rule in rules))
+                        problems=tuple(problem(rule, "", node=f"n{number}", status="unknown",
+                                               severity=severity) for rule in rules))
             for number in range(nodes))
     return ours(fleet(*sick, healthy=100 - nodes), policy(ours=SharedUnknown(percent, 5)))[0]
 
@@ -27,15 +30,19 @@ def test_as_many_nodes_as_the_policy_says_are_many_and_one_fewer_are_not() -> No
 
 
 @pytest.mark.parametrize(("percent", "count"), [(4.99, 1), (5, 0)])
-def test_more_than_the_share_that_the_policy_says_are_many_and_the_share_itself_is_not(percent: float, count: int) -> None:
+def test_more_than_the_share_that_the_policy_says_are_many_and_the_share_itself_is_not(
+    percent: float, count: int,
+) -> None:
     assert len(found("gpu-ecc", percent=percent)) == count
 
 
 def test_nodes_in_service_count_and_among_them_those_of_which_nothing_needs_to_be_said() -> None:
-    sick = [NodeHistory(f"n{number}", problems=(problem("", "", node=f"n{number}", status="unknown"),)) for number in range(6)]
+    sick = [NodeHistory(f"n{number}", problems=(problem("", "", node=f"n{number}", status="unknown"),))
+            for number in range(6)]
     away = replace(sick[5], in_service=False)
     ((one,), excused) = ours(fleet(*sick[:5], away, quiet=Quiet(45)), policy(ours=SharedUnknown(2, 5)))
-    assert one.why.startswith("5 of 50 nodes in service are not reached: ") and "n5" not in one.nodes and excused == {""}
+    assert (one.why.startswith("5 of 50 nodes in service are not reached: ") and "n5" not in one.nodes
+            and excused == {""})
 
 
 def test_what_only_informs_is_no_incident_and_what_warns_is() -> None:
@@ -43,8 +50,9 @@ def test_what_only_informs_is_no_incident_and_what_warns_is() -> None:
 
 
 def test_what_muster_answers_for_is_the_operators() -> None:
-    assert [(one.kind, one.owner, one.symptoms) for rule in ("gpu-ecc", "") for one in found(rule)] == [
-        ("unmeasured", Owner.OPERATOR, ("gpu-ecc not measured",)), ("unreached", Owner.OPERATOR, ("not reached",))]
+    assert [(one.kind, one.owner, one.symptoms) for rule in ("gpu-ecc", "")
+            for one in found(rule)] == [("unmeasured", Owner.OPERATOR, ("gpu-ecc not measured",)),
+                                        ("unreached", Owner.OPERATOR, ("not reached",))]
 
 
 def test_at_most_four_of_the_rules_are_named_and_the_others_counted() -> None:

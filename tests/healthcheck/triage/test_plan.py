@@ -15,7 +15,9 @@ from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, pol
 OVER = problem("gpu-count", began=-9, ended=-3)
 
 
-def plan(*nodes: NodeHistory, healthy: int = 100, changes: dict[str, Any] | None = None, **more: Any) -> TriagePlan:
+def plan(
+    *nodes: NodeHistory, healthy: int = 100, changes: dict[str, Any] | None = None, **more: Any,
+) -> TriagePlan:
     return make(fleet(*nodes, healthy=healthy, **more), policy(**changes or {}))
 
 
@@ -33,10 +35,12 @@ def test_a_healthy_fleet_has_an_empty_plan() -> None:
 
 
 @pytest.mark.parametrize(("more", "unmeasured"), [
-    ({"state": "healthy", "seen": at(-1)}, False), ({"state": "degraded", "seen": at(-23)}, False), ({}, True),
-    ({"state": "unknown", "seen": at(-1)}, True), ({"state": "healthy", "seen": at(-25)}, True),
+    ({"state": "healthy", "seen": at(-1)}, False), ({"state": "degraded", "seen": at(-23)}, False),
+    ({}, True), ({"state": "unknown", "seen": at(-1)}, True), ({"state": "healthy", "seen": at(-25)}, True),
     ({"state": "unknown", "seen": at(-1), "in_service": False}, False)])
-def test_a_node_of_which_no_fresh_sweep_says_how_it_is_is_told(more: dict[str, Any], unmeasured: bool) -> None:
+def test_a_node_of_which_no_fresh_sweep_says_how_it_is_is_told(
+    more: dict[str, Any], unmeasured: bool,
+) -> None:
     assert plan(NodeHistory("n1", **more), healthy=0).unmeasured == ("n1",) * unmeasured
 
 
@@ -58,13 +62,15 @@ def test_what_people_hold_or_gave_back_is_theirs(more: dict[str, Any], told: str
 
 
 def test_what_a_person_gave_back_stays_so_for_the_verdict_that_they_saw_and_for_no_other() -> None:
-    seen = {"overridden": "it was given back by hand", "verdict": OpenVerdict(1, "error", Isolation.NO_NEW_JOBS, at(-1))}
+    seen = {"overridden": "it was given back by hand",
+            "verdict": OpenVerdict(1, "error", Isolation.NO_NEW_JOBS, at(-1))}
     assert acts(plan(sick("n1", "kernel-xid", **seen))) == []
     assert acts(plan(sick("n1", "gpu-count", **seen))) == [("isolate", "n1")]
 
 
 def test_a_node_that_is_leased_is_neither_isolated_nor_returned() -> None:
-    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1), leased="it is leased as muster-3-ab: diagnostics")
+    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1),
+                       leased="it is leased as muster-3-ab: diagnostics")
     made = plan(sick("n1", leased="it is leased as muster-4-cd: diagnostics"), well)
     assert acts(made) == [] and [one.why for one in made.withheld] == [
         "it is leased as muster-3-ab: diagnostics", "it is leased as muster-4-cd: diagnostics"]
@@ -101,8 +107,10 @@ def test_what_a_sweep_sees_beside_makes_no_old_fault_fresh_and_what_a_burn_in_fo
     old = problem("kernel-xid", node="n1", began=-60, seen=-30)
     assert acts(plan(past("n1", old, problem("fan", node="n1", severity="warning")))) == []
     assert acts(plan(past("n1", old, problem("port-state", node="n1", began=-60)))) == [("isolate", "n1")]
-    assert acts(plan(past("n1", problem("kernel-xid", node="n1", began=-60, seen=-13)))) == [("isolate", "n1")]
-    assert acts(plan(past("n1", old, problem("burnin-slow", node="n1", began=-60, seen=-50)))) == [("isolate", "n1")]
+    assert acts(plan(past("n1", problem("kernel-xid", node="n1", began=-60, seen=-13)))) == [
+        ("isolate", "n1")]
+    assert acts(plan(past("n1", old, problem("burnin-slow", node="n1", began=-60, seen=-50)))) == [
+        ("isolate", "n1")]
 
 
 def test_a_node_of_which_a_part_is_at_the_vendors_goes_before_all_others() -> None:
@@ -111,13 +119,16 @@ def test_a_node_of_which_a_part_is_at_the_vendors_goes_before_all_others() -> No
 
 
 def test_an_open_rma_keeps_a_node() -> None:
-    made = plan(NodeHistory("n1", away="RMA 3 is open: fan", cordons=(held(-8),), verdict=OpenVerdict(1, "x", Isolation.NONE, at(-1))))
+    made = plan(NodeHistory("n1", away="RMA 3 is open: fan", cordons=(held(-8),),
+                            verdict=OpenVerdict(1, "x", Isolation.NONE, at(-1))))
     assert acts(made) == [] and made.verdicts[0].fault == "rma"
 
 
 @pytest.mark.parametrize(("number", "percent", "healthy", "allowed"), [
     (3, 100, 100, 3), (100, 3, 90, 3), (100, 3, 0, 1), (100, 1, 0, 1), (2, 50, 100, 2)])
-def test_the_breaker_bounds_by_number_and_by_share_and_always_allows_one(number: int, percent: float, healthy: int, allowed: int) -> None:
+def test_the_breaker_bounds_by_number_and_by_share_and_always_allows_one(
+    number: int, percent: float, healthy: int, allowed: int,
+) -> None:
     nodes = [sick(f"n{index}") for index in range(10)]
     made = plan(*nodes, healthy=healthy, changes={"breaker": BreakerPolicy(number, percent, 1, {}, 0, None)})
     assert len(made.steps) == allowed and made.is_open and made.opens
@@ -125,40 +136,48 @@ def test_the_breaker_bounds_by_number_and_by_share_and_always_allows_one(number:
 
 
 def test_a_small_cluster_has_room_for_a_few_all_the_same() -> None:
-    made = plan(*[sick(f"n{index}") for index in range(4)], healthy=2, changes={"breaker": BreakerPolicy(8, 5, 1, {}, 0, None, least=3)})
+    made = plan(*[sick(f"n{index}") for index in range(4)], healthy=2,
+                changes={"breaker": BreakerPolicy(8, 5, 1, {}, 0, None, least=3)})
     assert len(made.steps) == 3 and "breaker.least 3" in made.opens
 
 
 def test_exactly_as_many_as_are_allowed_do_not_open_it() -> None:
-    made = plan(*[sick(f"n{index}") for index in range(3)], changes={"breaker": BreakerPolicy(3, 100, 1, {}, 0, None)})
+    made = plan(*[sick(f"n{index}") for index in range(3)],
+                changes={"breaker": BreakerPolicy(3, 100, 1, {}, 0, None)})
     assert len(made.steps) == 3 and not made.is_open
 
 
 def test_the_most_urgent_get_the_room_and_the_worst_the_reserve() -> None:
-    nodes = [sick("a1", "disk-state"), sick("a2", "disk-state"), sick("z1", "kernel-xid"), sick("z2", "gpu-count"), sick("z3", "gpu-answers"),
-             sick("z4", "gpu-count")]
+    nodes = [sick("a1", "disk-state"), sick("a2", "disk-state"), sick("z1", "kernel-xid"),
+             sick("z2", "gpu-count"), sick("z3", "gpu-answers"), sick("z4", "gpu-count")]
     made = plan(*nodes, changes={"breaker": BreakerPolicy(3, 100, 1, {}, 1, None)})
     assert acts(made) == [("isolate", "z2"), ("isolate", "z3"), ("isolate", "z4")]
     assert made.is_open and {one.node for one in made.withheld} == {"a1", "a2", "z1"}
 
 
-@pytest.mark.parametrize("rules", [("gpu-count",), ("gpu-worn",), ("kernel-xid", "gpu-count"), ("gpu-worn", "port-state")])
-def test_a_node_with_one_of_the_worst_faults_may_use_the_reserve_whatever_else_it_has_and_no_other_may(rules: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("rules", [("gpu-count",), ("gpu-worn",), ("kernel-xid", "gpu-count"),
+                                   ("gpu-worn", "port-state")])
+def test_a_node_with_one_of_the_worst_faults_may_use_the_reserve_whatever_else_it_has_and_no_other_may(
+    rules: tuple[str, ...],
+) -> None:
     changes = {"breaker": BreakerPolicy(4, 50, 1.0, {}, 2, None)}
     before = (("h1", -0.5), ("h2", -0.5))
-    assert acts(plan(past("n1", *(problem(rule, node="n1") for rule in rules)), isolated=before, changes=changes)) == [("isolate", "n1")]
+    assert acts(plan(past("n1", *(problem(rule, node="n1") for rule in rules)), isolated=before,
+                     changes=changes)) == [("isolate", "n1")]
     assert acts(plan(sick("n1"), isolated=before, changes=changes)) == []
 
 
 def test_of_two_as_urgent_the_one_of_which_something_is_wrong_for_longer_goes_first() -> None:
     both = past("n9", problem("kernel-xid", node="n9", began=-1), problem("port-state", node="n9", began=-9))
-    made = plan(past("n1", problem("kernel-xid", node="n1", began=-5)), both, past("n2", problem("gpu-count", node="n2", began=-0.5)))
+    made = plan(past("n1", problem("kernel-xid", node="n1", began=-5)), both,
+                past("n2", problem("gpu-count", node="n2", began=-0.5)))
     assert acts(made) == [("isolate", "n2"), ("isolate", "n9"), ("isolate", "n1")]
 
 
 @pytest.mark.parametrize(("hour", "steps"), [(-0.9, 0), (-1.1, 1)])
 def test_what_was_isolated_within_the_window_takes_room_and_before_it_none(hour: float, steps: int) -> None:
-    made = plan(sick("n1"), isolated=(("h1", hour), ("h2", hour)), changes={"breaker": BreakerPolicy(2, 100, 1, {}, 0, None)})
+    made = plan(sick("n1"), isolated=(("h1", hour), ("h2", hour)),
+                changes={"breaker": BreakerPolicy(2, 100, 1, {}, 0, None)})
     assert len(made.steps) == steps
 
 
@@ -185,29 +204,34 @@ def test_a_failure_domain_that_is_full_holds_up_its_own_nodes_alone() -> None:
 
 def test_the_same_unknown_on_many_nodes_is_an_incident_and_isolates_nobody() -> None:
     nodes = [past(f"n{index}", problem("gpu-ecc", "", node=f"n{index}", status="unknown", sweeps=9),
-                  problem("gpu-power", "", node=f"n{index}", status="unknown", sweeps=9)) for index in range(6)]
+                  problem("gpu-power", "", node=f"n{index}", status="unknown", sweeps=9))
+             for index in range(6)]
     made = plan(*nodes, healthy=94)
     assert acts(made) == [] and made.verdicts == ()
     (incident,) = made.incidents
-    assert incident.nodes == tuple(f"n{index}" for index in range(6)) and "6 of 100 nodes" in incident.why and "gpu-power" in incident.why
+    assert (incident.nodes == tuple(f"n{index}" for index in range(6)) and "6 of 100 nodes" in incident.why
+            and "gpu-power" in incident.why)
     few = plan(*nodes[:5], healthy=95)
     assert few.incidents == () and len(few.steps) == 5
 
 
 def test_an_incident_excuses_no_other_fault() -> None:
-    nodes = [past(f"n{index}", problem("", "", node=f"n{index}", status="unknown", sweeps=9)) for index in range(20)]
+    nodes = [past(f"n{index}", problem("", "", node=f"n{index}", status="unknown", sweeps=9))
+             for index in range(20)]
     made = plan(*nodes, sick("x1"), healthy=10)
     assert acts(made) == [("isolate", "x1")] and made.incidents[0].kind == "unreached"
 
 
 def test_nodes_out_of_service_make_no_incident_and_do_not_count() -> None:
     planned = [NodeHistory(f"p{index}", in_service=False, lifecycle="planned",
-                           problems=(problem("", "", node=f"p{index}", status="unknown", sweeps=9),)) for index in range(50)]
+                           problems=(problem("", "", node=f"p{index}", status="unknown", sweeps=9),))
+               for index in range(50)]
     assert plan(*planned).incidents == ()
 
 
 def test_the_same_fleet_gives_the_same_plan_whatever_order_its_nodes_stand_in() -> None:
-    nodes = [sick(f"n{index}", rule) for index, rule in enumerate(("disk-state", "gpu-count", "kernel-xid") * 5)]
+    nodes = [sick(f"n{index}", rule)
+             for index, rule in enumerate(("disk-state", "gpu-count", "kernel-xid") * 5)]
     some = {"breaker": BreakerPolicy(4, 100, 1, {}, 1, None)}
     one, other = (make(fleet(*order), policy(**some)) for order in (nodes, nodes[::-1]))
     assert acts(one) == acts(other) and one.now == NOW

@@ -33,23 +33,30 @@ def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
 @pytest.mark.parametrize("more", [
     {"looks": ()},
     {"looks": looks(-1)},                                            # one is not two
-    {"looks": looks(-4, -1)},                                        # the first is from before the fault was over
+    # the first is from before the fault was over
+    {"looks": looks(-4, -1)},
     {"looks": (*looks(-3, -2), *looks(-1, state="unhealthy"))},      # the newest is not clean
     {"looks": (*looks(-3, state="unknown"), *looks(-1))},            # not measured is not proof
     {"looks": (*looks(-3, state="degraded"), *looks(-1))},
     {"boots": (at(-40), at(-2))},                                    # rebooted since the first of them
     {"repaired": (repaired(-2),)},
     {"cordons": (held(-2),)},
-    {"left": at(-2)},                                                # a component failed, and was exchanged since the first of them
-    {"looks": looks(-1, 30)},                                        # one of them is of a clock that was wrong
-    {"problems": (problem("port-state", "mlx5_0", began=-0.5, sweeps=1),)},         # failing now, though in too few sweeps to isolate it
+    # a component failed, and was exchanged since the first of them
+    {"left": at(-2)},
+    # one of them is of a clock that was wrong
+    {"looks": looks(-1, 30)},
+    # failing now, though in too few sweeps to isolate it
+    {"problems": (problem("port-state", "mlx5_0", began=-0.5, sweeps=1),)},
     {"problems": (problem("gpu-ecc", "", status="unknown", began=-0.5, sweeps=1),)},
     {"problems": (problem("", "", status="unknown", began=-0.5, sweeps=1),)},
-    {"over": (OVER, problem("port-state", "mlx5_0", began=-2.5, ended=-2, sweeps=1))},      # it failed once between the looks
+    # it failed once between the looks
+    {"over": (OVER, problem("port-state", "mlx5_0", began=-2.5, ended=-2, sweeps=1))},
     {"over": (OVER, problem("gpu-ecc", "", status="unknown", began=-2.5, ended=-2, sweeps=1))},
     {"in_service": False, "lifecycle": "maintenance"},
     {"away": "RMA 3 is open: fan"},
-    {"over": (problem("gpu-count", began=-60, ended=-50),), "looks": looks(-30, -26), "cordons": (held(-55),)},   # long ago
+    # long ago
+    {"over": (problem("gpu-count", began=-60, ended=-50),), "looks": looks(-30, -26),
+     "cordons": (held(-55),)},
 ])
 def test_a_node_that_has_not_shown_that_it_is_well_stays_held_and_is_told_why(more: dict[str, Any]) -> None:
     well, said = requalified(node(**more), policy(), NOW)
@@ -59,8 +66,10 @@ def test_a_node_that_has_not_shown_that_it_is_well_stays_held_and_is_told_why(mo
 def test_a_board_that_is_worn_out_does_not_heal_by_itself() -> None:
     worn = problem("gpu-worn", serial="A", began=-9, ended=-3)
     assert "same board" in requalified(node(over=(worn,)), policy(), NOW)[1]
-    assert "same board" in requalified(node(over=(worn,), repaired=(repaired(-4, "reboot"),)), policy(), NOW)[1]
-    assert requalified(node(over=(worn,), repaired=(repaired(-4, "returned from the vendor"),)), policy(), NOW)[0]
+    assert "same board" in requalified(node(over=(worn,), repaired=(repaired(-4, "reboot"),)), policy(),
+                                       NOW)[1]
+    assert requalified(node(over=(worn,), repaired=(repaired(-4, "returned from the vendor"),)), policy(),
+                       NOW)[0]
 
 
 def test_a_fault_that_is_still_there_returns_nobody_whatever_the_looks_say() -> None:
@@ -79,8 +88,8 @@ def looked(*minutes: float, measured: tuple[str, ...] = ("gpu-count",)) -> tuple
 
 
 @pytest.mark.parametrize(("minutes", "well"), [
-    ((30, 20), True), ((30, 20.1), False), ((12, 2), True), ((11.9, 2), False), ((2, 2, 2), False), ((21, 16, 11, 6, 1), True),
-    ((9, 7, 5, 3, 1), False), ((1,), False), ((), False),
+    ((30, 20), True), ((30, 20.1), False), ((12, 2), True), ((11.9, 2), False), ((2, 2, 2), False),
+    ((21, 16, 11, 6, 1), True), ((9, 7, 5, 3, 1), False), ((1,), False), ((), False),
 ])
 def test_clean_looks_are_some_time_apart(minutes: tuple[float, ...], well: bool) -> None:
     assert requalified(node(looks=looked(*minutes)), policy(), NOW)[0] is well
@@ -108,7 +117,8 @@ def test_a_look_that_did_not_measure_what_had_failed_proves_nothing_of_it() -> N
 def test_all_that_failed_while_it_was_held_is_measured_and_what_was_over_long_before_need_not_be() -> None:
     both = (OVER, problem("port-state", "mlx5_0", began=-5, ended=-3))
     assert not requalified(node(over=both, looks=looked(60, 30)), policy(), NOW)[0]
-    assert requalified(node(over=both, looks=looked(60, 30, measured=("gpu-count", "port-state"))), policy(), NOW)[0]
+    assert requalified(node(over=both, looks=looked(60, 30, measured=("gpu-count", "port-state"))), policy(),
+                       NOW)[0]
     old = (OVER, problem("port-state", "mlx5_0", began=-50, ended=-40))
     assert requalified(node(over=old, looks=looked(60, 30)), policy(), NOW)[0]
 
@@ -122,36 +132,47 @@ def test_a_persons_word_of_a_worn_out_board_is_as_good_as_the_vendors_and_of_ano
     worn = problem("gpu-worn", "GPU 3", serial="A", began=-9, ended=-3)
     of = {what: Repaired(at(-4), "repaired", of=frozenset(named)) for what, named in (
         ("serial", {"A"}), ("subject", {"GPU 3"}), ("all", ()), ("other", {"B", "GPU 4"}))}
-    assert {what for what, word in of.items() if requalified(node(over=(worn,), repaired=(word,)), policy(), NOW)[0]} == {
-        "serial", "subject", "all"}
+    assert {what for what, word in of.items()
+            if requalified(node(over=(worn,), repaired=(word,)), policy(), NOW)[0]} == {
+                "serial", "subject", "all"}
 
 
 # ---- what it is measured by, case by case
 
 def test_a_warning_that_is_over_asks_for_no_later_looks() -> None:
-    assert requalified(node(over=(OVER, problem("fan", severity="warning", began=-3, ended=-0.5))), policy(), NOW)[0]
+    assert requalified(node(over=(OVER, problem("fan", severity="warning", began=-3, ended=-0.5))), policy(),
+                       NOW)[0]
 
 
 def test_what_failed_is_what_failed_since_our_first_cordon_whatever_a_person_cordoned_before() -> None:
     unmeasured = looked(60, 30, measured=())
     before = problem("gpu-count", began=-12, ended=-10)
-    assert requalified(node(over=(before,), cordons=(held(-8), held(-20, None, 2)), looks=unmeasured), policy(), NOW)[0]
+    assert requalified(node(over=(before,), cordons=(held(-8), held(-20, None, 2)), looks=unmeasured),
+                       policy(), NOW)[0]
     between = problem("gpu-count", began=-7, ended=-6)
-    assert not requalified(node(over=(between,), cordons=(held(-8), held(-4, number=2)), looks=unmeasured), policy(), NOW)[0]
+    assert not requalified(node(over=(between,), cordons=(held(-8), held(-4, number=2)), looks=unmeasured),
+                           policy(), NOW)[0]
 
 
 PORT = problem("port-state", "mlx5_0", began=-6, ended=-5)
-IN_INCIDENT: dict[str, Any] = {
-    "cordons": (held(-8),), "verdict": OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-8), 1), "looks": (), "over": (PORT,),
-    "shared": (IncidentMembership(1, frozenset({symptom(PORT)}), at(-9), at(-4)),), "state": "healthy", "seen": at(-1)}
+IN_INCIDENT: dict[str, Any] = {"cordons": (held(-8),),
+                               "verdict": OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-8), 1),
+                               "looks": (), "over": (PORT,),
+                               "shared": (IncidentMembership(1, frozenset({symptom(PORT)}), at(-9), at(-4)),),
+                               "state": "healthy", "seen": at(-1)}
 
 
 @pytest.mark.parametrize(("more", "well"), [
-    ({}, True), ({"seen": at(-4.9)}, True), ({"seen": at(-5.1)}, False), ({"state": "unknown"}, False), ({"seen": at(1)}, False),
-    ({"over": (PORT, OVER)}, False),                                                # a fault of its own beside
-    ({"over": (PORT, problem("gpu-count", began=-20, ended=-9))}, True),            # of its own, and over before it was held
-    ({"over": (), "cordons": (held(-20),), "seen": at(-13)}, True), ({"over": (), "cordons": (held(-40),), "seen": at(-25)}, False)])
-def test_a_node_that_was_held_for_an_incident_alone_needs_one_sweep_that_found_it_fit(more: dict[str, Any], well: bool) -> None:
+    ({}, True), ({"seen": at(-4.9)}, True), ({"seen": at(-5.1)}, False), ({"state": "unknown"}, False),
+    # a fault of its own beside
+    ({"seen": at(1)}, False), ({"over": (PORT, OVER)}, False),
+    # of its own, and over before it was held
+    ({"over": (PORT, problem("gpu-count", began=-20, ended=-9))}, True),
+    ({"over": (), "cordons": (held(-20),), "seen": at(-13)}, True),
+    ({"over": (), "cordons": (held(-40),), "seen": at(-25)}, False)])
+def test_a_node_that_was_held_for_an_incident_alone_needs_one_sweep_that_found_it_fit(
+    more: dict[str, Any], well: bool,
+) -> None:
     assert requalified(node(**{**IN_INCIDENT, **more}), policy(), NOW)[0] is well
 
 
@@ -165,7 +186,8 @@ def test_looks_of_half_a_day_ago_are_fresh_and_those_of_yesterday_are_not() -> N
 def test_a_board_whose_fault_was_last_seen_before_the_cordon_and_ended_after_it_is_worn_out_still() -> None:
     worn = replace(problem("gpu-worn", serial="A", began=-9, ended=-3), seen=at(-8.5))
     assert "same board" in requalified(node(over=(worn,)), policy(), NOW)[1]
-    assert "same board" in requalified(node(over=(worn,), cordons=(held(-8), held(-1, number=2))), policy(), NOW)[1]
+    assert "same board" in requalified(node(over=(worn,), cordons=(held(-8), held(-1, number=2))), policy(),
+                                       NOW)[1]
 
 
 @pytest.mark.parametrize(("wrong", "said"), [
@@ -177,9 +199,15 @@ def test_what_is_wrong_now_is_named_with_its_time(wrong: Problem, said: str) -> 
 
 
 @pytest.mark.parametrize(("asked", "more", "said"), [
-    (Requalify("bringup", 1, 10), {}, "0 of 1 clean looks since 2027-01-15T05:00Z: muster check n1 --profile bringup --store"),
-    (Requalify("bringup", 2, 0), {}, "0 of 2 clean looks since 2027-01-15T05:00Z: muster check n1 --profile bringup --store"),
-    (Requalify("bringup", 2, 10), {}, "0 of 2 clean looks, 10 min apart, since 2027-01-15T05:00Z: muster check n1 --profile bringup --store"),
-    (Requalify("bringup", 2, 0), {"over": (), "cordons": ()}, "0 of 2 clean looks: muster check n1 --profile bringup --store")])
-def test_what_is_missing_is_said_with_how_to_show_it(asked: Requalify, more: dict[str, Any], said: str) -> None:
+    (Requalify("bringup", 1, 10), {},
+     "0 of 1 clean looks since 2027-01-15T05:00Z: muster check n1 --profile bringup --store"),
+    (Requalify("bringup", 2, 0), {},
+     "0 of 2 clean looks since 2027-01-15T05:00Z: muster check n1 --profile bringup --store"),
+    (Requalify("bringup", 2, 10), {},
+     "0 of 2 clean looks, 10 min apart, since 2027-01-15T05:00Z: muster check n1 --profile bringup --store"),
+    (Requalify("bringup", 2, 0), {"over": (), "cordons": ()},
+     "0 of 2 clean looks: muster check n1 --profile bringup --store")])
+def test_what_is_missing_is_said_with_how_to_show_it(
+    asked: Requalify, more: dict[str, Any], said: str,
+) -> None:
     assert requalified(node(looks=(), **more), policy(requalify=asked), NOW) == (False, said)

@@ -1,4 +1,5 @@
-"""Tickets: whole ones against golden files, and nothing foreign in them that forges a line, a link or a mention."""
+"""Tickets: whole ones against golden files, and nothing foreign in them that forges a line,
+a link or a mention."""
 
 from __future__ import annotations
 
@@ -25,50 +26,66 @@ from inventory.model import Bmc, Node, PortPlan
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 T0 = 1_790_000_000.0
 HOUR = 3600.0
-NODE = Node("gpu017", rack="r04", bmc=Bmc("10.9.0.17"), ports={"0000:5e:00.0": PortPlan("compute", 3, "leaf12")})
+NODE = Node("gpu017", rack="r04", bmc=Bmc("10.9.0.17"),
+            ports={"0000:5e:00.0": PortPlan("compute", 3, "leaf12")})
 CHASSIS = ComponentLocation("chassis", "C0017", "gpu017", "chassis", T0 - 900 * HOUR, T0, None)
 
 
 def problem(rule: str, subject: str = "", **more: object) -> Problem:
-    given = {"node": "gpu017", "rule": rule, "subject": subject, "status": "fail", "severity": "critical", "origin": None, "owner": None,
-             "observed": "", "expected": "", "reason": "", "remedy": "", "began": T0, "seen": T0 + 2 * HOUR, "ended": None, "sweeps": 9,
-             "kind": None, "serial": None}
+    given = {"node": "gpu017", "rule": rule, "subject": subject, "status": "fail", "severity": "critical",
+             "origin": None, "owner": None, "observed": "", "expected": "", "reason": "", "remedy": "",
+             "began": T0, "seen": T0 + 2 * HOUR, "ended": None, "sweeps": 9, "kind": None, "serial": None}
     return Problem(**{**given, **more})  # type: ignore[arg-type]
 
 
-def verdict(kind: str, problems: tuple[Problem, ...], repair: Repair, owner: Owner, place: str = "", *because: str) -> Verdict:
-    fault = Fault(FaultKind(kind, "why", ("*",), Of.FAIL), place, problems, Isolation.NO_NEW_JOBS, repair, owner, T0, because)
+def verdict(
+    kind: str, problems: tuple[Problem, ...], repair: Repair, owner: Owner, place: str = "", *because: str,
+) -> Verdict:
+    fault = Fault(FaultKind(kind, "why", ("*",), Of.FAIL), place, problems, Isolation.NO_NEW_JOBS, repair,
+                  owner, T0, because)
     return Verdict("gpu017", Isolation.NO_NEW_JOBS, repair, owner, kind, "why it matters", (fault,))
 
 
-WORN = problem("gpu-row-remap-failed", "GPU 3", observed="a row could not be remapped", expected="none", kind="gpu", serial="1650721",
-               remedy="Send the GPU back: no reset brings spare rows back.")
+WORN = problem("gpu-row-remap-failed", "GPU 3", observed="a row could not be remapped", expected="none",
+               kind="gpu", serial="1650721", remedy="Send the GPU back: no reset brings spare rows back.")
 CASES = {
     "worn-gpu": (
-        verdict("gpu-worn-out", (WORN,), Repair.REPLACE, Owner.VENDOR, "gpu 1650721", "repeat offender: this component failed 3 times"),
-        NodeHistory("gpu017", moved=(problem("gpu-ecc-uncorrected", "GPU 6", node="gpu004", observed="2", kind="gpu", serial="1650721",
-                                             began=T0 - 300 * HOUR, seen=T0 - 280 * HOUR, ended=T0 - 279 * HOUR),),
-                    boots=(T0 - 700 * HOUR, T0 + HOUR), verdict=OpenVerdict(1, "gpu-worn-out", Isolation.NO_NEW_JOBS, T0)),
+        verdict("gpu-worn-out", (WORN,), Repair.REPLACE, Owner.VENDOR, "gpu 1650721",
+                "repeat offender: this component failed 3 times"),
+        NodeHistory("gpu017",
+                    moved=(problem("gpu-ecc-uncorrected", "GPU 6", node="gpu004", observed="2", kind="gpu",
+                                   serial="1650721", began=T0 - 300 * HOUR, seen=T0 - 280 * HOUR,
+                                   ended=T0 - 279 * HOUR),),
+                    boots=(T0 - 700 * HOUR, T0 + HOUR),
+                    verdict=OpenVerdict(1, "gpu-worn-out", Isolation.NO_NEW_JOBS, T0)),
         (CHASSIS, ComponentLocation("gpu", "1650721", "gpu017", "0000:9a:00.0", T0 - 200 * HOUR, T0, None),
-         ComponentLocation("gpu", "1650721", "gpu004", "0000:5d:00.0", T0 - 900 * HOUR, T0 - 250 * HOUR, T0 - 210 * HOUR)),
-        (LedgerEntry(3, T0 - 50 * HOUR, "ops", "cordon", "gpu017", "long ago", "slurm", "cordoned", T0 - 50 * HOUR),
+         ComponentLocation("gpu", "1650721", "gpu004", "0000:5d:00.0", T0 - 900 * HOUR, T0 - 250 * HOUR,
+                           T0 - 210 * HOUR)),
+        (LedgerEntry(3, T0 - 50 * HOUR, "ops", "cordon", "gpu017", "long ago", "slurm", "cordoned",
+                     T0 - 50 * HOUR),
          LedgerEntry(7, T0 + 60, "muster", "cordon", "gpu017", "gpu-worn-out", "slurm", "cordoned", T0 + 61),
          LedgerEntry(8, T0 + 600, "muster", "reboot", "gpu017", "to see", "slurm", None, None)),
         "/var/lib/muster/evidence/gpu017/20260921T160000Z",
     ),
     "port-down": (
-        verdict("network-port", (problem("port-state", "mlx5_3/1 (0000:5e:00.0)", observed="DOWN, Polling", expected="ACTIVE, LinkUp",
-                                         remedy="Look at the cable and the switch port."),), Repair.INSPECT, Owner.NETWORK),
+        verdict("network-port",
+                (problem("port-state", "mlx5_3/1 (0000:5e:00.0)", observed="DOWN, Polling",
+                         expected="ACTIVE, LinkUp", remedy="Look at the cable and the switch port."),),
+                Repair.INSPECT, Owner.NETWORK),
         NodeHistory("gpu017"), (CHASSIS,), (), ""),
     "unreachable": (
-        verdict("unreachable", (problem("", status="unknown", origin="node", reason="connect: timed out after 10 s"),), Repair.INSPECT,
-                Owner.DATACENTRE),
-        NodeHistory("gpu017"), (), (LedgerEntry(9, T0 + 60, "muster", "cordon", "gpu017", "unreachable", "slurm", "cordoned", T0 + 61),),
+        verdict("unreachable",
+                (problem("", status="unknown", origin="node", reason="connect: timed out after 10 s"),),
+                Repair.INSPECT, Owner.DATACENTRE),
+        NodeHistory("gpu017"), (),
+        (LedgerEntry(9, T0 + 60, "muster", "cordon", "gpu017", "unreachable", "slurm", "cordoned", T0 + 61),),
         ""),
     "wedged": (
         verdict("probe-wedged", tuple(
-            problem(f"gpu-{name}", status="unknown", origin="node", reason="nvml: wedged since 14:02, pid 4711", sweeps=4)
-            for name in ("count", "memory", "power", "ecc-uncorrected", "recovery-action")), Repair.REBOOT, Owner.OPERATOR),
+            problem(f"gpu-{name}", status="unknown", origin="node",
+                    reason="nvml: wedged since 14:02, pid 4711", sweeps=4)
+            for name in ("count", "memory", "power", "ecc-uncorrected", "recovery-action")), Repair.REBOOT,
+                Owner.OPERATOR),
         NodeHistory("gpu017", repaired=(Repaired(T0 + 1800, "restart-service"),)), (CHASSIS,), (), ""),
 }
 
@@ -97,7 +114,8 @@ def test_what_was_done_before_the_fault_began_is_left_out_and_what_nobody_knows_
 def test_a_repair_that_the_ledger_tells_of_is_told_once_and_paper_not_at_all() -> None:
     judged, past, *_ = CASES["wedged"]
     done = [LedgerEntry(1, T0 + 1700, "triage", "restart-service", "gpu017", "x", "", "done", T0 + 1800),
-            *(LedgerEntry(2, T0 + 1700, "ops", action, "gpu017", "x", "", "done", T0 + 1800) for action in ("rma open", "silence"))]
+            *(LedgerEntry(2, T0 + 1700, "ops", action, "gpu017", "x", "", "done", T0 + 1800)
+              for action in ("rma open", "silence"))]
     text = markdown(ticket(judged, past, (), done, NODE))
     assert text.count("restart-service") == 1 and "rma" not in text and "silence" not in text
 
@@ -122,7 +140,8 @@ def test_what_is_asked_of_an_owner_is_the_repair_of_what_is_theirs() -> None:
     port = CASES["port-down"][0]
     both = replace(port, repair=Repair.REPLACE, faults=(*port.faults, *worn.faults))
     said = ticket(both, past, seats, lines, NODE)
-    assert (said.owner, said.repair) == (Owner.NETWORK, Repair.INSPECT) and "both ends of the link" in said.asked
+    assert ((said.owner, said.repair) == (Owner.NETWORK, Repair.INSPECT)
+            and "both ends of the link" in said.asked)
     none_of_theirs = ticket(replace(both, owner=Owner.DATACENTRE), past, seats, lines, NODE)
     assert none_of_theirs.evidence == () and len(none_of_theirs.others) == 2
 
@@ -143,12 +162,14 @@ def test_the_document_holds_the_same() -> None:
 
 
 NASTY = st.text(max_size=60) | st.sampled_from([
-    "`", "``", "a`b", "\n# forged", "\r\n- forged", "\x1b[31m", "[x](http://e.vil)", "<img src=x>", "@everyone", "#1", "http://e.vil/x",
-    "www.e.vil", "\u2028- forged", "\u202egnp", "\u2066", "```\nx\n```", "\x85# x", "\ud800", "*b*", "~~", "a|b", "", " ", "\u00ad",
+    "`", "``", "a`b", "\n# forged", "\r\n- forged", "\x1b[31m", "[x](http://e.vil)", "<img src=x>",
+    "@everyone", "#1", "http://e.vil/x", "www.e.vil", "\u2028- forged", "\u202egnp", "\u2066", "```\nx\n```",
+    "\x85# x", "\ud800", "*b*", "~~", "a|b", "", " ", "\u00ad",
 ])
 
 
-OURS = re.compile(r"(?:- |To |Also wrong, and not asked for here: |Evidence: ).*|(?:What was seen|Why this is asked|The same component before|"
+OURS = re.compile(r"(?:- |To |Also wrong, and not asked for here: |Evidence: ).*|(?:What was seen|Why this "
+                  r"is asked|The same component before|"
                   r"What was tried|What helps):|")
 
 
@@ -167,14 +188,20 @@ def test_nothing_foreign_forges_a_line_or_anything_else(words: list[str], times:
 
 def _said(first: str, times: int, *words: str) -> str:
     subject, observed, expected, reason, remedy, serial, slot, why, outcome = words
-    found = tuple(problem("a-rule", f"{first}{number}" if times > 1 else subject, observed=observed, expected=expected, reason=reason,
-                          remedy=remedy and f"{remedy}{number if times > 1 else ''}", kind="gpu", serial=f"{serial}{number}") for number in range(times))
-    unread = tuple(problem("b-rule", status="unknown", reason=f"{reason}{number if times > 1 else ''}") for number in range(times))
-    faults = tuple(replace(verdict("k", found[at:] + unread, Repair.REPLACE, Owner.VENDOR, subject, why or "y").faults[0]) for at in range(min(times, 5)))
+    found = tuple(problem("a-rule", f"{first}{number}" if times > 1 else subject, observed=observed,
+                          expected=expected, reason=reason,
+                          remedy=remedy and f"{remedy}{number if times > 1 else ''}", kind="gpu",
+                          serial=f"{serial}{number}") for number in range(times))
+    unread = tuple(problem("b-rule", status="unknown", reason=f"{reason}{number if times > 1 else ''}")
+                   for number in range(times))
+    faults = tuple(replace(verdict("k", found[at:] + unread, Repair.REPLACE, Owner.VENDOR, subject,
+                                   why or "y").faults[0]) for at in range(min(times, 5)))
     other = verdict("other", found, Repair.INSPECT, Owner.NETWORK, slot or "s").faults[0]
-    judged = Verdict("gpu017", Isolation.EVICT, Repair.REPLACE, Owner.VENDOR, "k", why or "y", (*faults, *[other] * times))
-    seats = [ComponentLocation("gpu", f"{serial}{number}", node, slot, T0, T0, None) for number in range(times)
-             for node in ("gpu017", "gpu003")]
+    judged = Verdict("gpu017", Isolation.EVICT, Repair.REPLACE, Owner.VENDOR, "k", why or "y",
+                     (*faults, *[other] * times))
+    seats = [ComponentLocation("gpu", f"{serial}{number}", node, slot, T0, T0, None)
+             for number in range(times) for node in ("gpu017", "gpu003")]
     moved = tuple(replace(each, node="gpu003", ended=T0 + 1) for each in found)
-    lines = [LedgerEntry(number, T0 + number, "ops", "cordon", "gpu017", why, "", outcome, None) for number in range(times)]
+    lines = [LedgerEntry(number, T0 + number, "ops", "cordon", "gpu017", why, "", outcome, None)
+             for number in range(times)]
     return markdown(ticket(judged, NodeHistory("gpu017", moved=moved), seats, lines, NODE, bundle=slot))

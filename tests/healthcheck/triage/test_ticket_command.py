@@ -37,12 +37,13 @@ def test_the_ticket_of_a_node_is_printed_for_its_owner(tmp_path: Path) -> None:
     assert text.startswith("# gpu001: gpu-worn-out, GPU 0 at 0000:1a:00.0, serial S1\n\nTo the vendor.")
     assert text.endswith(f"Evidence: `{bundle}`\n") and "- Rack: r01" in text and "- What was" not in text
     told = json.loads(run("gpu001", "--format", "json").stdout)
-    assert (told["schema"], told["owner"], told["bundle"]) == ("muster.ticket/1", "vendor", str(bundle)) and told["text"] == text
+    assert ((told["schema"], told["owner"], told["bundle"]) == ("muster.ticket/1", "vendor", str(bundle))
+            and told["text"] == text)
     assert run("gpu003").stdout.startswith("# gpu003: unreachable\n\nTo the data centre.")
 
 
 @pytest.mark.parametrize(("node", "said"), [
-    ("gpu007", "gpu007: there is nothing to repair: nothing is wrong with it that the policy has a word on"),
+    ("gpu007", "gpu007: there is nothing to repair: it has no problem that the policy covers"),
     ("gpu004", "gpu004: there is nothing to repair: 1 problem is silenced"),
     ("gpu005", "'gpu005': no stored sweep has seen this node; did you mean gpu"),
     ("a b", "'a b': no stored sweep has seen this node"),
@@ -58,7 +59,8 @@ def test_what_many_nodes_have_is_nobodys_ticket(tmp_path: Path) -> None:
         for ago in (30, 20, 10):
             record(store, SweepRecord(time.time() - ago, time.time(), False, "t", "d"),
                    [NodeReport(f"gpu{n:03d}", NodeState.UNKNOWN, "", (unread,)) for n in range(7, 11)])
-    assert str(run("gpu007").exception).startswith("gpu007: there is nothing to repair: 4 of 10 nodes in service cannot measure gpu-count")
+    assert str(run("gpu007").exception).startswith(
+        "gpu007: there is nothing to repair: 4 of 10 nodes in service cannot measure gpu-count")
 
 
 def test_what_is_silenced_is_not_asked_for(tmp_path: Path) -> None:

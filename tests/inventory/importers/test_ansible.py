@@ -1,4 +1,5 @@
-"""Ansible's inventories: what is taken and refused, and the same answers as ansible-inventory itself gives."""
+"""Ansible's inventories: what is taken and refused,
+and the same answers as ansible-inventory itself gives."""
 
 from __future__ import annotations
 
@@ -63,30 +64,33 @@ ansible_ssh_common_args=-o ProxyJump=me@bastion:2200 -o StrictHostKeyChecking=no
 """)
     reach = {"port": 2222, "user": "ops", "proxy_jump": "me@bastion:2200"}
     assert plain(found) == {
-        "gpu001": {"address": "10.0.0.1", **reach}, "gpu002": {"address": "10.0.0.2", **reach}, "gpu003": {"address": "10.0.0.1", **reach},
-        "login": {"port": 22, "identity_file": "~/.ssh/k", "python": "/usr/bin/python3.11", "privilege": "become",
-                  "proxy_jump": "me@bastion:2200"},
+        "gpu001": {"address": "10.0.0.1", **reach}, "gpu002": {"address": "10.0.0.2", **reach},
+        "gpu003": {"address": "10.0.0.1", **reach},
+        "login": {"port": 22, "identity_file": "~/.ssh/k", "python": "/usr/bin/python3.11",
+                  "privilege": "become", "proxy_jump": "me@bastion:2200"},
     }
     assert found.groups == {"gpu": ("gpu001", "gpu002", "gpu003", "login")}
     assert found.notes == (
-        "gpu[001-003],login: arguments of ssh are not taken: StrictHostKeyChecking=no",
-        "variables that say nothing on how a host is reached are not taken: rack",
+        "gpu[001-003],login: arguments of ssh are ignored: StrictHostKeyChecking=no",
+        "variables not about reaching a host are ignored: rack",
     )
 
 
 @pytest.mark.parametrize(("args", "jump"), [
-    ("-o ProxyJump=b", "b"), ("-oProxyJump=u@b:22", "u@b:22"), ("-J a,b", "a,b"), ("-Ja", "a"), ("-o 'ProxyJump b'", "b"),
-    ("-o PROXYJUMP=b", "b"), ("-o ProxyJump=a -J b", "a"),
-    ("-o ProxyCommand=\"ssh -W %h:%p -q u@b\"", "u@b"), ("-o ProxyCommand=\"ssh -p 2222 -l u -W %h:%p b\"", "u@b:2222"),
-    ("-o ProxyCommand=\"nc %h %p\"", None), ("-o ProxyCommand=\"ssh -F x -W %h:%p b\"", None), ("-o ProxyJump=", None), ("-J", None),
-    ("-o ProxyJump=\"a b\"", None), ("-C -o ControlMaster=auto", None),
+    ("-o ProxyJump=b", "b"), ("-oProxyJump=u@b:22", "u@b:22"), ("-J a,b", "a,b"), ("-Ja", "a"),
+    ("-o 'ProxyJump b'", "b"), ("-o PROXYJUMP=b", "b"), ("-o ProxyJump=a -J b", "a"),
+    ("-o ProxyCommand=\"ssh -W %h:%p -q u@b\"", "u@b"),
+    ("-o ProxyCommand=\"ssh -p 2222 -l u -W %h:%p b\"", "u@b:2222"),
+    ("-o ProxyCommand=\"nc %h %p\"", None), ("-o ProxyCommand=\"ssh -F x -W %h:%p b\"", None),
+    ("-o ProxyJump=", None), ("-J", None), ("-o ProxyJump=\"a b\"", None), ("-C -o ControlMaster=auto", None),
 ])
 def test_a_jump_host_is_found_among_the_arguments_of_ssh(args: str, jump: str | None, tmp_path: Path) -> None:
-    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {"a": {"ansible_ssh_common_args": args}}}}))
+    (tmp_path / "hosts.yml").write_text(
+        yaml.safe_dump({"all": {"hosts": {"a": {"ansible_ssh_common_args": args}}}}))
     found = ansible.load(tmp_path / "hosts.yml")
     assert dict(found.nodes["a"]) == ({"proxy_jump": jump} if jump else {})
     if jump is None:
-        assert found.notes[0].startswith("a: arguments of ssh are not taken")
+        assert found.notes[0].startswith("a: arguments of ssh are ignored")
 
 
 def test_templates_and_secrets_are_left_out_with_a_note(load: Load) -> None:
@@ -101,17 +105,21 @@ all:
       ansible_port: 22
 """, "hosts.yml", host_vars__a="$ANSIBLE_VAULT;1.1;AES256\n6162\n")
     assert plain(found) == {"a": {"port": 22}}
-    assert found.notes[0] == """a: ansible_host is not taken: "{{ lookup('pipe', 'id') }}" is a template"""
-    assert found.notes[1] == "a: ansible_user is not taken: it is encrypted"
-    assert found.notes[2].endswith("host_vars/a is not taken: it is encrypted")
+    assert found.notes[0] == """a: ansible_host is ignored: "{{ lookup('pipe', 'id') }}" is a template"""
+    assert found.notes[1] == "a: ansible_user is ignored: it is encrypted"
+    assert found.notes[2].endswith("host_vars/a is ignored: it is encrypted")
 
 
 @pytest.mark.parametrize(("line", "note"), [
-    ("ansible_connection=local", "a: ansible_connection=local is not taken: muster reaches every node over SSH"),
-    ("ansible_connection=winrm", "a: ansible_connection=winrm is not taken"),
-    ("ansible_become=1 ansible_become_method=doas", "a: ansible_become is not taken: muster becomes root with sudo, not doas"),
-    ("ansible_become=true ansible_become_user=app", "a: ansible_become is not taken: muster becomes root, not app"),
-    ("ansible_python_interpreter='/usr/bin/env python3'", "a: ansible_python_interpreter '/usr/bin/env python3' is not taken"),
+    ("ansible_connection=local",
+     "a: ansible_connection=local is ignored: muster reaches every node over SSH"),
+    ("ansible_connection=winrm", "a: ansible_connection=winrm is ignored"),
+    ("ansible_become=1 ansible_become_method=doas",
+     "a: ansible_become is ignored: muster becomes root with sudo, not doas"),
+    ("ansible_become=true ansible_become_user=app",
+     "a: ansible_become is ignored: muster becomes root, not app"),
+    ("ansible_python_interpreter='/usr/bin/env python3'",
+     "a: ansible_python_interpreter '/usr/bin/env python3' is ignored"),
 ])
 def test_what_muster_does_otherwise_is_a_note(load: Load, line: str, note: str) -> None:
     found = load(f"a {line}\n")
@@ -120,8 +128,8 @@ def test_what_muster_does_otherwise_is_a_note(load: Load, line: str, note: str) 
 
 
 @pytest.mark.parametrize("line", [
-    "ansible_connection=ssh", "ansible_become=no", "ansible_python_interpreter=auto_silent", "ansible_host=a", "ansible_user=",
-    "ansible_user=None",
+    "ansible_connection=ssh", "ansible_become=no", "ansible_python_interpreter=auto_silent", "ansible_host=a",
+    "ansible_user=", "ansible_user=None",
 ])
 def test_what_says_nothing_new_says_nothing(load: Load, line: str) -> None:
     found = load(f"a {line}\n")
@@ -138,15 +146,19 @@ def test_a_key_beside_an_inventory_is_taken_with_a_warning(load: Load) -> None:
 # what is refused
 
 @pytest.mark.parametrize(("name", "text", "what"), [
-    ("hosts.sh", "#!/bin/sh\ntouch ran\n", "is a program"), ("aws.yml", "plugin: aws_ec2\n", "configures an inventory plugin"),
+    ("hosts.sh", "#!/bin/sh\ntouch ran\n", "is a program"),
+    ("aws.yml", "plugin: aws_ec2\n", "configures an inventory plugin"),
     ("hosts", "$ANSIBLE_VAULT;1.1;AES256\n00\n", "is encrypted"), ("hosts.toml", "[a]\n", "is TOML"),
 ])
-def test_what_only_ansible_can_read_is_refused_with_the_command_that_writes_it_down(tmp_path: Path, name: str, text: str, what: str) -> None:
+def test_what_only_ansible_can_read_is_refused_with_the_command_that_writes_it_down(
+    tmp_path: Path, name: str, text: str, what: str,
+) -> None:
     for path in (tmp_path / "single" / name, tmp_path / "folder" / "inner" / name):
         path.parent.mkdir(parents=True)
         path.write_text(text)
         path.chmod(0o755)
-    for source, at in ((tmp_path / "single" / name, tmp_path / "single" / name), (tmp_path / "folder", tmp_path / "folder/inner" / name)):
+    for source, at in ((tmp_path / "single" / name, tmp_path / "single" / name),
+                       (tmp_path / "folder", tmp_path / "folder/inner" / name)):
         with pytest.raises(InventoryError) as caught:
             ansible.load(source)
         assert str(caught.value).startswith(f"{at}: {what}")
@@ -157,60 +169,70 @@ def test_what_only_ansible_can_read_is_refused_with_the_command_that_writes_it_d
 @pytest.mark.parametrize(("text", "error"), [
     ("", "hosts: names no node"),
     ("[a\n", "hosts:1:1: the host pattern '[a': a bracket is not closed"),
-    ("[a b]\n", "hosts:1:1: '[a b]' is no section"),
+    ("[a b]\n", "hosts:1:1: '[a b]' is not a section"),
     ("[a:c]\n", "hosts:1:1: section '[a:c]': expected [group], [group:children] or [group:vars]"),
-    ("h\n[a:vars]\nx=1\n", "hosts:2:1: variables are set for group 'a', which is declared nowhere"),
-    ("[a:children]\nb\n", "hosts:2:1: group 'b', a child of 'a', is declared nowhere"),
+    ("h\n[a:vars]\nx=1\n", "hosts:2:1: variables are set for group 'a', which is not declared"),
+    ("[a:children]\nb\n", "hosts:2:1: group 'b', a child of 'a', is not declared"),
     ("[a]\nh\n[a:vars]\n  nothing\n", "hosts:4:3: expected key=value, found 'nothing'"),
     ("h x\n", "hosts:1:1: expected key=value after the host, found 'x'"),
     ("h x='1\n", "hosts:1:1: \"h x='1\": no closing quotation"),
     ("h[1:2\n", "hosts:1:1: the host pattern 'h[1:2': a bracket is not closed"),
     ("h[2:1]\n", "hosts:1:1: the host pattern 'h[2:1]': the range runs backwards"),
     ("h[01:100]\n", "hosts:1:1: the host pattern 'h[01:100]': the ends of a padded range need equal lengths"),
-    ("h[1:9:0]\n", "hosts:1:1: the host pattern 'h[1:9:0]': '0' is no step"),
-    ("h[1-9]\n", "hosts:1:1: the host pattern 'h[1-9]': [1-9] is no range, expected [first:last]"),
+    ("h[1:9:0]\n", "hosts:1:1: the host pattern 'h[1:9:0]': '0' is not a step"),
+    ("h[1-9]\n", "hosts:1:1: the host pattern 'h[1-9]': [1-9] is not a range, expected [first:last]"),
     ("h[0:999999999]\n", "hosts:1:1: the host pattern 'h[0:999999999]': names over 100000 hosts"),
     ("h[0:999][0:999]\n", "hosts:1:1: the host pattern 'h[0:999][0:999]' names over 100000 hosts"),
     ("h1\nh:\n", "hosts:2:1: the host 'h:' ends in ':'"),
-    ("::1\n", "hosts:1:1: '::1' is no node name"),
+    ("::1\n", "hosts:1:1: '::1' is not a node name"),
     ("\n\nh ansible_port=99999\n", "hosts:3:1: port is the number 99999, expected a port number"),
     ("h ansible_port=x\n", "hosts:1:1: port is 'x', expected a port number"),
     ("h ansible_host='a b'\n", "hosts:1:1: address is 'a b', expected a host name"),
     ("h ansible_user='-oX'\n", "hosts:1:1: user is '-oX', expected a user name"),
     ("h ansible_user='[1]'\n", "hosts:1:1: ansible_user of h is a list, expected text"),
-    ("h ansible_ssh_common_args=\"'a\"\n", "hosts:1:1: ansible_ssh_common_args of h is \"'a\", expected arguments"),
-    ("[a]\nh\n[a:vars]\nansible_group_priority=x\n", "hosts:4:1: ansible_group_priority of group 'a' is 'x', expected a whole number"),
+    ("h ansible_ssh_common_args=\"'a\"\n",
+     "hosts:1:1: ansible_ssh_common_args of h is \"'a\", expected arguments"),
+    ("[a]\nh\n[a:vars]\nansible_group_priority=x\n",
+     "hosts:4:1: ansible_group_priority of group 'a' is 'x', expected a whole number"),
     ("[a:children]\nb\n[b:children]\na\n", "hosts:4:1: group 'a' contains itself"),
     ("[a:children]\na\n", "hosts:2:1: group 'a' contains itself"),
 ])
-def test_a_mistake_in_an_ini_file_is_one_line_with_its_place(load: Load, tmp_path: Path, text: str, error: str) -> None:
+def test_a_mistake_in_an_ini_file_is_one_line_with_its_place(
+    load: Load, tmp_path: Path, text: str, error: str,
+) -> None:
     with pytest.raises(InventoryError) as caught:
         load(text)
     assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(error)
 
 
 @pytest.mark.parametrize(("text", "error"), [
-    ("", "hosts.yml: is no inventory: expected a map of groups"), ("[1]\n", "hosts.yml: is no inventory"),
-    ("all:\n  hosts: [a]\n", "hosts.yml:2:3: hosts of group 'all' is no map"), ("{all: {vars: 5}}", "hosts.yml:1:8: vars of group 'all' is no map"),
-    ("all:\n  hosts:\n    a: 5\n", "hosts.yml:3:5: host 'a' is no map of variables"),
-    ("all: 5\n", "hosts.yml:1:1: group 'all' is no map"),
+    ("", "hosts.yml: not an inventory: expected a map of groups"), ("[1]\n", "hosts.yml: not an inventory"),
+    ("all:\n  hosts: [a]\n", "hosts.yml:2:3: hosts of group 'all' is not a map"),
+    ("{all: {vars: 5}}", "hosts.yml:1:8: vars of group 'all' is not a map"),
+    ("all:\n  hosts:\n    a: 5\n", "hosts.yml:3:5: host 'a' is not a map of variables"),
+    ("all: 5\n", "hosts.yml:1:1: group 'all' is not a map"),
     ("all:\n  hosts:\n    a: {ansible_port: 0}\n", "hosts.yml:3:23: port is the number 0"),
-    ("all:\n  hosts:\n    'a b':\n", "hosts.yml:3:5: 'a b' is no node name"),
+    ("all:\n  hosts:\n    'a b':\n", "hosts.yml:3:5: 'a b' is not a node name"),
     ("all: !!python/object:os.system {}\n", "hosts.yml:1:6: unknown tag"),
-    ("all: &a {children: {b: *a}}\n", "hosts.yml:1:6: an alias stands inside what it names"),
-    ("all: {hosts: {a: {x: 2026-99-99}}}\n", "hosts.yml:1:22: '2026-99-99' is not what its tag"),
+    ("all: &a {children: {b: *a}}\n", "hosts.yml:1:6: an alias is inside its own anchor"),
+    ("all: {hosts: {a: {x: 2026-99-99}}}\n", "hosts.yml:1:22: '2026-99-99' does not fit its tag"),
     ("a: {\n", "hosts.yml:2:1: not valid YAML"), ("[" * 100, "hosts.yml:1:65: nested deeper than 64 levels"),
     ("a: {children: {b: {children: {a: }}}}\n", "hosts.yml:1:31: group 'a' contains itself"),
 ])
-def test_a_mistake_in_a_yaml_file_is_one_line_with_its_place(load: Load, tmp_path: Path, text: str, error: str) -> None:
+def test_a_mistake_in_a_yaml_file_is_one_line_with_its_place(
+    load: Load, tmp_path: Path, text: str, error: str,
+) -> None:
     with pytest.raises(InventoryError) as caught:
         load(text, "hosts.yml")
     assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(error)
 
 
-def test_no_alias_bomb_no_circle_of_folders_and_no_foreign_path_takes_the_time(load: Load, tmp_path: Path) -> None:
-    bomb = "x0: &x0 {hosts: {h0: }}\n" + "".join(
-        f"x{at}: &x{at} {{children: {{a{at}: *x{at - 1}, b{at}: *x{at - 1}, c{at}: *x{at - 1}}}}}\n" for at in range(1, 15))
+def test_no_alias_bomb_no_circle_of_folders_and_no_foreign_path_takes_the_time(
+    load: Load, tmp_path: Path,
+) -> None:
+    bomb = "x0: &x0 {hosts: {h0: }}\n" + "".join(f"x{at}: &x{at} {{children: {{a{at}: *x{at - 1}, b{at}: "
+                                                 f"*x{at - 1}, c{at}: *x{at - 1}}}}}\n"
+                                                 for at in range(1, 15))
     with pytest.raises(InventoryError, match="names over 1000000 hosts and groups in all"):
         load(bomb, "bomb.yml")
     circle = tmp_path / "circle"
@@ -225,11 +247,15 @@ def test_no_alias_bomb_no_circle_of_folders_and_no_foreign_path_takes_the_time(l
 
 @pytest.mark.parametrize(("name", "text", "error"), [
     ("hosts.ini", "h\nh " + "x=1 " * 100_000, "hosts.ini:2:1: the line is over 65536 characters long"),
-    ("hosts.ini", f"h ansible_ssh_common_args={'x' * 5000}", "hosts.ini:1:1: ansible_ssh_common_args of h is over 4096 characters long"),
-    ("hosts.yml", "a: " + "1:" * 1_000_000 + "1", "hosts.yml:1:4: a value that is no text has over 4096 characters"),
+    ("hosts.ini", f"h ansible_ssh_common_args={'x' * 5000}",
+     "hosts.ini:1:1: ansible_ssh_common_args of h is over 4096 characters long"),
+    ("hosts.yml", "a: " + "1:" * 1_000_000 + "1",
+     "hosts.yml:1:4: a value other than text has over 4096 characters"),
 ])
 @pytest.mark.timeout(20)
-def test_what_would_take_minutes_to_read_is_refused_at_once(load: Load, tmp_path: Path, name: str, text: str, error: str) -> None:
+def test_what_would_take_minutes_to_read_is_refused_at_once(
+    load: Load, tmp_path: Path, name: str, text: str, error: str,
+) -> None:
     with pytest.raises(InventoryError) as caught:
         load(text, name)
     assert str(caught.value).removeprefix(f"{tmp_path}/") == error
@@ -241,7 +267,7 @@ def test_a_missing_inventory_and_a_broken_file_beside_it_are_named(load: Load, t
     with pytest.raises(InventoryError, match=r"group_vars/all\.yml:1:1: expected a map of variables"):
         load("a\n", **{"group_vars/all.yml": "- x\n"})
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InventoryError, match="empty: holds no inventory file"):
+    with pytest.raises(InventoryError, match="empty: contains no inventory file"):
         ansible.load(tmp_path / "empty")
 
 
@@ -264,10 +290,11 @@ def oracle(path: Path, *options: str) -> Any:
     require(ORACLE.exists(), "no ansible-inventory beside this Python: pip install 'ansible-core>=2.15'")
     home = path.parent
     (home / "ansible.cfg").touch()
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "ANSIBLE_CONFIG": str(home / "ansible.cfg"), "LC_ALL": "C.UTF-8",
-                   "ANSIBLE_LOCAL_TEMP": str(home / ".ansible-tmp"), "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1"}
-    done = subprocess.run([str(ORACLE), "-i", str(path), "--list", *options], env=environment, cwd=home, capture_output=True, text=True,
-                          timeout=60, check=False)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "ANSIBLE_CONFIG": str(home / "ansible.cfg"),
+                   "LC_ALL": "C.UTF-8", "ANSIBLE_LOCAL_TEMP": str(home / ".ansible-tmp"),
+                   "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1"}
+    done = subprocess.run([str(ORACLE), "-i", str(path), "--list", *options], env=environment, cwd=home,
+                          capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -280,10 +307,11 @@ def expected(listing: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dic
 
     nodes: dict[str, dict[str, Any]] = {}
     for name in members("all"):
-        variables = {key: value["__ansible_unsafe"] if isinstance(value, dict) and "__ansible_unsafe" in value else value
-                     for key, value in listing["_meta"]["hostvars"].get(name, {}).items()}
+        variables = {key: value["__ansible_unsafe"] if isinstance(value, dict) and "__ansible_unsafe" in value
+                     else value for key, value in listing["_meta"]["hostvars"].get(name, {}).items()}
         values: dict[str, Any] = {}
-        for key, names in (("address", ("ansible_ssh_host", "ansible_host")), ("port", ("ansible_ssh_port", "ansible_port")),
+        for key, names in (("address", ("ansible_ssh_host", "ansible_host")),
+                           ("port", ("ansible_ssh_port", "ansible_port")),
                            ("user", ("ansible_ssh_user", "ansible_user")),
                            ("identity_file", ("ansible_ssh_private_key_file", "ansible_private_key_file"))):
             given_ = [variables[each] for each in names if variables.get(each) not in (None, "")]
@@ -297,7 +325,8 @@ def expected(listing: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dic
 
 
 def same_as_ansible(path: Path, scratch: Path) -> Imported:
-    """What we make of an inventory, which is what Ansible makes of it, and what we make of what Ansible writes down."""
+    """What we make of an inventory, which is what Ansible makes of it,
+    and what we make of what Ansible writes down."""
     listing = oracle(path)
     found = ansible.load(path)
     assert (plain(found), sets(found.groups)) == expected(listing)
@@ -396,20 +425,25 @@ def test_an_export_gives_what_its_inventory_gives(tmp_path: Path) -> None:
 
 def test_json_of_a_script_may_hold_vaults_plain_lists_and_unsafe_text(load: Load) -> None:
     found = load(json.dumps({
-        "web": ["a", "b"], "_meta": {"hostvars": {"a": {"ansible_user": {"__ansible_vault": "x"}}, "b": {"ansible_user": {"__ansible_unsafe": "u"}}}},
+        "web": ["a", "b"],
+        "_meta": {"hostvars": {"a": {"ansible_user": {"__ansible_vault": "x"}},
+                               "b": {"ansible_user": {"__ansible_unsafe": "u"}}}},
     }), "hosts.json")
     assert plain(found) == {"a": {}, "b": {"user": "u"}}
-    assert found.notes == ("a: ansible_user is not taken: it is encrypted",)
+    assert found.notes == ("a: ansible_user is ignored: it is encrypted",)
 
 
 HOSTS = [f"n{at}" for at in range(1, 6)]
 GROUPS = ["ga", "gb", "gc", "gd"]      # a group's children stand after it, so that there is no circle
-VARS = st.dictionaries(st.sampled_from(["ansible_host", "ansible_ssh_host", "ansible_port", "ansible_user", "ansible_become", "other"]),
-                       st.integers(1, 9), max_size=3).map(lambda found: {key: value_of(key, at) for key, at in found.items()})
+VARS = st.dictionaries(st.sampled_from(["ansible_host", "ansible_ssh_host", "ansible_port", "ansible_user",
+                                        "ansible_become", "other"]), st.integers(1, 9),
+                       max_size=3).map(lambda found: {key: value_of(key, at) for key, at in found.items()})
 SITE = st.fixed_dictionaries({
     "hosts": st.dictionaries(st.sampled_from(HOSTS), VARS, min_size=1),
-    "members": st.dictionaries(st.sampled_from(GROUPS), st.lists(st.sampled_from(HOSTS), max_size=3, unique=True)),
-    "children": st.sets(st.tuples(st.sampled_from(GROUPS), st.sampled_from(GROUPS)).filter(lambda pair: pair[0] < pair[1]), max_size=4),
+    "members": st.dictionaries(st.sampled_from(GROUPS),
+                               st.lists(st.sampled_from(HOSTS), max_size=3, unique=True)),
+    "children": st.sets(st.tuples(st.sampled_from(GROUPS), st.sampled_from(GROUPS)).filter(
+        lambda pair: pair[0] < pair[1]), max_size=4),
     "vars": st.dictionaries(st.sampled_from(["all", "ungrouped", *GROUPS]), VARS, max_size=5),
     "priority": st.dictionaries(st.sampled_from(GROUPS), st.integers(-2, 5), max_size=2),
     "group_vars": st.dictionaries(st.sampled_from(["all", "ungrouped", *GROUPS]), VARS, max_size=3),
@@ -422,7 +456,8 @@ def value_of(key: str, at: int) -> Any:
 
 
 def as_ini(site: Mapping[str, Any]) -> str:
-    lines = [f"{name} {' '.join(f'{key}={value}' for key, value in values.items())}" for name, values in site["hosts"].items()]
+    lines = [f"{name} {' '.join(f'{key}={value}' for key, value in values.items())}"
+             for name, values in site["hosts"].items()]
     for group in GROUPS:
         lines += [f"[{group}]", *(name for name in site["members"].get(group, []) if name in site["hosts"])]
     for parent, child in sorted(site["children"]):
@@ -439,7 +474,8 @@ def as_yaml(site: Mapping[str, Any]) -> str:
     for group in ["ungrouped", *GROUPS]:
         groups[group] = {
             "hosts": dict.fromkeys(name for name in site["members"].get(group, []) if name in site["hosts"]),
-            "vars": {**site["vars"].get(group, {}), **({"ansible_group_priority": site["priority"][group]} if group in site["priority"] else {})},
+            "vars": {**site["vars"].get(group, {}), **({"ansible_group_priority": site["priority"][group]}
+                                                       if group in site["priority"] else {})},
             "children": {child: {} for parent, child in sorted(site["children"]) if parent == group},
         }
     return yaml.safe_dump(groups)
@@ -448,7 +484,9 @@ def as_yaml(site: Mapping[str, Any]) -> str:
 @pytest.mark.timeout(400)
 @settings(max_examples=15, deadline=None)
 @given(site=SITE)
-def test_any_site_is_read_as_ansible_reads_it_in_ini_and_in_yaml(site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_site_is_read_as_ansible_reads_it_in_ini_and_in_yaml(
+    site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     folder = tmp_path_factory.mktemp("site")
     beside = {f"group_vars/{name}.yml": yaml.safe_dump(values) for name, values in site["group_vars"].items()}
     beside |= {f"host_vars/{name}": yaml.safe_dump(values) for name, values in site["host_vars"].items()}

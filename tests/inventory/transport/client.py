@@ -1,4 +1,5 @@
-"""A sweep in a process of its own, for tests that kill it or look at how it ends: `python -m` this with nodes as JSON."""
+"""A sweep in a process of its own, for tests that kill it or look at how it ends:
+`python -m` this with nodes as JSON."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ def client(server: Sshd, source: str, **nodes: dict[str, Any]) -> subprocess.Pop
     found = {name: server.node(name, **changes) for name, changes in nodes.items()}
     asked = [{"name": name, "privilege": node.privilege.value,
               **{key: getattr(node, key) for key in _KEYS}} for name, node in found.items()]
-    return subprocess.Popen([sys.executable, "-m", "tests.inventory.transport.client", json.dumps(asked), source],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
+    return subprocess.Popen([sys.executable, "-m", "tests.inventory.transport.client", json.dumps(asked),
+                             source], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            cwd=Path(__file__).parents[3])
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""A small program that speaks the frame protocol, for tests of the transports: it does what the payload, as Python source, says."""
+"""A small program that speaks the frame protocol, for tests of the transports: it does what the payload,
+as Python source, says."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ def until_end():
 '''
 
 
-def speaker(source: str = "answer(b'well')", *, nonce: str = "0123456789abcdef", extras: dict[str, bytes] | None = None) -> Program:
+def speaker(
+    source: str = "answer(b'well')", *, nonce: str = "0123456789abcdef",
+    extras: dict[str, bytes] | None = None,
+) -> Program:
     """A program that runs `source` with the helpers line, answer, want and until_end."""
     text = (_HELPERS + textwrap.dedent(source)).encode()
     return Program(nonce, LOADER, b"%d\n%s" % (len(text), text), extras or {})

@@ -1,4 +1,5 @@
-"""Sweeps over SSH as the tests want them: no configuration of whoever runs them, short limits, answers by node name."""
+"""Sweeps over SSH as the tests want them: no configuration of whoever runs them, short limits,
+answers by node name."""
 
 from __future__ import annotations
 
@@ -15,10 +16,13 @@ from tests.inventory.transport.speaker import speaker
 LIMITS = Limits(sweep_s=40, node_s=30, connect_s=10, auth_s=10, login_s=10)
 
 
-def sweep(nodes: Iterable[Node], program: Program | None = None, *, config: str = "", **limits: Any) -> dict[str, Reply]:
+def sweep(
+    nodes: Iterable[Node], program: Program | None = None, *, config: str = "", **limits: Any,
+) -> dict[str, Reply]:
     """One reply per node, by name."""
     transport = SshTransport(SshConfig.parse(config))
-    return {reply.node: reply for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
+    return {reply.node: reply
+            for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
 
 
 def one(node: Node, program: Program | None = None, *, config: str = "", **limits: Any) -> Reply:

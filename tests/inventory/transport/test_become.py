@@ -1,4 +1,5 @@
-"""Becoming root through a real sudo, as a throw-away user: it works where it is allowed, and says why where it is not."""
+"""Becoming root through a real sudo, as a throw-away user: it works where it is allowed,
+and says why where it is not."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def stranger() -> Iterator[Sshd]:
     """An sshd that logs in a user of its own, who has no right to sudo."""
     require(shutil.which("sudo"), "no sudo on this machine: apt-get install -y sudo")
     # Not under pytest's folder, which only root may enter.
-    with throwaway_user() as user, tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=user) as server:
+    with (throwaway_user() as user, tempfile.TemporaryDirectory() as folder,
+          sshd(Path(folder), user=user) as server):
         yield server
 
 
@@ -79,10 +81,13 @@ def test_what_runs_as_root_is_gone_after_the_deadline(stranger: Sshd, allow: All
     wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
 
 
-def test_what_runs_as_root_is_gone_after_the_client_is_killed(stranger: Sshd, allow: Allow, tmp_path: Path) -> None:
+def test_what_runs_as_root_is_gone_after_the_client_is_killed(
+    stranger: Sshd, allow: Allow, tmp_path: Path,
+) -> None:
     allow("ALL=(root) NOPASSWD: ALL")
     note = tmp_path / "pid"
-    process = client(stranger, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()", n1={"privilege": Privilege.BECOME})
+    process = client(stranger, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()",
+                     n1={"privilege": Privilege.BECOME})
     wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
     process.kill()
     process.communicate(timeout=10)

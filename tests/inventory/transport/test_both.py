@@ -1,4 +1,5 @@
-"""The same nodes by paramiko, by the system's ssh and, where no way has to be found, on this machine: the same answers, stages and ends."""
+"""The same nodes by paramiko, by the system's ssh and, where no way has to be found, on this machine: the
+same answers, stages and ends."""
 
 from __future__ import annotations
 
@@ -83,7 +84,9 @@ def waits(note: Path) -> str:
 # answers
 
 def test_a_node_answers_with_what_it_was_sent_and_who_it_is(any_way: Way, plain_sshd: Sshd) -> None:
-    reply = any_way.one(plain_sshd.node(), speaker("answer((str(os.getuid()) + ' ' + want('x').decode()).encode())", extras={"x": b"extra"}))
+    reply = any_way.one(plain_sshd.node(),
+                        speaker("answer((str(os.getuid()) + ' ' + want('x').decode()).encode())",
+                                extras={"x": b"extra"}))
     assert reply.body == f"{pwd.getpwnam(plain_sshd.user).pw_uid} extra".encode(), reply.failure
     assert (reply.attempts, reply.failure) == (1, None)
     assert reply.python == f"{sys.version_info[0]}.{sys.version_info[1]}" or reply.python
@@ -92,17 +95,21 @@ def test_a_node_answers_with_what_it_was_sent_and_who_it_is(any_way: Way, plain_
 
 def test_many_nodes_answer_each_for_itself(any_way: Way, plain_sshd: Sshd) -> None:
     replies = any_way.sweep([plain_sshd.node(f"n{number}") for number in range(12)], fanout=4)
-    assert {name: reply.body for name, reply in replies.items()} == {f"n{number}": b"well" for number in range(12)}
+    assert {name: reply.body for name, reply in replies.items()} == {
+        f"n{number}": b"well" for number in range(12)}
 
 
 def test_a_word_for_one_node_reaches_that_node_and_no_shell(any_way: Way, plain_sshd: Sshd) -> None:
     told = {"n0": ("node=n0; echo $HOME 'x\"*",)}
     program = replace(speaker("answer(repr(sys.argv[2:]).encode())"), words=told)
     replies = any_way.sweep([plain_sshd.node("n0"), plain_sshd.node("n1", unread=("mlx5_1",))], program)
-    assert {name: reply.body for name, reply in replies.items()} == {"n0": repr([*told["n0"]]).encode(), "n1": b"['without=mlx5_1']"}
+    assert {name: reply.body for name, reply in replies.items()} == {
+        "n0": repr([*told["n0"]]).encode(), "n1": b"['without=mlx5_1']"}
 
 
-def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(any_way: Way, plain_sshd: Sshd) -> None:
+def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(
+    any_way: Way, plain_sshd: Sshd,
+) -> None:
     extra = os.urandom(1 << 20) * 3
     program = speaker("""
         for _ in range(40):
@@ -117,8 +124,9 @@ def test_banners_and_noise_of_rc_files_are_skipped(way: Way, tmp_path: Path) -> 
     banner = tmp_path / "banner"
     banner.write_text("Authorised use only. Permission denied (publickey). \x1b[2J\n" * 300)
     noisy = tmp_path / "noisy"
-    noisy.write_text("#!/bin/sh\necho debug1: Sending command: x >&2; head -c 70000 /dev/zero | tr '\\0' x; echo\n"
-                     "echo muster:login; eval \"$SSH_ORIGINAL_COMMAND\"\n")
+    noisy.write_text(
+        "#!/bin/sh\necho debug1: Sending command: x >&2; head -c 70000 /dev/zero | tr '\\0' x; echo\n"
+        "echo muster:login; eval \"$SSH_ORIGINAL_COMMAND\"\n")
     noisy.chmod(0o755)
     with sshd(tmp_path / "d", config=f"Banner {banner}\nForceCommand {noisy}") as server:
         assert way.one(server.node()).body == b"well"
@@ -189,9 +197,12 @@ def test_connections_dropped_by_max_startups_are_tried_again(way: Way, tmp_path:
     assert max(reply.attempts for reply in replies.values()) > 1
 
 
-@pytest.mark.parametrize(("shell", "words"), [
-    ("echo This account is currently not available.; exit 1", "currently not available"), ("exit 3", "exit 3")])
-def test_a_shell_that_ends_without_running_our_command_is_stage_login(way: Way, tmp_path: Path, shell: str, words: str) -> None:
+@pytest.mark.parametrize(("shell", "words"),
+                         [("echo This account is currently not available.; exit 1",
+                           "currently not available"), ("exit 3", "exit 3")])
+def test_a_shell_that_ends_without_running_our_command_is_stage_login(
+    way: Way, tmp_path: Path, shell: str, words: str,
+) -> None:
     with sshd(tmp_path, config=f"ForceCommand {shell}") as server:
         assert words in refusal(way.one(server.node()), Stage.LOGIN)
 
@@ -227,7 +238,9 @@ def test_a_python_too_old_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_pa
     ("sys.exit(255)", "without an answer"),
     ("OUT.write(b'z' * 3000000); OUT.flush(); until_end()", "1 MiB"),
 ])
-def test_an_answer_that_is_not_one_is_stage_reply(any_way: Way, plain_sshd: Sshd, source: str, words: str) -> None:
+def test_an_answer_that_is_not_one_is_stage_reply(
+    any_way: Way, plain_sshd: Sshd, source: str, words: str,
+) -> None:
     assert words in refusal(any_way.one(plain_sshd.node(), speaker(source)), Stage.REPLY)
 
 
@@ -238,7 +251,8 @@ def test_a_connection_that_is_cut_is_told_from_a_program_that_ended(way: Way, tm
         thread = threading.Thread(target=lambda: replies.append(way.one(server.node(), speaker(waits(note)))))
         thread.start()
         noted(note)
-        for child in Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split():
+        for child in Path(
+                f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split():
             os.kill(int(child), 9)
         thread.join(20)
     assert "the connection to" in refusal(replies[0], Stage.REPLY)
@@ -246,17 +260,23 @@ def test_a_connection_that_is_cut_is_told_from_a_program_that_ended(way: Way, tm
 
 # time, and what is left behind
 
-def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(
+    any_way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     note = tmp_path / "pid"
     began = time.monotonic()
-    assert "at work" in refusal(any_way.one(plain_sshd.node(), speaker(waits(note)), node_s=2), Stage.DEADLINE)
+    assert "at work" in refusal(any_way.one(plain_sshd.node(), speaker(waits(note)), node_s=2),
+                                Stage.DEADLINE)
     assert time.monotonic() - began < 6
     wait_until(lambda: not alive(noted(note)), what="the end of the program")
 
 
-def test_an_interrupted_sweep_ends_what_runs_on_the_nodes_and_here(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_an_interrupted_sweep_ends_what_runs_on_the_nodes_and_here(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     program = speaker(f"open({str(tmp_path)!r} + '/' + str(os.getpid()), 'w').close(); until_end()")
-    replies = way.replies([plain_sshd.node("a"), plain_sshd.node("b"), Node("refused", address="127.0.0.1", port=free_port())], program)
+    replies = way.replies([plain_sshd.node("a"), plain_sshd.node("b"),
+                           Node("refused", address="127.0.0.1", port=free_port())], program)
     assert next(replies).node == "refused"
     wait_until(lambda: len(list(tmp_path.iterdir())) == 2, what="two programs at work")
     replies.close()  # type: ignore[attr-defined]
@@ -278,30 +298,39 @@ def our_ssh() -> list[str]:
 
 
 @pytest.mark.parametrize("keep", ["None", "20.0"])
-def test_nothing_runs_on_the_node_after_the_client_with_ssh_is_killed(plain_sshd: Sshd, tmp_path: Path, keep: str) -> None:
+def test_nothing_runs_on_the_node_after_the_client_with_ssh_is_killed(
+    plain_sshd: Sshd, tmp_path: Path, keep: str,
+) -> None:
     note = tmp_path / "pid"
     node = plain_sshd.node()
     code = (
         "import sys; from pathlib import Path; from inventory.model import Node\n"
-        "from inventory.transport.openssh import OpensshTransport; from tests.inventory.transport.speaker import speaker\n"
+        "from inventory.transport.openssh import OpensshTransport; from tests.inventory.transport.speaker "
+        "import speaker\n"
         "from tests.inventory.transport.sweeps import LIMITS\n"
-        f"node = Node('n1', address='127.0.0.1', port={node.port}, user={node.user!r}, identity_file={node.identity_file!r}, "
-        f"known_hosts_file={node.known_hosts_file!r})\n"
+        f"node = Node('n1', address='127.0.0.1', port={node.port}, user={node.user!r}, "
+        f"identity_file={node.identity_file!r}, known_hosts_file={node.known_hosts_file!r})\n"
         f"t = OpensshTransport([], keep={keep})\nlist(t.run([node], speaker('answer(b\"well\")'), LIMITS))\n"
         f"list(t.run([node], speaker({waits(note)!r}), LIMITS))\n")
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3], stderr=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3],
+                               stderr=subprocess.PIPE)
     pid = noted(note)
     process.kill()
     process.communicate(timeout=10)
     wait_until(lambda: not alive(pid), what="the end of the program")
 
 
-def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     def left() -> tuple[int, int]:
-        return len(list(Path("/proc/self/fd").iterdir())), len([one for one in threading.enumerate() if one.name.startswith("muster-")])
+        return (len(list(Path("/proc/self/fd").iterdir())),
+                len([one for one in threading.enumerate() if one.name.startswith("muster-")]))
 
-    nodes = [plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"), Node("refused", address="127.0.0.1", port=free_port()),
-             plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)), plain_sshd.node("key", identity_file=("/none",))]
+    nodes = [plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"),
+             Node("refused", address="127.0.0.1", port=free_port()),
+             plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)),
+             plain_sshd.node("key", identity_file=("/none",))]
     way.sweep(nodes)
     wait_until(lambda: left()[1] <= 1, what="the end of the threads")
     before = left()
@@ -319,23 +348,31 @@ def known(folder: Path, text: str) -> dict[str, Any]:
 
 
 def fingerprint(key: Path) -> str:
-    return subprocess.run(["ssh-keygen", "-lf", f"{key}.pub"], capture_output=True, text=True, check=True).stdout.split()[1]
+    return subprocess.run(["ssh-keygen", "-lf", f"{key}.pub"], capture_output=True, text=True,
+                          check=True).stdout.split()[1]
 
 
-def test_an_unknown_host_is_refused_with_its_fingerprint_and_how_to_enrol_it(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_an_unknown_host_is_refused_with_its_fingerprint_and_how_to_enrol_it(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     reason = refusal(way.one(plain_sshd.node(**known(tmp_path, ""))), Stage.HOST_KEY)
     assert fingerprint(plain_sshd.host_keys["ed25519"]) in reason
     assert "muster inventory enroll n1" in reason
     assert (tmp_path / "known").read_text() == ""
 
 
-def test_a_host_is_not_trusted_because_its_configuration_says_so(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_host_is_not_trusted_because_its_configuration_says_so(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     config = "Host *\n StrictHostKeyChecking no\n NoHostAuthenticationForLocalhost yes\n CheckHostIP no\n"
     refusal(way.one(plain_sshd.node(**known(tmp_path, "")), config=config), Stage.HOST_KEY)
 
 
-def test_a_changed_key_is_refused_with_the_line_that_holds_the_old_one(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
-    changes = known(tmp_path, f"# a comment\n{plain_sshd.known_name} {public(make_key(tmp_path / 'other'))}\n")
+def test_a_changed_key_is_refused_with_the_line_that_holds_the_old_one(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
+    changes = known(tmp_path,
+                    f"# a comment\n{plain_sshd.known_name} {public(make_key(tmp_path / 'other'))}\n")
     reason = refusal(way.one(plain_sshd.node(**changes)), Stage.HOST_KEY)
     assert "has changed" in reason
     assert f"{tmp_path}/known:2" in reason
@@ -347,12 +384,16 @@ def test_revoked_keys_are_refused(way: Way, plain_sshd: Sshd, tmp_path: Path) ->
     changes = known(tmp_path, f"{plain_sshd.known_name} {key}\n@revoked * {key}\n")
     assert "revoked" in refusal(way.one(plain_sshd.node(**changes)), Stage.HOST_KEY)
     file = tmp_path / "revoked"
-    assert "cannot be read" in refusal(way.one(plain_sshd.node(), config=f"Host *\n RevokedHostKeys {file}\n"), Stage.HOST_KEY)
+    assert "cannot be read" in refusal(
+        way.one(plain_sshd.node(), config=f"Host *\n RevokedHostKeys {file}\n"), Stage.HOST_KEY)
     file.write_text(f"{key}\n")
-    assert "revokes" in refusal(way.one(plain_sshd.node(), config=f"Host *\n RevokedHostKeys {file}\n"), Stage.HOST_KEY)
+    assert "revokes" in refusal(way.one(plain_sshd.node(), config=f"Host *\n RevokedHostKeys {file}\n"),
+                                Stage.HOST_KEY)
 
 
-def test_a_key_that_is_not_authorised_is_named_with_what_the_server_allows(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_key_that_is_not_authorised_is_named_with_what_the_server_allows(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     other = make_key(tmp_path / "other")
     reply = way.one(plain_sshd.node(identity_file=(str(other),)))
     reason = refusal(reply, Stage.AUTH)
@@ -368,11 +409,13 @@ def test_a_server_that_takes_only_passwords_is_said_to_and_nothing_is_asked(way:
 
 def test_after_too_many_keys_the_reason_says_what_to_do(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     keys = tuple(str(make_key(tmp_path / f"k{number}")) for number in range(8))
-    assert "Too many authentication failures" in refusal(way.one(plain_sshd.node(identity_file=keys)), Stage.AUTH)
+    assert "Too many authentication failures" in refusal(way.one(plain_sshd.node(identity_file=keys)),
+                                                         Stage.AUTH)
 
 
 def test_a_server_that_wants_a_second_factor_is_said_to(way: Way, tmp_path: Path) -> None:
-    with sshd(tmp_path, config="AuthenticationMethods publickey,password\nPasswordAuthentication yes") as server:
+    with sshd(tmp_path,
+              config="AuthenticationMethods publickey,password\nPasswordAuthentication yes") as server:
         assert "asks for more (password)" in refusal(way.one(server.node()), Stage.AUTH)
 
 
@@ -395,7 +438,8 @@ def agent(folder: Path, key: Path) -> Iterator[Path]:
     process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
     try:
         wait_until(lambda: answers(path), what="the agent")
-        subprocess.run(["ssh-add", "-q", str(key)], env={**os.environ, "SSH_AUTH_SOCK": str(path)}, check=True)
+        subprocess.run(["ssh-add", "-q", str(key)], env={**os.environ, "SSH_AUTH_SOCK": str(path)},
+                       check=True)
         yield path
     finally:
         process.terminate()
@@ -426,7 +470,8 @@ def test_an_agent_that_never_answers_is_stage_auth_within_its_limit(
 # certificates
 
 def certify(authority: Path, key: Path, *options: str) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-s", str(authority), "-I", "test", *options, f"{key}.pub"], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-s", str(authority), "-I", "test", *options, f"{key}.pub"],
+                   check=True)
 
 
 def test_a_user_certificate_logs_in_where_only_the_authority_is_known(way: Way, tmp_path: Path) -> None:
@@ -443,18 +488,23 @@ def certified(folder: Path, *options: str) -> contextlib.AbstractContextManager[
     return sshd(folder / "d", config=f"HostKey {host}\nHostCertificate {host}-cert.pub")
 
 
-def test_a_host_certificate_is_trusted_by_ssh_and_refused_with_its_reason_by_paramiko(way: Way, tmp_path: Path) -> None:
+def test_a_host_certificate_is_trusted_by_ssh_and_refused_with_its_reason_by_paramiko(
+    way: Way, tmp_path: Path,
+) -> None:
     with certified(tmp_path, "-n", "127.0.0.1,n1") as server:
         node = server.node(**known(tmp_path, f"@cert-authority [127.0.0.1]:* {public(tmp_path / 'ca')}\n"))
         reply = way.one(node)
     if way.openssh:
         assert reply.body == b"well", reply.failure
     else:
-        assert "host certificates cannot be checked here" in refusal(reply, Stage.HOST_KEY)
+        assert "this transport cannot check host certificates" in refusal(reply, Stage.HOST_KEY)
 
 
-@pytest.mark.parametrize("options", [("-n", "another"), ("-n", "127.0.0.1", "-V", "20200101:20200102")], ids=["another name", "expired"])
-def test_a_host_certificate_for_another_name_or_another_time_is_refused(way: Way, tmp_path: Path, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("options", [("-n", "another"), ("-n", "127.0.0.1", "-V", "20200101:20200102")],
+                         ids=["another name", "expired"])
+def test_a_host_certificate_for_another_name_or_another_time_is_refused(
+    way: Way, tmp_path: Path, options: tuple[str, ...],
+) -> None:
     with certified(tmp_path, *options) as server:
         node = server.node(**known(tmp_path, f"@cert-authority [127.0.0.1]:* {public(tmp_path / 'ca')}\n"))
         reason = refusal(way.one(node), Stage.HOST_KEY)
@@ -470,81 +520,107 @@ def bastion(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 
 def through(server: Sshd, more: str = "") -> str:
-    return (f"Host bastion\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n IdentityFile {server.user_key}\n"
+    return (f"Host bastion\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n IdentityFile "
+            f"{server.user_key}\n"
             f" UserKnownHostsFile {server.known_hosts}\n{more}")
 
 
 def test_nodes_behind_a_jump_host_answer(way: Way, plain_sshd: Sshd, bastion: Sshd) -> None:
     before = bastion.log.count("Accepted publickey")
-    replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(4)], config=through(bastion))
+    replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(4)],
+                        config=through(bastion))
     assert [reply.failure for reply in replies.values()] == [None] * 4
     assert bastion.log.count("Accepted publickey") > before
 
 
-def test_the_files_that_the_inventory_names_for_a_node_count_for_its_jump_host_too(way: Way, plain_sshd: Sshd, bastion: Sshd) -> None:
+def test_the_files_that_the_inventory_names_for_a_node_count_for_its_jump_host_too(
+    way: Way, plain_sshd: Sshd, bastion: Sshd,
+) -> None:
     node = plain_sshd.node(proxy_jump=f"{bastion.user}@127.0.0.1:{bastion.port}",
                            identity_file=(str(plain_sshd.user_key), str(bastion.user_key)),
                            known_hosts_file=(str(plain_sshd.known_hosts), str(bastion.known_hosts)))
     assert way.one(node).body == b"well"
 
 
-def test_a_jump_host_whose_key_is_not_known_is_refused_and_named(way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path) -> None:
-    config = through(bastion).replace(str(bastion.known_hosts), str(tmp_path / "empty")) + "Host *\n StrictHostKeyChecking no\n"
+def test_a_jump_host_whose_key_is_not_known_is_refused_and_named(
+    way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
+) -> None:
+    config = through(bastion).replace(str(bastion.known_hosts),
+                                      str(tmp_path / "empty")) + "Host *\n StrictHostKeyChecking no\n"
     reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config), Stage.HOST_KEY)
     assert f"127.0.0.1]:{bastion.port}" in reason or "bastion" in reason
     assert not (tmp_path / "empty").exists()
 
 
-def test_a_node_behind_a_jump_host_must_be_known_itself(way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path) -> None:
+def test_a_node_behind_a_jump_host_must_be_known_itself(
+    way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
+) -> None:
     node = plain_sshd.node(proxy_jump="bastion", known_hosts_file=(str(tmp_path / "empty"),))
     assert str(plain_sshd.port) in refusal(way.one(node, config=through(bastion)), Stage.HOST_KEY)
 
 
 def test_a_jump_host_that_refuses_is_named(way: Way, plain_sshd: Sshd) -> None:
-    reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config="Host bastion\n HostName 127.0.0.1\n Port 1\n"), Stage.CONNECT)
+    reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"),
+                             config="Host bastion\n HostName 127.0.0.1\n Port 1\n"), Stage.CONNECT)
     assert "127.0.0.1:1 refused" in reason
 
 
 def test_a_jump_host_without_address_is_called_one(way: Way, plain_sshd: Sshd) -> None:
-    assert "jump host no-such-bastion.invalid" in refusal(way.one(plain_sshd.node(proxy_jump="no-such-bastion.invalid")), Stage.RESOLVE)
+    assert "jump host no-such-bastion.invalid" in refusal(
+        way.one(plain_sshd.node(proxy_jump="no-such-bastion.invalid")), Stage.RESOLVE)
 
 
-def test_a_jump_host_that_takes_no_key_is_stage_auth_and_named(way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path) -> None:
+def test_a_jump_host_that_takes_no_key_is_stage_auth_and_named(
+    way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
+) -> None:
     config = through(bastion).replace(str(bastion.user_key), str(make_key(tmp_path / "other")))
     reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config), Stage.AUTH)
     assert "bastion" in reason or str(bastion.port) in reason
 
 
-def test_a_node_that_the_jump_host_cannot_reach_is_told_apart_from_the_jump_host(way: Way, plain_sshd: Sshd, bastion: Sshd) -> None:
-    reason = refusal(way.one(plain_sshd.node(port=1, proxy_jump="bastion"), config=through(bastion)), Stage.CONNECT)
+def test_a_node_that_the_jump_host_cannot_reach_is_told_apart_from_the_jump_host(
+    way: Way, plain_sshd: Sshd, bastion: Sshd,
+) -> None:
+    reason = refusal(way.one(plain_sshd.node(port=1, proxy_jump="bastion"), config=through(bastion)),
+                     Stage.CONNECT)
     assert "the jump host" in reason
     assert "cannot connect to 127.0.0.1:1" in reason
 
 
 def test_a_jump_host_that_forbids_forwarding_is_said_to(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     with sshd(tmp_path, config="AllowTcpForwarding no") as server:
-        assert "AllowTcpForwarding" in refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=through(server)), Stage.CONNECT)
+        assert "AllowTcpForwarding" in refusal(
+            way.one(plain_sshd.node(proxy_jump="bastion"), config=through(server)), Stage.CONNECT)
 
 
-def test_a_silent_jump_host_is_stage_connect_within_its_limit_and_leaves_no_process(way: Way, plain_sshd: Sshd) -> None:
+def test_a_silent_jump_host_is_stage_connect_within_its_limit_and_leaves_no_process(
+    way: Way, plain_sshd: Sshd,
+) -> None:
     with listener(silent) as port:
         began = time.monotonic()
         config = f"Host bastion\n HostName 127.0.0.1\n Port {port}\n"
-        reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config, connect_s=1, auth_s=1), Stage.CONNECT)
+        reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config, connect_s=1, auth_s=1),
+                         Stage.CONNECT)
         assert time.monotonic() - began < 8
     assert "bastion" in reason or str(port) in reason
     wait_until(lambda: not our_ssh(), what="the end of every ssh")
 
 
-def test_a_silent_node_behind_a_jump_host_is_stage_connect_within_its_limit(way: Way, plain_sshd: Sshd, bastion: Sshd) -> None:
+def test_a_silent_node_behind_a_jump_host_is_stage_connect_within_its_limit(
+    way: Way, plain_sshd: Sshd, bastion: Sshd,
+) -> None:
     with listener(silent) as port:
-        refusal(way.one(plain_sshd.node(port=port, proxy_jump="bastion"), config=through(bastion), connect_s=1, auth_s=1), Stage.CONNECT)
+        refusal(way.one(plain_sshd.node(port=port, proxy_jump="bastion"), config=through(bastion),
+                        connect_s=1, auth_s=1), Stage.CONNECT)
 
 
 @pytest.mark.parametrize("jump", ["a", None])
-def test_a_circle_of_jump_hosts_is_refused_and_hangs_nothing(way: Way, plain_sshd: Sshd, jump: str | None) -> None:
+def test_a_circle_of_jump_hosts_is_refused_and_hangs_nothing(
+    way: Way, plain_sshd: Sshd, jump: str | None,
+) -> None:
     node = plain_sshd.node("a" if jump is None else "n1", proxy_jump=jump)
-    assert "through itself" in refusal(way.one(node, config="Host a\n ProxyJump b\nHost b\n ProxyJump a\n"), Stage.CONNECT)
+    assert "through itself" in refusal(way.one(node, config="Host a\n ProxyJump b\nHost b\n ProxyJump a\n"),
+                                       Stage.CONNECT)
 
 
 def test_a_jump_that_cannot_be_read_is_stage_resolve(way: Way, plain_sshd: Sshd) -> None:
@@ -558,7 +634,8 @@ def test_a_jump_that_cannot_be_read_is_stage_resolve(way: Way, plain_sshd: Sshd)
 def test_becoming_root_works_where_it_is_allowed_and_says_why_where_not(way: Way) -> None:
     require(shutil.which("sudo"), "no sudo on this machine: apt-get install -y sudo")
     uid = speaker("answer(str(os.getuid()).encode())")
-    with throwaway_user() as user, tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=user) as server:
+    with (throwaway_user() as user, tempfile.TemporaryDirectory() as folder,
+          sshd(Path(folder), user=user) as server):
         node = server.node(privilege=Privilege.BECOME)
         refusal(way.one(node), Stage.BECOME)
         allow_sudo(user, "{} ALL=(root) ALL")
@@ -579,7 +656,9 @@ def logins(server: Sshd) -> int:
 
 def connections(server: Sshd) -> list[int]:
     """The processes of sshd that serve one."""
-    return [int(pid) for pid in Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()]
+    return [int(pid)
+            for pid in Path(
+                f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()]
 
 
 def cut(server: Sshd) -> None:
@@ -588,11 +667,16 @@ def cut(server: Sshd) -> None:
     wait_until(lambda: not connections(server), what="the end of the connections")
 
 
-def sweep_of(transport: Transport, *nodes: Node, program: Program | None = None, **limits: Any) -> dict[str, Reply]:
-    return {reply.node: reply for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
+def sweep_of(
+    transport: Transport, *nodes: Node, program: Program | None = None, **limits: Any,
+) -> dict[str, Reply]:
+    return {reply.node: reply
+            for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
 
 
-def test_sweeps_log_in_once_and_again_after_a_loss_and_the_end_leaves_nothing(kept: Way, tmp_path: Path) -> None:
+def test_sweeps_log_in_once_and_again_after_a_loss_and_the_end_leaves_nothing(
+    kept: Way, tmp_path: Path,
+) -> None:
     with sshd(tmp_path / "d") as server, kept.opened() as transport:
         for expected in (1, 1, 1):
             assert sweep_of(transport, server.node())["n1"].body == b"well"
@@ -618,7 +702,9 @@ def test_a_kept_connection_that_fell_silent_is_made_anew_within_its_limits(kept:
         assert time.monotonic() - began < 8
 
 
-def test_the_way_through_a_jump_host_is_kept_and_made_anew(kept: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_the_way_through_a_jump_host_is_kept_and_made_anew(
+    kept: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     with sshd(tmp_path / "d") as jump, kept.opened(through(jump)) as transport:
         node = plain_sshd.node(proxy_jump="bastion")
         for _ in range(3):
@@ -636,7 +722,8 @@ def test_the_way_through_a_jump_host_is_kept_and_made_anew(kept: Way, plain_sshd
 def test_another_privilege_counts_from_the_next_sweep_on_the_same_connection(kept: Way) -> None:
     require(shutil.which("sudo"), "no sudo on this machine: apt-get install -y sudo")
     uid = speaker("answer(str(os.getuid()).encode())")
-    with throwaway_user() as user, tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=user) as server:
+    with (throwaway_user() as user, tempfile.TemporaryDirectory() as folder,
+          sshd(Path(folder), user=user) as server):
         with kept.opened() as transport:
             own = str(pwd.getpwnam(user).pw_uid).encode()
             become = server.node(privilege=Privilege.BECOME)

@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.transport.base import Program
-from inventory.transport.frame import Body, Broken, Event, ExtraRequested, Framer, LoaderStarted, LoggedIn, shell_command
+from inventory.transport.frame import (
+    Body,
+    Broken,
+    Event,
+    ExtraRequested,
+    Framer,
+    LoaderStarted,
+    LoggedIn,
+    shell_command,
+)
 from tests.inventory.transport.speaker import speaker
 
 NONCE = "00ff00ff00ff00ff"
@@ -34,22 +43,25 @@ def cut_at(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in itertools.pairwise(edges)]
 
 
-noise = st.lists(st.binary(max_size=40) | st.sampled_from([b"muster:", MARK[:-1], b"\r\n", b"x" * 70_000]), max_size=6).map(
-    b"".join).filter(lambda data: MARK not in data)
+noise = st.lists(st.binary(max_size=40) | st.sampled_from([b"muster:", MARK[:-1], b"\r\n", b"x" * 70_000]),
+                 max_size=6).map(b"".join).filter(lambda data: MARK not in data)
 
 
-@given(noise, st.lists(st.sampled_from([b"nvml", b"a.b-c_9"]), max_size=2), st.binary(max_size=300), st.binary(max_size=30),
-       st.lists(st.integers(0, 100_000), max_size=12))
+@given(noise, st.lists(st.sampled_from([b"nvml", b"a.b-c_9"]), max_size=2), st.binary(max_size=300),
+       st.binary(max_size=30), st.lists(st.integers(0, 100_000), max_size=12))
 def test_a_valid_stream_means_the_same_in_any_chunks_after_any_noise(
         before: bytes, wants: list[bytes], body: bytes, after: bytes, places: list[int]) -> None:
-    stream = (before + MARK + b"login\r\n" + MARK + b"python 3.11\n" + b"".join(MARK + b"want " + name + b"\n" for name in wants)
-              + framed(body) + after)
-    expected: list[Event] = [LoggedIn(), LoaderStarted("3.11", True), *(ExtraRequested(name.decode()) for name in wants), Body(body)]
+    stream = (before + MARK + b"login\r\n" + MARK + b"python 3.11\n"
+              + b"".join(MARK + b"want " + name + b"\n" for name in wants) + framed(body) + after)
+    expected: list[Event] = [LoggedIn(), LoaderStarted("3.11", True),
+                             *(ExtraRequested(name.decode()) for name in wants), Body(body)]
     assert events(cut_at(stream, places)) == expected
-    assert events([stream[at:at + 1] for at in range(len(stream))] if len(stream) < 3000 else [stream]) == expected
+    assert events([stream[at:at + 1] for at in range(len(stream))] if len(stream) < 3000
+                  else [stream]) == expected
 
 
-@given(st.lists(st.binary(max_size=200) | st.sampled_from([MARK, MARK + b"frame 5 ", b"\n", MARK + b"want x\n"]), max_size=20))
+@given(st.lists(st.binary(max_size=200) | st.sampled_from(
+    [MARK, MARK + b"frame 5 ", b"\n", MARK + b"want x\n"]), max_size=20))
 def test_hostile_output_never_raises_and_is_never_taken_for_an_answer(chunks: list[bytes]) -> None:
     assert not any(isinstance(event, Body) for event in events(chunks, limit=1000))
 
@@ -59,8 +71,9 @@ def test_a_line_of_another_nonce_is_noise() -> None:
 
 
 def test_a_python_older_than_3_8_is_not_supported() -> None:
-    assert events([MARK + b"python 2.7\n", MARK + b"python 3.7\n", MARK + b"python 3.8\n", MARK + b"python 4.0\n"]) == [
-        LoaderStarted("2.7", False), LoaderStarted("3.7", False), LoaderStarted("3.8", True), LoaderStarted("4.0", True)]
+    assert events([MARK + b"python 2.7\n", MARK + b"python 3.7\n", MARK + b"python 3.8\n",
+                   MARK + b"python 4.0\n"]) == [LoaderStarted("2.7", False), LoaderStarted("3.7", False),
+                                                LoaderStarted("3.8", True), LoaderStarted("4.0", True)]
 
 
 def test_an_announced_body_over_the_limit_is_refused_before_it_comes() -> None:
@@ -92,8 +105,8 @@ def test_the_command_line_means_the_same_in_every_login_shell(shell: str) -> Non
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} here")
     program = speaker("answer(b'well')", nonce=NONCE)
-    done = subprocess.run([shell, "-c", shell_command(program, "python3", become=False)], input=program.payload, capture_output=True,
-                          check=True)
+    done = subprocess.run([shell, "-c", shell_command(program, "python3", become=False)],
+                          input=program.payload, capture_output=True, check=True)
     assert [type(event) for event in events([done.stdout])] == [LoggedIn, LoaderStarted, Body]
 
 

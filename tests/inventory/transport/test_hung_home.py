@@ -1,4 +1,5 @@
-"""Homes on a file server that hangs: a stage that says so, with the right accounts unharmed, and nothing waited for."""
+"""Homes on a file server that hangs: a stage that says so, with the right accounts unharmed,
+and nothing waited for."""
 
 from __future__ import annotations
 
@@ -25,12 +26,14 @@ pytestmark = [
 
 @contextmanager
 def hung_home(folder: Path, config: str = "") -> Iterator[tuple[Sshd, Path]]:
-    """An sshd whose user has a home below a mount point that hangs, as one of NFS does when its server is gone."""
+    """An sshd whose user has a home below a mount point that hangs,
+    as one of NFS does when its server is gone."""
     require(not (why := fuse.available()), why or "")
     folder.chmod(0o755)
     point = folder / "nfs"
     point.mkdir()
-    with throwaway_user(point / "home") as user, fuse.hung(point), sshd(folder / "sshd", user=user, config=config) as server:
+    with (throwaway_user(point / "home") as user, fuse.hung(point),
+          sshd(folder / "sshd", user=user, config=config) as server):
         yield server, point
 
 

@@ -50,7 +50,8 @@ def test_any_answer_is_read_as_keys_or_refused(answer: bytes) -> None:
 
 
 def test_a_list_of_keys_is_read_with_its_comments() -> None:
-    body = b"\x0c" + (2).to_bytes(4, "big") + packed(b"one") + packed(b"me@here") + packed(b"two") + packed(b"")
+    body = b"\x0c" + (2).to_bytes(4, "big") + packed(b"one") + packed(b"me@here") + packed(
+        b"two") + packed(b"")
     with agent_that_says(packed(body)) as path:
         assert SshAgent(path).keys() == [(b"one", "me@here"), (b"two", "")]
 
@@ -70,9 +71,10 @@ def test_key_files_are_loaded_once(tmp_path: Path) -> None:
     assert "not a private key" in first.notes[0]
 
 
-@pytest.mark.parametrize(("configured", "environment", "found"), [
-    (None, "/run/a", "/run/a"), (None, "", None), ("none", "/run/a", None), ("NONE", "/run/a", None), ("SSH_AUTH_SOCK", "/run/a", "/run/a"),
-    ("/run/b", "/run/a", "/run/b"), ("$OTHER_AGENT", "/run/a", "/run/c")])
+@pytest.mark.parametrize(("configured", "environment", "found"),
+                         [(None, "/run/a", "/run/a"), (None, "", None), ("none", "/run/a", None),
+                          ("NONE", "/run/a", None), ("SSH_AUTH_SOCK", "/run/a", "/run/a"),
+                          ("/run/b", "/run/a", "/run/b"), ("$OTHER_AGENT", "/run/a", "/run/c")])
 def test_the_agent_is_the_configured_one_or_that_of_the_environment(
         configured: str | None, environment: str, found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", environment)

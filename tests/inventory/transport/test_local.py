@@ -30,7 +30,8 @@ LIMITS = Limits(sweep_s=20, node_s=15, login_s=10)
 
 
 def one(program: Program, node: Node | None = None, **limits: Any) -> Reply:
-    (reply,) = LocalTransport().run([node or Node("here", address="never.invalid")], program, replace(LIMITS, **limits))
+    (reply,) = LocalTransport().run([node or Node("here", address="never.invalid")], program,
+                                    replace(LIMITS, **limits))
     return reply
 
 
@@ -129,7 +130,8 @@ def test_no_descriptor_and_no_thread_is_left_after_many_runs() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which has no use for sudo")
 def test_root_needs_no_sudo_to_become_root() -> None:
-    assert one(speaker("answer(str(os.getuid()).encode())"), Node("here", privilege=Privilege.BECOME)).body == b"0"
+    assert one(speaker("answer(str(os.getuid()).encode())"),
+               Node("here", privilege=Privilege.BECOME)).body == b"0"
 
 
 @pytest.mark.root
@@ -140,12 +142,14 @@ def test_who_is_not_root_becomes_it_by_sudo_where_it_is_allowed_and_is_told_why_
     def seen(user: str) -> str:
         """The uid that the program has, or the stage and the reason, as that user sees them."""
         child = os.pipe()
-        pid = os.fork()     # a user of no rights may not be able to read this checkout: everything is loaded already
+        # a user of no rights may not be able to read this checkout: everything is loaded already
+        pid = os.fork()
         if pid == 0:
             try:
                 os.setgid(pwd.getpwnam(user).pw_gid)
                 os.setuid(pwd.getpwnam(user).pw_uid)
-                reply = one(speaker("answer(str(os.getuid()).encode())"), Node("here", privilege=Privilege.BECOME))
+                reply = one(speaker("answer(str(os.getuid()).encode())"),
+                            Node("here", privilege=Privilege.BECOME))
                 os.write(child[1], reply.body or f"{reply.failure}".encode())
             finally:
                 os._exit(0)

@@ -20,8 +20,9 @@ from tests.testbed.sshd import Sshd, wait_until
 def control(plain_sshd: Sshd, tmp_path: Path) -> Iterator[Path]:
     """The control socket of an ssh that holds a connection."""
     path = tmp_path / "c"
-    argv = ["ssh", "-F", "none", "-M", "-N", "-S", str(path), "-p", str(plain_sshd.port), "-l", plain_sshd.user, "-i", str(plain_sshd.user_key),
-            "-o", f"UserKnownHostsFile={plain_sshd.known_hosts}", "127.0.0.1"]
+    argv = ["ssh", "-F", "none", "-M", "-N", "-S", str(path), "-p", str(plain_sshd.port), "-l",
+            plain_sshd.user, "-i", str(plain_sshd.user_key), "-o",
+            f"UserKnownHostsFile={plain_sshd.known_hosts}", "127.0.0.1"]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         wait_until(path.exists, what="the control socket")
         yield path
@@ -97,8 +98,11 @@ def test_a_socket_that_stays_silent_costs_its_time_and_no_more(tmp_path: Path) -
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-@given(st.binary(max_size=60) | st.builds(lambda body: len(body).to_bytes(4, "big") + body, st.binary(max_size=40)))
-def test_whatever_answers_at_the_socket_it_is_a_mux_error_and_nothing_stays_open(tmp_path: Path, said: bytes) -> None:
+@given(st.binary(max_size=60) | st.builds(lambda body: len(body).to_bytes(4, "big") + body,
+                                          st.binary(max_size=40)))
+def test_whatever_answers_at_the_socket_it_is_a_mux_error_and_nothing_stays_open(
+    tmp_path: Path, said: bytes,
+) -> None:
     before = opened()
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as server:

@@ -37,7 +37,8 @@ def way(tmp_path: Path) -> Way:
 
 def effective(path: str, host: str = "n1", *options: str) -> dict[str, str]:
     """What ssh makes of a configuration, by keyword in lower case."""
-    out = subprocess.run(["ssh", "-G", "-F", path, *options, "--", host], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(["ssh", "-G", "-F", path, *options, "--", host], capture_output=True, text=True,
+                         check=True).stdout
     return dict(line.split(" ", 1) for line in out.splitlines() if " " in line)
 
 
@@ -57,13 +58,16 @@ def configs(*files: Path) -> Configs:
 
 def test_what_must_hold_holds_whatever_the_user_says(user_file: Path) -> None:
     user_file.write_text(
-        "StrictHostKeyChecking no\nBatchMode no\nForwardAgent yes\nForwardX11 yes\nPermitLocalCommand yes\nLocalCommand false\n"
-        "RequestTTY force\nUpdateHostKeys yes\nControlMaster auto\nTunnel yes\nRemoteCommand false\nLocalForward 9 localhost:9\n"
+        "StrictHostKeyChecking no\nBatchMode no\nForwardAgent yes\nForwardX11 yes\nPermitLocalCommand "
+        "yes\nLocalCommand false\n"
+        "RequestTTY force\nUpdateHostKeys yes\nControlMaster auto\nTunnel yes\nRemoteCommand "
+        "false\nLocalForward 9 localhost:9\n"
         "SessionType none\nStdinNull yes\nForkAfterAuthentication yes\n")
     with closing(configs(user_file)) as ours:
         found = effective(ours.path())
     assert found["stricthostkeychecking"] in ("yes", "true")
-    assert (found["batchmode"], found["forwardagent"], found["forwardx11"], found["permitlocalcommand"]) == ("yes", "no", "no", "no")
+    assert (found["batchmode"], found["forwardagent"], found["forwardx11"], found["permitlocalcommand"]) == (
+        "yes", "no", "no", "no")
     assert (found["requesttty"], found["controlmaster"], found["tunnel"]) == ("false", "false", "false")
     assert found["updatehostkeys"] in ("no", "false")
     assert found.get("remotecommand", "none") == "none"
@@ -82,7 +86,9 @@ def test_the_cheap_key_exchange_comes_first_unless_the_user_says_otherwise(user_
         assert effective(ours.path(), "n2")["kexalgorithms"].startswith("curve25519-sha256,")
 
 
-def test_a_relative_include_of_the_machines_file_is_read_from_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_include_of_the_machines_file_is_read_from_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     folder = tmp_path / "etc"
     (folder / "ssh_config.d").mkdir(parents=True)
     system = folder / "ssh_config"
@@ -119,7 +125,9 @@ def test_our_configuration_is_private_and_gone_with_the_sweep(user_file: Path) -
     assert not path.exists() or ours.path() != str(path)
 
 
-def test_a_configuration_that_others_can_write_to_is_refused_in_sshs_words(plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_configuration_that_others_can_write_to_is_refused_in_sshs_words(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     path = tmp_path / "config"
     path.write_text("Host *\n User root\n")
     path.chmod(0o666)
@@ -128,18 +136,23 @@ def test_a_configuration_that_others_can_write_to_is_refused_in_sshs_words(plain
     assert f"Bad owner or permissions on {path}" in refusal(reply, Stage.RESOLVE)
 
 
-def test_a_broken_configuration_is_said_with_file_and_line(plain_sshd: Sshd, way: Way, tmp_path: Path) -> None:
+def test_a_broken_configuration_is_said_with_file_and_line(
+    plain_sshd: Sshd, way: Way, tmp_path: Path,
+) -> None:
     reason = refusal(way.one(plain_sshd.node(), config="Host *\n Prot 22\n"), Stage.RESOLVE)
     assert f"{tmp_path}/ssh_config" in reason
     assert "line 2" in reason
 
 
-def test_a_known_hosts_file_that_cannot_be_written_in_a_configuration_is_refused(plain_sshd: Sshd, way: Way) -> None:
+def test_a_known_hosts_file_that_cannot_be_written_in_a_configuration_is_refused(
+    plain_sshd: Sshd, way: Way,
+) -> None:
     assert "file name" in refusal(way.one(plain_sshd.node(known_hosts_file=('/a"b',))), Stage.RESOLVE)
 
 
 def test_a_key_file_that_is_missing_or_damaged_is_named(plain_sshd: Sshd, way: Way, tmp_path: Path) -> None:
-    assert "/none/key: No such file" in refusal(way.one(plain_sshd.node(identity_file=("/none/key",))), Stage.AUTH)
+    assert "/none/key: No such file" in refusal(way.one(plain_sshd.node(identity_file=("/none/key",))),
+                                                Stage.AUTH)
     damaged = tmp_path / "damaged"
     damaged.write_text("not a key\n")
     damaged.chmod(0o600)
@@ -153,15 +166,20 @@ def test_files_with_spaces_and_percent_signs_are_found(plain_sshd: Sshd, way: Wa
     known.write_bytes(plain_sshd.known_hosts.read_bytes())
     key.write_bytes(plain_sshd.user_key.read_bytes())
     key.chmod(0o600)
-    assert way.one(plain_sshd.node(known_hosts_file=("/none", str(known)), identity_file=(str(key),))).body == b"well"
+    assert way.one(plain_sshd.node(known_hosts_file=("/none", str(known)),
+                                   identity_file=(str(key),))).body == b"well"
 
 
-def test_without_ssh_the_reason_names_the_package(plain_sshd: Sshd, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ssh_the_reason_names_the_package(
+    plain_sshd: Sshd, way: Way, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     assert "apt-get install openssh-client" in refusal(way.one(plain_sshd.node()), Stage.CONNECT)
 
 
-def test_the_inventory_chooses_the_client(plain_sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_inventory_chooses_the_client(
+    plain_sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from inventory.model import Via
 
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -176,28 +194,36 @@ def test_the_inventory_chooses_the_client(plain_sshd: Sshd, tmp_path: Path, monk
 # what only ssh can do
 
 def test_a_proxy_command_leads_to_the_node(plain_sshd: Sshd, way: Way) -> None:
-    bridge = (f"python3 -c \"import socket,sys,threading,os; s=socket.create_connection(('127.0.0.1',{plain_sshd.port}));"
-              "t=threading.Thread(target=lambda:[s.sendall(d) for d in iter(lambda:os.read(0,65536),b'')]);t.daemon=True;t.start();"
+    bridge = ("python3 -c \"import socket,sys,threading,os; "
+              f"s=socket.create_connection(('127.0.0.1',{plain_sshd.port}));t=threading.Thread(target=lambda:[s.sendall(d) for d in iter(lambda:os.read(0,65536),b'')]);t.daemon=True;t.start();"
               "[os.write(1,d) for d in iter(lambda:s.recv(65536),b'')]\"")
     assert way.one(plain_sshd.node(), config=f"Host *\n ProxyCommand {bridge}\n").body == b"well"
 
 
-def test_a_proxy_command_that_fails_is_stage_connect_in_its_own_words_and_not_tried_again(plain_sshd: Sshd, way: Way) -> None:
-    reply = way.one(plain_sshd.node(), config="Host *\n ProxyCommand sh -c 'echo the tunnel is closed >&2; exit 1'\n")
+def test_a_proxy_command_that_fails_is_stage_connect_in_its_own_words_and_not_tried_again(
+    plain_sshd: Sshd, way: Way,
+) -> None:
+    reply = way.one(plain_sshd.node(),
+                    config="Host *\n ProxyCommand sh -c 'echo the tunnel is closed >&2; exit 1'\n")
     assert "ProxyCommand" in refusal(reply, Stage.CONNECT)
     assert "the tunnel is closed" in refusal(reply, Stage.CONNECT)
     assert reply.attempts == 1
 
 
-def test_a_proxy_command_that_ends_without_a_word_is_tried_again_and_named(plain_sshd: Sshd, way: Way) -> None:
+def test_a_proxy_command_that_ends_without_a_word_is_tried_again_and_named(
+    plain_sshd: Sshd, way: Way,
+) -> None:
     reply = way.one(plain_sshd.node(), config="Host *\n ProxyCommand true\n", node_s=2)
-    assert "the ProxyCommand, hung up without a word" in refusal(reply, Stage.CONNECT)
+    assert "the ProxyCommand, hung up without a message" in refusal(reply, Stage.CONNECT)
     assert reply.attempts > 1
 
 
-def test_a_proxy_command_that_hangs_is_ended_with_its_children(plain_sshd: Sshd, way: Way, tmp_path: Path) -> None:
+def test_a_proxy_command_that_hangs_is_ended_with_its_children(
+    plain_sshd: Sshd, way: Way, tmp_path: Path,
+) -> None:
     note = tmp_path / "pid"
-    reply = way.one(plain_sshd.node(), config=f"Host *\n ProxyCommand sleep 600 & echo $! >{note}; wait\n", connect_s=0.5, auth_s=0.5)
+    reply = way.one(plain_sshd.node(), config=f"Host *\n ProxyCommand sleep 600 & echo $! >{note}; wait\n",
+                    connect_s=0.5, auth_s=0.5)
     assert "ProxyCommand" in refusal(reply, Stage.CONNECT)
     wait_until(lambda: not alive(int(note.read_text())), what="the end of the proxy's child")
 
@@ -210,23 +236,29 @@ def test_match_exec_is_run_as_by_hand(plain_sshd: Sshd, way: Way, tmp_path: Path
 
 def test_a_match_exec_that_hangs_is_stage_resolve_within_its_limit(plain_sshd: Sshd, way: Way) -> None:
     began = time.monotonic()
-    reason = refusal(way.one(plain_sshd.node(), config="Match exec \"sleep 60\"\n User x\n", connect_s=1), Stage.RESOLVE)
+    reason = refusal(way.one(plain_sshd.node(), config="Match exec \"sleep 60\"\n User x\n", connect_s=1),
+                     Stage.RESOLVE)
     assert time.monotonic() - began < 5
     assert "Match exec" in reason
     wait_until(lambda: not our_ssh(), what="the end of ssh")
 
 
 def test_the_users_key_file_named_by_the_configuration_logs_in(plain_sshd: Sshd, way: Way) -> None:
-    config = (f"Host gpu1\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n IdentityFile {plain_sshd.user_key}\n"
-              f" UserKnownHostsFile {plain_sshd.known_hosts}\n RemoteCommand false\n LocalForward 1 localhost:1\n")
+    config = (f"Host gpu1\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n "
+              f"IdentityFile {plain_sshd.user_key}\n"
+              f" UserKnownHostsFile {plain_sshd.known_hosts}\n RemoteCommand false\n LocalForward 1 "
+              "localhost:1\n")
     assert way.one(Node("gpu1"), config=config).body == b"well"
 
 
-def test_a_connection_that_the_user_keeps_is_not_taken_for_the_node(plain_sshd: Sshd, way: Way, tmp_path: Path) -> None:
+def test_a_connection_that_the_user_keeps_is_not_taken_for_the_node(
+    plain_sshd: Sshd, way: Way, tmp_path: Path,
+) -> None:
     with socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(tmp_path / "cm"))
         mute.listen()
-        assert way.one(plain_sshd.node(), config=f"Host *\n ControlMaster auto\n ControlPath {tmp_path}/cm\n").body == b"well"
+        assert way.one(plain_sshd.node(),
+                       config=f"Host *\n ControlMaster auto\n ControlPath {tmp_path}/cm\n").body == b"well"
 
 
 def test_an_encrypted_key_asks_nobody(tmp_path: Path, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,16 +291,21 @@ def masters(transport: OpensshTransport) -> list[int]:
                 command = (each / "cmdline").read_bytes()
             except OSError:
                 continue
-            if folder is not None and command.startswith(b"ssh: ") and folder.encode() in command and alive(int(each.name)):
+            if (folder is not None and command.startswith(b"ssh: ") and folder.encode() in command
+                and alive(int(each.name))):
                 found.append(int(each.name))
     return found
 
 
-def bodies(transport: OpensshTransport, nodes: list[Node], source: str = "answer(b'well')") -> list[bytes | None]:
+def bodies(
+    transport: OpensshTransport, nodes: list[Node], source: str = "answer(b'well')",
+) -> list[bytes | None]:
     return [reply.body for reply in transport.run(nodes, speaker(source), LIMITS)]
 
 
-def test_the_second_sweep_uses_the_connections_of_the_first_and_close_ends_them(plain_sshd: Sshd, keeping: OpensshTransport) -> None:
+def test_the_second_sweep_uses_the_connections_of_the_first_and_close_ends_them(
+    plain_sshd: Sshd, keeping: OpensshTransport,
+) -> None:
     nodes = [plain_sshd.node(f"n{number}") for number in range(3)]
     before = plain_sshd.log.count("Accepted publickey")
     for _ in range(3):
@@ -297,7 +334,9 @@ def test_a_kept_connection_that_is_dead_or_hangs_costs_the_node_no_answer(
             os.kill(pid, signal.SIGKILL)
 
 
-def test_a_node_that_runs_out_of_time_begins_anew_the_next_time(plain_sshd: Sshd, keeping: OpensshTransport, tmp_path: Path) -> None:
+def test_a_node_that_runs_out_of_time_begins_anew_the_next_time(
+    plain_sshd: Sshd, keeping: OpensshTransport, tmp_path: Path,
+) -> None:
     assert bodies(keeping, [plain_sshd.node()]) == [b"well"]
     (pid,) = masters(keeping)
     note = tmp_path / "pid"
@@ -317,12 +356,15 @@ def test_a_program_that_fails_on_a_kept_connection_is_told_from_a_connection_tha
     assert "without an answer (exit 255)" in refusal(reply, Stage.REPLY)
     (reply,) = keeping.run([plain_sshd.node(python="nope")], speaker(), LIMITS)
     refusal(reply, Stage.PYTHON)
-    # What failed on a kept connection ends it, in the background; the next good answer leaves one behind, and no more.
+    # What failed on a kept connection ends it, in the background; the next good answer leaves one behind,
+    # and no more.
     assert bodies(keeping, [plain_sshd.node()]) == [b"well"]
     wait_until(lambda: len(masters(keeping)) == 1, what="the sight of the one connection that is kept")
 
 
-def test_kept_connections_end_by_themselves_when_nobody_comes_again(plain_sshd: Sshd, user_file: Path) -> None:
+def test_kept_connections_end_by_themselves_when_nobody_comes_again(
+    plain_sshd: Sshd, user_file: Path,
+) -> None:
     transport = OpensshTransport([user_file], keep=0.0)
     transport._masters.seconds = 1  # type: ignore[union-attr]
     assert bodies(transport, [plain_sshd.node()]) == [b"well"]
@@ -331,7 +373,9 @@ def test_kept_connections_end_by_themselves_when_nobody_comes_again(plain_sshd: 
     transport.close()
 
 
-def test_a_folder_of_sockets_that_somebody_tidied_away_costs_no_answer(plain_sshd: Sshd, keeping: OpensshTransport) -> None:
+def test_a_folder_of_sockets_that_somebody_tidied_away_costs_no_answer(
+    plain_sshd: Sshd, keeping: OpensshTransport,
+) -> None:
     node = plain_sshd.node()
     assert keeping._masters is not None
     for _ in range(2):

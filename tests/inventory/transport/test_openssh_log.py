@@ -24,12 +24,15 @@ debug1: Offering RSA public key: /root/.ssh/id_rsa\r
 debug1: Authentications that can continue: publickey,gssapi-with-mic\r
 """
 PIECES = [
-    b"debug1: Connecting to ", b"h [::1] port 22.\n", b"debug1: Connection established.\n", b"debug1: Remote protocol version 2.0\n",
-    b"debug1: SSH2_MSG_NEWKEYS received\n", b"Authenticated to h (via proxy) using \"none\".\n", b"debug1: Sending command: x\n",
-    b"debug1: Executing proxy command: exec ssh -W '[h]:22' j\n", b"Permission denied (publickey).\n", b"@revoked", b"\xff\x00\x1b[2J",
-    b"Host key for x has changed and you have requested strict checking.\n", b"Offending ED25519 key in /x:", b"99999999999999999999\n",
-    b"No ED25519 host key is known for \n", b"channel 0: open failed: ", b"kex_exchange_identification: banner line 0: x\n",
-    b"debug1: auto-mux: Trying existing master\n", b"Unable to negotiate with x port 2: no", b"port 99999999999: x\n", b"\r\n",
+    b"debug1: Connecting to ", b"h [::1] port 22.\n", b"debug1: Connection established.\n",
+    b"debug1: Remote protocol version 2.0\n", b"debug1: SSH2_MSG_NEWKEYS received\n",
+    b"Authenticated to h (via proxy) using \"none\".\n", b"debug1: Sending command: x\n",
+    b"debug1: Executing proxy command: exec ssh -W '[h]:22' j\n", b"Permission denied (publickey).\n",
+    b"@revoked", b"\xff\x00\x1b[2J", b"Host key for x has changed and you have requested strict checking.\n",
+    b"Offending ED25519 key in /x:", b"99999999999999999999\n", b"No ED25519 host key is known for \n",
+    b"channel 0: open failed: ", b"kex_exchange_identification: banner line 0: x\n",
+    b"debug1: auto-mux: Trying existing master\n", b"Unable to negotiate with x port 2: no",
+    b"port 99999999999: x\n", b"\r\n",
 ]
 
 
@@ -51,9 +54,12 @@ def test_the_log_of_an_old_ssh_is_followed() -> None:
 @pytest.mark.parametrize(("text", "stage", "words"), [
     (b"No ECDSA host key is known for 10.0.0.1 and you have requested strict checking.\r\nHost key verification failed.\r\n",
      Stage.HOST_KEY, "muster inventory enroll n1"),
-    (LET_IN + b"Permission denied (publickey,gssapi-with-mic).\r\n", Stage.AUTH, "tried /root/.ssh/id_rsa; it allows publickey, gssapi"),
-    (LET_IN + b"Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures\r\n", Stage.AUTH, "identity_file"),
-    (b"Unable to negotiate with 10.0.0.1 port 22: no matching key exchange method found. Their offer: x\r\n", Stage.CONNECT, "no matching"),
+    (LET_IN + b"Permission denied (publickey,gssapi-with-mic).\r\n", Stage.AUTH,
+     "tried /root/.ssh/id_rsa; it allows publickey, gssapi"),
+    (LET_IN + b"Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures\r\n",
+     Stage.AUTH, "identity_file"),
+    (b"Unable to negotiate with 10.0.0.1 port 22: no matching key exchange method found. Their offer: x\r\n",
+     Stage.CONNECT, "no matching"),
     (b"Connection reset by 10.0.0.1 port 22\r\n", Stage.CONNECT, "during the key exchange"),
     (LET_IN + b"Connection closed by 10.0.0.1 port 22\r\n", Stage.AUTH, "closed the connection"),
     (b"something that no version says\r\n", Stage.CONNECT, "something that no version says"),
@@ -72,7 +78,8 @@ def test_the_end_is_put_into_words(text: bytes, stage: Stage, words: str) -> Non
     b"debug1: ssh_exchange_identification: Exceeded MaxStartups\r\nssh_exchange_identification: Connection closed by remote host\r\n",
 ])
 def test_a_drop_before_the_banner_may_go_better_another_time(text: bytes) -> None:
-    verdict = log(b"debug1: Connecting to h [10.0.0.1] port 22.\ndebug1: Connection established.\n", text).verdict("n1")
+    verdict = log(b"debug1: Connecting to h [10.0.0.1] port 22.\ndebug1: Connection established.\n",
+                  text).verdict("n1")
     assert (verdict.stage, verdict.again) == (Stage.CONNECT, True), verdict
 
 
@@ -87,19 +94,22 @@ def test_a_penalty_is_not_worth_another_try() -> None:
 def test_the_fingerprint_of_a_host_certificate_ends_before_the_comma() -> None:
     line = (b'debug1: Server host certificate: ssh-ed25519-cert-v01@openssh.com SHA256:aRkU/+9, serial 0 ID "n1" CA ssh-ed25519 SHA256:b '
             b"valid forever\n")
-    found = log(OLD, line, b"debug1: Host 'n1' is known and matches the key.\nWARNING: REVOKED HOST KEY DETECTED!\n"
-                           b"The ED25519 host key for n1 is marked as revoked.\nHost key verification failed.\n").verdict("n1")
+    found = (log(OLD, line,
+                 b"debug1: Host 'n1' is known and matches the key.\nWARNING: REVOKED HOST KEY DETECTED!\n"
+                           b"The ED25519 host key for n1 is marked as revoked.\nHost key verification failed.\n").verdict("n1"))
     assert found.stage is Stage.HOST_KEY
     assert " SHA256:aRkU/+9, which the known_hosts files mark as revoked" in found.reason
 
 
 @pytest.mark.parametrize(("command", "words"), [
-    (b"exec ssh -W '[10.0.0.1]:22' bast", "jump host bast.invalid has no address (Name or service not known); correct `proxy_jump`"),
-    (b"exec nc gate 22", "the ProxyCommand: bast.invalid has no address (Name or service not known); correct that in ssh_config"),
+    (b"exec ssh -W '[10.0.0.1]:22' bast",
+     "jump host bast.invalid has no address (Name or service not known); correct `proxy_jump`"),
+    (b"exec nc gate 22", "the ProxyCommand: bast.invalid has no address (Name or service not known); correct "
+                         "that in ssh_config"),
 ])
 def test_a_name_without_address_on_the_way_is_not_said_to_be_the_nodes(command: bytes, words: str) -> None:
     found = log(b"debug1: Executing proxy command: " + command + b"\n")
-    found.aside(b"ssh: Could not resolve hostname bast.invalid: Name or service not known\r\n")
+    found.stderr(b"ssh: Could not resolve hostname bast.invalid: Name or service not known\r\n")
     assert found.verdict("n1").stage is Stage.RESOLVE
     assert words in found.verdict("n1").reason
     assert "`address`" not in found.verdict("n1").reason
@@ -115,15 +125,16 @@ def test_a_line_without_end_is_not_kept_and_counts_as_a_flood() -> None:
     found = OpenSshLog("n1:22")
     for _ in range(MOST_BYTES // 65536 + 1):
         found.feed(b"x" * 65536)
-        found.aside(b"")
+        found.stderr(b"")
     assert found.flooded
     assert len(found._rest) <= 4096
 
 
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=60)), max_size=30), st.binary(max_size=200))
-def test_whatever_is_in_the_log_there_is_one_verdict(pieces: list[bytes], aside: bytes) -> None:
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=60)), max_size=30),
+       st.binary(max_size=200))
+def test_whatever_is_in_the_log_there_is_one_verdict(pieces: list[bytes], stderr: bytes) -> None:
     found = log(*pieces)
-    found.aside(aside)
+    found.stderr(stderr)
     verdict = found.verdict("n1")
     assert verdict.reason
     assert isinstance(verdict.stage, Stage)

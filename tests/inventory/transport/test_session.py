@@ -15,8 +15,12 @@ from tests.inventory.transport.speaker import speaker
 MARK = b"muster:0123456789abcdef:"
 
 
-def dialogue(*, become: bool = False, limits: Limits | None = None, extras: dict[str, bytes] | None = None, shell: bool = True) -> Dialogue:
-    return Dialogue(speaker(extras=extras), limits or Limits(), python="python3", become=become, shell=shell, by_hand="ssh me@there")
+def dialogue(
+    *, become: bool = False, limits: Limits | None = None, extras: dict[str, bytes] | None = None,
+    shell: bool = True,
+) -> Dialogue:
+    return Dialogue(speaker(extras=extras), limits or Limits(), python="python3", become=become, shell=shell,
+                    by_hand="ssh me@there")
 
 
 def ended(talk: Dialogue, output: bytes, errors: bytes, status: int | None) -> tuple[Stage, str]:
@@ -31,22 +35,29 @@ def ended(talk: Dialogue, output: bytes, errors: bytes, status: int | None) -> t
 @pytest.mark.parametrize(("become", "output", "errors", "status", "stage", "words"), [
     (False, b"This account is currently not available.\n", b"", 1, Stage.LOGIN, "currently not available"),
     (False, b"", b"", None, Stage.LOGIN, "ssh me@there true"),
-    (False, MARK + b"login\n", b"sh: 1: exec: python3: not found\n", 127, Stage.PYTHON, "there is no python3 on the node"),
-    (False, MARK + b"login\n", b"error while loading shared libraries\n", 1, Stage.PYTHON, "shared libraries"),
+    (False, MARK + b"login\n", b"sh: 1: exec: python3: not found\n", 127, Stage.PYTHON,
+     "there is no python3 on the node"),
+    (False, MARK + b"login\n", b"error while loading shared libraries\n", 1, Stage.PYTHON,
+     "shared libraries"),
     (False, MARK + b"login\n" + MARK + b"python 3.6\n", b"", 0, Stage.PYTHON, "python3 is Python 3.6"),
     (True, MARK + b"login\n", b"sudo: a password is required\n", 1, Stage.BECOME, "NOPASSWD"),
     (True, MARK + b"login\n", b"sudo: sorry, you must have a tty to run sudo\n", 1, Stage.BECOME,
      "sudo wants a terminal (requiretty); add `Defaults:USER !requiretty`"),
-    (True, MARK + b"login\n", b"sudo: a terminal is required to read the password\n", 1, Stage.BECOME, "NOPASSWD"),
+    (True, MARK + b"login\n", b"sudo: a terminal is required to read the password\n", 1, Stage.BECOME,
+     "NOPASSWD"),
     (True, MARK + b"login\n", b"joe is not in the sudoers file.\n", 1, Stage.BECOME, "not allow"),
-    (True, MARK + b"login\n", b"Sorry, user joe is not allowed to execute 'x' as root on n1.\n", 1, Stage.BECOME, "not allow"),
+    (True, MARK + b"login\n", b"Sorry, user joe is not allowed to execute 'x' as root on n1.\n", 1,
+     Stage.BECOME, "not allow"),
     (True, MARK + b"login\n", b"sh: 1: exec: sudo: not found\n", 127, Stage.BECOME, "there is no sudo"),
-    (True, MARK + b"login\n", b"bash: line 1: exec: sudo: not found\n", 127, Stage.BECOME, "there is no sudo"),
+    (True, MARK + b"login\n", b"bash: line 1: exec: sudo: not found\n", 127, Stage.BECOME,
+     "there is no sudo"),
     (True, MARK + b"login\n", b"sudo: Command not found.\n", 1, Stage.BECOME, "there is no sudo"),
     (True, MARK + b"login\n", b"sudo: python3: command not found\n", 1, Stage.PYTHON, "there is no python3"),
-    (True, MARK + b"login\n", b"sudo: unable to resolve host n1\nsudo: python3: command not found\n", 1, Stage.PYTHON, "no python3"),
+    (True, MARK + b"login\n", b"sudo: unable to resolve host n1\nsudo: python3: command not found\n", 1,
+     Stage.PYTHON, "no python3"),
     (True, MARK + b"login\n", b"sudo: Passwort notwendig\n", 1, Stage.BECOME, "Passwort"),
-    (False, MARK + b"login\n" + MARK + b"python 3.9\n", b"Traceback ...\nKeyError: 'x'\n", 1, Stage.REPLY, "KeyError: 'x'"),
+    (False, MARK + b"login\n" + MARK + b"python 3.9\n", b"Traceback ...\nKeyError: 'x'\n", 1, Stage.REPLY,
+     "KeyError: 'x'"),
     (False, MARK + b"login\n" + MARK + b"python 3.9\n", b"", -9, Stage.REPLY, "signal 9"),
 ])
 def test_every_way_to_end_without_an_answer_has_its_stage_and_its_words(
@@ -56,9 +67,10 @@ def test_every_way_to_end_without_an_answer_has_its_stage_and_its_words(
     assert words in reason
 
 
-@pytest.mark.parametrize(("output", "become", "stage"), [
-    (b"", False, Stage.LOGIN), (MARK + b"login\n", False, Stage.PYTHON), (MARK + b"login\n", True, Stage.BECOME),
-    (MARK + b"login\n" + MARK + b"python 3.9\n", True, Stage.DEADLINE)])
+@pytest.mark.parametrize(("output", "become", "stage"),
+                         [(b"", False, Stage.LOGIN), (MARK + b"login\n", False, Stage.PYTHON),
+                          (MARK + b"login\n", True, Stage.BECOME),
+                          (MARK + b"login\n" + MARK + b"python 3.9\n", True, Stage.DEADLINE)])
 def test_running_out_of_time_names_what_was_waited_for(output: bytes, become: bool, stage: Stage) -> None:
     talk = dialogue(become=become)
     talk.output(output)
@@ -70,14 +82,16 @@ def test_running_out_of_time_names_what_was_waited_for(output: bytes, become: bo
 def test_an_extra_is_sent_once_asked_for_and_an_unknown_one_is_empty() -> None:
     talk = dialogue(extras={"nvml": b"source"})
     assert talk.opening() == speaker().payload
-    assert talk.output(MARK + b"python 3.9\n" + MARK + b"want nvml\n" + MARK + b"want other\n") == b"6\nsource0\n"
+    assert talk.output(MARK + b"python 3.9\n" + MARK + b"want nvml\n" + MARK
+                       + b"want other\n") == b"6\nsource0\n"
     assert talk.sent == len(speaker().payload) + len(b"6\nsource0\n")
 
 
 def test_a_program_that_asks_twice_is_not_ours_and_gets_nothing_more() -> None:
     talk = dialogue(extras={"nvml": b"source"})
     assert talk.output(MARK + b"python 3.9\n" + (MARK + b"want nvml\n") * 1000) == b"6\nsource"
-    assert talk.failure is not None and talk.failure.stage is Stage.REPLY and "asked for nvml twice" in talk.failure.reason
+    assert (talk.failure is not None and talk.failure.stage is Stage.REPLY
+            and "asked for nvml twice" in talk.failure.reason)
 
 
 def test_a_whole_frame_is_the_answer_and_what_follows_does_not_matter() -> None:
@@ -114,7 +128,8 @@ def test_escape_codes_lose_their_escape() -> None:
     assert last_line(b"one\ntwo\n\x1b[0m\r\n  \n") == "[0m"
 
 
-@given(st.lists(st.binary(max_size=60) | st.sampled_from([MARK + b"login\n", MARK + b"python 3.9\n", b"\x1b[2J", b"[red]"]), max_size=8),
+@given(st.lists(st.binary(max_size=60) | st.sampled_from([MARK + b"login\n", MARK + b"python 3.9\n",
+                                                          b"\x1b[2J", b"[red]"]), max_size=8),
        st.binary(max_size=200), st.none() | st.integers(-64, 255), st.booleans())
 def test_whatever_a_node_says_the_reason_is_one_printable_line(
         output: list[bytes], errors: bytes, status: int | None, become: bool) -> None:

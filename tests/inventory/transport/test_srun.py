@@ -1,4 +1,5 @@
-"""The transport through Slurm, on a real cluster: the same answers and stages as over SSH, and no job that stays."""
+"""The transport through Slurm, on a real cluster: the same answers and stages as over SSH,
+and no job that stays."""
 
 from __future__ import annotations
 
@@ -56,16 +57,20 @@ def node(name: str, **more: Any) -> Node:
     return Node(name, python=sys.executable, **more)
 
 
-def sweep(*names: str, program: Program | None = None, reservation: str | None = None, **limits: Any) -> dict[str, Reply]:
+def sweep(
+    *names: str, program: Program | None = None, reservation: str | None = None, **limits: Any,
+) -> dict[str, Reply]:
     transport = SrunTransport(reservation)
-    return {reply.node: reply for reply in transport.run(map(node, names), program or speaker(), replace(LIMITS, **limits))}
+    return {reply.node: reply
+            for reply in transport.run(map(node, names), program or speaker(), replace(LIMITS, **limits))}
 
 
 def test_each_node_answers_as_itself_from_whatever_partition_and_gives_back_what_it_took(bed: Slurm) -> None:
     told = replace(speaker("answer((os.environ['SLURMD_NODENAME'] + ' ' + ' '.join(sys.argv[2:])).encode())"),
                    words={name: (f"only-{name}",) for name in NODES})
     found = sweep(*NODES, program=told)
-    assert {name: reply.body for name, reply in found.items()} == {name: f"{name} only-{name}".encode() for name in NODES}, found
+    assert {name: reply.body for name, reply in found.items()} == {
+        name: f"{name} only-{name}".encode() for name in NODES}, found
     assert jobs(bed) == []
 
 
@@ -77,7 +82,8 @@ def test_bytes_of_all_kinds_pass_both_ways(bed: Slurm) -> None:
 
 def test_the_end_of_input_is_a_lifeline(bed: Slurm, tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    text = f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end(); open({str(note)!r} + '.ended', 'w')"
+    text = (f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end(); open({str(note)!r} + '.ended', "
+            "'w')")
     replies = SrunTransport().run([node("gpu001")], speaker(text), replace(LIMITS, node_s=1.5))
     reply = next(replies)
     assert "at work" in refusal(reply, Stage.DEADLINE)
@@ -99,15 +105,18 @@ def test_a_head_that_is_killed_leaves_no_program_and_no_job(bed: Slurm, tmp_path
     note = tmp_path / "pid"
     script = (
         "import sys; from inventory.model import Node; from inventory.transport.base import Limits\n"
-        "from inventory.transport.srun import SrunTransport; from tests.inventory.transport.speaker import speaker\n"
+        "from inventory.transport.srun import SrunTransport; from tests.inventory.transport.speaker import "
+        "speaker\n"
         "text = \"open(%r, 'w').write(str(os.getpid())); until_end()\" % sys.argv[1]\n"
         "list(SrunTransport().run([Node('gpu001', python=sys.executable)], speaker(text), Limits()))\n"
     )
-    head = subprocess.Popen([sys.executable, "-c", script, str(note)], env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+    head = subprocess.Popen([sys.executable, "-c", script, str(note)],
+                            env={**os.environ, "PYTHONPATH": str(Path.cwd())})
     wait_until(lambda: note.exists() and note.read_text(), what="the program")
     os.kill(head.pid, signal.SIGKILL)
     head.wait()
-    wait_until(lambda: not alive(int(note.read_text())) and not jobs(bed), 15, "the end of the program and of its job")
+    wait_until(lambda: not alive(int(note.read_text())) and not jobs(bed), 15,
+               "the end of the program and of its job")
 
 
 def test_a_node_that_slurm_does_not_have_or_that_is_taken_is_said_so_in_time(bed: Slurm) -> None:
@@ -117,43 +126,54 @@ def test_a_node_that_slurm_does_not_have_or_that_is_taken_is_said_so_in_time(bed
         found = sweep("gpu001", "gpu002", "gpu009", connect_s=0.5)
         assert found["gpu001"].body == b"well"
         assert "Slurm did not start our program: salloc: error:" in refusal(found["gpu002"], Stage.CONNECT)
-        assert "sinfo lists it in no partition" in refusal(found["gpu009"], Stage.RESOLVE) and time.monotonic() - began < 20
+        assert ("sinfo lists it in no partition" in refusal(found["gpu009"], Stage.RESOLVE)
+                and time.monotonic() - began < 20)
     finally:
         bed.ask("scontrol", "update", "nodename=gpu002", "state=resume")
 
 
 def test_within_a_reservation_of_ours_nodes_are_to_be_had(bed: Slurm) -> None:
-    bed.ask("scontrol", "create", "reservation", "ReservationName=muster-7-x", "StartTime=now", "EndTime=now+600", "Nodes=gpu[001-002]",
-            "Users=root", "Flags=IGNORE_JOBS")
+    bed.ask("scontrol", "create", "reservation", "ReservationName=muster-7-x", "StartTime=now",
+            "EndTime=now+600", "Nodes=gpu[001-002]", "Users=root", "Flags=IGNORE_JOBS")
     try:
-        found = sweep("gpu001", "gpu002", reservation="muster-7-x", program=speaker("import subprocess; answer(subprocess.check_output(['squeue', '-h', '-o', '%v|%j']))"))
-        assert found["gpu001"].body is not None and set(found["gpu001"].body.split()) == {b"muster-7-x|muster-7-x"}, found
+        found = sweep("gpu001", "gpu002", reservation="muster-7-x",
+                      program=speaker("import subprocess; answer(subprocess.check_output(['squeue', '-h', "
+                                      "'-o', '%v|%j']))"))
+        assert (found["gpu001"].body is not None
+                and set(found["gpu001"].body.split()) == {b"muster-7-x|muster-7-x"}), found
         assert "salloc: error" in refusal(sweep("gpu001", connect_s=0.5)["gpu001"], Stage.CONNECT)
     finally:
         bed.ask("scontrol", "delete", "ReservationName=muster-7-x")     # is refused while a job is in it
 
 
-def test_a_node_that_a_job_of_the_reservation_has_is_looked_at_beside_it_and_that_job_stays(bed: Slurm, tmp_path: Path) -> None:
-    bed.ask("scontrol", "create", "reservation", "ReservationName=muster-8-y", "StartTime=now", "EndTime=now+600", "Nodes=gpu[001-002]",
-            "Users=root", "Flags=IGNORE_JOBS")
+def test_a_node_that_a_job_of_the_reservation_has_is_looked_at_beside_it_and_that_job_stays(
+    bed: Slurm, tmp_path: Path,
+) -> None:
+    bed.ask("scontrol", "create", "reservation", "ReservationName=muster-8-y", "StartTime=now",
+            "EndTime=now+600", "Nodes=gpu[001-002]", "Users=root", "Flags=IGNORE_JOBS")
     note, end = tmp_path / "pid", tmp_path / "end"
-    ranks = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid()))\nwhile not os.path.exists({str(end)!r}): time.sleep(0.05)\nanswer(b'ranks')")
+    ranks = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid()))\nwhile not "
+                    f"os.path.exists({str(end)!r}): time.sleep(0.05)\nanswer(b'ranks')")
     found: dict[str, Reply] = {}
-    stays = threading.Thread(target=lambda: found.update(sweep("gpu001", program=ranks, reservation="muster-8-y")))
+    stays = threading.Thread(
+        target=lambda: found.update(sweep("gpu001", program=ranks, reservation="muster-8-y")))
     stays.start()
     try:
         wait_until(lambda: note.exists() and note.read_text(), 30, "the ranks")
         job = speaker("answer(os.environ['SLURM_JOB_ID'].encode())")
         looked = sweep("gpu001", "gpu002", program=job, reservation="muster-8-y", connect_s=3)
-        assert looked["gpu001"].body is not None and looked["gpu002"].body not in (None, looked["gpu001"].body)
+        assert (looked["gpu001"].body is not None
+                and looked["gpu002"].body not in (None, looked["gpu001"].body))
         ours = [looked["gpu001"].body.decode()]
         # The job of the other node is over, and squeue shows it a moment longer.
-        wait_until(lambda: bed.ask("squeue", "-h", "-o", "%A").split() == ours, 30, "the end of the other node's job")
+        wait_until(lambda: bed.ask("squeue", "-h", "-o", "%A").split() == ours, 30,
+                   "the end of the other node's job")
         assert alive(int(note.read_text())), found
         # One that does not heed its lifeline is ended, and the job that stays is not.
         deaf = tmp_path / "deaf"
         text = f"open({str(deaf)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-        assert sweep("gpu001", program=speaker(text), reservation="muster-8-y", node_s=1)["gpu001"].failure is not None
+        assert sweep("gpu001", program=speaker(text), reservation="muster-8-y",
+                     node_s=1)["gpu001"].failure is not None
         wait_until(lambda: not alive(int(deaf.read_text())), 20, "the end of the deaf one")
         assert bed.ask("squeue", "-h", "-o", "%A").split() == ours and alive(int(note.read_text())), found
     finally:

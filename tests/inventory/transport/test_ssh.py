@@ -55,7 +55,8 @@ def test_a_node_answers(plain_sshd: Sshd) -> None:
 
 def test_many_nodes_answer_each_for_itself_in_any_order(plain_sshd: Sshd) -> None:
     replies = sweep([plain_sshd.node(f"n{number}") for number in range(20)], fanout=5)
-    assert {name: reply.body for name, reply in replies.items()} == {f"n{number}": b"well" for number in range(20)}
+    assert {name: reply.body for name, reply in replies.items()} == {
+        f"n{number}": b"well" for number in range(20)}
 
 
 def test_no_nodes_are_no_replies() -> None:
@@ -69,14 +70,18 @@ def test_a_large_answer_arrives_whole(plain_sshd: Sshd) -> None:
 
 def test_extras_are_sent_on_request_even_when_they_are_larger_than_the_window(plain_sshd: Sshd) -> None:
     extra = os.urandom(1 << 20) * 6
-    reply = one(plain_sshd.node(), speaker("data = want('big'); answer(hashlib.sha256(data).digest() + str(len(want('other'))).encode())",
-                                           extras={"big": extra}))
+    reply = one(plain_sshd.node(),
+                speaker("data = want('big'); answer(hashlib.sha256(data).digest() + "
+                        "str(len(want('other'))).encode())",
+                        extras={"big": extra}))
     assert reply.body is not None, reply.failure
     assert reply.body[32:] == b"0"
     assert reply.sent_bytes > len(extra)
 
 
-def test_a_node_that_floods_both_outputs_before_it_reads_does_not_stop_the_conversation(plain_sshd: Sshd) -> None:
+def test_a_node_that_floods_both_outputs_before_it_reads_does_not_stop_the_conversation(
+    plain_sshd: Sshd,
+) -> None:
     program = speaker("""
         for _ in range(160):
             sys.stderr.buffer.write(b'e' * 65536)
@@ -95,7 +100,8 @@ def test_banners_and_noise_before_the_answer_are_skipped(tmp_path: Path) -> None
     banner = tmp_path / "banner"
     banner.write_text("Authorised use only. \x1b[2J\n" * 3000)
     noisy = tmp_path / "noisy"
-    noisy.write_text("#!/bin/sh\nhead -c 70000 /dev/zero | tr '\\0' x; echo; echo muster:login; eval \"$SSH_ORIGINAL_COMMAND\"\n")
+    noisy.write_text("#!/bin/sh\nhead -c 70000 /dev/zero | tr '\\0' x; echo; echo muster:login; eval "
+                     "\"$SSH_ORIGINAL_COMMAND\"\n")
     noisy.chmod(0o755)
     with sshd(tmp_path / "d", config=f"Banner {banner}\nForceCommand {noisy}") as server:
         assert one(server.node()).body == b"well"
@@ -111,19 +117,22 @@ def test_a_name_that_cannot_be_one_is_stage_resolve() -> None:
     refusal(one(Node("n1", address="a" * 70 + ".invalid")), Stage.RESOLVE)
 
 
-def test_a_resolver_that_hangs_holds_up_neither_the_sweep_nor_the_other_nodes(plain_sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    let_go = threading.Event()
+def test_a_resolver_that_hangs_holds_up_neither_the_sweep_nor_the_other_nodes(
+    plain_sshd: Sshd, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    close_process = threading.Event()
     real = socket.getaddrinfo
 
     def hang(host: str, *args: object, **kwargs: object) -> object:
         if host == "hung":
-            let_go.wait(60)
+            close_process.wait(60)
         return real(host, *args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     began = time.monotonic()
-    replies = sweep([*(Node(f"h{number}", address="hung") for number in range(4)), plain_sshd.node()], connect_s=1, fanout=2)
-    let_go.set()
+    replies = sweep([*(Node(f"h{number}", address="hung") for number in range(4)), plain_sshd.node()],
+                    connect_s=1, fanout=2)
+    close_process.set()
     assert time.monotonic() - began < 8
     assert replies["n1"].body == b"well"
     assert "the name hung" in refusal(replies["h3"], Stage.RESOLVE)
@@ -138,14 +147,16 @@ def test_a_refused_connection_is_stage_connect_and_not_tried_again() -> None:
 def test_a_host_that_drops_packets_is_stage_connect_within_its_limit() -> None:
     with full_backlog() as port:
         began = time.monotonic()
-        assert "did not answer" in refusal(one(Node("n1", address="127.0.0.1", port=port), connect_s=1), Stage.CONNECT)
+        assert "did not answer" in refusal(one(Node("n1", address="127.0.0.1", port=port), connect_s=1),
+                                           Stage.CONNECT)
         assert time.monotonic() - began < 3
 
 
 def test_a_listener_that_stays_silent_is_stage_connect_within_its_limit() -> None:
     with listener(silent) as port:
         began = time.monotonic()
-        assert "silent" in refusal(one(Node("n1", address="127.0.0.1", port=port), connect_s=1), Stage.CONNECT)
+        assert "silent" in refusal(one(Node("n1", address="127.0.0.1", port=port), connect_s=1),
+                                   Stage.CONNECT)
         assert time.monotonic() - began < 3
 
 
@@ -164,7 +175,8 @@ def test_a_flood_in_place_of_a_banner_is_stage_connect_at_once() -> None:
 def test_an_sshd_that_hangs_after_its_banner_is_stage_connect_within_its_limit() -> None:
     with listener(hangs_after_banner) as port:
         began = time.monotonic()
-        assert "key exchange" in refusal(one(Node("n1", address="127.0.0.1", port=port), connect_s=1, auth_s=1), Stage.CONNECT)
+        assert "key exchange" in refusal(one(Node("n1", address="127.0.0.1", port=port), connect_s=1,
+                                             auth_s=1), Stage.CONNECT)
         assert time.monotonic() - began < 4
 
 
@@ -182,9 +194,12 @@ def test_connections_dropped_by_max_startups_are_tried_again_until_all_nodes_ans
         assert max(reply.attempts for reply in replies.values()) > 1
 
 
-@pytest.mark.parametrize(("shell", "words"), [
-    ("echo This account is currently not available.; exit 1", "currently not available"), ("exit 3", "exit 3")])
-def test_a_shell_that_ends_without_running_our_command_is_stage_login(tmp_path: Path, shell: str, words: str) -> None:
+@pytest.mark.parametrize(("shell", "words"),
+                         [("echo This account is currently not available.; exit 1",
+                           "currently not available"), ("exit 3", "exit 3")])
+def test_a_shell_that_ends_without_running_our_command_is_stage_login(
+    tmp_path: Path, shell: str, words: str,
+) -> None:
     with sshd(tmp_path, config=f"ForceCommand {shell}") as server:
         assert words in refusal(one(server.node()), Stage.LOGIN)
 
@@ -237,7 +252,9 @@ def test_hostile_bytes_in_errors_reach_a_person_without_control_characters(plain
 
 # time
 
-def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     note = tmp_path / "pid"
     program = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()")
     began = time.monotonic()
@@ -247,14 +264,19 @@ def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(p
     wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
 
 
-def test_a_program_that_talks_without_end_is_held_to_the_nodes_deadline_all_the_same(plain_sshd: Sshd) -> None:
-    program = speaker("while True:\n    sys.stderr.write('still here\\n'); sys.stderr.flush(); time.sleep(0.05)")
+def test_a_program_that_talks_without_end_is_held_to_the_nodes_deadline_all_the_same(
+    plain_sshd: Sshd,
+) -> None:
+    program = speaker(
+        "while True:\n    sys.stderr.write('still here\\n'); sys.stderr.flush(); time.sleep(0.05)")
     began = time.monotonic()
     assert "still here" in refusal(one(plain_sshd.node(), program, node_s=2), Stage.DEADLINE)
     assert time.monotonic() - began < 5
 
 
-def test_the_sweep_ends_on_time_whatever_its_nodes_do_and_the_others_are_complete(plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_the_sweep_ends_on_time_whatever_its_nodes_do_and_the_others_are_complete(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     with listener(silent) as mute, full_backlog() as full:
         nodes = [plain_sshd.node(f"good{number}") for number in range(4)]
         nodes += [Node("mute", address="127.0.0.1", port=mute), Node("full", address="127.0.0.1", port=full),
@@ -268,7 +290,8 @@ def test_the_sweep_ends_on_time_whatever_its_nodes_do_and_the_others_are_complet
 
 
 def test_nodes_whose_turn_never_came_have_a_stage_of_their_own_and_say_so(plain_sshd: Sshd) -> None:
-    replies = sweep([plain_sshd.node(f"n{number}") for number in range(3)], speaker("until_end()"), sweep_s=2, fanout=1)
+    replies = sweep([plain_sshd.node(f"n{number}") for number in range(3)], speaker("until_end()"), sweep_s=2,
+                    fanout=1)
     stages = [reply.failure.stage for reply in replies.values() if reply.failure is not None]
     assert sorted(stage.value for stage in stages) == ["deadline", "turn", "turn"]
     assert all("before its turn" in refusal(reply, Stage.TURN) for reply in replies.values()
@@ -278,7 +301,8 @@ def test_nodes_whose_turn_never_came_have_a_stage_of_their_own_and_say_so(plain_
 def test_closing_the_iterator_ends_what_runs_on_the_nodes(plain_sshd: Sshd, tmp_path: Path) -> None:
     program = speaker(f"open({str(tmp_path)!r} + '/' + str(os.getpid()), 'w').close(); until_end()")
     refused = Node("refused", address="127.0.0.1", port=free_port())
-    replies = SshTransport(SshConfig.parse("")).run([plain_sshd.node("a"), plain_sshd.node("b"), refused], program, LIMITS)
+    replies = SshTransport(SshConfig.parse("")).run([plain_sshd.node("a"), plain_sshd.node("b"), refused],
+                                                    program, LIMITS)
     assert next(replies).node == "refused"
     wait_until(lambda: len(list(tmp_path.iterdir())) == 2, what="two programs at work")
     began = time.monotonic()
@@ -319,7 +343,8 @@ def test_a_proxy_command_is_refused_and_never_run(plain_sshd: Sshd, tmp_path: Pa
 
 
 def test_ssh_config_gives_what_the_inventory_leaves_out(plain_sshd: Sshd) -> None:
-    config = (f"Host gpu1\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n IdentityFile {plain_sshd.user_key}\n"
+    config = (f"Host gpu1\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n "
+              f"IdentityFile {plain_sshd.user_key}\n"
               f" UserKnownHostsFile {plain_sshd.known_hosts}\n")
     assert one(Node("gpu1"), config=config).body == b"well"
 
@@ -329,13 +354,17 @@ def test_a_broken_ssh_config_is_an_error_of_the_user_and_not_of_a_node() -> None
         SshConfig.parse("Host a\n Port\n")
 
 
-def test_no_descriptor_and_no_thread_is_left_after_a_sweep_with_failures(plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_no_descriptor_and_no_thread_is_left_after_a_sweep_with_failures(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     def left() -> tuple[int, int]:
         return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
     nodes = [
-        plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"), Node("refused", address="127.0.0.1", port=free_port()),
-        plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)), plain_sshd.node("key", identity_file=("/none",)),
+        plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"),
+        Node("refused", address="127.0.0.1", port=free_port()),
+        plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)),
+        plain_sshd.node("key", identity_file=("/none",)),
         plain_sshd.node("hung", python=str(hung_python(tmp_path)))]
     sweep(nodes, login_s=2)
     before = left()

@@ -1,4 +1,5 @@
-"""Servers that speak SSH and mean harm: whatever they send without end, the sweep ends the connection and says so."""
+"""Servers that speak SSH and mean harm: whatever they send without end,
+the sweep ends the connection and says so."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def host_key(tmp_path: Path) -> Path:
 def node_at(port: int, host_key: Path) -> Node:
     known_hosts = host_key.with_name("known_hosts")
     known_hosts.write_text(f"[127.0.0.1]:{port} {public(host_key)}\n")
-    return Node("n1", address="127.0.0.1", port=port, user="root", identity_file=(str(host_key),), known_hosts_file=(str(known_hosts),))
+    return Node("n1", address="127.0.0.1", port=port, user="root", identity_file=(str(host_key),),
+                known_hosts_file=(str(known_hosts),))
 
 
 @pytest.mark.parametrize("message", [ignored, banner])
@@ -118,9 +120,12 @@ def test_a_packet_larger_than_ssh_allows_is_stage_connect(host_key: Path) -> Non
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payloads=st.lists(st.tuples(st.sampled_from(KINDS), st.binary(max_size=80)), min_size=1, max_size=4))
-def test_whatever_comes_after_the_banner_is_a_value_and_no_thread_trips_over_it(host_key: Path, payloads: list[tuple[int, bytes]]) -> None:
+def test_whatever_comes_after_the_banner_is_a_value_and_no_thread_trips_over_it(
+    host_key: Path, payloads: list[tuple[int, bytes]],
+) -> None:
     def serve(connection: socket.socket) -> None:
-        connection.sendall(b"SSH-2.0-odd\r\n" + b"".join(packet(bytes([kind]) + rest) for kind, rest in payloads))
+        connection.sendall(
+            b"SSH-2.0-odd\r\n" + b"".join(packet(bytes([kind]) + rest) for kind, rest in payloads))
         connection.shutdown(socket.SHUT_WR)
 
     with listener(serve) as port:
@@ -146,5 +151,6 @@ def test_an_error_that_paramiko_trips_over_ends_the_connection_without_a_traceba
     node = Node("n1", address="127.0.0.1")
     link = SshConnection(TcpStream(Odd(), lambda: None), target_for(node, SshConfig.parse("")))
     with pytest.raises(TaskFailed):
-        link.open(WatchedTask(watch, time.monotonic() + 10), Trust(KnownHosts([]), None, lambda: Identities(())), Limits())
+        link.open(WatchedTask(watch, time.monotonic() + 10),
+                  Trust(KnownHosts([]), None, lambda: Identities(())), Limits())
     watch.stop(Failure(Stage.DEADLINE, "over"))

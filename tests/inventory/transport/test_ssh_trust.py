@@ -27,11 +27,14 @@ def with_known_hosts(folder: Path, text: str) -> dict[str, Any]:
     return {"known_hosts_file": (str(file),)}
 
 
-def test_an_unknown_host_is_refused_with_its_fingerprint_and_the_command_that_enrols_it(plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_an_unknown_host_is_refused_with_its_fingerprint_and_the_command_that_enrols_it(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     empty = with_known_hosts(tmp_path, "")
     reason = refusal(one(plain_sshd.node(**empty)), Stage.HOST_KEY)
     key = f"{plain_sshd.host_keys['ed25519']}.pub"
-    assert subprocess.run(["ssh-keygen", "-lf", key], capture_output=True, text=True, check=True).stdout.split()[1] in reason
+    assert subprocess.run(["ssh-keygen", "-lf", key], capture_output=True, text=True,
+                          check=True).stdout.split()[1] in reason
     assert (tmp_path / "known_hosts").read_text() == ""
     # The command works as printed, once the person has said yes to the key.
     words = shlex.split(reason[reason.index("muster inventory enroll"):])
@@ -43,12 +46,14 @@ def test_an_unknown_host_is_refused_with_its_fingerprint_and_the_command_that_en
 
 def enroll(server: Sshd, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The command in a folder whose inventory has the server as n1."""
-    (folder / "muster.yaml").write_text(
-        f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: {server.port}, known_hosts_file: known_hosts}}\n")
+    (folder / "muster.yaml").write_text(f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: "
+                                        f"{server.port}, known_hosts_file: known_hosts}}\n")
     return muster("inventory", "enroll", *words, home=folder)
 
 
-def test_a_changed_key_is_refused_with_the_line_that_holds_the_old_one_and_what_to_type(plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_changed_key_is_refused_with_the_line_that_holds_the_old_one_and_what_to_type(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     other = make_key(tmp_path / "other")
     changes = with_known_hosts(tmp_path, f"# a comment\n{plain_sshd.known_name} {public(other)}\n")
     reason = refusal(one(plain_sshd.node(**changes)), Stage.HOST_KEY)
@@ -69,7 +74,9 @@ def test_a_revoked_key_is_refused_although_it_is_known_too(plain_sshd: Sshd, tmp
     assert "revoked" in refusal(one(plain_sshd.node(**changes)), Stage.HOST_KEY)
 
 
-def test_a_key_in_the_revoked_host_keys_file_is_refused_and_a_missing_file_refuses_all(plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_key_in_the_revoked_host_keys_file_is_refused_and_a_missing_file_refuses_all(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     revoked = tmp_path / "revoked"
     config = f"Host *\n RevokedHostKeys {revoked}\n"
     refusal(one(plain_sshd.node(), config=config), Stage.HOST_KEY)
@@ -77,23 +84,29 @@ def test_a_key_in_the_revoked_host_keys_file_is_refused_and_a_missing_file_refus
     assert one(plain_sshd.node(), config=config).body == b"well"
     revoked.write_text(f"{public(plain_sshd.host_keys['ed25519'])}\n")
     assert "revokes" in refusal(one(plain_sshd.node(), config=config), Stage.HOST_KEY)
-    subprocess.run(["ssh-keygen", "-q", "-k", "-f", str(revoked), f"{make_key(tmp_path / 'third')}.pub"], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-k", "-f", str(revoked), f"{make_key(tmp_path / 'third')}.pub"],
+                   check=True)
     refusal(one(plain_sshd.node(), config=config), Stage.HOST_KEY)
 
 
-def test_a_certificate_authority_line_breaks_nothing_and_alone_is_not_enough(plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_certificate_authority_line_breaks_nothing_and_alone_is_not_enough(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     authority = f"@cert-authority * {public(make_key(tmp_path / 'ca'))}\n"
     changes = with_known_hosts(tmp_path, authority)
     reason = refusal(one(plain_sshd.node(**changes)), Stage.HOST_KEY)
-    assert "known only by a certificate authority" in reason
-    assert "set `transport: openssh`, which verifies them" in reason
+    assert "trusted only through a certificate authority" in reason
+    assert "set `transport: openssh`, which can" in reason
     key = public(plain_sshd.host_keys["ed25519"])
     changes = with_known_hosts(tmp_path, f"{authority}garbage\n\n{plain_sshd.known_name} {key}\n")
     assert one(plain_sshd.node(**changes)).body == b"well"
 
 
-@pytest.mark.parametrize("name", [lambda server: hashed(server.known_name), lambda server: "[127.0.0.*]:*", lambda server: "127.0.0.1"])
-def test_a_host_is_known_by_hash_by_pattern_and_by_its_bare_name(plain_sshd: Sshd, tmp_path: Path, name: object) -> None:
+@pytest.mark.parametrize("name", [lambda server: hashed(server.known_name), lambda server: "[127.0.0.*]:*",
+                                  lambda server: "127.0.0.1"])
+def test_a_host_is_known_by_hash_by_pattern_and_by_its_bare_name(
+    plain_sshd: Sshd, tmp_path: Path, name: object,
+) -> None:
     key = public(plain_sshd.host_keys["ed25519"])
     changes = with_known_hosts(tmp_path, f"{name(plain_sshd)} {key}\n")  # type: ignore[operator]
     assert one(plain_sshd.node(**changes)).body == b"well"
@@ -102,18 +115,24 @@ def test_a_host_is_known_by_hash_by_pattern_and_by_its_bare_name(plain_sshd: Ssh
 def test_a_host_key_alias_names_the_entry(plain_sshd: Sshd, tmp_path: Path) -> None:
     changes = with_known_hosts(tmp_path, f"farm {public(plain_sshd.host_keys['ed25519'])}\n")
     assert one(plain_sshd.node(**changes), config="Host *\n HostKeyAlias farm\n").body == b"well"
-    assert "other is not in" in refusal(one(plain_sshd.node(**changes), config="Host *\n HostKeyAlias other\n"), Stage.HOST_KEY)
+    assert "other is not in" in refusal(
+        one(plain_sshd.node(**changes), config="Host *\n HostKeyAlias other\n"), Stage.HOST_KEY)
 
 
 @pytest.mark.parametrize("type_", ["ed25519", "ecdsa", "rsa"])
-def test_of_several_host_keys_the_server_is_asked_for_the_one_that_is_known(tmp_path: Path, type_: str) -> None:
+def test_of_several_host_keys_the_server_is_asked_for_the_one_that_is_known(
+    tmp_path: Path, type_: str,
+) -> None:
     with sshd(tmp_path, host_key_types=("ed25519", "ecdsa", "rsa")) as server:
         server.known_hosts.write_text(f"{server.known_name} {public(server.host_keys[type_])}\n")
         assert one(server.node()).body == b"well"
 
 
-def test_a_known_key_of_a_type_that_the_host_lacks_is_told_apart_from_a_changed_one(plain_sshd: Sshd, tmp_path: Path) -> None:
-    changes = with_known_hosts(tmp_path, f"{plain_sshd.known_name} {public(make_key(tmp_path / 'rsa', 'rsa'))}\n")
+def test_a_known_key_of_a_type_that_the_host_lacks_is_told_apart_from_a_changed_one(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
+    changes = with_known_hosts(tmp_path,
+                               f"{plain_sshd.known_name} {public(make_key(tmp_path / 'rsa', 'rsa'))}\n")
     reason = refusal(one(plain_sshd.node(**changes)), Stage.HOST_KEY)
     assert "ssh-rsa" in reason
     assert "changed" not in reason
@@ -142,11 +161,14 @@ def test_an_old_pem_key_logs_in(tmp_path: Path) -> None:
 def test_a_key_with_a_certificate_logs_in_where_only_the_authority_is_known(tmp_path: Path) -> None:
     authority, key = make_key(tmp_path / "ca"), make_key(tmp_path / "key")
     with sshd(tmp_path / "d", config=f"TrustedUserCAKeys {authority}.pub") as server:
-        subprocess.run(["ssh-keygen", "-q", "-s", str(authority), "-I", "me", "-n", server.user, f"{key}.pub"], check=True)
+        subprocess.run(["ssh-keygen", "-q", "-s", str(authority), "-I", "me", "-n", server.user,
+                        f"{key}.pub"], check=True)
         assert one(server.node(identity_file=(str(key),))).body == b"well"
 
 
-def test_a_key_that_is_not_authorised_is_named_with_what_the_server_allows(plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_key_that_is_not_authorised_is_named_with_what_the_server_allows(
+    plain_sshd: Sshd, tmp_path: Path,
+) -> None:
     other = make_key(tmp_path / "other")
     reply = one(plain_sshd.node(identity_file=(str(other),)))
     reason = refusal(reply, Stage.AUTH)
@@ -156,7 +178,8 @@ def test_a_key_that_is_not_authorised_is_named_with_what_the_server_allows(plain
 
 
 def test_the_right_key_is_found_among_several(plain_sshd: Sshd, tmp_path: Path) -> None:
-    keys = (str(make_key(tmp_path / "a")), str(tmp_path / "missing"), str(make_key(tmp_path / "b")), str(plain_sshd.user_key))
+    keys = (str(make_key(tmp_path / "a")), str(tmp_path / "missing"), str(make_key(tmp_path / "b")),
+            str(plain_sshd.user_key))
     replies = sweep([plain_sshd.node(f"n{number}", identity_file=keys) for number in range(3)])
     assert [reply.body for reply in replies.values()] == [b"well"] * 3
 
@@ -168,8 +191,11 @@ def test_after_too_many_keys_the_reason_says_who_hung_up(plain_sshd: Sshd, tmp_p
     assert "Too many authentication failures" in reason
 
 
-@pytest.mark.parametrize(("content", "words"), [(b"not a key\n", "not a private key"), (b"\xff\x00", "not a private key"), (None, "")])
-def test_a_damaged_or_missing_key_file_is_named(plain_sshd: Sshd, tmp_path: Path, content: bytes | None, words: str) -> None:
+@pytest.mark.parametrize(("content", "words"), [(b"not a key\n", "not a private key"),
+                                                (b"\xff\x00", "not a private key"), (None, "")])
+def test_a_damaged_or_missing_key_file_is_named(
+    plain_sshd: Sshd, tmp_path: Path, content: bytes | None, words: str,
+) -> None:
     key = tmp_path / "key"
     if content is not None:
         key.write_bytes(content)
@@ -183,7 +209,8 @@ def test_a_server_that_takes_only_passwords_is_said_to(tmp_path: Path) -> None:
 
 
 def test_a_server_that_wants_a_second_factor_is_said_to(tmp_path: Path) -> None:
-    with sshd(tmp_path, config="AuthenticationMethods publickey,password\nPasswordAuthentication yes") as server:
+    with sshd(tmp_path,
+              config="AuthenticationMethods publickey,password\nPasswordAuthentication yes") as server:
         assert "password" in refusal(one(server.node()), Stage.AUTH)
 
 
@@ -204,7 +231,8 @@ def agent(folder: Path, *keys: Path) -> Iterator[Path]:
             secret = folder / "askpass"
             secret.write_text("#!/bin/sh\necho secret\n")
             secret.chmod(0o700)
-            environment = {**os.environ, "SSH_AUTH_SOCK": str(path), "SSH_ASKPASS": str(secret), "SSH_ASKPASS_REQUIRE": "force"}
+            environment = {**os.environ, "SSH_AUTH_SOCK": str(path), "SSH_ASKPASS": str(secret),
+                           "SSH_ASKPASS_REQUIRE": "force"}
             subprocess.run(["ssh-add", "-q", str(key)], env=environment, check=True, stdin=subprocess.DEVNULL)
         yield path
     finally:
@@ -242,7 +270,9 @@ def test_an_agent_that_is_gone_is_named_and_does_not_hold_up_a_key_file(
     assert "agent" in refusal(one(plain_sshd.node(identity_file=(str(tmp_path / "none"),))), Stage.AUTH)
 
 
-def test_an_agent_that_answers_nonsense_is_named(plain_sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_answers_nonsense_is_named(
+    plain_sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     path = tmp_path / "agent"
 
     def nonsense(server: socket.socket) -> None:

@@ -1,4 +1,5 @@
-"""Fan-out and deadlines, with work that is only Python: every node is answered for once, on time, whatever its work does."""
+"""Fan-out and deadlines, with work that is only Python: every node is answered for once, on time,
+whatever its work does."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def nodes(count: int) -> list[Node]:
     return [Node(f"n{number}") for number in range(count)]
 
 
-def replies(count: int, work: Callable[[NodeJob], bytes | Failure], **limits: float | int) -> dict[str, Reply]:
+def replies(
+    count: int, work: Callable[[NodeJob], bytes | Failure], **limits: float | int,
+) -> dict[str, Reply]:
     found = list(fan_out(nodes(count), Limits(**limits), work, Watchdog()))  # type: ignore[arg-type]
     assert len({reply.node for reply in found}) == len(found) == count
     return {reply.node: reply for reply in found}
@@ -63,14 +66,17 @@ def test_no_more_than_the_fanout_are_at_work_at_once() -> None:
 
 
 def test_a_reply_comes_as_soon_as_it_is_known(never: threading.Event) -> None:
-    running = fan_out(nodes(3), Limits(), lambda job: (never.wait(20) and b"") if job.node.name == "n0" else b"quick", Watchdog())
+    running = fan_out(nodes(3), Limits(), lambda job: (never.wait(20) and b"") if job.node.name == "n0"
+                      else b"quick", Watchdog())
     began = time.monotonic()
     assert {next(running).node, next(running).node} == {"n1", "n2"}
     assert time.monotonic() - began < 2
     running.close()  # type: ignore[attr-defined]
 
 
-def test_work_that_never_returns_costs_neither_the_others_their_turn_nor_the_sweep_its_end(never: threading.Event) -> None:
+def test_work_that_never_returns_costs_neither_the_others_their_turn_nor_the_sweep_its_end(
+    never: threading.Event,
+) -> None:
     def work(job: NodeJob) -> bytes:
         job.task.step(0.2, lambda seconds: Failure(Stage.RESOLVE, f"stuck for {seconds:.1f} s"))
         if job.node.name < "n4":
@@ -105,9 +111,10 @@ def test_no_step_goes_past_the_nodes_own_end_and_each_has_its_own_words(never: t
     assert 0.4 < time.monotonic() - began < 3
 
 
-@pytest.mark.parametrize(("limit", "stage", "told"), [
-    (60.0, Stage.RESOLVE, "closes every connection"), (60.0, Stage.CONNECT, "closes every connection"), (60.0, Stage.LOGIN, "cut"),
-    (0.1, Stage.RESOLVE, "cut")])
+@pytest.mark.parametrize(("limit", "stage", "told"),
+                         [(60.0, Stage.RESOLVE, "closes every connection"),
+                          (60.0, Stage.CONNECT, "closes every connection"), (60.0, Stage.LOGIN, "cut"),
+                          (0.1, Stage.RESOLVE, "cut")])
 def test_a_try_that_the_nodes_end_cuts_short_on_the_way_does_not_hide_why_it_was_tried_again(
         never: threading.Event, limit: float, stage: Stage, told: str) -> None:
     def work(job: NodeJob) -> bytes:
@@ -157,7 +164,9 @@ def test_no_nodes_are_no_replies_and_no_time_is_a_reply_for_each(never: threadin
     assert {reply.failure.stage for reply in found.values() if reply.failure} == {Stage.DEADLINE, Stage.TURN}
 
 
-def test_when_the_iterator_is_closed_the_work_in_hand_is_aborted_and_no_more_is_begun(never: threading.Event) -> None:
+def test_when_the_iterator_is_closed_the_work_in_hand_is_aborted_and_no_more_is_begun(
+    never: threading.Event,
+) -> None:
     begun, aborted = [], []
 
     def work(job: NodeJob) -> bytes:
@@ -179,10 +188,13 @@ def test_when_the_iterator_is_closed_the_work_in_hand_is_aborted_and_no_more_is_
 def test_all_threads_end_with_the_sweep() -> None:
     before = set(threading.enumerate())     # other tests leave some behind that wait for what hangs
     replies(10, lambda _: b"")
-    wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("muster-") and thread not in before])
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("muster-")
+                            and thread not in before])
 
 
-def test_a_halt_from_another_thread_answers_for_those_at_work_and_those_who_wait(never: threading.Event) -> None:
+def test_a_halt_from_another_thread_answers_for_those_at_work_and_those_who_wait(
+    never: threading.Event,
+) -> None:
     halt = Halt()
     began = threading.Semaphore(0)
 
@@ -202,9 +214,12 @@ def test_a_halt_from_another_thread_answers_for_those_at_work_and_those_who_wait
     threading.Thread(target=call, daemon=True).start()
     found = {reply.node: reply for reply in fan_out(nodes(6), Limits(fanout=2, halt=halt), work, Watchdog())}
     assert found["n0"].body == b"done"
-    assert {name: reply.failure and (reply.failure.stage, reply.failure.reason[:27]) for name, reply in found.items() if name != "n0"} == {
-        "n1": (Stage.DEADLINE, "it was called off while: it"), "n2": (Stage.DEADLINE, "it was called off while: it"),
-        **dict.fromkeys(("n3", "n4", "n5"), (Stage.TURN, "it was called off before it"))}
+    assert {name: reply.failure and (reply.failure.stage, reply.failure.reason[:27])
+            for name, reply in found.items()
+            if name != "n0"} == {"n1": (Stage.DEADLINE, "the run was stopped while: it"),
+                                 "n2": (Stage.DEADLINE, "the run was stopped while: it"),
+                                 **dict.fromkeys(("n3", "n4", "n5"),
+                                                 (Stage.TURN, "the run was stopped before it"))}
 
 
 def test_a_halt_that_was_called_before_is_followed_at_once() -> None:

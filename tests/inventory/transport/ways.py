@@ -1,4 +1,5 @@
-"""The ways to a node, all asked alike: paramiko, the system's ssh, both with connections that are kept, and this machine itself."""
+"""The ways to a node, all asked alike: paramiko, the system's ssh, both with connections that are kept,
+and this machine itself."""
 
 from __future__ import annotations
 
@@ -58,10 +59,13 @@ class Way:
             finally:
                 replies.close()  # type: ignore[attr-defined]
 
-    def sweep(self, nodes: Iterable[Node], program: Program | None = None, *, config: str = "", **limits: Any) -> dict[str, Reply]:
+    def sweep(
+        self, nodes: Iterable[Node], program: Program | None = None, *, config: str = "", **limits: Any,
+    ) -> dict[str, Reply]:
         """One reply per node, by name."""
         with self.opened(config) as transport:
-            return {reply.node: reply for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
+            return {reply.node: reply
+                    for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
 
     def one(self, node: Node, program: Program | None = None, *, config: str = "", **limits: Any) -> Reply:
         """The reply of one node."""

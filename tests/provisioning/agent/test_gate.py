@@ -40,7 +40,7 @@ def test_any_python_judges(program: Path, tmp_path: Path, version: str) -> None:
     code_, said = gate(program, place, name="gpu002", interpreter=str(interpreter))
     assert code_ == 0 and said.startswith("muster gate: note: gpu002: degraded: a fan\nmuster gate: open: 1 node")
     code_, said = gate(program, place, name="gpu009", interpreter=str(interpreter))
-    assert code_ == 1 and "gpu009: the snapshot knows no such node" in said
+    assert code_ == 1 and "gpu009: the snapshot has no such node" in said
 
 
 def test_it_ends_as_the_whole_command_does(program: Path, tmp_path: Path) -> None:

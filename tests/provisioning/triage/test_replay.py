@@ -16,7 +16,7 @@ from healthcheck.model.outcome import Status
 from healthcheck.replay.compare import compare
 from healthcheck.replay.rebuild import window
 from healthcheck.replay.record import read
-from healthcheck.replay.run import Imagined, run
+from healthcheck.replay.run import SimulatedRun, run
 from healthcheck.store import rmas, silences
 from healthcheck.store.file import Store, opened
 from healthcheck.store.sweeps import SweepRecord, record
@@ -96,7 +96,7 @@ class World:
             rmas.settle(self.store, line, "done", self.now)
             one.away = rma.id
 
-    def replayed(self, with_policy: TriagePolicy, since: float = BEGIN) -> Imagined:
+    def replayed(self, with_policy: TriagePolicy, since: float = BEGIN) -> SimulatedRun:
         """By such a policy, until now."""
         nodes = [one.node for one in self.nodes.values()]
         found = read(self.store, with_policy.requalify.profile, since - window(with_policy))
@@ -108,7 +108,7 @@ class World:
             "SELECT node, began, ended FROM cordon WHERE verdict IS NOT NULL ORDER BY began, node")]
 
 
-def told(found: Imagined) -> list[Did]:
+def told(found: SimulatedRun) -> list[Did]:
     return [(hold.node, hold.began, hold.ended) for hold in found.holds]
 
 
@@ -130,7 +130,7 @@ def test_the_policy_that_was_in_force_does_again_what_it_did(rounds: list[tuple[
 
 def test_replaying_nothing_is_nothing(tmp_path: Path) -> None:
     with opened(tmp_path, make=True) as store:
-        assert World(store).replayed(policy()) == Imagined((), (), 0, 0)
+        assert World(store).replayed(policy()) == SimulatedRun((), (), 0, 0)
 
 
 def test_a_policy_that_waits_isolates_later_and_the_hours_say_so(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_node_that_a_person_noted_upon_is_not_released_whatever_it_proves_and_
     for words in (["--apply"], []):
         code, said, beside = triage(bed, home, *words)
         assert code == 0 and "is released" not in said and state(bed, "gpu006") == "drained"
-        assert beside == ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday; it is theirs until muster cordon "
+        assert beside == ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday; it belongs to a person until muster cordon "
                           "adopt|forget gpu006 --reason TEXT\n")
     done = subprocess.run([str(MUSTER), "nodes"], env=environment(home), cwd=home, capture_output=True, text=True, check=False)
     assert "note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday" in done.stderr
@@ -205,7 +205,7 @@ def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_a
         bed.ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=muster:beef#7: fan")
     swept(home, 1, {"gpu003": "gpu-count"})
     _, said, beside = triage(bed, home, "--apply")
-    assert beside == ("note: marks of a store that this one does not know stand on gpu[003-004] (muster#7): muster cordon adopt|forget "
+    assert beside == ("note: marks of an unknown store on gpu[003-004] (muster#7): muster cordon adopt|forget "
                       "gpu[003-004] --reason TEXT\n")
     assert "withheld  isolate gpu003: muster#7 holds it, a mark of a store that this one does not know" in said
     done = subprocess.run([str(MUSTER), "cordon", "forget", "gpu004", "--reason", "mended"], env=environment(home, **bed.environment), cwd=home,

@@ -1,4 +1,4 @@
-"""What one run has to say, wherever it was judged. Python 3.8."""
+"""The output of one run, wherever it was judged. Python 3.8."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 
 class AgentOutput(NamedTuple):
-    """The two documents of the state folder, the text for node_exporter, and the line for a person or for Nagios.
+    """The state folder's two documents, the text for node_exporter, and the line for people or Nagios.
 
-    `remember` keeps what the next run compares with; it is called once `look` is kept.
+    `remember` stores what the next run compares with; it is called once `look` is stored.
     """
 
     look: Any
@@ -25,6 +25,8 @@ WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 
 
 def nagios(code: int, text: str, counts: dict[str, int], seconds: float) -> str:
-    """One line and its numbers (https://www.monitoring-plugins.org/doc/guidelines.html), in which a bar may stand once only."""
+    """One line and its numbers (https://www.monitoring-plugins.org/doc/guidelines.html),
+    which may hold only one bar."""
     numbers = " ".join(f"{name}={count}" for name, count in counts.items())
-    return f"MUSTER {WORDS[code]} - {text[:_MOST].replace('|', '/')}|{numbers} seconds={seconds:.3f}s".replace("| ", "|")
+    line = f"MUSTER {WORDS[code]} - {text[:_MOST].replace('|', '/')}|{numbers} seconds={seconds:.3f}s"
+    return line.replace("| ", "|")

@@ -1,4 +1,5 @@
-"""What a job's own logs say, as evidence of nodes: the charges of `healthcheck.joblog.charges`, in the order that they have there."""
+"""What a job's own logs say, as evidence of nodes: the charges of
+`healthcheck.joblog.charges`, in the order that they have there."""
 
 from __future__ import annotations
 
@@ -14,39 +15,48 @@ from healthcheck.joblog.model import JobEvent, JobEventKind, JobLog
 from healthcheck.joblog.names import JobParty, NodeNames
 from healthcheck.model.outcome import Owner
 
-_WEIGHTS = {FaultDomain.GPU: Weight.DEVICE, FaultDomain.NETWORK: Weight.NETWORK, FaultDomain.HOST: Weight.HOST,
-            FaultDomain.NODE: Weight.LOST,
-            FaultDomain.PROGRAM: Weight.USER, FaultDomain.ORDER: Weight.ORDERED, FaultDomain.STOP: Weight.STOPPED,
-            FaultDomain.END: Weight.LEAD,
+_WEIGHTS = {FaultDomain.GPU: Weight.DEVICE, FaultDomain.NETWORK: Weight.NETWORK,
+            FaultDomain.HOST: Weight.HOST, FaultDomain.NODE: Weight.LOST,
+            FaultDomain.PROGRAM: Weight.USER, FaultDomain.ORDER: Weight.ORDERED,
+            FaultDomain.STOP: Weight.STOPPED, FaultDomain.END: Weight.LEAD,
             FaultDomain.SPEED: Weight.ODD}
 _MOST = 400         # pieces of evidence that one log gives
-_OF_JOB = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED, JobEventKind.STEP_CANCELLED)
+_OF_JOB = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED,
+           JobEventKind.STEP_CANCELLED)
 _OWN = (JobEventKind.GPU, JobEventKind.GPU_MEMORY, JobEventKind.CUDA, JobEventKind.EXCEPTION)
-_BY_SAYING = (JobEventKind.NETWORK, JobEventKind.NCCL, JobEventKind.PEER, JobEventKind.SETUP, JobEventKind.EXCEPTION, JobEventKind.CUDA)
+_BY_SAYING = (JobEventKind.NETWORK, JobEventKind.NCCL, JobEventKind.PEER, JobEventKind.SETUP,
+              JobEventKind.EXCEPTION, JobEventKind.CUDA)
 _GROUPS = {JobEventKind.NODE_FAIL: "lost", JobEventKind.OOM: "oom"}
 _OFF = 3600.0       # seconds by which times of a log may lie outside the job's and still be of it
 
 
 def fitting(log: JobLog, window: JobWindow) -> JobLog:
-    """The log, without its times where none of them is of the job's time: they are of another zone, or the log of another job."""
+    """The log, without its times where none of them is of the job's time: they are of another zone,
+    or the log of another job."""
     times = [event.time for event in log.events if event.time is not None]
-    if not window.known or not times or any(window.start - _OFF <= time <= window.end + _OFF for time in times):
+    if (not window.known or not times
+        or any(window.start - _OFF <= time <= window.end + _OFF for time in times)):
         return log
     name = next(event.file for event in log.events if event.time is not None)
     return replace(log, events=tuple(replace(event, time=None) for event in log.events),
-                   caveats=(*log.caveats, f"{name}: when it happened: none of its times is of the job's time; another zone, another job?"))
+                   caveats=(*log.caveats, f"{name}: when it happened: none of its times is of the job's "
+                                          "time; another zone, another job?"))
 
 
-def evidence(log: JobLog, window: JobWindow, addresses: Mapping[str, str] = {}, *, ordered: bool = False) -> Iterator[Evidence]:
-    """What the logs accuse. `addresses` are further names and addresses of nodes; `ordered`: the scheduler's record says that it ended the
-    job itself."""
+def evidence(
+    log: JobLog, window: JobWindow, addresses: Mapping[str, str] = {}, *, ordered: bool = False,
+) -> Iterator[Evidence]:
+    """What the logs accuse. `addresses` are further names and addresses of nodes; `ordered`: the scheduler's
+    record says that it ended the job itself."""
     nodes = window.nodes if window.whole else ()
     names = NodeNames(log, nodes, addresses)
-    ended = {event.rank: event.time for event in log.events if event.kind is JobEventKind.EXIT and event.rank is not None}
+    ended = {event.rank: event.time for event in log.events if event.kind is JobEventKind.EXIT
+             and event.rank is not None}
     made = 0
     least = (float("inf"), Weight.ORDERED, True)
     for place, charge in enumerate(charges(log, nodes, addresses, ordered=ordered), 1):
-        found = list(_symptoms(charge, names) if charge.symptom or not charge.wrong else (_evidence(charge, ended),))
+        found = list(_symptoms(charge, names) if charge.symptom or not charge.wrong
+                     else (_evidence(charge, ended),))
         for one in found:
             if one.weight is not Weight.SYMPTOM:
                 # What logs say of one cause weighs no more than what they say of a likelier one.
@@ -70,7 +80,8 @@ def _evidence(charge: Charge, ended: Mapping[int, float | None]) -> Evidence:
     node = "" if charge.kind in _OF_JOB else charge.who.node
     sure = charge.sure is not Sure.GUESS
     # An error without a time was said before its rank ended.
-    time = charge.time if charge.time is not None or charge.kind not in _OWN or event.rank is None else ended.get(event.rank)
+    time = (charge.time if charge.time is not None or charge.kind not in _OWN or event.rank is None
+            else ended.get(event.rank))
     weight = _WEIGHTS[told.fault]
     group = _GROUPS.get(charge.kind, told.id)
     if told is ABSENT:
@@ -78,15 +89,19 @@ def _evidence(charge: Charge, ended: Mapping[int, float | None]) -> Evidence:
     if charge.kind is JobEventKind.EXIT:
         who = f"rank {charge.who.rank}" if charge.who.rank is not None else "a task"
         return Evidence(node, weight, f"{who} {charge.words}", _at(event), time, time, event.text, told.owner,
-                        f"Look at what it said last, and at the node: muster check {node or 'NODE'}.", sure, "first", charge.who.rank)
-    if told.accuses is Culprit.PEER and charge.kind is not JobEventKind.PEER and (charge.who.address or not charge.who.label):
-        # The other end, or anything between, is as likely as this one; an address that leads to no node says less.
+                        f"Look at what it said last, and at the node: muster check {node or 'NODE'}.", sure,
+                        "first", charge.who.rank)
+    if (told.accuses is Culprit.PEER and charge.kind is not JobEventKind.PEER
+        and (charge.who.address or not charge.who.label)):
+        # The other end, or anything between, is as likely as this one;
+        # an address that leads to no node says less.
         weight, sure, node = Weight.LEAD, sure and bool(node), node or charge.who.address
     if charge.kind is JobEventKind.PEER and not charge.symptom:
         by = charge.by[0].node if charge.by else ""
         node = node or charge.who.address
-        return Evidence(node, Weight.LEAD, f"its peer{f' on {by}' if by else ''} lost the connection to it first", _at(event), time, time,
-                        event.text, Owner.OPERATOR, f"Look at the node: muster check {node}.", False, "peer")
+        return Evidence(node, Weight.LEAD, f"its peer{f' on {by}' if by else ''} lost the connection to it "
+                                           "first", _at(event), time, time, event.text, Owner.OPERATOR,
+                                           f"Look at the node: muster check {node}.", False, "peer")
     return Evidence(node, weight, _what(charge), _at(event), time, time, event.text, told.owner,
                     told.remedy.replace("NODE", node or "NODE"), sure, group, charge.who.rank)
 
@@ -97,13 +112,15 @@ def _absent(charge: Charge, node: str) -> Evidence:
     advice = "Which node it ran on, NCCL_DEBUG=INFO tells."
     if node:
         advice = f"Look at the node: muster check {node}"
-        advice += f"; if it is well, look at what rank {rank} did: py-spy dump, its own log." if rank is not None else "."
+        advice += (f"; if it is well, look at what rank {rank} did: py-spy dump, its own log."
+                   if rank is not None else ".")
     return Evidence(node, Weight.LEAD, f"{who}{charge.words}", "logs", charge.time, charge.time, charge.why,
-                    ABSENT.owner if node else Owner.USER, advice, charge.sure is not Sure.GUESS, "absent", rank)
+                    ABSENT.owner if node else Owner.USER, advice, charge.sure is not Sure.GUESS,
+                    "absent", rank)
 
 
 def _what(charge: Charge) -> str:
-    """What is said of it, behind a node's name."""
+    """The text after a node's name."""
     told = charge.told
     named = told.accuses is not Culprit.PEER or bool(charge.who.label)
     usual = of_kind(charge.kind)
@@ -117,7 +134,7 @@ def _what(charge: Charge) -> str:
 
 
 def _symptoms(charge: Charge, names: NodeNames) -> Iterator[Evidence]:
-    """Of what follows from something else, or is merely told, the first word of each node and rank."""
+    """For effects and information, only the first line of each node and rank."""
     if charge.kind is JobEventKind.EXIT or not charge.wrong:
         return
     seen: set[tuple[str, int | None]] = set()
@@ -126,10 +143,12 @@ def _symptoms(charge: Charge, names: NodeNames) -> Iterator[Evidence]:
         if (who.node, who.rank) not in seen:
             seen.add((who.node, who.rank))
             usual = of_kind(charge.kind)
-            brief = charge.told.brief or (usual.brief if usual is not None else "") or charge.told.meaning.partition(";")[0]
+            brief = (charge.told.brief or (usual.brief if usual is not None else "")
+                     or charge.told.meaning.partition(";")[0])
             rank = f"rank {who.rank}: " if who.rank is not None else ""
-            yield Evidence(who.node, Weight.SYMPTOM, f"{rank}{brief}", _at(event), event.time, event.time, event.text, charge.told.owner,
-                           charge.told.remedy, charge.sure is not Sure.GUESS, charge.kind.value, who.rank)
+            yield Evidence(who.node, Weight.SYMPTOM, f"{rank}{brief}", _at(event), event.time, event.time,
+                           event.text, charge.told.owner, charge.told.remedy, charge.sure is not Sure.GUESS,
+                           charge.kind.value, who.rank)
 
 
 def _at(event: JobEvent) -> str:

@@ -1,4 +1,4 @@
-"""Ids that rules had before, typed by a person: they mean the rule that there is, and a line on standard error says what it is called."""
+"""Former ids of rules, as typed by a user: they still work, and a line on standard error gives the new id."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from healthcheck.config.formernames import renamed, with_current_names
 
 
 def today(rule: str, former: Mapping[str, str]) -> str:
-    """The id that the rule of this id has now."""
+    """The current id of the rule with this id."""
     report([rule], former)
     return former.get(rule, rule)
 
 
 def expanded(globs: Iterable[str], former: Mapping[str, str]) -> tuple[str, ...]:
-    """The globs, and what they match by a former id alone."""
+    """The globs, and the current ids of what they match only by a former id."""
     globs = tuple(globs)
     report(globs, former)
     return with_current_names(globs, former)
 
 
 def report(globs: Iterable[str], former: Mapping[str, str]) -> None:
-    """Says of each former id that one of the globs matches what the rule is called now."""
+    """Prints the current id for each former id that a glob matches."""
     for line in renamed(globs, former):
         click.echo(f"muster: {line}", err=True)

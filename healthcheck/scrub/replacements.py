@@ -1,7 +1,8 @@
-"""Stand-ins: for each thing that tells who somebody is, another of the same form, the same one wherever the thing occurs.
+"""Stand-ins: for each thing that tells who someone is, another of the same form,
+the same one wherever the thing occurs.
 
-Names and addresses are counted through (`user2`, 192.0.2.7); identifiers are drawn from a keyed hash, so that without the key, which
-nobody keeps, no stand-in leads back to what it stands for.
+Names and addresses are counted through (`user2`, 192.0.2.7); identifiers are drawn from a keyed hash, so that
+without the key, which no one keeps, no stand-in leads back to what it stands for.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ _TRIES = 64
 _NUMBERED = re.compile(r"(?<![a-z0-9])[a-z]*[0-9][a-z0-9]*")
 _HEX = "0123456789abcdef"
 # RFC 5737 and RFC 2544; RFC 7042 and, past its 256 addresses, locally administered ones.
-_IPV4 = tuple(ipaddress.ip_network(name) for name in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15"))
+_IPV4 = tuple(ipaddress.ip_network(name)
+              for name in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15"))
 _IPV6 = int(ipaddress.IPv6Address("2001:db8::"))
 
 Kind = str
 
 
 class StandIns:
-    """Gives stand-ins and counts them by kind. `avoid` is all the raw text: no stand-in is made that occurs in it already."""
+    """Gives stand-ins and counts them by kind. `avoid` is all the raw text:
+    no stand-in is made that occurs in it already."""
 
     def __init__(self, key: bytes, avoid: str) -> None:
         self._key = key
@@ -50,7 +53,8 @@ class StandIns:
             self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def like(self, kind: Kind, value: str) -> str:
-        """A text of the same length whose characters are each of the same class: digits, small and capital letters; others stay."""
+        """A text of the same length whose characters are each of the same class: digits,
+        small and capital letters; others stay."""
         return self._once(kind, "like", value, lambda n: _same_classes(value, self._draw(kind, value, n)))
 
     def hexadecimal(self, kind: Kind, digits: str) -> str:
@@ -58,7 +62,8 @@ class StandIns:
 
         def make(n: int) -> str:
             drawn = self._draw(kind, digits, n)
-            made = [_HEX[drawn[at % len(drawn)] >> 4 * (at // len(drawn) % 2) & 15] for at in range(len(digits))]
+            made = [_HEX[drawn[at % len(drawn)] >> 4 * (at // len(drawn) % 2) & 15]
+                    for at in range(len(digits))]
             if len(digits) == 32:
                 made[12], made[16] = digits[12], digits[16]
             return "".join(made)
@@ -67,7 +72,8 @@ class StandIns:
 
     def mac(self, digits: str) -> str:
         """Twelve hexadecimal digits of the range for documentation."""
-        return self._once("MAC address", "hex", digits, lambda n: f"00005e0053{n - 1:02x}" if n <= 256 else f"02005e{n:06x}")
+        return self._once("MAC address", "hex", digits,
+                          lambda n: f"00005e0053{n - 1:02x}" if n <= 256 else f"02005e{n:06x}")
 
     def ipv4(self, address: str) -> str:
         """An address of the ranges for documentation."""
@@ -94,7 +100,8 @@ class StandIns:
                 at = 1
             given = make(at)
             for _ in range(_TRIES if not counted else 100_000):
-                raw = space not in ("ipv4", "ipv6") and not self._avoid.isdisjoint(_NUMBERED.findall(given.lower()))
+                raw = (space not in ("ipv4", "ipv6")
+                       and not self._avoid.isdisjoint(_NUMBERED.findall(given.lower())))
                 if (space, given) not in self._taken and not raw and given != value:
                     break
                 at += 1

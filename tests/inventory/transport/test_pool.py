@@ -1,4 +1,5 @@
-"""Connections that live on between sweeps: used again, opened again when they were lost, never a reason for a wrong answer."""
+"""Connections that live on between sweeps: used again, opened again when they were lost,
+never a reason for a wrong answer."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ import pytest
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.transport import jump as jump_module
-from inventory.transport import kept as kept_module
 from inventory.transport import link as link_module
+from inventory.transport import pool as pool_module
 from inventory.transport.base import Limits, Program, Reply, Stage
-from inventory.transport.kept import ConnectionPool
 from inventory.transport.link import SshConnection
+from inventory.transport.pool import ConnectionPool
 from inventory.transport.remote import RemoteTransport
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
@@ -41,8 +42,8 @@ class Keeping:
 
     @property
     def kept(self) -> ConnectionPool:
-        assert self.transport._kept is not None
-        return self.transport._kept
+        assert self.transport._pool is not None
+        return self.transport._pool
 
     def __call__(self, *nodes: Node, program: Program | None = None, **limits: Any) -> dict[str, Reply]:
         bounds: Limits = replace(LIMITS, **limits)
@@ -75,7 +76,8 @@ def sessions(server: Sshd) -> list[int]:
 def ended(server: Sshd) -> bool:
     """Whether no process of sshd serves a connection any more; ends those that do.
 
-    Asked again and again: a signal that comes just before sshd waits for its next packet is noticed only with another signal.
+    Asked again and again: a signal that comes just before sshd waits for its next
+    packet is noticed only with another signal.
     """
     pids = sessions(server)
     for pid in pids:
@@ -92,7 +94,8 @@ def test_three_sweeps_log_in_once(server: Sshd, keeping: Keeping) -> None:
 
 
 def test_each_sweep_is_a_program_of_its_own_that_ends_with_its_answer(server: Sshd, keeping: Keeping) -> None:
-    pids = {int(keeping(server.node(), program=speaker("answer(str(os.getpid()).encode())"))["n1"].body or b"0") for _ in range(3)}
+    pids = {int(keeping(server.node(), program=speaker("answer(str(os.getpid()).encode())"))["n1"].body
+                or b"0") for _ in range(3)}
     assert len(pids) == 3
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), what="the programs' end")
 
@@ -104,9 +107,12 @@ def test_a_connection_that_the_node_ended_is_opened_again(server: Sshd, keeping:
     assert logins(server) == 2
 
 
-def test_a_node_that_went_away_without_a_word_is_reached_anew_and_not_blamed(server: Sshd, keeping: Keeping) -> None:
+def test_a_node_that_went_away_without_a_word_is_reached_anew_and_not_blamed(
+    server: Sshd, keeping: Keeping,
+) -> None:
     with relay(server.port) as way:
-        server.known_hosts.write_text(server.known_hosts.read_text() + f"[127.0.0.1]:{way.port} {public(server.host_keys['ed25519'])}\n")
+        server.known_hosts.write_text(server.known_hosts.read_text()
+                                      + f"[127.0.0.1]:{way.port} {public(server.host_keys['ed25519'])}\n")
         node = server.node(port=way.port)
         keeping(node)
         way.freeze()
@@ -114,12 +120,15 @@ def test_a_node_that_went_away_without_a_word_is_reached_anew_and_not_blamed(ser
         assert way.connections == 2
 
 
-def test_an_idle_connection_that_gives_no_sign_of_life_is_dropped(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_module, "KNOCK_SECONDS", 0.1)
+def test_an_idle_connection_that_gives_no_sign_of_life_is_dropped(
+    server: Sshd, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool_module, "KEEPALIVE_SECONDS", 0.1)
     monkeypatch.setattr(link_module, "QUIET_SECONDS", 0.1)
     keeping = Keeping()
     with relay(server.port) as way:
-        server.known_hosts.write_text(server.known_hosts.read_text() + f"[127.0.0.1]:{way.port} {public(server.host_keys['ed25519'])}\n")
+        server.known_hosts.write_text(server.known_hosts.read_text()
+                                      + f"[127.0.0.1]:{way.port} {public(server.host_keys['ed25519'])}\n")
         keeping(server.node(port=way.port), server.node("n2"))
         assert len(keeping.kept) == 2
         way.freeze()
@@ -129,44 +138,44 @@ def test_an_idle_connection_that_gives_no_sign_of_life_is_dropped(server: Sshd, 
 
 
 @pytest.fixture
-def knocked(monkeypatch: pytest.MonkeyPatch) -> list[SshConnection]:
-    """The connections that the knocker has come by, as often as it did; it comes often."""
-    monkeypatch.setattr(kept_module, "KNOCK_SECONDS", 0.02)
+def probed(monkeypatch: pytest.MonkeyPatch) -> list[SshConnection]:
+    """The connections that were probed, once per keepalive."""
+    monkeypatch.setattr(pool_module, "KEEPALIVE_SECONDS", 0.02)
     seen: list[SshConnection] = []
-    knock = SshConnection.knock
+    keepalive = SshConnection.keepalive
 
     def comes_by(link: SshConnection) -> None:
-        knock(link)
+        keepalive(link)
         seen.append(link)
 
-    monkeypatch.setattr(SshConnection, "knock", comes_by)
+    monkeypatch.setattr(SshConnection, "keepalive", comes_by)
     return seen
 
 
 def test_a_connection_that_was_heard_lately_is_not_asked_for_a_sign_of_life(
-        server: Sshd, knocked: list[SshConnection], monkeypatch: pytest.MonkeyPatch) -> None:
+        server: Sshd, probed: list[SshConnection], monkeypatch: pytest.MonkeyPatch) -> None:
     keeping = Keeping()
     keeping(server.node())
     (link,) = keeping.kept._idle.values()
-    wait_until(lambda: knocked.count(link) > 5, what="the knocker's rounds")
+    wait_until(lambda: probed.count(link) > 5, what="the keepalives")
     assert not link._asked
     monkeypatch.setattr(link_module, "QUIET_SECONDS", 0.01)
-    wait_until(lambda: link._asked, what="the knock after a long silence")
+    wait_until(lambda: link._asked, what="the keepalive after a long silence")
     asked = link._asked
-    wait_until(lambda: link._wire.heard > asked, what="the sign of life")
+    wait_until(lambda: link._wire.last_received > asked, what="the sign of life")
     assert link.alive
     keeping.transport.close()
 
 
 def test_a_connection_through_a_jump_host_is_asked_every_time_as_no_kernel_watches_it(
-        server: Sshd, tmp_path: Path, knocked: list[SshConnection]) -> None:
+        server: Sshd, tmp_path: Path, probed: list[SshConnection]) -> None:
     with sshd(tmp_path / "bastion") as bastion:
         keeping = Keeping(jump_config(bastion))
         keeping(server.node(proxy_jump="bastion"))
         (link,) = keeping.kept._idle.values()
-        wait_until(lambda: link._asked, what="the knock")
+        wait_until(lambda: link._asked, what="the keepalive")
         asked = link._asked
-        wait_until(lambda: link._wire.heard > asked, what="the sign of life")
+        wait_until(lambda: link._wire.last_received > asked, what="the sign of life")
         assert link.alive
         keeping.transport.close()
 
@@ -203,7 +212,9 @@ def test_a_connection_whose_program_failed_is_not_used_again(server: Sshd, keepi
     assert keeping(server.node())["n1"].body == b"well"
 
 
-def test_a_program_that_hangs_costs_its_connection_and_the_next_sweep_answers(server: Sshd, keeping: Keeping) -> None:
+def test_a_program_that_hangs_costs_its_connection_and_the_next_sweep_answers(
+    server: Sshd, keeping: Keeping,
+) -> None:
     keeping(server.node())
     refusal(keeping(server.node(), program=speaker("until_end()"), node_s=1)["n1"], Stage.DEADLINE)
     wait_until(lambda: not sessions(server), what="the end of the session")
@@ -233,7 +244,8 @@ def test_nodes_behind_a_jump_host_keep_the_way_as_well(server: Sshd, tmp_path: P
         for _ in range(3):
             assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
         assert (logins(bastion), logins(server)) == (1, 1)
-        wait_until(lambda: ended(bastion) and not sessions(server), what="the end of what went through the jump host")
+        wait_until(lambda: ended(bastion) and not sessions(server),
+                   what="the end of what went through the jump host")
         assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
         assert (logins(bastion), logins(server)) == (2, 2)
         keeping.transport.close()
@@ -253,7 +265,8 @@ def test_a_jump_host_that_was_down_is_tried_again_in_the_next_sweep(server: Sshd
 
 def test_an_address_that_changed_is_another_connection(server: Sshd, keeping: Keeping) -> None:
     keeping(server.node())
-    server.known_hosts.write_text(server.known_hosts.read_text() + f"{hashed(f'[127.0.0.2]:{server.port}')} {public(server.host_keys['ed25519'])}\n")
+    server.known_hosts.write_text(server.known_hosts.read_text() + f"{hashed(f'[127.0.0.2]:{server.port}')} "
+                                                                   f"{public(server.host_keys['ed25519'])}\n")
     refusal(keeping(server.node(address="127.0.0.2"))["n1"], Stage.CONNECT)
 
 
@@ -278,9 +291,11 @@ def test_nodes_that_come_and_go_behind_a_jump_host_leave_no_connections_to_it(
         server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jump_module, "NODES_PER_CONNECTION", 2)
     names = [f"n{number}" for number in range(5)]
-    server.known_hosts.write_text("".join(f"{name} {public(server.host_keys['ed25519'])}\n" for name in names))
+    server.known_hosts.write_text("".join(f"{name} {public(server.host_keys['ed25519'])}\n"
+                                          for name in names))
     with sshd(tmp_path / "bastion") as bastion:
-        keeping = Keeping(jump_config(bastion) + "".join(f"Host {name}\n HostKeyAlias {name}\n" for name in names))
+        keeping = Keeping(
+            jump_config(bastion) + "".join(f"Host {name}\n HostKeyAlias {name}\n" for name in names))
         for _ in range(4):
             replies = keeping(*(server.node(name, proxy_jump="bastion") for name in names), fanout=1)
             assert [reply.body for reply in replies.values()] == [b"well"] * 5
@@ -351,7 +366,9 @@ def test_a_connection_whose_channels_are_closed_already_takes_no_command_though_
     assert logins(server) == 2
 
 
-def test_an_edit_of_ssh_config_counts_from_the_next_sweep(server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_of_ssh_config_counts_from_the_next_sweep(
+    server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     config = tmp_path / ".ssh" / "config"
     config.parent.mkdir()

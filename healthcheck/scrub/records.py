@@ -1,4 +1,4 @@
-"""What is scrubbed as a whole: a recording, each capture by what it holds, and the node's place in the inventory."""
+"""Scrubs whole records: a recording, each capture by its content, and the node's inventory entry."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def own_name(node: Node) -> str:
 
 
 def recording(scrubber: Scrubber, look: Recording) -> Recording:
-    """The look with all text scrubbed; outcomes, exits, sizes and times stay."""
+    """The recording with all text scrubbed; outcomes, exits, sizes and times stay."""
     failure = look.failure
     if failure is not None:
         failure = Failure(failure.stage, scrubber.text(failure.reason))
     host = look.host
     if host is not None:
-        host = Host(scrubber.host(host.hostname), scrubber.opaque("boot id", host.boot_id), host.time, host.uid, scrubber.text(host.python),
-                    host.machine, host.cpu_s)
+        host = Host(scrubber.host(host.hostname), scrubber.opaque("boot id", host.boot_id), host.time,
+                    host.uid, scrubber.text(host.python), host.machine, host.cpu_s)
     captures = {name: _capture(scrubber, name, capture) for name, capture in look.captures.items()}
     return Recording(NODE, look.received, host, failure, captures)
 
@@ -49,7 +49,8 @@ def _capture(scrubber: Scrubber, name: str, capture: Capture) -> Capture:
         text = "\n".join(objects.scrubbed(scrubber, line) for line in text.split("\n"))
     else:
         text = scrubber.text(text)
-    return replace(capture, text=text, stderr=scrubber.text(capture.stderr), files=files, note=scrubber.text(capture.note))
+    return replace(capture, text=text, stderr=scrubber.text(capture.stderr), files=files,
+                   note=scrubber.text(capture.note))
 
 
 def _file(scrubber: Scrubber, path: str, text: str) -> str:
@@ -60,9 +61,11 @@ def _file(scrubber: Scrubber, path: str, text: str) -> str:
     if path == FSTAB:
         return paths.fstab(scrubber, text)
     if forms.IDENTITY.search(path):
-        return "\n".join(scrubber.opaque("serial number", line) if line.strip() else line for line in text.split("\n"))
+        return "\n".join(scrubber.opaque("serial number", line) if line.strip() else line
+                         for line in text.split("\n"))
     if forms.HOST_FILE.search(path):
-        return "\n".join(scrubber.host(line) if line.strip("() \t") not in ("", "none") else line for line in text.split("\n"))
+        return "\n".join(scrubber.host(line) if line.strip("() \t") not in ("", "none") else line
+                         for line in text.split("\n"))
     if path == "/proc/cmdline":
         return paths.command_line(scrubber, text)
     if path == "/proc/swaps":
@@ -73,35 +76,42 @@ def _file(scrubber: Scrubber, path: str, text: str) -> str:
 def _resolved(scrubber: Scrubber, line: str) -> str:
     """A line of resolv.conf; what it searches are domains, whatever their form."""
     found = forms.RESOLVED.fullmatch(line)
-    return scrubber.text(line) if found is None else found[1] + re.sub(r"[^\s#;]+", lambda word: scrubber.domain(word[0]), found[2])
+    return (scrubber.text(line) if found is None
+            else found[1] + re.sub(r"[^\s#;]+", lambda word: scrubber.domain(word[0]), found[2]))
 
 
 def node(scrubber: Scrubber, node: Node) -> Node:
-    """What replay takes of the inventory: ports by PCI address with role and rail; places and labels by stand-ins."""
+    """The inventory data for a replay: ports by PCI address with role and rail;
+    places and labels as stand-ins."""
 
     def place(kind: str, value: str | None) -> str | None:
-        return None if value is None else scrubber.standins.name(kind, value.lower(), f"{kind.split()[0]}{{}}")
+        return (None if value is None
+                else scrubber.replacements.name(kind, value.lower(), f"{kind.split()[0]}{{}}"))
 
-    ports = {pci: PortPlan(plan.role, plan.rail, place("leaf name", plan.leaf)) for pci, plan in node.ports.items()}
+    ports = {pci: PortPlan(plan.role, plan.rail, place("leaf name", plan.leaf))
+             for pci, plan in node.ports.items()}
     labels = {str(place("label", key)): str(place("label", value)) for key, value in node.labels.items()}
-    sku, profile = (None if name is None else scrubber.text(name, patterns=False) for name in (node.sku, node.profile))
+    sku, profile = (None if name is None else scrubber.text(name, patterns=False)
+                    for name in (node.sku, node.profile))
     return Node(
-        name=NODE, sku=sku, profile=profile, lifecycle=replace(node.lifecycle, owner=None, until=None), rack=place("rack", node.rack),
-        leaf=tuple(str(place("leaf name", leaf)) for leaf in node.leaf), ports=ports, labels=labels,
-        nvlink_domain=place("NVLink domain", node.nvlink_domain), power=place("power domain", node.power),
+        name=NODE, sku=sku, profile=profile, lifecycle=replace(node.lifecycle, owner=None, until=None),
+        rack=place("rack", node.rack), leaf=tuple(str(place("leaf name", leaf)) for leaf in node.leaf),
+        ports=ports, labels=labels, nvlink_domain=place("NVLink domain", node.nvlink_domain),
+        power=place("power domain", node.power),
     )
 
 
 def _whole(text: str) -> str:
-    """A text that was cut, without the piece of a word at either end: a part of a name would not be known for what it is."""
+    """A cut text without partial words at its ends, because a part of a name would not be recognised."""
     first, newline, rest = text.partition("\n")
     if newline and not forms.RECORD.match(first) and forms.RECORD.match(rest):
         text = rest
-    return text if text.endswith("\n") else text[: max(text.rfind(" "), text.rfind("\n"), text.rfind(",")) + 1]
+    return (text if text.endswith("\n")
+            else text[: max(text.rfind(" "), text.rfind("\n"), text.rfind(",")) + 1])
 
 
 def texts(look: Recording) -> Iterable[str]:
-    """Every text of the look that may hold a name."""
+    """Every text of the recording that may hold a name."""
     if look.failure is not None:
         yield look.failure.reason
     if look.host is not None:

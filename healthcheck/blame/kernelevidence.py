@@ -1,8 +1,9 @@
-"""Kernel logs that a person gives beside a job's, as evidence: known faults of the catalogue and Xids, at the times that their lines carry.
+"""Kernel logs that a person gives beside a job's, as evidence: known faults of the catalogue and Xids,
+at the times that their lines carry.
 
-Of a log as text only lines with a wall clock are taken (dmesg -T, journalctl, syslog); a clock without a zone is taken for local. dmesg -T
-is off by the time that a machine slept, which servers do not (dmesg(1)). A recording of muster's holds the uptime beside the log: there
-each line has its moment by the head's clock.
+Of a log as text only lines with a wall clock are taken (dmesg -T, journalctl, syslog); a clock without a zone
+is taken for local. dmesg -T is off by the time that a machine slept, which servers do not (dmesg(1)). A
+recording of muster's holds the uptime beside the log: there each line has its moment by the head's clock.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from healthcheck.xid.xidtable import SERIOUS, Action, XidTable
 
 _MONTHS = {name: number for number, name in enumerate(
     ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}
-_ISO = re.compile(r"^\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:([+-])(\d\d):?(\d\d)|(Z))?\]? ?")
+_ISO = re.compile(
+    r"^\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:([+-])(\d\d):?(\d\d)|(Z))?\]? ?")
 _DMESG = re.compile(r"^(?:<\d{1,4}>)?(?:\w{1,8} {0,4}:\w{1,8} {0,4}: )?"
                     r"\[\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.\d{1,6})? (\d{4})\] ?")
 _TAGGED = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d ")     # dmesg --time-format iso
@@ -37,7 +39,8 @@ _CALLER = re.compile(r"\[ {0,12}[TC]\d{1,10}\] ?")      # printk.caller=1
 # A facility that is not the kernel's, as dmesg -x and -r show it.
 _OF_A_PROCESS = re.compile(r"^(?:<(?:[89]|\d{2,4})>|(?!kern\b)[a-z]{3,8} {0,4}:[a-z]{3,6} {0,4}: )")
 # By the file of the catalogue that knows a line; the others are the host's.
-_WEIGHTS = {**dict.fromkeys(("aer", "cper", "edac", "mce", "memory", "nvidia", "nvswitch", "pcie"), Weight.DEVICE),
+_WEIGHTS = {**dict.fromkeys(("aer", "cper", "edac", "mce", "memory", "nvidia", "nvswitch", "pcie"),
+                            Weight.DEVICE),
             **dict.fromkeys(("ethernet", "infiniband", "mlx5", "network"), Weight.NETWORK),
             **dict.fromkeys(("oom", "segfault", "limits"), Weight.USER)}
 _FELL = 79
@@ -63,17 +66,20 @@ def looks_like(text: str) -> bool:
 
 
 def timeless(text: str) -> bool:
-    """Whether a file holds lines of a kernel's log whose times count from the boot, which says no moment."""
+    """Whether a file has kernel log lines with times since boot, which give no absolute time."""
     rows = text[:100_000].split("\n")[:200]
     return sum(_SINCE_BOOT.match(row) is not None for row in rows) * 2 > len([row for row in rows if row])
 
 
 def evidence(text: str, node: str, source: str, clock: LogClock, judges: Judges) -> Iterator[Evidence]:
-    """Faults of a log, each kind of each device once, with the first line's time. `node` is whose log it is, empty where its lines say."""
+    """Faults of a log, each kind of each device once, with the first line's time.
+    `node` is whose log it is, empty where its lines say."""
     yield from _judged(_of_text(text, node, clock), source, judges)
 
 
-def recorded(recording: Recording, node: str, source: str, judges: Judges) -> tuple[tuple[Evidence, ...], str]:
+def recorded(
+    recording: Recording, node: str, source: str, judges: Judges,
+) -> tuple[tuple[Evidence, ...], str]:
     """Faults of the log in a recording, and why it could not be read, empty where it could."""
     log = build_fact(BY_BUILDER[kernel_log], Captures(recording))
     log = log.value if isinstance(log, Partial) else log
@@ -82,8 +88,8 @@ def recorded(recording: Recording, node: str, source: str, judges: Judges) -> tu
     if not log.uptime:
         return (), "its uptime was not measured, and the log's times count from the boot"
     booted = recording.received - log.newest
-    lines = [(number, booted + line.seconds, node or recording.node, line.text) for number, line in enumerate(log.records(), 1)
-             if line.seconds is not None]
+    lines = [(number, booted + line.seconds, node or recording.node, line.text)
+             for number, line in enumerate(log.records(), 1) if line.seconds is not None]
     return tuple(_judged(iter(lines), source, judges)), ""
 
 
@@ -105,8 +111,9 @@ def _of_text(text: str, node: str, clock: LogClock) -> Iterator[_Line]:
 
 
 def _names_its_program(row: str) -> bool:
-    """Whether a line is of a form that says which program it is of: syslog's and journalctl's, not dmesg's."""
-    return _SYSLOG.match(row) is not None or (_ISO.match(row) is not None and row[0] != "[" and _TAGGED.match(row) is None)
+    """Whether a line's format names its program: syslog's and journalctl's, not dmesg's."""
+    return (_SYSLOG.match(row) is not None
+            or (_ISO.match(row) is not None and row[0] != "[" and _TAGGED.match(row) is None))
 
 
 def _judged(lines: Iterator[_Line], source: str, judges: Judges) -> Iterator[Evidence]:
@@ -115,12 +122,12 @@ def _judged(lines: Iterator[_Line], source: str, judges: Judges) -> Iterator[Evi
         found = _xid(said, judges) or _known(said, judges)
         if found is not None and (node, found.group) not in seen:
             seen.add((node, found.group))
-            yield Evidence(node, found.weight, found.what, f"{source}, line {number}", time, time, said, found.owner, found.advice,
-                           found.sure, found.group)
+            yield Evidence(node, found.weight, found.what, f"{source}, line {number}", time, time, said,
+                           found.owner, found.advice, found.sure, found.group)
 
 
 def _stamp(row: str, clock: LogClock | None) -> tuple[float, str] | None:
-    """When a line was said, and the rest of it; without a clock only whether it has a time."""
+    """A line's time, and its rest; without a clock only whether it has a time."""
     clock = clock or LogClock(0.0)
     if (iso := _ISO.match(row)) is not None:
         if iso[3] or iso[6]:
@@ -160,8 +167,10 @@ def _xid(said: str, judges: Judges) -> _Found | None:
         weight = Weight.DEVICE
     else:
         weight = Weight.USER if entry.action is Action.APP else Weight.ODD
-    what = f"{gpu} fell off the bus (Xid {number})" if number == _FELL else f"{gpu}: Xid {number}, {entry.meaning}"
-    return _Found(weight, what, f"{match['pci']} {number}", entry.owner, entry.remedy or judges.xids.remedy(entry.action))
+    what = (f"{gpu} fell off the bus (Xid {number})" if number == _FELL
+            else f"{gpu}: Xid {number}, {entry.meaning}")
+    return _Found(weight, what, f"{match['pci']} {number}", entry.owner,
+                  entry.remedy or judges.xids.remedy(entry.action))
 
 
 def _known(said: str, judges: Judges) -> _Found | None:

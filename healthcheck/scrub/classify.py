@@ -1,4 +1,4 @@
-"""What a piece of text is, told by its form alone: an address, a volume, a secret of the command line, a line of mountinfo."""
+"""Classifies text by its format: an address, a volume, a secret on the command line, a line of mountinfo."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_ip(text: str) -> bool:
 
 
 def is_public(name: str) -> bool:
-    """Whether everybody's machines name this host or domain (small letters)."""
+    """Whether everyone's machines name this host or domain (small letters)."""
     return name in PUBLIC or any(name.endswith(f".{public}") for public in PUBLIC)
 
 
@@ -42,11 +42,14 @@ _PLAIN = re.compile(
 
 
 def is_secret(key: str, value: str) -> bool:
-    """Whether a parameter of the kernel's command line has a value that nobody but its owner can make sense of."""
+    """Whether a parameter of the kernel's command line has a value that no one but
+    its owner can make sense of."""
     name = key.lower().strip("\"'").replace("-", "_")
-    if not value or value.startswith(("/", "UUID=", "PARTUUID=", "LABEL=", "PARTLABEL=")) or (":/" in value and "://" not in value):
+    if (not value or value.startswith(("/", "UUID=", "PARTUUID=", "LABEL=", "PARTLABEL="))
+        or (":/" in value and "://" not in value)):
         return False
-    return not (name in PARAMETERS or name.partition(".")[0] in PARAMETERS or _PLAIN.fullmatch(value.rstrip("\"'")))
+    return not (name in PARAMETERS or name.partition(".")[0] in PARAMETERS
+                or _PLAIN.fullmatch(value.rstrip("\"'")))
 
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -70,7 +73,8 @@ def mount_fields(line: str) -> tuple[list[str], list[str]] | None:
 
 
 def fstab_fields(line: str) -> list[str] | None:
-    """An entry of fstab(5): what stands before its first word, then its words and the blanks between them; None for any other line.
+    """An entry of fstab(5): what stands before its first word,
+    then its words and the blanks between them; None for any other line.
 
     An entry that was commented out still names the server, so the mark stands before the first word.
     """
@@ -86,7 +90,8 @@ _NETWORK = re.compile(r"(?:tcp|o2ib|kfi|gni|ptlf)\d*")
 
 
 def servers(source: str) -> list[tuple[str, str, str, str]]:
-    """The hosts in what is mounted: (user and at sign, host, network behind it, separator behind that). Empty where none serves it."""
+    """The hosts in what is mounted: (user and at sign, host, network behind it, separator behind that).
+    Empty where none serves it."""
     if source.startswith("//"):
         return [("", source[2:].partition("/")[0], "", "")]
     served, colon, _ = source.partition(":/")
@@ -96,5 +101,6 @@ def servers(source: str) -> list[tuple[str, str, str, str]]:
     found = []
     for word, separator in zip(parts[::2], [*parts[1::2], ""], strict=True):
         before, at, after = word.rpartition("@")
-        found.append(("", before, at + after, separator) if at and _NETWORK.fullmatch(after) else (before + at, after, "", separator))
+        found.append(("", before, at + after, separator) if at and _NETWORK.fullmatch(after)
+                     else (before + at, after, "", separator))
     return found

@@ -1,4 +1,4 @@
-"""An answer of the gate in words for a person, and as a document for a program."""
+"""A gate decision as text and as a JSON document."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ if TYPE_CHECKING:
     from healthcheck.gate.spares import Filled, Move
 
 SCHEMA = "muster.gate-answer/1"
-_MOST = 20      # reasons that a person is shown; --json has them all
-_HEADS = {Gate.OPEN: "open", Gate.CLOSED: "closed", Gate.UNSURE: "could not tell"}
+_MOST = 20      # reasons in the text; --json has all
+_HEADS = {Gate.OPEN: "open", Gate.CLOSED: "closed", Gate.UNSURE: "unknown"}
 
 
 def text(answer: GateDecision, number: int, snapshot: GateSnapshot | None, now: float) -> str:
-    """The answer in a line, and for each reason, folded over nodes, what it is and what to do."""
+    """The decision in one line, then each reason with its nodes folded and what to do."""
     of = ""
     if snapshot is not None:
-        of = f" (snapshot {snapshot.serial} of {clean(snapshot.cluster, 60)}, {span(max(0.0, now - snapshot.made))} old)"
+        of = (f" (snapshot {snapshot.serial} of {clean(snapshot.cluster, 60)}, "
+              f"{span(max(0.0, now - snapshot.made))} old)")
     nodes = "1 node" if number == 1 else f"{number} nodes"
     barred = len(answer.closed())
     which = nodes if answer.gate is Gate.OPEN else f"{barred} of {nodes}" if barred else "no node"
-    lines = [f"{_HEADS[answer.gate]}: {which}{of}" if number or answer.gate is Gate.OPEN else f"{_HEADS[answer.gate]}{of}"]
+    lines = [f"{_HEADS[answer.gate]}: {which}{of}" if number or answer.gate is Gate.OPEN
+             else f"{_HEADS[answer.gate]}{of}"]
     folded: dict[tuple[str, str], list[str]] = {}
     for why in answer.whys:
         folded.setdefault((why.why, why.do), []).append(why.node)
@@ -41,7 +43,8 @@ def text(answer: GateDecision, number: int, snapshot: GateSnapshot | None, now: 
 
 def notices(found: Iterable[Notice]) -> list[str]:
     """A line each."""
-    return [f"{_fold(notice.nodes)}: {clean(notice.text)}" if notice.nodes else clean(notice.text) for notice in found]
+    return [f"{_fold(notice.nodes)}: {clean(notice.text)}" if notice.nodes else clean(notice.text)
+            for notice in found]
 
 
 def moved(filled: Filled) -> list[str]:
@@ -49,23 +52,30 @@ def moved(filled: Filled) -> list[str]:
     return [*map(_moved, filled.moves), *([f"not needed: {_fold(filled.left)}"] if filled.left else [])]
 
 
-def document(answer: GateDecision, number: int, snapshot: GateSnapshot | None, filled: Filled | None = None) -> dict[str, Any]:
-    """The same as JSON has it."""
+def document(
+    answer: GateDecision, number: int, snapshot: GateSnapshot | None, filled: Filled | None = None,
+) -> dict[str, Any]:
+    """The decision for JSON."""
     made: dict[str, Any] = {
         "schema": SCHEMA, "gate": answer.gate.name.lower(), "nodes": number,
-        "snapshot": None if snapshot is None else {"cluster": snapshot.cluster, "serial": snapshot.serial, "made": snapshot.made},
-        "why": [{"node": why.node or None, "gate": why.gate.name.lower(), "why": why.why, "do": why.do.replace("{}", why.node)}
+        "snapshot": None if snapshot is None else {"cluster": snapshot.cluster, "serial": snapshot.serial,
+                                                   "made": snapshot.made},
+        "why": [{"node": why.node or None, "gate": why.gate.name.lower(), "why": why.why,
+                 "do": why.do.replace("{}", why.node)}
                 for why in answer.whys],
         "notices": [{"nodes": list(notice.nodes), "text": notice.text} for notice in answer.notices],
     }
     if filled is not None:
-        moves = [{"away": move.away or None, "instead": move.instead, "where": move.where, "why": move.why} for move in filled.moves]
-        made |= {"hosts": list(filled.nodes), "short": filled.short, "left": list(filled.left), "moved": moves}
+        moves = [{"away": move.away or None, "instead": move.instead, "where": move.where, "why": move.why}
+                 for move in filled.moves]
+        made |= {"hosts": list(filled.nodes), "short": filled.short, "left": list(filled.left),
+                 "moved": moves}
     return made
 
 
 def _moved(move: Move) -> str:
-    return f"{move.away} -> {move.instead} ({move.where}): {clean(move.why, 200)}" if move.away else f"+ {move.instead} ({move.where})"
+    return (f"{move.away} -> {move.instead} ({move.where}): {clean(move.why, 200)}" if move.away
+            else f"+ {move.instead} ({move.where})")
 
 
 def _fold(names: Iterable[str]) -> str:

@@ -1,4 +1,5 @@
-"""The moments at which a replay asks its policy: ends of sweeps after which something had changed, or time alone changes what follows."""
+"""The times at which a replay runs its policy: ends of sweeps after a change,
+or when time alone changes the result."""
 
 from __future__ import annotations
 
@@ -15,36 +16,42 @@ from healthcheck.triage.policy import TriagePolicy
 _HOUR = 3600.0
 
 
-class Moments:
-    """What comes next, and which nodes are to be decided on then. `asked` counts the moments that there were."""
+class ReplaySchedule:
+    """The next decision times and their nodes. `asked` counts them."""
 
     def __init__(self, record: StoreHistory, policy: TriagePolicy, since: float, now: float) -> None:
         self._sweeps = record.sweeps
         self._since, self._now = since, now
-        # A fault is sure, and a node well, after so many sweeps more.
+        # The sweeps until a fault is confirmed, or a node counts as healthy.
         self._more = max([policy.wedged, policy.requalify.sweeps, *(kind.confirm for kind in policy.kinds)])
         self._due: dict[float, set[str]] = {}
         self._times: list[float] = []
         self.asked = 0
         for name, stored in changes(record).items():
-            for end in {end for one in stored if (end := self._sweeps.next(self._sweeps.known(one))) is not None}:
+            for end in {end for one in stored
+                        if (end := self._sweeps.next(self._sweeps.known(one))) is not None}:
                 self._at(end, name)
                 self.follow(end, name)
-        # A fault that flaps holds, and an incident lasts, until it was away for so long; and coming and going is forgotten.
-        spans = [hours * _HOUR for hours in (policy.flap.calm_hours, policy.flap.hours, policy.incidents.calm_hours)]
+        # A fault that flaps holds, and an incident lasts, until it was away for so long;
+        # and coming and going is forgotten.
+        spans = [hours * _HOUR
+                 for hours in (policy.flap.calm_hours, policy.flap.hours, policy.incidents.calm_hours)]
         for name, rows in record.problems.items():
             for problem in (row.problem for row in rows):
                 if accuses(problem, policy):
-                    times = [time for time in (problem.began, problem.seen, problem.ended) if time is not None]
-                    for end in {self._sweeps.next(math.nextafter(time + span, math.inf)) for time in times for span in spans}:
+                    times = [time for time in (problem.began, problem.seen, problem.ended)
+                             if time is not None]
+                    for end in {self._sweeps.next(math.nextafter(time + span, math.inf)) for time in times
+                                for span in spans}:
                         if end is not None:
                             self._at(end, name)
-        for closed in (*(one.closed for one in record.breaker if one.by_person), *(one.ended for one in record.closings)):
+        for closed in (*(one.closed for one in record.breaker if one.by_person),
+                       *(one.ended for one in record.closings)):
             if closed is not None and (end := self._sweeps.next(closed)) is not None:
                 self._at(end)
 
     def next(self) -> tuple[float, set[str]] | None:
-        """The next moment and the nodes that are due; None where there is none."""
+        """The next time and its nodes; None at the end."""
         if not self._times:
             return None
         time = heapq.heappop(self._times)

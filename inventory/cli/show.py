@@ -1,4 +1,4 @@
-"""`muster inventory check|show|nodes`: is the file right, what does it say of one node and where, and which nodes does a set name."""
+"""`muster inventory check|show|nodes`: check the file, show one node's values, and expand node sets."""
 
 from __future__ import annotations
 
@@ -21,35 +21,38 @@ from inventory.model import Bmc, BurnInSettings, CordonBy, Lifecycle, Node, Port
 from inventory.nodeset import fold
 from inventory.select import select
 
-# The root command may put functions here, in click's Context.meta, that return the names of the known SKUs and profiles: they
-# come with the rules, of which this package knows nothing.
+# The root command may put functions here, in click's Context.meta, that return the names of the known SKUs
+# and profiles: these come with the rules, which this package does not know.
 _BMC = {"speaks": "protocol", "secret": "password"}      # what the file calls them
 SKUS, PROFILES = "muster.skus", "muster.profiles"
 
 _file = click.option(
-    "--inventory", "-i", "file", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.",
+    "--inventory", "-i", "file", metavar="FILE",
+    help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.",
 )
-_format = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+_format = click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text",
+                       show_default=True)
 
 
-@click.command(short_help="Read the file and say what it holds, or what is wrong.")
+@click.command(short_help="Check the file and summarise it.")
 @_file
 @click.pass_context
 def check(ctx: click.Context, file: str | None) -> None:
-    """Read the file; say what it holds, or the first thing that is wrong, with its line.
+    """Check the file; print a summary, or the first error with its line.
 
     \b
     muster inventory check
     muster inventory check -i new.yaml && cp new.yaml /etc/muster/muster.yaml
 
-    Exit: 0 the file is right, 2 it is not.
+    Exit: 0 the file is right, 2 it is wrong.
     """
     path = _found(file)
     known = _known_skus(ctx)
     found = load_inventory(path, known, _known_profiles(ctx))
     click.echo(f"{path}: OK, {_count(len(found), 'node')}, {_count(len(found.groups), 'group')}")
     click.echo(f"  lifecycle  {_tally(node.lifecycle.state.value for node in found)}")
-    click.echo(f"  sku        {_tally(node.sku for node in found)}{'' if known is not None else ' (names not checked)'}")
+    click.echo("  sku        "
+               f"{_tally(node.sku for node in found)}{'' if known is not None else ' (names not checked)'}")
     click.echo(f"  rack       {_tally(node.rack for node in found)}")
     if found.cordon is not None:
         click.echo(f"  cordon     {_cordon(found.cordon)}")
@@ -57,16 +60,16 @@ def check(ctx: click.Context, file: str | None) -> None:
     overdue = [node for node in found if node.lifecycle.until is not None and node.lifecycle.until < today]
     for state in sorted({node.lifecycle.state.value for node in overdue}):
         names = fold(node.name for node in overdue if node.lifecycle.state.value == state)
-        click.echo(f"  note: the date until which lifecycle {state} was to last has passed: {names}")
+        click.echo(f"  note: lifecycle {state} is overdue: {names}")
 
 
-@click.command(short_help="Show what holds for one node, and which line says so.")
+@click.command(short_help="Show one node's values and where each comes from.")
 @click.argument("node")
 @_file
 @_format
 @click.pass_context
-def show(ctx: click.Context, node: str, file: str | None, form: str) -> None:
-    """Show all that holds for one node, the line of the file that says so, and how SSH will reach it.
+def show(ctx: click.Context, node: str, file: str | None, fmt: str) -> None:
+    """Show all values of one node, the line of the file that sets each, and how SSH reaches the node.
 
     \b
     muster inventory show gpu007
@@ -75,21 +78,25 @@ def show(ctx: click.Context, node: str, file: str | None, form: str) -> None:
     loaded = load_with_origins(_found(file), _known_skus(ctx), _known_profiles(ctx))
     chosen = select(loaded.inventory, node)
     if len(chosen) != 1:
-        raise UsageError(f"{node} names {len(chosen)} nodes, expected one; see them with: muster inventory nodes '{node}'")
+        raise UsageError(
+            f"{node} names {len(chosen)} nodes, expected one; see them with: muster inventory nodes '{node}'")
     one = chosen[0]
     values = node_values(one)
     origins = loaded.origins[one.name]
     groups = [name for name, members in loaded.inventory.groups.items() if one.name in members]
     reach = _reach(one)
     cordon = loaded.inventory.cordon
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps({
-            "schema": "muster.node/1", "node": one.name, "source": loaded.inventory.source, "groups": groups, "ssh": reach,
-            "cordon": None if cordon is None else {"by": cordon.by.value, "path": cordon.path, "argv": list(cordon.argv)},
-            "values": {key: {"value": value, "from": _place(origins.get(key))} for key, value in values.items()},
+            "schema": "muster.node/1", "node": one.name, "source": loaded.inventory.source, "groups": groups,
+            "ssh": reach, "cordon": None if cordon is None
+            else {"by": cordon.by.value, "path": cordon.path, "argv": list(cordon.argv)},
+            "values": {key: {"value": value, "from": _place(origins.get(key))}
+                       for key, value in values.items()},
         }, indent=2))
         return
-    rows = [(key, _text(value), _origin(origins, key)) for key, value in values.items() if value not in (None, [])]
+    rows = [(key, _text(value), _origin(origins, key)) for key, value in values.items()
+            if value not in (None, [])]
     click.echo(one.name + (f"  in {', '.join('@' + name for name in groups)}" if groups else ""))
     _columns(rows)
     if cordon is not None:
@@ -106,11 +113,13 @@ def show(ctx: click.Context, node: str, file: str | None, form: str) -> None:
 @_file
 @_format
 @click.pass_context
-def nodes(ctx: click.Context, nodeset: str | None, expand: bool, group: str | None, file: str | None, form: str) -> None:
+def nodes(
+    ctx: click.Context, nodeset: str | None, expand: bool, group: str | None, file: str | None, fmt: str,
+) -> None:
     """Print the nodes that NODESET names (all, without it), folded.
 
-    NODESET is in ClusterShell's syntax: gpu[001-064], @train, 'gpu*', with , for union, ! for difference, & for intersection
-    and ^ for symmetric difference, from left to right.
+    NODESET is in ClusterShell's syntax: gpu[001-064], @train, 'gpu*', with , for union, ! for difference, &
+    for intersection and ^ for symmetric difference, from left to right.
 
     \b
     muster inventory nodes '@train!gpu007'
@@ -121,7 +130,7 @@ def nodes(ctx: click.Context, nodeset: str | None, expand: bool, group: str | No
     if group is not None:
         members = frozenset(node.name for node in select(found, f"@{group.removeprefix('@')}"))
         chosen = [node for node in chosen if node.name in members]
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps([{"node": node.name} | node_values(node) for node in chosen], indent=2))
     elif expand:
         for node in chosen:
@@ -131,7 +140,8 @@ def nodes(ctx: click.Context, nodeset: str | None, expand: bool, group: str | No
 
 
 def node_values(node: Node) -> dict[str, Any]:
-    """A node's values as JSON knows them, in the model's order; labels, ports, burnin and bmc one by one, as `labels.zone`."""
+    """A node's values for JSON, in the model's order; labels, ports, burnin and bmc one by one,
+    as `labels.zone`."""
     values: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)
@@ -163,8 +173,9 @@ def _plain(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        said = ((key, shlex.join(inner) if isinstance(inner, list) else inner) for key, inner in value.items() if inner is not None)
-        return ", ".join(f"{key} {inner}" for key, inner in said)
+        text = ((key, shlex.join(inner) if isinstance(inner, list) else inner) for key, inner in value.items()
+                if inner is not None)
+        return ", ".join(f"{key} {inner}" for key, inner in text)
     if isinstance(value, list):
         return ", ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -186,22 +197,25 @@ def _columns(rows: Iterable[tuple[str, ...]]) -> None:
 
 
 def _reach(node: Node) -> dict[str, Any]:
-    """How SSH would reach a node, with ssh_config's word where the inventory has none; nothing is connected to."""
+    """How SSH would reach a node, by inventory and ssh_config; makes no connection."""
     from inventory.sshconfig import target_for
 
     try:
         target = target_for(node)
     except ConfigError as problem:
         return {"to": None, "error": str(problem), "notes": []}
-    way = f" through {target.proxy_jump}" if target.proxy_jump else ""
-    return {"to": f"{target.user}@{target.hostname} port {target.port}{way}", "error": None, "notes": list(target.notes)}
+    jump = f" through {target.proxy_jump}" if target.proxy_jump else ""
+    return {"to": f"{target.user}@{target.hostname} port {target.port}{jump}", "error": None,
+            "notes": list(target.notes)}
 
 
 def _cordon(cordon: CordonBy) -> str:
     what = cordon.path or (f"{shlex.join(cordon.argv)} (at most {cordon.seconds:g} s)" if cordon.argv else "")
     if (there := cordon.kubernetes) is not None:
-        chosen = [f"{key} {value}" for key, value in (("config", there.config), ("context", there.context)) if value is not None]
-        what = ", ".join([*chosen, f"nodes by label {there.label}" if there.label is not None else f"nodes as {there.name}"])
+        chosen = [f"{key} {value}" for key, value in (("config", there.config), ("context", there.context))
+                  if value is not None]
+        what = ", ".join([*chosen, f"nodes by label {there.label}" if there.label is not None
+                          else f"nodes as {there.name}"])
     return f"{cordon.by.value} {what}".rstrip()
 
 
@@ -218,8 +232,9 @@ def _known_profiles(ctx: click.Context) -> Collection[str] | None:
 def _found(file: str | None) -> Path:
     path = find_inventory(file)
     if path is None:
-        raise UsageError("no inventory was found: name one with --inventory FILE or MUSTER_INVENTORY, or write ./muster.yaml "
-                         "(muster inventory --help shows one)")
+        raise UsageError(
+            "no inventory found: name one with --inventory FILE or MUSTER_INVENTORY, or write ./muster.yaml "
+            "(muster inventory --help shows one)")
     return path
 
 

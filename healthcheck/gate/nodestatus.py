@@ -1,4 +1,4 @@
-"""How one node stands in the snapshot, as a value; what is not as it should be there is an error, never a guess."""
+"""One node's entry in the snapshot as a value; a bad entry is an error, without defaults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ _KINDS = ("ok", "requalify", "revoked")
 
 
 class GateCertificate(NamedTuple):
-    """What was proven of a node, and whether it holds: `kind` is ok, revoked, or requalify (`cause`: age, rebooted, changed)."""
+    """A node's certificate and its status: `kind` is ok, revoked, or requalify (`cause`: age,
+    rebooted, changed)."""
 
     id: str
     stage: str
@@ -20,8 +21,8 @@ class GateCertificate(NamedTuple):
     why: str
 
 
-class NodeStanding(NamedTuple):
-    """One node; times are unix seconds. `origin` and `unknown`, the ids of rules, are those of an UNKNOWN."""
+class GateNode(NamedTuple):
+    """One node; times are unix seconds. `origin` and `unknown` (ids of rules) belong to an UNKNOWN."""
 
     name: str
     lifecycle: str
@@ -39,10 +40,10 @@ class NodeStanding(NamedTuple):
     versions: dict[str, str]
 
 
-def standing_of(name: str, entry: Any) -> NodeStanding:
-    """What an entry says; raises ValueError with the key that is missing or wrong."""
+def gate_node(name: str, entry: Any) -> GateNode:
+    """Parses an entry; raises ValueError with the missing or bad key."""
     if not isinstance(entry, dict):
-        raise ValueError("it is no map")
+        raise ValueError("it is not a map")
     versions = entry.get("versions")
     if not isinstance(versions, dict):
         raise ValueError("versions")
@@ -51,9 +52,10 @@ def standing_of(name: str, entry: Any) -> NodeStanding:
         raise ValueError("state")
     known = {key: held for key, held in versions.items() if isinstance(held, str) and held}
     looked = None if entry.get("looked") is None else _time(entry, "looked")
-    return NodeStanding(
-        name, _text(entry, "lifecycle"), state, _text(entry, "origin", ""), _texts(entry, "unknown"), _text(entry, "isolation"),
-        _text(entry, "why", ""), _text(entry, "cordoned", ""), _texts(entry, "groups"), _texts(entry, "leaf"), _text(entry, "domain", ""),
+    return GateNode(
+        name, _text(entry, "lifecycle"), state, _text(entry, "origin", ""), _texts(entry, "unknown"),
+        _text(entry, "isolation"), _text(entry, "why", ""), _text(entry, "cordoned", ""),
+        _texts(entry, "groups"), _texts(entry, "leaf"), _text(entry, "domain", ""),
         looked, _certificate(entry.get("certificate")), known,
     )
 
@@ -67,7 +69,8 @@ def _certificate(entry: Any) -> GateCertificate | None:
     if kind not in _KINDS:
         raise ValueError("certificate: kind")
     id_, stage, at = _text(entry, "id"), _text(entry, "stage"), _time(entry, "at")
-    return GateCertificate(id_, stage, at, kind, _text(entry, "cause", ""), _text(entry, "asks", ""), _text(entry, "why", ""))
+    return GateCertificate(id_, stage, at, kind, _text(entry, "cause", ""), _text(entry, "asks", ""),
+                           _text(entry, "why", ""))
 
 
 def _time(entry: dict[str, Any], key: str) -> int:

@@ -1,4 +1,4 @@
-"""How long the threads of a sweep let each other have the interpreter before one that waits asks for it."""
+"""Raises the interpreter's thread switch interval during sweeps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 SECONDS = 0.02
 
 
-class _Turns:
+class _SwitchInterval:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sweeps = 0
@@ -30,17 +30,18 @@ class _Turns:
                 sys.setswitchinterval(self._before)
 
 
-_TURNS = _Turns()
+_INTERVAL = _SwitchInterval()
 
 
 @contextmanager
-def long_turns() -> Iterator[None]:
-    """Meanwhile a thread that waits for the interpreter wakes up to ask for it every 20 ms; by default it does so every 5 ms.
+def longer_switch_interval() -> Iterator[None]:
+    """Meanwhile a thread that waits for the interpreter asks for it every 20 ms instead of every 5 ms.
 
-    On a busy machine the thread that has it may be off its core for longer than that, and dozens of others wake again and again in vain.
+    On a busy machine the thread that holds it may be off its core for longer,
+    and dozens of others would wake in vain.
     """
-    _TURNS.begin()
+    _INTERVAL.begin()
     try:
         yield
     finally:
-        _TURNS.end()
+        _INTERVAL.end()

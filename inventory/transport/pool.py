@@ -1,4 +1,5 @@
-"""Connections that are kept between sweeps: a bounded number, asked for a sign of life while idle, dropped when they give none."""
+"""Connections that are kept between sweeps: a bounded number, probed while idle,
+dropped when they do not answer."""
 
 from __future__ import annotations
 
@@ -9,30 +10,32 @@ from inventory.sshconfig import SshTarget
 from inventory.transport.jump import Route
 from inventory.transport.link import SshConnection
 
-KNOCK_SECONDS = 15.0
+KEEPALIVE_SECONDS = 15.0
 _SPARE_FILES = 256      # for new connections, jump hosts, files and pipes
 
 
 class ConnectionPool:
     """Idle connections by where they lead and how. Safe to use from many threads.
 
-    One that is taken belongs to the taker until it is given back. `most` bounds how many are held: by default as many as the limit on
-    open files (ulimit -n) leaves room for.
+    A taken connection belongs to the taker until it is given back. `most` bounds how many are held; the
+    default is what the limit on open files (ulimit -n) allows.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self.most = most if most is not None else max(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES)
+        self.most = (most if most is not None
+                     else max(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES))
         self._idle: dict[tuple[SshTarget, Route], SshConnection] = {}
         self._unused: set[tuple[SshTarget, Route]] = set()     # since `begin`
         self._lock = threading.Lock()
         self._over = threading.Event()
-        threading.Thread(target=self._knock, name="muster-knock", daemon=True).start()
+        threading.Thread(target=self._keep_alive, name="muster-keepalive", daemon=True).start()
 
     def __len__(self) -> int:
         return len(self._idle)
 
     def begin(self) -> None:
-        """A sweep begins: what the one before it had no use for (a node that has left, or has another address now) is ended."""
+        """Starts a sweep: ends connections that the previous one did not use (the node left,
+        or has another address)."""
         with self._lock:
             links = [self._idle.pop(key) for key in self._unused if key in self._idle]
             self._unused = set(self._idle)
@@ -40,14 +43,14 @@ class ConnectionPool:
             link.shut()
 
     def take(self, target: SshTarget, route: Route) -> SshConnection | None:
-        """An idle connection that leads there and seems alive."""
+        """An idle connection to there that seems alive."""
         with self._lock:
             link = self._idle.pop((target, route), None)
             self._unused.discard((target, route))
         return link if link is not None and link.alive else None
 
     def give(self, target: SshTarget, route: Route, link: SshConnection) -> None:
-        """Keeps a connection that has nothing to do, or ends it where there is no room or one is there already."""
+        """Keeps an idle connection, or ends it when there is no room or already one."""
         with self._lock:
             held = self._idle.get((target, route))
             if not self._over.is_set() and len(self._idle) < self.most and (held is None or not held.alive):
@@ -56,17 +59,17 @@ class ConnectionPool:
         link.shut()
 
     def close(self) -> None:
-        """Ends all idle connections, and from now on each that is given."""
+        """Ends all idle connections, and every one given later."""
         self._over.set()
         with self._lock:
             links, self._idle = list(self._idle.values()), {}
         for link in links:
             link.shut()
 
-    def _knock(self) -> None:
-        while not self._over.wait(KNOCK_SECONDS):
+    def _keep_alive(self) -> None:
+        while not self._over.wait(KEEPALIVE_SECONDS):
             with self._lock:
                 self._idle = {key: link for key, link in self._idle.items() if link.alive}
                 links = list(self._idle.values())
             for link in links:
-                link.knock()
+                link.keepalive()
