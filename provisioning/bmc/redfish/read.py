@@ -1,4 +1,5 @@
-"""Reads single values out of foreign JSON: whatever stands there, the result is of the type asked for, or says why there is none."""
+"""Reads single values out of foreign JSON: whatever stands there, the result is of the type asked for, or
+says why there is none."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from provisioning.bmc.base import Missing
 
 UNSAID = Unmeasured("it does not say")
 # What firmware puts where it knows nothing.
-_NOTHING = {"", "na", "n/a", "none", "null", "not available", "not specified", "not present", "unknown", "to be filled by o.e.m.",
-            "default string"}
+_NOTHING = {
+    "", "na", "n/a", "none", "null", "not available", "not specified", "not present", "unknown",
+    "to be filled by o.e.m.", "default string"}
 _MOST_LINKS = 4096
 
 
 def inner(document: Any, *keys: str) -> Any:
-    """What stands under these keys, None where any of them is not there; a key "0" takes the first of a list."""
+    """What stands under these keys, None where any of them is not there; a key "0" takes the first of a
+    list."""
     for key in keys:
         if isinstance(document, dict):
             document = document.get(key)
@@ -52,7 +55,8 @@ def word(document: Any, *keys: str) -> str:
 def number(document: Any, *keys: str, times: int = 1) -> int | Missing:
     """A whole number that is not negative, `times` what stands there."""
     found = inner(document, *keys)
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < 2**63:     # NaN is not in it either
+    # NaN is not in it either
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < 2**63:
         return UNSAID
     return int(found * times)
 
@@ -79,7 +83,8 @@ def links(document: Any, *keys: str) -> list[str]:
 def objects(document: Any, *keys: str) -> Iterator[dict[str, Any]]:
     """The objects of a list."""
     found = inner(document, *keys)
-    return (one for one in found[:_MOST_LINKS] if isinstance(one, dict)) if isinstance(found, list) else iter(())
+    return (
+        one for one in found[:_MOST_LINKS] if isinstance(one, dict)) if isinstance(found, list) else iter(())
 
 
 def last(path: str) -> str:

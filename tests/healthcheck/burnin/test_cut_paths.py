@@ -24,8 +24,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Conductor, N
     folder = tmp_path_factory.mktemp("cut")
     with namespaces(folder, COUNT) as net, \
             Conductor(LocalTransport(), net.nodes((torches.python(),)), hosts=[net.head], patience=PATIENCE) as conductor:
-        crew = conductor.ready(100)
-        assert crew.whole, crew.missing
+        ready_nodes = conductor.ready(100)
+        assert ready_nodes.whole, ready_nodes.missing
         yield conductor, net
 
 

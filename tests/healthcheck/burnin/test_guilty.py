@@ -65,8 +65,8 @@ def nodes(count: int, *python: str) -> list[Node]:
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     plan = tmp_path_factory.mktemp("guilty") / "plan.json"
     with Conductor(LocalTransport(), nodes(2, torches.python(), badgpu.__file__, str(plan)), patience=PATIENCE) as conductor:
-        crew = conductor.ready(100)
-        assert crew.whole, crew.missing
+        ready_nodes = conductor.ready(100)
+        assert ready_nodes.whole, ready_nodes.missing
         yield Bed(conductor, 2, 4, plan)
 
 
@@ -253,8 +253,8 @@ def test_over_ssh_a_node_that_goes_away_is_named_and_nothing_is_left_on_either(t
         transport = RemoteTransport()
         pair = [server.node(name, python=str(python), burnin=BurnInSettings((torches.python(),))) for name in ("n0", "n1")]
         with Conductor(transport, pair) as conductor:
-            crew = conductor.ready(100)
-            assert crew.whole, crew.missing
+            ready_nodes = conductor.ready(100)
+            assert ready_nodes.whole, ready_nodes.missing
             killer = threading.Thread(target=kill_an_agent)
             killer.start()
             seats = tuple(Seat(node.name, gpu) for node in pair for gpu in range(2))
@@ -284,8 +284,8 @@ def test_wherever_and_whenever_a_rank_is_stopped_and_continued_no_one_is_accused
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     plan = tmp_path_factory.mktemp("large") / "plan.json"
     with Conductor(LocalTransport(), nodes(8, torches.python(), badgpu.__file__, str(plan)), patience=Patience(join=60)) as conductor:
-        crew = conductor.ready(300)
-        assert crew.whole, crew.missing
+        ready_nodes = conductor.ready(300)
+        assert ready_nodes.whole, ready_nodes.missing
         yield Bed(conductor, 8, 8, plan)
 
 

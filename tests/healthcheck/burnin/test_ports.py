@@ -14,7 +14,7 @@ from healthcheck.model.recording import Recording
 from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
 from inventory.model import BurnInSettings, Node, PortPlan
-from provisioning.burnin.look import NodeSample, seen
+from provisioning.burnin.sample import NodeSample, seen
 from provisioning.burnin.places import hardware, place, planned, rails
 from tests.healthcheck import machine, network
 

@@ -68,8 +68,8 @@ class Bed:
 
 def beds(folder: Path, count: int) -> Iterator[Bed]:
     with namespaces(folder, count) as net, Conductor(LocalTransport(), net.nodes((torches.python(),)), hosts=[net.head]) as conductor:
-        crew = conductor.ready(100)
-        assert crew.whole, crew.missing
+        ready_nodes = conductor.ready(100)
+        assert ready_nodes.whole, ready_nodes.missing
         yield Bed(conductor, net)
 
 

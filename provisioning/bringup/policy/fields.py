@@ -57,24 +57,29 @@ STEP: Mapping[str, Form] = {
 }
 _OF: Mapping[str, Form] = {"vendor": _LINE, "skus": several("names of SKUs", NAME), "enabled": FLAG}
 WISHES: Mapping[str, Mapping[str, Form]] = {
-    "bios": {**_OF, "settings": Form(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings), "absent": word(MissingAttribute),
-             "source": TEXT},
-    "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": word(Owner)},
-}
+    "bios": {
+        **_OF, "settings": Form(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings),
+        "absent": word(MissingAttribute), "source": TEXT},
+    "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": word(Owner)}}
 SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "run": {"width": whole(1, _MOST_AT_ONCE), "grace_seconds": real(0, 3600)},
     "stop": {"share": real(0.01, 1), "least": whole(1, 100_000), "refused_logins": whole(1, 100_000)},
-    "power": {"off_seconds": real(0.1, 3600), "on_seconds": real(0.1, 3600), "bios_minutes": real(0.01, _MOST_MINUTES),
-              "answer_minutes": real(0, _MOST_MINUTES)},
-    "boot": {"target": word(words("_Boots", (one.value for one in (BootTarget.NONE, BootTarget.PXE, BootTarget.DISK))))},
-    "parts": {"may_be_empty": Form(f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=word(words("_Parts", KINDS))),
-              "log_days": real(0, 3660), "doubles_seconds": real(0, 3600)},
-    "delivery": {"file": yet(_LINE)},
+    "power": {
+        "off_seconds": real(0.1, 3600), "on_seconds": real(0.1, 3600),
+        "bios_minutes": real(0.01, _MOST_MINUTES), "answer_minutes": real(0, _MOST_MINUTES)},
+    "boot": {
+        "target": word(
+            words("_Boots", (one.value for one in (BootTarget.NONE, BootTarget.PXE, BootTarget.DISK))))},
+    "parts": {
+        "may_be_empty": Form(
+            f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=word(words("_Parts", KINDS))),
+        "log_days": real(0, 3660), "doubles_seconds": real(0, 3600)}, "delivery": {"file": yet(_LINE)},
     "ssh": {"host_keys": _LINE},
-    "burnin": {"length": word(words("_Lengths", STAGES)),
-               "stages": Form(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length", _burnin_stages)},
-    "checks": {"profile": NAME, "looks": whole(1, 100), "between_seconds": real(0, 86400)},
-}
+    "burnin": {
+        "length": word(words("_Lengths", STAGES)),
+        "stages": Form(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length",
+                       _burnin_stages)},
+    "checks": {"profile": NAME, "looks": whole(1, 100), "between_seconds": real(0, 86400)}}
 
 
 def _setting(given: Any) -> str | int | bool:
