@@ -47,7 +47,7 @@ _CHANGES = 8                        # so often one node may be changed by others
 _CONNECT_S = 10.0
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
 _PASSING = frozenset({429, 500, 502, 503, 504})
-_LOOK_S = 5.0                       # for the last look after a change that was not answered
+_VERIFY_S = 5.0                       # for the last look after a change that was not answered
 _DEAF = 3                           # so many changes in a row without an answer, and
 _DEAF_S = 60.0                      # so long none is sent
 
@@ -131,7 +131,7 @@ class Api:
     def _landed(self, path: str, edit: Callable[[Json], Json | None]) -> Json | None:
         """The object, if an unanswered change was made anyway; None if it was not, or if that is unknown."""
         try:
-            there = self._again("GET", path, {}, time.monotonic() + min(_LOOK_S, self._seconds))
+            there = self._again("GET", path, {}, time.monotonic() + min(_VERIFY_S, self._seconds))
             return there if edit(there) is None else None
         except ActionError:
             return None
@@ -237,7 +237,7 @@ class Api:
             with self._lock:
                 known = client.configuration.auth_settings().values()
             headers.update({one["key"]: one["value"] for one in known if one.get("in") == "header"})
-        except Exception as error:  # noqa: BLE001  (a kubeconfig's plug-in renews the credentials here, and may fail in any way)
+        except Exception as error:  # noqa: BLE001  (a credential plug-in may raise anything)
             why = f"its credentials could not be renewed ({type(error).__name__})"
             raise KubeApiError(f"{self.where}: {why}; try: kubectl get nodes", 401) from None
         try:
@@ -358,7 +358,7 @@ def _client(config: str | None, context: str | None) -> Any:
         raise ActionError(f"kubernetes: {clean(named, 200)}: {clean(error, 200)}") from None
     except ActionError:
         raise
-    except Exception as error:  # noqa: BLE001  (what is wrong in such a file shows as any error, whose words may quote a token)
+    except Exception as error:  # noqa: BLE001  (any error, whose text may quote a token)
         raise ActionError(f"kubernetes: {clean(named, 200)} cannot be used ({type(error).__name__}); try: "
                           "kubectl config view") from None
 

@@ -32,7 +32,7 @@ class ItemState(Enum):
     UNSEEN = "not seen"
 
 
-_SAID = {
+_STATES = {
     "so": ItemState.SO, "differs": ItemState.DIFFERS, "wait": ItemState.WAIT, "trouble": ItemState.TROUBLE,
     "absent": ItemState.ABSENT, "out": ItemState.OUT, "unseen": ItemState.UNSEEN}
 
@@ -109,7 +109,7 @@ def read(reply: Reply, clock_seconds: float | None) -> BaseReport:
 
 
 def _item(message: Mapping[str, Any]) -> ItemReport:
-    how = _SAID[message["stand"]]
+    how = _STATES[message["stand"]]
     change = tuple(clean(str(line), _LONGEST) for line in message["change"][:_MOST_LINES])
     if how is ItemState.DIFFERS and not change:
         raise ValueError

@@ -20,10 +20,10 @@ from provisioning.base.report import MOST, BaseReport, read
 
 _HERE = Path(__file__).with_name("onnode")
 _FILES, _ANSWER = Path(onnode.__file__).with_name("files.py"), _HERE / "answer.py"
-_LOOK = (_FILES, _ANSWER,
+_CHECK_PARTS = (_FILES, _ANSWER,
          *(_HERE / f"{name}.py" for name in ("item", "system", "settings", "devices", "operations")))
 _WHO = (_FILES, _ANSWER, _HERE / "whoami.py")
-_LOOK_S, _MAKE_S, _WHO_S = 60.0, 240.0, 45.0
+_CHECK_S, _MAKE_S, _WHO_S = 60.0, 240.0, 45.0
 
 
 def look(
@@ -35,7 +35,7 @@ def look(
 
     `root` is another root folder on the nodes, for tests.
     """
-    return _sent(nodes, transport, desired, False, _limits(nodes, _LOOK_S, fanout, seconds), root, fixed)
+    return _sent(nodes, transport, desired, False, _limits(nodes, _CHECK_S, fanout, seconds), root, fixed)
 
 
 def make(
@@ -61,8 +61,9 @@ def _sent(
     request = {"make": making, "root": root, "wish": desired.document}
     words: Mapping[str, tuple[str, ...]] = {
         node.name: ("fixed" if node.name in fixed else "free", node.name) for node in nodes}
-    program = Program(secrets.token_hex(8), LOADER,
-                      payload(joined.joined(_LOOK).encode(), json.dumps(request).encode()), words=words)
+    program = Program(
+        secrets.token_hex(8), LOADER,
+        payload(joined.joined(_CHECK_PARTS).encode(), json.dumps(request).encode()), words=words)
     for reply in transport.run(nodes, program, limits):
         yield read(reply, desired.clock_seconds)
 

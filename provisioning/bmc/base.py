@@ -19,7 +19,7 @@ from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
 from healthcheck.facts.values import Unmeasured, Unsupported
 
 Missing: TypeAlias = Unmeasured | Unsupported
-_UNSAID = Unmeasured("it does not say")
+_NOT_REPORTED = Unmeasured("it does not say")
 
 
 class BmcErrorReason(Enum):
@@ -35,7 +35,7 @@ class BmcErrorReason(Enum):
     UNSUPPORTED = "unsupported"         # it has no such thing (404, 405, 501)
     REFUSED = "refused"                 # it understood, and will not (400, 409, 412)
     BROKEN = "broken"                   # 5xx, or an answer that cannot be read
-    NO_SECRET = "no secret"  # noqa: S105  ours: the file, variable or command that has the password gives none
+    NO_SECRET = "no secret"  # noqa: S105  (no password can be read)
 
 
 class BmcError(Exception):
@@ -90,7 +90,7 @@ class MachineIdentity:
     bios: str | Missing             # version
     firmware: str | Missing         # version of the controller's own
     controller: str | Missing       # iDRAC 9, iLO 6, OpenBMC ...
-    name: str | Missing = _UNSAID
+    name: str | Missing = _NOT_REPORTED
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class BootOverride:
 
     target: BootTarget | Missing
     once: bool | Missing
-    allowed: tuple[BootTarget, ...] | Missing = _UNSAID
-    progress: str | Missing = _UNSAID
+    allowed: tuple[BootTarget, ...] | Missing = _NOT_REPORTED
+    progress: str | Missing = _NOT_REPORTED
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,12 @@ class HardwarePart:
 
     kind: str
     slot: str
-    model: str | Missing = _UNSAID
-    serial: str | Missing = _UNSAID
-    health: str | Missing = _UNSAID
-    firmware: str | Missing = _UNSAID
-    amount: int | Missing = _UNSAID
-    address: str | Missing = _UNSAID
+    model: str | Missing = _NOT_REPORTED
+    serial: str | Missing = _NOT_REPORTED
+    health: str | Missing = _NOT_REPORTED
+    firmware: str | Missing = _NOT_REPORTED
+    amount: int | Missing = _NOT_REPORTED
+    address: str | Missing = _NOT_REPORTED
     present: bool = True
 
 
@@ -161,7 +161,7 @@ class FirmwareEntry:
 
     name: str
     version: str | Missing
-    updateable: bool | Missing = _UNSAID
+    updateable: bool | Missing = _NOT_REPORTED
 
 
 class Controller(Protocol):

@@ -47,17 +47,17 @@ _MORE = 1.1
 
 @dataclass(frozen=True)
 class PartsComparison:
-    """What someone has to repair, and what could not be said: `unsaid` by nature, `unread` for what may be
-    read the next time."""
+    """What someone has to repair, and what could not be said: `unreported` by nature, `unread` for what may
+    be read the next time."""
 
     troubles: tuple[Trouble, ...]
-    unsaid: tuple[str, ...]
+    unreported: tuple[str, ...]
     unread: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
         """Whether all was told and is as it should be."""
-        return not self.troubles and not self.unsaid and not self.unread
+        return not self.troubles and not self.unreported and not self.unread
 
 
 def compare(
@@ -72,7 +72,7 @@ def compare(
     """
     numbers = numbers if lists else {}
     troubles: list[Trouble] = []
-    unsaid: list[str] = []
+    unreported: list[str] = []
     unread: list[str] = []
     reported: dict[str, tuple[HardwarePart, ...]] = {}
     for kind in KINDS:
@@ -82,36 +82,36 @@ def compare(
         elif isinstance(parts, Unmeasured) and (lists or powered):
             unread.append(f"{_NAMES[kind]}: {clean(parts.reason, 80)}")
         else:
-            unsaid.append(f"{_NAMES[kind]}: its controller does not tell")
+            unreported.append(f"{_NAMES[kind]}: its controller does not tell")
     if not lists:
-        unsaid.append("numbers of parts: its controller tells of sensors only")
+        unreported.append("numbers of parts: its controller tells of sensors only")
     for kind, parts in reported.items():
         if not powered and not any(part.present for part in parts):
-            unsaid.append(f"{_NAMES[kind]}: none reported while it is off")
+            unreported.append(f"{_NAMES[kind]}: none reported while it is off")
             continue
         number = next((numbers.get(name) for one, name, _ in _COUNTED if one == kind), None)
         if kind == "cpu":
             number = None
-            troubles += _cores(parts, numbers.get("cpu_count"), place, unsaid)
+            troubles += _cores(parts, numbers.get("cpu_count"), place, unreported)
         if isinstance(number, int):
             exact = next(exact for one, _, exact in _COUNTED if one == kind)
-            troubles += _count(kind, parts, number, exact, place, unsaid)
+            troubles += _count(kind, parts, number, exact, place, unreported)
         elif kind not in may_be_empty:
             troubles += (_absent(kind, part.slot, f"{_ONE[kind]} {clean(part.slot, 40)} is not there", place)
                          for part in parts if not part.present)
         if kind == "dimm":
-            troubles += _memory(parts, numbers.get("memory_gib"), place, unsaid)
-        troubles += _health(kind, parts, unsaid)
-    return PartsComparison(tuple(troubles), tuple(unsaid), tuple(unread))
+            troubles += _memory(parts, numbers.get("memory_gib"), place, unreported)
+        troubles += _health(kind, parts, unreported)
+    return PartsComparison(tuple(troubles), tuple(unreported), tuple(unread))
 
 
 def _count(
-    kind: str, parts: Sequence[HardwarePart], wanted: int, exact: bool, place: str, unsaid: list[str],
+    kind: str, parts: Sequence[HardwarePart], wanted: int, exact: bool, place: str, unreported: list[str],
 ) -> Iterator[Trouble]:
     there = [part for part in parts if part.present]
     found = _ports(there) if kind == "nic" else len(there)
     if isinstance(found, Unmeasured):
-        unsaid.append(f"{_NAMES[kind]}: {found.reason}")
+        unreported.append(f"{_NAMES[kind]}: {found.reason}")
         return
     if found < wanted:
         what = f"{found} of {wanted} {_NAMES[kind]} are there"
@@ -126,7 +126,7 @@ def _count(
         yield Trouble(
             f"{found} {_NAMES[kind]} are there, and its SKU has {wanted}", Owner.OPERATOR, _OTHER, kind)
     elif found > wanted:
-        unsaid.append(f"{_NAMES[kind]}: {found} of which {wanted} are the SKU's")
+        unreported.append(f"{_NAMES[kind]}: {found} of which {wanted} are the SKU's")
 
 
 def _ports(adapters: Sequence[HardwarePart]) -> int | Unmeasured:
@@ -166,13 +166,15 @@ def _absent(kind: str, slot: str, what: str, place: str) -> Trouble:
     return Trouble(what, Owner.DATACENTRE, hand, kind, clean(slot, 60))
 
 
-def _cores(parts: Sequence[HardwarePart], wanted: Any, place: str, unsaid: list[str]) -> Iterator[Trouble]:
+def _cores(
+    parts: Sequence[HardwarePart], wanted: Any, place: str, unreported: list[str],
+) -> Iterator[Trouble]:
     """The SKU counts processors as the kernel does: cores, or twice as many with two threads each."""
     if not isinstance(wanted, int):
         return
     cores = [part.amount for part in parts if part.present]
     if not all(isinstance(one, int) for one in cores) or not cores:
-        unsaid.append("processors: their cores are not reported")
+        unreported.append("processors: their cores are not reported")
         return
     total = sum(one for one in cores if isinstance(one, int))
     if wanted in (total, 2 * total):
@@ -186,12 +188,14 @@ def _cores(parts: Sequence[HardwarePart], wanted: Any, place: str, unsaid: list[
                       Owner.OPERATOR, _OTHER, "cpu")
 
 
-def _memory(parts: Sequence[HardwarePart], wanted: Any, place: str, unsaid: list[str]) -> Iterator[Trouble]:
+def _memory(
+    parts: Sequence[HardwarePart], wanted: Any, place: str, unreported: list[str],
+) -> Iterator[Trouble]:
     if not isinstance(wanted, (int, float)):
         return
     sizes = [part.amount for part in parts if part.present]
     if not all(isinstance(one, int) for one in sizes):
-        unsaid.append("memory: the size of its modules is not reported")
+        unreported.append("memory: the size of its modules is not reported")
         return
     total = sum(one for one in sizes if isinstance(one, int)) / _GIB
     what = f"{total:g} GiB of memory are installed, and its SKU has {wanted:g}"
@@ -201,7 +205,7 @@ def _memory(parts: Sequence[HardwarePart], wanted: Any, place: str, unsaid: list
         yield Trouble(what, Owner.OPERATOR, _OTHER, "dimm")
 
 
-def _health(kind: str, parts: Sequence[HardwarePart], unsaid: list[str]) -> Iterator[Trouble]:
+def _health(kind: str, parts: Sequence[HardwarePart], unreported: list[str]) -> Iterator[Trouble]:
     silent = 0
     for part in parts:
         health = part.health.casefold() if isinstance(part.health, str) else ""
@@ -220,7 +224,7 @@ def _health(kind: str, parts: Sequence[HardwarePart], unsaid: list[str]) -> Iter
         else:
             yield Trouble(what, Owner.VENDOR, "replace it", kind, slot, serial)
     if silent:
-        unsaid.append(f"health of {silent} x {_ONE[kind]}: not reported")
+        unreported.append(f"health of {silent} x {_ONE[kind]}: not reported")
 
 
 def _text(value: str | Missing) -> str:

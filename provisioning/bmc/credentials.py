@@ -46,9 +46,9 @@ class Hidden:
         raise TypeError("a password is not written anywhere")
 
 
-def without(message: bytes, unsaid: Iterable[Hidden]) -> bytes:
+def without(message: bytes, unreported: Iterable[Hidden]) -> bytes:
     """What someone said, with these texts left out, as they are and as JSON spells them."""
-    for one in unsaid:
+    for one in unreported:
         for text in (one.text, json.dumps(one.text)[1:-1], json.dumps(one.text, ensure_ascii=False)[1:-1]):
             message = message.replace(text.encode(), b"(not shown)")
     return message

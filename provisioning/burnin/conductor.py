@@ -41,7 +41,7 @@ from provisioning.burnin.readynodes import ReadyNodes, Roster
 
 LEAVE_S = 8.0       # for agents to end their ranks and leave
 TICK_S = 0.25
-LOOK_S = 30e-6
+CHECK_S = 30e-6
 # A head that did not run for so long (stopped and continued, a paused virtual machine) hears what came
 # meanwhile before it judges.
 HELD_UP_S = 2.0
@@ -136,7 +136,7 @@ class Conductor:
         begun = judged = self._clock()
         # To look at a rank costs microseconds: where there are thousands that is done less often than their
         # messages come in.
-        tick = min(TICK_S, 0.02 + LOOK_S * sum(len(task.seats) for task in chosen))
+        tick = min(TICK_S, 0.02 + CHECK_S * sum(len(task.seats) for task in chosen))
         try:
             while self._running or chosen:
                 while chosen and self._clock() - begun >= after.get(chosen[-1].id, 0.0):
@@ -220,7 +220,7 @@ class Conductor:
             program = replace(built, words=words)
             for reply in self._transport.run(list(self._nodes.values()), program, self._limits):
                 self._server.events.put(_Dismissed(reply))
-        except Exception as error:  # noqa: BLE001  (a configuration that cannot be read, say: every node that is missing says it)
+        except Exception as error:  # noqa: BLE001  (such as an unreadable configuration)
             for name in self._nodes:
                 self._server.events.put(_Dismissed(_failed(name, error)))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 TERM_S = 15.0       # for a salloc that is told to end, which gives its nodes back first
 _CHUNK = 1 << 16
 # with TERM, then with KILL; whatever holds its output open after that is no longer listened to
-_TELLS = 2
+_SIGNALS = 2
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def in_parallel(commands: Sequence[HeadCommand], most_bytes: int) -> Iterator[Ra
                     if not data:
                         child.due, child.over = 0.0, True
                 for child in [child for child in left if time.monotonic() >= child.due]:
-                    if not child.over and child.signals_sent < _TELLS:
+                    if not child.over and child.signals_sent < _SIGNALS:
                         child.end()
                         continue
                     selector.unregister(child.process.stdout or -1)

@@ -37,7 +37,7 @@ from provisioning.burnin.stagesamples import StageReading, StageSamples
 
 # for an agent to be started, and PyTorch to be imported from a cold network file system
 READY_S = 240.0
-LOOK_S = 120.0
+CHECK_S = 120.0
 # for a look between two stages, while all ranks wait; and, of many nodes, for as many as are checked in turn
 BETWEEN_S = 30.0
 IN_TURN_S = 2.0
@@ -128,7 +128,7 @@ def _measure(
 ) -> None:
     """Looks at the nodes, runs all steps, and looks again. Raises KeyboardInterrupt where the user or the
     lease ends that early."""
-    bounds = replace(Limits(fanout=request.fanout), sweep_s=LOOK_S)
+    bounds = replace(Limits(fanout=request.fanout), sweep_s=CHECK_S)
     seen = sample(held, granted.transport, bounds)
     _check_lease(granted)
     places = places_of(request, seen)

@@ -198,7 +198,8 @@ def skip(nodes: str, steps: tuple[str, ...], reason: str, inventory: str | None,
 
     \b
     muster bringup skip gpu007 --step bios --reason 'no Redfish, settings read off the screen'
-    muster bringup skip @old --step bmc --step credentials --step hardware --step bios --reason 'no BMC'
+    muster bringup skip @old --step bmc --step credentials --step hardware --step bios --step boot \\
+        --reason 'no BMC'
     """
     from healthcheck.store import bringups
     from healthcheck.store.file import opened

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from provisioning.bringup.pages.progress import BringupStatus
     from provisioning.bringup.policy.model import BringupPolicy
 
-    _Told = Callable[[RunEvent], None]
+    _OnEvent = Callable[[RunEvent], None]
 
 
 def carried_out(
@@ -40,7 +40,7 @@ def carried_out(
     for line in refusals(found.refused, fold):
         click.echo(f"muster: {line}", err=True)
     # Machines past the requested step are done; those that may not go on are taken out of bring-up.
-    nodes = [plan.node for plan in found.ways
+    nodes = [plan.node for plan in found.plans
              if until is None or (plan.steps and ORDER.index(plan.steps[0]) <= ORDER.index(until))]
     nodes += [site.inventory.nodes[one.node] for one in found.refused if one.taken_off and act]
     if not nodes and found.refused:
@@ -71,36 +71,36 @@ def _observed(
     from healthcheck.report.progress import progress
     from inventory.nodeset import fold
     from provisioning.bringup.pages import dryrun
-    from provisioning.bringup.pages.dryrun import First, Heard
+    from provisioning.bringup.pages.dryrun import DryRunResult, First
 
-    heard = Heard({})
+    seen = DryRunResult({})
     with progress(len(nodes), "bringup", quiet=quiet) as shown:
         def on_event(event: RunEvent) -> None:
-            if heard.on_event(event):
+            if seen.on_event(event):
                 shown.done(event.node, event.stand != dryrun.UNKNOWN)
 
         outcome = _prepared(site, nodes, policy, fanout, dry=True)(on_event)
     why = "; ".join(
         outcome.halted.values()) or ("the run was ended" if outcome.interrupted else "it was not reached")
     for node in outcome.queued:
-        first = heard.firsts.get(node)
+        first = seen.firsts.get(node)
         if first is None or (
             first.stand == SO and (until is None or ORDER.index(first.step) < ORDER.index(until))):
-            heard.firsts[node] = First(dryrun.REFUSED, first.step if first is not None else "", why)
+            seen.firsts[node] = First(dryrun.REFUSED, first.step if first is not None else "", why)
     for node in outcome.trouble:
-        heard.firsts.setdefault(node,
+        seen.firsts.setdefault(node,
                                 First(dryrun.REFUSED, LOGIN_STEP,
                                       "its controller refused the login, and accounts lock; once it is "
                                       "repaired: muster bringup retry"))
     with suppress(BrokenPipeError):
-        for line in dryrun.lines(heard.firsts, fold, painted()):
+        for line in dryrun.lines(seen.firsts, fold, painted()):
             click.echo(line)
         click.echo("This was a dry run. Run again with --apply to do it.")
-    if any(first.step == LOGIN_STEP and first.stand == TROUBLE for first in heard.firsts.values()):
+    if any(first.step == LOGIN_STEP and first.stand == TROUBLE for first in seen.firsts.values()):
         click.echo("note: a dry run keeps nothing, so the next one tries a refused login again, and accounts "
                    "lock", err=True)
     return 130 if outcome.interrupted else 4 if outcome.halted else dryrun.code(
-        heard.firsts, [node.name for node in nodes])
+        seen.firsts, [node.name for node in nodes])
 
 
 def _acted(
@@ -172,7 +172,7 @@ def _begun(site: Surroundings, nodes: Sequence[Node]) -> None:
 
 def _prepared(
     site: Surroundings, nodes: Sequence[Node], policy: BringupPolicy, fanout: int, *, dry: bool,
-) -> Callable[[_Told], BringupOutcome]:
+) -> Callable[[_OnEvent], BringupOutcome]:
     """The run, to be started with its event handler. Errors in the setup are raised now, before anything
     changes."""
     from inventory.transport.remote import RemoteTransport

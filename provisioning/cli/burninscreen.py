@@ -225,11 +225,11 @@ def _screened(desired: BurnInRequest, one: Screening, base: Backend, folder: Pat
             yield one
 
     def act(burnin: Burnin, withheld: Mapping[str, str]) -> None:
-        if whys := certain(burnin, withheld):
+        if reasons := certain(burnin, withheld):
             try:
-                kept = granted[0].lease.isolate(whys)
+                kept = granted[0].lease.isolate(reasons)
             except MusterError as error:
-                kept = [f"jobs are NOT kept from {fold(whys)}: {error}"]
+                kept = [f"jobs are NOT kept from {fold(reasons)}: {error}"]
             for line in kept:
                 click.echo(f"muster: {line}", err=True)
         # Nodes not reached before it gave way were not tried.

@@ -107,7 +107,7 @@ def open_(
         found = rmas(store)
         part = returns.part_at(
             one.name, seats(store, [one.name], 0), found, words[0] or None, gpu, chassis, words[1] or None)
-        _say_left(
+        _print_unfinished(
             store,
             but=next((each.id for each in found if (each.node, each.slot) == (part.node, part.slot)), None))
         holds = _holds(store, one.name, held_by)
@@ -137,7 +137,7 @@ def ship(which: str, state: str | None) -> None:
         left = unfinished(store)
         one = returns.chosen(rmas(store), left, which)
         done = returns.shipping(store, one, left, who(), time.time)
-        _say_left(store)
+        _print_unfinished(store)
     click.echo(f"RMA {one.id} is shipped{'' if done else ' already'}: {one.part} of {one.node}")
 
 
@@ -174,7 +174,7 @@ def return_(
     with opened(state_dir(state)) as store:
         found, left = rmas(store), unfinished(store)
         one = returns.chosen(found, left, which)
-        _say_left(store, but=one.id)
+        _print_unfinished(store, but=one.id)
         if one.state is RmaState.RETURNED and one.id not in left:
             click.echo(f"RMA {one.id} is returned already ({one.outcome}, {_when(one.returned)}): {one.part} "
                        f"of {one.node}")
@@ -215,7 +215,7 @@ def list_(every: bool, form: str, state: str | None) -> None:
         found = rmas(store)
         wrong = alarms(store, found)
         shown = [one for one in found if every or one.state is not RmaState.RETURNED or one.id in wrong]
-        _say_left(store)
+        _print_unfinished(store)
     if form == "json":
         click.echo(
             json.dumps({
@@ -248,7 +248,7 @@ def _holds(store: Store, node: str, held_by: str | None) -> str:
                          "or give --held-by 'the night shift drained it'")
 
 
-def _say_left(store: Store, but: int | None = None) -> None:
+def _print_unfinished(store: Store, but: int | None = None) -> None:
     from healthcheck.store.rmas import rmas, unfinished
     from provisioning.remediate import rma as returns
 

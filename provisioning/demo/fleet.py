@@ -146,7 +146,8 @@ class DemoFleet:
         self.inventory.write_text("".join(_inventory(ports)))
 
     def _machine(self, name: str) -> DemoMachine:
-        machine = h100.healthy(name, random.Random(f"{self._seed} {name}"))  # noqa: S311  (repeatable on purpose, no secret)
+        # repeatable on purpose, no secret
+        machine = h100.healthy(name, random.Random(f"{self._seed} {name}"))  # noqa: S311
         faults.plant(machine, self.planted[name], random.Random(f"{self._seed} {name} faults"))  # noqa: S311
         return machine
 

@@ -59,7 +59,7 @@ def healthy(name: str, rng: random.Random) -> DemoMachine:
         maxerror=rng.randrange(400, 2500), esterror=rng.randrange(0, 90), constant=7, precision=1,
         tolerance=32768000, tick=10000, tai=37)
     services.install(machine)
-    host.install(machine, random.Random(f"{name} host"))  # noqa: S311  (of its own, so that what others draw stays as it was)
+    host.install(machine, random.Random(f"{name} host"))  # noqa: S311  (a generator of its own)
     containers.install(machine, _docker_info(name, rng), len(GPUS), DRIVER)
     disks.install(machine, BOOT_NVMES + NVMES, NVMES, device_folder, rng)
     machine.log.extend(
@@ -135,9 +135,8 @@ def _pci(machine: DemoMachine) -> None:
         for address in addresses:
             vendor, device = ident.split(":")
             maker, board = subsystem.split(":")
-            alias = (
-                f"pci:v{vendor:0>8}d{device:0>8}sv{maker:0>8}sd{board:0>8}bc{kind[:-4]:0>2}sc{kind[-4:-2]}i{kind[-2:]}"
-            )
+            alias = (f"pci:v{vendor:0>8}d{device:0>8}sv{maker:0>8}sd{board:0>8}"
+                     f"bc{kind[:-4]:0>2}sc{kind[-4:-2]}i{kind[-2:]}")
             uevent = (f"DRIVER={driver}\n"
                       f"PCI_CLASS={kind}\n"
                       f"PCI_ID={ident}\n"
@@ -264,7 +263,8 @@ def _mounts(rng: random.Random) -> list[Mount]:
         ("99 30 9:1 / /raid rw,relatime shared:50 - xfs /dev/md1 "
          "rw,attr2,inode64,logbufs=8,logbsize=32k,noquota", disk(7_500_734_464, 0.31, 3_000_293_760)),
         ("412 30 0:58 / /mnt/home rw,relatime shared:231 - nfs4 filer:/home "
-         "rw,vers=4.2,rsize=1048576,wsize=1048576,namlen=255,hard,proto=tcp,timeo=600,retrans=2,sec=sys,clientaddr=10.0.0.2,addr=10.0.0.9",
+         "rw,vers=4.2,rsize=1048576,wsize=1048576,namlen=255,hard,proto=tcp,timeo=600,retrans=2,sec=sys,"
+         "clientaddr=10.0.0.2,addr=10.0.0.9",
          (1_048_576, 1_048_576, 104_857_600, 41_943_040, 41_943_040, 6_553_600_000, 6_443_221_004,
           6_443_221_004, _RELATIME, 255)),
         (f"420 30 0:61 / {layer}/4f0c/merged rw,relatime shared:240 - overlay overlay {overlay}", root)]

@@ -45,7 +45,7 @@ def main(prefix: str, base: str | None) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
     try:
-        _say({"folder": str(folder)})
+        _print({"folder": str(folder)})
         line = sys.stdin.buffer.readline()
         if line.endswith(b"\n"):
             _serve(json.loads(line))
@@ -62,7 +62,7 @@ def _end(number: int, frame: FrameType | None) -> None:
     raise _Ended
 
 
-def _say(document: object) -> None:
+def _print(document: object) -> None:
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 
@@ -86,7 +86,7 @@ def _serve(order: dict[str, Any]) -> None:
             if node["access"] == "sshd":
                 listener.setblocking(False)
                 selector.register(listener, selectors.EVENT_READ, node["argv"])
-        _say({"ports": ports})
+        _print({"ports": ports})
         while True:
             for key, _ in selector.select():
                 if key.fileobj == wake:

@@ -138,7 +138,7 @@ def _differs(row: Delivered, one: FoundController, node: Node | None) -> list[st
         said.append(f"the list says address {row.address}, it is at {one.address}")
     if row.mac and one.macs and row.mac not in one.macs:
         said.append(f"the list says MAC address {row.mac}, it has {', '.join(one.macs[:4])}")
-    if row.model and one.model and not _alike(row.model, one.model):
+    if row.model and one.model and not _same_model(row.model, one.model):
         said.append(f"the list says model {row.model}, it is {one.model}")
     if node is not None:
         if row.name and row.name.lower() != node.name.lower():
@@ -149,7 +149,7 @@ def _differs(row: Delivered, one: FoundController, node: Node | None) -> list[st
     return said
 
 
-def _alike(one: str, other: str) -> bool:
+def _same_model(one: str, other: str) -> bool:
     """Makers write a model with and without their name before it."""
     shorter, longer = sorted((one.lower().strip(), other.lower().strip()), key=len)
     return shorter in longer

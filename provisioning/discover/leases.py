@@ -23,8 +23,8 @@ from provisioning.discover.model import DhcpLease, mac
 MOST = 200_000          # declarations; a /16 that was renewed some times
 _FOREVER = 0xFFFFFFFF
 _ISC = re.compile(
-    r"^[ "
-    r"\t]*(?:lease\s+\S+\s*\{|authoring-byte-order\b|server-duid\b|ia-[np][ad]\b|failover\s+peer\b|#.*dhcpd\.leases)",
+    r"^[ \t]*(?:lease\s+\S+\s*\{|authoring-byte-order\b|server-duid\b|ia-[np][ad]\b|failover\s+peer\b"
+    r"|#.*dhcpd\.leases)",
     re.MULTILINE)
 _DATE = re.compile(r"(?:[0-6]\s+)?(\d{4})/(\d{1,2})/(\d{1,2})\s+(\d{1,2}):(\d{1,2}):(\d{1,2})")
 _DNSMASQ = re.compile(r"(\d{1,12})\s+(\S+)\s+(\S+)\s+(\S+)(?:\s+\S.*)?")
@@ -178,7 +178,8 @@ def _kea(text: str, source: str, now: float) -> Iterator[_Entry]:
                 raise InventoryError(
                     "the header is none of Kea's: no valid_lifetime, expire, hostname", Mark(source, line, 1))
             continue
-        yield _kea_row(dict(zip(header, row)), Mark(source, line, 1), now)  # noqa: B905  (older files have fewer columns)
+        # older files have fewer columns
+        yield _kea_row(dict(zip(header, row)), Mark(source, line, 1), now)  # noqa: B905
 
 
 def _kea_row(row: dict[str, str], mark: Mark, now: float) -> _Entry:

@@ -19,14 +19,14 @@ from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.ticket import markdown, ticket
 from inventory.model import Node
 
-_TOLD_S = 60 * 86400.0      # how far back it tells of the part
+_RECENT_S = 60 * 86400.0      # how far back it tells of the part
 
 
 def text_of(store: Store, rma: Rma, node: Node, now: float) -> str:
     """The ticket in Markdown: what was wrong with the part lately, wherever it sat, and with the node where
     all of it goes."""
     where = trails(store, rma.node)
-    on_result = [each for each in problems(store, {seat.node for seat in where} | {rma.node}, now - _TOLD_S)
+    on_result = [each for each in problems(store, {seat.node for seat in where} | {rma.node}, now - _RECENT_S)
                  if concerns(rma, each)]
     boots = store.rows(
         "SELECT began FROM boot JOIN node ON node.id = boot.node WHERE name = ? ORDER BY began", rma.node)

@@ -244,14 +244,14 @@ def apply(store: Store, backend: Backend, plan: TriagePlan, who: str, clock: Clo
     verdicts = write(store, plan, opens=False)
     releases = [step for step in plan.steps if step.act is Act.RELEASE]
     elsewhere = {step.node: step.backend for step in releases if step.backend != backend.name}
-    whys = {step.node: step.why for step in releases if step.node not in elsewhere}
+    reasons = {step.node: step.why for step in releases if step.node not in elsewhere}
     wants = [CordonRequest(step.node, step.why, verdicts[step.node]) for step in plan.steps
              if step.act is Act.ISOLATE]
     done: list[CordonResult] = []
     try:
-        done += uncordon_each(store, backend, whys, who, clock)
+        done += uncordon_each(store, backend, reasons, who, clock)
     except ActionError as error:    # no one could look, so nothing was done
-        done += [CordonResult(node, f"NOT released: {error}", held=True, failed=True) for node in whys]
+        done += [CordonResult(node, f"NOT released: {error}", held=True, failed=True) for node in reasons]
     done += [CordonResult(node, f"NOT released: it is held in {where}, and this is {backend.name}", held=True,
                           failed=True) for node, where in elsewhere.items()]
     for one in done:

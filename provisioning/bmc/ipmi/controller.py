@@ -65,23 +65,23 @@ class IpmiController:
 
     def reachable(self) -> str:
         """What it says it is. Asked over UDP, without credentials."""
-        heard = self._hear(time.monotonic() + self._seconds)
-        if not isinstance(heard, rmcp.Capabilities):
+        probed = self._probe(time.monotonic() + self._seconds)
+        if not isinstance(probed, rmcp.Capabilities):
             return f"IPMI at {self._address}, which answers the presence ping only"
-        anonymous = "; it allows anonymous login" if heard.anonymous else ""
-        return f"IPMI {'2.0' if heard.v2 else '1.5'} at {self._address}{anonymous}"
+        anonymous = "; it allows anonymous login" if probed.anonymous else ""
+        return f"IPMI {'2.0' if probed.v2 else '1.5'} at {self._address}{anonymous}"
 
     def identity(self) -> MachineIdentity:
         """From its device id, its FRU record and its GUID; a controller that lacks one of them leaves that
         unsaid."""
         end = time.monotonic() + self._seconds
-        info = self._look(("mc", "info"), end)
+        info = self._query(("mc", "info"), end)
         return parse.identity(
             info, self._optional(("fru", "print", "0"), end), self._optional(("mc", "guid"), end))
 
     def power(self) -> PowerState:
         """Whether the machine has power."""
-        found = parse.power(self._look(("chassis", "power", "status"), time.monotonic() + self._seconds))
+        found = parse.power(self._query(("chassis", "power", "status"), time.monotonic() + self._seconds))
         if found is None:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's power status is not of its form")
         return found
@@ -118,7 +118,7 @@ class IpmiController:
         gave them any."""
         end = time.monotonic() + self._seconds
         try:
-            listed = self._look(("sdr", "elist", "all"), end)
+            listed = self._query(("sdr", "elist", "all"), end)
         except BmcError as problem:
             if problem.wrong is not BmcErrorReason.UNSUPPORTED:
                 raise
@@ -130,7 +130,7 @@ class IpmiController:
 
     def log(self) -> BmcLog:
         """The last 100 events that still hold; `now` is this machine's clock."""
-        text = self._look(("sel", "elist", "last", "100"), time.monotonic() + self._seconds)
+        text = self._query(("sel", "elist", "last", "100"), time.monotonic() + self._seconds)
         try:
             return BmcLog("BMC", events=events(text), now=time.time())
         except ValueError:
@@ -139,14 +139,14 @@ class IpmiController:
     def log_use(self) -> BmcLogUse:
         """How full its log is."""
         percent = parse.pairs(
-            self._look(("sel", "info"), time.monotonic() + self._seconds)).get("Percent Used", "")
+            self._query(("sel", "info"), time.monotonic() + self._seconds)).get("Percent Used", "")
         if not (percent[:-1].isdecimal() and percent.endswith("%") and len(percent) <= 4):
             raise BmcError(BmcErrorReason.UNSUPPORTED, "it does not say how full its log is")
         return BmcLogUse("BMC", used_percent=int(percent[:-1]))
 
     def sensors(self) -> BmcSensors:
         """The sensors that have thresholds."""
-        text = self._look(("sdr", "elist", "full"), time.monotonic() + self._seconds)
+        text = self._query(("sdr", "elist", "full"), time.monotonic() + self._seconds)
         if not text.strip():
             raise BmcError(BmcErrorReason.UNSUPPORTED, "it has no sensor with thresholds")
         try:
@@ -182,26 +182,26 @@ class IpmiController:
         """Forgets the password; each command was a session of its own."""
         self._account = None
 
-    def _hear(self, end: float) -> rmcp.Capabilities | bool:
+    def _probe(self, end: float) -> rmcp.Capabilities | bool:
         try:
-            heard = udp.hear(self._address, self._port, end - time.monotonic())
+            probed = udp.hear(self._address, self._port, end - time.monotonic())
         except udp.PortClosed:
             raise BmcError(BmcErrorReason.UNREACHABLE,
                            f"{self._address} says that nothing listens at UDP port {self._port}") from None
         except OSError as problem:
             raise BmcError(BmcErrorReason.UNREACHABLE,
                            f"{self._address}: {clean(problem.strerror or problem, 100)}") from None
-        if heard is False:
+        if probed is False:
             raise BmcError(
                 BmcErrorReason.UNREACHABLE, f"nothing answers at {self._address}, UDP port {self._port}")
-        return heard
+        return probed
 
     def _opened(self, end: float) -> Door:
         """Where it is and how it is spoken to, found out at the first need."""
         if self._door is None:
             # A silent controller is found out in half of the time, so that there is some left for the work.
-            heard = self._hear(time.monotonic() + min(6.0, (end - time.monotonic()) / 2))
-            if isinstance(heard, rmcp.Capabilities) and not heard.v2:
+            probed = self._probe(time.monotonic() + min(6.0, (end - time.monotonic()) / 2))
+            if isinstance(probed, rmcp.Capabilities) and not probed.v2:
                 raise BmcError(
                     BmcErrorReason.UNSUPPORTED,
                     "it does not speak IPMI 2.0: version 1.5 would show the password to the network")
@@ -246,7 +246,7 @@ class IpmiController:
             raise messages.error(message)
         return message
 
-    def _look(self, words: Sequence[str], end: float) -> str:
+    def _query(self, words: Sequence[str], end: float) -> str:
         try:
             return self._run(words, PrivilegeLevel.USER, end).out
         except BmcError as problem:

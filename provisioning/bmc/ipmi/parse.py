@@ -23,7 +23,7 @@ from provisioning.bmc.base import (
     PowerState,
 )
 
-_UNSAID = Unmeasured("it does not say")
+_NOT_REPORTED = Unmeasured("it does not say")
 _POWER = re.compile(r"^Chassis Power is (on|off)\s*$", re.MULTILINE)
 _DEVICE = re.compile(r"Boot Device Selector : (.+)")
 _TARGETS = {
@@ -121,16 +121,16 @@ def identity(info: str, fru: str, guid: str) -> MachineIdentity:
     uuid = _UUID.search(guid)
 
     def first(*values: str | None) -> str | Missing:
-        return next((value for value in values if value), _UNSAID)
+        return next((value for value in values if value), _NOT_REPORTED)
 
     version = own.get("IPMI Version")
     return MachineIdentity(
         vendor=first(built.get("Product Manufacturer"), built.get("Board Mfg"), own.get("Manufacturer Name")),
         model=first(built.get("Product Name"), built.get("Board Product")),
         serial=first(built.get("Product Serial"), built.get("Chassis Serial")),
-        uuid=uuid[1] if uuid is not None and uuid[1].strip("0-") else _UNSAID,
+        uuid=uuid[1] if uuid is not None and uuid[1].strip("0-") else _NOT_REPORTED,
         bios=UNSUPPORTED, firmware=first(own.get("Firmware Revision")),
-        controller=f"IPMI {version}" if version else _UNSAID)
+        controller=f"IPMI {version}" if version else _NOT_REPORTED)
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,8 @@ def _part(
         return None
     model = fields.get("Product Name") or fields.get("Board Product") or fields.get("Part Number")
     serial = fields.get("Product Serial") or fields.get("Board Serial") or fields.get("Serial Number")
-    return HardwarePart(
-        kind, _SEAT.sub("", name), model=model or _UNSAID, serial=serial or _UNSAID, health=health or _UNSAID)
+    return HardwarePart(kind, _SEAT.sub("", name), model=model or _NOT_REPORTED,
+                        serial=serial or _NOT_REPORTED, health=health or _NOT_REPORTED)
 
 
 def _health(row: _Row) -> str:

@@ -118,7 +118,7 @@ def _errors(connector: Any, sushy: Any) -> Iterator[None]:
     except (sushy.exceptions.MissingActionError, sushy.exceptions.MissingAttributeError,
             sushy.exceptions.InvalidParameterValueError) as problem:
         raise BmcError(BmcErrorReason.UNSUPPORTED, clean(problem, 200)) from None
-    except Exception as problem:  # noqa: BLE001  (its parsers raise whatever a foreign document makes them raise)
+    except Exception as problem:  # noqa: BLE001  (its parsers may raise anything)
         raise BmcError(BmcErrorReason.BROKEN, f"its answer cannot be read ({type(problem).__name__})",
                        None if connector.made else False) from None
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from provisioning.bmc.base import BmcError, BmcErrorReason, HardwareInventory, HardwarePart, Missing
-from provisioning.bmc.redfish.read import UNSAID, first, inner, last, link, number, objects, text, word
+from provisioning.bmc.redfish.read import NOT_REPORTED, first, inner, last, link, number, objects, text, word
 from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.walk import ENDS, CollectionMember, expands, linked, members
 
@@ -159,11 +159,12 @@ class _Reader:
                        if name == card or name.startswith((f"{card}-", f"{card}."))]
                 own = own or self._functions(one.document)
                 found.append(
-                    replace(_part("nic", one), address=",".join(own) or UNSAID,
+                    replace(_part("nic", one), address=",".join(own) or NOT_REPORTED,
                             firmware=first(text(one.document, "Controllers", "0", "FirmwarePackageVersion"),
                                            text(one.document, "FirmwareVersion"))))
         if not found:
-            found = [HardwarePart("nic", name, address=mac or UNSAID) for name, mac in (macs or {}).items()]
+            found = [
+                HardwarePart("nic", name, address=mac or NOT_REPORTED) for name, mac in (macs or {}).items()]
         return {"nic": found if error_text else None}
 
     def _functions(self, adapter: Any) -> list[str]:
@@ -204,7 +205,7 @@ class _Reader:
                 case.document, newer, name) or self._older(case.document, older, name) or ():
                 part = _part(kind, one, "Name", "FanName")
                 watts = first_number(
-                    one.document, "PowerCapacityWatts", "PowerInputRating") if amount else UNSAID
+                    one.document, "PowerCapacityWatts", "PowerInputRating") if amount else NOT_REPORTED
                 model = first(text(one.document, "Model"), text(one.document, "PartNumber"))
                 found = [*(found or ()), replace(part, amount=watts, model=model)]
         return found
@@ -260,7 +261,7 @@ def first_word(member: CollectionMember, *keys: str) -> str:
 
 def first_number(document: Any, *keys: str) -> int | Missing:
     """The first of these that is said."""
-    return next((found for key in keys if isinstance(found := number(document, key), int)), UNSAID)
+    return next((found for key in keys if isinstance(found := number(document, key), int)), NOT_REPORTED)
 
 
 def _part(kind: str, one: CollectionMember, *slots: str) -> HardwarePart:

@@ -10,7 +10,7 @@ from healthcheck.facts.values import Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import Missing
 
-UNSAID = Unmeasured("it does not say")
+NOT_REPORTED = Unmeasured("it does not say")
 # What firmware puts where it knows nothing.
 _NOTHING = {
     "", "na", "n/a", "none", "null", "not available", "not specified", "not present", "unknown",
@@ -37,13 +37,13 @@ def text(document: Any, *keys: str, most: int = 120) -> str | Missing:
     if isinstance(found, (int, float)) and not isinstance(found, bool):
         return clean(repr(found), most)
     if not isinstance(found, str) or found.strip().casefold() in _NOTHING:
-        return UNSAID
+        return NOT_REPORTED
     return clean(found.strip(), most)
 
 
 def first(*candidates: str | Missing) -> str | Missing:
     """The first that is said."""
-    return next((one for one in candidates if isinstance(one, str)), UNSAID)
+    return next((one for one in candidates if isinstance(one, str)), NOT_REPORTED)
 
 
 def word(document: Any, *keys: str) -> str:
@@ -57,14 +57,14 @@ def number(document: Any, *keys: str, times: int = 1) -> int | Missing:
     found = inner(document, *keys)
     # NaN is not in it either
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < 2**63:
-        return UNSAID
+        return NOT_REPORTED
     return int(found * times)
 
 
 def flag(document: Any, *keys: str) -> bool | Missing:
     """True or false."""
     found = inner(document, *keys)
-    return found if isinstance(found, bool) else UNSAID
+    return found if isinstance(found, bool) else NOT_REPORTED
 
 
 def link(document: Any, *keys: str) -> str | None:

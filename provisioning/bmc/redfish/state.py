@@ -26,7 +26,7 @@ from provisioning.bmc.base import (
 )
 from provisioning.bmc.redfish import vendors
 from provisioning.bmc.redfish.answers import Document
-from provisioning.bmc.redfish.read import UNSAID, first, flag, inner, last, link, text, word
+from provisioning.bmc.redfish.read import NOT_REPORTED, first, flag, inner, last, link, text, word
 
 Settings = Mapping[str, str | int | bool]
 # The Redfish word of each target: the one that is written first, and others that mean the same.
@@ -51,10 +51,11 @@ def identity(
     if maker is vendors.DELL:
         serial = first(text(system, "SKU"), serial)
     called = vendors.controller(root, manager, maker)
-    return MachineIdentity(vendor=first(text(system, "Manufacturer"), text(root, "Vendor")),
-                           model=text(system, "Model"), serial=serial, uuid=text(system, "UUID"),
-                           bios=text(system, "BiosVersion"), firmware=text(manager, "FirmwareVersion"),
-                           controller=clean(called, 60) if called else UNSAID, name=text(system, "HostName"))
+    return MachineIdentity(
+        vendor=first(text(system, "Manufacturer"), text(root, "Vendor")), model=text(system, "Model"),
+        serial=serial, uuid=text(system, "UUID"), bios=text(system, "BiosVersion"),
+        firmware=text(manager, "FirmwareVersion"), controller=clean(called, 60) if called else NOT_REPORTED,
+        name=text(system, "HostName"))
 
 
 def power(system: Document) -> PowerState | None:
@@ -71,12 +72,12 @@ def boot(system: Document) -> BootOverride:
     enabled = inner(found, "BootSourceOverrideEnabled")
     # `word` takes None for "nothing is said", and here it is one of the values.
     name = inner(found, "BootSourceOverrideTarget")
-    target: BootTarget | Missing = UNSAID
+    target: BootTarget | Missing = NOT_REPORTED
     if isinstance(name, str):
         target = _TARGET.get(name, Unmeasured(f"{clean(name, 40)} is a target that is not known"))
     if enabled == "Disabled":
         target = BootTarget.NONE
-    once: bool | Missing = _ONCE.get(enabled, UNSAID) if isinstance(enabled, str) else UNSAID
+    once: bool | Missing = _ONCE.get(enabled, NOT_REPORTED) if isinstance(enabled, str) else NOT_REPORTED
     allowed = inner(found, "BootSourceOverrideTarget@Redfish.AllowableValues")
     if not isinstance(allowed, list):
         return BootOverride(target, once, progress=progress)
@@ -88,7 +89,7 @@ def settings(document: Document | None) -> Settings | Missing:
     """The attributes of a Bios resource, as it spells them; those without a value are left out."""
     found = inner(document, "Attributes")
     if not isinstance(found, dict):
-        return UNSAID
+        return NOT_REPORTED
     if len(found) > _MOST_SETTINGS:
         return Unmeasured(f"it tells of over {_MOST_SETTINGS} settings")
     return MappingProxyType({

@@ -117,7 +117,8 @@ class RedfishConnection:
         return self._socket
 
     def _answer(self, connection: ssl.SSLSocket, method: str, deadline: Deadline) -> RedfishResponse:
-        response = http.client.HTTPResponse(_Timed(connection, deadline), method=method)  # type: ignore[arg-type]
+        timed = _Timed(connection, deadline)
+        response = http.client.HTTPResponse(timed, method=method)  # type: ignore[arg-type]
         response.begin()
         found = response.getheaders()
         if len(found) > _MOST_HEADERS:

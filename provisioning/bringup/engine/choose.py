@@ -44,7 +44,7 @@ class RefusedMachine:
 class MachineSelection:
     """The asked machines, each in one of these, in the order of asking."""
 
-    ways: tuple[MachinePlan, ...]
+    plans: tuple[MachinePlan, ...]
     through: tuple[str, ...]
     refused: tuple[RefusedMachine, ...]
 
@@ -54,7 +54,7 @@ def chosen(
     without: Collection[str],
 ) -> MachineSelection:
     """Sorts the machines by lifecycle, by their state in the store, and by whether they can be checked."""
-    ways: list[MachinePlan] = []
+    plans: list[MachinePlan] = []
     through: list[str] = []
     refused: list[RefusedMachine] = []
     for node in nodes:
@@ -83,5 +83,5 @@ def chosen(
                     f"give it one (bmc: in the inventory), or: muster bringup skip NODES {words} --reason "
                     "TEXT"))
             continue
-        ways.append(MachinePlan(node, steps, tuple(step for step in ahead if step in over)))
-    return MachineSelection(tuple(ways), tuple(through), tuple(refused))
+        plans.append(MachinePlan(node, steps, tuple(step for step in ahead if step in over)))
+    return MachineSelection(tuple(plans), tuple(through), tuple(refused))

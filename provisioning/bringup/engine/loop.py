@@ -37,14 +37,14 @@ class Engine:
         self.states, self.stopping = states, False
         self.scheduler = Scheduler(policy, states.values(), free=dry)
         self.journal = Journal(None if dry else store, site.who)
-        self._site, self._told, self._store = site, on_event, None if dry else store
+        self._site, self._on_event, self._store = site, on_event, None if dry else store
         self._workers = Workers(policy.width + sum(step.together for step in policy.steps.values()))
         woke = site.clock()
         self._transitions = Transitions(site, states, executors, policy, self.journal, dry, skips(store),
                                         self.scheduler, self._workers, woke)
         self._unwritten: dict[int, OperationResult] = {}
         self._written = True                        # whether the newest operations are in the store
-        self._version, self._heard = self._data_version(), woke
+        self._version, self._read_at = self._data_version(), woke
 
     def interrupt(self) -> None:
         """Has the loop end: nothing is begun any more."""
@@ -65,7 +65,7 @@ class Engine:
                     break
                 self._note(self._wait())
             if self.stopping:
-                self._told(RunEvent("", "", "interrupted", self._awaited()))
+                self._on_event(RunEvent("", "", "interrupted", self._awaited()))
             self._drain()
         except KeyboardInterrupt:
             raise
@@ -87,7 +87,7 @@ class Engine:
         transitions = self._transitions
         events, transitions.events = transitions.events, []
         for event in events:
-            self._told(event)
+            self._on_event(event)
         tasks, transitions.tasks = transitions.tasks, []
         for task in tasks:
             task()
@@ -123,7 +123,7 @@ class Engine:
             return
         with self._transaction():
             if changed:
-                self._hear(now)
+                self._read_changes(now)
             for result in found:
                 transitions.learn(result, now)
             transitions.due(now)
@@ -168,12 +168,12 @@ class Engine:
 
     def _changed(self, now: float) -> bool:
         """Whether someone else has written to the store."""
-        if self._store is None or now - self._heard < POLL_S:
+        if self._store is None or now - self._read_at < POLL_S:
             return False
-        before, self._version, self._heard = self._version, self._data_version(), now
+        before, self._version, self._read_at = self._version, self._data_version(), now
         return self._version != before
 
-    def _hear(self, now: float) -> None:
+    def _read_changes(self, now: float) -> None:
         """Machines that a person had begun again come back, and those go on that are in a step which is to be
         skipped by now."""
         assert self._store is not None  # noqa: S101  (it was asked)

@@ -152,7 +152,7 @@ class Transitions:
         elif isinstance(what, Stuck):
             self._stuck(state, what, now)
         elif self.dry:
-            self._tell(state,
+            self._emit(state,
                        "unknown" if seen.stand is StepState.UNKNOWN else "deed" if seen.operation
                            else "waiting", seen.message, seen.operation)
             self.scheduler.out(state)
@@ -201,7 +201,7 @@ class Transitions:
         state.making, state.busy, state.message = number, True, operation.name
         self.journal.stood(state.name, notes.WAITING, operation.name, looked=now, kept=state.kept)
         self.journal.troubled(state.name, state.step, (), now)
-        self._tell(state, "deed", operation.name, operation)
+        self._emit(state, "deed", operation.name, operation)
         self._joint.open[state.step] += 1
         if self._joins(state.step):
             self._joint.join(state.step, Joined(state, machine, operation))
@@ -244,7 +244,7 @@ class Transitions:
         state.making, state.begun = None, False
         self._joint.open[state.step] -= 1
         self.journal.operation_ended(number, ended.made, now)
-        self._tell(state, "made", ended.made.message)
+        self._emit(state, "made", ended.made.message)
         name = state.step
         if ended.defect is not None:
             self._stuck(state, Stuck((ended.defect,)), now)
@@ -260,7 +260,7 @@ class Transitions:
         self.journal.troubled(state.name, state.step, (), now)
         if until.message != state.message:
             unknown = state.seen is not None and state.seen[1].stand is StepState.UNKNOWN
-            self._tell(state, "unknown" if unknown else "waiting", until.message)
+            self._emit(state, "unknown" if unknown else "waiting", until.message)
         state.message = until.message
         self._timer.add(state, until.time)
 
@@ -268,7 +268,7 @@ class Transitions:
         message = stuck.troubles[0].what
         self.journal.stood(state.name, notes.TROUBLE, message, looked=now, kept=state.kept)
         self.journal.troubled(state.name, state.step, stuck.troubles, now)
-        self._tell(state, "trouble", message)
+        self._emit(state, "trouble", message)
         self.scheduler.stuck(state)
 
     def _leave(self, state: MachineState, outcome: str, now: float, message: str) -> None:
@@ -282,9 +282,9 @@ class Transitions:
             self.journal.stood(state.name, notes.WAITING, message, looked=now, kept=state.kept)
         self.journal.left(
             state.name, state.step, outcome, onward, now, message if outcome == notes.SKIPPED else "")
-        self._tell(state, outcome, message)
+        self._emit(state, outcome, message)
         if onward is None:
-            self._tell(state, notes.DONE, "")
+            self._emit(state, notes.DONE, "")
         self.scheduler.onward(state, onward)
         if onward is not None:
             self._arrive(state, now)
@@ -297,7 +297,7 @@ class Transitions:
         else:
             self.scheduler.ready(state, now)
 
-    def _tell(
+    def _emit(
         self, state: MachineState, stand: str, message: str, operation: Operation | None = None,
     ) -> None:
         seen = state.seen[1] if state.seen is not None and state.seen[0] == state.step else None

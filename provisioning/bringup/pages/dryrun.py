@@ -21,7 +21,7 @@ _WORDS = {
     WAITING: "waits", DONE: "through", LEFT: "refused", SO: "so as far as was asked"}
 _ORDER = tuple(_WORDS)
 _MOST = 40              # lines of one diff
-_SAID = 200
+_MAX_TEXT = 200
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class First:
 
 
 @dataclass
-class Heard:
+class DryRunResult:
     """What a dry run tells of each machine; one whose `firsts` is SO went as far as was asked."""
 
     firsts: dict[str, First]
@@ -53,9 +53,9 @@ class Heard:
             return False
         operation, seen = event.operation, event.seen
         self.firsts[event.node] = First(
-            event.stand, event.step, clean(event.message, _SAID),
+            event.stand, event.step, clean(event.message, _MAX_TEXT),
             clean(operation.name, 100) if operation is not None else "",
-            tuple(clean(line, _SAID) for line in operation.change) if operation is not None else (),
+            tuple(clean(line, _MAX_TEXT) for line in operation.change) if operation is not None else (),
             operation is not None and operation.effect is StepEffect.DISRUPTIVE,
             seen.troubles if seen is not None and event.stand == TROUBLE else ())
         return True
@@ -111,8 +111,8 @@ def _under(first: First) -> Iterator[str]:
         yield f"and {len(first.change) - _MOST} lines more"
     for one in first.troubles:
         if one.what != first.message:
-            yield clean(one.what, _SAID)
-        yield f"next: {clean(one.hand, _SAID)} ({one.owner.value})"
+            yield clean(one.what, _MAX_TEXT)
+        yield f"next: {clean(one.hand, _MAX_TEXT)} ({one.owner.value})"
 
 
 def _place(step: str) -> int:

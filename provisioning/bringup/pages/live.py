@@ -30,7 +30,7 @@ _WIDEST = 24            # column of the second table, but for the last
 _STUCK = ("NODES", "STEP", "FOR", "OWNER", "WHAT, AND THE NEXT HAND")
 _COLOURS = {TROUBLE: "red", WAITING: "yellow"}
 
-Look = Callable[[], BringupStatus]       # how it stands now; may raise MusterError
+Observe = Callable[[], BringupStatus]       # how it stands now; may raise MusterError
 
 
 class RunReporter:
@@ -49,7 +49,7 @@ class RunReporter:
         pass
 
 
-def live(observe: Look, fold: Fold, *, quiet: bool = False) -> RunReporter:
+def live(observe: Observe, fold: Fold, *, quiet: bool = False) -> RunReporter:
     """A table where standard error is a terminal that can be drawn on, lines elsewhere."""
     if quiet:
         return RunReporter()
@@ -60,7 +60,7 @@ def live(observe: Look, fold: Fold, *, quiet: bool = False) -> RunReporter:
 class LineReporter(RunReporter):
     """A line for each change, and all summed up once a minute while anything changes."""
 
-    def __init__(self, observe: Look, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, observe: Observe, clock: Callable[[], float] = time.monotonic) -> None:
         self._observe, self._clock = observe, clock
         self._stands: dict[str, tuple[str, str, str]] = {}
         self._next = clock() + SUMMARY_S
@@ -89,7 +89,7 @@ class Screen(RunReporter):
     """The table of `muster bringup status`, drawn again every other second, and gone when the work is
     over."""
 
-    def __init__(self, observe: Look, fold: Fold) -> None:
+    def __init__(self, observe: Observe, fold: Fold) -> None:
         from rich.console import Console
         from rich.live import Live as RichLive
 
@@ -117,7 +117,7 @@ class Screen(RunReporter):
         self._live.__exit__(kind, error, trace)
 
 
-def watch(observe: Look, fold: Fold, sleep: Callable[[float], None] = time.sleep) -> None:
+def watch(observe: Observe, fold: Fold, sleep: Callable[[float], None] = time.sleep) -> None:
     """Shows how it stands until no one is on the way any more, or someone interrupts it."""
     with live(observe, fold) as shown:
         while True:

@@ -24,17 +24,17 @@ def lines(
     why: Mapping[tuple[str, str], str], fold: Fold,
 ) -> Iterator[str]:
     """The plan; `why` is by machine and step what someone said when they had it skipped."""
-    for names, ahead in _alike(chosen.ways):
+    for names, ahead in _equal(chosen.plans):
         yield f"{fold(names)}: {_span(ahead)}"
-    if chosen.ways:
+    if chosen.plans:
         yield ""
-        yield from table(chosen.ways, steps)
+        yield from table(chosen.plans, steps)
         yield ""
-        yield from _sums(chosen.ways, steps)
+        yield from _sums(chosen.plans, steps)
     out = [step for step in ORDER if step in without]
-    if out and chosen.ways:
+    if out and chosen.plans:
         yield f"left out by the policy, and never passed: {', '.join(out)}"
-    yield from _skipped(chosen.ways, without, why, fold)
+    yield from _skipped(chosen.plans, without, why, fold)
     if chosen.through:
         yield f"{fold(chosen.through)}: through already, in service"
     yield from refusals(chosen.refused, fold)
@@ -54,7 +54,7 @@ def table(plans: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Ite
     """A line for each step that anybody has still to go."""
     rows = [_HEAD]
     for name in ORDER:
-        there = [method.node for method in plans if name in method.steps]
+        there = [plan.node for plan in plans if name in plan.steps]
         if not there:
             continue
         step = steps[name]
@@ -78,14 +78,14 @@ def rounds(step: BringupStep, nodes: Sequence[Node]) -> int:
 
 
 def _sums(plans: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
-    ahead = [name for name in ORDER if any(name in method.steps for method in plans)]
-    most = sum(rounds(steps[name], [method.node for method in plans if name in method.steps])
+    ahead = [name for name in ORDER if any(name in plan.steps for plan in plans)]
+    most = sum(rounds(steps[name], [plan.node for plan in plans if name in plan.steps])
                * steps[name].seconds + steps[name].gather_s for name in ahead)
     yield (f"{_count(len(plans), 'machine')}, {_count(len(ahead), 'step')}, at most {_long(most)} if every "
            "step takes its full time")
     if disruptive := [name for name in ahead if steps[name].effect is StepEffect.DISRUPTIVE]:
         yield f"disruptive, so only on machines proven idle: {', '.join(disruptive)}"
-    unnamed = [method.node for method in plans if method.node.power is None]
+    unnamed = [plan.node for plan in plans if plan.node.power is None]
     if unnamed and any(steps[name].domain_at_once is not None for name in ahead):
         yield (f"note: the inventory has no power domain (power:) for {_count(len(unnamed), 'machine')}: "
                "each rack counts as one, and machines without a rack together")
@@ -95,18 +95,18 @@ def _skipped(
     plans: Sequence[MachinePlan], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold,
 ) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
-    for method in plans:
-        for step in method.skips:
+    for plan in plans:
+        for step in plan.skips:
             if step not in without:
-                groups.setdefault((step, why.get((method.node.name, step), "")), []).append(method.node.name)
+                groups.setdefault((step, why.get((plan.node.name, step), "")), []).append(plan.node.name)
     for (step, message), names in groups.items():
         yield f"{fold(names)}: {step} is skipped{f': {message}' if message else ''}"
 
 
-def _alike(plans: Sequence[MachinePlan]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
+def _equal(plans: Sequence[MachinePlan]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
     found: dict[tuple[str, ...], list[str]] = {}
-    for method in plans:
-        found.setdefault(method.steps, []).append(method.node.name)
+    for plan in plans:
+        found.setdefault(plan.steps, []).append(plan.node.name)
     for ahead, names in found.items():
         yield names, ahead
 

@@ -72,9 +72,9 @@ class PunchListSummary:
     @property
     def counts(self) -> str:
         """The machines in words: what is not through is not fine, whether or not it has a line."""
-        method = self.machines - self.through - self.trouble
+        coming = self.machines - self.through - self.trouble
         return (f"{_count(self.machines, 'machine')}: {self.through} through, {self.trouble} in trouble, "
-                f"{method} on the way")
+                f"{coming} on the way")
 
 
 def line(

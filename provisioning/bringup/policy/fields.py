@@ -56,7 +56,7 @@ STEP: Mapping[str, Form] = {
     "domain_at_once": yet(whole(1, _MOST_AT_ONCE)), "gather_seconds": real(0, 86400),
 }
 _OF: Mapping[str, Form] = {"vendor": _LINE, "skus": several("names of SKUs", NAME), "enabled": FLAG}
-WISHES: Mapping[str, Mapping[str, Form]] = {
+DESIRED: Mapping[str, Mapping[str, Form]] = {
     "bios": {
         **_OF, "settings": Form(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings),
         "absent": word(MissingAttribute), "source": TEXT},

@@ -21,7 +21,7 @@ from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 from provisioning.bmc.base import BootTarget
 from provisioning.bringup.engine.model import ORDER, BringupStep
-from provisioning.bringup.policy.fields import SECTIONS, SETTING, STEP, WISHES, words
+from provisioning.bringup.policy.fields import DESIRED, SECTIONS, SETTING, STEP, words
 from provisioning.bringup.policy.model import (
     FILE,
     FIRST,
@@ -38,7 +38,7 @@ from provisioning.bringup.policy.model import (
     Stop,
 )
 
-_TOP = ("steps", "without", *SECTIONS, *WISHES, "base")
+_TOP = ("steps", "without", *SECTIONS, *DESIRED, "base")
 
 
 class _Draft:
@@ -51,7 +51,7 @@ class _Draft:
         self.without: frozenset[str] = frozenset()
         self.sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
         self.marks: dict[tuple[str, str], Mark] = {}
-        self.desired: dict[str, dict[str, Entry]] = {name: {} for name in WISHES}
+        self.desired: dict[str, dict[str, Entry]] = {name: {} for name in DESIRED}
         self.base = LocatedMap(Mark(FILE, 1, 1))
 
 
@@ -104,7 +104,7 @@ def _read(draft: _Draft, path: Path) -> None:
             given = _map(top, name)
             _keys(given, name, forms, draft.sections[name])
             draft.marks |= {(name, key): mark for key, mark in given.value_marks.items()}
-    for name, forms in WISHES.items():
+    for name, forms in DESIRED.items():
         for item, mark in _items(top, name):
             _desired(draft, name, forms, item, mark)
     if "base" in top:
@@ -195,7 +195,7 @@ def _bios(entry: Entry) -> DesiredBios:
     for key in ("settings", "source"):
         if key not in held:
             raise RulesError(
-                f"bios: {entry.name}: {key} is missing: expected {WISHES['bios'][key].phrase}", entry.mark)
+                f"bios: {entry.name}: {key} is missing: expected {DESIRED['bios'][key].phrase}", entry.mark)
     return DesiredBios(entry.name, _of(entry), MappingProxyType(dict(held["settings"])),
                        held.get("absent", MissingAttribute.TROUBLE), held["source"])
 

@@ -161,13 +161,14 @@ class BringupPolicy:
     def settings(self, vendor: str, sku: str | None) -> dict[str, tuple[str | int | bool, MissingAttribute]]:
         """What is wanted of one machine's BIOS; where settings differ, the later one holds."""
         return {
-            name: (value, wish.absent) for wish in self.bios if wish.of.has(vendor, sku)
-                for name, value in wish.settings.items()}
+            name: (value, entry.absent) for entry in self.bios if entry.of.has(vendor, sku)
+                for name, value in entry.settings.items()}
 
     def needs_maker(self, desired: Sequence[DesiredBios | DesiredFirmware], sku: str | None) -> bool:
         """Whether it takes the maker's name to know which of these settings are for a machine of this SKU."""
-        return any(wish.of.vendor != "*" and (not wish.of.skus or sku in wish.of.skus) for wish in desired)
+        return any(
+            entry.of.vendor != "*" and (not entry.of.skus or sku in entry.of.skus) for entry in desired)
 
     def versions(self, vendor: str, sku: str | None) -> tuple[DesiredFirmware, ...]:
         """What is wanted of one machine's firmware."""
-        return tuple(wish for wish in self.firmware if wish.of.has(vendor, sku))
+        return tuple(entry for entry in self.firmware if entry.of.has(vendor, sku))

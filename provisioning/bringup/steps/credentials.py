@@ -39,21 +39,21 @@ class Credentials(OfBmc):
         sku = self._sku_of(machine.node)
         desired = self._policy.versions(keep.get("vendor", ""), sku.name if sku is not None else None)
         versions: dict[str, str | Missing] = {"bios": found.bios, "bmc": found.firmware}
-        unsaid = ""
+        unreported = ""
         if any(desired.component not in _OWN for desired in desired):
             try:
                 versions |= {entry.name: entry.version for entry in controller.firmware()}
             except BmcError as error:
                 if error.wrong is not BmcErrorReason.UNSUPPORTED:
                     raise
-                unsaid = "it has no inventory of firmware"
+                unreported = "it has no inventory of firmware"
         wrong: list[Trouble] = []
         unknown: list[str] = []
         if "vendor" not in keep and self._policy.needs_maker(
             self._policy.firmware, sku.name if sku is not None else None):
             unknown.append("whose machine it is, and versions are set by maker")
         for entry in desired:
-            for each in _judged(entry, versions, machine.name, unsaid):
+            for each in _judged(entry, versions, machine.name, unreported):
                 (unknown if isinstance(each, str) else wrong).append(each)      # type: ignore[arg-type]
         message = ", ".join(f"{name} {keep[key]}" for name, key in (
             ("", "vendor"), ("", "model"), ("serial", "serial"), ("BIOS", "bios"),
@@ -78,14 +78,15 @@ def kept(found: MachineIdentity) -> dict[str, str]:
 
 
 def _judged(
-    desired: DesiredFirmware, versions: Mapping[str, str | Missing], node: str, unsaid: str,
+    desired: DesiredFirmware, versions: Mapping[str, str | Missing], node: str, unreported: str,
 ) -> Iterator[Trouble | str]:
     """Troubles, and in words what is not known."""
     own = desired.component in _OWN
     named = {name: version for name, version in versions.items() if (name == desired.component if own else (
         name not in _OWN and fnmatchcase(name.casefold(), desired.component.casefold())))}
     if not named:
-        yield f"{clean(desired.component, 60)}: {unsaid or 'its firmware inventory has no such component'}"
+        yield (f"{clean(desired.component, 60)}: "
+               f"{unreported or 'its firmware inventory has no such component'}")
     for name, version in named.items():
         shown = clean(name, 60)
         if not isinstance(version, str):

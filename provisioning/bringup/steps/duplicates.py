@@ -22,7 +22,7 @@ from inventory.text import clean
 from provisioning.bringup.steps.bmcstep import skip
 from provisioning.discover.model import number
 
-_TOLD = {"serial": "serial number", "uuid": "UUID"}
+_LABELS = {"serial": "serial number", "uuid": "UUID"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Duplicates:
         self._delivered = delivered
         self._fresh_s = fresh_s
         self._names = {name.split(".")[0].casefold(): name for name in names}
-        self._told: dict[str, Mapping[str, str]] = {}
+        self._reported: dict[str, Mapping[str, str]] = {}
         self._read: tuple[float, Mapping[str, Mapping[str, str]], Set[str]] = (float("-inf"), {}, frozenset())
         self._lock = threading.Lock()
 
@@ -69,15 +69,15 @@ class Duplicates:
         """Compares what a machine says of itself with the others and with the list."""
         mine = _numbers(message)
         with self._lock:
-            self._told[machine] = mine
+            self._reported[machine] = mine
             now = time.monotonic()
             if now - self._read[0] >= self._fresh_s:
                 others = self._others()
                 self._read = (now, {name: _numbers(other.kept) for name, other in others.items()},
                               {name for name, other in others.items() if other.coming})
             _, stored, coming = self._read
-            report = {**stored, **self._told}
-            waits = len(coming - self._told.keys())
+            report = {**stored, **self._reported}
+            waits = len(coming - self._reported.keys())
         del report[machine]
         found = [_duplicate(key, value, twins) for key, value in mine.items()
                  if value and (twins := sorted(name for name, kept in report.items() if kept[key] == value))]
@@ -136,12 +136,12 @@ def delivered_by(path: Path | None, names: Collection[str]) -> Mapping[str, str]
 
 
 def _numbers(message: Mapping[str, str]) -> Mapping[str, str]:
-    return {key: number(message.get(key)) for key in _TOLD}
+    return {key: number(message.get(key)) for key in _LABELS}
 
 
 def _duplicate(key: str, value: str, twins: Sequence[str]) -> Trouble:
-    what = (f"{_TOLD[key]} {clean(value, 60)} is that of {', '.join(clean(name, 60) for name in twins[:4])}, "
-            "too")
+    what = (f"{_LABELS[key]} {clean(value, 60)} is that of "
+            f"{', '.join(clean(name, 60) for name in twins[:4])}, too")
     advice = ("compare the numbers on their labels: either two entries of the inventory have one BMC's "
               "address, or a board was exchanged and its number has to be written again by the vendor")
     return Trouble(what, Owner.OPERATOR, advice, "node", "", clean(value, 60) if key == "serial" else "")

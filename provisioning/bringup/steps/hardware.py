@@ -60,9 +60,9 @@ class HardwareAsOrdered(OfBmc):
         found = compare(
             controller.hardware(), sku.numbers if sku is not None else {}, powered=powered,
             lists=controller.kind != "ipmi", may_be_empty=parts.may_be_empty, place=place(machine))
-        unsaid = [*found.unsaid]
-        logged = list(self._logged(controller, powered, unsaid))
-        keep = {**message, "hardware": "; ".join(unsaid)[:300]}
+        unreported = [*found.unreported]
+        logged = list(self._logged(controller, powered, unreported))
+        keep = {**message, "hardware": "; ".join(unreported)[:300]}
         wrong = [*self._doubles.of(machine.name, message).troubles, *found.troubles, *logged]
         if sku is None:
             # No one says what it should have, so that nothing was compared: that is no pass.
@@ -81,51 +81,53 @@ class HardwareAsOrdered(OfBmc):
                                   f"check it there, then: {skip(machine.name, self.step.name)}", "node"))
             return Observation(
                 again.stand, again.message, troubles=again.troubles, again_s=again.again_s, keep=keep)
-        left = f"; left to the check from the operating system: {'; '.join(unsaid)}" if unsaid else ""
+        left = f"; left to the check from the operating system: {'; '.join(unreported)}" if unreported else ""
         model = clean(f"as {sku.name} has it{left}", 400)
         self._fine[machine.name] = machine.began, keep, model
         return self._beside(machine, keep, model)
 
     def _beside(self, machine: Machine, keep: Mapping[str, str], model: str) -> Observation:
         """One that is well by itself, beside the others."""
-        alike = self._doubles.of(machine.name, keep)
-        if not alike.troubles and alike.coming and machine.now - machine.began < self._policy.parts.doubles_s:
+        comparison = self._doubles.of(machine.name, keep)
+        if (not comparison.troubles and comparison.coming
+                and machine.now - machine.began < self._policy.parts.doubles_s):
             return Observation(
-                StepState.WAIT, f"as ordered; waits for the serial numbers of {alike.coming} more",
+                StepState.WAIT, f"as ordered; waits for the serial numbers of {comparison.coming} more",
                 again_s=2.0, keep=keep)
         del self._fine[machine.name]
-        if alike.troubles:
-            return Observation(StepState.TROUBLE, alike.troubles[0].what, troubles=alike.troubles, keep=keep)
+        if comparison.troubles:
+            return Observation(
+                StepState.TROUBLE, comparison.troubles[0].what, troubles=comparison.troubles, keep=keep)
         return Observation(StepState.SO, model, keep=keep)
 
-    def _logged(self, controller: Controller, powered: bool, unsaid: list[str]) -> Iterator[Trouble]:
+    def _logged(self, controller: Controller, powered: bool, unreported: list[str]) -> Iterator[Trouble]:
         """What the event log and the sensors say that is critical. Voltages and fans of a machine that is off
         mean nothing."""
-        log = _idle_answer(controller.log, "event log", unsaid)
+        log = _idle_answer(controller.log, "event log", unreported)
         if log is not None and isinstance(reading(log, "events"), tuple):
             yield from _troubles(
                 bmc_sel_critical, bmc_sel_critical(log, days=self._policy.parts.log_days), Owner.VENDOR)
             yield from _troubles(bmc_power_supply, bmc_power_supply(log), Owner.DATACENTRE)
         elif log is not None:
-            unsaid.append("event log")
+            unreported.append("event log")
         if not powered:
-            unsaid.append("sensors: it is off")
+            unreported.append("sensors: it is off")
             return
-        sensors = _idle_answer(controller.sensors, "sensors", unsaid)
+        sensors = _idle_answer(controller.sensors, "sensors", unreported)
         if sensors is not None and isinstance(reading(sensors, "sensors"), tuple):
             yield from _troubles(bmc_sensors, bmc_sensors(sensors), Owner.DATACENTRE)
             yield from _troubles(bmc_fan, bmc_fan(sensors), Owner.DATACENTRE)
         elif sensors is not None:
-            unsaid.append("sensors")
+            unreported.append("sensors")
 
 
-def _idle_answer(ask: Callable[[], _T], what: str, unsaid: list[str]) -> _T | None:
+def _idle_answer(ask: Callable[[], _T], what: str, unreported: list[str]) -> _T | None:
     try:
         return ask()
     except BmcError as error:
         if error.wrong is not BmcErrorReason.UNSUPPORTED:
             raise
-        unsaid.append(f"{what}: its controller has none")
+        unreported.append(f"{what}: its controller has none")
         return None
 
 

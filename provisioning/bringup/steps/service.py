@@ -102,7 +102,8 @@ class ServiceStep:
         try:
             set_lifecycle(context.path, names, LifecycleState.SERVICE, context.ruleset.skus)
             nodes = self._nodes()
-            self._tell([replace(machine, node=nodes[machine.name], operations=()) for machine in machines])
+            self._notify_agents(
+                [replace(machine, node=nodes[machine.name], operations=()) for machine in machines])
             given = {
                 one.node: one
                 for one in give(context.folder, context.inventory, names, context.who, time.time)}
@@ -114,7 +115,7 @@ class ServiceStep:
                                   f"{written}; {clean(given[name].message, 200)}" if name in given
                                   else written) for name in names}
 
-    def _tell(self, machines: Sequence[Machine]) -> None:
+    def _notify_agents(self, machines: Sequence[Machine]) -> None:
         """Whether that worked is for the next look."""
         agents = self._agents(machines)
         behind = [machine.node for machine in machines

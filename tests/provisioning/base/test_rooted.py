@@ -286,7 +286,7 @@ def test_killed_anywhere_it_leaves_whole_files_and_doing_it_again_ends_it(root: 
         LIMITS: HEADER + "* - memlock unlimited\nroot - memlock unlimited\n",
         SYSCTL: HEADER + "kernel.numa_balancing = 0\n", PEERMEM: HEADER + "nvidia_peermem\n",
         "etc/hostname": "gpu001\n"}
-    sent = payload(joined.joined(send._LOOK).encode(),
+    sent = payload(joined.joined(send._CHECK_PARTS).encode(),
                    json.dumps({"make": True, "root": str(root), "wish": WISH.document}).encode())
     # A rename is what makes a file appear: killed before the first, the second and so on, each on a machine
     # of the state before.
@@ -327,11 +327,11 @@ def test_two_at_once_are_not_at_work_on_one_machine(root: Path) -> None:
 
 def test_without_root_it_looks_and_says_that_making_needs_root() -> None:
     # Imported before: where this Python lies no one else may read.
-    become = f"import __future__, {', '.join(sorted(imported(send._LOOK)))};os.geteuid() or os.setuid(65534);"
+    become = f"import __future__, {', '.join(sorted(imported(send._CHECK_PARTS)))};os.geteuid() or os.setuid(65534);"
     asked = {"make": True, "root": "", "wish": BaseSettings(time=False, memlock=False).document}
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", become + LOADER, "nonce", "free", "gpu001"], capture_output=True,
-        check=False, input=payload(joined.joined(send._LOOK).encode(), json.dumps(asked).encode()))
+        check=False, input=payload(joined.joined(send._CHECK_PARTS).encode(), json.dumps(asked).encode()))
     body = done.stdout.partition(b"frame ")[2].partition(b"\n")[2]
     report = read(Reply("n", body, None, time.time() - 60, time.time()), 5.0)
     assert report.answered, done
@@ -341,7 +341,7 @@ def test_without_root_it_looks_and_says_that_making_needs_root() -> None:
 
 
 def test_the_programs_are_python_3_8_and_of_the_standard_library() -> None:
-    for parts in (send._LOOK, send._WHO):
+    for parts in (send._CHECK_PARTS, send._WHO):
         assert imported(parts) <= set(sys.stdlib_module_names)
         tree = ast.parse(joined.joined(parts), feature_version=(3, 8))
         assert not [node for node in ast.walk(tree)

@@ -106,17 +106,18 @@ def test_other_ports_and_drives_are_left_to_the_operating_system_and_fewer_are_t
     more = compared(
         parts(nic=(*of("nic"),
                    HardwarePart("nic", "LOM", health="OK", address="02:00:00:00:01:01,02:00:00:00:01:02"))))
-    assert not more.troubles and more.unsaid == (
+    assert not more.troubles and more.unreported == (
         "network ports: 4 of which 2 are the SKU's",) and not more.equal
     assert the_only(compared(parts(nic=of("nic")[:1]))).what.startswith("1 of 2 network ports")
-    assert compared(parts(nic=(replace(of("nic")[0], address=Unmeasured("x")), of("nic")[1]))).unsaid
+    assert compared(parts(nic=(replace(of("nic")[0], address=Unmeasured("x")), of("nic")[1]))).unreported
     assert the_only(compared(parts(drive=of("drive")[:1]))).slot == "Bay 1"
 
 
 def test_a_machine_that_is_off_and_tells_no_gpu_is_no_trouble_and_no_pass() -> None:
     off = compared(parts(gpu=()), powered=False)
     assert ((not off.troubles and not off.equal
-             and off.unsaid == ("NVSwitches: none reported while it is off",)) or "GPUs" in str(off.unsaid))
+             and off.unreported == ("NVSwitches: none reported while it is off",))
+            or "GPUs" in str(off.unreported))
     assert compared(parts(gpu=())).troubles
     assert compared(parts(gpu=of("gpu")[:7]), powered=False).troubles
 
@@ -124,7 +125,7 @@ def test_a_machine_that_is_off_and_tells_no_gpu_is_no_trouble_and_no_pass() -> N
 @pytest.mark.parametrize("kind", ["cpu", "gpu", "dimm", "drive", "nic", "switch", "psu", "fan"])
 def test_a_kind_that_is_not_told_or_could_not_be_read_is_never_equal(kind: str) -> None:
     untold = compared(parts(**{kind: UNSUPPORTED}))
-    assert not untold.equal and not untold.troubles and len(untold.unsaid) == 1 and not untold.unread
+    assert not untold.equal and not untold.troubles and len(untold.unreported) == 1 and not untold.unread
     unread = compared(parts(**{kind: Unmeasured("it answered 500")}))
     assert not unread.equal and len(unread.unread) == 1 and "500" in unread.unread[0]
     missing = HardwareInventory({name: value for name, value in parts().parts.items() if name != kind})
@@ -136,7 +137,7 @@ def test_a_controller_that_tells_of_sensors_is_believed_about_health_and_not_abo
                 psu=(replace(of("psu")[0], health="Critical"),))
     off = compare(few, SKU.numbers, powered=False, lists=False, may_be_empty=EMPTY)
     assert [one.part for one in off.troubles] == [
-        "psu"] and not off.unread and "numbers of parts" in str(off.unsaid)
+        "psu"] and not off.unread and "numbers of parts" in str(off.unreported)
     assert compare(few, SKU.numbers, powered=True, lists=False, may_be_empty=EMPTY).unread
 
 

@@ -123,7 +123,7 @@ def why(
 
 OURS, PERSONS, FREE = NodeHold(
     Holder.US, busy=False), NodeHold(Holder.OTHERS, busy=False), NodeHold(Holder.NOBODY, busy=False)
-UNSAID, ABSENT = NodeHold(Holder.US, busy=None), NodeHold(Holder.ABSENT)
+NOT_REPORTED, ABSENT = NodeHold(Holder.US, busy=None), NodeHold(Holder.ABSENT)
 SERVICE, BRINGUP, MAINTENANCE, RMA = (
     LifecycleState.SERVICE, LifecycleState.BRINGUP, LifecycleState.MAINTENANCE, LifecycleState.RMA)
 
@@ -132,11 +132,11 @@ SERVICE, BRINGUP, MAINTENANCE, RMA = (
     ("state", "held", "said"),
     [(SERVICE, OURS, ""), (SERVICE, FREE, "we do not hold it"), (SERVICE, PERSONS, "we do not hold it"),
      (SERVICE, ABSENT, "we do not hold it"), (SERVICE, NodeHold(Holder.US, busy=True), "a job is on it"),
-     (SERVICE, UNSAID, "cannot say whether a job is there"),
+     (SERVICE, NOT_REPORTED, "cannot say whether a job is there"),
      (SERVICE, None, "it is not known whether a job is there: scontrol is not there"), (BRINGUP, ABSENT, ""),
      (BRINGUP, FREE, ""), (BRINGUP, NodeHold(Holder.NOBODY, busy=True), "a job is on it"),
-     (BRINGUP, UNSAID, ""), (MAINTENANCE, PERSONS, ""), (MAINTENANCE, ABSENT, ""),
-     (MAINTENANCE, UNSAID, "cannot say"), (RMA, UNSAID, ""),
+     (BRINGUP, NOT_REPORTED, ""), (MAINTENANCE, PERSONS, ""), (MAINTENANCE, ABSENT, ""),
+     (MAINTENANCE, NOT_REPORTED, "cannot say"), (RMA, NOT_REPORTED, ""),
      (RMA, NodeHold(Holder.OTHERS, busy=True), "a job is on it")])
 def test_who_may_be_turned_off_where_a_scheduler_is(
     monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: NodeHold | None, said: str,

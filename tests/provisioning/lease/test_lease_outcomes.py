@@ -541,11 +541,11 @@ def proven(
 ) -> list[list[str]]:
     looked: list[list[str]] = []
 
-    def check(nodes: Sequence[Node], *_: object) -> IdleReport:
+    def shown_idle(nodes: Sequence[Node], *_: object) -> IdleReport:
         looked.append([node.name for node in nodes])
         return IdleReport(dict(refused or {}), frozenset(without))
 
-    monkeypatch.setattr(check, "idle", check)
+    monkeypatch.setattr(check, "idle", shown_idle)
     return looked
 
 
@@ -638,13 +638,13 @@ def test_under_a_lease_that_gives_way_the_look_is_short_and_until_it_gave_way_it
 ) -> None:
     bounds: list[Limits] = []
 
-    def check(
+    def shown_idle(
         nodes: Sequence[Node], transport: object, skus: object, sku: object, given: Limits,
     ) -> IdleReport:
         bounds.append(given)
         return IdleReport({}, frozenset())
 
-    monkeypatch.setattr(check, "idle", check)
+    monkeypatch.setattr(check, "idle", shown_idle)
     gives_way = None if why is None else lambda base, nodes: f"{why} for {len(nodes)}"
     with leased(PLAN, Work(), Limits(), head.folder, head.made(), beat=100, gives_way=gives_way) as granted:
         assert granted.lease.stood() == {} and granted.lease.gave_way() == (

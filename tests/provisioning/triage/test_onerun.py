@@ -127,8 +127,8 @@ def test_whose_process_is_gone_is_closed_and_the_next_goes_on(tmp_path: Path) ->
 
 def test_a_process_that_lives_is_waited_for_though_no_lock_shows_it(tmp_path: Path) -> None:
     began(tmp_path, 9 * DEAD_AFTER_S, here(), me())
-    assert f"is at work: triage (ann) on {here()}, process {os.getpid()}, for 9 h" in refused(tmp_path)
-    assert "is at work" in refused(tmp_path, here())
+    assert f"is running: triage (ann) on {here()}, process {os.getpid()}, for 9 h" in refused(tmp_path)
+    assert "is running" in refused(tmp_path, here())
 
 
 def test_a_run_on_another_machine_is_waited_for_and_then_a_person_may_say_that_it_is_dead(

@@ -260,7 +260,7 @@ def test_who_is_refused_is_told_why_and_what_to_type(
     node: Node, progress: dict[str, MachineProgress], said: str,
 ) -> None:
     found = chosen([node], progress, {}, ())
-    assert not found.ways and not found.through
+    assert not found.plans and not found.through
     line, = refusals(found.refused, fold)
     assert line.startswith("gpu001: refused: ") and said in line
 
@@ -286,7 +286,7 @@ def test_the_steps_that_are_still_to_go(
     steps: tuple[str, ...],
 ) -> None:
     found = chosen([node], progress, {node.name: skips}, without)
-    assert [one.steps for one in found.ways] == [steps] and not found.refused
+    assert [one.steps for one in found.plans] == [steps] and not found.refused
 
 
 def test_a_login_that_was_refused_is_ours_and_its_hand_says_what_to_type(some: Path) -> None:
